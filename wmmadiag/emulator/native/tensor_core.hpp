@@ -1,0 +1,42 @@
+// Tensor-core arithmetic: D = A·B + C of one tile, bit for bit as the chip adds it up.
+//
+// The rules (fractional bits kept, products per fused step, exponent of a zero term) come from the Python table
+// wmmadiag/numerics/tensor_core.py; this file only computes.
+#pragma once
+
+#include <cstdint>
+
+namespace wmmadiag {
+
+enum class Element : std::uint8_t {
+    f16, bf16, tf32, f32, f64, e4m3, e5m2, e3m2, e2m3, e2m1, s8, u8, s4, u4, b1, s32
+};
+
+enum class BitOp : std::uint8_t { none, xor_popc, and_popc };
+
+// How one mma or wmma.mma instruction adds, on one architecture.
+struct MmaRule {
+    std::uint16_t m, n, k;
+    Element a, b, c, d;          // d: f16, f32, f64, s32; c: likewise
+    std::uint8_t fraction_bits;  // F: bits kept below 2^e_max; 0 for f64, integers and the software path
+    std::uint8_t step;           // L: products per fused step (at most k)
+    std::int16_t zero_exponent;  // e_zero
+    bool satfinite;              // integers: clamp to s32
+    BitOp bit_op;
+    bool fma_chain;              // m8n8k4 f16 on sm_80+: f32 FMA chain over k from 0, then + C
+};
+
+// Operands are dense matrices, one element in each word of the type named:
+//   a: m x k row-major, b: k x n row-major (b[p * n + j]), c and d: m x n row-major.
+//   f16, bf16: uint16_t bits.  tf32, f32: uint32_t bits (tf32 not yet truncated).  f64: uint64_t bits.
+//   fp8/6/4: uint8_t bits, low bits.  s8, u8, s4, u4, b1: uint8_t, one element each (s4 sign not extended; b1 0 or 1).  s32: uint32_t.
+// d may be c. No operand makes it fault.
+using MmaFunction = void (*)(const MmaRule&, const void* a, const void* b, const void* c, void* d);
+
+// The fastest function for this rule: vectorised where exact, scalar for the operands (NaN, Inf, extreme exponents) that need it.
+MmaFunction select_mma(const MmaRule& rule);
+
+// The plain scalar definition, used by tests to check the fast paths.
+void mma_reference(const MmaRule&, const void* a, const void* b, const void* c, void* d);
+
+}  // namespace wmmadiag

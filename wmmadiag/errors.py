@@ -1,0 +1,102 @@
+"""The exceptions of wmmadiag. Each says what is wrong, where, and what to do next.
+
+The exit code of the command line follows from the class (`exit_code`): 1 the kernel is wrong, 2 usage or
+configuration, 3 the tool could not decide. Internal mistakes are ordinary Python exceptions, never these.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from wmmadiag.place import Place
+
+
+class WmmadiagError(Exception):
+    """Base of all errors meant for the user.
+
+    Attributes:
+        message: what is wrong, one sentence, no trailing full stop needed.
+        place: where in the user's source (or PTX, or card), if known.
+        detail: further lines (a compiler log, where each warp stands), already formatted.
+        hint: the next step for the user.
+    """
+
+    exit_code: ClassVar[int] = 2
+
+    def __init__(self, message: str, *, place: Place | None = None, detail: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.place = place
+        self.detail = detail
+        self.hint = hint
+
+    def __str__(self) -> str:
+        parts = [f"{self.place}: {self.message}" if self.place else self.message]
+        if self.place and self.place.inlined_at:
+            parts.append(self.place.chain())
+        if self.detail:
+            parts.append(self.detail.rstrip("\n"))
+        if self.hint:
+            parts.append(f"next: {self.hint}")
+        return "\n".join(parts)
+
+
+class ConfigurationError(WmmadiagError):
+    """A wrong option, card, path, or a missing component of the installation."""
+
+
+class CompileError(WmmadiagError):
+    """The compiler refused the source; `detail` holds its log."""
+
+
+class PtxSyntaxError(WmmadiagError):
+    """The PTX text is malformed (not merely unsupported)."""
+
+
+class UndecidedError(WmmadiagError):
+    """The tool cannot decide whether the kernel is right."""
+
+    exit_code = 3
+
+
+class UnsupportedError(UndecidedError):
+    """Something that is deliberately not emulated: refused by name and place, never approximated."""
+
+
+class BudgetError(UndecidedError):
+    """The run used up its instruction or time budget; `detail` says where each warp stands."""
+
+
+class KernelFault(WmmadiagError):
+    """The kernel did what ends a launch: out of bounds, misaligned, trap, deadlock.
+
+    Attributes:
+        kind: stable id, e.g. "out-of-bounds", "misaligned", "deadlock" (see `emulator/faults.py`).
+        block: (x, y, z) index of the block, or None.
+        warp: warp index in the block, or None.
+        lane: lane 0..31, or None.
+        address: the offending address, or None.
+    """
+
+    exit_code = 1
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str,
+        place: Place | None = None,
+        block: tuple[int, int, int] | None = None,
+        warp: int | None = None,
+        lane: int | None = None,
+        address: int | None = None,
+        detail: str = "",
+        hint: str = "",
+    ) -> None:
+        super().__init__(message, place=place, detail=detail, hint=hint)
+        self.kind = kind
+        self.block = block
+        self.warp = warp
+        self.lane = lane
+        self.address = address
