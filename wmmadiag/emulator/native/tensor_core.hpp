@@ -26,11 +26,13 @@ struct MmaRule {
     bool fma_chain;              // m8n8k4 f16 on sm_80+: f32 FMA chain over k from 0, then + C
 };
 
-// Operands are dense matrices, one element in each word of the type named:
-//   a: m x k row-major, b: k x n row-major (b[p * n + j]), c and d: m x n row-major.
+// Operands are dense and packed as in registers: the elements of a row follow each other along k without gaps, low bits first.
+//   a: m rows (rows of A) of k elements.  b: n rows (COLUMNS of B) of k elements.  c and d: m x n row-major.
 //   f16, bf16: uint16_t bits.  tf32, f32: uint32_t bits (tf32 not yet truncated).  f64: uint64_t bits.
-//   fp8/6/4: uint8_t bits, low bits.  s8, u8, s4, u4, b1: uint8_t, one element each (s4 sign not extended; b1 0 or 1).  s32: uint32_t.
-// d may be c. No operand makes it fault.
+//   fp8/6/4: uint8_t bits, one element each, low bits.  s8, u8: uint8_t.  s4, u4: two in a byte.  b1: 32 in a uint32_t.  s32: uint32_t.
+// So a register of an A or B fragment is always one whole word of `a` or `b` (all PTX fragments pack along k; m8n8k4.col excepted).
+// Rows of A with rows of C, and columns of B with columns of C, may be permuted alike: outputs do not depend on each other.
+// Pointers are aligned to 8 bytes at least; 64 is fastest. d may be c. No operand makes it fault.
 using MmaFunction = void (*)(const MmaRule&, const void* a, const void* b, const void* c, void* d);
 
 // The fastest function for this rule: vectorised where exact, scalar for the operands (NaN, Inf, extreme exponents) that need it.
