@@ -51,6 +51,9 @@ std::span<const LaneOp> half_ops();
 std::span<const LaneOp> convert_ops();
 std::span<const LaneOp> approximate_ops();
 
+// All of them, sorted by name.
+std::span<const LaneOp> lane_ops();
+
 // nullptr if there is no such operation.
 const LaneOp* find_lane_op(std::string_view name);
 
