@@ -1,0 +1,66 @@
+"""The log of NVRTC or nvcc as data, and as the error that the user sees."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from wmmadiag.errors import CompileError
+from wmmadiag.place import Place
+
+_HEAD = re.compile(
+    r"^(?P<file>[^\n]+?)\((?P<line>\d+)\): "
+    r"(?P<kind>catastrophic error|internal error|error|warning|remark)(?: #(?P<number>[\w-]+))?: (?P<text>.*)$"
+)
+_COUNT = re.compile(r"^\d+ (?:catastrophic )?errors? detected in the compilation of|^Compilation terminated\.")
+_REMARK = re.compile(r'^Remark: The warnings can be suppressed with "-diag-suppress')
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One message: `kind` is "error" or "warning"; `lines` is all of it, with the excerpt and the caret."""
+
+    kind: str
+    place: Place
+    message: str
+    lines: tuple[str, ...]
+
+
+def parse_log(log: str) -> tuple[Diagnostic, ...]:
+    """The messages of a compiler log, in order, with column from the caret's position."""
+    blocks: list[tuple[re.Match[str], list[str]]] = []
+    for line in log.replace("\0", "").splitlines():
+        match = _HEAD.match(line)
+        if match:
+            blocks.append((match, [line]))
+        elif _COUNT.match(line) or _REMARK.match(line):
+            continue
+        elif blocks:
+            blocks[-1][1].append(line)
+    found = []
+    for match, lines in blocks:
+        while lines and not lines[-1].strip():
+            lines.pop()
+        caret = next((line.index("^") for line in lines[1:] if line.strip() == "^"), None)
+        column = caret - 1 if caret is not None and caret >= 2 else 0
+        kind = "error" if "error" in match["kind"] else "warning"
+        place = Place(match["file"], int(match["line"]), column)
+        found.append(Diagnostic(kind, place, match["text"], tuple(lines)))
+    return tuple(found)
+
+
+def warnings_text(log: str) -> str:
+    """The log with the compiler's boilerplate removed; "" when nothing is left."""
+    lines = [line for line in log.replace("\0", "").splitlines() if not (_COUNT.match(line) or _REMARK.match(line))]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+
+
+def compile_error(log: str, source: str, *, hint: str = "") -> CompileError:
+    """The error for a failed compilation; its place is that of the first error."""
+    errors = [diagnostic for diagnostic in parse_log(log) if diagnostic.kind == "error"]
+    if not errors:
+        return CompileError("the compiler failed", place=Place(source, 0), detail=log.strip(), hint=hint)
+    first = errors[0]
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    shown = [line for error in errors for line in (*error.lines, "")]
+    return CompileError(first.message + more, place=first.place, detail="\n".join(shown), hint=hint)

@@ -1,0 +1,132 @@
+"""A C++ tokenizer that is enough to find declarations, directives and calls; it never fails.
+
+Comments and blanks are dropped; a preprocessor directive, with its continuation lines, is one token. Offsets are
+into the text as given, so that whatever is found can be replaced in place.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+# ISO C++ [lex]: phases 3 and 4 simplified; trigraphs and digraphs are not recognised.
+_TOKEN = re.compile(
+    r"""
+    (?P<blank>[ \t\r\f\v]+|\\\r?\n)
+  | (?P<newline>\n)
+  | (?P<comment>//(?:\\\r?\n|[^\n])*|/\*(?:[\s\S]*?\*/|[\s\S]*\Z))
+  | (?P<raw>(?:u8|[uUL])?R"(?P<delimiter>[^()\\\s]{0,16})\([\s\S]*?\)(?P=delimiter)")
+  | (?P<str>(?:u8|[uUL])?"(?:\\[\s\S]|[^"\\\n])*"?)
+  | (?P<char>(?:u8|[uUL])?'(?:\\[\s\S]|[^'\\\n])*'?)
+  | (?P<num>\.?\d(?:[eEpP][+-]|'(?=\w)|[\w.])*)
+  | (?P<id>[^\W\d][\w$]*|\$[\w$]*)
+  | (?P<punct>::|->|\[\[|.)
+    """,
+    re.VERBOSE,
+)
+_DIRECTIVE = re.compile(
+    r"""\#(?:\\\r?\n | /\*(?:[\s\S]*?\*/|[\s\S]*\Z) | //(?:\\\r?\n|[^\n])* | "(?:\\.|[^"\\\n])*"? | [^\n])*""",
+    re.VERBOSE,
+)
+_SPLICE = re.compile(r"\\\r?\n")
+_COMMENT = re.compile(r"//[^\n]*|/\*[\s\S]*?(?:\*/|\Z)")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token: `kind` is "id", "num", "str", "char", "punct" or "directive"; `text[start:end]` is its spelling."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+def tokenize(text: str) -> list[Token]:
+    """All tokens of `text`, in order. Never fails: what is not C++ becomes one-character "punct" tokens."""
+    tokens: list[Token] = []
+    position, at_line_start, size = 0, True, len(text)
+    while position < size:
+        if at_line_start and text[position] == "#":
+            match = _DIRECTIVE.match(text, position)
+            assert match is not None
+            tokens.append(Token("directive", match[0], position, match.end()))
+            position, at_line_start = match.end(), False
+            continue
+        match = _TOKEN.match(text, position)
+        if match is None:  # a character that `.` does not take
+            position += 1
+            continue
+        kind = match.lastgroup if match.lastgroup != "delimiter" else "raw"
+        position = match.end()
+        if kind == "newline":
+            at_line_start = True
+        elif kind not in ("blank", "comment"):
+            at_line_start = False
+            tokens.append(Token("str" if kind == "raw" else str(kind), match[0], match.start(), position))
+    return tokens
+
+
+def directive(token: Token) -> tuple[str, str]:
+    """Name and argument of a directive token, continuation lines joined and comments removed: ("define", "A 1")."""
+    body = _COMMENT.sub(lambda m: m[0] if '"' in m[0] else " ", _SPLICE.sub(" ", token.text[1:])).strip()
+    match = re.match(r"([A-Za-z_]*)\s*([\s\S]*)", body)
+    assert match is not None
+    return match[1], match[2].strip()
+
+
+def closing(tokens: Sequence[Token], start: int) -> int:
+    """Index of the bracket that closes `tokens[start]`, one of ( [ {; len(tokens) when there is none."""
+    depth = 0
+    for index in range(start, len(tokens)):
+        token = tokens[index]
+        if token.kind != "punct":
+            continue
+        if token.text in ("(", "{", "["):
+            depth += 1
+        elif token.text == "[[":
+            depth += 2
+        elif token.text in (")", "}", "]"):
+            depth -= 1
+            if depth <= 0:
+                return index
+    return len(tokens)
+
+
+def line_index(text: str) -> Callable[[int], tuple[int, int]]:
+    """A function from offset to (line, column), both 1-based."""
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
+
+    def locate(offset: int) -> tuple[int, int]:
+        line = bisect.bisect_right(starts, offset)
+        return line, offset - starts[line - 1] + 1
+
+    return locate
+
+
+def blank(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    """`text` with the characters of each span but its line ends replaced by blanks: no line or column moves."""
+    pieces: list[str] = []
+    position = 0
+    for start, end in sorted(spans):
+        start = max(start, position)
+        if end <= start:
+            continue
+        pieces.append(text[position:start])
+        pieces.append(re.sub(r"[^\r\n]", " ", text[start:end]))
+        position = end
+    pieces.append(text[position:])
+    return "".join(pieces)
+
+
+def spans_without(tokens: Sequence[Token], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The parts of `start..end` between the preprocessor directives in it."""
+    position = start
+    for token in tokens:
+        if token.kind == "directive" and start <= token.start < end:
+            yield position, token.start
+            position = token.end
+    if position < end:
+        yield position, end

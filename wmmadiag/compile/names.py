@@ -1,0 +1,100 @@
+"""Readable names of mangled kernels."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+from collections.abc import Callable
+
+
+def demangle(name: str) -> str:
+    """Qualified name with template arguments, without return type and parameters; `name` itself if it is not mangled.
+
+    "_Z1kILi3EEvPK6__halfS2_Pf" → "k<3>".
+    """
+    if not name.startswith("_Z"):
+        return name
+    full = _runtime_demangler()(name)
+    if full is None:
+        return qualified_name(name)
+    return _strip_signature(full)
+
+
+def base_name(name: str) -> str:
+    """The bare identifier of a mangled function name: "_ZN2ns4attnILi64EEEvPf" → "attn"."""
+    return qualified_name(name).split("::")[-1]
+
+
+def qualified_name(name: str) -> str:
+    """Namespaces and identifier of a mangled name, template arguments left out (Itanium C++ ABI, 5.1)."""
+    match = re.match(r"_Z(N)?", name)
+    if match is None:
+        return name
+    position, nested, parts = match.end(), bool(match[1]), list[str]()
+    position = _skip(r"[rVKRO]*L?", name, position) if nested else _skip("L?", name, position)
+    while True:
+        size = re.compile(r"L?(\d+)").match(name, position)
+        if size is None:
+            break
+        start = size.end()
+        part = name[start : start + int(size[1])]
+        parts.append("(anonymous namespace)" if part.startswith("_GLOBAL__N") else part)
+        position = start + int(size[1])
+        if not nested:
+            break
+    return "::".join(parts) or name
+
+
+def _skip(pattern: str, text: str, position: int) -> int:
+    match = re.compile(pattern).match(text, position)
+    return match.end() if match else position
+
+
+@functools.cache
+def _runtime_demangler() -> Callable[[str], str | None]:
+    """The C++ runtime's own demangler where one can be loaded; it knows all of the ABI."""
+    for library in ("libstdc++.so.6", "libc++abi.so.1", "libc++abi.dylib"):
+        try:
+            function = ctypes.CDLL(library).__cxa_demangle
+            free = ctypes.CDLL(None).free
+        except (OSError, AttributeError, TypeError):
+            continue
+        function.restype = ctypes.c_void_p
+        free.argtypes = [ctypes.c_void_p]
+        return functools.partial(_call_demangler, function, free)
+    return _no_demangler
+
+
+def _call_demangler(function: Callable[..., int | None], free: Callable[..., None], name: str) -> str | None:
+    status = ctypes.c_int()
+    pointer = function(name.encode(), None, None, ctypes.byref(status))
+    if not pointer:
+        return None
+    try:
+        return ctypes.string_at(pointer).decode()
+    finally:
+        free(pointer)
+
+
+def _no_demangler(name: str) -> str | None:
+    del name
+    return None
+
+
+def _strip_signature(full: str) -> str:
+    """ "void ns::k<3>(__half const*)" → "ns::k<3>"."""
+    full = full.replace("(anonymous namespace)", "\0")
+    depth, end, start = 0, len(full), 0
+    for index, letter in enumerate(full):
+        if letter == "<":
+            depth += 1
+        elif letter == ">":
+            depth -= 1
+        elif depth == 0 and letter == "(":
+            # Within template arguments a value may be a cast: those are at depth > 0.
+            end = index
+            break
+        elif depth == 0 and letter == " ":
+            start = index + 1
+    return full[start:end].replace("\0", "(anonymous namespace)")

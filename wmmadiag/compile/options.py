@@ -1,0 +1,91 @@
+"""What is compiled and how: the options of one compilation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from wmmadiag.errors import ConfigurationError
+
+CompilerName: TypeAlias = Literal["auto", "nvrtc", "nvcc"]
+
+# CUDA C++ Programming Guide, "Compute Capability" and "Feature Set Compiler Targets": `a` and `f` are the
+# architecture- and family-specific targets.
+_ARCH = re.compile(r"(?:sm_|compute_)?(\d{2,3})([af]?)$")
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*$")
+_STANDARDS = ("c++11", "c++14", "c++17", "c++20", "c++23")
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """Options of one compilation; the defaults are those of a plain kernel.
+
+    Attributes:
+        arch: target, "sm_90" ("compute_90" and "90" are accepted and normalised).
+        macros: name → text; None defines the bare name, as `-DNAME` does.
+        include_paths: searched for `#include`, in order.
+        std: C++ standard, "c++17".
+        name_expressions: kernels to instantiate, e.g. "attn<64,64>" or "ns::attn<float>".
+        debug: compile with `-G` (no optimisation).
+        extra: raw compiler options, appended last.
+        compiler: "nvrtc", "nvcc", or "auto" (NVRTC where it is installed, else nvcc).
+
+    Raises:
+        ConfigurationError: an option that no compiler would take.
+    """
+
+    arch: str = "sm_90"
+    macros: Mapping[str, str | None] = field(default_factory=dict)
+    include_paths: tuple[Path, ...] = ()
+    std: str = "c++17"
+    name_expressions: tuple[str, ...] = ()
+    debug: bool = False
+    extra: tuple[str, ...] = ()
+    compiler: CompilerName = "auto"
+
+    def __post_init__(self) -> None:
+        match = _ARCH.match(str(self.arch).strip())
+        if match is None:
+            raise ConfigurationError(
+                f"unknown architecture {self.arch!r}", hint='give a target such as arch="sm_80" or "sm_90a"'
+            )
+        object.__setattr__(self, "arch", f"sm_{match[1]}{match[2]}")
+        object.__setattr__(self, "macros", dict(self.macros))
+        for name in self.macros:
+            if not _IDENTIFIER.match(name):
+                raise ConfigurationError(f"macro name {name!r} is not an identifier")
+        for what in ("include_paths", "name_expressions", "extra"):
+            if isinstance(getattr(self, what), (str, bytes)):
+                raise ConfigurationError(f"compile option `{what}` is a list, not one string")
+        object.__setattr__(self, "include_paths", tuple(Path(path) for path in self.include_paths))
+        object.__setattr__(self, "name_expressions", tuple(self.name_expressions))
+        object.__setattr__(self, "extra", tuple(self.extra))
+        if self.std not in _STANDARDS:
+            raise ConfigurationError(f"unknown C++ standard {self.std!r}", hint=f"one of {', '.join(_STANDARDS)}")
+        if self.compiler not in ("auto", "nvrtc", "nvcc"):
+            raise ConfigurationError(f"unknown compiler {self.compiler!r}", hint="one of auto, nvrtc, nvcc")
+
+    @property
+    def virtual_arch(self) -> str:
+        """The PTX target, e.g. "compute_90" for "sm_90"."""
+        return "compute_" + self.arch.removeprefix("sm_")
+
+    def macro_flags(self) -> list[str]:
+        """`-DNAME` and `-DNAME=text`, in the order given."""
+        return [f"-D{name}" if text is None else f"-D{name}={text}" for name, text in self.macros.items()]
+
+    def fingerprint(self) -> tuple[str, ...]:
+        """All that changes the compiled code, as strings; part of the cache key (include paths apart)."""
+        return (
+            self.arch,
+            self.std,
+            f"debug={self.debug}",
+            *self.macro_flags(),
+            "names",
+            *self.name_expressions,
+            "extra",
+            *self.extra,
+        )

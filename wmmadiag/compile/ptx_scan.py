@@ -1,0 +1,125 @@
+"""A light scan of PTX text: kernels, functions, and each instruction with its place. No types, no verification.
+
+`compile` must know a few facts about the PTX that it made; the full front end is `wmmadiag.ptx`, which stands above.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from wmmadiag.place import Place
+
+_FUNCTION = re.compile(
+    r"^\s*(?:\.(?:visible|weak|extern|common)\s+)*\.(entry|func)\s*(?:\([^)]*\)\s*)?([A-Za-z_$%][\w$]*)", re.MULTILINE
+)
+_FILE = re.compile(r'^(\s*\.file\s+(\d+)\s+)"((?:\\.|[^"\\])*)"', re.MULTILINE)
+# PTX ISA, "Debugging Directives: .loc":
+# .loc file line column [, function_name label [+ n], inlined_at file line column]
+_LOC = re.compile(
+    r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:\s*,\s*function_name\s+([^,\s]+)[^,]*,\s*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?"
+)
+_OPCODE = re.compile(r"^\{?\s*(?:@!?%?[\w$]+\s+)?([a-z][\w.:]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedInstruction:
+    """One line of code: `opcode` with modifiers, the whole `text`, its function, place, and 1-based PTX line."""
+
+    opcode: str
+    text: str
+    function: str
+    place: Place | None
+    line: int
+
+
+@dataclass(slots=True)
+class _Locations:
+    files: Mapping[int, str]
+    known: dict[tuple[int, int, int], Place] = field(default_factory=dict)
+    current: Place | None = None
+
+    def take(self, match: re.Match[str]) -> None:
+        file, line, column = int(match[1]), int(match[2]), int(match[3])
+        caller: Place | None = None
+        if match[4]:
+            at = (int(match[5]), int(match[6]), int(match[7]))
+            # The caller's own .loc came before and has its own chain.
+            caller = self.known.get(at) or Place(self.files.get(at[0], f"file {at[0]}"), at[1], at[2])
+        self.current = Place(self.files.get(file, f"file {file}"), line, column, inlined_at=caller)
+        self.known[file, line, column] = self.current
+
+
+def entry_names(ptx: str) -> list[str]:
+    """Mangled names of the kernels defined in the PTX, in order."""
+    return [match[2] for match in _FUNCTION.finditer(_without_comments(ptx)) if match[1] == "entry"]
+
+
+def file_table(ptx: str) -> dict[int, str]:
+    """The `.file` table: number → path."""
+    return {int(match[2]): unescape(match[3]) for match in _FILE.finditer(ptx)}
+
+
+def rename_files(ptx: str, names: Mapping[str, str]) -> str:
+    """The PTX with each `.file` path that `names` knows replaced by its name."""
+
+    def replace(match: re.Match[str]) -> str:
+        path = unescape(match[3])
+        if path not in names:
+            return match[0]
+        name = names[path].replace("\\", "\\\\").replace('"', '\\"')
+        return f'{match[1]}"{name}"'
+
+    return _FILE.sub(replace, ptx)
+
+
+def unescape(text: str) -> str:
+    r"""A PTX string's text: octal (`\303`) and backslash escapes resolved, as UTF-8."""
+    data = re.sub(
+        rb"\\([0-7]{3}|.)",
+        lambda m: bytes([int(m[1], 8) & 255]) if len(m[1]) == 3 else m[1],
+        text.encode("utf-8", "surrogateescape"),
+    )
+    return data.decode("utf-8", "surrogateescape")
+
+
+def instructions(ptx: str) -> Iterator[ScannedInstruction]:
+    """Each instruction inside a function body, with its place (the `inlined_at` chain included)."""
+    locations = _Locations(file_table(ptx))
+    function, depth = "", 0
+    for number, line in enumerate(ptx.split("\n"), 1):
+        text = line.strip()
+        if not text or text.startswith("//"):
+            continue
+        if depth == 0:
+            match = _FUNCTION.match(line)
+            if match:
+                function = match[2]
+                locations.known.clear()
+                locations.current = None
+            elif text.startswith(".section"):
+                function = ""
+        if text.startswith(".loc"):
+            found = _LOC.match(text)
+            if found:
+                locations.take(found)
+            continue
+        if depth > 0 and function and not text.startswith("."):
+            match = _OPCODE.match(text)
+            if match and not text.endswith(":"):
+                yield ScannedInstruction(match[1], text, function, locations.current, number)
+        depth += text.count("{") - text.count("}")
+
+
+def first_places(ptx: str) -> dict[str, Place]:
+    """Function → the place of its first `.loc`, which is that of its definition."""
+    places: dict[str, Place] = {}
+    for instruction in instructions(ptx):
+        if instruction.place is not None and instruction.function not in places:
+            places[instruction.function] = list(instruction.place.frames())[-1]
+    return places
+
+
+def _without_comments(ptx: str) -> str:
+    return re.sub(r"//[^\n]*", "", ptx)

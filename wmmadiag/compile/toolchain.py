@@ -1,0 +1,145 @@
+"""Where NVRTC and the CUDA headers are: PyPI wheels or an installed toolkit, found by cuda.pathfinder.
+
+Nothing here needs a driver, and nothing CUDA is imported before the first call.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wmmadiag.errors import ConfigurationError
+
+_WHEELS = {
+    "nvrtc": "nvidia-cuda-nvrtc",
+    "cudart": "nvidia-cuda-runtime nvidia-cuda-crt",
+    "cccl": "nvidia-cuda-cccl",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """What a compilation by NVRTC runs on.
+
+    Attributes:
+        version: of NVRTC, (major, minor).
+        arches: the targets that it has, as numbers (75, 80, …).
+        includes: folders with the CUDA headers, then CCCL's.
+    """
+
+    version: tuple[int, int]
+    arches: tuple[int, ...]
+    includes: tuple[Path, ...]
+
+    @property
+    def name(self) -> str:
+        """ "NVRTC 13.5" """
+        return f"NVRTC {self.version[0]}.{self.version[1]}"
+
+    def fingerprint(self) -> tuple[str, ...]:
+        """What identifies compiler and headers in the cache key."""
+        return (self.name, *_header_stamp(self.includes))
+
+
+def _missing(what: str, cause: BaseException | None = None) -> ConfigurationError:
+    return ConfigurationError(
+        f"{what} not found",
+        detail=str(cause) if cause else "",
+        hint=(
+            "pip install 'cuda-python>=13,<14' nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl"
+            " (or set CUDA_HOME to an installed toolkit)"
+        ),
+    )
+
+
+@functools.cache
+def nvrtc_module() -> Any:
+    """`cuda.bindings.nvrtc`, with its library loaded.
+
+    Raises:
+        ConfigurationError: cuda-python or NVRTC is not installed; the hint is the command that installs it.
+    """
+    try:
+        from cuda.bindings import nvrtc
+    except ImportError as error:
+        raise _missing("cuda-python (the package `cuda.bindings`)", error) from None
+    try:
+        from cuda import pathfinder
+
+        pathfinder.load_nvidia_dynamic_lib("nvrtc")
+        nvrtc.nvrtcVersion()
+    except Exception as error:  # pathfinder and the bindings each have their own error types
+        raise _missing("the NVRTC library", error) from None
+    return nvrtc
+
+
+def _header_folder(component: str, header: str) -> Path | None:
+    from cuda import pathfinder
+
+    try:
+        found = pathfinder.find_nvidia_header_directory(component)
+    except Exception:  # an unknown component name in an older pathfinder
+        found = None
+    if found and (Path(found) / header).exists():
+        return Path(found)
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        root = os.environ.get(variable)
+        for folder in ("include", "include/cccl"):
+            if root and (Path(root) / folder / header).exists():
+                return Path(root) / folder
+    return None
+
+
+@functools.cache
+def toolchain() -> Toolchain:
+    """NVRTC and its headers on this machine.
+
+    Raises:
+        ConfigurationError: a part is missing; the hint is the command that installs it.
+    """
+    nvrtc = nvrtc_module()
+    _, major, minor = nvrtc.nvrtcVersion()
+    _, arches = nvrtc.nvrtcGetSupportedArchs()
+    runtime = _header_folder("cudart", "cuda_runtime.h")
+    if runtime is None:
+        raise _missing("the CUDA runtime headers (cuda_runtime.h)")
+    if not (runtime / "crt" / "mma.h").exists():
+        raise _missing("the CUDA compiler headers (crt/mma.h)")
+    includes = [runtime]
+    cccl = _header_folder("cccl", "cuda/std/cstdint")
+    if cccl is not None and cccl not in includes:
+        includes.append(cccl)
+    return Toolchain((int(major), int(minor)), tuple(sorted(int(arch) for arch in arches)), tuple(includes))
+
+
+def check_arch(arch: str, tools: Toolchain) -> None:
+    """Refuse a target that this NVRTC does not have.
+
+    Raises:
+        ConfigurationError: lists the targets that there are.
+    """
+    number = int(arch.removeprefix("sm_").rstrip("af"))
+    if number not in tools.arches:
+        raise ConfigurationError(
+            f"{tools.name} cannot compile for {arch}",
+            detail="it has " + ", ".join(f"sm_{known}" for known in tools.arches),
+            hint="choose one of these with --arch"
+            + ("; NVRTC 12 still has the older ones" if number < min(tools.arches) else ""),
+        )
+
+
+def _header_stamp(folders: tuple[Path, ...]) -> tuple[str, ...]:
+    """Folder, size and time of the headers that every CUDA release changes: a new toolkit gives a new key."""
+    stamps = []
+    for folder in folders:
+        stamps.append(str(folder))
+        for name in ("cuda_runtime_api.h", "crt/mma.hpp", "cuda_fp16.hpp", "cuda/std/__cccl/version.h"):
+            try:
+                status = (folder / name).stat()
+            except OSError:
+                continue
+            stamps.append(f"{name}:{status.st_size}:{status.st_mtime_ns}")
+    return tuple(stamps)
