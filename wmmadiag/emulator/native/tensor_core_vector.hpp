@@ -1,0 +1,112 @@
+// The few vector types and operations that the tensor-core fast path needs, on GCC/Clang vector extensions.
+//
+// Internal to tensor_core.cpp (internal linkage: that file is compiled once per instruction set). All operations give the same
+// bits on every instruction set.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+namespace wmmadiag {
+namespace {
+
+// Lanes of one float vector.
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
+constexpr int native_width = 16;
+#elif defined(__AVX2__)
+constexpr int native_width = 8;
+#else
+constexpr int native_width = 4;
+#endif
+
+template <int Width>
+struct Vectors {
+    typedef float F __attribute__((vector_size(4 * Width)));
+    typedef std::int32_t I __attribute__((vector_size(4 * Width)));
+    typedef std::uint32_t U __attribute__((vector_size(4 * Width)));
+    typedef std::int16_t H __attribute__((vector_size(2 * Width)));
+    typedef std::uint16_t UH __attribute__((vector_size(2 * Width)));
+};
+
+template <class V>
+[[gnu::always_inline]] inline V load(const void* from) {
+    V out;
+    std::memcpy(&out, from, sizeof out);
+    return out;
+}
+
+template <class V>
+[[gnu::always_inline]] inline void store(void* to, const V& value) {
+    std::memcpy(to, &value, sizeof value);
+}
+
+// Truncation to int32. Out of range (which only outputs that are thrown away can be) gives any value.
+template <int Width>
+[[gnu::always_inline]] inline typename Vectors<Width>::I truncate(const typename Vectors<Width>::F& x) {
+    using I = typename Vectors<Width>::I;
+#if defined(__AVX512F__)
+    if constexpr (Width == 16) return (I)_mm512_cvttps_epi32((__m512)x);
+#endif
+#if defined(__AVX2__)
+    if constexpr (Width == 8) return (I)_mm256_cvttps_epi32((__m256)x);
+#endif
+#if defined(__SSE2__)
+    if constexpr (Width == 4) return (I)_mm_cvttps_epi32((__m128)x);
+#endif
+    return __builtin_convertvector(x, I);
+}
+
+// Is a lane of a comparison's result (0 or -1) set?
+template <int Width>
+[[gnu::always_inline]] inline bool any(const typename Vectors<Width>::I& mask) {
+#if defined(__AVX512F__)
+    if constexpr (Width == 16) return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
+#endif
+#if defined(__AVX2__)
+    if constexpr (Width == 8) return _mm256_movemask_ps((__m256)mask) != 0;
+#endif
+#if defined(__SSE2__)
+    if constexpr (Width == 4) return _mm_movemask_ps((__m128)mask) != 0;
+#endif
+    std::int32_t all = 0;
+    for (int lane = 0; lane < Width; ++lane) all |= mask[lane];
+    return all != 0;
+}
+
+// In-place-free transposition of one 8x8 block of 16-bit elements; rows `from_stride`, `to_stride` elements apart.
+[[gnu::always_inline]] inline void transpose_8x8(const std::uint16_t* from, int from_stride, std::uint16_t* to,
+                                                 int to_stride) {
+#if defined(__SSE2__)
+    __m128i r[8], s[8];
+    for (int i = 0; i < 8; ++i) r[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i * from_stride));
+    for (int i = 0; i < 4; ++i) {
+        s[2 * i] = _mm_unpacklo_epi16(r[2 * i], r[2 * i + 1]);
+        s[2 * i + 1] = _mm_unpackhi_epi16(r[2 * i], r[2 * i + 1]);
+    }
+    // s0: r0 r1 columns 0-3, s1: columns 4-7, s2, s3: r2 r3, ...
+    for (int half = 0; half < 2; ++half) {
+        const __m128i low01 = _mm_unpacklo_epi32(s[half], s[2 + half]), low23 = _mm_unpackhi_epi32(s[half], s[2 + half]);
+        const __m128i high01 = _mm_unpacklo_epi32(s[4 + half], s[6 + half]);
+        const __m128i high23 = _mm_unpackhi_epi32(s[4 + half], s[6 + half]);
+        std::uint16_t* row = to + 4 * half * to_stride;
+        const auto put = [&](int i, __m128i value) {
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(row + i * to_stride), value);
+        };
+        put(0, _mm_unpacklo_epi64(low01, high01));
+        put(1, _mm_unpackhi_epi64(low01, high01));
+        put(2, _mm_unpacklo_epi64(low23, high23));
+        put(3, _mm_unpackhi_epi64(low23, high23));
+    }
+#else
+    for (int i = 0; i < 8; ++i)
+        for (int j = 0; j < 8; ++j) to[j * to_stride + i] = from[i * from_stride + j];
+#endif
+}
+
+}  // namespace
+}  // namespace wmmadiag

@@ -1,0 +1,186 @@
+"""How each architecture's tensor cores add up: one frozen table, and the rule of one instruction.
+
+The model of a floating-point step (Fasi et al., "Numerical behavior of NVIDIA tensor cores", 2021; MMA-Sim; confirmed on
+an H200 for the rows marked "measured"): up to L exact products and C are aligned at the largest exponent e_max of all
+terms, each truncated toward zero to F fractional bits below 2^e_max, summed exactly, and rounded once (f32 toward zero,
+f16 to nearest even). A zero term takes part with exponent e_zero. Steps chain with k ascending. See `reference` for the
+definition in plain Python, `emulator/native/tensor_core*` for the fast one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wmmadiag.errors import UnsupportedError
+from wmmadiag.numerics.architecture import Architecture, architecture
+from wmmadiag.numerics.tensor_core_forms import FORMS, Form
+
+
+@dataclass(frozen=True, slots=True)
+class MmaRule:
+    """How one `mma` or `wmma.mma` adds, on one architecture; field for field the C++ `MmaRule`.
+
+    Attributes:
+        m, n, k: shape; A is m×k, B is k×n, C and D are m×n.
+        a, b, c, d: element types, as in PTX ("f16", "bf16", "tf32", "f32", "f64", "e4m3", …, "s8", "u4", "b1", "s32").
+        fraction_bits: F, bits kept below 2^e_max; 0 for integers, f64 and the software path.
+        step: L, products per fused step; at most k.
+        zero_exponent: e_zero, the exponent with which a zero term takes part.
+        satfinite: integers: clamp the result to s32 instead of wrapping.
+        bit_op: "" or, for b1, "xor_popc" or "and_popc".
+        fma_chain: a chain of f32 fused multiply-adds from 0 over k, then + C (mma.m8n8k4 f16 on sm_80 and later).
+        result_bits: fraction bits that an f32 result keeps: 23, or 13 (fp8 on sm_89).
+        widen: fp8 operands are converted to f16 first, so that their subnormals take part as normal numbers.
+        source: where the rule is from.
+    """
+
+    m: int
+    n: int
+    k: int
+    a: str
+    b: str
+    c: str
+    d: str
+    fraction_bits: int
+    step: int
+    zero_exponent: int
+    satfinite: bool = False
+    bit_op: str = ""
+    fma_chain: bool = False
+    result_bits: int = 23
+    widen: bool = False
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SumRow:
+    """One row of the table: the floating-point unit of an architecture family.
+
+    Attributes:
+        fraction_bits: F.
+        half_step: L of f16 and bf16.
+        tf32_step: L of `mma.sync` m16n8k8 tf32 (0: no tf32).
+        fp8_step: L of fp8, fp6 and fp4 (0: no unit for it).
+        fp8_fraction_bits, fp8_result_bits: F and result bits of fp8.
+        zero_exponent_f32, zero_exponent_f16: e_zero by type of the sum.
+        source: origin of the row.
+    """
+
+    fraction_bits: int
+    half_step: int
+    tf32_step: int
+    fp8_step: int
+    fp8_fraction_bits: int
+    fp8_result_bits: int
+    zero_exponent_f32: int
+    zero_exponent_f16: int
+    source: str
+
+
+_FASI = "Fasi, Higham, Mikaitis, Pranesh 2021 (PeerJ CS 7:e330); MMA-Sim 2.1.1"
+_MMASIM = "MMA-Sim 2.1.1 (microsoft/MMA-Sim)"
+
+SUM_TABLE: dict[str, SumRow] = {
+    "volta": SumRow(23, 4, 0, 0, 0, 23, -131, -19, _FASI),
+    "turing": SumRow(24, 8, 0, 0, 0, 23, -132, -20, _FASI),
+    "ampere": SumRow(24, 8, 4, 0, 0, 23, -132, -20, _FASI),
+    "ada": SumRow(24, 8, 4, 16, 13, 13, -132, -20, _MMASIM + "; fp8 sums keep 13 bits and so does their f32 result"),
+    "hopper": SumRow(25, 16, 8, 0, 0, 23, -133, -21, _MMASIM + "; f16, bf16 and wmma tf32 measured on an H200"),
+    "blackwell": SumRow(25, 16, 8, 0, 0, 23, -133, -21, _MMASIM),
+    "rtx_blackwell": SumRow(25, 16, 8, 32, 25, 23, -133, -21, _MMASIM),
+}
+"""Architecture family → its floating-point sums."""
+
+# mma.m8n8k4 f16 runs on Volta's rules on Turing, too (MMA-Sim), and as FFMA chain plus FADD in software from sm_80 on
+# (SASS of ptxas 12.4).
+_QUAD_PAIR = SUM_TABLE["volta"]
+
+# wmma m16n16k8 tf32 lowers to HMMA.1684 on every architecture, k 0-3 then 4-7: SASS of ptxas 12.4 and 12.9; measured on
+# an H200.
+_WMMA_TF32_STEP = 4
+
+_FP8 = frozenset({"e4m3", "e5m2", "e3m2", "e2m3", "e2m1"})
+_FLOAT_OPERANDS = frozenset({"f16", "bf16", "tf32"}) | _FP8
+
+
+def mma_rule(
+    arch: str,
+    instruction: str,
+    shape: str,
+    atype: str,
+    btype: str,
+    ctype: str,
+    dtype: str,
+    satfinite: bool = False,
+    bitop: str = "",
+) -> MmaRule:
+    """The rule of one tensor-core instruction.
+
+    Args:
+        arch: target such as "sm_80" or "sm_90a".
+        instruction: "wmma" (`wmma.mma`) or "mma" (dense `mma.sync`).
+        shape: such as "m16n16k16".
+        atype, btype, ctype, dtype: PTX element types without the dot.
+        satfinite: the instruction has `.satfinite`.
+        bitop: "" or "xor_popc" / "and_popc" (PTX: `.xor.popc`, `.and.popc`).
+
+    Raises:
+        UnsupportedError: the architecture (or every architecture) lacks this form; the message says which have it.
+    """
+    target = architecture(arch)
+    form = _find_form(target, instruction, shape, atype, btype, ctype, dtype, bitop)
+    common = dict(zip("mnk", form.mnk, strict=True))
+    if satfinite and (dtype != "s32" or atype == "b1"):
+        raise UnsupportedError(
+            f"{instruction} {shape} {atype} has no .satfinite", hint="integer forms (s8, u8, s4, u4) have it"
+        )
+    if atype not in _FLOAT_OPERANDS:
+        source = "IEEE 754 fused multiply-adds, k ascending (MMA-Sim 2.1.1)" if atype == "f64" else "exact; PTX ISA"
+        return MmaRule(
+            **common,
+            a=atype, b=btype, c=ctype, d=dtype, fraction_bits=0, step=common["k"], zero_exponent=0,
+            satfinite=satfinite, bit_op=bitop, source=source,
+        )  # fmt: skip
+    row = SUM_TABLE[target.family]
+    fma_chain = False
+    step, fraction_bits, result_bits, widen = row.half_step, row.fraction_bits, 23, False
+    source = row.source
+    if instruction == "mma" and shape == "m8n8k4":
+        fma_chain = target.number >= 80
+        row = _QUAD_PAIR
+        step, fraction_bits = (4, 0) if fma_chain else (row.half_step, row.fraction_bits)
+        source = "SASS of ptxas 12.4: FFMA over k, then FADD" if fma_chain else row.source
+    elif atype == "tf32":
+        step = _WMMA_TF32_STEP if instruction == "wmma" else row.tf32_step
+    elif atype in _FP8:
+        if row.fp8_step:
+            step, fraction_bits, result_bits = row.fp8_step, row.fp8_fraction_bits, row.fp8_result_bits
+        else:  # no fp8 mma.sync unit: ptxas widens to f16
+            widen, source = True, row.source + "; fp8 operands converted to f16, then HMMA"
+    # The sum is kept in f32 as soon as C or D is: f16 C is widened first, f16 D is converted afterwards (two roundings).
+    half_sum = ctype == "f16" and dtype == "f16"
+    return MmaRule(
+        **common,
+        a=atype, b=btype, c=ctype, d=dtype,
+        fraction_bits=fraction_bits, step=min(step, common["k"]),
+        zero_exponent=row.zero_exponent_f16 if half_sum else row.zero_exponent_f32,
+        fma_chain=fma_chain, result_bits=result_bits, widen=widen, source=source,
+    )  # fmt: skip
+
+
+def _find_form(
+    target: Architecture, instruction: str, shape: str, atype: str, btype: str, ctype: str, dtype: str, bitop: str
+) -> Form:
+    wanted = f"{instruction} {shape} {dtype}.{atype}.{btype}.{ctype}" + (f" .{bitop}" if bitop else "")
+    for form in FORMS:
+        if form.matches(instruction, shape, atype, btype, ctype, dtype, bitop):
+            if form.available(target):
+                return form
+            raise UnsupportedError(f"{target.name} has no {wanted}", hint=f"this form exists on {form.where()}")
+    shapes = list(dict.fromkeys(form.shape for form in FORMS if form.instruction == instruction and atype in form.a))
+    known = (
+        f"the shapes of {instruction} with {atype} are {', '.join(shapes)}"
+        if shapes
+        else f"no {instruction} takes {atype}"
+    )
+    raise UnsupportedError(f"no architecture has {wanted}", hint=known)
