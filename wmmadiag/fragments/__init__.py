@@ -1,0 +1,35 @@
+"""Which lane holds which element, and which shapes and types an architecture has."""
+
+from __future__ import annotations
+
+from wmmadiag.fragments.map import ELEMENT_BITS, FragmentMap
+from wmmadiag.fragments.matrix_moves import address_lanes, ldmatrix_map, movmatrix_maps, stmatrix_map
+from wmmadiag.fragments.mma import mma_map, mma_shapes
+from wmmadiag.fragments.wmma import wmma_map, wmma_shapes
+
+__all__ = [
+    "ELEMENT_BITS",
+    "FragmentMap",
+    "address_lanes",
+    "ldmatrix_map",
+    "mma_map",
+    "mma_shapes",
+    "movmatrix_maps",
+    "registers",
+    "stmatrix_map",
+    "wmma_map",
+    "wmma_shapes",
+]
+
+
+def registers(instruction: str, shape: str, matrix: str, type: str, arch: str = "sm_80", layout: str = "row") -> int:
+    """Registers of one lane's fragment ("wmma" or "mma"); 64-bit registers for f64, else 32-bit.
+
+    Raises:
+        UnsupportedError: no such fragment.
+    """
+    if instruction == "wmma":
+        return wmma_map(shape, matrix, type, arch).registers
+    if shape == "m8n8k4" and type != "f64":
+        return mma_map(shape, matrix, type, layout).registers
+    return mma_map(shape, matrix, type).registers

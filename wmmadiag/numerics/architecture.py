@@ -41,7 +41,7 @@ FAMILIES: dict[int, str] = {
     120: "rtx_blackwell",
     121: "rtx_blackwell",
 }
-"""Compute capability ×10 → family with the same tensor-core arithmetic (CUDA programming guide, "Compute Capabilities").
+"""Compute capability ×10 → family of the same tensor-core arithmetic (CUDA programming guide, "Compute Capabilities").
 
 87, 88 (Ampere on Tegra) and 103, 107, 110 (Blackwell) are taken to add as their family does: no published measurement.
 """

@@ -1,7 +1,7 @@
 """How each architecture's tensor cores add up: one frozen table, and the rule of one instruction.
 
-The model of a floating-point step (Fasi et al., "Numerical behavior of NVIDIA tensor cores", 2021; MMA-Sim; confirmed on
-an H200 for the rows marked "measured"): up to L exact products and C are aligned at the largest exponent e_max of all
+The model of a floating-point step (Fasi et al., "Numerical behavior of NVIDIA tensor cores", 2021; MMA-Sim; confirmed
+on an H200 for the rows marked "measured"): up to L exact products and C are aligned at the largest exponent e_max of all
 terms, each truncated toward zero to F fractional bits below 2^e_max, summed exactly, and rounded once (f32 toward zero,
 f16 to nearest even). A zero term takes part with exponent e_zero. Steps chain with k ascending. See `reference` for the
 definition in plain Python, `emulator/native/tensor_core*` for the fast one.
@@ -129,7 +129,7 @@ def mma_rule(
     """
     target = architecture(arch)
     form = _find_form(target, instruction, shape, atype, btype, ctype, dtype, bitop)
-    common = dict(zip("mnk", form.mnk, strict=True))
+    m, n, k = form.mnk
     if satfinite and (dtype != "s32" or atype == "b1"):
         raise UnsupportedError(
             f"{instruction} {shape} {atype} has no .satfinite", hint="integer forms (s8, u8, s4, u4) have it"
@@ -137,8 +137,8 @@ def mma_rule(
     if atype not in _FLOAT_OPERANDS:
         source = "IEEE 754 fused multiply-adds, k ascending (MMA-Sim 2.1.1)" if atype == "f64" else "exact; PTX ISA"
         return MmaRule(
-            **common,
-            a=atype, b=btype, c=ctype, d=dtype, fraction_bits=0, step=common["k"], zero_exponent=0,
+            m=m, n=n, k=k,
+            a=atype, b=btype, c=ctype, d=dtype, fraction_bits=0, step=k, zero_exponent=0,
             satfinite=satfinite, bit_op=bitop, source=source,
         )  # fmt: skip
     row = SUM_TABLE[target.family]
@@ -157,12 +157,12 @@ def mma_rule(
             step, fraction_bits, result_bits = row.fp8_step, row.fp8_fraction_bits, row.fp8_result_bits
         else:  # no fp8 mma.sync unit: ptxas widens to f16
             widen, source = True, row.source + "; fp8 operands converted to f16, then HMMA"
-    # The sum is kept in f32 as soon as C or D is: f16 C is widened first, f16 D is converted afterwards (two roundings).
+    # The sum is kept in f32 as soon as C or D is: f16 C is widened first, f16 D converted afterwards (rounded twice).
     half_sum = ctype == "f16" and dtype == "f16"
     return MmaRule(
-        **common,
+        m=m, n=n, k=k,
         a=atype, b=btype, c=ctype, d=dtype,
-        fraction_bits=fraction_bits, step=min(step, common["k"]),
+        fraction_bits=fraction_bits, step=min(step, k),
         zero_exponent=row.zero_exponent_f16 if half_sum else row.zero_exponent_f32,
         fma_chain=fma_chain, result_bits=result_bits, widen=widen, source=source,
     )  # fmt: skip
