@@ -92,7 +92,9 @@ def fragment_map(
     register_bits = max(32, bits)
     registers = arrays[0].shape[1] * bits // register_bits
     return FragmentMap(
-        *arrays,
+        row=arrays[0],
+        col=arrays[1],
+        tile=arrays[2],
         shape=shape,
         element_bits=bits,
         register_bits=register_bits,

@@ -6,7 +6,7 @@ same element of the transposed matrix. Lane 8r + i gives the address of row i of
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from wmmadiag.fragments.map import FragmentMap, fragment_map, packed_along_k
 _COUNTS = {"x1": 1, "x2": 2, "x4": 4}
 
 
-@lru_cache(maxsize=None)
+@cache
 def ldmatrix_map(num: str, trans: bool, type: str = "b16", shape: str = "m8n8") -> FragmentMap:
     """Which element of the matrices in memory each lane gets.
 
@@ -60,6 +60,6 @@ def movmatrix_maps() -> tuple[FragmentMap, FragmentMap]:
 def address_lanes(num: str) -> tuple[int, ...]:
     """Lanes whose address operands `ldmatrix` and `stmatrix` of this count read: 0 … 8·count - 1.
 
-    The other lanes' addresses are ignored by the hardware (from sm_80 on; the PTX ISA asks sm_75 code to pass valid ones).
+    The other lanes' addresses are ignored from sm_80 on; the PTX ISA asks sm_75 code to pass valid ones.
     """
     return tuple(range(8 * _COUNTS[num]))

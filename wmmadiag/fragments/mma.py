@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
@@ -21,7 +21,7 @@ def mma_shapes(arch: str) -> tuple[tuple[str, str], ...]:
     return shapes(architecture(arch), "mma")
 
 
-@lru_cache(maxsize=None)
+@cache
 def mma_map(shape: str, operand: str, type: str, layout: str = "") -> FragmentMap:
     """The map of an `mma.sync` fragment.
 

@@ -7,7 +7,7 @@ The PTX ISA leaves these maps open; they were read from the loads and stores tha
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 from wmmadiag.errors import UnsupportedError
 from wmmadiag.fragments.map import FragmentMap, accumulator, fragment_map, packed_along_k
@@ -79,7 +79,7 @@ def wmma_shapes(arch: str) -> tuple[tuple[str, str], ...]:
     return shapes(architecture(arch), "wmma")
 
 
-@lru_cache(maxsize=None)
+@cache
 def wmma_map(shape: str, matrix: str, type: str, arch: str, *, operands: str = "") -> FragmentMap:
     """The map of a `wmma` fragment.
 

@@ -1,10 +1,10 @@
 """How each architecture's tensor cores add up: one frozen table, and the rule of one instruction.
 
 The model of a floating-point step (Fasi et al., "Numerical behavior of NVIDIA tensor cores", 2021; MMA-Sim; confirmed
-on an H200 for the rows marked "measured"): up to L exact products and C are aligned at the largest exponent e_max of all
-terms, each truncated toward zero to F fractional bits below 2^e_max, summed exactly, and rounded once (f32 toward zero,
-f16 to nearest even). A zero term takes part with exponent e_zero. Steps chain with k ascending. See `reference` for the
-definition in plain Python, `emulator/native/tensor_core*` for the fast one.
+on an H200 for the rows marked "measured"): up to L exact products and C are aligned at the largest exponent e_max of
+all terms, each truncated toward zero to F fractional bits below 2^e_max, summed exactly, and rounded once (f32 toward
+zero, f16 to nearest even). A zero term takes part with exponent e_zero. Steps chain with k ascending. `reference` holds
+the definition in plain Python, `emulator/native/tensor_core*` the fast one.
 """
 
 from __future__ import annotations
