@@ -1,0 +1,271 @@
+"""A card's expressions evaluated for one case and variant: arrays, scalars and the launch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.launch import Argument as LaunchArgument
+from wmmadiag.launch import Dim3, Launch
+from wmmadiag.subject.card import Argument, Card, Case, LaunchShape, Tolerance, Variant
+from wmmadiag.subject.dtypes import ElementType, storage_dtype
+from wmmadiag.subject.expressions import Scope
+from wmmadiag.subject.inputs import default_distribution, draw
+from wmmadiag.subject.placement import place_view
+from wmmadiag.subject.shapes import check_shapes
+from wmmadiag.subject.storage import Placement, poisoned
+from wmmadiag.subject.symbols import Parameters, case_scope, evaluate_parameters
+
+MAX_CASE_BYTES = 1 << 30
+
+# CUDA C++ Programming Guide 13, table 30 "Technical Specifications per Compute Capability".
+_GRID_LIMITS = (2**31 - 1, 65535, 65535)
+_BLOCK_LIMITS = (1024, 1024, 64)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundArgument:
+    """One argument with its memory.
+
+    Attributes:
+        index: position in the kernel's signature.
+        storage: flat array that the kernel gets, or None for a scalar.
+        original: copy of `storage` before the run.
+        scalar: the value, or None for an array.
+        placements: of the logical tensors in the storage, by role.
+    """
+
+    spec: Argument
+    index: int
+    storage: NDArray[Any] | None
+    original: NDArray[Any] | None
+    scalar: np.generic | None
+    placements: Mapping[str, Placement]
+
+    def view(self, role: str) -> NDArray[Any]:
+        """The logical tensor as the kernel left it."""
+        assert self.storage is not None
+        return self.placements[role].view(self.storage)
+
+    def original_view(self, role: str) -> NDArray[Any]:
+        """The logical tensor as it was before the run."""
+        assert self.original is not None
+        return self.placements[role].view(self.original)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundCase:
+    """One case of one variant, ready to run.
+
+    Attributes:
+        symbols: every symbol's value that could be evaluated, for reports.
+        parameters: of the operation, evaluated.
+        distribution: of the inputs.
+        tolerance: in place of the rounding bound, or None.
+    """
+
+    card: Card
+    case: Case
+    variant: Variant
+    symbols: Mapping[str, int | float]
+    parameters: Parameters
+    arguments: tuple[BoundArgument, ...]
+    launch: Launch
+    seed: int
+    distribution: str
+    tolerance: Tolerance | None
+
+    def inputs(self) -> dict[str, NDArray[Any]]:
+        """Logical input tensors by role, as they were before the run."""
+        return {
+            role: argument.original_view(role)
+            for argument in self.arguments
+            for role in argument.placements
+            if argument.spec.direction in ("in", "inout")
+        }
+
+    def outputs(self) -> dict[str, NDArray[Any]]:
+        """Logical output tensors by role, as the kernel left them."""
+        return {
+            role: argument.view(role)
+            for argument in self.arguments
+            for role in argument.placements
+            if argument.spec.direction in ("out", "inout")
+        }
+
+    def elements(self) -> dict[str, ElementType]:
+        """Element type by role."""
+        return {role: argument.spec.element for argument in self.arguments for role in argument.placements}
+
+    def argument_of(self, role: str) -> BoundArgument:
+        """The argument that holds a role."""
+        return next(argument for argument in self.arguments if role in argument.placements)
+
+
+def bind(card: Card, case: Case, variant: Variant, *, seed: int | None = None, inputs: str = "") -> BoundCase:
+    """Evaluate a case: allocate and fill its arrays, and its launch.
+
+    Args:
+        seed: of the inputs, in place of the case's and the card's.
+        inputs: distribution, in place of the case's and the card's.
+
+    Raises:
+        ConfigurationError: an expression fails, a shape does not fit, or the arrays need more than `MAX_CASE_BYTES`.
+    """
+    scope = case_scope(card, case, variant)
+    seed = seed if seed is not None else case.seed if case.seed is not None else card.seed
+    distribution = inputs or case.inputs or card.inputs
+    placed = _place_all(card, scope)
+    parameters = evaluate_parameters(card.computes, scope)
+    check_shapes(card, {role: p.shape for views, _ in placed for role, p in views.items()}, parameters)
+    arguments = _fill(card, scope, placed, distribution, seed)
+    launch = _launch(variant.launch or card.launch, scope, arguments)
+    drawn = [a for a in card.arguments if a.direction in ("in", "inout") and a.value is None]
+    return BoundCase(
+        card,
+        case,
+        variant,
+        _symbol_values(scope),
+        parameters,
+        arguments,
+        launch,
+        seed,
+        distribution or (default_distribution(drawn[0].element) if drawn else "none"),
+        case.tolerance or card.tolerance,
+    )
+
+
+def _symbol_values(scope: Scope) -> dict[str, int | float]:
+    values: dict[str, int | float] = {}
+    for name in scope.names():
+        try:
+            value = scope.lookup(name)
+        except (KeyError, ValueError):
+            continue
+        values[name] = value if isinstance(value, int) else float(value)
+    return values
+
+
+def _place_all(card: Card, scope: Scope) -> list[tuple[dict[str, Placement], int]]:
+    """Placements and storage size of each argument, in elements; (empty, 0) for a scalar."""
+    placed: list[tuple[dict[str, Placement], int]] = []
+    total = 0
+    for argument in card.arguments:
+        if argument.value is not None:
+            placed.append(({}, 0))
+            continue
+        views = {view.role: place_view(card, argument, view, scope) for view in argument.views}
+        count = max((placement.end for placement in views.values()), default=1)
+        if argument.size is not None:
+            what = f"the size of '{argument.name}'"
+            size = scope.integer(argument.size, place=argument.place, what=what, minimum=1)
+            if size < count and views:
+                raise ConfigurationError(
+                    f"{what} is {size} elements, but its shape and strides reach element {count - 1}",
+                    place=argument.place,
+                )
+            count = size
+        elif argument.views and argument.views[0].pad:
+            count = max(count, *(_padded_end(views[view.role]) for view in argument.views))
+        total += count * argument.element.bytes
+        if total > MAX_CASE_BYTES:
+            raise ConfigurationError(
+                f"the arrays of this case need more than {MAX_CASE_BYTES >> 20} MiB "
+                f"('{argument.name}' alone {count * argument.element.bytes / 2**20:.4g} MiB)",
+                place=argument.place,
+                hint="use a smaller shape; a wrong kernel is wrong on small shapes too",
+            )
+        placed.append((views, count))
+    return placed
+
+
+def _padded_end(placement: Placement) -> int:
+    # Padding after the last row belongs to the storage too, as in a rows × pitch allocation.
+    outer = max(zip(placement.strides, placement.shape, strict=True))
+    return placement.offset + outer[0] * outer[1]
+
+
+def _fill(
+    card: Card, scope: Scope, placed: list[tuple[dict[str, Placement], int]], distribution: str, seed: int
+) -> tuple[BoundArgument, ...]:
+    drawn = [
+        (argument, role, placement)
+        for argument, (views, _) in zip(card.arguments, placed, strict=True)
+        for role, placement in views.items()
+        if argument.direction in ("in", "inout") or argument.initial == "inputs"
+    ]
+    values = draw(
+        distribution,
+        {role: (placement.shape, argument.element) for argument, role, placement in drawn},
+        seed,
+        {role: argument.inputs for argument, role, _ in drawn},
+    )
+    bound = []
+    for index, (argument, (views, count)) in enumerate(zip(card.arguments, placed, strict=True)):
+        if argument.value is not None:
+            bound.append(BoundArgument(argument, index, None, None, _scalar(argument, scope), {}))
+            continue
+        storage = poisoned(argument.element, count, index)
+        if argument.padding == "zero" or argument.initial == "zero":
+            storage[...] = 0
+        for role, placement in views.items():
+            if role in values:
+                placement.view(storage)[...] = values[role]
+            elif argument.padding == "zero" and argument.initial == "poison":
+                placement.view(storage)[...] = poisoned(argument.element, 1, index)[0]
+        bound.append(BoundArgument(argument, index, storage, storage.copy(), None, views))
+    return tuple(bound)
+
+
+def _scalar(argument: Argument, scope: Scope) -> np.generic:
+    assert argument.value is not None
+    element = argument.element
+    what = f"the value of '{argument.name}'"
+    dtype = storage_dtype(element)
+    if element.is_float:
+        value = scope.real(argument.value, place=argument.place, what=what)
+        with np.errstate(over="ignore"):
+            return _number(dtype, value)
+    whole = scope.integer(argument.value, place=argument.place, what=what)
+    limits = np.iinfo(dtype)
+    if not int(limits.min) <= whole <= int(limits.max):
+        raise ConfigurationError(f"{what} is {whole}, which {element.name} cannot hold", place=argument.place)
+    return _number(dtype, whole)
+
+
+def _number(dtype: np.dtype[Any], value: float | int) -> np.generic:
+    number: np.generic = dtype.type(value)
+    return number
+
+
+def _launch(shape: LaunchShape, scope: Scope, arguments: tuple[BoundArgument, ...]) -> Launch:
+    def dim3(which: str, expressions: tuple[str | int | float, ...], limits: tuple[int, int, int]) -> Dim3:
+        values = [1, 1, 1]
+        for axis, expression in enumerate(expressions):
+            what = f"{which}.{'xyz'[axis]}"
+            value = scope.integer(expression, place=shape.place, what=what, minimum=1)
+            if value > limits[axis]:
+                raise ConfigurationError(f"{what} is {value}; the limit is {limits[axis]}", place=shape.place)
+            values[axis] = value
+        return values[0], values[1], values[2]
+
+    block = dim3("block", shape.block, _BLOCK_LIMITS)
+    if block[0] * block[1] * block[2] > 1024:
+        raise ConfigurationError(
+            f"the block has {block[0] * block[1] * block[2]} threads; the limit is 1024", place=shape.place
+        )
+    shared = scope.integer(shape.shared, place=shape.place, what="shared", minimum=0)
+    if shared > 1 << 20:
+        raise ConfigurationError(f"{shared} bytes of shared memory: no GPU has as much", place=shape.place)
+    values: list[LaunchArgument] = []
+    for argument in arguments:
+        value = argument.scalar if argument.storage is None else argument.storage
+        assert value is not None
+        values.append(value)
+    names = tuple(argument.spec.name for argument in arguments)
+    return Launch(dim3("grid", shape.grid, _GRID_LIMITS), block, tuple(values), shared, names)

@@ -1,0 +1,208 @@
+"""A kernel card as data: what the subject is, how it is launched and what it should compute.
+
+Everything that may depend on a case is still an expression here; `binding.bind` evaluates it for one case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.place import Place
+from wmmadiag.subject.dtypes import ElementType
+
+FORMAT = 1
+
+Expression: TypeAlias = str | int | float
+"""A number, or the text of an expression over a case's symbols and the macros."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Line of every key of a card, by path; a missing one falls back to its parent's."""
+
+    file: str
+    lines: Mapping[tuple[str | int, ...], int] = field(default_factory=dict)
+
+    def of(self, *path: str | int) -> Place:
+        """The place of a key, or of the nearest enclosing one."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return Place(self.file, self.lines.get(path, 1) if path else 1)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One logical tensor inside an argument's storage.
+
+    Attributes:
+        role: what it is to the operation.
+        shape: logical shape, outermost axis first; empty for the role's usual shape.
+        layout: order of the axes in memory as letters ("BSHD"), or "" for the logical order.
+        strides: explicit strides in elements, in logical order, or empty.
+        pad: extra elements after each run of an axis, by axis letter or number: {"D": 8}.
+        offset: first element, counted in elements from the start of the storage.
+    """
+
+    role: str
+    place: Place
+    shape: tuple[Expression, ...] = ()
+    layout: str = ""
+    strides: tuple[Expression, ...] = ()
+    pad: Mapping[str, Expression] = field(default_factory=dict)
+    offset: Expression = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One kernel argument: a scalar with a `value`, or storage with one or more views.
+
+    Attributes:
+        name: for messages and Python references.
+        element: its element type.
+        direction: "in", "out", "inout" or "workspace".
+        value: of a scalar; None for arrays.
+        views: the tensors inside; several for packed QKV; empty for a workspace.
+        size: elements of storage, or None for what the views need.
+        inputs: distribution of its values, or "" for the case's.
+        initial: of an output before the run: "poison", "zero", or "inputs" for drawn values.
+        padding: content of storage that no view covers: "poison" or "zero".
+    """
+
+    name: str
+    element: ElementType
+    direction: str
+    place: Place
+    value: Expression | None = None
+    views: tuple[View, ...] = ()
+    size: Expression | None = None
+    inputs: str = ""
+    initial: str = "poison"
+    padding: str = "poison"
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchShape:
+    """Grid and block (x, y, z) and dynamic shared memory in bytes, as expressions."""
+
+    grid: tuple[Expression, ...]
+    block: tuple[Expression, ...]
+    shared: Expression
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """What replaces the rounding bound: |observed - expected| ≤ atol + rtol·|expected|."""
+
+    atol: float
+    rtol: float
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One shape with its inputs.
+
+    Attributes:
+        symbols: B, H, S, D, …: numbers, or expressions over other symbols.
+        inputs: distribution of the inputs, "" for the card's.
+        seed: of the inputs, None for the card's.
+        tolerance: in place of the rounding bound, None for the card's.
+    """
+
+    name: str
+    place: Place
+    symbols: Mapping[str, Expression]
+    inputs: str = ""
+    seed: int | None = None
+    tolerance: Tolerance | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One set of macros, and what else it changes. None and empty mean: as the card says."""
+
+    name: str
+    place: Place
+    macros: Mapping[str, Expression] = field(default_factory=dict)
+    source: Path | None = None
+    entry: str | None = None
+    launch: LaunchShape | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Computes:
+    """What the kernel should compute.
+
+    Attributes:
+        operation: a name in `operations.OPERATIONS`, or "python".
+        parameters: of the operation, by name; expressions, words or booleans.
+        python: "file.py:function" for "python", resolved against the card's folder when used.
+    """
+
+    operation: str
+    place: Place
+    parameters: Mapping[str, Expression | bool]
+    python: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A kernel under test. `path` is the card's own file, or the source when there is no card."""
+
+    name: str
+    path: Path
+    source: Path
+    entry: str
+    arguments: tuple[Argument, ...]
+    launch: LaunchShape
+    cases: tuple[Case, ...]
+    computes: Computes
+    places: Places
+    macros: Mapping[str, Expression] = field(default_factory=dict)
+    variants: tuple[Variant, ...] = ()
+    include_paths: tuple[Path, ...] = ()
+    std: str = "c++17"
+    symbols: Mapping[str, Expression] = field(default_factory=dict)
+    inputs: str = ""
+    seed: int = 0
+    tolerance: Tolerance | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Paths in the card are relative to this."""
+        return self.path.parent
+
+    def case(self, name: str) -> Case:
+        """The case of that name.
+
+        Raises:
+            ConfigurationError: there is none; the hint lists those there are.
+        """
+        return _named(name, self.cases, "case", self.places.of("cases"))
+
+    def variant(self, name: str) -> Variant:
+        """The variant of that name.
+
+        Raises:
+            ConfigurationError: there is none; the hint lists those there are.
+        """
+        return _named(name, self.variants, "variant", self.places.of("variants"))
+
+    def with_macros(self, macros: Mapping[str, Expression]) -> Card:
+        """The same card with more (or other) macros."""
+        return replace(self, macros={**self.macros, **macros})
+
+
+_Named = TypeVar("_Named", Case, Variant)
+
+
+def _named(name: str, items: tuple[_Named, ...], what: str, place: Place) -> _Named:
+    for item in items:
+        if item.name == name:
+            return item
+    known = ", ".join(item.name for item in items)
+    raise ConfigurationError(f"the card has no {what} '{name}'", place=place, hint=f"it has: {known}")

@@ -1,0 +1,143 @@
+"""The element types that a card can name: storage, precision, range, and the patterns that mark untouched memory.
+
+Importing this needs no NumPy; `storage_dtype` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class ElementType:
+    """One element type.
+
+    Attributes:
+        name: as a card names it.
+        storage: name of the NumPy (or ml_dtypes) dtype that holds it in memory.
+        kind: "float", "int" or "uint".
+        bytes: of one stored element.
+        precision: significand bits, the implicit one included; for integers the width. tf32 has 11 although
+            stored in 32 bits.
+        min_exponent: of the smallest normal number, 2**min_exponent; 0 for integers.
+        largest: the largest finite value.
+        poison: bit pattern of an element nobody has written: a quiet NaN with a payload that no arithmetic makes, or
+            for integers a fixed odd pattern. The argument's index is added to a float's payload (`poison_pattern`).
+    """
+
+    name: str
+    storage: str
+    kind: str
+    bytes: int
+    precision: int
+    min_exponent: int
+    largest: float
+    poison: int
+
+    @property
+    def is_float(self) -> bool:
+        """Whether NaN and rounding exist in this type."""
+        return self.kind == "float"
+
+    @property
+    def unit(self) -> float:
+        """Largest relative error of rounding to nearest into this type; 0 for integers."""
+        return 2.0**-self.precision if self.is_float else 0.0
+
+    @property
+    def half_subnormal(self) -> float:
+        """Largest absolute error of rounding to nearest below the normal range; 0 for integers."""
+        return 2.0 ** (self.min_exponent - self.precision) if self.is_float else 0.0
+
+
+# IEEE 754-2019 table 3.5 for f16, f32, f64; bf16 and tf32: PTX ISA 9.0, section 5.2.3 "Alternate Floating-Point Data
+# Formats"; e4m3 and e5m2: Micikevicius et al. 2022 (arXiv 2209.05433), table 1.
+_TYPES = (
+    ElementType("f16", "float16", "float", 2, 11, -14, 65504.0, 0x7E50),
+    ElementType("bf16", "bfloat16", "float", 2, 8, -126, (2 - 2**-7) * 2.0**127, 0x7FD0),
+    ElementType("tf32", "float32", "float", 4, 11, -126, (2 - 2**-10) * 2.0**127, 0x7FC0A500),
+    ElementType("f32", "float32", "float", 4, 24, -126, (2 - 2**-23) * 2.0**127, 0x7FC0A500),
+    ElementType("f64", "float64", "float", 8, 53, -1022, 1.7976931348623157e308, 0x7FF800000000A500),
+    ElementType("s8", "int8", "int", 1, 8, 0, 127.0, 0xA5),
+    ElementType("u8", "uint8", "uint", 1, 8, 0, 255.0, 0xA5),
+    ElementType("s16", "int16", "int", 2, 16, 0, 2.0**15 - 1, 0xA5A5),
+    ElementType("u16", "uint16", "uint", 2, 16, 0, 2.0**16 - 1, 0xA5A5),
+    ElementType("s32", "int32", "int", 4, 32, 0, 2.0**31 - 1, 0xA5A5A5A5),
+    ElementType("u32", "uint32", "uint", 4, 32, 0, 2.0**32 - 1, 0xA5A5A5A5),
+    ElementType("s64", "int64", "int", 8, 64, 0, 2.0**63, 0xA5A5A5A5A5A5A5A5),
+    ElementType("u64", "uint64", "uint", 8, 64, 0, 2.0**64, 0xA5A5A5A5A5A5A5A5),
+    ElementType("bool", "uint8", "uint", 1, 8, 0, 1.0, 0xA5),
+)
+TYPES: Mapping[str, ElementType] = {entry.name: entry for entry in _TYPES}
+
+# C and CUDA spellings, as a kernel's signature has them.
+ALIASES: Mapping[str, str] = {
+    "half": "f16",
+    "__half": "f16",
+    "float16": "f16",
+    "fp16": "f16",
+    "__nv_bfloat16": "bf16",
+    "nv_bfloat16": "bf16",
+    "bfloat16": "bf16",
+    "float": "f32",
+    "float32": "f32",
+    "fp32": "f32",
+    "double": "f64",
+    "float64": "f64",
+    "char": "s8",
+    "signed char": "s8",
+    "int8_t": "s8",
+    "int8": "s8",
+    "unsigned char": "u8",
+    "uint8_t": "u8",
+    "uint8": "u8",
+    "short": "s16",
+    "int16_t": "s16",
+    "unsigned short": "u16",
+    "uint16_t": "u16",
+    "int": "s32",
+    "int32_t": "s32",
+    "int32": "s32",
+    "i32": "s32",
+    "unsigned": "u32",
+    "unsigned int": "u32",
+    "uint32_t": "u32",
+    "uint32": "u32",
+    "long": "s64",
+    "long long": "s64",
+    "int64_t": "s64",
+    "int64": "s64",
+    "i64": "s64",
+    "ptrdiff_t": "s64",
+    "unsigned long": "u64",
+    "unsigned long long": "u64",
+    "uint64_t": "u64",
+    "size_t": "u64",
+}
+
+
+def element_type(name: str) -> ElementType | None:
+    """The type of that name or C spelling, or None."""
+    return TYPES.get(name) or TYPES.get(ALIASES.get(name, ""))
+
+
+def storage_dtype(element: ElementType) -> np.dtype[Any]:
+    """The NumPy dtype of one stored element."""
+    import numpy as np
+
+    if element.storage == "bfloat16":
+        import ml_dtypes
+
+        bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return bfloat16
+    return np.dtype(element.storage)
+
+
+def poison_pattern(element: ElementType, argument: int) -> int:
+    """Bits that mark an unwritten element of the argument with this index: floats get a payload of their own."""
+    return element.poison + (argument % 16 if element.is_float else 0)

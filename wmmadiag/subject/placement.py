@@ -1,0 +1,116 @@
+"""From a card's shape, layout, padding and strides to positions in storage."""
+
+from __future__ import annotations
+
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.subject.card import Argument, Card, Expression, View
+from wmmadiag.subject.expressions import Scope
+from wmmadiag.subject.operations import OPERATIONS, Role
+from wmmadiag.subject.storage import Placement
+
+_MAX_ELEMENTS = 1 << 34
+
+
+def place_view(card: Card, argument: Argument, view: View, scope: Scope) -> Placement:
+    """Where a logical tensor lies in its argument's storage.
+
+    Raises:
+        ConfigurationError: a wrong rank, an unknown axis, an extent below 1, overlapping outputs, or too large.
+    """
+    role = OPERATIONS[card.computes.operation].roles.get(view.role)
+    axes, shape_expressions = _axes_and_shape(argument, view, role, scope)
+    what = f"the shape of '{argument.name}'"
+    shape = tuple(
+        scope.integer(extent, place=view.place, what=f"{what}[{axis}]", minimum=1)
+        for axis, extent in enumerate(shape_expressions)
+    )
+    strides = _strides(argument, view, axes, shape, scope)
+    offset = scope.integer(view.offset, place=view.place, what=f"the offset of '{view.role}'", minimum=0)
+    placement = Placement(shape, strides, offset)
+    if placement.end > _MAX_ELEMENTS:
+        raise ConfigurationError(
+            f"'{argument.name}' has {placement.end:.3g} elements", place=view.place, hint="use a smaller shape"
+        )
+    if argument.direction in ("out", "inout") and placement.overlaps_itself():
+        raise ConfigurationError(
+            f"the strides {list(strides)} of the output '{argument.name}' with shape {list(shape)} overlap",
+            place=view.place,
+        )
+    return placement
+
+
+def _axes_and_shape(
+    argument: Argument, view: View, role: Role | None, scope: Scope
+) -> tuple[str, tuple[Expression, ...]]:
+    """Axis letters in logical order ("" if the role has none) and the extents' expressions."""
+    if role is None:
+        if not view.shape:
+            raise ConfigurationError(
+                f"the argument '{argument.name}' needs a shape", place=view.place, hint='shape = ["M", "N"]'
+            )
+        if view.layout:
+            raise ConfigurationError(
+                f"a layout needs named axes, which '{argument.name}' has not", place=view.place, hint="use strides"
+            )
+        return "", view.shape
+    if view.shape:
+        rank = len(view.shape)
+        if not min(2, len(role.axes) - 1) <= rank <= len(role.axes):
+            raise ConfigurationError(
+                f"'{argument.name}' has {rank} dimensions, but the role '{view.role}' has {len(role.axes)}: "
+                f"{', '.join(role.axes)}, of which leading ones may be left out",
+                place=view.place,
+            )
+        axes = role.axes[len(role.axes) - rank :]
+        if view.layout and sorted(view.layout) != sorted(axes):
+            raise _unknown_layout(view, axes)
+        return axes, view.shape
+    if view.layout and not view.strides:
+        if not set(view.layout) <= set(role.axes) or set(role.axes[-2:]) - set(view.layout):
+            raise _unknown_layout(view, role.axes)
+        axes = "".join(axis for axis in role.axes if axis in view.layout)
+        return axes, tuple(role.shape[role.axes.index(axis)] for axis in axes)
+    # Leading batch axes that no symbol speaks of are left out of the usual shape, unless strides name them.
+    axes, shape = role.axes, role.shape
+    if view.strides and len(view.strides) < len(axes):
+        axes, shape = axes[-len(view.strides) :], shape[-len(view.strides) :]
+    elif shape[0] == "batch" and scope.number("batch", place=view.place, what="batch") == 1:
+        axes, shape = axes[1:], shape[1:]
+    return axes, shape
+
+
+def _unknown_layout(view: View, axes: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the layout '{view.layout}' does not fit the axes {', '.join(axes)} of '{view.role}'",
+        place=view.place,
+        hint=f'a layout names these letters in memory order, for example "{axes}"',
+    )
+
+
+def _strides(
+    argument: Argument, view: View, axes: str, shape: tuple[int, ...], scope: Scope
+) -> tuple[int, ...]:
+    if view.strides:
+        if len(view.strides) != len(shape):
+            raise ConfigurationError(
+                f"'{argument.name}' has {len(view.strides)} strides for {len(shape)} dimensions", place=view.place
+            )
+        what = f"the stride of '{argument.name}'"
+        return tuple(scope.integer(s, place=view.place, what=what, minimum=0) for s in view.strides)
+    letters = axes or "".join(str(axis) for axis in range(len(shape)))
+    pad = {}
+    for name, extra in view.pad.items():
+        axis = letters[int(name)] if name.isdecimal() and int(name) < len(letters) and name not in letters else name
+        if axis not in letters or len(axis) != 1:
+            raise ConfigurationError(
+                f"the padding of '{argument.name}' names an unknown axis '{name[:40]}'",
+                place=view.place,
+                hint="axes here: " + ", ".join(letters),
+            )
+        pad[axis] = scope.integer(extra, place=view.place, what=f"the padding of '{argument.name}'", minimum=0)
+    strides: dict[str, int] = {}
+    step = 1
+    for letter in reversed(view.layout or letters):
+        strides[letter] = step
+        step *= shape[letters.index(letter)] + pad.get(letter, 0)
+    return tuple(strides[letter] for letter in letters)

@@ -1,0 +1,99 @@
+"""Which symbols an expression of a card may use, and what `{…}` in entries and macros becomes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.place import Place
+from wmmadiag.subject.card import Card, Case, Computes, Expression, Variant
+from wmmadiag.subject.expressions import Scope
+from wmmadiag.subject.operations import OPERATIONS
+
+Parameters: TypeAlias = Mapping[str, float | int | bool | str]
+
+_BRACES = re.compile(r"\{([^{}]*)\}")
+
+
+def case_scope(card: Card, case: Case, variant: Variant) -> Scope:
+    """The symbols of one case and variant.
+
+    A case's own symbols come first, then the variant's macros, the card's macros, the card's `[symbols]`, and what
+    the operation derives when nobody says otherwise (Skv = S, Hkv = H, …).
+    """
+    given: list[Mapping[str, Expression]] = [
+        case.symbols,
+        _macro_symbols(variant.macros),
+        _macro_symbols(card.macros),
+        card.symbols,
+    ]
+    operation = OPERATIONS[card.computes.operation]
+    flags: dict[str, Expression] = {
+        name: value
+        for name, value in card.computes.parameters.items()
+        if operation.parameters[name].kind == "flag" and str(value) != name
+    }
+    known = {name for layer in given for name in layer}
+    derived: dict[str, Expression] = dict(operation.symbols)
+    if not known & {"S", "Sq"}:  # each is the other's default: with neither, both are unknown
+        derived.pop("S", None)
+        derived.pop("Sq", None)
+    return Scope(*given, flags, derived)
+
+
+def _macro_symbols(macros: Mapping[str, Expression]) -> dict[str, Expression]:
+    return {
+        name: _BRACES.sub(r"(\1)", value) if isinstance(value, str) else value for name, value in macros.items()
+    }
+
+
+def evaluate_parameters(computes: Computes, scope: Scope) -> dict[str, float | int | bool | str]:
+    """The operation's parameters for one case, defaults included."""
+    values: dict[str, float | int | bool | str] = {}
+    for name, parameter in OPERATIONS[computes.operation].parameters.items():
+        given = computes.parameters.get(name, parameter.default)
+        what = f"computes.{name}"
+        if parameter.kind == "word":
+            values[name] = str(given)
+        elif parameter.kind == "flag":
+            values[name] = bool(scope.number(given, place=computes.place, what=what))
+        elif parameter.kind == "int":
+            values[name] = scope.integer(given, place=computes.place, what=what, minimum=1)
+        else:
+            values[name] = scope.real(given, place=computes.place, what=what)
+    return values
+
+
+def interpolate(text: str, scope: Scope, *, place: Place, what: str) -> str:
+    """Text in which each `{expression}` is replaced by its integer (or real) value."""
+
+    def value(match: re.Match[str]) -> str:
+        number = scope.number(match[1], place=place, what=what)
+        return str(number) if isinstance(number, int) else repr(float(number))
+
+    return _BRACES.sub(value, text)
+
+
+def rendered_macros(card: Card, case: Case, variant: Variant) -> dict[str, str]:
+    """Macros as the compiler gets them, the variant's over the card's.
+
+    Raises:
+        ConfigurationError: an expression in braces cannot be evaluated.
+    """
+    scope = case_scope(card, case, variant)
+    place = variant.place
+    return {
+        name: interpolate(value, scope, place=place, what=f"macro {name}") if isinstance(value, str) else str(value)
+        for name, value in {**card.macros, **variant.macros}.items()
+    }
+
+
+def rendered_entry(card: Card, case: Case, variant: Variant) -> str:
+    """The kernel's name (or name expression) for one case and variant."""
+    place = card.places.of("entry")
+    entry = interpolate(variant.entry or card.entry, case_scope(card, case, variant), place=place, what="entry")
+    if not entry.strip():
+        raise ConfigurationError("'entry' is empty", place=place)
+    return entry
