@@ -1,0 +1,211 @@
+// cvt between scalar types (PTX ISA 9.7.9, "cvt").
+//
+// 8-bit values live in 16-bit registers: a source's upper half is ignored, a result is sign- or zero-extended into it.
+#include <algorithm>
+
+#include "formats.hpp"
+#include "number.hpp"
+#include "tables.hpp"
+
+namespace wmmadiag {
+namespace {
+
+using namespace lanewise;
+
+template <class T>
+using Register = std::conditional_t<sizeof(T) == 1, u16, std::make_unsigned_t<T>>;
+
+// ---- integer to integer: truncate or extend; .sat clamps.
+
+template <class D, class S>
+constexpr auto resize = [](Register<S> a) -> Register<D> { return static_cast<Register<D>>(static_cast<D>(static_cast<S>(a))); };
+template <class D, class S>
+constexpr auto clamp = [](Register<S> a) -> Register<D> {
+    const S value = static_cast<S>(a);
+    const bool low = std::cmp_less(value, std::numeric_limits<D>::min());
+    const bool high = std::cmp_greater(value, std::numeric_limits<D>::max());
+    const D inside = static_cast<D>(value);
+    return static_cast<Register<D>>(low ? std::numeric_limits<D>::min() : (high ? std::numeric_limits<D>::max() : inside));
+};
+
+// ---- anything with a float: through Number.
+
+constexpr bool to_integer(Rounding r) { return r >= Rounding::rni; }
+
+template <class T>
+struct IntegerType {
+    using Word = Register<T>;
+    static constexpr bool is_float = false;
+    static Number unpack(Word bits, bool) {
+        const T value = static_cast<T>(bits);
+        const bool negative = value < 0;
+        const u64 wide = static_cast<u64>(static_cast<std::conditional_t<std::is_signed_v<T>, s64, u64>>(value));
+        return unpack_integer(negative ? 0 - wide : wide, negative);
+    }
+    static Word pack(const Number& number, Modifiers m) {
+        constexpr unsigned width = 8 * sizeof(T);
+        if (number.kind == Number::Kind::nan) return static_cast<Word>(sizeof(T) == 8 ? u64{1} << 63 : 0);
+        const Number integer = round_to_integer(number, m.rounding());
+        return static_cast<Word>(static_cast<T>(clamp_to_integer(integer, width, std::is_signed_v<T>)));
+    }
+};
+
+// .sat on a float result: to [0, 1], NaN and -0 to +0. `one` is 1.0.
+constexpr u64 saturate_bits(u64 bits, const FloatShape& shape) {
+    const u64 one = static_cast<u64>(-shape.min_exponent + 1) << shape.mantissa;
+    const bool negative = ((bits >> (shape.bits - 1)) & 1) != 0;
+    const bool nan = bits == shape.nan;
+    return negative || nan ? 0 : std::min(bits, one);
+}
+
+template <class W, const FloatShape& Shape, unsigned Shift = 0>
+struct FloatType {
+    using Word = W;
+    static constexpr bool is_float = true;
+    static constexpr bool flushes = Shape.bits == 32;  // .ftz concerns f32 operands and results only
+
+    static Number unpack(Word bits, bool ftz) {
+        Number number = unpack_float(bits >> Shift, Shape);
+        if (flushes && ftz && number.kind == Number::Kind::finite && number.exponent < Shape.min_exponent)
+            number.kind = Number::Kind::zero;
+        return number;
+    }
+    static Word pack(const Number& number, Modifiers m) {
+        const bool integral = to_integer(m.rounding());
+        const Number value = integral ? round_to_integer(number, m.rounding()) : number;
+        u64 bits = round_to_float(value, Shape, integral ? Rounding::rn : m.rounding(), m.satfinite());
+        constexpr u64 exponent_field = Shape.infinity;
+        const bool nan = number.kind == Number::Kind::nan;
+        const bool negative = ((bits >> (Shape.bits - 1)) & 1) != 0;
+        if (flushes && m.ftz() && (bits & exponent_field) == 0) bits &= u64{1} << (Shape.bits - 1);
+        if (m.relu() && negative && !nan) bits = 0;
+        if (m.sat()) bits = saturate_bits(bits, Shape);
+        return static_cast<Word>(bits << Shift);
+    }
+};
+
+template <class D, class S>
+void convert(const LaneArgs& args) {
+    using To = typename D::Word;
+    using From = typename S::Word;
+    if (args.active != all_lanes) return into_scratch<sizeof(To)>(args, &convert<D, S>);
+    const Modifiers m = args.modifiers;
+    for (unsigned l = 0; l < lanes; ++l) store<To>(args.d, l, D::pack(S::unpack(load<From>(args.s[0], l), m.ftz()), m));
+}
+
+using TF32 = FloatType<u32, tf32_shape, 13>;
+using HalfType = FloatType<u16, f16_shape>;
+using BrainType = FloatType<u16, bf16_shape>;
+using SingleType = FloatType<u32, f32_shape>;
+using DoubleType = FloatType<u64, f64_shape>;
+
+// ---- shortcuts: vectorised functions for common modifiers; nullptr means the general way.
+
+constexpr bool only(Modifiers m, Modifiers allowed) { return (m.word & ~allowed.word) == 0; }
+constexpr Modifiers rounding_modifier(Rounding r) { return {static_cast<u32>(r)}; }
+constexpr Modifiers ftz_modifier{1u << fields[1].shift};
+constexpr Modifiers sat_modifier{1u << fields[2].shift};
+
+constexpr auto f32_from_f16 = [](u16 a) -> float { return canonical(widen_f16(a)); };
+constexpr auto f32_from_bf16 = [](u16 a) -> float { return canonical(widen_bf16(a)); };
+constexpr auto f16_from_f32 = [](float a) -> u16 { return narrow_f16(a); };
+constexpr auto bf16_from_f32 = [](float a) -> u16 { return narrow_bf16(a); };
+template <class S>
+constexpr auto f32_from = [](S a) -> float { return static_cast<float>(a); };
+template <class S>
+constexpr auto f64_from = [](S a) -> double { return static_cast<double>(a); };
+constexpr auto saturate_f32 = [](Modifiers m, float a) -> float { return saturate(flush_if(m.ftz(), a)); };
+constexpr auto s32_from_f32 = [](Modifiers m, float a) -> s32 {
+    const float x = flush_if(m.ftz(), a);
+    const bool fits = x >= -0x1p31f && x < 0x1p31f;  // false for NaN
+    const s32 limit = x >= 0x1p31f ? std::numeric_limits<s32>::max() : (x < 0 ? std::numeric_limits<s32>::min() : 0);
+    return fits ? static_cast<s32>(fits ? x : 0.0f) : limit;
+};
+
+template <class D, class S>
+LaneFunction shortcut(Modifiers) {
+    return nullptr;
+}
+template <>
+LaneFunction shortcut<SingleType, HalfType>(Modifiers m) {  // f32 results from f16 are never subnormal: .ftz changes nothing
+    return only(m, ftz_modifier) ? lane_function<f32_from_f16> : nullptr;
+}
+template <>
+LaneFunction shortcut<SingleType, BrainType>(Modifiers m) {
+    return m.word == 0 ? lane_function<f32_from_bf16> : nullptr;
+}
+template <>
+LaneFunction shortcut<HalfType, SingleType>(Modifiers m) {  // f32 subnormals round to zero: .ftz changes nothing
+    return only(m, ftz_modifier) ? lane_function<f16_from_f32> : nullptr;
+}
+template <>
+LaneFunction shortcut<BrainType, SingleType>(Modifiers m) {
+    return m.word == 0 ? lane_function<bf16_from_f32> : nullptr;
+}
+template <>
+LaneFunction shortcut<SingleType, IntegerType<s32>>(Modifiers m) {
+    return only(m, ftz_modifier) ? lane_function<f32_from<s32>> : nullptr;
+}
+template <>
+LaneFunction shortcut<SingleType, IntegerType<u32>>(Modifiers m) {
+    return only(m, ftz_modifier) ? lane_function<f32_from<u32>> : nullptr;
+}
+template <>
+LaneFunction shortcut<DoubleType, IntegerType<s32>>(Modifiers m) {
+    return m.word == 0 ? lane_function<f64_from<s32>> : nullptr;
+}
+template <>
+LaneFunction shortcut<SingleType, SingleType>(Modifiers m) {
+    return m.sat() && only(m, {ftz_modifier.word | sat_modifier.word}) ? lane_function<saturate_f32> : nullptr;
+}
+template <>
+LaneFunction shortcut<IntegerType<s32>, SingleType>(Modifiers m) {
+    return m.rounding() == Rounding::rzi && only(m, {rounding_modifier(Rounding::rzi).word | ftz_modifier.word})
+               ? lane_function<s32_from_f32>
+               : nullptr;
+}
+
+// ---- the table.
+
+template <Text to, class D, Text from, class S>
+constexpr LaneOp convert_op() {
+    return {joined<"cvt.", to, ".", from>, [](Modifiers m) -> LaneFunction {
+                const LaneFunction fast = shortcut<D, S>(m);
+                return fast != nullptr ? fast : &convert<D, S>;
+            }};
+}
+template <Text to, class D, Text from, class S>
+constexpr LaneOp resize_op() {
+    return {joined<"cvt.", to, ".", from>,
+            [](Modifiers m) -> LaneFunction { return m.sat() ? lane_function<clamp<D, S>> : lane_function<resize<D, S>>; }};
+}
+
+// To one type from all of them.
+template <Text to, class D>
+constexpr std::array to_integer_ops{
+    resize_op<to, D, "u8", u8>(), resize_op<to, D, "s8", s8>(), resize_op<to, D, "u16", u16>(), resize_op<to, D, "s16", s16>(),
+    resize_op<to, D, "u32", u32>(), resize_op<to, D, "s32", s32>(), resize_op<to, D, "u64", u64>(), resize_op<to, D, "s64", s64>(),
+    convert_op<to, IntegerType<D>, "f16", HalfType>(), convert_op<to, IntegerType<D>, "bf16", BrainType>(),
+    convert_op<to, IntegerType<D>, "f32", SingleType>(), convert_op<to, IntegerType<D>, "f64", DoubleType>(),
+};
+template <Text to, class D>
+constexpr std::array to_float_ops{
+    convert_op<to, D, "u8", IntegerType<u8>>(), convert_op<to, D, "s8", IntegerType<s8>>(),
+    convert_op<to, D, "u16", IntegerType<u16>>(), convert_op<to, D, "s16", IntegerType<s16>>(),
+    convert_op<to, D, "u32", IntegerType<u32>>(), convert_op<to, D, "s32", IntegerType<s32>>(),
+    convert_op<to, D, "u64", IntegerType<u64>>(), convert_op<to, D, "s64", IntegerType<s64>>(),
+    convert_op<to, D, "f16", HalfType>(), convert_op<to, D, "bf16", BrainType>(),
+    convert_op<to, D, "f32", SingleType>(), convert_op<to, D, "f64", DoubleType>(),
+};
+
+constexpr auto table = concatenate(
+    to_integer_ops<"u8", u8>, to_integer_ops<"s8", s8>, to_integer_ops<"u16", u16>, to_integer_ops<"s16", s16>,
+    to_integer_ops<"u32", u32>, to_integer_ops<"s32", s32>, to_integer_ops<"u64", u64>, to_integer_ops<"s64", s64>,
+    to_float_ops<"f16", HalfType>, to_float_ops<"bf16", BrainType>, to_float_ops<"f32", SingleType>,
+    to_float_ops<"f64", DoubleType>, std::array{convert_op<"tf32", TF32, "f32", SingleType>()});
+
+}  // namespace
+
+std::span<const LaneOp> convert_ops() { return table; }
+
+}  // namespace wmmadiag

@@ -1,0 +1,74 @@
+// f16 and bf16 arithmetic (PTX ISA 9.7.4), scalar and packed; rounding is nearest even.
+//
+// Sums and products of halves rounded to f32 and then to the half format are as if rounded once (f32 has more than 2p + 2 bits). fma goes
+// through f64, where the product is exact and the sum is rounded to odd.
+#include "formats.hpp"
+#include "tables.hpp"
+
+namespace wmmadiag {
+namespace {
+
+using namespace lanewise;
+
+template <class Format>
+[[gnu::always_inline]] inline float operand(Modifiers m, u16 bits) {
+    return widen<Format>(m.ftz() ? flush_bits<Format>(bits) : bits);
+}
+
+// .ftz, then .sat (clamp to [0, 1], NaN to +0) or .relu (negative to +0, NaN stays).
+template <class Format>
+[[gnu::always_inline]] inline u16 result(Modifiers m, u16 rounded) {
+    constexpr u16 one = Format::mantissa == F16::mantissa ? 0x3c00 : 0x3f80;
+    const u16 bits = m.ftz() ? flush_bits<Format>(rounded) : rounded;
+    const bool nan = is_nan<Format>(bits);
+    const bool negative = (bits & Format::sign) != 0;
+    const u16 saturated = nan || negative ? u16{0} : (bits > one ? one : bits);
+    const u16 rectified = negative && !nan ? u16{0} : bits;
+    return m.sat() ? saturated : (m.relu() ? rectified : bits);
+}
+
+constexpr auto add = [](float a, float b) { return a + b; };
+constexpr auto sub = [](float a, float b) { return a - b; };
+constexpr auto mul = [](float a, float b) { return a * b; };
+
+template <class Format, auto f>
+constexpr auto plain = [](u16 a, u16 b) -> u16 { return narrow<Format>(f(widen<Format>(a), widen<Format>(b))); };
+template <class Format, auto f>
+constexpr auto general = [](Modifiers m, u16 a, u16 b) -> u16 {
+    return result<Format>(m, narrow<Format>(f(operand<Format>(m, a), operand<Format>(m, b))));
+};
+
+template <class Format>
+constexpr auto fma = [](u16 a, u16 b, u16 c) -> u16 {
+    return narrow_once<Format>(add_to_odd(double{widen<Format>(a)} * widen<Format>(b), widen<Format>(c)));
+};
+template <class Format>
+constexpr auto fma_general = [](Modifiers m, u16 a, u16 b, u16 c) -> u16 {
+    const double product = double{operand<Format>(m, a)} * operand<Format>(m, b);
+    return result<Format>(m, narrow_once<Format>(add_to_odd(product, operand<Format>(m, c))));
+};
+
+template <class Format, auto f, unsigned Pack = 1>
+constexpr LaneOp binary(std::string_view name) {
+    return row<lane_function<plain<Format, f>, Pack>, lane_function<general<Format, f>, Pack>>(name);
+}
+template <class Format, unsigned Pack = 1>
+constexpr LaneOp fma_op(std::string_view name) {
+    return row<lane_function<fma<Format>, Pack>, lane_function<fma_general<Format>, Pack>>(name);
+}
+
+constexpr std::array table{
+    binary<F16, add>("add.f16"), binary<F16, add, 2>("add.f16x2"),
+    binary<BF16, add>("add.bf16"), binary<BF16, add, 2>("add.bf16x2"),
+    binary<F16, sub>("sub.f16"), binary<F16, sub, 2>("sub.f16x2"),
+    binary<BF16, sub>("sub.bf16"), binary<BF16, sub, 2>("sub.bf16x2"),
+    binary<F16, mul>("mul.f16"), binary<F16, mul, 2>("mul.f16x2"),
+    binary<BF16, mul>("mul.bf16"), binary<BF16, mul, 2>("mul.bf16x2"),
+    fma_op<F16>("fma.f16"), fma_op<F16, 2>("fma.f16x2"), fma_op<BF16>("fma.bf16"), fma_op<BF16, 2>("fma.bf16x2"),
+};
+
+}  // namespace
+
+std::span<const LaneOp> half_ops() { return table; }
+
+}  // namespace wmmadiag
