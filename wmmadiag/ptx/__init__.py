@@ -1,0 +1,8 @@
+"""PTX text to a typed, verified intermediate representation (`ir`), each instruction with its place in the source."""
+
+from __future__ import annotations
+
+from wmmadiag.ptx.demangle import demangle
+from wmmadiag.ptx.parser import parse
+
+__all__ = ["demangle", "parse"]

@@ -107,9 +107,7 @@ class Pair:
     second: Operand
 
 
-Operand: TypeAlias = (
-    Register | Immediate | SymbolAddress | Special | Address | Vector | Label | Sink | Predicate | Pair
-)
+Operand: TypeAlias = Register | Immediate | SymbolAddress | Special | Address | Vector | Label | Sink | Predicate | Pair
 
 
 class Access(str, Enum):
@@ -141,7 +139,8 @@ class Instruction:
     `text`: opcode with modifiers as written ("ldmatrix.sync.aligned.x4.m8n8.shared.b16").
     `op`: canonical key of the semantics, equal to the name under which the native core registers it
         ("add.f32", "setp.s32", "ld", "wmma.load", "mma", "bar.sync", …; see `instructions`).
-    `attributes`: all other modifiers, canonical ("rounding": "rn", "ftz": "1", "space": "shared", "shape": "m16n16k16").
+    `attributes`: all other modifiers, canonical ("rounding": "rn", "ftz": "1", "space": "shared",
+        "shape": "m16n16k16").
     `operands` and `specs` run in parallel, in PTX order.
     `guard`: the predicate of `@p` / `@!p`.
     `ptx_line`: 1-based line in the PTX text.

@@ -1,0 +1,42 @@
+"""Non-bulk cp.async. Source: PTX ISA 9.x, "Data Movement: Asynchronous copy"."""
+
+from __future__ import annotations
+
+from wmmadiag.ptx.instructions.form import Form, form
+from wmmadiag.ptx.instructions.memory import SHARED
+
+_PREFETCH = "L2::64B L2::128B L2::256B"
+
+
+def _copies(cache: str, sizes: tuple[int, ...]) -> tuple[Form, ...]:
+    head = "cp.async.cache.space.global{.L2::cache_hint}{.l2_prefetch} [dst], [src], size:u32"
+    return tuple(
+        form(
+            head + rest,
+            op="cp.async",
+            values={"size": sizes},
+            ptx=(7, 0),
+            sm=80,
+            cache=cache,
+            space=SHARED,
+            l2_prefetch=_PREFETCH,
+        )
+        for rest in (", src_size?:u32, policy?:b64", ", policy:b64", ", ignore:pred, policy?:b64")
+    )
+
+
+ROWS = (
+    *_copies("ca", (4, 8, 16)),
+    *_copies("cg", (16,)),
+    form("cp.async.commit_group", op="cp.async.commit_group", ptx=(7, 0), sm=80),
+    form("cp.async.wait_group n:u32", op="cp.async.wait_group", ptx=(7, 0), sm=80),
+    form("cp.async.wait_all", op="cp.async.wait_all", ptx=(7, 0), sm=80),
+    form(
+        "cp.async.mbarrier.arrive{.noinc}{.space}.b64 [addr]",
+        op="cp.async.mbarrier.arrive",
+        defaults={"space": "generic"},
+        ptx=(7, 0),
+        sm=80,
+        space=SHARED,
+    ),
+)

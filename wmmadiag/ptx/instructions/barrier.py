@@ -1,0 +1,129 @@
+"""Block and warp barriers, fences, mbarrier. Source: PTX ISA 9.x, "Parallel Synchronization and Communication"."""
+
+from __future__ import annotations
+
+from wmmadiag.ptx.instructions.form import form
+from wmmadiag.ptx.instructions.memory import SCOPE, SHARED
+
+_GENERIC = {"space": "generic"}
+# `bar` is the old name of `barrier.aligned`.
+_NAMES = (("bar{.cta}", "", "1"), ("barrier{.cta}", ".aligned", "1"), ("barrier{.cta}", "", "0"))
+_MB = {"space": SHARED}
+_ARRIVE = {"sem": "release relaxed", "scope": "cta cluster", "space": SHARED}
+_WAIT = {"sem": "acquire relaxed", "scope": "cta cluster", "space": SHARED}
+
+ROWS = (
+    *(
+        row
+        for name, suffix, aligned in _NAMES
+        for attributes in ({"aligned": aligned},)
+        for row in (
+            form(f"{name}.sync{suffix} a:u32, b?:u32", op="bar.sync", defaults=attributes),
+            form(f"{name}.arrive{suffix} a:u32, b:u32", op="bar.arrive", defaults=attributes),
+            form(
+                f"{name}.red.operation{suffix}.type d, a:u32, c:pred",
+                op="bar.red",
+                defaults=attributes,
+                operation="and or",
+                type="pred",
+            ),
+            form(
+                f"{name}.red.operation{suffix}.type d, a:u32, b:u32, c:pred",
+                op="bar.red",
+                defaults=attributes,
+                operation="and or",
+                type="pred",
+            ),
+            form(
+                f"{name}.red.operation{suffix}.type d, a:u32, c:pred",
+                op="bar.red",
+                defaults=attributes,
+                operation="popc",
+                type="u32",
+            ),
+            form(
+                f"{name}.red.operation{suffix}.type d, a:u32, b:u32, c:pred",
+                op="bar.red",
+                defaults=attributes,
+                operation="popc",
+                type="u32",
+            ),
+        )
+    ),
+    form("bar.warp.sync mask:u32", op="bar.warp.sync"),
+    form("membar.level", op="membar", level="cta gl sys"),
+    form("membar.proxy.alias", op="fence", defaults={"proxy": "alias"}),
+    form("fence{.sem}.scope", op="fence", defaults={"sem": "acq_rel"}, sem="sc acq_rel acquire release", scope=SCOPE),
+    form("fence.proxy.alias", op="fence", defaults={"proxy": "alias"}, ptx=(7, 5), sm=70),
+    form("fence.proxy.async", op="fence", defaults={"proxy": "async"}, ptx=(8, 0), sm=90),
+    form(
+        "fence.proxy.async.space", op="fence", defaults={"proxy": "async"}, space=f"global {SHARED}", ptx=(8, 0), sm=90
+    ),
+    form(
+        "fence.mbarrier_init.release.cluster",
+        op="fence",
+        defaults={"sem": "mbarrier_init", "scope": "cluster"},
+        ptx=(8, 0),
+        sm=90,
+    ),
+    form("mbarrier.init{.space}.b64 [addr], count:u32", op="mbarrier.init", defaults=_GENERIC, slots=_MB),
+    form("mbarrier.inval{.space}.b64 [addr]", op="mbarrier.inval", defaults=_GENERIC, slots=_MB),
+    *(
+        row
+        for name in ("arrive", "arrive_drop")
+        for row in (
+            form(
+                f"mbarrier.{name}{{.sem}}{{.scope}}{{.space}}.b64 =state, [addr], count?:u32",
+                op=f"mbarrier.{name}",
+                defaults=_GENERIC,
+                slots=_ARRIVE,
+            ),
+            form(
+                f"mbarrier.{name}.expect_tx{{.sem}}{{.scope}}{{.space}}.b64 =state, [addr], tx:u32",
+                op=f"mbarrier.{name}",
+                defaults={**_GENERIC, "expect_tx": "1"},
+                ptx=(8, 0),
+                sm=90,
+                slots=_ARRIVE,
+            ),
+            form(
+                f"mbarrier.{name}.noComplete{{.sem}}{{.scope}}{{.space}}.b64 =state, [addr], count:u32",
+                op=f"mbarrier.{name}",
+                defaults={**_GENERIC, "nocomplete": "1"},
+                slots=_ARRIVE,
+            ),
+        )
+    ),
+    *(
+        row
+        for name, hint in (("test_wait", ""), ("try_wait", ", hint?:u32"))
+        for row in (
+            form(
+                f"mbarrier.{name}{{.sem}}{{.scope}}{{.space}}.b64 d:pred, [addr], state:b64{hint}",
+                op=f"mbarrier.{name}",
+                defaults=_GENERIC,
+                slots=_WAIT,
+            ),
+            form(
+                f"mbarrier.{name}.parity{{.sem}}{{.scope}}{{.space}}.b64 d:pred, [addr], parity:u32{hint}",
+                op=f"mbarrier.{name}",
+                defaults={**_GENERIC, "parity": "1"},
+                slots=_WAIT,
+            ),
+        )
+    ),
+    form("mbarrier.pending_count.b64 d:u32, state:b64", op="mbarrier.pending_count"),
+    *(
+        form(
+            f"mbarrier.{name}{{.sem}}{{.scope}}{{.space}}.b64 [addr], tx:u32",
+            op=f"mbarrier.{name}",
+            defaults=_GENERIC,
+            sem="relaxed",
+            scope="cta cluster",
+            space=SHARED,
+            ptx=(8, 0),
+            sm=90,
+        )
+        for name in ("expect_tx", "complete_tx")
+    ),
+)

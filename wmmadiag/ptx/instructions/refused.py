@@ -1,0 +1,49 @@
+"""What is known and deliberately not emulated: opcode prefix (or ".modifier" of any instruction) → why."""
+
+from __future__ import annotations
+
+_TMA = "TMA (bulk asynchronous copy) is not emulated"
+_TEX = "textures and surfaces are not emulated"
+_CLUSTER = "thread-block clusters and distributed shared memory are not emulated"
+_STACK = "run-time stack allocation is not emulated"
+_MULTIMEM = "multimem (multicast memory) is not emulated"
+
+REFUSED = {
+    "wgmma": "wgmma (warpgroup matrix multiply) is not emulated",
+    "tcgen05": "tcgen05 (fifth-generation tensor core) is not emulated",
+    "cp.async.bulk": _TMA,
+    "cp.reduce": _TMA,
+    "cp.async.bulk.prefetch": _TMA,
+    "st.bulk": _TMA,
+    "st.async": _CLUSTER,
+    "red.async": _CLUSTER,
+    "tensormap": _TMA,
+    "prefetch.tensormap": _TMA,
+    "mma.sp": "sparse mma is not emulated",
+    ".sp": "sparse mma is not emulated",
+    ".sp::ordered_metadata": "sparse mma is not emulated",
+    "mma.sp::ordered_metadata": "sparse mma is not emulated",
+    ".block_scale": "block-scaled mma is not emulated",
+    "tex": _TEX,
+    "tld4": _TEX,
+    "txq": _TEX,
+    "suld": _TEX,
+    "sust": _TEX,
+    "sured": _TEX,
+    "suq": _TEX,
+    "istypep": _TEX,
+    "mapa": _CLUSTER,
+    "getctarank": _CLUSTER,
+    "barrier.cluster": _CLUSTER,
+    "clusterlaunchcontrol": _CLUSTER,
+    ".shared::cluster": _CLUSTER,
+    "alloca": _STACK,
+    "stacksave": _STACK,
+    "stackrestore": _STACK,
+    "multimem": _MULTIMEM,
+    **{
+        f"v{name}{lanes}": "video (SIMD) instructions are not emulated"
+        for name in ("add", "sub", "absdiff", "min", "max", "shl", "shr", "mad", "avrg", "set")
+        for lanes in ("", "2", "4")
+    },
+}

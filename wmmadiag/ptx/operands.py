@@ -1,0 +1,166 @@
+"""Operands of instructions, with the shape that the verifier looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from wmmadiag.ptx.cursor import Cursor
+from wmmadiag.ptx.ir import (
+    Address,
+    Function,
+    Label,
+    Operand,
+    Pair,
+    Predicate,
+    Register,
+    Sink,
+    Space,
+    Special,
+    SymbolAddress,
+    Variable,
+    Vector,
+)
+from wmmadiag.ptx.literals import constant, constant_integer
+from wmmadiag.ptx.scope import Scope
+from wmmadiag.ptx.special import SPECIAL
+from wmmadiag.ptx.verifier import Shape
+
+_SINK = Sink()
+_MAX_ELEMENTS = 128
+
+
+class OperandParser:
+    """Reads operands in the scope that is current. `scope` is set by the body parser."""
+
+    __slots__ = ("_cursor", "_functions", "_variables", "scope")
+
+    def __init__(
+        self, cursor: Cursor, scope: Scope, variables: Mapping[str, Variable], functions: Mapping[str, Function]
+    ) -> None:
+        self._cursor = cursor
+        self._variables = variables
+        self._functions = functions
+        self.scope = scope
+
+    def parse(self) -> tuple[Operand, Shape]:
+        """Read one operand.
+
+        Raises:
+            PtxSyntaxError: malformed, or a name that is not declared.
+        """
+        cursor = self._cursor
+        token = cursor.text[cursor.index]
+        register = self.scope.registers.get(token) or self.scope.register(token)
+        if register is not None:
+            cursor.index += 1
+            operand, shape = _of_register(register)
+            if cursor.text[cursor.index] == "|":
+                return self._pair(operand, shape)
+            return operand, shape
+        first = token[:1]
+        if first == "[":
+            return self._address()
+        if first == "{":
+            return self._vector()
+        if token == "_":
+            cursor.index += 1
+            return self._pair(_SINK, "_") if cursor.token == "|" else (_SINK, "_")
+        if first == "!" and token == "!":
+            following = self.scope.register(cursor.text[cursor.index + 1])
+            if isinstance(following, Register):
+                if following.type != "pred":
+                    raise cursor.error(f"'!' needs a predicate, not a .{following.type} register")
+                cursor.index += 2
+                return Predicate(following, True), "!"
+        if first and (first.isalpha() or first in "_$%") and token != "WARP_SZ":
+            return self._name()
+        value = constant(cursor)
+        return value, f"#{value.type}"
+
+    def _pair(self, first: Operand, first_shape: Shape) -> tuple[Operand, Shape]:
+        cursor = self._cursor
+        cursor.index += 1
+        token = cursor.take()
+        if token == "_":
+            return Pair(first, _SINK), ("|", first_shape, "_")
+        register = self.scope.register(token)
+        if not isinstance(register, Register):
+            raise cursor.error(f"undefined register {token!r}", index=cursor.index - 1)
+        return Pair(first, register), ("|", first_shape, register.type)
+
+    def _name(self) -> tuple[Operand, Shape]:
+        cursor = self._cursor
+        name = cursor.identifier("an operand")
+        if name in SPECIAL:
+            return Special(name), "$"
+        symbol = self.symbol(name)
+        if symbol is not None:
+            return SymbolAddress(symbol[0], self._offset()), "&"
+        if name in self._functions:
+            return SymbolAddress(name), "&"
+        label = self.scope.label(name)
+        if label is not None:
+            return Label(label), "L"
+        raise cursor.error(f"undefined register, variable or label {name!r}", index=cursor.index - 1)
+
+    def symbol(self, name: str) -> tuple[str, Space] | None:
+        """Unique name and space of a variable of the function or the module."""
+        found = self.scope.variable(name)
+        if found is None and name in self._variables:
+            return name, self._variables[name].space
+        return found
+
+    def _offset(self) -> int:
+        token = self._cursor.token
+        return constant_integer(self._cursor) if token in ("+", "-") else 0
+
+    def _address(self) -> tuple[Operand, Shape]:
+        cursor = self._cursor
+        cursor.index += 1
+        token = cursor.token
+        register = self.scope.register(token)
+        base: Register | str | None = None
+        shape = "["
+        if isinstance(register, Vector):
+            raise cursor.error("a vector register cannot be an address")
+        if register is not None:
+            cursor.index += 1
+            base, shape = register, f"[{register.type}"
+            offset = self._offset()
+        elif token and (token[0].isalpha() or token[0] in "_$%"):
+            name = cursor.identifier("an address")
+            symbol = self.symbol(name)
+            if symbol is None:
+                raise cursor.error(f"undefined register or variable {name!r}", index=cursor.index - 1)
+            base, shape = symbol[0], f"[:{symbol[1].value}"
+            offset = self._offset()
+        else:
+            offset = constant_integer(cursor)
+        cursor.expect("]")
+        return Address(base, offset), shape
+
+    def _vector(self) -> tuple[Operand, Shape]:
+        cursor = self._cursor
+        start = cursor.index
+        cursor.index += 1
+        elements: list[Operand] = []
+        shapes: list[Shape] = ["{"]
+        while True:
+            if cursor.token in ("{", "["):
+                raise cursor.error("unexpected bracket in a vector")
+            operand, shape = self.parse()
+            elements.append(operand)
+            shapes.append(shape)
+            if not cursor.accept(","):
+                break
+        cursor.expect("}")
+        if len(elements) > _MAX_ELEMENTS:
+            raise cursor.error(f"a vector of {len(elements)} elements is too long", index=start)
+        return Vector(tuple(elements)), tuple(shapes)
+
+
+def _of_register(register: Register | Vector) -> tuple[Operand, Shape]:
+    if isinstance(register, Register):
+        return register, register.type
+    types = tuple(element.type for element in register.elements if isinstance(element, Register))
+    return register, ("{", *types)

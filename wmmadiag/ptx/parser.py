@@ -1,0 +1,273 @@
+"""A whole PTX module: directives, variables, functions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from wmmadiag.errors import PtxSyntaxError, UnsupportedError
+from wmmadiag.place import Place
+from wmmadiag.ptx.body import BodyParser, wrap
+from wmmadiag.ptx.cursor import Cursor
+from wmmadiag.ptx.debug import DebugInfo, Locations, extract
+from wmmadiag.ptx.demangle import demangle
+from wmmadiag.ptx.ir import Function, Module, Parameter, Register, Space, Variable
+from wmmadiag.ptx.lexer import tokenize
+from wmmadiag.ptx.recursion import refuse_recursion
+from wmmadiag.ptx.scope import Scope
+from wmmadiag.ptx.variables import Head, parse_head, parse_initializer, parse_shape, total_size
+from wmmadiag.ptx.verifier import Verifier
+
+_LINKING = frozenset((".extern", ".visible", ".weak", ".common"))
+_SPACES = {".global": Space.GLOBAL, ".const": Space.CONST, ".shared": Space.SHARED}
+_TARGET = re.compile(r"sm_\d+[af]?$")
+_LIMITS = frozenset(
+    [
+        "maxntid",
+        "reqntid",
+        "minnctapersm",
+        "maxnctapersm",
+        "maxnreg",
+        "noreturn",
+        "explicitcluster",
+        "reqnctapercluster",
+        "maxclusterrank",
+        "blocksareclusters",
+        "abi_preserve",
+        "abi_preserve_control",
+        "local_maxnreg",
+    ]
+)
+_THREE = frozenset(("maxntid", "reqntid", "reqnctapercluster"))
+_MAX_PARAMETER_BYTES = 1 << 20
+
+
+def parse(text: str, *, name: str = "<ptx>") -> Module:
+    """Parse and verify PTX.
+
+    Instructions that are not emulated are kept with the op "unsupported", so that a kernel which does not reach them
+    can run.
+
+    Args:
+        text: the PTX.
+        name: what to call it in messages, such as its file's path.
+
+    Raises:
+        PtxSyntaxError: malformed PTX, with the user's source line where the PTX tells it.
+        UnsupportedError: something module-wide that is not emulated (32-bit addresses, textures, aliases).
+    """
+    text, info = extract(text.rstrip("\0"))
+    try:
+        return _ModuleParser(Cursor(tokenize(text, name=name), name), info).parse()
+    except PtxSyntaxError as error:
+        raise wrap(error) from None
+
+
+class _ModuleParser:
+    def __init__(self, cursor: Cursor, info: DebugInfo) -> None:
+        self._cursor = cursor
+        self._info = info
+        self._version = (0, 0)
+        self._target = ""
+        self._functions: dict[str, Function] = {}
+        self._variables: dict[str, Variable] = {}
+        self._verifier: Verifier | None = None
+
+    def parse(self) -> Module:
+        cursor = self._cursor
+        self._preamble()
+        while cursor.token:
+            cursor.place = None
+            directive = cursor.take()
+            linking = set()
+            while directive in _LINKING:
+                linking.add(directive)
+                directive = cursor.take()
+            if directive in (".func", ".entry"):
+                self._function(directive == ".entry")
+            elif directive in _SPACES:
+                self._variable(_SPACES[directive], extern=".extern" in linking)
+            elif directive == ".pragma":
+                while cursor.take() != ";":
+                    pass
+            elif directive == ".alias":
+                raise self._unsupported("function aliases (.alias) are not emulated")
+            elif directive == ".tex":
+                raise self._unsupported("textures and surfaces are not emulated")
+            elif directive != ";":
+                raise cursor.error(f"unexpected {directive!r} outside of a function", index=cursor.index - 1)
+        return Module(
+            self._version, self._target, refuse_recursion(self._functions), self._variables, dict(self._info.files)
+        )
+
+    def _unsupported(self, message: str) -> UnsupportedError:
+        return UnsupportedError(message, place=Place(self._cursor.name, self._cursor.line))
+
+    def _preamble(self) -> None:
+        cursor = self._cursor
+        cursor.expect(".version")
+        token = cursor.take()
+        if not re.fullmatch(r"\d{1,3}\.\d{1,3}", token):
+            raise cursor.error(f"expected a version such as 8.0, found {token!r}", index=cursor.index - 1)
+        major, minor = token.split(".")
+        self._version = (int(major), int(minor))
+        cursor.expect(".target")
+        self._target = cursor.identifier("a target such as sm_80")
+        if not _TARGET.match(self._target):
+            raise cursor.error(f"unknown target {self._target!r}", index=cursor.index - 1)
+        while cursor.accept(","):
+            cursor.identifier("a target option")
+        if cursor.accept(".address_size") and cursor.integer("32 or 64") != 64:
+            raise self._unsupported("32-bit addresses (.address_size 32) are not emulated")
+        self._verifier = Verifier(self._version, self._target)
+
+    def _variable(self, space: Space, *, extern: bool) -> None:
+        cursor = self._cursor
+        head = parse_head(cursor)
+        while True:
+            at = cursor.index
+            name = cursor.identifier("a variable")
+            known = self._variables.get(name)
+            if name in self._functions or (known is not None and not (known.extern or extern)):
+                raise cursor.error(f"{name!r} is declared twice", index=at)
+            shape = parse_shape(cursor)
+            initializer = None
+            if cursor.accept("="):
+                if space is Space.SHARED:
+                    raise cursor.error("a .shared variable cannot have an initial value")
+                initializer = parse_initializer(cursor, head, shape)
+            size = total_size(cursor, head, shape)
+            if known is None or known.extern:
+                self._variables[name] = Variable(
+                    name, space, head.align, size, head.type, tuple(shape), initializer, extern
+                )
+            if initializer is not None:
+                self._check_relocations(self._variables[name], at)
+            if not cursor.accept(","):
+                break
+        cursor.expect(";")
+
+    def _check_relocations(self, variable: Variable, at: int) -> None:
+        assert variable.initializer is not None
+        for _, _, _, symbol, _ in variable.initializer.relocations:
+            if symbol.name not in self._variables and symbol.name not in self._functions:
+                raise self._cursor.error(f"undefined symbol {symbol.name!r} in an initial value", index=at)
+
+    # -- functions -----------------------------------------------------------------------------------------------
+
+    def _function(self, entry: bool) -> None:
+        cursor = self._cursor
+        assert self._verifier is not None
+        header = cursor.line
+        if cursor.accept(".attribute"):
+            while cursor.take() != ")":  # .attribute(.unified(uuid1, uuid2))
+                pass
+            cursor.accept(")")
+        returns_at = cursor.index
+        if cursor.token == "(":
+            self._skip_list()
+        name_at = cursor.index
+        name = cursor.identifier("a function's name")
+        parameters_at = cursor.index
+        if cursor.token == "(":
+            self._skip_list()
+        limits = self._limits()
+        known = self._functions.get(name)
+        if name in self._variables or (known is not None and known.entry != entry):
+            raise cursor.error(f"{name!r} is declared twice", index=name_at)
+        declaration = cursor.token != "{"
+        place = Place(cursor.name, header)
+        end = cursor.index
+        locations = Locations(self._info, demangle(name))
+        body = None if declaration else BodyParser(cursor, self._verifier, locations, self._functions, self._variables)
+        scope = body.scope if body else None
+        returns = self._parameters(returns_at, scope) if returns_at != name_at else ()
+        parameters = self._parameters(parameters_at, scope) if parameters_at != end else ()
+        cursor.index = end
+        function = Function(name, entry, parameters, returns, (), (), (), {}, {}, limits, True, place)
+        if body is None:
+            cursor.expect(";")
+            self._functions.setdefault(name, function)
+            return
+        if known is not None and not known.declared_only:
+            raise cursor.error(f"{name!r} is defined twice", index=name_at)
+        self._functions[name] = function
+        body.parse()
+        first = next((item.place for item in body.instructions), place)
+        outermost = list(first.frames())[-1]
+        self._functions[name] = replace(
+            function,
+            variables=tuple(body.variables),
+            registers=body.registers,
+            instructions=tuple(body.instructions),
+            labels=body.labels,
+            branch_targets=body.branch_targets,
+            declared_only=False,
+            place=outermost,
+        )
+
+    def _skip_list(self) -> None:
+        cursor = self._cursor
+        cursor.expect("(")
+        while cursor.take() != ")":
+            pass
+
+    def _limits(self) -> dict[str, tuple[int, ...]]:
+        cursor = self._cursor
+        limits: dict[str, tuple[int, ...]] = {}
+        while cursor.token.startswith("."):
+            directive = cursor.take()[1:]
+            if directive == "pragma":
+                while cursor.take() != ";":
+                    pass
+                continue
+            if directive not in _LIMITS:
+                raise cursor.error(f"unknown directive '.{directive}'", index=cursor.index - 1)
+            numbers: list[int] = []
+            while cursor.token[:1].isdigit():
+                numbers.append(cursor.integer("a number", high=2**31 - 1))
+                if not cursor.accept(","):
+                    break
+            if directive in _THREE:
+                numbers = [*numbers, 1, 1, 1][:3]
+            limits[directive] = tuple(numbers)
+        return limits
+
+    def _parameters(self, at: int, scope: Scope | None) -> tuple[Parameter | Register, ...]:
+        """Read a parameter list again, now that the body's scope exists."""
+        cursor = self._cursor
+        cursor.index = at
+        cursor.expect("(")
+        found: list[Parameter | Register] = []
+        offset = 0
+        while not cursor.accept(")"):
+            directive = cursor.take()
+            if directive not in (".param", ".reg"):
+                raise cursor.error(f"expected .param or .reg, found {directive!r}", index=cursor.index - 1)
+            register = directive == ".reg"
+            head = parse_head(cursor, register=register)
+            parameter = self._parameter(head, register, offset, scope)
+            if isinstance(parameter, Parameter):
+                offset = parameter.offset + parameter.size
+            found.append(parameter)
+            if not cursor.accept(","):
+                cursor.expect(")")
+                break
+        return tuple(found)
+
+    def _parameter(self, head: Head, register: bool, offset: int, scope: Scope | None) -> Parameter | Register:
+        cursor = self._cursor
+        name = cursor.identifier("a parameter")
+        if scope is not None and scope.declared(name):
+            raise cursor.error(f"{name!r} is declared twice", index=cursor.index - 1)
+        if register:
+            if head.vector > 1:
+                raise cursor.error("a vector register cannot be a parameter")
+            return scope.add_register(name, head.type) if scope else Register(name, head.type)
+        size = total_size(cursor, head, parse_shape(cursor))
+        if size > _MAX_PARAMETER_BYTES:
+            raise cursor.error(f"a parameter of {size} bytes is too large")
+        if scope is not None:
+            name = scope.add_variable(name, Space.PARAM)
+        start = (offset + head.align - 1) // head.align * head.align
+        return Parameter(name, head.type, size, head.align, start)
