@@ -1,0 +1,123 @@
+"""The native core: the engine for this CPU, and the parts of it that tests use directly.
+
+An engine library exists per instruction set (baseline, AVX2, AVX-512); the best one that the CPU has is opened. The
+environment variable WMMADIAG_ISA chooses another, for tests: all give the same bits.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmmadiag.emulator.native import _core
+from wmmadiag.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from wmmadiag.numerics.tensor_core import MmaRule
+
+SHARED_WINDOW: int = _core.shared_window
+"""Generic address of the first byte of shared memory."""
+LOCAL_WINDOW: int = _core.local_window
+"""Generic address of the first byte of each lane's local memory."""
+
+Program = _core.Program
+
+
+def isas() -> tuple[str, ...]:
+    """Instruction sets for which an engine is installed."""
+    return tuple(sorted(path.stem.removeprefix("engine_") for path in Path(__file__).parent.glob("engine_*.so")))
+
+
+@lru_cache
+def engine(isa: str | None = None) -> Any:
+    """The engine for an instruction set; None: WMMADIAG_ISA, or the best this CPU has.
+
+    Raises:
+        ConfigurationError: there is no such engine.
+    """
+    chosen = isa or os.environ.get("WMMADIAG_ISA") or _core.best_isa()
+    available = isas()
+    if chosen not in available:
+        if isa is None and "WMMADIAG_ISA" not in os.environ and "baseline" in available:
+            chosen = "baseline"
+        else:
+            raise ConfigurationError(
+                f"no engine for instruction set {chosen!r}",
+                hint=f"set WMMADIAG_ISA to one of {', '.join(available) or '(none installed)'}, or reinstall wmmadiag",
+            )
+    return _core.open_engine(str(Path(__file__).parent / f"engine_{chosen}.so"))
+
+
+def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def lane_op_names() -> list[str]:
+    """Names of all lane operations of the engine."""
+    return list(engine().lane_op_names())
+
+
+def operation_names() -> list[str]:
+    """Names of all operations that are not lane operations."""
+    return list(engine().operation_names())
+
+
+def modifier_fields() -> list[tuple[str, int, int]]:
+    """(name, shift, bits) of each field of the modifiers word."""
+    return list(_core.modifier_fields())
+
+
+def lane_op(
+    name: str,
+    modifiers: int,
+    active: int,
+    sources: Sequence[NDArray[Any]],
+    d: NDArray[Any],
+    d2: NDArray[Any] | None = None,
+    *,
+    isa: str | None = None,
+) -> None:
+    """Run one lane operation: `sources`, `d` and `d2` are arrays of 32 registers (predicates: one uint32 mask).
+
+    `d` and `d2` must be C-contiguous; they are changed in place in the lanes of `active`.
+    """
+    outputs = [None if out is None else out.reshape(-1).view(np.uint8) for out in (d, d2)]
+    engine(isa).lane_op(name, modifiers, active, [_bytes(source) for source in sources], outputs[0], outputs[1])
+
+
+_ELEMENT_BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "f32": 4, "f64": 8, "s32": 4}
+_ELEMENT_BITS = {"s4": 4, "u4": 4, "b1": 1}
+
+
+def _operand_bytes(element: str, rows: int, columns: int) -> int:
+    return rows * columns * _ELEMENT_BITS.get(element, 8 * _ELEMENT_BYTES.get(element, 1)) // 8
+
+
+def mma(
+    rule: MmaRule, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any], *, reference: bool = False, isa: str | None = None
+) -> NDArray[np.uint8]:
+    """D = A·B + C of one tile, operands and result packed as in `tensor_core.hpp`, as bytes.
+
+    `a`: m lines of k elements; `b`: n lines (columns of B) of k elements; `c`: m lines of n elements.
+
+    Raises:
+        ValueError: an operand has the wrong size.
+    """
+    sizes = [
+        _operand_bytes(rule.a, rule.m, rule.k),
+        _operand_bytes(rule.b, rule.n, rule.k),
+        _operand_bytes(rule.c, rule.m, rule.n),
+    ]
+    operands = [_bytes(operand) for operand in (a, b, c)]
+    for name, operand, size in zip("abc", operands, sizes, strict=True):
+        if operand.size != size:
+            raise ValueError(f"operand {name} has {operand.size} bytes, not {size}")
+    d = np.zeros(_operand_bytes(rule.d, rule.m, rule.n), np.uint8)
+    engine(isa).mma(rule, *operands, d, reference)
+    return d

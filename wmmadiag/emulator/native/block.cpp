@@ -1,0 +1,152 @@
+#include "block.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+namespace wmmadiag {
+
+void Block::Free::operator()(std::byte* p) const { std::free(p); }
+
+Block::Memory Block::allocate(std::uint64_t bytes) {
+    constexpr std::uint64_t alignment = 64;
+    const auto rounded = (std::max<std::uint64_t>(bytes, 1) + alignment - 1) / alignment * alignment;
+    auto* p = static_cast<std::byte*>(std::aligned_alloc(alignment, rounded));
+    if (p == nullptr) throw std::bad_alloc();
+    return Memory(p);
+}
+
+Block::Block(Shared& shared, unsigned warps) : shared_(&shared), warps_(warps) {
+    const auto& source = shared.program->source();
+    registers_ = allocate(std::uint64_t{source.register_bytes} * warps);
+    shared_memory_ = allocate(std::uint64_t{shared.spec.shared_base} + shared.spec.shared_bytes);
+    local_memory_ = allocate(std::uint64_t{source.local_bytes} * lanes * warps);
+    order_ = shared.spec.warp_order;
+    if (order_.size() != warps) {
+        order_.resize(warps);
+        for (unsigned w = 0; w < warps; ++w) order_[w] = w;
+    }
+}
+
+std::byte* Block::registers(unsigned warp) const {
+    return registers_.get() + std::uint64_t{shared_->program->source().register_bytes} * warp;
+}
+
+void Block::start(std::uint64_t index) {
+    index_ = index;
+    const auto& spec = shared_->spec;
+    const auto fill = [&](std::byte* p, std::uint64_t bytes) {
+        for (std::uint64_t i = 0; i < bytes; ++i) p[i] = static_cast<std::byte>(spec.poison >> (8 * (i % 4)));
+    };
+    fill(shared_memory_.get(), std::uint64_t{spec.shared_base} + spec.shared_bytes);
+    fill(local_memory_.get(), std::uint64_t{shared_->program->source().local_bytes} * lanes * warps_.size());
+    barriers_.fill({});
+    output.clear();
+    fault_ = {};
+    const auto threads = static_cast<std::uint32_t>(spec.block.count());
+    for (unsigned w = 0; w < warps_.size(); ++w) warps_[w].start(*this, w, threads);
+}
+
+Dim3 Block::coordinates() const {
+    const auto& g = shared_->spec.grid;
+    return {static_cast<std::uint32_t>(index_ % g.x), static_cast<std::uint32_t>(index_ / g.x % g.y),
+            static_cast<std::uint32_t>(index_ / g.x / g.y)};
+}
+
+std::uint64_t Block::executed() const {
+    std::uint64_t sum = 0;
+    for (const auto& warp : warps_) sum += warp.executed();
+    return sum;
+}
+
+BlockStatus Block::run(std::uint64_t& quota) {
+    for (;;) {
+        bool progressed = false;
+        bool done = true;
+        for (const auto w : order_) {
+            auto& warp = warps_[w];
+            if (warp.live() == 0) continue;
+            done = false;
+            if (quota == 0 || shared_->stop.load(std::memory_order_relaxed)) return BlockStatus::running;
+            const auto slice = std::min(quota, warp_slice);
+            auto left = slice;
+            const auto status = warp.run(left);
+            quota -= slice - left;
+            progressed |= left != slice;
+            if (status == WarpStatus::faulted) {
+                fault_ = warp.fault;
+                return BlockStatus::faulted;
+            }
+        }
+        if (done) return BlockStatus::done;
+        if (!progressed) {
+            fail_deadlock();
+            return BlockStatus::faulted;
+        }
+    }
+}
+
+void Block::fail_deadlock() {
+    const auto stuck = std::find_if(warps_.begin(), warps_.end(), [](const Warp& w) { return w.live() != 0; });
+    fault_ = {FaultKind::deadlock, index(), stuck->index(), 0, 0, Space::generic, false, 0, 0, {}};
+    if (!stuck->groups().empty()) {
+        fault_.pc = stuck->groups().front().pc;
+        fault_.lane = static_cast<std::uint32_t>(std::countr_zero(stuck->groups().front().mask));
+    }
+}
+
+bool Block::is_complete(const Barrier& barrier) const {
+    std::uint32_t count = 0;
+    bool everyone = true;
+    for (unsigned w = 0; w < warps_.size(); ++w) {
+        const Mask missing = warps_[w].live() & ~barrier.arrived[w];
+        everyone &= missing == 0;
+        // A barrier counts in whole warps: a warp whose lanes have all arrived counts 32, as on the chip.
+        if (barrier.arrived[w] != 0) count += missing == 0 ? lanes : static_cast<unsigned>(std::popcount(barrier.arrived[w]));
+    }
+    return barrier.expected == 0 ? everyone : count >= barrier.expected;
+}
+
+Flow Block::arrive(Warp& warp, Mask active, std::uint32_t id, std::uint32_t threads, bool wait, Mask predicate) {
+    if (id >= barrier_count)
+        return warp.fail(FaultKind::bad_operand, active, "barrier " + std::to_string(id) + " of " + std::to_string(barrier_count));
+    auto& barrier = barriers_[id];
+    if (!barrier.active) {
+        barrier = {};
+        barrier.active = true;
+        barrier.expected = threads;
+    } else if (barrier.expected != threads) {
+        return warp.fail(FaultKind::bad_operand, active,
+                         "barrier " + std::to_string(id) + " is waited for by " + std::to_string(barrier.expected) +
+                             " threads elsewhere and by " + std::to_string(threads) + " here (0: all of the block)");
+    }
+    const auto w = warp.index();
+    barrier.arrived[w] |= active;
+    barrier.reduce_count += static_cast<std::uint32_t>(std::popcount(predicate & active));
+    barrier.reduce_and &= (predicate & active) == active ? 1u : 0u;
+    barrier.reduce_or |= (predicate & active) != 0 ? 1u : 0u;
+    if (shared_->observer)
+        shared_->observer->barrier({warp.where(), wait ? BarrierKind::wait : BarrierKind::arrive, id, active});
+    Flow flow = Flow::next;
+    if (wait) {
+        barrier.waiting[w] |= active;
+        flow = warp.block_at_barrier(active, id);
+    }
+    if (is_complete(barrier)) complete(id);
+    return flow;
+}
+
+void Block::complete(std::uint32_t id) {
+    finished_[id] = barriers_[id];
+    barriers_[id] = {};
+    if (shared_->observer) shared_->observer->barrier({{index(), 0, 0}, BarrierKind::release, id, all_lanes});
+    for (auto& warp : warps_)
+        if (finished_[id].waiting[warp.index()] != 0) warp.release(id, finished_[id]);
+}
+
+void Block::lanes_gone(Warp&) {
+    for (std::uint32_t id = 0; id < barrier_count; ++id)
+        if (barriers_[id].active && is_complete(barriers_[id])) complete(id);
+}
+
+}  // namespace wmmadiag

@@ -1,0 +1,101 @@
+// One thread block: its warps, shared memory, barriers; and the grid that it belongs to.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "memory.hpp"
+#include "warp.hpp"
+
+namespace wmmadiag {
+
+struct Dim3 {
+    std::uint32_t x = 1, y = 1, z = 1;
+    [[nodiscard]] std::uint64_t count() const { return std::uint64_t{x} * y * z; }
+};
+
+inline constexpr unsigned barrier_count = 16;
+inline constexpr std::uint64_t warp_slice = 1u << 16;  // instructions until another warp gets its turn
+
+struct GridSpec {
+    Dim3 grid, block;
+    std::uint32_t shared_base = 0;     // first usable offset: the chip keeps what is below for itself
+    std::uint32_t shared_bytes = 0;    // static + dynamic, from shared_base
+    std::uint32_t dynamic_bytes = 0;
+    std::uint32_t poison = 0;          // word that fills shared and local memory
+    std::uint32_t register_poison = 0;
+    std::vector<std::uint32_t> warp_order;  // empty: 0, 1, 2, ...
+    bool eager_copies = false;              // cp.async lands at once
+};
+
+// What blocks of one launch share.
+struct Shared {
+    const Program* program = nullptr;
+    GridSpec spec;
+    GlobalMemory* memory = nullptr;
+    Observer* observer = nullptr;
+    bool tracking = false;                 // several threads: note who wrote where
+    std::atomic<bool> stop{false};         // interrupted, or another block ended the run
+    std::atomic<bool> order_matters{false};
+};
+
+struct Barrier {
+    bool active = false;
+    std::uint32_t expected = 0;             // threads; 0 = all of the block
+    std::array<Mask, lanes> arrived{};      // per warp, lanes that arrived
+    std::array<Mask, lanes> waiting{};      // of those, lanes that wait
+    std::uint32_t reduce_and = 1, reduce_or = 0, reduce_count = 0;
+};
+
+enum class BlockStatus : std::uint8_t { running, done, faulted };
+
+class Block {
+public:
+    Block(Shared& shared, unsigned warps);
+
+    void start(std::uint64_t index);
+    // Runs until done, a fault, `quota` used up, or `shared.stop`.
+    BlockStatus run(std::uint64_t& quota);
+
+    // bar.sync / bar.arrive / bar.red of `active` lanes of `warp`. `threads` 0 = the whole block.
+    Flow arrive(Warp& warp, Mask active, std::uint32_t id, std::uint32_t threads, bool wait, Mask predicate);
+    void lanes_gone(Warp& warp);  // barriers no longer wait for them
+    [[nodiscard]] const Barrier& reduced(std::uint32_t id) const { return finished_[id]; }
+
+    [[nodiscard]] Shared& shared() const { return *shared_; }
+    [[nodiscard]] std::byte* shared_memory() const { return shared_memory_.get(); }
+    [[nodiscard]] std::byte* local_memory() const { return local_memory_.get(); }
+    [[nodiscard]] std::byte* registers(unsigned warp) const;
+    [[nodiscard]] std::uint32_t index() const { return static_cast<std::uint32_t>(index_); }
+    [[nodiscard]] Dim3 coordinates() const;
+    [[nodiscard]] const std::vector<Warp>& warps() const { return warps_; }
+    [[nodiscard]] const Fault& fault() const { return fault_; }
+    [[nodiscard]] std::uint64_t executed() const;
+
+    std::string output;  // device printf
+
+private:
+    struct Free {
+        void operator()(std::byte* p) const;
+    };
+    using Memory = std::unique_ptr<std::byte, Free>;
+    static Memory allocate(std::uint64_t bytes);
+
+    void complete(std::uint32_t id);
+    [[nodiscard]] bool is_complete(const Barrier&) const;
+    void fail_deadlock();
+
+    Shared* shared_;
+    std::uint64_t index_ = 0;
+    std::vector<Warp> warps_;
+    std::vector<std::uint32_t> order_;
+    std::array<Barrier, barrier_count> barriers_{};
+    std::array<Barrier, barrier_count> finished_{};  // results of the last completed phase
+    Memory registers_, shared_memory_, local_memory_;
+    Fault fault_;
+};
+
+}  // namespace wmmadiag

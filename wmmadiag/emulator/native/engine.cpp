@@ -1,0 +1,34 @@
+#include "engine.hpp"
+
+namespace wmmadiag {
+
+namespace {
+
+class ThisEngine final : public Engine {
+public:
+    std::shared_ptr<const Program> load(ProgramSource source) const override { return std::make_shared<const Program>(std::move(source)); }
+    RunResult run(const RunRequest& request, const std::function<bool()>& poll) const override { return run_grid(request, poll); }
+    const LaneOp* lane_op(std::string_view name) const override { return find_lane_op(name); }
+    std::vector<std::string_view> lane_op_names() const override {
+        std::vector<std::string_view> names;
+        for (const auto& op : lane_ops()) names.push_back(op.name);
+        return names;
+    }
+    std::vector<std::string_view> operation_names() const override {
+        std::vector<std::string_view> names;
+        for (const auto table : {control_operations(), memory_operations(), atomic_operations(), async_operations(), warp_operations(), tensor_operations()})
+            for (const auto& operation : table) names.push_back(operation.name);
+        return names;
+    }
+    MmaFunction mma(const MmaRule& rule) const override { return select_mma(rule); }
+    MmaFunction mma_reference() const override { return &wmmadiag::mma_reference; }
+};
+
+}  // namespace
+
+}  // namespace wmmadiag
+
+extern "C" __attribute__((visibility("default"))) const wmmadiag::Engine* wmmadiag_engine() {
+    static const wmmadiag::ThisEngine engine;
+    return &engine;
+}

@@ -1,0 +1,156 @@
+// ld, st, and the moves between registers of different widths.
+#include <array>
+#include <type_traits>
+
+#include "access.hpp"
+
+namespace wmmadiag {
+
+namespace {
+
+struct Wide {
+    std::uint64_t low, high;
+};
+
+template <unsigned bytes>
+using Word = std::conditional_t<bytes == 1, std::uint8_t,
+             std::conditional_t<bytes == 2, std::uint16_t,
+             std::conditional_t<bytes == 4, std::uint32_t, std::conditional_t<bytes == 8, std::uint64_t, Wide>>>>;
+
+template <class T, class Memory, bool is_signed>
+T extend(Memory value) {
+    if constexpr (std::is_same_v<T, Wide>) return value;
+    else if constexpr (is_signed) return static_cast<T>(static_cast<std::make_signed_t<Memory>>(value));
+    else return static_cast<T>(value);
+}
+
+// Memory and register element types of a load or store.
+template <class Memory, class Register, bool is_signed>
+Flow load_as(Warp& warp, const Inst& inst, Mask active, const Addresses& addresses) {
+    Register* to[8];
+    const unsigned count = inst.count;
+    for (unsigned i = 0; i < count; ++i) to[i] = inst.extra[i] == no_operand ? nullptr : warp.at<Register>(inst.extra[i]);
+    const auto bytes = static_cast<std::uint32_t>(sizeof(Memory)) * count;
+    const auto run = [&](auto n) {
+        return access(warp, inst.space, active, addresses, bytes, bytes, AccessKind::load, [&](unsigned lane, const std::byte* p) {
+            for (unsigned i = 0; i < (n == 0 ? count : n); ++i) {
+                Memory value;
+                std::memcpy(&value, p + i * sizeof(Memory), sizeof value);
+                if (n == 1 || to[i] != nullptr) to[i][lane] = extend<Register, Memory, is_signed>(value);
+            }
+        });
+    };
+    if (count == 1 && to[0] != nullptr) return run(std::integral_constant<unsigned, 1>{});
+    return run(std::integral_constant<unsigned, 0>{});
+}
+
+template <class Memory, class Register>
+Flow store_as(Warp& warp, const Inst& inst, Mask active, const Addresses& addresses) {
+    const Register* from[8];
+    const unsigned count = inst.count;
+    for (unsigned i = 0; i < count; ++i) from[i] = warp.at<Register>(inst.extra[i]);
+    const auto bytes = static_cast<std::uint32_t>(sizeof(Memory)) * count;
+    const auto run = [&](auto n) {
+        return access(warp, inst.space, active, addresses, bytes, bytes, AccessKind::store, [&](unsigned lane, std::byte* p) {
+            for (unsigned i = 0; i < (n == 0 ? count : n); ++i) {
+                const auto value = extend<Memory, Register, false>(from[i][lane]);
+                std::memcpy(p + i * sizeof(Memory), &value, sizeof value);
+            }
+        });
+    };
+    if (count == 1) return run(std::integral_constant<unsigned, 1>{});
+    return run(std::integral_constant<unsigned, 0>{});
+}
+
+// Calls f(Memory{}, Register{}) with the types of these widths. Program has checked that they are among these.
+template <class F>
+Flow with_types(unsigned bytes, unsigned register_bytes, F&& f) {
+    const auto wider = [&](auto memory) {
+        switch (register_bytes) {
+            case 2: return f(memory, std::uint16_t{});
+            case 4: return f(memory, std::uint32_t{});
+            default: return f(memory, std::uint64_t{});
+        }
+    };
+    switch (bytes) {
+        case 1: return wider(std::uint8_t{});
+        case 2: return wider(std::uint16_t{});
+        case 4: return wider(std::uint32_t{});
+        case 8: return wider(std::uint64_t{});
+        default: return f(Wide{}, Wide{});
+    }
+}
+
+Flow load(Warp& warp, const Inst& inst, Mask active) {
+    Addresses addresses;
+    compute_addresses(warp, inst, addresses);
+    return with_types(inst.bytes, inst.register_bytes, [&](auto memory, auto reg) {
+        using Memory = decltype(memory);
+        using Register = decltype(reg);
+        if constexpr (!std::is_same_v<Memory, Wide> && sizeof(Memory) < sizeof(Register)) {
+            if (inst.flags & flag::sign_extend) return load_as<Memory, Register, true>(warp, inst, active, addresses);
+        }
+        return load_as<Memory, Register, false>(warp, inst, active, addresses);
+    });
+}
+
+Flow store(Warp& warp, const Inst& inst, Mask active) {
+    Addresses addresses;
+    compute_addresses(warp, inst, addresses);
+    return with_types(inst.bytes, inst.register_bytes, [&](auto memory, auto reg) {
+        return store_as<decltype(memory), decltype(reg)>(warp, inst, active, addresses);
+    });
+}
+
+// mov.pack: d = {s0, s1, …}, first element in the low bits; extra holds the elements.
+Flow pack(Warp& warp, const Inst& inst, Mask active) {
+    auto* to = warp.at<std::byte>(inst.d);
+    const unsigned width = inst.bytes, total = inst.register_bytes;
+    for (unsigned i = 0; i < inst.count; ++i) {
+        const auto* from = warp.at<std::byte>(inst.extra[i]);
+        const unsigned stride = std::max(width, 2u);  // 8-bit registers are kept in 16 bits
+        for (Mask m = active; m != 0; m &= m - 1) {
+            const auto lane = static_cast<unsigned>(std::countr_zero(m));
+            std::memcpy(to + lane * total + i * width, from + lane * stride, width);
+        }
+    }
+    return Flow::next;
+}
+
+Flow unpack(Warp& warp, const Inst& inst, Mask active) {
+    const auto* from = warp.at<std::byte>(inst.s[0]);
+    const unsigned width = inst.bytes, total = inst.register_bytes;
+    for (unsigned i = 0; i < inst.count; ++i) {
+        if (inst.extra[i] == no_operand) continue;
+        auto* to = warp.at<std::byte>(inst.extra[i]);
+        const unsigned stride = std::max(width, 2u);
+        for (Mask m = active; m != 0; m &= m - 1) {
+            const auto lane = static_cast<unsigned>(std::countr_zero(m));
+            std::uint64_t word[2]{};
+            std::memcpy(word, from + lane * total + i * width, width);
+            std::memcpy(to + lane * stride, word, stride);
+        }
+    }
+    return Flow::next;
+}
+
+Flow is_space(Warp& warp, const Inst& inst, Mask active) {
+    const auto* address = warp.at<std::uint64_t>(inst.s[0]);
+    Mask hit = 0;
+    for (unsigned l = 0; l < lanes; ++l)
+        if (space_of(address[l]) == inst.space) hit |= Mask{1} << l;
+    auto& d = *warp.at<Mask>(inst.d);
+    d = (d & ~active) | (hit & active);
+    return Flow::next;
+}
+
+constexpr std::array table{
+    Operation{"ld", load}, Operation{"st", store}, Operation{"mov.pack", pack}, Operation{"mov.unpack", unpack},
+    Operation{"isspacep", is_space},
+};
+
+}  // namespace
+
+std::span<const Operation> memory_operations() { return table; }
+
+}  // namespace wmmadiag

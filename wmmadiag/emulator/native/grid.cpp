@@ -1,0 +1,189 @@
+#include "grid.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <thread>
+
+namespace wmmadiag {
+
+namespace {
+
+constexpr std::uint64_t block_slice = 1u << 20;     // warp instructions until budgets are looked at
+constexpr std::uint64_t block_patience = 1u << 22;  // warp instructions until a block that does not end lets the next one start
+constexpr std::size_t resident_limit = 128;         // blocks that may wait for each other, about a chip's worth
+constexpr auto poll_interval = std::chrono::milliseconds(20);
+
+// State that the workers of one attempt share.
+class Attempt {
+public:
+    Attempt(const RunRequest& request, GlobalMemory& memory, bool parallel) : request_(request) {
+        shared_.program = request.program;
+        shared_.spec = request.spec;
+        shared_.memory = &memory;
+        shared_.observer = request.observer;
+        shared_.tracking = parallel;
+        warps_ = static_cast<unsigned>((request.spec.block.count() + lanes - 1) / lanes);
+        blocks_ = request.spec.grid.count();
+    }
+
+    RunResult run(unsigned threads, const std::function<bool()>& poll) {
+        const auto start = std::chrono::steady_clock::now();
+        result_.threads = threads;
+        std::vector<std::thread> workers;
+        running_ = threads;
+        for (unsigned t = 0; t < threads; ++t)
+            workers.emplace_back([this, threads] {
+                try {
+                    if (threads == 1) in_order();
+                    else any_order();
+                } catch (...) {
+                    const std::lock_guard lock(mutex_);
+                    if (!error_) error_ = std::current_exception();
+                    shared_.stop = true;
+                }
+                const std::lock_guard lock(mutex_);
+                if (--running_ == 0) finished_.notify_all();
+            });
+        {
+            std::unique_lock lock(mutex_);
+            while (!finished_.wait_for(lock, poll_interval, [this] { return running_ == 0; })) {
+                lock.unlock();
+                const bool go_on = poll();
+                lock.lock();
+                const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+                if (!go_on) end(Outcome::interrupted);
+                else if (request_.seconds_budget > 0 && elapsed.count() > request_.seconds_budget) end(Outcome::out_of_time);
+            }
+        }
+        for (auto& worker : workers) worker.join();
+        if (error_) std::rethrow_exception(error_);
+        for (auto& [index, text] : outputs_) result_.output += text;
+        result_.instructions = instructions_;
+        result_.order_mattered = shared_.order_matters;
+        return std::move(result_);
+    }
+
+private:
+    void end(Outcome outcome) {
+        if (result_.outcome == Outcome::finished) result_.outcome = outcome;
+        shared_.stop = true;
+    }
+
+    // Runs one slice of the block; false when the whole run is to end.
+    bool slice(Block& block, std::uint64_t& before, std::uint64_t length, BlockStatus& status) {
+        auto quota = length;
+        status = block.run(quota);
+        const auto executed = block.executed();
+        instructions_ += executed - before;
+        before = executed;
+        const bool over = request_.instruction_budget != 0 && instructions_ > request_.instruction_budget;
+        if (status == BlockStatus::done && !over) {
+            if (!block.output.empty()) {
+                const std::lock_guard lock(mutex_);
+                outputs_[block.index()] = std::move(block.output);
+            }
+            return true;
+        }
+        const std::lock_guard lock(mutex_);
+        if (status == BlockStatus::faulted && result_.outcome == Outcome::finished) {
+            result_.fault = block.fault();
+            end(Outcome::fault);
+        } else if (over) {
+            end(Outcome::out_of_instructions);
+        }
+        if (!shared_.stop) return true;
+        if (!block.output.empty()) outputs_[block.index()] = block.output;
+        stand(block);
+        return false;
+    }
+
+    void stand(const Block& block) {
+        constexpr std::size_t most = 4096;
+        for (const auto& warp : block.warps()) {
+            if (result_.standings.size() >= most) return;
+            if (warp.running() != 0)
+                result_.standings.push_back({block.index(), warp.index(), warp.pc(), warp.running(), GroupState::ready, 0});
+            for (const auto& group : warp.groups())
+                result_.standings.push_back({block.index(), warp.index(), group.pc, group.mask, group.state, group.barrier});
+        }
+    }
+
+    void any_order() {
+        Block block(shared_, warps_);
+        for (std::uint64_t index; !shared_.stop && !shared_.order_matters && (index = next_++) < blocks_;) {
+            block.start(index);
+            std::uint64_t executed = 0;
+            auto status = BlockStatus::running;
+            while (status != BlockStatus::done && !shared_.order_matters)
+                if (!slice(block, executed, block_slice, status)) return;
+        }
+    }
+
+    // Block after block. One that does not end for long may wait for a later one: then that starts too, and they take turns.
+    void in_order() {
+        struct Resident {
+            std::unique_ptr<Block> block;
+            std::uint64_t executed = 0;
+        };
+        std::vector<Resident> residents;
+        std::unique_ptr<Block> spare;
+        while (next_ < blocks_ || !residents.empty()) {
+            if (next_ < blocks_ && residents.size() < resident_limit) {
+                auto block = spare ? std::move(spare) : std::make_unique<Block>(shared_, warps_);
+                block->start(next_++);
+                residents.push_back({std::move(block)});
+            }
+            for (std::size_t i = 0; i < residents.size();) {
+                auto& [block, executed] = residents[i];
+                auto status = BlockStatus::running;
+                const auto until = executed + block_patience;
+                while (status != BlockStatus::done && executed < until)
+                    if (!slice(*block, executed, block_slice, status)) return;
+                if (status == BlockStatus::done) {
+                    spare = std::move(block);
+                    residents.erase(residents.begin() + static_cast<std::ptrdiff_t>(i));
+                } else {
+                    ++i;
+                }
+            }
+        }
+    }
+
+    const RunRequest& request_;
+    Shared shared_;
+    unsigned warps_ = 0;
+    std::uint64_t blocks_ = 0;
+    std::atomic<std::uint64_t> next_{0};
+    std::atomic<std::uint64_t> instructions_{0};
+    std::mutex mutex_;
+    std::condition_variable finished_;
+    unsigned running_ = 0;
+    std::exception_ptr error_;
+    std::map<std::uint32_t, std::string> outputs_;
+    RunResult result_;
+};
+
+}  // namespace
+
+RunResult run_grid(const RunRequest& request, const std::function<bool()>& poll) {
+    GlobalMemory memory(request.regions);
+    const auto threads = static_cast<unsigned>(std::min<std::uint64_t>(std::max(request.threads, 1u), request.spec.grid.count()));
+    if (threads > 1 && !request.in_order && request.observer == nullptr) {
+        memory.track();
+        auto result = Attempt(request, memory, true).run(threads, poll);
+        const bool mattered = result.order_mattered || memory.order_mattered();
+        // A fault, too, is looked for again in block order, so that it is always the same one that is reported.
+        if (result.outcome != Outcome::fault && !(mattered && result.outcome == Outcome::finished)) return result;
+        memory.undo();
+        result = Attempt(request, memory, false).run(1, poll);
+        result.order_mattered = mattered;
+        return result;
+    }
+    return Attempt(request, memory, false).run(1, poll);
+}
+
+}  // namespace wmmadiag

@@ -1,0 +1,47 @@
+// Runs a whole launch: blocks over threads, budgets, and the rule that the bits never depend on the number of threads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "block.hpp"
+
+namespace wmmadiag {
+
+struct RunRequest {
+    const Program* program = nullptr;
+    GridSpec spec;
+    std::vector<Region> regions;
+    Observer* observer = nullptr;        // if set, blocks run in order on one thread
+    unsigned threads = 1;
+    std::uint64_t instruction_budget = 0;  // warp instructions; 0: none
+    double seconds_budget = 0;             // 0: none
+    bool in_order = false;                 // blocks in order on one thread
+};
+
+enum class Outcome : std::uint8_t { finished, fault, out_of_instructions, out_of_time, interrupted };
+
+// Where a group of lanes stands when a run ends early.
+struct Standing {
+    std::uint32_t block, warp, pc;
+    Mask lanes;
+    GroupState state;
+    std::uint32_t barrier;
+};
+
+struct RunResult {
+    Outcome outcome = Outcome::finished;
+    Fault fault;
+    std::vector<Standing> standings;
+    std::uint64_t instructions = 0;  // warp instructions
+    std::string output;              // device printf, in block order
+    unsigned threads = 1;
+    bool order_mattered = false;     // blocks wrote or read what others wrote: ran in block order
+};
+
+// `poll` is called about every 20 ms on the calling thread; false interrupts the run. Exceptions thrown by the observer come out here.
+RunResult run_grid(const RunRequest& request, const std::function<bool()>& poll);
+
+}  // namespace wmmadiag

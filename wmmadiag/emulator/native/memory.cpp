@@ -1,0 +1,76 @@
+#include "memory.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+namespace wmmadiag {
+
+void Allocation::track() {
+    read_ = false;
+    written_ = false;
+    before_.reset();
+    owner_.reset();
+    if (region.writable) owner_ = std::make_unique<std::atomic<std::uint32_t>[]>(region.size / granule + 1);
+}
+
+void Allocation::remember() {
+    const std::lock_guard lock(mutex_);
+    if (written_) return;
+    before_ = std::make_unique<std::byte[]>(region.size);
+    std::memcpy(before_.get(), region.host, region.size);
+    written_ = true;
+}
+
+void Allocation::undo() {
+    if (before_) std::memcpy(region.host, before_.get(), region.size);
+    before_.reset();
+    owner_.reset();
+}
+
+bool Allocation::note_write(std::uint64_t offset, std::uint64_t bytes, std::uint32_t block) {
+    if (!owner_) return true;
+    if (!written_.load(std::memory_order_acquire)) remember();
+    bool alone = true;
+    for (auto g = offset / granule; g <= (offset + bytes - 1) / granule; ++g) {
+        const auto mine = block + 1;
+        if (owner_[g].load(std::memory_order_relaxed) == mine) continue;
+        const auto previous = owner_[g].exchange(mine, std::memory_order_relaxed);
+        alone &= previous == 0 || previous == mine;
+    }
+    return alone;
+}
+
+GlobalMemory::GlobalMemory(std::vector<Region> regions) {
+    std::sort(regions.begin(), regions.end(), [](const Region& a, const Region& b) { return a.base < b.base; });
+    std::uint64_t end = 0;
+    for (const auto& region : regions) {
+        if (region.base < end || region.base + region.size < region.base)
+            throw std::invalid_argument("allocations overlap");
+        end = region.base + region.size;
+        allocations_.push_back(std::make_unique<Allocation>(region));
+    }
+}
+
+Allocation* GlobalMemory::find(std::uint64_t address) const {
+    auto after = std::upper_bound(allocations_.begin(), allocations_.end(), address,
+                                  [](std::uint64_t a, const auto& allocation) { return a < allocation->region.base; });
+    if (after == allocations_.begin()) return nullptr;
+    auto* allocation = std::prev(after)->get();
+    return allocation->region.holds(address, 1) ? allocation : nullptr;
+}
+
+void GlobalMemory::track() {
+    for (auto& allocation : allocations_) allocation->track();
+}
+
+void GlobalMemory::undo() {
+    for (auto& allocation : allocations_) allocation->undo();
+}
+
+bool GlobalMemory::order_mattered() const {
+    return std::any_of(allocations_.begin(), allocations_.end(),
+                       [](const auto& allocation) { return allocation->read_and_written(); });
+}
+
+}  // namespace wmmadiag

@@ -1,0 +1,65 @@
+// What can be seen of a run. Nothing here costs anything while nobody listens: the interpreter asks once per memory, barrier or
+// tensor-core instruction whether there is an observer, and register writes are seen by a separate loop.
+#pragma once
+
+#include <cstdint>
+
+#include "lane_op.hpp"
+#include "program.hpp"
+
+namespace wmmadiag {
+
+struct Where {
+    std::uint32_t block;  // linear index in the grid
+    std::uint32_t warp;   // in the block
+    std::uint32_t pc;
+};
+
+enum class AccessKind : std::uint8_t { load, store, atomic, async_load, async_store };
+
+// `addresses`: 32 of them, those of lanes in `active` valid; a global address, or an offset in shared or local memory.
+// Each lane touches `bytes` bytes.
+struct MemoryEvent {
+    Where where;
+    Space space;
+    AccessKind kind;
+    Mask active;
+    std::uint32_t bytes;
+    const std::uint64_t* addresses;
+};
+
+// Operands and result as dense matrices, see tensor_core.hpp; their columns are in `op->column_order`.
+struct TensorEvent {
+    Where where;
+    const TensorOp* op;
+    const void *a, *b, *c, *d;
+};
+
+enum class BarrierKind : std::uint8_t { arrive, wait, release, warp };
+
+struct BarrierEvent {
+    Where where;
+    BarrierKind kind;
+    std::uint32_t barrier;
+    Mask active;
+};
+
+struct WriteEvent {
+    Where where;
+    Mask active;
+    const Inst* inst;
+    const Warp* warp;
+};
+
+class Observer {
+public:
+    virtual ~Observer() = default;
+    virtual void memory(const MemoryEvent&) {}
+    virtual void tensor(const TensorEvent&) {}
+    virtual void barrier(const BarrierEvent&) {}
+    virtual void executed(const WriteEvent&) {}
+    // Whether `executed` is wanted: each instruction, after it ran.
+    [[nodiscard]] virtual bool wants_instructions() const { return false; }
+};
+
+}  // namespace wmmadiag

@@ -1,0 +1,171 @@
+// The decoded program: what lower.py hands over, and what the interpreter executes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lane_op.hpp"
+#include "tensor_core.hpp"
+
+namespace wmmadiag {
+
+class Warp;
+struct Inst;
+
+// Byte offset into the warp's register file, or into the program's constants when `constant_bit` is set.
+using Operand = std::uint32_t;
+inline constexpr Operand constant_bit = 0x80000000u;
+inline constexpr Operand no_operand = 0xffffffffu;
+
+enum class Space : std::uint8_t { generic, global, shared, local };
+
+// How execution goes on after an instruction.
+enum class Flow : std::uint8_t {
+    next,   // at pc + 1
+    jump,   // the handler set pc, or split or blocked the running group
+    yield,  // at pc + 1, but other warps should have a turn first: this one polls
+    fault,  // the run ends; Warp::fault is set
+};
+
+using Execute = Flow (*)(Warp&, const Inst&, Mask active);
+
+// One instruction as lower.py writes it (a NumPy structured array with these fields, in this order).
+struct RawInst {
+    std::uint32_t op;         // index into ProgramSource::operations
+    std::uint32_t modifiers;  // Modifiers::word
+    Operand guard;            // predicate, never absent: unguarded instructions name a constant all-ones mask
+    std::uint32_t guard_invert;
+    Operand d, d2;
+    Operand s[4];
+    std::uint32_t target;  // branch target, or index of the tensor operation
+    std::uint32_t extra;   // index into ProgramSource::extra
+    std::uint8_t space, bytes, register_bytes, count;  // of a memory access: bytes and count of elements per lane
+    std::uint32_t flags;                               // per operation, see the Flag constants
+    std::int64_t immediate;                            // address offset, ...
+};
+static_assert(sizeof(RawInst) == 64);
+
+namespace flag {
+inline constexpr std::uint32_t sign_extend = 1u << 0;       // ld of a signed type into a wider register
+inline constexpr std::uint32_t address32 = 1u << 1;         // the address register has 32 bits
+inline constexpr std::uint32_t transposed = 1u << 3;        // ldmatrix .trans; wmma.load and store across the dense lines
+ 
+inline constexpr std::uint32_t aligned = 1u << 5;           // the whole warp must execute it together
+inline constexpr std::uint32_t uniform_operand = 1u << 6;   // per operation
+inline constexpr std::uint32_t wide_state = 1u << 7;        // mbarrier: has a state operand
+inline constexpr unsigned code_shift = 16;                  // an enum of the operation: AtomicOp, ShuffleMode, ...
+}  // namespace flag
+
+// Where one matrix's elements lie in the lanes' registers, from wmmadiag.fragments. The matrix is kept dense, line after line: rows of
+// A, C and D, columns of B, elements packed as in registers (tensor_core.hpp).
+struct FragmentMap {
+    std::uint16_t lines = 0, width = 0;
+    std::uint8_t registers = 0;       // per lane
+    std::uint8_t elements = 0;        // per register: 1, 2 (f16), 4 (s8), 8 (s4), 32 (b1)
+    std::uint8_t element_bits = 0;    // 1, 4, 8, 16, 32, 64
+    std::uint8_t register_bytes = 0;  // 4 or 8
+    std::vector<std::int16_t> index;  // [register][element][lane]: line * width + position in the line
+
+    // Derived by `prepare`. Where a register is a whole word of the dense matrix, [register][lane] of those words; and whether
+    // each four lanes from a multiple of four hold words that follow each other.
+    std::vector<std::uint16_t> words;
+    bool quads = false;
+
+    // Throws std::invalid_argument when the sizes do not agree.
+    void prepare();
+};
+
+struct TensorOp {
+    MmaRule rule{};
+    MmaFunction function = nullptr;
+    std::uint32_t a_map = 0, b_map = 0, c_map = 0, d_map = 0;  // indices into ProgramSource::maps
+    std::vector<Operand> a, b, c, d;                            // registers; a load or store uses d alone
+    // Position of column j among the lines of B and in the lines of C and D; empty: j. Outputs do not depend on each other, so an order
+    // that keeps lanes' registers together is free.
+    std::vector<std::uint16_t> column_order;
+};
+
+struct Inst {
+    Execute execute;
+    LaneFunction lane;
+    Modifiers modifiers;
+    Operand guard;
+    Mask guard_invert;
+    Operand d, d2;
+    Operand s[4];
+    std::uint32_t target;
+    std::uint32_t flags;
+    const std::uint32_t* extra;
+    std::int64_t immediate;
+    Space space;
+    std::uint8_t bytes, register_bytes, count;
+    std::uint32_t code;  // flags >> code_shift
+    bool always;         // runs even when no lane's guard holds (branches)
+};
+
+// How a register slot is filled when a warp starts.
+enum class Preset : std::uint8_t {
+    tid_x, tid_y, tid_z, ctaid_x, ctaid_y, ctaid_z, ntid_x, ntid_y, ntid_z, nctaid_x, nctaid_y, nctaid_z,
+    laneid, warpid, nwarpid, smid, nsmid, gridid, lanemask_eq, lanemask_lt, lanemask_le, lanemask_gt, lanemask_ge,
+    dynamic_smem_size, total_smem_size, zero,
+};
+
+struct PresetSlot {
+    Preset preset;
+    Operand slot;
+    std::uint8_t bytes;  // of the register: 2, 4, 8
+};
+
+struct ProgramSource {
+    std::vector<std::string> operations;
+    std::vector<RawInst> code;
+    std::vector<std::uint32_t> extra;
+    std::vector<std::byte> constants;  // broadcast to 32 lanes
+    std::vector<PresetSlot> presets;
+    std::vector<FragmentMap> maps;
+    std::vector<TensorOp> tensor;
+    std::uint32_t register_bytes = 0;  // per warp
+    std::uint32_t local_bytes = 0;     // per lane
+};
+
+class Program {
+public:
+    // Throws std::invalid_argument naming the instruction when the source is inconsistent: every operand, target and index is
+    // checked here, so that the interpreter need not.
+    explicit Program(ProgramSource source);
+
+    [[nodiscard]] std::span<const Inst> code() const { return code_; }
+    [[nodiscard]] const std::byte* constants() const { return constants_.get(); }
+    [[nodiscard]] const ProgramSource& source() const { return source_; }
+
+private:
+    struct Free {
+        void operator()(std::byte* p) const;
+    };
+    void check(const RawInst& raw, std::size_t index) const;
+
+    ProgramSource source_;
+    std::vector<Inst> code_;
+    std::unique_ptr<std::byte, Free> constants_;
+};
+
+struct Operation {
+    std::string_view name;
+    Execute execute;
+    bool always = false;
+};
+
+// One table per execute_*.cpp.
+std::span<const Operation> control_operations();
+std::span<const Operation> memory_operations();
+std::span<const Operation> atomic_operations();
+std::span<const Operation> async_operations();
+std::span<const Operation> warp_operations();
+std::span<const Operation> tensor_operations();
+
+const Operation* find_operation(std::string_view name);
+
+}  // namespace wmmadiag

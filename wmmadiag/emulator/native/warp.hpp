@@ -1,0 +1,127 @@
+// One warp: 32 lanes, their registers, and the groups of lanes that run together.
+//
+// Divergence: lanes at the same pc form a group. The group with the smallest pc runs; the program is laid out so that this is
+// always the one furthest from the exit (wmmadiag/emulator/layout.py), so groups meet again at the earliest point they can
+// ("thread frontiers", Diamos et al., MICRO 2011). A group that runs long while another could run gives way to it, so lanes that
+// wait for each other in a loop make progress, as on chips since Volta.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "memory.hpp"
+#include "observer.hpp"
+#include "program.hpp"
+
+namespace wmmadiag {
+
+class Block;
+struct Barrier;
+
+enum class FaultKind : std::uint8_t {
+    none, out_of_bounds, misaligned, read_only, wrong_space, trap, assertion, deadlock, partial_warp, bad_operand, unsupported,
+};
+
+struct Fault {
+    FaultKind kind = FaultKind::none;
+    std::uint32_t block = 0, warp = 0, lane = 0, pc = 0;
+    Space space = Space::generic;
+    bool write = false;
+    std::uint64_t address = 0;
+    std::uint64_t bytes = 0;
+    std::string text;
+};
+
+enum class GroupState : std::uint8_t { ready, barrier, sync };
+
+struct Group {
+    std::uint32_t pc;
+    Mask mask;
+    GroupState state;
+    std::uint32_t barrier;    // id, when state is barrier
+    std::uint64_t last_ran;   // Warp::executed when it last gave way
+};
+
+// Copies in flight from global to shared memory (cp.async). They become visible at the wait that covers them, not before.
+struct AsyncCopy {
+    std::uint32_t pc;
+    Mask lanes_left;
+    std::uint32_t bytes;
+    std::array<std::uint32_t, lanes> destination;
+    std::array<std::uint32_t, lanes> group;  // the lane's commit count when issued
+    std::vector<std::byte> data;             // bytes per lane
+};
+
+enum class WarpStatus : std::uint8_t { runnable, blocked, done, faulted };
+
+class Warp {
+public:
+    void start(Block& block, std::uint32_t index, std::uint32_t threads);
+
+    // Runs until every lane is blocked or gone, `quota` instructions are used up, or a fault. Takes what it used from `quota`.
+    WarpStatus run(std::uint64_t& quota);
+
+    // Register and constant access for the handlers.
+    template <class T>
+    [[nodiscard]] T* at(Operand operand) const {
+        auto* base = (operand & constant_bit) ? constants_ : registers_;
+        return reinterpret_cast<T*>(base + (operand & ~constant_bit));
+    }
+
+    // Control flow, for the handlers.
+    Flow branch(const Inst&, Mask taken);
+    Flow branch_indexed(const Inst&, Mask active);
+    Flow exit_lanes(Mask active);
+    // Next when all of `needed` (less lanes that are gone) run together now; otherwise the group waits at this instruction.
+    Flow converge(Mask active, Mask needed);
+    Flow converge_whole(Mask active);  // .aligned: all 32 lanes, or a fault
+    Flow sync_lanes(const Inst&, Mask active, Mask members);  // bar.warp.sync
+    Flow block_at_barrier(Mask active, std::uint32_t barrier);
+    void release(std::uint32_t barrier, const Barrier& result);  // lanes that wait at it go on
+
+    Flow fail(FaultKind kind, Mask lane_mask, std::string text = {});
+    Flow fail_access(FaultKind kind, unsigned lane, Space space, std::uint64_t address, std::uint64_t bytes, bool write);
+
+    [[nodiscard]] Mask live() const { return live_; }
+    [[nodiscard]] Mask running() const { return mask_; }
+    [[nodiscard]] std::uint32_t pc() const { return pc_; }
+    [[nodiscard]] std::uint32_t index() const { return index_; }
+    [[nodiscard]] const std::vector<Group>& groups() const { return groups_; }
+    [[nodiscard]] Where where() const;
+    [[nodiscard]] Block& block() const { return *block_; }
+    [[nodiscard]] std::byte* local(unsigned lane) const;
+    [[nodiscard]] std::uint64_t executed() const { return executed_; }
+    [[nodiscard]] const std::byte* registers() const { return registers_; }
+
+    std::vector<AsyncCopy> copies;
+    std::array<std::uint32_t, lanes> commits{};
+
+    Fault fault;
+
+private:
+    template <bool observed>
+    WarpStatus run_loop(std::uint64_t& quota);
+    bool select();   // choose the group to run; false when none can
+    void shelve(Mask lanes, GroupState state, std::uint32_t barrier = 0);  // these lanes of the running group wait at pc
+    void merge_groups();
+    void fill_presets(std::uint32_t threads);
+
+    Block* block_ = nullptr;
+    const Inst* code_ = nullptr;
+    std::byte* registers_ = nullptr;
+    std::byte* constants_ = nullptr;
+    std::uint32_t index_ = 0;
+    std::uint32_t pc_ = 0;
+    std::uint32_t limit_ = 0;   // the pc at which the running group must look at the others
+    Mask mask_ = 0;             // the running group; 0 when none is chosen
+    Mask live_ = 0;
+    std::uint64_t executed_ = 0;
+    std::uint64_t slice_end_ = 0;
+    bool giving_way_ = false;  // a starved group has its turn
+    std::vector<Group> groups_;  // all but the running one
+};
+
+}  // namespace wmmadiag
