@@ -305,9 +305,10 @@ template <int Width, bool HalfSum, int Step>
         magnitude &= ~(magnitude >> 24);
         const I result = (I)(__builtin_convertvector((I)magnitude, F) * unit) & shape.result_mask;
         const I signed_result = result | (I)sign;
-        // All products zero and C tiny: C itself, -0 becoming +0.
+        // All products zero and C tiny: C itself (to the bits that are kept), -0 becoming +0.
         const I tiny = (product_exponent < zero_product_limit) & (c_exponent < least_exponent);
-        const I plain_c = (c & 0x7fffffff) == 0 ? I{} : c;
+        const I kept_c = c & shape.result_mask;
+        const I plain_c = (kept_c & 0x7fffffff) == 0 ? I{} : kept_c;
         return tiny ? plain_c : signed_result;
     }
 }
