@@ -1,0 +1,186 @@
+"""The report as data: what every format is a pure function of. Needs no NumPy.
+
+`FORMAT_VERSION` history: 1: first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from wmmadiag.compare.observation import Observation
+
+FORMAT_VERSION = 1
+
+Status: TypeAlias = Literal["passed", "failed", "undecided", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a case did not end with numbers, from the exception that says so.
+
+    Attributes:
+        kind: a fault's kind ("out-of-bounds", …), "compile", "configuration", "unsupported", "budget" or "undecided".
+        message: one sentence.
+        place: "file:line:column" in the user's source, or "".
+        chain: lines "inlined at …", or "".
+        block, warp, lane: where the fault happened, if known.
+        detail: further lines, formatted.
+        hint: the next step.
+    """
+
+    kind: str
+    message: str
+    place: str = ""
+    chain: str = ""
+    block: tuple[int, int, int] | None = None
+    warp: int | None = None
+    lane: int | None = None
+    detail: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Overwritten:
+    """Memory that the kernel changed and must not.
+
+    Attributes:
+        argument: its name.
+        kind: "guard" (storage around or between the rows of a tensor) or "input".
+        count: elements.
+        first: position of the first, in elements from the start of the argument's storage.
+    """
+
+    argument: str
+    kind: str
+    count: int
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """One case of one variant.
+
+    Attributes:
+        symbols: the case's, with derived ones that it gives itself only.
+        grid, block: (x, y, z); shared_bytes: dynamic.
+        distribution, seed: of the inputs.
+        observations: one per output against the reference, then those against another variant.
+        overwritten: guards and inputs changed.
+        problem: why it failed or could not be decided without (or besides) numbers.
+        notes: further remarks, each one sentence.
+        warp_instructions, seconds: of the run.
+        output: what the kernel printed.
+        repeat: command that runs this case alone.
+    """
+
+    variant: str
+    case: str
+    status: Status
+    symbols: Mapping[str, int | float]
+    grid: tuple[int, int, int] = (0, 0, 0)
+    block: tuple[int, int, int] = (0, 0, 0)
+    shared_bytes: int = 0
+    distribution: str = ""
+    seed: int = 0
+    observations: tuple[Observation, ...] = ()
+    overwritten: tuple[Overwritten, ...] = ()
+    problem: Problem | None = None
+    notes: tuple[str, ...] = ()
+    warp_instructions: int = 0
+    seconds: float = 0.0
+    output: str = ""
+    repeat: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceUse:
+    """What a kernel needs on the chip: registers and spilled bytes per thread, shared memory per block."""
+
+    registers: int
+    spill_stores: int
+    spill_loads: int
+    stack: int
+    static_shared: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledVariant:
+    """One compiled kernel: a variant, or a variant's instantiation for some cases.
+
+    Attributes:
+        macros: as the compiler got them.
+        notes: what the compiler did that the user should know, each with its place.
+        resources: None where nobody asked.
+    """
+
+    variant: str
+    entry: str
+    macros: Mapping[str, str]
+    compiler: str = ""
+    notes: tuple[str, ...] = ()
+    resources: ResourceUse | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelReport:
+    """All that a check found out about one card.
+
+    Attributes:
+        name: of the card.
+        card, source: paths as the user gave them.
+        operation: what the kernel should compute.
+        arch, backend: what it ran as.
+        compiled: the compiled kernels.
+        cases: in the order they ran.
+        seconds: wall time of the whole check.
+    """
+
+    name: str
+    card: str
+    source: str
+    operation: str
+    arch: str
+    backend: str
+    compiled: tuple[CompiledVariant, ...]
+    cases: tuple[CaseResult, ...]
+    seconds: float = 0.0
+    tool_version: str = ""
+    format_version: int = FORMAT_VERSION
+
+    def count(self, status: Status) -> int:
+        """Cases with a status."""
+        return sum(case.status == status for case in self.cases)
+
+    @property
+    def status(self) -> Status:
+        """The gravest status: failed, then error, then undecided, then passed. No case at all is an error."""
+        order: tuple[Status, ...] = ("failed", "error", "undecided")
+        found = [status for status in order if self.count(status)]
+        return found[0] if found else "passed" if self.cases else "error"
+
+    @property
+    def exit_code(self) -> int:
+        """1 a kernel is wrong; 2 configuration or compilation; 3 undecided; 0 all passed."""
+        return {"failed": 1, "error": 2, "undecided": 3, "passed": 0}[self.status]
+
+
+def to_builtins(report: KernelReport) -> dict[str, Any]:
+    """The report as dicts, lists, strings and numbers; NaN and infinities as "nan", "inf", "-inf"."""
+    plain = _plain(dataclasses.asdict(report))
+    assert isinstance(plain, dict)
+    plain["status"], plain["exit_code"] = report.status, report.exit_code
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value

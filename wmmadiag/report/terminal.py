@@ -1,0 +1,213 @@
+"""A report as text for a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+
+from wmmadiag.compare.observation import Axis, ElementDifference, Observation
+from wmmadiag.report.model import CaseResult, CompiledVariant, KernelReport, Problem, Status
+from wmmadiag.report.tile_map import LEGEND, tile_map_lines
+
+WIDTH = 80
+
+_WORDS: dict[Status, str] = {"passed": "ok", "failed": "WRONG", "undecided": "UNDECIDED", "error": "ERROR"}
+# Select Graphic Rendition codes, ECMA-48 section 8.3.117.
+_COLOURS: dict[Status, str] = {"passed": "32", "failed": "31;1", "undecided": "33;1", "error": "35;1"}
+
+
+def render(report: KernelReport, *, colour: bool = False, verbose: bool = False) -> str:
+    """The report as text, ending with a newline.
+
+    Args:
+        colour: with terminal colour codes.
+        verbose: more about right cases too.
+    """
+    lines = [f"{report.name}: {report.operation}, {report.source}", f"{report.arch} on the {report.backend}"]
+    for compiled in report.compiled:
+        lines += _compiled_lines(compiled)
+    lines.append("")
+    width = max((len(f"{case.variant} / {case.case}") for case in report.cases), default=0)
+    for case in report.cases:
+        lines += _case_lines(case, min(width, 36), colour, verbose)
+    if lines[-1]:
+        lines.append("")
+    lines.append(_painted(_verdict(report), report.status, colour))
+    return "\n".join(lines) + "\n"
+
+
+def _painted(text: str, status: Status, colour: bool) -> str:
+    return f"\x1b[{_COLOURS[status]}m{text}\x1b[0m" if colour else text
+
+
+def _verdict(report: KernelReport) -> str:
+    total = len(report.cases)
+    if not total:
+        return "ERROR: no case ran"
+    if report.status == "passed":
+        return f"ok: all {total} case{'s' * (total > 1)} within the bound, {report.seconds:.2f} s"
+    words: dict[Status, str] = {"failed": "wrong", "error": "in error", "undecided": "undecided", "passed": "right"}
+    parts = [f"{report.count(status)} {word}" for status, word in words.items() if report.count(status)]
+    return f"{_WORDS[report.status]}: {', '.join(parts)} of {total} cases, {report.seconds:.2f} s"
+
+
+def _compiled_lines(compiled: CompiledVariant) -> list[str]:
+    macros = " ".join(f"{name}={value}" if value else name for name, value in compiled.macros.items())
+    lines = wrapped(f"{compiled.variant}: {compiled.entry}" + (f"  [{macros}]" if macros else ""), "", "    ")
+    use = compiled.resources
+    if use is not None:
+        spilled = use.spill_stores + use.spill_loads
+        spills = f"{spilled} bytes spilled" if spilled else "no spills"
+        lines.append(f"    {use.registers} registers, {spills}, {use.static_shared} bytes static shared memory")
+    for note in compiled.notes:
+        lines += wrapped(f"note: {note}", "    ", "      ")
+    return lines
+
+
+def _case_lines(case: CaseResult, width: int, colour: bool, verbose: bool) -> list[str]:
+    word = _painted(f"{_WORDS[case.status]:<9}", case.status, colour)
+    symbols = " ".join(f"{name}={value:g}" for name, value in case.symbols.items())
+    name = f"{case.variant} / {case.case}"
+    margin = _margin(case)
+    head = f"{word} {name:<{width}}  {symbols}"
+    plain = 10 + max(width, len(name)) + 2 + len(symbols)
+    if case.status == "passed" and not verbose:
+        fits = plain + 2 + len(margin) <= WIDTH
+        return [f"{head}  {margin}".rstrip()] if fits else [head.rstrip(), f"          {margin}".rstrip()]
+    lines = [head.rstrip()] if plain <= WIDTH else [f"{word} {name}", *wrapped(symbols, "    ")]
+    if any(case.block):
+        shared = f", {case.shared_bytes} bytes dynamic shared" if case.shared_bytes else ""
+        lines.append(f"    grid {_dim3(case.grid)}, block {_dim3(case.block)}{shared}")
+        run = f"    inputs {case.distribution}, seed {case.seed}"
+        if case.warp_instructions:
+            run += f"; {case.warp_instructions:,} warp instructions in {case.seconds:.3f} s"
+        lines.append(run)
+    if case.problem is not None:
+        lines += problem_lines(case.problem)
+    for observation in case.observations:
+        lines += _observation_lines(observation)
+    for item in case.overwritten:
+        what = "guard element" if item.kind == "guard" else "element of an input"
+        plural = "s" if item.count > 1 and item.kind == "guard" else ""
+        lines.append(f"    {item.argument}: {item.count} {what}{plural} overwritten, first at offset {item.first}")
+    for note in case.notes:
+        lines += wrapped(f"note: {note}", "    ", "      ")
+    if case.output:
+        printed = case.output.rstrip("\n").split("\n")
+        lines += ["    the kernel printed:", *(f"      {line}" for line in printed[:20])]
+        if len(printed) > 20:
+            lines.append(f"      ({len(printed) - 20} more lines)")
+    if case.repeat and case.status != "passed":
+        lines.append(f"    repeat: {case.repeat}")
+    return [*lines, ""]
+
+
+def _margin(case: CaseResult) -> str:
+    """How much of the bound a right case used, at most."""
+    used = [o.max_in_bounds for o in case.observations if o.against == "reference" and o.max_in_bounds is not None]
+    if used:
+        return f"at most {max(used):.2g} of the bound"
+    return "exact" if case.observations else ""
+
+
+def _dim3(value: tuple[int, int, int]) -> str:
+    dims = list(value)
+    while len(dims) > 1 and dims[-1] == 1:
+        dims.pop()
+    return "x".join(map(str, dims))
+
+
+def wrapped(text: str, first: str = "", rest: str | None = None) -> list[str]:
+    """Text in lines of at most `WIDTH` characters; words longer than that stay whole."""
+    later = first if rest is None else rest
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=first, subsequent_indent=later, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def problem_lines(problem: Problem) -> list[str]:
+    """A fault, a compile error or a refusal."""
+    where = f"{problem.place}: " if problem.place else ""
+    lines = wrapped(f"{where}{problem.message}", "    ", "      ")
+    lines += [f"      {line.strip()}" for line in problem.chain.splitlines()]
+    spot = []
+    if problem.block is not None:
+        spot.append("block ({}, {}, {})".format(*problem.block))
+    if problem.warp is not None:
+        spot.append(f"warp {problem.warp}")
+    if problem.lane is not None:
+        spot.append(f"lane {problem.lane}")
+    if spot:
+        lines.append("      in " + ", ".join(spot))
+    lines += [f"      {line}" for line in problem.detail.splitlines()]
+    if problem.hint:
+        lines += wrapped(f"next: {problem.hint}", "      ", "        ")
+    return lines
+
+
+def _observation_lines(seen: Observation) -> list[str]:
+    title = f"{seen.output} {seen.dtype} {_index(seen.shape)}"
+    against = "" if seen.against == "reference" else f" against {seen.against}"
+    if not seen.wrong:
+        used = "" if seen.max_in_bounds is None else f", at most {seen.max_in_bounds:.2g} of it"
+        text = f"{title}{against}: all {seen.elements} elements within the {seen.criterion}{used}"
+        return wrapped(text, "    ", "      ")
+    share = 100.0 * seen.wrong / seen.elements
+    percent = "all of them" if seen.wrong == seen.elements else f"{share:.2g} %"
+    lines = wrapped(
+        f"{title}{against}: {seen.wrong} of {seen.elements} elements wrong ({percent}), by the {seen.criterion}",
+        "    ",
+        "      ",
+    )
+    kinds = [
+        f"{count} {what}"
+        for count, what in (
+            (seen.unwritten, "never written"),
+            (seen.nan, "NaN on one side only"),
+            (seen.inf, "infinite on one side only"),
+        )
+        if count
+    ]
+    if kinds:
+        lines.append("      of these " + ", ".join(kinds))
+    difference = f"      difference: max {seen.max_difference:.3g}, mean {seen.mean_difference:.3g}"
+    if seen.max_in_bounds is not None:
+        difference += f"; max {_times(seen.max_in_bounds)} the bound, median {_times(seen.typical_in_bounds or 0.0)}"
+    lines.append(difference)
+    if seen.first is not None:
+        lines.append("      first: " + _element(seen.first))
+    if seen.worst is not None:
+        lines.append("      worst: " + _element(seen.worst))
+    if seen.against != "reference":
+        return lines  # the map against the reference says where
+    for axis in seen.axes:
+        lines += wrapped(_axis(axis), "      ", "        ")
+    leading = "".join(axis.name for axis in seen.axes)[:-2]
+    letters = leading if leading.isalpha() else ""
+    lines.append(f"      {LEGEND}")
+    lines += [f"      {line}" for line in tile_map_lines(seen.tiles, seen.matrices, letters)]
+    return lines
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.2g}x" if ratio < 1000 else f"{ratio:.0f}x" if ratio < 1e6 else f"{ratio:.1e}x"
+
+
+def _index(index: Iterable[int]) -> str:
+    return "[" + ",".join(map(str, index)) + "]"
+
+
+def _element(element: ElementDifference) -> str:
+    observed = "never written" if element.unwritten else f"{element.observed:.6g}"
+    slack = f" +- {element.bound:.2g}" if element.bound else ""
+    return f"{_index(element.index)}  {observed} instead of {element.expected:.6g}{slack}"
+
+
+def _axis(axis: Axis) -> str:
+    name = f"axis {axis.name}"
+    if axis.wrong == axis.extent:
+        return f"{name}: all {axis.extent}"
+    parts = [str(a) if b == a + 1 else f"{a}-{b - 1}" for a, b in axis.ranges]
+    hidden = axis.wrong - sum(b - a for a, b in axis.ranges)
+    text = f"{name}: {axis.wrong} of {axis.extent}: " + ", ".join(parts)
+    return text + (f" and {hidden} more" if hidden else "")

@@ -1,0 +1,265 @@
+"""Check a card: compile, run, compare, case by case."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from wmmadiag.errors import (
+    BudgetError,
+    CompileError,
+    ConfigurationError,
+    KernelFault,
+    UndecidedError,
+    UnsupportedError,
+    WmmadiagError,
+)
+from wmmadiag.launch import LoadedKernel, RunStats
+from wmmadiag.report.model import (
+    CaseResult,
+    CompiledVariant,
+    KernelReport,
+    Overwritten,
+    Problem,
+    Status,
+)
+from wmmadiag.subject.binding import BoundCase, bind
+from wmmadiag.subject.card import Card, Case, Variant
+from wmmadiag.subject.symbols import rendered_entry, rendered_macros
+from wmmadiag.subject.verdict import Verdict, against_variant, judge_case
+
+if TYPE_CHECKING:
+    from wmmadiag.compile import Compilation, CompileOptions
+
+
+class Backend(Protocol):
+    """Makes a compiled kernel ready to launch; `wmmadiag.emulator.load` is one."""
+
+    def __call__(self, ptx: str, entry: str, *, arch: str) -> LoadedKernel:
+        """Load one kernel of a PTX module."""
+        ...
+
+
+Compiler = Callable[[Path, "CompileOptions"], "Compilation"]
+Progress = Callable[[int, int, str], None]
+"""Called with (cases done, cases in all, what comes next)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    kernel: LoadedKernel
+    compiled: CompiledVariant
+
+
+@dataclass(slots=True)
+class _Session:
+    """What one check keeps between its cases: compiled kernels by what they were compiled from."""
+
+    card: Card
+    arch: str
+    backend: Backend
+    compiler: Compiler
+    loaded: dict[tuple[Any, ...], _Loaded | WmmadiagError]
+
+    def kernel(self, case: Case, variant: Variant) -> _Loaded:
+        """The kernel for a case, compiled once per set of macros and entry; a failure is remembered, too."""
+        entry = rendered_entry(self.card, case, variant)
+        macros = rendered_macros(self.card, case, variant)
+        key = (variant.name, variant.source, entry, tuple(macros.items()))
+        if key not in self.loaded:
+            try:
+                self.loaded[key] = self._load(variant, entry, macros)
+            except WmmadiagError as error:
+                self.loaded[key] = error
+        found = self.loaded[key]
+        if isinstance(found, WmmadiagError):
+            raise found
+        return found
+
+    def _load(self, variant: Variant, entry: str, macros: Mapping[str, str]) -> _Loaded:
+        from wmmadiag.compile import CompileOptions
+
+        options = CompileOptions(
+            arch=self.arch,
+            macros={name: value or None for name, value in macros.items()},
+            include_paths=self.card.include_paths,
+            std=self.card.std,
+            name_expressions=(entry,) if "<" in entry else (),
+        )
+        compilation = self.compiler(variant.source or self.card.source, options)
+        symbol = compilation.entry(entry)
+        kernel = self.backend(compilation.ptx, symbol.name, arch=self.arch)
+        notes = tuple(f"{note.place}: {note.message}" if note.place else note.message for note in compilation.notes)
+        compiled = CompiledVariant(variant.name, symbol.demangled, dict(macros), compilation.compiler, notes)
+        return _Loaded(kernel, compiled)
+
+
+def check_card(
+    card: Card,
+    *,
+    arch: str = "sm_90",
+    backend: Backend | None = None,
+    backend_name: str = "emulator",
+    variants: Sequence[str] | None = None,
+    cases: Sequence[str] | None = None,
+    seed: int | None = None,
+    inputs: str = "",
+    progress: Progress | None = None,
+    compiler: Compiler | None = None,
+) -> KernelReport:
+    """Compile, run and judge every case of every variant.
+
+    A fault of the kernel makes a failed case, something undecidable an undecided one, a wrong expression or a compile
+    error an error; the other cases still run.
+
+    Args:
+        arch: target, "sm_90".
+        backend: loads kernels; None for the emulator.
+        backend_name: for the report.
+        variants, cases: names to take; None for all.
+        seed: of the inputs, in place of the card's.
+        inputs: distribution of the inputs, in place of the card's.
+        progress: told before each case.
+        compiler: compiles sources; None for `wmmadiag.compile.compile_source`.
+
+    Raises:
+        ConfigurationError: an unknown variant or case name.
+    """
+    started = time.perf_counter()
+    chosen_variants = card.variants if variants is None else tuple(card.variant(name) for name in variants)
+    chosen_cases = card.cases if cases is None else tuple(card.case(name) for name in cases)
+    session = _Session(card, arch, backend or _emulator(), compiler or _compiler(), {})
+    results: list[CaseResult] = []
+    total = len(chosen_variants) * len(chosen_cases)
+    for case in chosen_cases:
+        first: tuple[str, BoundCase, Verdict] | None = None
+        for variant in chosen_variants:
+            if progress is not None:
+                progress(len(results), total, f"{card.name} {variant.name} / {case.name}")
+            result, bound, verdict = _run(session, case, variant, seed, inputs)
+            if bound is not None and verdict is not None:
+                if first is None:
+                    first = (variant.name, bound, verdict)
+                else:
+                    extra = against_variant(bound, verdict, first[1], first[2], first[0])
+                    result = replace(result, observations=result.observations + extra)
+            results.append(result)
+    if progress is not None:
+        progress(total, total, "")
+    return KernelReport(
+        name=card.name,
+        card=str(card.path),
+        source=str(card.source),
+        operation=card.computes.operation,
+        arch=arch,
+        backend=backend_name,
+        compiled=tuple(item.compiled for item in session.loaded.values() if isinstance(item, _Loaded)),
+        cases=tuple(results),
+        seconds=time.perf_counter() - started,
+        tool_version=_version(),
+    )
+
+
+def _run(
+    session: _Session, case: Case, variant: Variant, seed: int | None, inputs: str
+) -> tuple[CaseResult, BoundCase | None, Verdict | None]:
+    """One case; the bound case and verdict too, if the kernel ran to its end."""
+    card = session.card
+    repeat = _repeat(card, case, variant, session.arch, seed, inputs)
+    result = CaseResult(variant.name, case.name, "error", {}, repeat=repeat)
+    stats = RunStats(0, 0.0)
+    try:
+        bound = bind(card, case, variant, seed=seed, inputs=inputs)
+        result = replace(
+            result,
+            symbols={name: bound.symbols[name] for name in case.symbols if name in bound.symbols},
+            grid=bound.launch.grid,
+            block=bound.launch.block,
+            shared_bytes=bound.launch.shared_bytes,
+            distribution=bound.distribution,
+            seed=bound.seed,
+        )
+        loaded = session.kernel(case, variant)
+        stats = loaded.kernel.launch(bound.launch)
+        verdict = judge_case(bound)
+    except WmmadiagError as error:
+        return replace(result, status=_status(error), problem=problem(error)), None, None
+    done = replace(
+        result,
+        status=verdict.status,
+        observations=verdict.observations,
+        overwritten=tuple(
+            Overwritten(name, damage.kind, damage.count, damage.first) for name, damage in verdict.damages
+        ),
+        notes=verdict.notes,
+        problem=verdict.problem,
+        warp_instructions=stats.warp_instructions,
+        seconds=stats.seconds,
+        output=stats.output,
+    )
+    return done, bound, verdict
+
+
+def _status(error: WmmadiagError) -> Status:
+    return {1: "failed", 3: "undecided"}.get(error.exit_code, "error")  # type: ignore[return-value]
+
+
+def problem(error: WmmadiagError) -> Problem:
+    """An exception as part of a report."""
+    kinds: tuple[tuple[type[WmmadiagError], str], ...] = (
+        (UnsupportedError, "unsupported"),
+        (BudgetError, "budget"),
+        (UndecidedError, "undecided"),
+        (CompileError, "compile"),
+        (ConfigurationError, "configuration"),
+    )
+    fault = error if isinstance(error, KernelFault) else None
+    kind = fault.kind if fault else next((name for cls, name in kinds if isinstance(error, cls)), "error")
+    return Problem(
+        kind=kind,
+        message=error.message,
+        place=str(error.place) if error.place else "",
+        chain=error.place.chain() if error.place else "",
+        block=fault.block if fault else None,
+        warp=fault.warp if fault else None,
+        lane=fault.lane if fault else None,
+        detail=error.detail,
+        hint=error.hint,
+    )
+
+
+def _repeat(card: Card, case: Case, variant: Variant, arch: str, seed: int | None, inputs: str) -> str:
+    words = ["wmmadiag", "check", str(card.path), "--arch", arch, "--case", case.name]
+    if len(card.variants) > 1:
+        words += ["--variant", variant.name]
+    used = seed if seed is not None else case.seed if case.seed is not None else card.seed
+    words += ["--seed", str(used)]
+    if inputs:
+        words += ["--inputs", inputs]
+    return shlex.join(words)
+
+
+def _emulator() -> Backend:
+    from wmmadiag import emulator
+
+    load: Backend = emulator.load
+    return load
+
+
+def _compiler() -> Compiler:
+    from wmmadiag.compile import compile_source
+
+    return compile_source
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("wmmadiag")
+    except PackageNotFoundError:
+        return "unknown"

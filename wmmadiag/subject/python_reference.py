@@ -1,0 +1,123 @@
+"""A reference that the user wrote: a Python function named by the card."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.place import Place
+from wmmadiag.subject.card import Card
+
+Doubles: TypeAlias = NDArray[np.float64]
+
+
+def python_reference(
+    card: Card,
+    inputs: Mapping[str, NDArray[Any]],
+    symbols: Mapping[str, int | float],
+    shapes: Mapping[str, tuple[int, ...]],
+) -> tuple[dict[str, Doubles], dict[str, Doubles]]:
+    """Call the card's function.
+
+    The function gets two dicts: float64 copies of the logical inputs by role, and the symbols' values. It returns
+    the output, or a dict of outputs by role; in place of an output it may give a pair (output, bound), the bound a
+    number or an array of the largest error that rounding explains.
+
+    Args:
+        shapes: logical shape of every output, by role.
+
+    Returns:
+        Expected outputs and, for those that came with one, bounds; both float64, by role.
+
+    Raises:
+        ConfigurationError: the function is missing or fails, or its result does not fit; with the user's line.
+    """
+    function = _load(card)
+    arrays = {role: array.astype(np.float64) for role, array in inputs.items()}
+    try:
+        answer = function(arrays, dict(symbols))
+    except Exception as error:  # the user's code may raise anything
+        raise ConfigurationError(
+            f"the reference {card.computes.python} failed: {type(error).__name__}: {error}",
+            place=_line(error, card),
+        ) from error
+    answers = answer if isinstance(answer, dict) else {next(iter(shapes)): answer}
+    expected, bounds = {}, {}
+    for role, shape in shapes.items():
+        if role not in answers:
+            raise ConfigurationError(
+                f"the reference {card.computes.python} gives no output '{role}'",
+                place=card.computes.place,
+                hint=f"it gives: {', '.join(map(str, answers)) or 'none'}",
+            )
+        value = answers[role]
+        if isinstance(value, tuple) and len(value) == 2:
+            value, bound = value
+            bounds[role] = _array(bound, shape, f"the bound of '{role}'", card, broadcast=True)
+        expected[role] = _array(value, shape, f"the output '{role}'", card, broadcast=False)
+    return expected, bounds
+
+
+def _array(value: object, shape: tuple[int, ...], what: str, card: Card, *, broadcast: bool) -> Doubles:
+    try:
+        array = np.asarray(value, np.float64)
+        if broadcast:
+            array = np.broadcast_to(array, shape)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"{what} of the reference {card.computes.python} is no array of numbers of shape {list(shape)}",
+            place=card.computes.place,
+            detail=str(error),
+        ) from None
+    if array.shape != shape:
+        raise ConfigurationError(
+            f"{what} of the reference {card.computes.python} has shape {list(array.shape)}, not {list(shape)}",
+            place=card.computes.place,
+        )
+    return array
+
+
+def _load(card: Card) -> Callable[[dict[str, Doubles], dict[str, int | float]], Any]:
+    file_name, _, name = card.computes.python.rpartition(":")
+    path = card.folder / file_name
+    place = card.computes.place
+    if not path.is_file():
+        raise ConfigurationError(
+            f"there is no reference file {path}", place=place, hint="give `python` relative to the card's folder"
+        )
+    spec = importlib.util.spec_from_file_location(f"wmmadiag_reference_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise ConfigurationError(f"{path} is not a Python file", place=place)
+    module = importlib.util.module_from_spec(spec)
+    written = sys.dont_write_bytecode
+    sys.dont_write_bytecode = True  # leave no __pycache__ beside the user's card
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ConfigurationError(
+            f"the reference {path.name} cannot be imported: {type(error).__name__}: {error}", place=_line(error, card)
+        ) from error
+    finally:
+        sys.dont_write_bytecode = written
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise ConfigurationError(f"{path.name} has no function '{name}'", place=place)
+    found: Callable[[dict[str, Doubles], dict[str, int | float]], Any] = function
+    return found
+
+
+def _line(error: Exception, card: Card) -> Place:
+    """The innermost line of the user's own file, or the card's."""
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        return Place(error.filename, error.lineno)
+    own = str((card.folder / card.computes.python.rpartition(":")[0]).resolve())
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if str(Path(f.filename).resolve()) == own]
+    return Place(frames[-1].filename, frames[-1].lineno or 0) if frames else card.computes.place

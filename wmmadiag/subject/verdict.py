@@ -1,0 +1,197 @@
+"""What the arrays of a finished run say: outputs against the reference, guards, inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmmadiag.compare.bounds import Judgement, judge, tolerance
+from wmmadiag.compare.comparison import compare, compare_outputs
+from wmmadiag.compare.observation import Observation
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.report.model import Problem, Status
+from wmmadiag.subject.binding import BoundCase
+from wmmadiag.subject.operations import OPERATIONS
+from wmmadiag.subject.oracles import reference
+from wmmadiag.subject.python_reference import python_reference
+from wmmadiag.subject.storage import Damage, damage, is_poison
+
+Doubles: TypeAlias = NDArray[np.float64]
+
+# What a kernel may mean to do and its card not say: tried when a case fails, to say so instead of leaving it unsaid.
+_LOOSER: tuple[tuple[str, Mapping[str, str]], ...] = (
+    ('score_dtype = "f16"', {"score_dtype": "f16"}),
+    ('accumulate = "f16"', {"accumulate": "f16"}),
+    ('accumulate = "f16" with score_dtype = "f16"', {"accumulate": "f16", "score_dtype": "f16"}),
+    ('multiply = "tf32"', {"multiply": "tf32"}),
+    ('p_dtype = "bf16"', {"p_dtype": "bf16"}),
+    ('exp_dtype = "f16"', {"exp_dtype": "f16"}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A judged case.
+
+    Attributes:
+        observations: one per output, against the reference.
+        judgements: the bounds used, by role.
+        damages: (argument's name, what happened to it).
+        problem: why it is undecided, or None.
+        notes: remarks for the report.
+    """
+
+    status: Status
+    observations: tuple[Observation, ...]
+    judgements: Mapping[str, Judgement]
+    damages: tuple[tuple[str, Damage], ...]
+    problem: Problem | None
+    notes: tuple[str, ...]
+
+
+def judge_case(bound: BoundCase) -> Verdict:
+    """Compare a finished run with its reference.
+
+    Raises:
+        ConfigurationError: the user's reference fails, or gives no bound where the card has no tolerance.
+    """
+    expected, judgements, criterion = _expectation(bound)
+    elements = bound.elements()
+    observations = []
+    for role, observed in bound.outputs().items():
+        if role not in expected:
+            continue
+        observations.append(
+            compare(
+                observed,
+                expected[role],
+                judgements[role],
+                output=bound.argument_of(role).spec.name,
+                element=elements[role],
+                unwritten=_unwritten(bound, role, observed),
+                criterion=criterion if judgements[role].bound.any() or elements[role].is_float else "exact value",
+                axes=_axes(bound, role, observed.ndim),
+            )
+        )
+    damages = _damages(bound)
+    wrong = any(not seen.passed for seen in observations) or bool(damages)
+    problem = None
+    status: Status = "failed" if wrong else "passed"
+    hopeless = [role for role in judgements if not np.isfinite(judgements[role].bound).all()]
+    if not wrong and hopeless:
+        status = "undecided"
+        problem = Problem(
+            "undecided",
+            f"rounding alone may explain any value of '{hopeless[0]}': the bound is infinite",
+            hint="use a smaller shape or another distribution, or give the card a tolerance",
+        )
+    notes = _notes(bound, expected, observations) if wrong and criterion == "rounding bound" else ()
+    return Verdict(status, tuple(observations), judgements, damages, problem, notes)
+
+
+def against_variant(
+    bound: BoundCase, verdict: Verdict, other: BoundCase, other_verdict: Verdict, name: str
+) -> tuple[Observation, ...]:
+    """Compare a run's outputs with another variant's of the same case, both bounds added."""
+    outputs, others = bound.outputs(), other.outputs()
+    elements = bound.elements()
+    return tuple(
+        compare_outputs(
+            observed,
+            others[role],
+            verdict.judgements[role],
+            other_verdict.judgements[role],
+            output=bound.argument_of(role).spec.name,
+            element=elements[role],
+            against=name,
+            axes=_axes(bound, role, observed.ndim),
+        )
+        for role, observed in outputs.items()
+        if role in verdict.judgements and role in others and others[role].shape == observed.shape
+    )
+
+
+def _unwritten(bound: BoundCase, role: str, observed: NDArray[Any]) -> NDArray[np.bool_] | None:
+    argument = bound.argument_of(role)
+    if argument.spec.direction != "out" or argument.spec.initial != "poison":
+        return None
+    return is_poison(observed, argument.spec.element, argument.index)
+
+
+def _axes(bound: BoundCase, role: str, rank: int) -> str:
+    known = OPERATIONS[bound.card.computes.operation].roles.get(role)
+    return known.axes[-rank:] if known and rank <= len(known.axes) else ""
+
+
+def _expectation(bound: BoundCase) -> tuple[dict[str, Doubles], dict[str, Judgement], str]:
+    """Expected outputs, how to judge them, and the criterion in words."""
+    operation = bound.card.computes.operation
+    inputs = bound.inputs()
+    judgements: dict[str, Judgement]
+    if operation == "python":
+        shapes = {role: array.shape for role, array in bound.outputs().items()}
+        expected, bounds = python_reference(bound.card, inputs, bound.symbols, shapes)
+        if bound.tolerance is None:
+            missing = [role for role in expected if role not in bounds]
+            if missing:
+                raise ConfigurationError(
+                    f"the reference gives no bound for '{missing[0]}' and the card no tolerance",
+                    place=bound.card.computes.place,
+                    hint="add tolerance = { atol = 1e-3, rtol = 1e-3 }, or return a pair (output, bound)",
+                )
+            return expected, {role: Judgement(bounds[role]) for role in expected}, "reference's bound"
+    else:
+        computed = reference(operation, bound.parameters, inputs)
+        outputs = bound.outputs()
+        expected = {role: computed[role].reshape(outputs[role].shape) for role in outputs if role in computed}
+    if bound.tolerance is not None:
+        return expected, {role: tolerance(value, bound.tolerance) for role, value in expected.items()}, "tolerance"
+    everything = {**computed, **expected}
+    judgements = judge(operation, bound.parameters, inputs, everything, bound.elements())
+    return expected, {role: judgements[role] for role in expected if role in judgements}, "rounding bound"
+
+
+def _damages(bound: BoundCase) -> tuple[tuple[str, Damage], ...]:
+    found = []
+    for argument in bound.arguments:
+        if argument.storage is None or argument.original is None or argument.spec.direction == "workspace":
+            continue
+        writable = () if argument.spec.direction == "in" else tuple(argument.placements.values())
+        seen = damage(argument.original, argument.storage, writable, "guard" if writable else "input")
+        if seen is not None:
+            found.append((argument.spec.name, seen))
+    return tuple(found)
+
+
+def _notes(
+    bound: BoundCase, expected: Mapping[str, Doubles], observations: list[Observation]
+) -> tuple[str, ...]:
+    """Whether coarser arithmetic than the card says would explain everything."""
+    if not observations or any(o.unwritten or o.nan or o.inf for o in observations):
+        return ()
+    if max((o.max_in_bounds or 0.0) for o in observations) > 1e4:
+        return ()
+    operation = bound.card.computes.operation
+    inputs = bound.inputs()
+    outputs = bound.outputs()
+    complete = reference(operation, bound.parameters, inputs)
+    for text, change in _LOOSER:
+        if not set(change) <= set(bound.parameters):
+            continue
+        if all(bound.parameters[name] == value for name, value in change.items()):
+            continue
+        judged = judge(operation, {**bound.parameters, **change}, inputs, complete, bound.elements())
+        fits = all(
+            np.isfinite(judged[role].bound).all()
+            and (np.abs(outputs[role].astype(np.float64) - expected[role]) <= judged[role].bound).all()
+            for role in expected
+            if role in judged
+        )
+        if fits:
+            return (f"every difference would be within the bound with {text}; if the kernel means that, let the "
+                    "card's [computes] say so",)  # fmt: skip
+    return ()
