@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wmmadiag.errors import CompileError
@@ -55,12 +56,18 @@ def warnings_text(log: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 
-def compile_error(log: str, source: str, *, hint: str = "") -> CompileError:
-    """The error for a failed compilation; its place is that of the first error."""
-    errors = [diagnostic for diagnostic in parse_log(log) if diagnostic.kind == "error"]
+def error_from(errors: Sequence[Diagnostic], log: str, source: str, *, hint: str = "") -> CompileError:
+    """The error for a failed compilation; its place is that of the first of `errors`."""
     if not errors:
         return CompileError("the compiler failed", place=Place(source, 0), detail=log.strip(), hint=hint)
     first = errors[0]
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    shown = [line for error in errors for line in (*error.lines, "")]
+    shown = [line for error in errors[:20] for line in (*error.lines, "")]
+    if len(errors) > 20:
+        shown.append(f"… and {len(errors) - 20} more errors")
     return CompileError(first.message + more, place=first.place, detail="\n".join(shown), hint=hint)
+
+
+def errors_in(log: str) -> tuple[Diagnostic, ...]:
+    """The errors of a log, warnings apart."""
+    return tuple(diagnostic for diagnostic in parse_log(log) if diagnostic.kind == "error")

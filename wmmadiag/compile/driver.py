@@ -10,15 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from wmmadiag.compile import ptx_scan
-from wmmadiag.compile.diagnostics import compile_error, warnings_text
+from wmmadiag.compile.build import build
+from wmmadiag.compile.diagnostics import warnings_text
+from wmmadiag.compile.host_headers import STUBS, is_host_header
 from wmmadiag.compile.model import Compilation, Entry, source_name
 from wmmadiag.compile.names import base_name, demangle
-from wmmadiag.compile.nvrtc import run_nvrtc
 from wmmadiag.compile.options import CompileOptions
-from wmmadiag.compile.sources import SourceTree, in_memory, read_text, read_tree
+from wmmadiag.compile.sources import SourceTree, read_text, read_tree
 from wmmadiag.compile.toolchain import Toolchain, check_arch, toolchain
-
-STUBS = Path(__file__).parent / "stubs"
 
 
 def compile_source(path: Path | str, options: CompileOptions | None = None) -> Compilation:
@@ -43,53 +42,28 @@ def compile_text(text: str, file_name: str, options: CompileOptions | None = Non
     tools = toolchain()
     check_arch(options.arch, tools)
     tree = read_tree(text, file_name, options.include_paths, lambda name: is_provided(name, tools))
-    texts = {file.key: file.text for file in tree.files()}
-    root, headers = in_memory(tree, texts)
-    result = run_nvrtc(
-        root,
-        file_name,
-        nvrtc_options(options, tools, tree),
-        headers=headers,
-        name_expressions=options.name_expressions,
-    )
-    if not result.ok:
-        raise compile_error(result.log, file_name)
-    ptx = ptx_scan.rename_files(result.ptx, _shown_names(tree))
+    built = build(tree, options, tools)
+    ptx = ptx_scan.drop_unused_globals(ptx_scan.rename_files(built.result.ptx, _shown_names(tree)))
+    entries = _entries(ptx, built.result.lowered)
+    made = {entry.demangled.split("<")[0] for entry in entries}
     compilation = Compilation(
         ptx=ptx,
-        log=warnings_text(result.log),
-        entries=_entries(ptx, result.lowered),
-        templates=(),
+        log=warnings_text(built.result.log),
+        entries=entries,
+        templates=tuple(name for name in built.templates if name not in made),
         includes=tuple(header.name for header in tree.headers.values()),
         options=options,
         compiler=tools.name,
         source=file_name,
         source_hash=_hash(tree, options, tools),
+        notes=built.notes,
     )
     return replace(compilation, seconds=time.perf_counter() - started)
 
 
-def nvrtc_options(options: CompileOptions, tools: Toolchain, tree: SourceTree, *, cubin: bool = False) -> list[str]:
-    """NVRTC's command line for these options."""
-    flags = [
-        f"-arch={options.arch if cubin else options.virtual_arch}",
-        f"-std={options.std}",
-        "-default-device",
-        "-lineinfo",
-    ]
-    if options.debug:
-        flags.append("-G")
-    flags += options.macro_flags()
-    flags.append(f"-I{STUBS}")
-    flags += [f"-I{folder}" for folder in tools.includes]
-    if tree.computed:
-        flags += [f"-I{path}" for path in options.include_paths]
-    return [*flags, *options.extra]
-
-
 def is_provided(name: str, tools: Toolchain) -> bool:
-    """Whether `<name>` is a stub or a CUDA header."""
-    return any((folder / name).is_file() for folder in (STUBS, *tools.includes))
+    """Whether `<name>` is a stub or a CUDA header (that device code can use)."""
+    return not is_host_header(name) and any((folder / name).is_file() for folder in (STUBS, *tools.includes))
 
 
 def _shown_names(tree: SourceTree) -> dict[str, str]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -123,3 +124,23 @@ def first_places(ptx: str) -> dict[str, Place]:
 
 def _without_comments(ptx: str) -> str:
     return re.sub(r"//[^\n]*", "", ptx)
+
+
+_GLOBAL = re.compile(r"^\s*(?:\.weak\s+)?\.(?:global|const)\s+(?:\.\w+\s+(?:\d+\s+)?)*([A-Za-z_$%][\w$]*)[^{};\n]*;$")
+
+
+def drop_unused_globals(ptx: str) -> str:
+    """The PTX without module variables that nothing refers to.
+
+    Library headers leave hundreds of them (`std::integral_constant<…>::value`). Variables of the user's that others may
+    look up by name are `.visible` and stay, and so does anything with an initialiser list.
+    """
+    if not re.search(r"^\s*(?:\.weak\s+)?\.(?:global|const)\s", ptx, re.MULTILINE):
+        return ptx
+    counts = Counter(re.findall(r"[A-Za-z_$%][\w$]*", _without_comments(ptx)))
+    kept = []
+    for line in ptx.split("\n"):
+        match = _GLOBAL.match(line)
+        if match is None or counts[match[1]] > 1:
+            kept.append(line)
+    return "\n".join(kept)

@@ -46,6 +46,7 @@ class SourceTree:
         headers: key → header, in the order of discovery.
         targets: (key of the including file, offset of the directive) → key of the header that it includes.
         probed: paths asked for by `__has_include`, with whether they exist.
+        unresolved: names in directives that lead to no file of the user's and to no stub or CUDA header.
         computed: whether some `#include` takes its name from a macro, so that the compiler must search by itself.
     """
 
@@ -54,6 +55,7 @@ class SourceTree:
     targets: Mapping[tuple[str, int], str]
     probed: tuple[tuple[str, bool], ...] = ()
     computed: bool = False
+    unresolved: tuple[str, ...] = ()
 
     def files(self) -> tuple[SourceFile, ...]:
         """The source, then its headers."""
@@ -85,6 +87,7 @@ class _Reader:
     targets: dict[tuple[str, int], str] = field(default_factory=dict)
     probed: dict[str, bool] = field(default_factory=dict)
     computed: bool = False
+    unresolved: dict[str, None] = field(default_factory=dict)
 
     def resolve(self, name: str, quoted: bool, folder: Path) -> Path | None:
         """The user's header that a directive in `folder` means, or None."""
@@ -117,6 +120,9 @@ class _Reader:
                 continue
             path = self.resolve(target[1] or target[2], target[2] is not None, folder)
             if path is None:
+                name = target[1] or target[2]
+                if not self.is_provided(name):
+                    self.unresolved[name] = None
                 continue
             key = path.resolve().as_posix()
             self.targets[file.key, token.start] = key
@@ -149,7 +155,14 @@ def read_tree(
     while queue:
         file, folder = queue.pop(0)
         queue.extend(reader.scan(file, folder))
-    return SourceTree(root, reader.headers, reader.targets, tuple(sorted(reader.probed.items())), reader.computed)
+    return SourceTree(
+        root,
+        reader.headers,
+        reader.targets,
+        tuple(sorted(reader.probed.items())),
+        reader.computed,
+        tuple(reader.unresolved),
+    )
 
 
 def in_memory(tree: SourceTree, texts: Mapping[str, str]) -> tuple[str, dict[str, str]]:

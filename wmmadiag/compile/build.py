@@ -1,0 +1,263 @@
+"""NVRTC on a source that holds host code: blank it, compile, and blank what the compiler still refuses as host code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from wmmadiag.compile.blanking import Blanked, Part, blank_host_code, context
+from wmmadiag.compile.diagnostics import Diagnostic, error_from, errors_in
+from wmmadiag.compile.host_headers import STUBS, is_host_header
+from wmmadiag.compile.instantiations import kernel_templates, wanted_instantiations
+from wmmadiag.compile.lexer import line_index
+from wmmadiag.compile.model import CompileNote
+from wmmadiag.compile.nvrtc import NvrtcResult, run_nvrtc
+from wmmadiag.compile.options import CompileOptions
+from wmmadiag.compile.sources import SourceFile, SourceTree, in_memory
+from wmmadiag.compile.toolchain import Toolchain
+from wmmadiag.errors import CompileError
+from wmmadiag.place import Place
+
+_PRELUDE = "wmmadiag_prelude.h"
+_MAX_ROUNDS = 24
+_NOT_FOUND = re.compile(r'cannot open source file "([^"]+)"')
+_BAD_EXPRESSION = re.compile(r'Input name expression was: "\s*(.*?)\s*"')
+_SEEN_FROM = re.compile(r"at line (\d+) of (.+?)\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A successful compilation.
+
+    Attributes:
+        result: NVRTC's answer.
+        root, headers: the texts that it compiled.
+        expressions: the name expressions that were instantiated, the user's and those found in host code.
+        templates: qualified names of the kernel templates in the source.
+        parts: key of each file → its declarations with their verdicts.
+        notes: headers taken as empty, declarations taken for host code, instantiations left out.
+    """
+
+    result: NvrtcResult
+    root: str
+    headers: dict[str, str]
+    expressions: tuple[str, ...]
+    templates: tuple[str, ...]
+    parts: dict[str, tuple[Part, ...]]
+    notes: tuple[CompileNote, ...]
+
+
+@dataclass(slots=True)
+class _State:
+    refused: dict[str, frozenset[tuple[int, int]]] = field(default_factory=dict)
+    empty: dict[str, Place] = field(default_factory=dict)
+    expressions: list[str] = field(default_factory=list)
+    hidden: list[tuple[str, Diagnostic]] = field(default_factory=list)
+    notes: list[CompileNote] = field(default_factory=list)
+
+
+def build(tree: SourceTree, options: CompileOptions, tools: Toolchain) -> Built:
+    """Compile a source to PTX by NVRTC.
+
+    Raises:
+        CompileError: the compiler refused it for a reason that is not host code.
+        ConfigurationError: NVRTC refused an option.
+    """
+    known = context(tree, options.macros)
+    state = _State()
+    blanked = {file.key: blank_host_code(file, known) for file in tree.files()}
+    everything = [part for one in blanked.values() for part in one.parts]
+    templates = kernel_templates(everything, known)
+    if not options.name_expressions:
+        state.expressions = list(wanted_instantiations(everything, templates))
+    host_headers = [name for name in tree.unresolved if is_host_header(name)]
+    for _ in range(_MAX_ROUNDS):
+        root, headers = in_memory(tree, {key: one.text for key, one in blanked.items()})
+        headers.update(dict.fromkeys((*host_headers, *state.empty), ""))
+        expressions = (*options.name_expressions, *state.expressions)
+        flags = nvrtc_options(options, tools, tree)
+        result = run_nvrtc(root, tree.root.name, flags, headers=headers, name_expressions=expressions)
+        if result.ok:
+            return Built(
+                result,
+                root,
+                headers,
+                expressions,
+                tuple(template.qualified_name for template in templates),
+                {key: one.parts for key, one in blanked.items()},
+                tuple(state.notes),
+            )
+        errors = errors_in(result.log)
+        if not _react(errors, state, tree, blanked):
+            raise _final_error(errors, result.log, state, tree, blanked)
+        for file in tree.files():
+            if file.key in state.refused:
+                blanked[file.key] = blank_host_code(file, known, state.refused[file.key])
+    raise _final_error(errors, result.log, state, tree, blanked)
+
+
+def nvrtc_options(options: CompileOptions, tools: Toolchain, tree: SourceTree, *, cubin: bool = False) -> list[str]:
+    """NVRTC's command line for these options."""
+    flags = [
+        f"-arch={options.arch if cubin else options.virtual_arch}",
+        f"-std={options.std}",
+        "-default-device",
+        "-lineinfo",
+        # Blanking takes away what used a constant.
+        "-diag-suppress=177",
+    ]
+    if options.debug:
+        flags.append("-G")
+    flags += options.macro_flags()
+    flags.append(f"-I{STUBS}")
+    flags += [f"-I{folder}" for folder in tools.includes]
+    if tree.computed:
+        flags += [f"-I{path}" for path in options.include_paths]
+    return [*flags, f"--pre-include={_PRELUDE}", *options.extra]
+
+
+def _react(
+    errors: Sequence[Diagnostic],
+    state: _State,
+    tree: SourceTree,
+    blanked: dict[str, Blanked],
+) -> bool:
+    """Change `state` so that another attempt can do better; False when nothing is left to try."""
+    progress = False
+    files = {file.name: file for file in tree.files()}
+    for error in errors:
+        missing = _NOT_FOUND.search(error.message)
+        expression = _BAD_EXPRESSION.search(error.message)
+        if missing:
+            progress = _stub_header(missing[1], error, state, files) or progress
+        elif expression:
+            progress = _skip_expression(expression[1], error, errors, state) or progress
+        else:
+            progress = _refuse(error, state, files, blanked) or progress
+    if not progress and state.expressions:
+        # An instantiation that the host code may never make: the plain kernels are worth having without it.
+        first = errors[0] if errors else None
+        for text in state.expressions:
+            reason = f"{first.place}: {first.message}" if first else "the compiler failed"
+            state.notes.append(_skipped_note(text, reason))
+        state.expressions = []
+        return True
+    return progress
+
+
+def _stub_header(name: str, error: Diagnostic, state: _State, files: dict[str, SourceFile]) -> bool:
+    if name in state.empty:
+        return False
+    file = files.get(error.place.file)
+    lines = file.text.split("\n") if file is not None else []
+    line = lines[error.place.line - 1] if 0 < error.place.line <= len(lines) else ""
+    if f"<{name}>" not in line:
+        return False
+    state.empty[name] = error.place
+    state.notes.append(
+        CompileNote(
+            "stub-header",
+            f"{name} was not found and is taken as empty; if device code needs it, give its folder as an include path",
+            Place(error.place.file, error.place.line),
+        )
+    )
+    return True
+
+
+def _skipped_note(expression: str, reason: str) -> CompileNote:
+    return CompileNote(
+        "skipped-instantiation",
+        f"host code names {expression}, which could not be instantiated ({reason});"
+        f" give its arguments as a name expression",
+    )
+
+
+def _skip_expression(text: str, error: Diagnostic, errors: Sequence[Diagnostic], state: _State) -> bool:
+    wanted = "".join(text.split())
+    for expression in list(state.expressions):
+        if "".join(expression.split()) == wanted:
+            state.expressions.remove(expression)
+            first = next(other for other in errors if other.place.line == error.place.line)
+            state.notes.append(_skipped_note(expression, first.message))
+            return True
+    return False
+
+
+def _refuse(error: Diagnostic, state: _State, files: dict[str, SourceFile], blanked: dict[str, Blanked]) -> bool:
+    """Mark the declaration that the error stands in as host code, if it may be that."""
+    part, file = _part_at(error, files, blanked)
+    if part is None or file is None or part.verdict != "unsure":
+        return False
+    extent = (part.declaration.start, part.declaration.end)
+    before = state.refused.get(file.key, frozenset())
+    if extent in before:
+        return False
+    state.refused[file.key] = before | {extent}
+    state.hidden.append((part.declaration.name, error))
+    line, _ = line_index(file.text)(extent[0])
+    what = f"`{part.declaration.name}`" if part.declaration.name else "a declaration"
+    state.notes.append(
+        CompileNote(
+            "blanked-code",
+            f"{what} does not compile for the device and was taken for host code: {error.message}",
+            Place(file.name, line),
+        )
+    )
+    return True
+
+
+def _part_at(
+    error: Diagnostic, files: dict[str, SourceFile], blanked: dict[str, Blanked]
+) -> tuple[Part | None, SourceFile | None]:
+    """The smallest declaration around the error's place; the class, for a field of it."""
+    place = error.place
+    if place.file not in files:
+        seen = next((match for line in error.lines if (match := _SEEN_FROM.search(line))), None)
+        if seen is None or seen[2] not in files:
+            return None, None
+        place = Place(seen[2], int(seen[1]))
+    file = files[place.file]
+    lines = file.text.split("\n")
+    if not 0 < place.line <= len(lines):
+        return None, None
+    start = sum(len(line) + 1 for line in lines[: place.line - 1])
+    low, high = (start + place.column - 1,) * 2 if place.column else (start, start + len(lines[place.line - 1]))
+    around = [
+        part
+        for part in blanked[file.key].parts
+        if part.declaration.start <= high
+        and low <= part.declaration.end
+        and not (part.in_class and part.declaration.kind == "variable")
+    ]
+    return min(around, key=lambda part: part.declaration.end - part.declaration.start, default=None), file
+
+
+def _final_error(
+    errors: Sequence[Diagnostic], log: str, state: _State, tree: SourceTree, blanked: dict[str, Blanked]
+) -> CompileError:
+    """The errors that remain, led by those in declarations that were taken for host code and are missed now."""
+    missed = {name for error in errors for name in re.findall(r'"([A-Za-z_]\w*)"', error.message)}
+    hidden = [error for name, error in state.hidden if name in missed]
+    hint = ""
+    for error in errors:
+        found = _NOT_FOUND.search(error.message)
+        if found:
+            hint = f"give the folder of {found[1]} as an include path"
+    if not hint and state.empty:
+        hint = f"not found and taken as empty: {', '.join(state.empty)}; give their folder as an include path"
+    hint = _host_hint(missed, tree, blanked) or hint
+    return error_from([*hidden, *errors], log, tree.root.name, hint=hint)
+
+
+def _host_hint(missed: set[str], tree: SourceTree, blanked: dict[str, Blanked]) -> str:
+    for file in tree.files():
+        locate = line_index(file.text)
+        for part in blanked[file.key].parts:
+            if part.verdict == "host" and part.declaration.name in missed:
+                line, _ = locate(part.declaration.start)
+                return (
+                    f"{part.declaration.name} ({file.name}:{line}) is host code, which a kernel cannot use;"
+                    " mark it __device__ or constexpr"
+                )
+    return ""

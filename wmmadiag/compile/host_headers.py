@@ -1,0 +1,65 @@
+"""Headers that hold nothing for device code: taken as empty wherever they are not the user's own files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+STUBS = Path(__file__).parent / "stubs"
+
+# ISO C++23 library headers without a stub, and POSIX ones.
+_STANDARD_NAMES = """
+any atomic barrier bitset charconv chrono codecvt compare complex condition_variable coroutine csetjmp csignal
+cstdarg ctime cuchar cwchar cwctype deque exception execution expected filesystem format forward_list fstream
+future generator iomanip ios iosfwd iostream istream iterator latch list locale map memory memory_resource
+mutex numbers numeric optional ostream print queue random ranges ratio regex scoped_allocator semaphore set
+shared_mutex source_location span spanstream sstream stack stacktrace stdexcept stop_token streambuf string
+string_view strstream syncstream system_error thread tuple typeindex typeinfo unordered_map unordered_set
+valarray variant vector cerrno errno.h cfenv fenv.h cinttypes inttypes.h ciso646 clocale locale.h setjmp.h
+signal.h stdarg.h time.h wchar.h wctype.h ctype.h cctype unistd.h pthread.h fcntl.h dlfcn.h malloc.h memory.h
+getopt.h strings.h dirent.h libgen.h windows.h omp.h mpi.h immintrin.h x86intrin.h xmmintrin.h emmintrin.h
+intrin.h stdbool.h alloca.h execinfo.h cxxabi.h bits/stdc++.h
+"""
+_STANDARD = frozenset(_STANDARD_NAMES.split())
+# CUDA libraries and tools whose interface is called by the host, and the helpers of the CUDA samples.
+_CUDA_HOST_NAMES = """
+cublas_v2.h cublas.h cublasLt.h cublasXt.h cudnn.h cusparse.h cusolverDn.h cufft.h curand.h nccl.h nvml.h
+cuda_profiler_api.h cudaProfiler.h nvToolsExt.h nvtx3/nvToolsExt.h nvtx3/nvtx3.hpp nvrtc.h helper_cuda.h
+helper_functions.h helper_string.h helper_timer.h helper_image.h cuda_gl_interop.h cudnn_frontend.h
+"""
+_CUDA_HOST = frozenset(_CUDA_HOST_NAMES.split())
+_PREFIXES = (
+    "ATen/",
+    "torch/",
+    "c10/",
+    "caffe2/",
+    "pybind11/",
+    "nanobind/",
+    "thrust/",
+    "gtest/",
+    "gmock/",
+    "benchmark/",
+    "boost/",
+    "fmt/",
+    "spdlog/",
+    "absl/",
+    "Eigen/",
+    "opencv2/",
+    "sys/",
+    "nvtx3/",
+    "nlohmann/",
+)
+# Under those prefixes, but used by device code: there are stubs for them.
+_STUBBED_PREFIXES = ("c10/macros/", "c10/util/Half", "c10/util/BFloat16", "torch/")
+
+
+def is_host_header(name: str) -> bool:
+    """Whether `#include <name>` brings nothing that device code could use."""
+    if name in _STANDARD or name in _CUDA_HOST:
+        return True
+    if name.startswith("torch/wmmadiag"):
+        return False
+    return name.startswith(_PREFIXES) and not _has_stub(name)
+
+
+def _has_stub(name: str) -> bool:
+    return name.startswith(_STUBBED_PREFIXES) and (STUBS / name).is_file()

@@ -1,0 +1,151 @@
+"""Template kernels that the host code names: what nvcc would instantiate must be asked of NVRTC by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from wmmadiag.compile.blanking import Context, Part
+from wmmadiag.compile.declarations import Declaration
+from wmmadiag.compile.host_code import mentioned_instantiations
+from wmmadiag.compile.lexer import Token, closing, tokenize
+
+_MAX = 64
+_DEPTH = 3
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTemplate:
+    """A template of a kernel: its qualified name and the file key of its definition."""
+
+    name: str
+    qualified_name: str
+
+
+def kernel_templates(parts: Iterable[Part], known: Context) -> tuple[KernelTemplate, ...]:
+    """The kernel templates among declarations."""
+    found: dict[str, KernelTemplate] = {}
+    for part in parts:
+        declaration = part.declaration
+        words = declaration.words()
+        is_kernel = "__global__" in words or any("__global__" in known.macros.get(word, ()) for word in words)
+        if is_kernel and declaration.template and declaration.kind in ("function", "prototype"):
+            found[declaration.qualified_name] = KernelTemplate(declaration.name, declaration.qualified_name)
+    return tuple(found.values())
+
+
+def wanted_instantiations(parts: Sequence[Part], templates: Sequence[KernelTemplate]) -> tuple[str, ...]:
+    """Name expressions for every `kernel<…>` in host code, in order.
+
+    Constants of the host function and parameters of a host template that is itself named with arguments are put in;
+    what stays unknown is left for the compiler to refuse.
+    """
+    hosts = [part.declaration for part in parts if part.verdict == "host" and part.declaration.body]
+    by_name: dict[str, list[KernelTemplate]] = {}
+    for template in templates:
+        by_name.setdefault(template.name, []).append(template)
+    found: list[str] = []
+    for host in hosts:
+        for name, arguments in mentioned_instantiations(host.body, frozenset(by_name)):
+            for text in _resolved(arguments, host, hosts, _DEPTH):
+                for template in by_name[name]:
+                    expression = f"{template.qualified_name}<{text}>"
+                    if expression not in found and len(found) < _MAX:
+                        found.append(expression)
+    return tuple(found)
+
+
+def _resolved(arguments: str, host: Declaration, hosts: Sequence[Declaration], depth: int) -> list[str]:
+    """The texts that `arguments`, written inside `host`, can stand for."""
+    text = _substitute(arguments, _constants(host.body))
+    parameters = template_parameters(host.head)
+    used = {token.text for token in tokenize(text) if token.kind == "id"}
+    if depth == 0 or not used & set(parameters):
+        return [text]
+    found: list[str] = []
+    for caller in hosts:
+        for _, given in mentioned_instantiations(caller.body, frozenset({host.name})):
+            values = _top_level_parts(given)
+            if len(values) > len(parameters):
+                continue
+            for value in _resolved(", ".join(values), caller, hosts, depth - 1):
+                bound = dict(zip(parameters, _top_level_parts(value), strict=False))
+                replaced = _substitute(text, bound)
+                if replaced not in found:
+                    found.append(replaced)
+    return found or [text]
+
+
+def template_parameters(head: Sequence[Token]) -> tuple[str, ...]:
+    """The parameter names of the last `template<…>` header in a declaration's head."""
+    names: list[str] = []
+    index = 0
+    while index + 1 < len(head) and head[index].text == "template" and head[index + 1].text == "<":
+        names, depth, name, index = [], 0, "", index + 1
+        defaulted = False
+        while index < len(head):
+            token = head[index]
+            if token.text == "(":
+                index = closing(head, index)
+            elif token.text == "<":
+                depth += 1
+            elif token.text == ">":
+                depth -= 1
+            if depth == 0 or (depth == 1 and token.text == ","):
+                names.append(name)
+                name, defaulted = "", False
+                if depth == 0:
+                    break
+            elif token.text == "=" and depth == 1:
+                defaulted = True
+            elif token.kind == "id" and depth == 1 and not defaulted:
+                name = token.text
+            index += 1
+        index += 1
+    return tuple(name for name in names if name)
+
+
+def _constants(body: Sequence[Token]) -> dict[str, str]:
+    """`const`/`constexpr` integers, and type aliases, defined in a function body: name → text."""
+    found: dict[str, str] = {}
+    for index in range(len(body) - 2):
+        token = body[index]
+        if token.text in ("constexpr", "const"):
+            end = index
+            while end < len(body) and body[end].text not in ("=", ";", "(", "{"):
+                end += 1
+            if end < len(body) and body[end].text == "=" and body[end - 1].kind == "id":
+                stop = end + 1
+                while stop < len(body) and body[stop].text not in (";", ","):
+                    stop = closing(body, stop) + 1 if body[stop].text == "(" else stop + 1
+                value = [part.text for part in body[end + 1 : stop]]
+                found[body[end - 1].text] = value[0] if len(value) == 1 else f"({' '.join(value)})"
+        elif token.text == "using" and body[index + 2].text == "=":
+            stop = index + 3
+            while stop < len(body) and body[stop].text != ";":
+                stop += 1
+            found[body[index + 1].text] = " ".join(part.text for part in body[index + 3 : stop])
+    return found
+
+
+def _substitute(text: str, values: Mapping[str, str]) -> str:
+    """`text` with identifiers replaced, repeatedly but not endlessly."""
+    for _ in range(4):
+        words = [values.get(token.text, token.text) if token.kind == "id" else token.text for token in tokenize(text)]
+        replaced = " ".join(words)
+        if replaced == text:
+            break
+        text = replaced
+    return text.replace(" :: ", "::").replace(" ,", ",")
+
+
+def _top_level_parts(text: str) -> list[str]:
+    parts, depth, word = [], 0, ""
+    for letter in text:
+        depth += (letter in "(<[{") - (letter in ")>]}")
+        if letter == "," and depth == 0:
+            parts.append(word.strip())
+            word = ""
+        else:
+            word += letter
+    return [*parts, word.strip()] if word.strip() or parts else []
