@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wmmadiag.ptx.demangle import demangle
+from wmmadiag.ptx.listing import dump
 from wmmadiag.ptx.parser import parse
 
-__all__ = ["demangle", "parse"]
+__all__ = ["demangle", "dump", "parse"]

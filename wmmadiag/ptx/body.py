@@ -140,8 +140,13 @@ class BodyParser:
 
     def _skip_statement(self) -> None:
         cursor = self._cursor
-        while cursor.take() != ";":
-            pass
+        depth = 0
+        while (token := cursor.take()) != ";":
+            depth += (token == "{") - (token == "}")
+            if depth < 0:
+                raise cursor.error("expected ';', found '}'", index=cursor.index - 1)
+        if depth:
+            raise cursor.error("expected '}', found ';'", index=cursor.index - 1)
 
     def _directive(self) -> None:
         cursor = self._cursor

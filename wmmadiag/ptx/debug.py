@@ -20,6 +20,9 @@ _FILE = re.compile(r'^[ \t]*\.file[ \t]+(\d{1,9})[ \t]+"([^"\n]*)"[^\n]*', re.MU
 _STRING_LINE = re.compile(r"^[ \t]*(?:([\w$.]+):|\.b8[ \t]+([\d, \t]+))", re.MULTILINE)
 
 
+_MAX_DEPTH = 100
+
+
 @dataclass(frozen=True, slots=True)
 class DebugInfo:
     """What a module says about its source.
@@ -86,6 +89,8 @@ class Locations:
                 raise cursor.error("expected 'inlined_at'", index=cursor.index - 1)
             at = self._position(cursor)
             caller = self._seen.get(at) or Place(self._file(at[0]), at[1], at[2], self._function)
+            if sum(1 for _ in caller.frames()) > _MAX_DEPTH:  # a macro can expand two functions to one position
+                caller = Place(caller.file, caller.line, caller.column, self._function)
             name = self._info.functions.get(label, "")
             place = Place(self._file(position[0]), position[1], position[2] if position[1] else 0, name, caller)
         self._seen[position] = place

@@ -26,7 +26,7 @@ _TOKEN = re.compile(
       | [][(){}<>,;@!|=+\-*/%&^~?:]
       )
     )""",
-    re.VERBOSE,
+    re.VERBOSE | re.ASCII,
 )
 
 
@@ -59,6 +59,8 @@ def tokenize(source: str, *, name: str = "<ptx>") -> Tokens:
         position = found.end()
         space, token = found.groups()
         if token:
+            if token == "/" and source.startswith("*", position):
+                raise PtxSyntaxError("a comment is not closed", place=Place(name, line))
             add(token)
             add_line(line)
         else:
