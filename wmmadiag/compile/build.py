@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from wmmadiag.compile.blanking import Blanked, Part, blank_host_code, context
+from wmmadiag.compile.blanking import Blanked, Context, Part, blank_host_code, context
 from wmmadiag.compile.diagnostics import Diagnostic, error_from, errors_in
 from wmmadiag.compile.host_headers import STUBS, is_host_header
-from wmmadiag.compile.instantiations import kernel_templates, wanted_instantiations
+from wmmadiag.compile.instantiations import is_kernel, kernel_templates, wanted_instantiations
 from wmmadiag.compile.lexer import line_index
 from wmmadiag.compile.model import CompileNote
 from wmmadiag.compile.nvrtc import NvrtcResult, run_nvrtc
@@ -35,6 +35,7 @@ class Built:
         root, headers: the texts that it compiled.
         expressions: the name expressions that were instantiated, the user's and those found in host code.
         templates: qualified names of the kernel templates in the source.
+        kernels: (name, place) of each kernel definition.
         parts: key of each file → its declarations with their verdicts.
         notes: headers taken as empty, declarations taken for host code, instantiations left out.
     """
@@ -44,6 +45,7 @@ class Built:
     headers: dict[str, str]
     expressions: tuple[str, ...]
     templates: tuple[str, ...]
+    kernels: tuple[tuple[str, Place], ...]
     parts: dict[str, tuple[Part, ...]]
     notes: tuple[CompileNote, ...]
 
@@ -85,6 +87,7 @@ def build(tree: SourceTree, options: CompileOptions, tools: Toolchain) -> Built:
                 headers,
                 expressions,
                 tuple(template.qualified_name for template in templates),
+                _kernel_places(tree, blanked, known),
                 {key: one.parts for key, one in blanked.items()},
                 tuple(state.notes),
             )
@@ -95,6 +98,18 @@ def build(tree: SourceTree, options: CompileOptions, tools: Toolchain) -> Built:
             if file.key in state.refused:
                 blanked[file.key] = blank_host_code(file, known, state.refused[file.key])
     raise _final_error(errors, result.log, state, tree, blanked)
+
+
+def _kernel_places(tree: SourceTree, blanked: dict[str, Blanked], known: Context) -> tuple[tuple[str, Place], ...]:
+    found = []
+    for file in tree.files():
+        locate = line_index(file.text)
+        for part in blanked[file.key].parts:
+            declaration = part.declaration
+            if declaration.kind == "function" and is_kernel(declaration, known):
+                named = [token for token in declaration.head if token.text == declaration.name]
+                found.append((declaration.name, Place(file.name, *locate(named[-1].start if named else 0))))
+    return tuple(found)
 
 
 def nvrtc_options(options: CompileOptions, tools: Toolchain, tree: SourceTree, *, cubin: bool = False) -> list[str]:

@@ -268,6 +268,8 @@ def _declaration(tokens: Sequence[Token], start: int, end: int, scope: str, in_c
         kind = "instantiation"
     elif first in ("using", "typedef", "namespace", "static_assert", "concept", "friend") and kind != "function":
         kind = "alias"
+    if kind == "alias":
+        head = tokens[start : max(stop - 1, start + 1)]
     name = (
         _class_name(tokens, index, head_end) if kind in ("class", "enum") else _declared_name(tokens, index, head_end)
     )

@@ -5,32 +5,36 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from wmmadiag.compile import ptx_scan
-from wmmadiag.compile.build import build
+from wmmadiag.compile import cache, ptx_scan
+from wmmadiag.compile.build import Built, build
 from wmmadiag.compile.diagnostics import warnings_text
 from wmmadiag.compile.host_headers import STUBS, is_host_header
 from wmmadiag.compile.model import Compilation, Entry, source_name
 from wmmadiag.compile.names import base_name, demangle
 from wmmadiag.compile.options import CompileOptions
+from wmmadiag.compile.records import from_record, to_record
 from wmmadiag.compile.sources import SourceTree, read_text, read_tree
 from wmmadiag.compile.toolchain import Toolchain, check_arch, toolchain
+from wmmadiag.place import Place
 
 
-def compile_source(path: Path | str, options: CompileOptions | None = None) -> Compilation:
+def compile_source(path: Path | str, options: CompileOptions | None = None, *, use_cache: bool = True) -> Compilation:
     """Compile a `.cu` file to PTX; a `.ptx` file is taken as it is.
 
     Raises:
         CompileError: the compiler refused it; `detail` is its log, `place` that of the first error.
         ConfigurationError: no such file, an unknown option or architecture, or a part of the installation is missing.
     """
-    return compile_text(read_text(Path(path)), source_name(path), options)
+    return compile_text(read_text(Path(path)), source_name(path), options, use_cache=use_cache)
 
 
-def compile_text(text: str, file_name: str, options: CompileOptions | None = None) -> Compilation:
+def compile_text(
+    text: str, file_name: str, options: CompileOptions | None = None, *, use_cache: bool = True
+) -> Compilation:
     """Compile source text under the name `file_name`, which messages show and quoted includes are relative to.
 
     Raises: as `compile_source`.
@@ -41,24 +45,37 @@ def compile_text(text: str, file_name: str, options: CompileOptions | None = Non
         return _ready_ptx(text, file_name, options, started)
     tools = toolchain()
     check_arch(options.arch, tools)
-    tree = read_tree(text, file_name, options.include_paths, lambda name: is_provided(name, tools))
-    built = build(tree, options, tools)
-    ptx = ptx_scan.drop_unused_globals(ptx_scan.rename_files(built.result.ptx, _shown_names(tree)))
-    entries = _entries(ptx, built.result.lowered)
-    made = {entry.demangled.split("<")[0] for entry in entries}
-    compilation = Compilation(
-        ptx=ptx,
-        log=warnings_text(built.result.log),
-        entries=entries,
-        templates=tuple(name for name in built.templates if name not in made),
-        includes=tuple(header.name for header in tree.headers.values()),
-        options=options,
-        compiler=tools.name,
-        source=file_name,
-        source_hash=_hash(tree, options, tools),
-        notes=built.notes,
-    )
+    tree = source_tree(text, file_name, options, tools)
+    key = source_key(tree, options, tools)
+    # A header whose name the preprocessor computes is read by the compiler alone: its changes would go unseen.
+    may_cache = use_cache and not tree.computed
+    record = cache.load(key) if may_cache else None
+    found = from_record(record, options, key) if record is not None else None
+    if found is not None:
+        return replace(found, cached=True, seconds=time.perf_counter() - started)
+    compilation = _compilation(build(tree, options, tools), tree, options, tools, key)
+    if may_cache:
+        cache.store(key, to_record(compilation))
     return replace(compilation, seconds=time.perf_counter() - started)
+
+
+def source_tree(text: str, file_name: str, options: CompileOptions, tools: Toolchain) -> SourceTree:
+    """The source with every header of the user's that it can include."""
+    return read_tree(text, file_name, options.include_paths, lambda name: is_provided(name, tools))
+
+
+def source_key(tree: SourceTree, options: CompileOptions, tools: Toolchain, *purpose: str) -> str:
+    """The cache key: this package's code, the compiler and its headers, the options, and every text that was read."""
+    parts = [cache.code_fingerprint(), *purpose, *tools.fingerprint(), *options.fingerprint()]
+    for file in tree.files():
+        parts += [file.name, file.text]
+    names = {file.key: file.name for file in tree.files()}
+    for (key, offset), target in sorted(tree.targets.items()):
+        parts += [names[key], str(offset), names[target]]
+    for question, answer in tree.probed:
+        parts += [question, str(answer)]
+    parts += ["unresolved", *tree.unresolved]
+    return cache.digest(parts)
 
 
 def is_provided(name: str, tools: Toolchain) -> bool:
@@ -66,7 +83,7 @@ def is_provided(name: str, tools: Toolchain) -> bool:
     return not is_host_header(name) and any((folder / name).is_file() for folder in (STUBS, *tools.includes))
 
 
-def _shown_names(tree: SourceTree) -> dict[str, str]:
+def shown_names(tree: SourceTree) -> dict[str, str]:
     """Path as NVRTC writes it into `.file` (under the working folder) → the name to show."""
     here = Path.cwd()
     names = {}
@@ -76,13 +93,40 @@ def _shown_names(tree: SourceTree) -> dict[str, str]:
     return names
 
 
-def _entries(ptx: str, lowered: Mapping[str, str]) -> tuple[Entry, ...]:
-    expressions = {mangled: expression for expression, mangled in lowered.items()}
-    places = ptx_scan.first_places(ptx)
-    return tuple(
-        Entry(name, demangle(name), base_name(name), expressions.get(name), places.get(name))
-        for name in ptx_scan.entry_names(ptx)
+def _compilation(built: Built, tree: SourceTree, options: CompileOptions, tools: Toolchain, key: str) -> Compilation:
+    ptx = ptx_scan.drop_unused_globals(ptx_scan.rename_files(built.result.ptx, shown_names(tree)))
+    entries = entries_of(ptx, built.result.lowered, built.kernels)
+    made = {entry.demangled.split("<")[0] for entry in entries}
+    return Compilation(
+        ptx=ptx,
+        log=warnings_text(built.result.log),
+        entries=entries,
+        templates=tuple(name for name in built.templates if name not in made),
+        includes=tuple(header.name for header in tree.headers.values()),
+        options=options,
+        compiler=tools.name,
+        source=tree.root.name,
+        source_hash=key,
+        notes=built.notes,
     )
+
+
+def entries_of(ptx: str, lowered: Mapping[str, str], kernels: Sequence[tuple[str, Place]] = ()) -> tuple[Entry, ...]:
+    """The kernels of a PTX text. `lowered`: name expression → mangled name; `kernels`: (name, place) in the source."""
+    expressions = {mangled: expression for expression, mangled in lowered.items()}
+    first = ptx_scan.first_places(ptx)
+    found = []
+    for name in ptx_scan.entry_names(ptx):
+        base = base_name(name)
+        near = [place for known, place in kernels if known == base]
+        line_place = first.get(name)
+        if line_place is not None:
+            same = [place for place in near if place.file == line_place.file]
+            # Overloads and specialisations share a name: the line table knows which one it is.
+            near = sorted(same or near, key=lambda place: abs(place.line - line_place.line))
+        place = near[0] if near else line_place
+        found.append(Entry(name, demangle(name), base, expressions.get(name), place))
+    return tuple(found)
 
 
 def _ready_ptx(text: str, file_name: str, options: CompileOptions, started: float) -> Compilation:
@@ -90,7 +134,7 @@ def _ready_ptx(text: str, file_name: str, options: CompileOptions, started: floa
     return Compilation(
         ptx=text,
         log="",
-        entries=_entries(text, {}),
+        entries=entries_of(text, {}),
         templates=(),
         includes=(),
         options=replace(options, arch=target[1]) if target else options,
@@ -99,22 +143,3 @@ def _ready_ptx(text: str, file_name: str, options: CompileOptions, started: floa
         source_hash=hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest(),
         seconds=time.perf_counter() - started,
     )
-
-
-def _hash(tree: SourceTree, options: CompileOptions, tools: Toolchain) -> str:
-    digest = hashlib.sha256()
-
-    def add(*parts: str) -> None:
-        for part in parts:
-            data = part.encode("utf-8", "surrogateescape")
-            digest.update(len(data).to_bytes(8, "little"))
-            digest.update(data)
-
-    add(*tools.fingerprint(), *options.fingerprint())
-    for file in tree.files():
-        add(file.name, file.text)
-    for (key, offset), target in sorted(tree.targets.items()):
-        add(key, str(offset), target)
-    for question, answer in tree.probed:
-        add(question, str(answer))
-    return digest.hexdigest()

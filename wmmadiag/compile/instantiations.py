@@ -22,14 +22,18 @@ class KernelTemplate:
     qualified_name: str
 
 
+def is_kernel(declaration: Declaration, known: Context) -> bool:
+    """Whether it declares a `__global__` function, by itself or through a macro."""
+    words = declaration.words()
+    return "__global__" in words or any("__global__" in known.macros.get(word, ()) for word in words)
+
+
 def kernel_templates(parts: Iterable[Part], known: Context) -> tuple[KernelTemplate, ...]:
     """The kernel templates among declarations."""
     found: dict[str, KernelTemplate] = {}
     for part in parts:
         declaration = part.declaration
-        words = declaration.words()
-        is_kernel = "__global__" in words or any("__global__" in known.macros.get(word, ()) for word in words)
-        if is_kernel and declaration.template and declaration.kind in ("function", "prototype"):
+        if is_kernel(declaration, known) and declaration.template and declaration.kind in ("function", "prototype"):
             found[declaration.qualified_name] = KernelTemplate(declaration.name, declaration.qualified_name)
     return tuple(found.values())
 
