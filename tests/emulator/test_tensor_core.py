@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from wmmadiag.emulator import native
+from wmmadiag.emulator.native import _core
 from wmmadiag.errors import UnsupportedError
 from wmmadiag.numerics.formats import FORMATS, encode
 from wmmadiag.numerics.operands import matrix_dtype, pack_a, pack_b
@@ -70,8 +71,20 @@ def _operands(rule: MmaRule, seed: int, kind: str) -> tuple[Bits, Bits, Bits]:
     return a, b, c
 
 
-def _native(rule: MmaRule, a: Bits, b: Bits, c: Bits, *, reference: bool = False) -> Bits:
-    return native.mma(rule, pack_a(a, rule.a), pack_b(b, rule.b), c, reference=reference)
+def _native(rule: MmaRule, a: Bits, b: Bits, c: Bits, *, reference: bool = False, isa: str | None = None) -> Bits:
+    d = native.mma(rule, pack_a(a, rule.a), pack_b(b, rule.b), c, reference=reference, isa=isa)
+    return np.asarray(d).view(matrix_dtype(rule.d)).reshape(rule.m, rule.n)
+
+
+def _runnable_isas() -> list[str]:
+    """Engines that are installed and that this CPU can run."""
+    order = ["baseline", "avx2", "avx512"]
+    best = _core.best_isa()
+    runnable = order[: order.index(best) + 1] if best in order else [best]
+    return [isa for isa in native.isas() if isa in runnable]
+
+
+ISAS = _runnable_isas()
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -98,7 +111,9 @@ def test_fast_path_agrees_with_scalar_definition(rule: MmaRule, kind: str) -> No
             c = np.zeros_like(c)
         if seed % 4 == 2:
             a = np.zeros_like(a)
-        np.testing.assert_array_equal(_native(rule, a, b, c), _native(rule, a, b, c, reference=True))
+        expected = _native(rule, a, b, c, reference=True)
+        for isa in ISAS:
+            np.testing.assert_array_equal(_native(rule, a, b, c, isa=isa), expected, err_msg=isa)
 
 
 # Codes at which a fast path could go wrong: zeros, ends of the ranges, special values.
@@ -130,7 +145,9 @@ def test_fast_path_on_edge_values(data: st.DataObject, index: int) -> None:
 
     a, b = matrix((rule.m, rule.k), rule.a), matrix((rule.k, rule.n), rule.b)
     c = matrix((rule.m, rule.n), rule.c)
-    np.testing.assert_array_equal(_native(rule, a, b, c), _native(rule, a, b, c, reference=True))
+    expected = _native(rule, a, b, c, reference=True)
+    for isa in ISAS:
+        np.testing.assert_array_equal(_native(rule, a, b, c, isa=isa), expected, err_msg=isa)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])

@@ -46,9 +46,16 @@ def _output(rule: MmaRule, a: list[int], b: list[int], c: int) -> int:
         c = _fma32(a, b, c)
     else:
         kind = "f16" if half_sum else "f32"
+        addend = c
+        if rule.widen:  # the first two elements of each register of four, then the last two; from 0
+            order = sorted(range(rule.k), key=lambda p: p % 4 >= 2)
+            a, b, c = [a[p] for p in order], [b[p] for p in order], 0
         for begin in range(0, rule.k, rule.step):
             end = begin + rule.step
             c = fused_step(rule, a[begin:end], b[begin:end], c, kind)
+        if rule.widen:
+            x, y = (float(decode(np.array([bits]), kind)[0]) for bits in (c, addend))
+            c = int(encode(np.array(_fused(1.0, x, y, kind)), kind))
     return _convert(c, "f32", "f16") if rule.d == "f16" and not half_sum else c
 
 

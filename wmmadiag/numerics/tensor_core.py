@@ -24,13 +24,14 @@ class MmaRule:
         m, n, k: shape; A is m×k, B is k×n, C and D are m×n.
         a, b, c, d: element types, as in PTX ("f16", "bf16", "tf32", "f32", "f64", "e4m3", …, "s8", "u4", "b1", "s32").
         fraction_bits: F, bits kept below 2^e_max; 0 for integers, f64 and the software path.
-        step: L, products per fused step; at most k.
+        step: L, products per fused step; at most k. 1 for f64, 0 for integers (exact in any order).
         zero_exponent: e_zero, the exponent with which a zero term takes part.
         satfinite: integers: clamp the result to s32 instead of wrapping.
         bit_op: "" or, for b1, "xor_popc" or "and_popc".
         fma_chain: a chain of f32 fused multiply-adds from 0 over k, then + C (mma.m8n8k4 f16 on sm_80 and later).
         result_bits: fraction bits that an f32 result keeps: 23, or 13 (fp8 on sm_89).
-        widen: fp8 operands are converted to f16 first, so that their subnormals take part as normal numbers.
+        widen: no fp8 unit: fp8 operands are converted to f16 first (their subnormals take part as normal numbers); the
+            sum starts at 0, takes k mod 4 in {0, 1}, then {2, 3}; C is added last, rounded to nearest.
         source: where the rule is from.
     """
 
@@ -99,6 +100,8 @@ _QUAD_PAIR = SUM_TABLE["volta"]
 # an H200.
 _WMMA_TF32_STEP = 4
 
+_WIDENED = "SASS of ptxas 13.5 for sm_90, sm_100: F2FP.UNPACK_B, two HMMA from 0, FADD or HADD2 with C"
+
 _FP8 = frozenset({"e4m3", "e5m2", "e3m2", "e2m3", "e2m1"})
 _FLOAT_OPERANDS = frozenset({"f16", "bf16", "tf32"}) | _FP8
 
@@ -138,7 +141,7 @@ def mma_rule(
         source = "IEEE 754 fused multiply-adds, k ascending (MMA-Sim 2.1.1)" if atype == "f64" else "exact; PTX ISA"
         return MmaRule(
             m=m, n=n, k=k,
-            a=atype, b=btype, c=ctype, d=dtype, fraction_bits=0, step=k, zero_exponent=0,
+            a=atype, b=btype, c=ctype, d=dtype, fraction_bits=0, step=1 if atype == "f64" else 0, zero_exponent=0,
             satfinite=satfinite, bit_op=bitop, source=source,
         )  # fmt: skip
     row = SUM_TABLE[target.family]
@@ -155,8 +158,8 @@ def mma_rule(
     elif atype in _FP8:
         if row.fp8_step:
             step, fraction_bits, result_bits = row.fp8_step, row.fp8_fraction_bits, row.fp8_result_bits
-        else:  # no fp8 mma.sync unit: ptxas widens to f16
-            widen, source = True, row.source + "; fp8 operands converted to f16, then HMMA"
+        else:
+            step, widen, source = min(step, k // 2), True, _WIDENED + "; sums: " + row.source
     # The sum is kept in f32 as soon as C or D is: f16 C is widened first, f16 D converted afterwards (rounded twice).
     half_sum = ctype == "f16" and dtype == "f16"
     return MmaRule(

@@ -170,14 +170,17 @@ inline void decode_operands(const MmaRule& rule, const void* a, const void* b, D
     } else {  // bytes, of types that rule.a and rule.b name
         const ByteTable& table_a = byte_table(rule.a, rule.widen);
         const ByteTable& table_b = byte_table(rule.b, rule.widen);
-        for (int at = 0; at < m * k; ++at) {
-            const std::uint8_t code = static_cast<const std::uint8_t*>(a)[at];
-            da.value[at] = table_a.value[code];
-            da.exponent[at] = twice(table_a.exponent[code]);
-        }
-        for (int j = 0; j < n; ++j)
+        int source[max_k];
+        for (int p = 0; p < k; ++p) source[p] = rule.widen ? widened_k(p, k) : p;
+        for (int i = 0; i < m; ++i)
             for (int p = 0; p < k; ++p) {
-                const std::uint8_t code = static_cast<const std::uint8_t*>(b)[j * k + p];
+                const std::uint8_t code = static_cast<const std::uint8_t*>(a)[i * k + source[p]];
+                da.value[i * k + p] = table_a.value[code];
+                da.exponent[i * k + p] = twice(table_a.exponent[code]);
+            }
+        for (int p = 0; p < k; ++p)
+            for (int j = 0; j < n; ++j) {
+                const std::uint8_t code = static_cast<const std::uint8_t*>(b)[j * k + source[p]];
                 db.value[p * n + j] = table_b.value[code];
                 db.exponent[p * n + j] = table_b.exponent[code];
             }
@@ -313,6 +316,22 @@ template <int Width, bool HalfSum, int Step>
     }
 }
 
+// sum + C in f16 or f32, to nearest (MmaRule::widen); overflowed sums and special C go to the scalar path.
+template <bool HalfSum, int Width>
+[[gnu::always_inline]] inline typename Vectors<Width>::I add_addend(const typename Vectors<Width>::I& sum,
+                                                                    const typename Vectors<Width>::I& c,
+                                                                    typename Vectors<Width>::I& bad) {
+    using F = typename Vectors<Width>::F;
+    using I = typename Vectors<Width>::I;
+    if constexpr (HalfSum) {
+        bad |= ((c & 0x7c00) == 0x7c00) | ((sum & 0x7c00) == 0x7c00);
+        return float_bits_to_half<Width>((I)((F)half_to_float_bits<Width>(c) + (F)half_to_float_bits<Width>(sum)));
+    } else {
+        bad |= ((c & 0x7f800000) == 0x7f800000) | ((sum & 0x7f800000) == 0x7f800000);
+        return (I)((F)c + (F)sum);
+    }
+}
+
 template <int Width, bool HalfSum>
 [[gnu::always_inline]] inline typename Vectors<Width>::I step_outputs_any(const SumShape& shape, const float* a, const float* b,
                                                                           int n, const typename Vectors<Width>::I& e,
@@ -379,11 +398,15 @@ void mma_float(const MmaRule& rule, const void* a, const void* b, const void* c,
                 I sum = original, bad{};
                 if constexpr (!HalfSum)
                     if (rule.c == Element::f16) sum = half_to_float_bits<Width>(sum);
+                if constexpr (is_byte<Type>)
+                    if (rule.widen) sum = I{};
                 for (int begin = 0, at = 0; begin < k; begin += step, ++at) {
                     const I e = __builtin_convertvector(load<typename V::H>(largest[at] + part), I);
                     sum = step_outputs_any<Width, HalfSum>(shape, row_value + begin, db.value + begin * n + column, n, e, sum,
                                                            bad);
                 }
+                if constexpr (is_byte<Type>)
+                    if (rule.widen) sum = add_addend<HalfSum, Width>(sum, original, bad);
                 if constexpr (!HalfSum)
                     if (rule.d == Element::f16) sum = float_bits_to_half<Width>(sum);
                 if (any<Width>(bad)) [[unlikely]]

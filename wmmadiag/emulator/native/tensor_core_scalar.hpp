@@ -184,6 +184,13 @@ inline std::size_t element_size_bits(Element type) {
     }
 }
 
+// Without an fp8 unit, ptxas (12.9 and 13.5, sm_90 to sm_110) unpacks each register of four fp8 into two of f16, and multiplies
+// all first halves, then all second ones: k mod 4 in {0, 1} first, {2, 3} after that. `p` counts in that order; returns k.
+inline int widened_k(int p, int k) {
+    const int half = p / (k / 2), at = p % (k / 2);
+    return 4 * (at / 2) + 2 * half + at % 2;
+}
+
 // One fused step: `count` (at most 32) products and C in one sum. C and the result are bits of f16 or f32.
 inline std::uint32_t fused_step(const MmaRule& rule, const void* a, const void* b, int begin, int count, std::uint32_t c,
                                 bool half_sum) {
@@ -201,7 +208,8 @@ inline std::uint32_t fused_step(const MmaRule& rule, const void* a, const void* 
         e_max = exponent > e_max ? exponent : e_max;
     };
     const auto infinite = [&](bool negative) { (negative ? minus_infinity : plus_infinity) = true; };
-    for (int p = begin; p < begin + count; ++p) {
+    for (int at = begin; at < begin + count; ++at) {
+        const int p = rule.widen ? widened_k(at, rule.k) : at;
         Decoded x = decode(element_bits(rule.a, a, p), format_a), y = decode(element_bits(rule.b, b, p), format_b);
         if (rule.widen) x = widened(x, format_a), y = widened(y, format_b);
         if (x.nan || y.nan) {
@@ -236,6 +244,15 @@ inline std::uint32_t fused_step(const MmaRule& rule, const void* a, const void* 
     return round_f16_nearest(magnitude, lsb, sum < 0 ? 0x8000u : 0u, 0u);
 }
 
+// add.rn.f32
+inline std::uint32_t add_f32(std::uint32_t x, std::uint32_t y) {
+    const float sum = std::bit_cast<float>(x) + std::bit_cast<float>(y);
+    return sum != sum ? f32_nan : std::bit_cast<std::uint32_t>(sum);
+}
+
+// add.rn.f16: rounding to f32 first is harmless, 24 >= 2 * 11 + 2 (Figueroa 1995).
+inline std::uint32_t add_f16(std::uint32_t x, std::uint32_t y) { return f32_to_f16(add_f32(f16_to_f32(x), f16_to_f32(y))); }
+
 // mma.m8n8k4 f16 in software, as ptxas writes it for sm_80 and later.
 inline std::uint32_t chained_fma(const MmaRule& rule, const void* a, const void* b, std::uint32_t c) {
     float sum = 0.0f;
@@ -244,8 +261,7 @@ inline std::uint32_t chained_fma(const MmaRule& rule, const void* a, const void*
         const float y = std::bit_cast<float>(f16_to_f32(element_bits(rule.b, b, p)));
         sum = std::fma(x, y, sum);
     }
-    sum += std::bit_cast<float>(c);
-    return sum != sum ? f32_nan : std::bit_cast<std::uint32_t>(sum);
+    return add_f32(std::bit_cast<std::uint32_t>(sum), c);
 }
 
 // One output: `a` a packed row of A, `b` a packed column of B, `c` bits of rule.c; returns bits of rule.d.
@@ -255,10 +271,13 @@ inline std::uint32_t float_output(const MmaRule& rule, const void* a, const void
     if (rule.fma_chain) {
         c = chained_fma(rule, a, b, c);
     } else {
+        const std::uint32_t addend = c;
+        if (rule.widen) c = 0;
         for (int begin = 0; begin < rule.k; begin += rule.step) {
             const int left = rule.k - begin;
             c = fused_step(rule, a, b, begin, left < rule.step ? left : rule.step, c, half_sum);
         }
+        if (rule.widen) c = half_sum ? add_f16(c, addend) : add_f32(c, addend);
     }
     return rule.d == Element::f16 && !half_sum ? f32_to_f16(c) : c;
 }
