@@ -249,7 +249,9 @@ class BodyParser:
         try:
             resolved = self._verifier.resolve(text, operands, tuple(shapes))
         except Mismatch as mismatch:
-            raise cursor.error(str(mismatch), index=at) from None
+            error = cursor.error(str(mismatch), index=at)
+            error.hint = mismatch.hint
+            raise error from None
         assert resolved is not None
         form, specs = resolved
         if form.implicit:

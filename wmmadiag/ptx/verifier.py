@@ -22,7 +22,11 @@ _HALVES = frozenset(("f16", "f16x2", "bf16", "bf16x2"))
 
 
 class Mismatch(Exception):
-    """The operands do not fit; the message says why."""
+    """The operands do not fit; the message says why, `hint` what to do if that is known."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 class Verifier:
@@ -67,7 +71,7 @@ class Verifier:
                     return form, specs
             problems.append((specs is None, problem))
         if too_new:
-            raise Mismatch(too_new)
+            raise Mismatch(too_new, "choose an architecture that has this instruction, or guard it with __CUDA_ARCH__")
         raise Mismatch(f"{text}: {min(problems)[1]}")
 
     def _too_new(self, text: str, form: Resolved) -> str:

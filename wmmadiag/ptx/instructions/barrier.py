@@ -54,17 +54,16 @@ ROWS = (
     form("membar.level", op="membar", level="cta gl sys"),
     form("membar.proxy.alias", op="fence", defaults={"proxy": "alias"}),
     form("fence{.sem}.scope", op="fence", defaults={"sem": "acq_rel"}, sem="sc acq_rel acquire release", scope=SCOPE),
-    form("fence.proxy.alias", op="fence", defaults={"proxy": "alias"}, ptx=(7, 5), sm=70),
-    form("fence.proxy.async", op="fence", defaults={"proxy": "async"}, ptx=(8, 0), sm=90),
+    form("fence.proxy.alias", op="fence", defaults={"proxy": "alias"}, since="7.5 sm_70"),
+    form("fence.proxy.async", op="fence", defaults={"proxy": "async"}, since="8.0 sm_90"),
     form(
-        "fence.proxy.async.space", op="fence", defaults={"proxy": "async"}, space=f"global {SHARED}", ptx=(8, 0), sm=90
+        "fence.proxy.async.space", op="fence", defaults={"proxy": "async"}, space=f"global {SHARED}", since="8.0 sm_90"
     ),
     form(
         "fence.mbarrier_init.release.cluster",
         op="fence",
         defaults={"sem": "mbarrier_init", "scope": "cluster"},
-        ptx=(8, 0),
-        sm=90,
+        since="8.0 sm_90",
     ),
     form("mbarrier.init{.space}.b64 [addr], count:u32", op="mbarrier.init", defaults=_GENERIC, slots=_MB),
     form("mbarrier.inval{.space}.b64 [addr]", op="mbarrier.inval", defaults=_GENERIC, slots=_MB),
@@ -82,8 +81,7 @@ ROWS = (
                 f"mbarrier.{name}.expect_tx{{.sem}}{{.scope}}{{.space}}.b64 =state, [addr], tx:u32",
                 op=f"mbarrier.{name}",
                 defaults={**_GENERIC, "expect_tx": "1"},
-                ptx=(8, 0),
-                sm=90,
+                since="8.0 sm_90",
                 slots=_ARRIVE,
             ),
             form(
@@ -121,8 +119,7 @@ ROWS = (
             sem="relaxed",
             scope="cta cluster",
             space=SHARED,
-            ptx=(8, 0),
-            sm=90,
+            since="8.0 sm_90",
         )
         for name in ("expect_tx", "complete_tx")
     ),

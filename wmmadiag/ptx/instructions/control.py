@@ -14,9 +14,9 @@ ROWS = (
     form("exit", op="exit"),
     form("trap", op="trap"),
     form("brkpt", op="brkpt"),
-    form("nanosleep.u32 t", op="nanosleep", ptx=(6, 3), sm=70),
+    form("nanosleep.u32 t", op="nanosleep", since="6.3 sm_70"),
     form("pmevent a:u32", op="pmevent"),
     form("pmevent.mask a:u32", op="pmevent", defaults={"mask": "1"}),
-    form("griddepcontrol.action", op="griddepcontrol", action="launch_dependents wait", ptx=(7, 8), sm=90),
-    form("setmaxnreg.action.sync.aligned.u32 count", op="setmaxnreg", action="inc dec", ptx=(8, 0), sm=90),
+    form("griddepcontrol.action", op="griddepcontrol", action="launch_dependents wait", since="7.8 sm_90"),
+    form("setmaxnreg.action.sync.aligned.u32 count", op="setmaxnreg", action="inc dec", since="8.0 sm_90"),
 )

@@ -2,178 +2,115 @@
 
 from __future__ import annotations
 
-from wmmadiag.ptx.instructions.form import form
+from wmmadiag.ptx.instructions.form import Form, form
 
 _INT = "u8 u16 u32 u64 s8 s16 s32 s64"
 _ROUND_INT = "rni rzi rmi rpi"
 _RND = "rn rz rm rp"
 _FP8 = "e4m3x2 e5m2x2"
-_FP6_4 = "e2m1x2 e2m3x2 e3m2x2"
+
+_FP6 = "e2m3x2 e3m2x2"
+_FP4 = "e2m1x2"
+_SM90 = "7.8 sm_90"
+_SAT = {"satfinite": "1"}
+
+
+def _cvt(modifiers: str, dtype: str, atype: str, since: str = "", rounding: str = "") -> Form:
+    """One source, whose register may be wider than its type, as may the destination."""
+    slots = {"dtype": dtype, "atype": atype, **({"rounding": rounding} if rounding else {})}
+    return form(f"cvt{modifiers}.dtype.atype d:dtype, a:atype", relaxed=True, since=since, slots=slots)
+
+
+def _to_small(dtype: str, source: str, since: str, rounding: str = "rn") -> Form:
+    """To two 8-, 6- or 4-bit floats, from two f32 or from a packed pair."""
+    operands = "d:dtype, a:f32, b:f32" if source == "f32" else f"d:dtype, a:{source}"
+    syntax = f"cvt.rounding.satfinite{{.relu}}.dtype.{source} {operands}"
+    op = f"cvt.{{dtype}}.{source}"
+    return form(syntax, op=op, defaults=_SAT, rounding=rounding, dtype=dtype, since=since)
+
 
 ROWS = (
     # integer to integer
-    form("cvt{.sat}.dtype.atype d:dtype, a:atype", dtype=_INT, atype=_INT, relaxed=True),
+    _cvt("{.sat}", _INT, _INT),
     # integer to float: rounding required
-    form(
-        "cvt.rounding{.ftz}{.sat}.dtype.atype d:dtype, a:atype",
-        rounding=_RND,
-        dtype="f16 f32 f64",
-        atype=_INT,
-        relaxed=True,
-    ),
-    form(
-        "cvt.rounding.dtype.atype d:dtype, a:atype",
-        rounding=_RND,
-        dtype="bf16",
-        atype=_INT,
-        relaxed=True,
-        ptx=(7, 8),
-        sm=90,
-    ),
+    _cvt(".rounding{.ftz}{.sat}", "f16 f32 f64", _INT, rounding=_RND),
+    _cvt(".rounding", "bf16", _INT, _SM90, rounding=_RND),
     # float to integer: integer rounding required
-    form(
-        "cvt.rounding{.ftz}{.sat}.dtype.atype d:dtype, a:atype",
-        rounding=_ROUND_INT,
-        dtype=_INT,
-        atype="f16 f32 f64",
-        relaxed=True,
-    ),
-    form(
-        "cvt.rounding.dtype.atype d:dtype, a:atype",
-        rounding=_ROUND_INT,
-        dtype=_INT,
-        atype="bf16",
-        relaxed=True,
-        ptx=(7, 8),
-        sm=90,
-    ),
+    _cvt(".rounding{.ftz}{.sat}", _INT, "f16 f32 f64", rounding=_ROUND_INT),
+    _cvt(".rounding", _INT, "bf16", _SM90, rounding=_ROUND_INT),
     # float to a narrower float: rounding required
-    form(
-        "cvt.rounding{.ftz}{.sat}.dtype.atype d:dtype, a:atype",
-        rounding=_RND,
-        dtype="f16",
-        atype="f32 f64",
-        relaxed=True,
-    ),
-    form(
-        "cvt.rounding{.ftz}{.sat}.dtype.atype d:dtype, a:atype", rounding=_RND, dtype="f32", atype="f64", relaxed=True
-    ),
-    form(
-        "cvt.rounding.dtype.atype d:dtype, a:atype",
-        rounding=_RND,
-        dtype="bf16",
-        atype="f16 f64",
-        relaxed=True,
-        ptx=(7, 8),
-        sm=90,
-    ),
+    _cvt(".rounding{.ftz}{.sat}", "f16", "f32 f64", rounding=_RND),
+    _cvt(".rounding{.ftz}{.sat}", "f32", "f64", rounding=_RND),
+    _cvt(".rounding", "bf16", "f16 f64", _SM90, rounding=_RND),
+    _cvt(".rounding", "bf16", "f32", _SM90, rounding="rm rp"),
     # float to a wider float: no rounding
-    form("cvt{.ftz}{.sat}.dtype.atype d:dtype, a:atype", dtype="f32 f64", atype="f16", relaxed=True),
-    form("cvt{.ftz}{.sat}.dtype.atype d:dtype, a:atype", dtype="f64", atype="f32", relaxed=True),
-    form("cvt{.ftz}.dtype.atype d:dtype, a:atype", dtype="f32", atype="bf16", relaxed=True, ptx=(7, 1), sm=80),
-    form("cvt.dtype.atype d:dtype, a:atype", dtype="f64", atype="bf16", relaxed=True, ptx=(7, 8), sm=90),
+    _cvt("{.ftz}{.sat}", "f32 f64", "f16"),
+    _cvt("{.ftz}{.sat}", "f64", "f32"),
+    _cvt("{.ftz}", "f32", "bf16", "7.1 sm_80"),
+    _cvt("", "f64", "bf16", _SM90),
     # same size: copy, or round to an integral value
-    form(
-        "cvt{.rounding}{.ftz}{.sat}.dtype.atype d:dtype, a:atype",
-        rounding=_ROUND_INT,
-        dtype="f16",
-        atype="f16",
-        relaxed=True,
-    ),
-    form(
-        "cvt{.rounding}{.ftz}{.sat}.dtype.atype d:dtype, a:atype",
-        rounding=_ROUND_INT,
-        dtype="f32",
-        atype="f32",
-        relaxed=True,
-    ),
-    form(
-        "cvt{.rounding}{.sat}.dtype.atype d:dtype, a:atype", rounding=_ROUND_INT, dtype="f64", atype="f64", relaxed=True
-    ),
-    form(
-        "cvt.rounding.dtype.atype d:dtype, a:atype",
-        rounding=_ROUND_INT,
-        dtype="bf16",
-        atype="bf16",
-        relaxed=True,
-        ptx=(7, 8),
-        sm=90,
-    ),
-    form(
-        "cvt.rounding.dtype.atype d:dtype, a:atype",
-        rounding=_RND,
-        dtype="f16",
-        atype="bf16",
-        relaxed=True,
-        ptx=(7, 8),
-        sm=90,
-    ),
-    # the ".relu" and ".satfinite" forms of f32 to f16, bf16, tf32
-    form(
-        "cvt.rounding{.relu}{.satfinite}.dtype.f32 d:dtype, a:f32",
-        op="cvt.{dtype}.f32",
-        rounding="rn rz",
-        dtype="f16 bf16",
-        ptx=(7, 0),
-        sm=80,
-    ),
+    _cvt("{.rounding}{.ftz}{.sat}", "f16", "f16", rounding=_ROUND_INT),
+    _cvt("{.rounding}{.ftz}{.sat}", "f32", "f32", rounding=_ROUND_INT),
+    _cvt("{.rounding}{.sat}", "f64", "f64", rounding=_ROUND_INT),
+    _cvt(".rounding", "bf16", "bf16", _SM90, rounding=_ROUND_INT),
+    _cvt(".rounding", "f16", "bf16", _SM90, rounding=_RND),
+    # the ".relu" and ".satfinite" forms of f32 to f16, bf16, tf32, and stochastic rounding (".rs")
+    _cvt(".rounding{.relu}{.satfinite}", "f16 bf16", "f32", "7.0 sm_80", rounding="rn rz"),
     form(
         "cvt.rounding{.relu}{.satfinite}.dtype.f32 d:dtype, a:f32, b:f32",
         op="cvt.{dtype}.f32",
         rounding="rn rz",
         dtype="f16x2 bf16x2",
-        ptx=(7, 0),
-        sm=80,
+        since="7.0 sm_80",
     ),
     form(
-        "cvt.rounding{.relu}{.satfinite}.dtype.f32 d:dtype, a:f32, b:f32, rbits:b32",
-        op="cvt.{dtype}.f32",
-        rounding="rs",
+        "cvt.rs{.relu}{.satfinite}.dtype.f32 d:dtype, a:f32, b:f32, rbits:b32",
         dtype="f16x2 bf16x2",
-        ptx=(8, 7),
-        sm=100,
+        op="cvt.rs.{dtype}.f32",
+        since="8.7 sm_100",
     ),
-    form("cvt.rounding{.satfinite}.tf32.f32 d:b32, a:f32", rounding="rna", ptx=(7, 0), sm=80),
-    form("cvt.rounding{.relu}{.satfinite}.tf32.f32 d:b32, a:f32", rounding="rn rz", ptx=(7, 8), sm=90),
+    form(
+        "cvt.rs.satfinite{.relu}.dtype.f32 d:dtype, a:f32*4, rbits:b32",
+        defaults=_SAT,
+        op="cvt.rs.{dtype}.f32",
+        dtype="e4m3x4 e5m2x4 e2m3x4 e3m2x4 e2m1x4",
+        since="8.7 sm_100",
+    ),
+    form("cvt.rounding{.satfinite}.tf32.f32 d:b32, a:f32", op="cvt.tf32.f32", rounding="rna", since="7.0 sm_80"),
+    form("cvt.rounding{.relu}{.satfinite}.tf32.f32 d:b32, a:f32", op="cvt.tf32.f32", rounding="rn rz", since=_SM90),
     # 8-, 6- and 4-bit floats, in pairs
+    _to_small(_FP8, "f32", "8.1 sm_89"),
+    _to_small(_FP8, "f16x2", "8.1 sm_89"),
+    _to_small(_FP8, "bf16x2", "8.6 sm_100"),
+    _to_small(f"{_FP6} {_FP4}", "f32", "8.6 sm_100", rounding="rn rz"),
+    _to_small(f"{_FP6} {_FP4}", "f16x2", "8.6 sm_100", rounding="rn rz"),
+    _to_small(f"{_FP6} {_FP4}", "bf16x2", "8.6 sm_100", rounding="rn rz"),
     form(
-        "cvt.rounding.satfinite{.relu}.dtype.f32 d:dtype, a:f32, b:f32",
-        op="cvt.{dtype}.f32",
-        defaults={"satfinite": "1"},
-        rounding="rn",
-        dtype=_FP8,
-        ptx=(8, 1),
-        sm=89,
+        "cvt.rounding{.relu}.dtype.atype d:dtype, a:atype", rounding="rn", dtype="f16x2", atype=_FP8, since="8.1 sm_89"
     ),
     form(
-        "cvt.rounding.satfinite{.relu}.dtype.f32 d:dtype, a:f32, b:f32",
-        op="cvt.{dtype}.f32",
-        defaults={"satfinite": "1"},
+        "cvt.rounding{.relu}.dtype.atype d:dtype, a:atype",
         rounding="rn",
-        dtype=_FP6_4,
-        ptx=(8, 6),
-        sm=100,
+        dtype="bf16x2",
+        atype=_FP8,
+        since="8.6 sm_100",
     ),
     form(
-        "cvt.rounding.satfinite{.relu}.dtype.f16x2 d:dtype, a:f16x2",
-        op="cvt.{dtype}.f16x2",
-        defaults={"satfinite": "1"},
+        "cvt.rounding{.relu}.dtype.atype d:dtype, a:atype",
         rounding="rn",
-        dtype=_FP8,
-        ptx=(8, 1),
-        sm=89,
+        dtype="f16x2 bf16x2",
+        atype=f"{_FP6} {_FP4}",
+        since="8.6 sm_100",
     ),
-    form("cvt.rounding{.relu}.f16x2.atype d:f16x2, a:atype", rounding="rn", atype=_FP8, ptx=(8, 1), sm=89),
-    form("cvt.rounding{.relu}.f16x2.atype d:f16x2, a:atype", rounding="rn", atype=_FP6_4, ptx=(8, 6), sm=100),
-    form("cvt.rounding{.satfinite}.ue8m0x2.f32 d:ue8m0x2, a:f32, b:f32", rounding="rz rp", ptx=(8, 6), sm=100),
-    form("cvt.rounding{.satfinite}.ue8m0x2.bf16x2 d:ue8m0x2, a:bf16x2", rounding="rz rp", ptx=(8, 6), sm=100),
-    form("cvt.rounding.bf16x2.ue8m0x2 d:bf16x2, a:ue8m0x2", rounding="rn", ptx=(8, 6), sm=100),
-    # cvt.pack: two s32 saturated to small integers, appended to c
+    form("cvt.rounding{.satfinite}.ue8m0x2.f32 d:ue8m0x2, a:f32, b:f32", rounding="rz rp", since="8.6 sm_100"),
+    form("cvt.rounding{.satfinite}.ue8m0x2.bf16x2 d:ue8m0x2, a:bf16x2", rounding="rz rp", since="8.6 sm_100"),
+    form("cvt.rounding.bf16x2.ue8m0x2 d:bf16x2, a:ue8m0x2", rounding="rn", since="8.6 sm_100"),
+    # cvt.pack: two s32 saturated to small integers, in front of c
     form("cvt.pack.sat.dtype.s32 d:u32, a:s32, b:s32", op="cvt.pack.{dtype}.s32", dtype="u16 s16"),
     form(
         "cvt.pack.sat.dtype.s32.b32 d:u32, a:s32, b:s32, c:b32",
         op="cvt.pack.{dtype}.s32.b32",
         dtype="u2 s2 u4 s4 u8 s8",
-        sm=75,
+        since="sm_75",
     ),
 )

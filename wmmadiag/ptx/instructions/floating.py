@@ -14,12 +14,12 @@ ROWS = (
         for name in ("add", "sub", "mul")
         for row in (
             form(f"{name}{{.rounding}}{{.ftz}}{{.sat}}.f32 d, a, b", defaults=_RN, rounding=_RND),
-            form(f"{name}{{.rounding}}{{.ftz}}.f32x2 d, a, b", defaults=_RN, rounding=_RND, ptx=(8, 6), sm=100),
+            form(f"{name}{{.rounding}}{{.ftz}}.f32x2 d, a, b", defaults=_RN, rounding=_RND, since="8.6 sm_100"),
             form(f"{name}{{.rounding}}.f64 d, a, b", defaults=_RN, rounding=_RND),
         )
     ),
     form("fma.rounding{.ftz}{.sat}.f32 d, a, b, c", rounding=_RND),
-    form("fma.rounding{.ftz}.f32x2 d, a, b, c", rounding=_RND, ptx=(8, 6), sm=100),
+    form("fma.rounding{.ftz}.f32x2 d, a, b, c", rounding=_RND, since="8.6 sm_100"),
     form("fma.rounding.f64 d, a, b, c", rounding=_RND),
     form("mad.rounding{.ftz}{.sat}.f32 d, a, b, c", op="fma.f32", rounding=_RND),
     form("mad.rounding.f64 d, a, b, c", op="fma.f64", rounding=_RND),
@@ -40,13 +40,13 @@ ROWS = (
     form("cos.approx{.ftz}.f32 d, a"),
     form("lg2.approx{.ftz}.f32 d, a"),
     form("ex2.approx{.ftz}.f32 d, a"),
-    form("ex2.approx.type d, a", type="f16 f16x2", ptx=(7, 0), sm=75),
+    form("ex2.approx.type d, a", type="f16 f16x2", since="7.0 sm_75"),
     form(
-        "ex2.approx.ftz.type d, a", op="ex2.approx.{type}", defaults={"ftz": "1"}, type="bf16 bf16x2", ptx=(7, 8), sm=90
+        "ex2.approx.ftz.type d, a", op="ex2.approx.{type}", defaults={"ftz": "1"}, type="bf16 bf16x2", since="7.8 sm_90"
     ),
-    form("tanh.approx.f32 d, a", ptx=(7, 0), sm=75),
-    form("tanh.approx.type d, a", type="f16 f16x2", ptx=(7, 0), sm=75),
-    form("tanh.approx.type d, a", type="bf16 bf16x2", ptx=(7, 8), sm=90),
+    form("tanh.approx.f32 d, a", since="7.0 sm_75"),
+    form("tanh.approx.type d, a", type="f16 f16x2", since="7.0 sm_75"),
+    form("tanh.approx.type d, a", type="bf16 bf16x2", since="7.8 sm_90"),
     form("abs{.ftz}.f32 d, a"),
     form("abs.f64 d, a"),
     form("neg{.ftz}.f32 d, a"),
@@ -56,7 +56,7 @@ ROWS = (
         for name in ("min", "max")
         for row in (
             form(f"{name}{{.ftz}}{{.NaN}}{{.xorsign.abs}}.f32 d, a, b"),
-            form(f"{name}{{.ftz}}{{.NaN}}{{.abs}}.f32 d, a, b, c", ptx=(8, 8), sm=100),
+            form(f"{name}{{.ftz}}{{.NaN}}{{.abs}}.f32 d, a, b, c", since="8.8 sm_100"),
             form(f"{name}.f64 d, a, b"),
         )
     ),

@@ -33,6 +33,7 @@ from wmmadiag.ptx.ir import Access, OperandSpec
 from wmmadiag.ptx.types import CLASSES, WIDTHS
 
 _GROUP = re.compile(r"(\{)?((?:\.[\w:]+)+)(?(1)\})")
+_SINCE = re.compile(r"(?:(\d+)\.(\d+))?(?: ?sm_(\d+))?")
 _OPERAND = re.compile(
     r"(?P<write>=)?(?P<open>\[)?(?P<role>\w+)(?(open)\])(?P<optional>\?)?(?:\|(?P<second>\w+)(?P<second_optional>\?)?)?"
     r"(?::(?P<type>\w+))?(?:\*(?P<count>\w+))?$"
@@ -243,19 +244,22 @@ def form(
     defaults: Mapping[str, str] | None = None,
     relaxed: bool = False,
     values: Mapping[str, tuple[int, ...]] | None = None,
-    ptx: tuple[int, int] = (0, 0),
-    sm: int = 0,
+    since: str = "",
     slots: Mapping[str, str] | None = None,
     **choices: str,
 ) -> Form:
     """One row (see the module's docstring for the notation).
 
     Choices may also come in `slots`. `defaults` are attributes for absent modifiers, or fixed ones; `values` the
-    literals that an operand may have; `ptx` and `sm` the first PTX version and target with this form, where known.
+    literals that an operand may have; `since` the first PTX version and target with this form, where known, such as
+    "7.8 sm_90".
 
     Raises:
         ValueError: the row is malformed.
     """
-    return Form(
-        " ".join(syntax.split()), op, {**(slots or {}), **choices}, defaults or {}, relaxed, values or {}, ptx, sm
-    )
+    known = _SINCE.fullmatch(since)
+    if known is None:
+        raise ValueError(f"malformed since={since!r} in row {syntax!r}")
+    version, sm = (int(known[1] or 0), int(known[2] or 0)), int(known[3] or 0)
+    all_choices = {**(slots or {}), **choices}
+    return Form(" ".join(syntax.split()), op, all_choices, defaults or {}, relaxed, values or {}, version, sm)

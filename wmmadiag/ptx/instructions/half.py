@@ -14,7 +14,7 @@ ROWS = (
         for name in ("add", "sub", "mul")
         for row in (
             form(f"{name}{{.rounding}}{{.ftz}}{{.sat}}.type d, a, b", defaults=_RN, rounding="rn", type=_HALF),
-            form(f"{name}{{.rounding}}.type d, a, b", defaults=_RN, rounding="rn", type=_BF16, ptx=(7, 8), sm=90),
+            form(f"{name}{{.rounding}}.type d, a, b", defaults=_RN, rounding="rn", type=_BF16, since="7.8 sm_90"),
         )
     ),
     form("fma.rounding{.ftz}{.sat}.type d, a, b, c", rounding="rn", type=_HALF),
@@ -24,29 +24,27 @@ ROWS = (
         defaults={"relu": "1"},
         rounding="rn",
         type=_HALF,
-        ptx=(7, 0),
-        sm=80,
+        since="7.0 sm_80",
     ),
-    form("fma.rounding{.relu}.type d, a, b, c", rounding="rn", type=_BF16, ptx=(7, 0), sm=80),
+    form("fma.rounding{.relu}.type d, a, b, c", rounding="rn", type=_BF16, since="7.0 sm_80"),
     form(
         "fma.rounding.oob{.relu}.type d, a, b, c",
         op="fma.{type}",
         defaults={"oob": "1"},
         rounding="rn",
         type=f"{_HALF} {_BF16}",
-        ptx=(8, 1),
-        sm=90,
+        since="8.1 sm_90",
     ),
     form("neg{.ftz}.type d, a", type=_HALF),
-    form("neg.type d, a", type=_BF16, ptx=(7, 0), sm=80),
+    form("neg.type d, a", type=_BF16, since="7.0 sm_80"),
     form("abs{.ftz}.type d, a", type=_HALF),
-    form("abs.type d, a", type=_BF16, ptx=(7, 0), sm=80),
+    form("abs.type d, a", type=_BF16, since="7.0 sm_80"),
     *(
         row
         for name in ("min", "max")
         for row in (
-            form(f"{name}{{.ftz}}{{.NaN}}{{.xorsign.abs}}.type d, a, b", type=_HALF, ptx=(7, 0), sm=80),
-            form(f"{name}{{.NaN}}{{.xorsign.abs}}.type d, a, b", type=_BF16, ptx=(7, 0), sm=80),
+            form(f"{name}{{.ftz}}{{.NaN}}{{.xorsign.abs}}.type d, a, b", type=_HALF, since="7.0 sm_80"),
+            form(f"{name}{{.NaN}}{{.xorsign.abs}}.type d, a, b", type=_BF16, since="7.0 sm_80"),
         )
     ),
     # Mixed precision: f32 accumulates a half (PTX 8.6, sm_100).
@@ -55,22 +53,19 @@ ROWS = (
         defaults=_RN,
         rounding="rn rz rm rp",
         atype="f16 bf16",
-        ptx=(8, 6),
-        sm=100,
+        since="8.6 sm_100",
     ),
     form(
         "sub{.rounding}{.sat}.f32.atype d:f32, a:atype, c:f32",
         defaults=_RN,
         rounding="rn rz rm rp",
         atype="f16 bf16",
-        ptx=(8, 6),
-        sm=100,
+        since="8.6 sm_100",
     ),
     form(
         "fma.rounding{.sat}.f32.atype d:f32, a:atype, b:atype, c:f32",
         rounding="rn rz rm rp",
         atype="f16 bf16",
-        ptx=(8, 6),
-        sm=100,
+        since="8.6 sm_100",
     ),
 )

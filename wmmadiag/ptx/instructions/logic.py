@@ -14,7 +14,7 @@ ROWS = (
     form("not.type d, a", type=_BITS),
     form("cnot.type d, a", type="b16 b32 b64"),
     form("lop3.b32 d, a, b, c, immLut:u32"),
-    form("lop3.bool.b32 d|p, a, b, c, immLut:u32, q:pred", op="lop3.b32", bool="or and", ptx=(8, 2)),
+    form("lop3.bool.b32 d|p, a, b, c, immLut:u32, q:pred", op="lop3.bool.b32", bool="or and", since="8.2"),
     form("shl.type d, a, b:u32", type="b16 b32 b64"),
     form("shr.type d, a, b:u32", op="shr.{type}", type="b16=u16 b32=u32 b64=u64 u16 u32 u64 s16 s32 s64"),
     form("shf.side.mode.b32 d, a, b, c:u32", op="shf.{side}.{mode}.b32", side="l r", mode="clamp wrap"),

@@ -69,8 +69,7 @@ def _atomics() -> list[Form]:
                 f"atom{tail} d:type*vec, [addr], b:type*vec, policy?:b64",
                 op="atom",
                 defaults=_GENERIC,
-                ptx=(8, 1),
-                sm=90,
+                since="8.1 sm_90",
                 slots=choices,
             )
         )
@@ -79,8 +78,7 @@ def _atomics() -> list[Form]:
                 f"red{tail} [addr], b:type*vec, policy?:b64",
                 op="red",
                 defaults=_GENERIC,
-                ptx=(8, 1),
-                sm=90,
+                since="8.1 sm_90",
                 slots=choices,
             )
         )

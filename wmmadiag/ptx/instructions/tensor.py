@@ -7,6 +7,7 @@ Source: PTX ISA 9.x, "Warp-Level Matrix Instructions": the register counts are t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 from wmmadiag.ptx.instructions.form import Form, form
 from wmmadiag.ptx.instructions.memory import SHARED
@@ -37,32 +38,35 @@ _WMMA_CD = {
     "m8n8k128": {"s32": 2},
 }
 
-# mma.sync: shape, types of A and of B, registers of A and B, accumulator types → registers, PTX version, sm.
+# mma.sync: shape, types of A and of B, registers of A and B, accumulator types → registers, since.
 _HALF_ACC = {"f16": 2, "f32": 4}
 _INT = {2: {"s32": 2}, 4: {"s32": 4}}
 _MMA = (
-    ("m16n8k8", "f16", "f16", 2, 1, _HALF_ACC, (6, 5), 75),
-    ("m16n8k16", "f16", "f16", 4, 2, _HALF_ACC, (7, 0), 80),
-    ("m16n8k8", "bf16", "bf16", 2, 1, {"f32": 4}, (7, 0), 80),
-    ("m16n8k16", "bf16", "bf16", 4, 2, {"f32": 4}, (7, 0), 80),
-    ("m16n8k4", "tf32", "tf32", 2, 1, {"f32": 4}, (7, 0), 80),
-    ("m16n8k8", "tf32", "tf32", 4, 2, {"f32": 4}, (7, 0), 80),
-    ("m8n8k4", "f64", "f64", 1, 1, {"f64": 2}, (7, 0), 80),
-    ("m16n8k4", "f64", "f64", 2, 1, {"f64": 4}, (7, 8), 90),
-    ("m16n8k8", "f64", "f64", 4, 2, {"f64": 4}, (7, 8), 90),
-    ("m16n8k16", "f64", "f64", 8, 4, {"f64": 4}, (7, 8), 90),
-    ("m8n8k16", "u8 s8", "u8 s8", 1, 1, _INT[2], (6, 5), 75),
-    ("m16n8k16", "u8 s8", "u8 s8", 2, 1, _INT[4], (7, 0), 80),
-    ("m16n8k32", "u8 s8", "u8 s8", 4, 2, _INT[4], (7, 0), 80),
-    ("m8n8k32", "u4 s4", "u4 s4", 1, 1, _INT[2], (6, 5), 75),
-    ("m16n8k32", "u4 s4", "u4 s4", 2, 1, _INT[4], (7, 0), 80),
-    ("m16n8k64", "u4 s4", "u4 s4", 4, 2, _INT[4], (7, 0), 80),
-    ("m8n8k128", "b1", "b1", 1, 1, _INT[2], (7, 0), 75),
-    ("m16n8k128", "b1", "b1", 2, 1, _INT[4], (7, 0), 80),
-    ("m16n8k256", "b1", "b1", 4, 2, _INT[4], (7, 0), 80),
-    ("m16n8k16", "e4m3 e5m2", "e4m3 e5m2", 2, 1, _HALF_ACC, (8, 7), 89),
-    ("m16n8k32", "e4m3 e5m2", "e4m3 e5m2", 4, 2, _HALF_ACC, (8, 4), 89),
+    ("m16n8k8", "f16", "f16", 2, 1, _HALF_ACC, "6.5 sm_75"),
+    ("m16n8k16", "f16", "f16", 4, 2, _HALF_ACC, "7.0 sm_80"),
+    ("m16n8k8", "bf16", "bf16", 2, 1, {"f32": 4}, "7.0 sm_80"),
+    ("m16n8k16", "bf16", "bf16", 4, 2, {"f32": 4}, "7.0 sm_80"),
+    ("m16n8k4", "tf32", "tf32", 2, 1, {"f32": 4}, "7.0 sm_80"),
+    ("m16n8k8", "tf32", "tf32", 4, 2, {"f32": 4}, "7.0 sm_80"),
+    ("m8n8k4", "f64", "f64", 1, 1, {"f64": 2}, "7.0 sm_80"),
+    ("m16n8k4", "f64", "f64", 2, 1, {"f64": 4}, "7.8 sm_90"),
+    ("m16n8k8", "f64", "f64", 4, 2, {"f64": 4}, "7.8 sm_90"),
+    ("m16n8k16", "f64", "f64", 8, 4, {"f64": 4}, "7.8 sm_90"),
+    ("m8n8k16", "u8 s8", "u8 s8", 1, 1, _INT[2], "6.5 sm_75"),
+    ("m16n8k16", "u8 s8", "u8 s8", 2, 1, _INT[4], "7.0 sm_80"),
+    ("m16n8k32", "u8 s8", "u8 s8", 4, 2, _INT[4], "7.0 sm_80"),
+    ("m8n8k32", "u4 s4", "u4 s4", 1, 1, _INT[2], "6.5 sm_75"),
+    ("m16n8k32", "u4 s4", "u4 s4", 2, 1, _INT[4], "7.0 sm_80"),
+    ("m16n8k64", "u4 s4", "u4 s4", 4, 2, _INT[4], "7.0 sm_80"),
+    ("m8n8k128", "b1", "b1", 1, 1, _INT[2], "7.0 sm_75"),
+    ("m16n8k128", "b1", "b1", 2, 1, _INT[4], "7.0 sm_80"),
+    ("m16n8k256", "b1", "b1", 4, 2, _INT[4], "7.0 sm_80"),
+    ("m16n8k16", "e4m3 e5m2", "e4m3 e5m2", 2, 1, _HALF_ACC, "8.7 sm_89"),
+    ("m16n8k32", "e4m3 e5m2", "e4m3 e5m2", 4, 2, _HALF_ACC, "8.4 sm_89"),
 )
+_WMMA_RESULT = {"bf16": "f32", "tf32": "f32", "f64": "f64"}
+_WMMA_SINCE = dict.fromkeys(("bf16", "tf32", "f64"), "7.0 sm_80")
+_FIXED_LAYOUT = ("u4", "s4", "b1")  # A by rows, B by columns
 _F8F6F4 = "e4m3 e5m2 e3m2 e2m3 e2m1"
 
 
@@ -74,141 +78,119 @@ def _wmma() -> Iterator[Form]:
     for shape, kinds in _WMMA_AB.items():
         for element, counts in kinds.items():
             for matrix, count in zip("ab", counts, strict=True):
-                fixed = {**_GENERIC, "matrix": matrix, "type": element}
-                layouts = {"a": "row", "b": "col"}[matrix] if element in ("u4", "s4", "b1") else _LAYOUT
+                layout = {"a": "row", "b": "col"}[matrix] if element in _FIXED_LAYOUT else _LAYOUT
                 yield form(
                     f"wmma.load.{matrix}.sync.aligned.layout.shape{{.space}}.{element} "
                     f"d:{_register(element)}*{count}, [addr], ldm?:u32",
                     op="wmma.load",
-                    defaults=fixed,
-                    layout=layouts,
+                    defaults={**_GENERIC, "matrix": matrix, "type": element},
+                    layout=layout,
+                    shape=shape,
+                    space=_SPACES,
+                    since=_WMMA_SINCE.get(element, ""),
+                )
+            yield from _wmma_mma(shape, element, *counts)
+    for shape, accumulators in _WMMA_CD.items():
+        for element, count in accumulators.items():
+            for op, matrix, operands in (
+                ("load", "c", f"d:{_register(element)}*{count}, [addr], ldm?:u32"),
+                ("store", "d", f"[addr], c:{_register(element)}*{count}, ldm?:u32"),
+            ):
+                yield form(
+                    f"wmma.{op}.{matrix}.sync.aligned.layout.shape{{.space}}.{element} {operands}",
+                    op=f"wmma.{op}",
+                    defaults={**_GENERIC, "matrix": matrix, "type": element},
+                    layout=_LAYOUT,
                     shape=shape,
                     space=_SPACES,
                 )
-    for shape, accumulators in _WMMA_CD.items():
-        for element, count in accumulators.items():
-            register = f"{_register(element)}*{count}"
-            yield form(
-                f"wmma.load.c.sync.aligned.layout.shape{{.space}}.{element} d:{register}, [addr], ldm?:u32",
-                op="wmma.load",
-                defaults={**_GENERIC, "matrix": "c", "type": element},
-                layout=_LAYOUT,
-                shape=shape,
-                space=_SPACES,
-            )
-            yield form(
-                f"wmma.store.d.sync.aligned.layout.shape{{.space}}.{element} [addr], c:{register}, ldm?:u32",
-                op="wmma.store",
-                defaults={**_GENERIC, "matrix": "d", "type": element},
-                layout=_LAYOUT,
-                shape=shape,
-                space=_SPACES,
-            )
-    for shape, kinds in _WMMA_AB.items():
-        for element, (a, b) in kinds.items():
-            yield from _wmma_mma(shape, element, a, b)
 
 
 def _wmma_mma(shape: str, element: str, a: int, b: int) -> Iterator[Form]:
-    operands = f"a:{_register(element)}*{a}, b:{_register(element)}*{b}"
-    types = {"atype": element, "btype": element}
-    for dtype, d in _WMMA_CD[shape].items():
-        for ctype, c in _WMMA_CD[shape].items():
-            all_operands = f"d:{_register(dtype)}*{d}, {operands}, c:{_register(ctype)}*{c}"
-            if element == "f16" and {dtype, ctype} <= {"f16", "f32"}:
-                yield form(
-                    f"wmma.mma.sync.aligned.alayout.blayout.shape.dtype.ctype{{.satfinite}} {all_operands}",
-                    op="wmma.mma",
-                    defaults=types,
-                    alayout=_LAYOUT,
-                    blayout=_LAYOUT,
-                    shape=shape,
-                    dtype=dtype,
-                    ctype=ctype,
-                )
-            if dtype != ctype or dtype not in {
-                "f64": ("f64",),
-                "bf16": ("f32",),
-                "tf32": ("f32",),
-                "f16": ("f16", "f32"),
-            }.get(element, ("s32",)):
-                continue
-            layouts = {"alayout": _LAYOUT, "blayout": _LAYOUT}
-            head, tail = "wmma.mma.sync.aligned", ""
-            if element == "f16":
-                continue
-            if element in ("u4", "s4", "b1"):
-                layouts = {"alayout": "row", "blayout": "col"}
-            if element == "f64":
-                tail, layouts["rounding"] = "{.rounding}", "rn rz rm rp"
-            elif element == "b1":
-                head, layouts["bitop"] = "wmma.mma.bitop.popc.sync.aligned", "xor and"
-            elif dtype == "s32":
-                tail = "{.satfinite}"
+    sources = f"a:{_register(element)}*{a}, b:{_register(element)}*{b}"
+    counts = _WMMA_CD[shape]
+    row_col = element in _FIXED_LAYOUT
+    choices = {"alayout": "row" if row_col else _LAYOUT, "blayout": "col" if row_col else _LAYOUT, "shape": shape}
+    if element == "f16":  # the only one without the types of A and B, and with C and D of two types
+        for dtype, ctype in product(("f16", "f32"), repeat=2):
             yield form(
-                f"{head}.alayout.blayout.shape.dtype.atype.btype.ctype{tail} {all_operands}",
+                "wmma.mma.sync.aligned.alayout.blayout.shape.dtype.ctype{.satfinite} "
+                f"d:{_register(dtype)}*{counts[dtype]}, {sources}, c:{_register(ctype)}*{counts[ctype]}",
                 op="wmma.mma",
-                shape=shape,
+                defaults={"atype": "f16", "btype": "f16"},
                 dtype=dtype,
-                atype=element,
-                btype=element,
                 ctype=ctype,
-                defaults={"rounding": "rn"} if element == "f64" else None,
-                slots=layouts,
+                slots=choices,
             )
+        return
+    dtype = _WMMA_RESULT.get(element, "s32")
+    result = f"{_register(dtype)}*{counts[dtype]}"
+    head, tail, defaults = "wmma.mma.sync.aligned", "", {}
+    if element == "f64":
+        tail, choices["rounding"], defaults["rounding"] = "{.rounding}", "rn rz rm rp", "rn"
+    elif element == "b1":
+        head, choices["bitop"] = "wmma.mma.bitop.popc.sync.aligned", "xor and"
+    elif dtype == "s32":
+        tail = "{.satfinite}"
+    yield form(
+        f"{head}.alayout.blayout.shape.dtype.atype.btype.ctype{tail} d:{result}, {sources}, c:{result}",
+        op="wmma.mma",
+        defaults=defaults,
+        dtype=dtype,
+        atype=element,
+        btype=element,
+        ctype=dtype,
+        slots=choices,
+        since=_WMMA_SINCE.get(element, ""),
+    )
 
 
 def _mma() -> Iterator[Form]:
-    for shape, atype, btype, a, b, accumulators, ptx, sm in _MMA:
+    for shape, atype, btype, a, b, accumulators, since in _MMA:
         element = atype.split()[0]
-        operands = f"a:{_register(element)}*{a}, b:{_register(element)}*{b}"
-        for dtype, d in accumulators.items():
-            for ctype, c in accumulators.items():
-                if dtype != ctype and element != "f16":
-                    continue
-                tail, more = "", {}
-                defaults = {"alayout": "row", "blayout": "col"}
-                if element == "f64":
-                    tail, more["rounding"], defaults["rounding"] = "{.rounding}", "rn rz rm rp", "rn"
-                elif element == "b1":
-                    tail, more["bitop"] = ".bitop.popc", "xor and"
-                elif dtype == "s32":
-                    tail = "{.satfinite}"
-                yield form(
-                    f"mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype{tail} "
-                    f"d:{_register(dtype)}*{d}, {operands}, c:{_register(ctype)}*{c}",
-                    op="mma",
-                    defaults=defaults,
-                    shape=shape,
-                    dtype=dtype,
-                    atype=atype,
-                    btype=btype,
-                    ctype=ctype,
-                    ptx=ptx,
-                    sm=sm,
-                    slots=more,
-                )
-    # Volta's quad-pair shape; later architectures run it in software.
-    for dtype, d in {"f16": 4, "f32": 8}.items():
-        for ctype, c in {"f16": 4, "f32": 8}.items():
+        sources = f"a:{_register(element)}*{a}, b:{_register(element)}*{b}"
+        for (dtype, d), (ctype, c) in product(accumulators.items(), repeat=2):
+            if dtype != ctype and element != "f16":
+                continue
+            tail, choices = "", {"shape": shape}
+            defaults = {"alayout": "row", "blayout": "col"}
+            if element == "f64":
+                tail, choices["rounding"], defaults["rounding"] = "{.rounding}", "rn rz rm rp", "rn"
+            elif element == "b1":
+                tail, choices["bitop"] = ".bitop.popc", "xor and"
+            elif dtype == "s32":
+                tail = "{.satfinite}"
             yield form(
-                f"mma.sync.aligned.shape.alayout.blayout.dtype.atype.btype.ctype "
-                f"d:{_register(dtype)}*{d}, a:f16x2*2, b:f16x2*2, c:{_register(ctype)}*{c}",
+                f"mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype{tail} "
+                f"d:{_register(dtype)}*{d}, {sources}, c:{_register(ctype)}*{c}",
                 op="mma",
-                shape="m8n8k4",
-                alayout=_LAYOUT,
-                blayout=_LAYOUT,
+                defaults=defaults,
                 dtype=dtype,
-                atype="f16",
-                btype="f16",
+                atype=atype,
+                btype=btype,
                 ctype=ctype,
-                ptx=(6, 4),
-                sm=70,
+                slots=choices,
+                since=since,
             )
+    # Volta's quad-pair shape; later architectures run it in software.
+    for (dtype, d), (ctype, c) in product({"f16": 4, "f32": 8}.items(), repeat=2):
+        yield form(
+            "mma.sync.aligned.shape.alayout.blayout.dtype.atype.btype.ctype "
+            f"d:{_register(dtype)}*{d}, a:f16x2*2, b:f16x2*2, c:{_register(ctype)}*{c}",
+            op="mma",
+            shape="m8n8k4",
+            alayout=_LAYOUT,
+            blayout=_LAYOUT,
+            dtype=dtype,
+            atype="f16",
+            btype="f16",
+            ctype=ctype,
+            since="6.4 sm_70",
+        )
     # Dense 8-, 6- and 4-bit floats of sm_120a.
     for dtype, d in _HALF_ACC.items():
         yield form(
-            f"mma.sync.aligned.shape.row.col.kind::f8f6f4.dtype.atype.btype.ctype "
+            "mma.sync.aligned.shape.row.col.kind::f8f6f4.dtype.atype.btype.ctype "
             f"d:{_register(dtype)}*{d}, a:b32*4, b:b32*2, c:{_register(dtype)}*{d}",
             op="mma",
             defaults={"alayout": "row", "blayout": "col", "kind": "f8f6f4"},
@@ -217,8 +199,7 @@ def _mma() -> Iterator[Form]:
             atype=_F8F6F4,
             btype=_F8F6F4,
             ctype=dtype,
-            ptx=(8, 7),
-            sm=120,
+            since="8.7 sm_120",
         )
 
 
@@ -233,8 +214,7 @@ ROWS = (
         num="x1 x2 x4",
         space=SHARED,
         type="b16",
-        ptx=(6, 5),
-        sm=75,
+        since="6.5 sm_75",
     ),
     form(
         "ldmatrix.sync.aligned.shape.num.trans{.space}.type d:b32*2, [addr]",
@@ -244,8 +224,7 @@ ROWS = (
         num="x1",
         space=SHARED,
         type="b8",
-        ptx=(8, 6),
-        sm=100,
+        since="8.6 sm_100",
     ),
     form(
         "ldmatrix.sync.aligned.shape.num.trans{.space}.type d:b32*4, [addr]",
@@ -255,8 +234,7 @@ ROWS = (
         num="x2",
         space=SHARED,
         type="b8",
-        ptx=(8, 6),
-        sm=100,
+        since="8.6 sm_100",
     ),
     form(
         "stmatrix.sync.aligned.shape.num{.trans}{.space}.type [addr], b:b32*num",
@@ -266,8 +244,7 @@ ROWS = (
         num="x1 x2 x4",
         space=SHARED,
         type="b16",
-        ptx=(7, 8),
-        sm=90,
+        since="7.8 sm_90",
     ),
     form(
         "stmatrix.sync.aligned.shape.num.trans{.space}.type [addr], b:b32*num",
@@ -277,8 +254,7 @@ ROWS = (
         num="x1 x2 x4",
         space=SHARED,
         type="b8",
-        ptx=(8, 6),
-        sm=100,
+        since="8.6 sm_100",
     ),
     form(
         "movmatrix.sync.aligned.shape.trans.type d:b32, a:b32",
@@ -286,7 +262,6 @@ ROWS = (
         defaults={"trans": "1"},
         shape="m8n8",
         type="b16",
-        ptx=(7, 8),
-        sm=75,
+        since="7.8 sm_75",
     ),
 )
