@@ -19,7 +19,7 @@ from wmmadiag.compile.toolchain import Toolchain
 from wmmadiag.errors import CompileError
 from wmmadiag.place import Place
 
-_PRELUDE = "wmmadiag_prelude.h"
+PRELUDE = "wmmadiag_prelude.h"
 _MAX_ROUNDS = 24
 _NOT_FOUND = re.compile(r'cannot open source file "([^"]+)"')
 _BAD_EXPRESSION = re.compile(r'Input name expression was: "\s*(.*?)\s*"')
@@ -129,7 +129,7 @@ def nvrtc_options(options: CompileOptions, tools: Toolchain, tree: SourceTree, *
     flags += [f"-I{folder}" for folder in tools.includes]
     if tree.computed:
         flags += [f"-I{path}" for path in options.include_paths]
-    return [*flags, f"--pre-include={_PRELUDE}", *options.extra]
+    return [*flags, f"--pre-include={PRELUDE}", *options.extra]
 
 
 def _react(

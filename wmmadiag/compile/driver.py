@@ -11,6 +11,7 @@ from pathlib import Path
 
 from wmmadiag.compile import cache, ptx_scan
 from wmmadiag.compile.build import Built, build
+from wmmadiag.compile.deleted import compile_notes
 from wmmadiag.compile.diagnostics import warnings_text
 from wmmadiag.compile.host_headers import STUBS, is_host_header
 from wmmadiag.compile.model import Compilation, Entry, source_name
@@ -94,7 +95,8 @@ def shown_names(tree: SourceTree) -> dict[str, str]:
 
 
 def _compilation(built: Built, tree: SourceTree, options: CompileOptions, tools: Toolchain, key: str) -> Compilation:
-    ptx = ptx_scan.drop_unused_globals(ptx_scan.rename_files(built.result.ptx, shown_names(tree)))
+    names = shown_names(tree)
+    ptx = ptx_scan.drop_unused_globals(ptx_scan.rename_files(built.result.ptx, names))
     entries = entries_of(ptx, built.result.lowered, built.kernels)
     made = {entry.demangled.split("<")[0] for entry in entries}
     return Compilation(
@@ -107,7 +109,7 @@ def _compilation(built: Built, tree: SourceTree, options: CompileOptions, tools:
         compiler=tools.name,
         source=tree.root.name,
         source_hash=key,
-        notes=built.notes,
+        notes=(*built.notes, *compile_notes(built, tree, ptx, options, tools, names)),
     )
 
 

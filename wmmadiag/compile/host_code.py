@@ -146,13 +146,15 @@ def _chevrons(reader: _Reader, tokens: Sequence[Token]) -> list[_Launch]:
         close = closing(tokens, end + 3)
         name_end = index if template_arguments is None else template_arguments[0] - 1
         name = "".join(token.text for token in tokens[name_start:name_end]).lstrip(":")
-        inner = [] if template_arguments is None else _split(tokens[template_arguments[0] : template_arguments[1]])
+        inner = (
+            [] if template_arguments is None else split_arguments(tokens[template_arguments[0] : template_arguments[1]])
+        )
         found.append(
             (
                 name,
                 reader.expressions(inner),
-                tuple(reader.expression(part) for part in _split(tokens[index + 3 : end])),
-                reader.expressions(_split(tokens[end + 4 : close])),
+                tuple(reader.expression(part) for part in split_arguments(tokens[index + 3 : end])),
+                reader.expressions(split_arguments(tokens[end + 4 : close])),
                 tokens[name_start].start,
             )
         )
@@ -222,7 +224,7 @@ def _angle_close(tokens: Sequence[Token], start: int) -> int:
     return -1
 
 
-def _split(tokens: Sequence[Token]) -> list[Sequence[Token]]:
+def split_arguments(tokens: Sequence[Token]) -> list[Sequence[Token]]:
     """The parts of a list between commas that stand outside brackets and template argument lists."""
     parts: list[Sequence[Token]] = []
     start, index = 0, 0
@@ -270,7 +272,7 @@ def _kernel_operand(tokens: Sequence[Token]) -> tuple[str, Sequence[Sequence[Tok
     inner_groups: Sequence[Sequence[Token]] = ()
     if index + 1 < len(tokens) and tokens[index + 1].text == "<":
         last = max((i for i, token in enumerate(tokens) if token.text == ">"), default=index + 1)
-        inner_groups = _split(tokens[index + 2 : last])
+        inner_groups = split_arguments(tokens[index + 2 : last])
     return name, inner_groups, tokens[start].start
 
 
@@ -278,7 +280,7 @@ def _calls(tokens: Sequence[Token], names: frozenset[str]) -> Iterable[tuple[str
     for index, token in enumerate(tokens):
         if token.kind == "id" and token.text in names and index + 1 < len(tokens) and tokens[index + 1].text == "(":
             close = closing(tokens, index + 1)
-            yield token.text, _split(tokens[index + 2 : close])
+            yield token.text, split_arguments(tokens[index + 2 : close])
 
 
 _LAUNCH_CALLS = frozenset({"cudaLaunchKernel", "cudaLaunchCooperativeKernel", "cudaLaunchKernelEx"})
@@ -338,7 +340,7 @@ def _definitions(reader: _Reader, tokens: Sequence[Token]) -> tuple[tuple[str, S
             end = index + 2
             while end < len(tokens) and tokens[end].text != ";":
                 end = closing(tokens, end) + 1 if tokens[end].text in ("(", "[", "{") else end + 1
-            first = _split(tokens[index + 2 : min(end, len(tokens))])[:1]
+            first = split_arguments(tokens[index + 2 : min(end, len(tokens))])[:1]
             value = reader.expression(first[0]) if first else None
             if value is not None:
                 found.append((token.text, value))

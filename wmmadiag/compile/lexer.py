@@ -77,21 +77,38 @@ def directive(token: Token) -> tuple[str, str]:
     return match[1], match[2].strip()
 
 
+_CLOSERS = {"(": ")", "{": "}", "[": "]", "[[": "]"}
+
+
 def closing(tokens: Sequence[Token], start: int) -> int:
-    """Index of the bracket that closes `tokens[start]`, one of ( [ {; len(tokens) when there is none."""
-    depth = 0
+    """Index of the bracket that closes `tokens[start]`, one of ( [ {; len(tokens) when there is none.
+
+    Only brackets of the same kind count, since a macro may hide one of another kind; but none closes outside the
+    braces that it was opened in.
+    """
+    opener = tokens[start].text
+    closer = _CLOSERS[opener]
+    opener = opener[0]
+    depth, braces = 0, 0
     for index in range(start, len(tokens)):
         token = tokens[index]
         if token.kind != "punct":
             continue
-        if token.text in ("(", "{", "["):
+        text = token.text
+        if text == opener:
             depth += 1
-        elif token.text == "[[":
-            depth += 2
-        elif token.text in (")", "}", "]"):
+        elif text == "[[":
+            depth += 2 if opener == "[" else 0
+        elif text == closer:
             depth -= 1
             if depth <= 0:
                 return index
+        elif text == "{":
+            braces += 1
+        elif text == "}":
+            braces -= 1
+            if braces < 0:
+                break
     return len(tokens)
 
 

@@ -1,0 +1,299 @@
+"""WMMA calls that the optimiser took out of the code, and traps that it put in.
+
+`wmma` loads and stores are defined on shared and global memory only. On a thread-local array an optimising compiler
+drops the call with all that depends on it, or leaves a bare `trap`; older ones say nothing at all. To tell that from
+code that is merely dead, the source is compiled once more with a marker before each call: an `asm volatile` comment,
+which stays exactly where the call is reached, with the compiler's own answer to "is this pointer local?". A call whose
+marker is there and whose instruction is not was deleted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from wmmadiag.compile.build import PRELUDE, Built, nvrtc_options
+from wmmadiag.compile.host_code import split_arguments
+from wmmadiag.compile.lexer import Token, closing, tokenize
+from wmmadiag.compile.model import CompileNote
+from wmmadiag.compile.nvrtc import run_nvrtc
+from wmmadiag.compile.options import CompileOptions
+from wmmadiag.compile.ptx_scan import ScannedInstruction, instructions, rename_files
+from wmmadiag.compile.sources import SourceTree
+from wmmadiag.compile.toolchain import Toolchain
+from wmmadiag.place import Place
+
+# Call → (opcode that it becomes, position of its pointer among the arguments or None).
+_CALLS: Mapping[str, tuple[str, int | None]] = {
+    "store_matrix_sync": ("wmma.store", 0),
+    "load_matrix_sync": ("wmma.load", 1),
+    "mma_sync": ("wmma.mma", None),
+}
+_PROBE_HEADER = "wmmadiag_probe.h"
+_PROBE = f"""#include "{PRELUDE}"
+template <int id> __device__ __forceinline__ void wmmadiag_mark(const volatile void *pointer) {{
+  asm volatile("// wmmadiag reached %0" ::"n"(id));
+  if (__isLocal((const void *)pointer)) asm volatile("// wmmadiag local %0" ::"n"(id));
+  else asm volatile("// wmmadiag other %0" ::"n"(id));
+}}
+"""
+_BEFORE_EXPRESSION = frozenset({";", "{", "}", ")", "(", ":", ",", "else", "do"})
+_MARK = re.compile(r"//\s*wmmadiag (reached|local|other) (\d+)")
+_TRAP_WORDS = re.compile(r"\b(?:__trap|__builtin_trap|trap|abort|__brkpt)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """A call that the optimised code reaches: which, where, in which function, and what its pointer is."""
+
+    call: str
+    place: Place
+    function: str
+    local: bool
+    trapped: bool
+
+
+def compile_notes(
+    built: Built, tree: SourceTree, ptx: str, options: CompileOptions, tools: Toolchain, names: Mapping[str, str]
+) -> tuple[CompileNote, ...]:
+    """Notes on deleted WMMA calls and on traps of the compiler's own, for optimised PTX.
+
+    `names`: path in `.file` → the name to show, as for the PTX itself.
+    """
+    if options.debug:
+        return ()
+    code = list(instructions(ptx))
+    traps = [instruction for instruction in code if instruction.opcode == "trap"]
+    if not _suspicious(built, code, traps):
+        return ()
+    reached = _probe(built, tree, options, tools, names)
+    notes = _deleted(reached, code)
+    explained = {call.function for call in reached if call.local}
+    notes += _unused(reached, code, explained | {trap.function for trap in traps})
+    notes += _trap_notes([trap for trap in traps if trap.function not in explained], code, tree)
+    return tuple(dict.fromkeys(notes))
+
+
+def _suspicious(built: Built, code: Sequence[ScannedInstruction], traps: Sequence[ScannedInstruction]) -> bool:
+    """Whether some call in the source shows no instruction on its line; a second compilation is worth it only then."""
+    if traps or "local memory" in built.result.log:
+        return True
+    lines = {(frame.line, _kind(item.opcode)) for item in code if item.place for frame in item.place.frames()}
+    for offset, text in ((0, built.root), *((1, header) for header in built.headers.values())):
+        for token, call in _calls(tokenize(text)):
+            if token.kind == "directive":
+                return True
+            if (text.count("\n", 0, token.start) + 1 - offset, _CALLS[call][0]) not in lines:
+                return True
+    return False
+
+
+def _calls(tokens: Sequence[Token]) -> list[tuple[Token, str]]:
+    """The tokens that may be WMMA calls, directives that mention one included."""
+    found = []
+    for token in tokens:
+        if token.kind == "id" and token.text in _CALLS:
+            found.append((token, token.text))
+        elif token.kind == "directive" and "define" in token.text:
+            found += [(token, call) for call in _CALLS if call in token.text]
+    return found
+
+
+def _kind(opcode: str) -> str:
+    return ".".join(opcode.split(".")[:2])
+
+
+def _probe(
+    built: Built, tree: SourceTree, options: CompileOptions, tools: Toolchain, names: Mapping[str, str]
+) -> list[_Reached]:
+    """Compile with a marker before each call; the calls whose marker is in the optimised code."""
+    sites: list[str] = []
+    root = mark_calls(built.root, sites)
+    headers = {name: mark_calls(text, sites) for name, text in built.headers.items()}
+    if not sites:
+        return []
+    headers[_PROBE_HEADER] = _PROBE
+    flags = [
+        f"--pre-include={_PROBE_HEADER}" if flag == f"--pre-include={PRELUDE}" else flag
+        for flag in nvrtc_options(options, tools, tree)
+    ]
+    result = run_nvrtc(root, tree.root.name, flags, headers=headers, name_expressions=built.expressions)
+    if not result.ok:
+        # A call that is not what it looks like (an overload of the user's own): nothing can be said then.
+        return []
+    return _read_marks(rename_files(result.ptx, names), sites)
+
+
+def mark_calls(text: str, sites: list[str]) -> str:
+    """`text` with `(wmmadiag_mark<id>(pointer), call(…))` for each WMMA call; no line moves. Appends to `sites`."""
+    edits: list[tuple[int, str]] = []
+    tokens = tokenize(text)
+    _mark_tokens(text, tokens, 0, sites, edits)
+    for token in tokens:
+        if token.kind == "directive" and any(call in token.text for call in _CALLS):
+            inner = token.text[1:]
+            _mark_tokens(inner, tokenize(inner), token.start + 1, sites, edits)
+    for offset, insertion in sorted(edits, key=lambda edit: edit[0], reverse=True):
+        text = text[:offset] + insertion + text[offset:]
+    return text
+
+
+def _mark_tokens(
+    text: str, tokens: Sequence[Token], shift: int, sites: list[str], edits: list[tuple[int, str]]
+) -> None:
+    for index, token in enumerate(tokens):
+        if token.kind != "id" or token.text not in _CALLS:
+            continue
+        opening = index + 1
+        if opening >= len(tokens) or tokens[opening].text != "(":
+            continue
+        close = closing(tokens, opening)
+        start = index
+        while start >= 2 and tokens[start - 1].text == "::" and tokens[start - 2].kind == "id":
+            start -= 2
+        if start >= 1 and tokens[start - 1].text == "::":
+            start -= 1
+        before = tokens[start - 1] if start > 0 else None
+        # A declaration of that name has a type before it; in a macro's body, its own name may stand there.
+        starts = shift or before is None or before.kind == "directive" or before.text in _BEFORE_EXPRESSION
+        if close >= len(tokens) or not starts:
+            continue
+        arguments = split_arguments(tokens[opening + 1 : close])
+        position = _CALLS[token.text][1]
+        pointer = "nullptr"
+        if position is not None:
+            if position >= len(arguments):
+                continue
+            part = arguments[position]
+            pointer = " ".join(text[part[0].start : part[-1].end].split("\n"))
+            if "//" in pointer:
+                continue
+        edits.append((shift + tokens[start].start, f"(wmmadiag_mark<{len(sites)}>({pointer}), "))
+        edits.append((shift + tokens[close].end, ")"))
+        sites.append(token.text)
+
+
+def _read_marks(ptx: str, sites: Sequence[str]) -> list[_Reached]:
+    """What the markers in the PTX say. A marker's place is that of the call: its own frame is left out."""
+    found: list[_Reached] = []
+    lines = ptx.split("\n")
+    # The scan takes comments for blank; as an instruction each keeps its place and order.
+    scannable = "\n".join(_MARK.sub(lambda m: f"wmmadiag.{m[1]}.n{m[2]};", line) for line in lines)
+    code = list(instructions(scannable))
+    kinds: dict[tuple[str, int], set[str]] = {}
+    for item in code:
+        match = re.match(r"wmmadiag\.(\w+)\.n(\d+)", item.opcode)
+        if match:
+            kinds.setdefault((item.function, int(match[2])), set()).add(match[1])
+    for index, item in enumerate(code):
+        match = re.match(r"wmmadiag\.reached\.n(\d+)", item.opcode)
+        if not match or item.place is None:
+            continue
+        place = item.place.inlined_at or item.place
+        rest = [later.opcode for later in code[index + 1 : index + 4] if not later.opcode.startswith("wmmadiag.")]
+        local = "local" in kinds[item.function, int(match[1])] and "other" not in kinds[item.function, int(match[1])]
+        found.append(_Reached(sites[int(match[1])], place, item.function, local, rest[:1] == ["trap"]))
+    return found
+
+
+def _at(place: Place) -> tuple[str, int]:
+    return place.file, place.line
+
+
+def _has(code: Sequence[ScannedInstruction], call: _Reached) -> bool:
+    """Whether the code holds the call's instruction on its line, or one whose line the optimiser lost."""
+    kind = _CALLS[call.call][0]
+    for item in code:
+        if _kind(item.opcode) != kind:
+            continue
+        frames = list(item.place.frames()) if item.place else []
+        if not frames or any(frame.line == 0 or _at(frame) == _at(call.place) for frame in frames):
+            return True
+    return False
+
+
+def _deleted(reached: Sequence[_Reached], code: Sequence[ScannedInstruction]) -> list[CompileNote]:
+    notes = []
+    for call in reached:
+        if not call.local or _has(code, call):
+            continue
+        store = call.call == "store_matrix_sync"
+        fate = (
+            "the compiler put a trap in its place, so the launch dies there"
+            if call.trapped
+            else "the compiler left it out, with everything that depends on it"
+        )
+        notes.append(
+            CompileNote(
+                "deleted-wmma-store" if store else "deleted-wmma-load",
+                f"{call.call} on line {call.place.line} is not in the compiled code: it "
+                f"{'stores to' if store else 'loads from'} a thread-local array, which wmma does not define"
+                f" (the 32 lanes of a warp share one tile, in shared or global memory); {fate}",
+                call.place,
+            )
+        )
+    return notes
+
+
+def _unused(reached: Sequence[_Reached], code: Sequence[ScannedInstruction], excused: set[str]) -> list[CompileNote]:
+    return [
+        CompileNote(
+            "unused-wmma-call",
+            f"{call.call} on line {call.place.line} is not in the compiled code: nothing uses its result,"
+            " or an equal call before it provides it",
+            call.place,
+        )
+        for call in reached
+        if not call.local and call.function not in excused and not _has(code, call)
+    ]
+
+
+def _trap_notes(
+    traps: Sequence[ScannedInstruction], code: Sequence[ScannedInstruction], tree: SourceTree
+) -> list[CompileNote]:
+    """A note for each trap that no line of the source asks for."""
+    texts = {file.name: file.text.split("\n") for file in tree.files()}
+    anywhere = any(_TRAP_WORDS.search(line) for lines in texts.values() for line in lines)
+    notes = []
+    for trap in traps:
+        before = [
+            item.text for item in code if item.function == trap.function and trap.line - 12 <= item.line < trap.line
+        ]
+        if any("__assertfail" in text for text in before):
+            continue
+        frames = [frame for frame in (trap.place.frames() if trap.place else ()) if frame.line > 0]
+        if any(_TRAP_WORDS.search(_line(frame, texts)) for frame in frames) or (anywhere and not frames):
+            continue
+        place = next((frame for frame in reversed(frames) if frame.file in texts), None)
+        place = place or _nearest(trap, code, texts)
+        notes.append(
+            CompileNote(
+                "compiler-trap",
+                "the compiled code holds a trap that the source does not: the compiler found that what stands here has"
+                " no defined meaning (such as wmma on a thread-local array); the launch dies if a thread gets there",
+                replace(place, inlined_at=None) if place is not None else None,
+            )
+        )
+    return notes
+
+
+def _nearest(trap: ScannedInstruction, code: Sequence[ScannedInstruction], texts: Mapping[str, object]) -> Place | None:
+    """The last known place before the trap in its function."""
+    found: Place | None = None
+    for item in code:
+        if item.function == trap.function and item.line < trap.line and item.place is not None:
+            known = [frame for frame in item.place.frames() if frame.file in texts and frame.line > 0]
+            found = known[-1] if known else found
+    return found
+
+
+def _line(frame: Place, texts: Mapping[str, Sequence[str]]) -> str:
+    lines = texts.get(frame.file)
+    if lines is None:
+        try:
+            lines = Path(frame.file).read_text("utf-8", "replace").split("\n")
+        except OSError:
+            return ""
+    return lines[frame.line - 1] if 0 < frame.line <= len(lines) else ""
