@@ -162,8 +162,7 @@ def round_to(x: ArrayLike, name: str, mode: str = "rn") -> NDArray[np.float64]:
     if name == "f64":
         return value.copy()
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        _, exponent = np.frexp(value)  # |value| in [2^(exponent-1), 2^exponent)
-        quantum = np.maximum(exponent - 1, form.min_exponent) - form.fraction_bits
+        quantum = _binade(value, form) - form.fraction_bits
         scaled = np.ldexp(value, -quantum)
         if mode == "rn":
             whole = np.rint(scaled)
@@ -197,8 +196,7 @@ def encode(x: ArrayLike, name: str, mode: str = "rn") -> NDArray[np.unsignedinte
     magnitude = np.abs(value)
     top = np.uint64(2**form.exponent_bits - 1)
     finite = np.where(np.isfinite(magnitude), magnitude, 0.0)
-    _, exponent = np.frexp(finite)
-    exponent = np.maximum(exponent - 1, form.min_exponent)
+    exponent = _binade(finite, form)
     whole = np.ldexp(finite, form.fraction_bits - exponent).astype(np.uint64)
     # The implicit bit of a normal number adds one to the exponent field.
     bits = ((exponent - form.min_exponent).astype(np.uint64) << np.uint64(form.fraction_bits)) + whole
@@ -220,8 +218,7 @@ def ulp(x: ArrayLike, name: str) -> NDArray[np.float64]:
     """
     form = format_of(name)
     value = np.abs(np.asarray(x, dtype=np.float64))
-    _, exponent = np.frexp(np.where(np.isfinite(value), value, 1.0))
-    exponent = np.clip(exponent - 1, form.min_exponent, form.max_exponent)
+    exponent = np.minimum(_binade(np.where(np.isfinite(value), value, 1.0), form), form.max_exponent)
     return np.asarray(np.where(np.isfinite(value), np.ldexp(1.0, exponent - form.fraction_bits), np.nan))
 
 
@@ -239,6 +236,12 @@ def ulp_distance(x: ArrayLike, y: ArrayLike, name: str) -> NDArray[np.float64]:
     distance = np.abs(one - other).astype(np.float64)
     either_nan = np.isnan(round_to(x, name)) | np.isnan(round_to(y, name))
     return np.asarray(np.where(either_nan, np.nan, distance))
+
+
+def _binade(value: NDArray[np.float64], form: Format) -> NDArray[np.int32]:
+    """⌊log2|value|⌋, but at least the format's smallest exponent; that for zero, too."""
+    _, exponent = np.frexp(value)  # |value| in [2^(exponent-1), 2^exponent); 0 for zero
+    return np.asarray(np.where(value == 0, form.min_exponent, np.maximum(exponent - 1, form.min_exponent)))
 
 
 def _ordinal(x: ArrayLike, name: str) -> NDArray[np.float64]:

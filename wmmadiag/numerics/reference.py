@@ -40,7 +40,9 @@ def _output(rule: MmaRule, a: list[int], b: list[int], c: int) -> int:
     if rule.d == "f64":
         return _fma64(a, b, c)
     half_sum = rule.c == rule.d == "f16" and not rule.fma_chain
-    if rule.c == "f16" and not half_sum:
+    # mma.m8n8k4 in hardware (sm_70, sm_75) takes an f16 C as it is; elsewhere ptxas widens it to f32 first.
+    half_addend = half_sum or (rule.c == "f16" and rule.k == 4 and not rule.fma_chain)
+    if rule.c == "f16" and not half_addend:
         c = _convert(c, "f16", "f32")
     if rule.fma_chain:
         c = _fma32(a, b, c)
@@ -52,18 +54,28 @@ def _output(rule: MmaRule, a: list[int], b: list[int], c: int) -> int:
             a, b, c = [a[p] for p in order], [b[p] for p in order], 0
         for begin in range(0, rule.k, rule.step):
             end = begin + rule.step
-            c = fused_step(rule, a[begin:end], b[begin:end], c, kind)
+            addend_kind = "f16" if begin == 0 and half_addend else kind
+            c = fused_step(rule, a[begin:end], b[begin:end], c, kind, addend_kind)
         if rule.widen:
             x, y = (float(decode(np.array([bits]), kind)[0]) for bits in (c, addend))
             c = int(encode(np.array(_fused(1.0, x, y, kind)), kind))
     return _convert(c, "f32", "f16") if rule.d == "f16" and not half_sum else c
 
 
-def fused_step(rule: MmaRule, a: list[int], b: list[int], c: int, kind: str) -> int:
-    """One fused sum of up to `rule.step` products and C; bits in, bits out; `kind`: "f16" or "f32", type of C and D."""
+def fused_step(rule: MmaRule, a: list[int], b: list[int], c: int, kind: str, addend_kind: str = "") -> int:
+    """One fused sum of up to `rule.step` products and C; bits in, bits out.
+
+    Args:
+        rule: the instruction's rule.
+        a, b: the step's operands.
+        c: bits of type `addend_kind`.
+        kind: type of the result, "f16" or "f32".
+        addend_kind: type of C; `kind` if empty.
+    """
+    addend_kind = addend_kind or kind
     xs = [float(x) for x in decode(np.array(a), rule.a)]
     ys = [float(y) for y in decode(np.array(b), rule.b)]
-    z = float(decode(np.array([c]), kind)[0])
+    z = float(decode(np.array([c]), addend_kind)[0])
     with np.errstate(invalid="ignore"):
         specials = [float(np.float64(x) * np.float64(y)) for x, y in zip(xs, ys, strict=True)]
     # Products of finite operands are finite in float64 (|x| < 2^129), so Inf and NaN show who is special.
@@ -77,7 +89,7 @@ def fused_step(rule: MmaRule, a: list[int], b: list[int], c: int, kind: str) -> 
 
     terms = [(Fraction(x) * Fraction(y), _exponent(rule, x, rule.a) + _exponent(rule, y, rule.b))
              for x, y in zip(xs, ys, strict=True)]  # fmt: skip
-    terms.append((Fraction(z), _exponent(rule, z, kind)))
+    terms.append((Fraction(z), _exponent(rule, z, addend_kind)))
     terms = [(value, exponent if value else rule.zero_exponent) for value, exponent in terms]
     unit = Fraction(2) ** (max(exponent for _, exponent in terms) - rule.fraction_bits)
     total = sum((int(value / unit) * unit for value, _ in terms), Fraction(0))  # int() truncates toward zero

@@ -148,6 +148,11 @@ inline bool is_float_sum(const MmaRule& rule) { return rule.d == Element::f16 ||
 // The sum is kept in f16 only if C and D both are.
 inline bool is_half_sum(const MmaRule& rule) { return rule.c == Element::f16 && rule.d == Element::f16; }
 
+// mma.m8n8k4 in hardware (sm_70, sm_75) takes an f16 C as it is, with f16's exponents; elsewhere ptxas widens it to f32 first.
+inline bool takes_half_addend(const MmaRule& rule) {
+    return rule.k == 4 && rule.a == Element::f16 && rule.c == Element::f16 && !rule.fma_chain;
+}
+
 // Element p of a packed row.
 inline std::uint32_t element_bits(Element type, const void* row, int p) {
     switch (type) {
@@ -193,9 +198,9 @@ inline int widened_k(int p, int k) {
 
 // One fused step: `count` (at most 32) products and C in one sum. C and the result are bits of f16 or f32.
 inline std::uint32_t fused_step(const MmaRule& rule, const void* a, const void* b, int begin, int count, std::uint32_t c,
-                                bool half_sum) {
+                                bool half_addend, bool half_sum) {
     const Format format_a = format_of(rule.a), format_b = format_of(rule.b);
-    const Format format_c = half_sum ? format_of(Element::f16) : format_of(Element::f32);
+    const Format format_c = half_addend ? format_of(Element::f16) : format_of(Element::f32);
     struct Term {
         std::int64_t significand;
         int exponent, fraction_bits;
@@ -267,7 +272,8 @@ inline std::uint32_t chained_fma(const MmaRule& rule, const void* a, const void*
 // One output: `a` a packed row of A, `b` a packed column of B, `c` bits of rule.c; returns bits of rule.d.
 inline std::uint32_t float_output(const MmaRule& rule, const void* a, const void* b, std::uint32_t c) {
     const bool half_sum = is_half_sum(rule) && !rule.fma_chain;
-    if (rule.c == Element::f16 && !half_sum) c = f16_to_f32(c);
+    const bool half_addend = half_sum || takes_half_addend(rule);
+    if (rule.c == Element::f16 && !half_addend) c = f16_to_f32(c);
     if (rule.fma_chain) {
         c = chained_fma(rule, a, b, c);
     } else {
@@ -275,7 +281,8 @@ inline std::uint32_t float_output(const MmaRule& rule, const void* a, const void
         if (rule.widen) c = 0;
         for (int begin = 0; begin < rule.k; begin += rule.step) {
             const int left = rule.k - begin;
-            c = fused_step(rule, a, b, begin, left < rule.step ? left : rule.step, c, half_sum);
+            c = fused_step(rule, a, b, begin, left < rule.step ? left : rule.step, c, begin == 0 ? half_addend : half_sum,
+                           half_sum);
         }
         if (rule.widen) c = half_sum ? add_f16(c, addend) : add_f32(c, addend);
     }
