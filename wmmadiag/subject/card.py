@@ -151,7 +151,11 @@ class Computes:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A kernel under test. `path` is the card's own file, or the source when there is no card."""
+    """A kernel under test.
+
+    `path` is the card's own file, or the source when there is no card; `command` the words that check it, if a path
+    alone does not.
+    """
 
     name: str
     path: Path
@@ -170,6 +174,7 @@ class Card:
     inputs: str = ""
     seed: int = 0
     tolerance: Tolerance | None = None
+    command: str = ""
 
     @property
     def folder(self) -> Path:

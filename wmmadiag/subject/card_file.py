@@ -68,11 +68,16 @@ def load_card(path: str | Path) -> Card:
     return parse_card(text, path)
 
 
-def parse_card(text: str, path: Path) -> Card:
-    """Like `load_card`, from text; `path` gives the folder that paths are relative to."""
+def parse_card(text: str, path: Path, shown: str = "") -> Card:
+    """Like `load_card`, from text.
+
+    Args:
+        path: the card's file; paths in the card are relative to its folder.
+        shown: what messages call the file; its path if empty.
+    """
     text = text.replace("\r\n", "\n")
     content = _toml(text, path)
-    card = Table(content, Places(str(path), key_lines(text)))
+    card = Table(content, Places(shown or str(path), key_lines(text)))
     if "format" not in card and "arguments" not in card and "source" not in card:
         raise ConfigurationError(
             "this TOML file is not a kernel card",

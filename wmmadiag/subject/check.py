@@ -233,14 +233,14 @@ def problem(error: WmmadiagError) -> Problem:
 
 
 def _repeat(card: Card, case: Case, variant: Variant, arch: str, seed: int | None, inputs: str) -> str:
-    words = ["wmmadiag", "check", str(card.path), "--arch", arch, "--case", case.name]
+    words = ["--arch", arch, "--case", case.name]
     if len(card.variants) > 1:
         words += ["--variant", variant.name]
     used = seed if seed is not None else case.seed if case.seed is not None else card.seed
     words += ["--seed", str(used)]
     if inputs:
         words += ["--inputs", inputs]
-    return shlex.join(words)
+    return f"{card.command or shlex.join(['wmmadiag', 'check', str(card.path)])} {shlex.join(words)}"
 
 
 def _emulator() -> Backend:

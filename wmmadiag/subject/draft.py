@@ -1,0 +1,278 @@
+"""Drafting a card from a kernel's signature and its launches in the same source: suggestions with their reasons."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from wmmadiag.subject.c_expressions import CannotTranslate, HostScope, dimensions, translate
+from wmmadiag.subject.dtypes import element_type
+from wmmadiag.subject.guess import Parameter, roles_for, symbol_for, value_for
+from wmmadiag.subject.operations import OPERATIONS
+from wmmadiag.subject.source_facts import constants, helpers, template_values, uses_tf32
+
+TODO = "TODO"
+
+
+class Text(Protocol):
+    """An expression as written in host code."""
+
+    @property
+    def text(self) -> str:
+        """Its text."""
+        ...
+
+
+class Launched(Protocol):
+    """A launch in host code; `wmmadiag.compile.host_code.HostLaunch` is one."""
+
+    @property
+    def kernel(self) -> str:
+        """As in `HostLaunch`."""
+        ...
+
+    @property
+    def template_arguments(self) -> Sequence[Text]:
+        """As in `HostLaunch`."""
+        ...
+
+    @property
+    def grid(self) -> Text | None:
+        """As in `HostLaunch`."""
+        ...
+
+    @property
+    def block(self) -> Text | None:
+        """As in `HostLaunch`."""
+        ...
+
+    @property
+    def shared(self) -> Text | None:
+        """As in `HostLaunch`."""
+        ...
+
+    @property
+    def arguments(self) -> Sequence[Text]:
+        """As in `HostLaunch`."""
+        ...
+
+    @property
+    def locals(self) -> Sequence[tuple[str, Text]]:
+        """As in `HostLaunch`."""
+        ...
+
+
+
+@dataclass(slots=True)
+class DraftArgument:
+    """One argument of the drafted card; TODO where nothing suggests a value."""
+
+    parameter: Parameter
+    role: str = ""
+    value: str = ""
+    dtype: str = TODO
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Draft:
+    """A card in the making.
+
+    Attributes:
+        open: what is still to be filled in, as (key, what is missing) pairs.
+        remarks: assumptions that the user should confirm.
+        fixed: symbols that constants of the source determine.
+        numbers: the parameters that are no pointers.
+    """
+
+    entry: str
+    operation: str
+    arguments: list[DraftArgument] = field(default_factory=list)
+    grid: list[str] = field(default_factory=list)
+    block: list[str] = field(default_factory=list)
+    shared: str = "0"
+    open: list[tuple[str, str]] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    fixed: dict[str, str] = field(default_factory=dict)
+    numbers: list[Parameter] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the user said on the command line; empty for what is to be derived."""
+
+    grid: Sequence[str] = ()
+    block: Sequence[str] = ()
+    shared: str = ""
+
+
+def draft(
+    entry: str,
+    parameters: Sequence[Parameter],
+    launches: Sequence[Launched],
+    source: str,
+    operation: str,
+    wishes: Wishes | None = None,
+) -> Draft:
+    """Guess a card.
+
+    Args:
+        entry: the kernel's name or name expression, as the user gave it.
+        parameters: of the kernel, in order.
+        launches: of this kernel in the source's host code.
+        source: the source's text.
+        operation: what the kernel computes.
+        wishes: launch configuration that the user gave.
+    """
+    wishes = wishes or Wishes()
+    result = Draft(entry, operation)
+    known, functions = constants(source), helpers(source)
+    launch = launches[0] if launches else None
+    if launch is not None and launch.template_arguments and "<" not in entry:
+        _template_arguments(result, launch, known)
+    taken = {symbol_for(p.name, operation) for p in parameters if not p.pointer}
+    _fix_symbols(result, {**known, **template_values(source, result.entry)}, taken)
+    _pointers(result, parameters, uses_tf32(source))
+    result.numbers = [parameter for parameter in parameters if not parameter.pointer]
+    symbols = _host_symbols(result, parameters, launch)
+    local = {name: value.text for name, value in launch.locals} if launch is not None else {}
+    scope = HostScope(symbols, {**known, **{k: v for k, v in local.items() if k not in symbols}}, functions)
+    pointers = {argument.parameter.name: argument for argument in result.arguments}
+    result.arguments = [
+        pointers[parameter.name] if parameter.pointer else _scalar(result, parameter, index, launch, scope)
+        for index, parameter in enumerate(parameters)
+    ]
+    _launch(result, launch, scope, wishes)
+    return result
+
+
+def _template_arguments(result: Draft, launch: Launched, known: Mapping[str, str]) -> None:
+    scope = HostScope({}, known)
+    texts = []
+    for argument in launch.template_arguments:
+        try:
+            texts.append(translate(argument.text, scope))
+        except CannotTranslate:
+            texts.append(argument.text)
+    result.entry = f"{result.entry}<{', '.join(texts)}>"
+    result.remarks.append(f"the instantiation {result.entry} is the one that the source launches")
+
+
+def _fix_symbols(result: Draft, known: Mapping[str, str], taken: set[str | None]) -> None:
+    """Extents that the source fixes, those that the kernel gets as an argument aside."""
+    for name in sorted(known, key=lambda name: (-len(name), name)):
+        symbol = symbol_for(name, result.operation)
+        if symbol is None or not symbol.isidentifier() or symbol in result.fixed or symbol in taken:
+            continue
+        try:
+            value = translate(name, HostScope({}, known))
+        except CannotTranslate:
+            continue
+        # `#define M 16` is a fragment's shape far more often than a matrix's.
+        if re.fullmatch(r"[\d\s()*+/-]+", value) and not (len(name) == 1 and value in ("8", "16", "32")):
+            result.fixed[symbol] = value
+            result.remarks.append(f"{symbol} = {value}, as the source's {name} says")
+
+
+def _pointers(result: Draft, parameters: Sequence[Parameter], tf32: bool) -> None:
+    pointers = [parameter for parameter in parameters if parameter.pointer]
+    for parameter, role in zip(pointers, roles_for(pointers, result.operation), strict=True):
+        argument = DraftArgument(parameter, role=role or TODO)
+        element = element_type(parameter.dtype or "")
+        if element is not None:
+            argument.dtype = "tf32" if element.name == "f32" and tf32 and _is_input(result, role) else element.name
+        if role is None:
+            result.open.append((f"the role of '{parameter.name}'", "no input or output is left for it"))
+        if element is None:
+            result.open.append((f"the dtype of '{parameter.name}'", f"its C type is '{parameter.c_type}'"))
+        result.arguments.append(argument)
+
+
+def _is_input(result: Draft, role: str | None) -> bool:
+    known = OPERATIONS[result.operation].roles.get(role or "")
+    return known is None or not known.output
+
+
+def _host_symbols(
+    result: Draft, parameters: Sequence[Parameter], launch: Launched | None
+) -> dict[str, str]:
+    """What names in host code mean: by their own name, or because they are passed for a parameter of known meaning."""
+    symbols: dict[str, str] = {}
+    names = {parameter.name for parameter in parameters if not parameter.pointer}
+    if launch is not None:
+        names |= {word for text in _texts(launch) for word in re.findall(r"[A-Za-z_]\w*", text)}
+        for parameter, argument in zip(parameters, launch.arguments, strict=False):
+            symbol = symbol_for(parameter.name, result.operation)
+            if not parameter.pointer and symbol and re.fullmatch(r"[A-Za-z_]\w*", argument.text):
+                symbols[argument.text] = symbol
+    integers = {parameter.name for parameter in parameters if not parameter.pointer}
+    for name in sorted(names):
+        symbol = symbol_for(name, result.operation)
+        # A name of one letter in host code may be anything; as a kernel's own parameter it means what it says.
+        if symbol and name not in symbols and (name in integers or len(name) > 1 or name.isupper()):
+            symbols[name] = symbol
+    return symbols
+
+
+def _texts(launch: Launched) -> list[str]:
+    parts = [launch.grid, launch.block, launch.shared, *launch.arguments, *(value for _, value in launch.locals)]
+    return [part.text for part in parts if part is not None]
+
+
+def _scalar(
+    result: Draft, parameter: Parameter, index: int, launch: Launched | None, scope: HostScope
+) -> DraftArgument:
+    """A number: by its name, else by what the source's own launch passes for it."""
+    argument = DraftArgument(parameter)
+    element = element_type(parameter.dtype or "")
+    argument.dtype = element.name if element is not None else TODO
+    if element is None:
+        result.open.append((f"the dtype of '{parameter.name}'", f"its C type is '{parameter.c_type}'"))
+    value = value_for(parameter.name, result.operation)
+    symbol = None
+    if element is None or not element.is_float:
+        symbol = symbol_for(parameter.name, result.operation)
+    argument.value = value or symbol or ""
+    argument.reason = "by its name" if argument.value else ""
+    if not argument.value and launch is not None and index < len(launch.arguments):
+        text = launch.arguments[index].text
+        with contextlib.suppress(CannotTranslate):
+            argument.value, argument.reason = translate(text, scope), f"the source passes `{text}`"
+    floats = [p for p in result.numbers if (e := element_type(p.dtype or "")) is not None and e.is_float]
+    if not argument.value and floats == [parameter] and "scale" in OPERATIONS[result.operation].parameters:
+        argument.value = str(OPERATIONS[result.operation].parameters["scale"].default)
+        argument.reason = "the only floating-point number"
+    if not argument.value:
+        argument.value = TODO
+        result.open.append((f"the value of '{parameter.name}'", "its name and the source's launch do not tell"))
+    return argument
+
+
+def _launch(result: Draft, launch: Launched | None, scope: HostScope, wishes: Wishes) -> None:
+    """Grid, block and shared memory: as the user says, else as the source launches."""
+    for name, wish in (("grid", wishes.grid), ("block", wishes.block)):
+        given = launch.grid if launch is not None and name == "grid" else launch.block if launch is not None else None
+        found: list[str] = list(wish)
+        reason = "the source has no launch of this kernel"
+        if not found and given is not None:
+            try:
+                found = dimensions(given.text, scope)
+            except CannotTranslate as error:
+                reason = f"the source launches with `{given.text}`: {error}"
+        while len(found) > 1 and found[-1] == "1":
+            found.pop()
+        if not found:
+            result.open.append((name, reason))
+            found = [TODO]
+        setattr(result, name, found)
+    if wishes.shared:
+        result.shared = wishes.shared
+    elif launch is not None and launch.shared is not None:
+        try:
+            result.shared = translate(launch.shared.text, scope)
+        except CannotTranslate as error:
+            result.shared = TODO
+            result.open.append(("shared", f"the source launches with `{launch.shared.text}`: {error}"))

@@ -1,0 +1,111 @@
+"""Cards from a source alone: `wmmadiag init`, and `wmmadiag check kernel.cu --entry …` without a card."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.subject.card import Card
+from wmmadiag.subject.card_file import parse_card
+from wmmadiag.subject.draft import Draft, Launched, Wishes, draft
+from wmmadiag.subject.draft_text import draft_text
+from wmmadiag.subject.guess import Parameter
+from wmmadiag.subject.operations import OPERATIONS
+from wmmadiag.subject.suggest import did_you_mean
+
+
+def draft_card(
+    entry: str,
+    parameters: Sequence[Parameter],
+    launches: Sequence[Launched],
+    source_path: Path,
+    *,
+    operation: str = "attention",
+    card_path: Path | None = None,
+) -> str:
+    """A commented card for a kernel, as TOML text; what is unknown says TODO.
+
+    Args:
+        entry: the kernel's name or name expression.
+        parameters: of the kernel, in order.
+        launches: of this kernel in the source's host code, the best one first.
+        source_path: the source; read for its constants.
+        operation: what the kernel computes.
+        card_path: where the card will stand; beside the source if None.
+
+    Raises:
+        ConfigurationError: the source cannot be read, or the operation is unknown.
+    """
+    _check_operation(operation)
+    folder = (card_path or source_path).parent
+    relative = Path(os.path.relpath(source_path, folder)).as_posix()
+    drafted = draft(entry, parameters, launches, _read(source_path), operation)
+    return draft_text(drafted, relative, source_path.stem)
+
+
+def card_from_options(
+    entry: str,
+    parameters: Sequence[Parameter],
+    launches: Sequence[Launched],
+    source_path: Path,
+    *,
+    operation: str,
+    grid: Sequence[str] = (),
+    block: Sequence[str] = (),
+    shared: str = "",
+    symbols: Mapping[str, str] | None = None,
+    macros: Mapping[str, str] | None = None,
+) -> Card:
+    """A card derived from a source and command-line options alone.
+
+    Args:
+        grid, block, shared: expressions in place of the source's own launch; empty to derive them.
+        symbols: values such as S = 256 in place of the usual cases'.
+        macros: for the compiler.
+
+    Raises:
+        ConfigurationError: something cannot be derived; the message says what, and how to give it.
+    """
+    _check_operation(operation)
+    drafted = draft(entry, parameters, launches, _read(source_path), operation, Wishes(grid, block, shared))
+    if drafted.open:
+        raise _not_derived(drafted, source_path)
+    text = draft_text(drafted, source_path.name, source_path.stem, dict(symbols or {}))
+    card = parse_card(text, source_path, shown=f"card derived from {source_path}")
+    words = ["wmmadiag", "check", str(source_path), "--entry", entry, "--computes", operation]
+    for option, values in (("--grid", grid), ("--block", block), ("--shared", [shared] if shared else [])):
+        if values:
+            words += [option, ",".join(values)]
+    for name, value in (macros or {}).items():
+        words += ["--define", f"{name}={value}" if value else name]
+    for name, value in (symbols or {}).items():
+        words += ["--symbol", f"{name}={value}"]
+    return replace(card, macros={**card.macros, **(macros or {})}, command=shlex.join(words))
+
+
+def _check_operation(operation: str) -> None:
+    known = [name for name in OPERATIONS if name != "python"]
+    if operation not in known:
+        raise ConfigurationError(f"unknown operation '{operation}'", hint=did_you_mean(operation, known))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", errors="replace")
+    except OSError as error:
+        raise ConfigurationError(f"cannot read the source {path}: {error.strerror or error}") from None
+
+
+def _not_derived(drafted: Draft, path: Path) -> ConfigurationError:
+    options = [f"--{what} …" for what, _ in drafted.open if what in ("grid", "block", "shared")]
+    write = f"wmmadiag init {shlex.quote(str(path))} --entry {shlex.quote(drafted.entry)}"
+    hint = f"give {' '.join(options)}, or " if options and len(options) == len(drafted.open) else ""
+    return ConfigurationError(
+        f"{path}: not everything about the kernel '{drafted.entry}' can be derived from its source",
+        detail="\n".join(f"  {what}: {why}" for what, why in drafted.open),
+        hint=f"{hint}write a card with `{write}` and fill in its TODOs",
+    )

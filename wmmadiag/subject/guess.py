@@ -1,0 +1,150 @@
+"""What a parameter's name suggests: a role for a pointer, a symbol for a number.
+
+Suggestions, for the user to confirm.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from wmmadiag.subject.operations import OPERATIONS
+
+# Names that public kernels use, folded as `_folded` does. One row per meaning; the first row that has a name wins.
+_SYMBOLS: Mapping[str, Mapping[str, str]] = {
+    "sequence": {
+        "B": "b bs bsz batch batches batchsize nbatch numbatch numbatches",
+        "B*H": "bh batchheads batchhead nbh numbh bxh batchxheads",
+        "Hkv": "hkv kvheads nkvheads numkvheads nheadskv numheadskv nheadsk numheadsk kvhead hk",
+        "H": "h heads nheads numheads nhead head numhead headnum qheads nqheads numqheads hq nh headcount headscount",
+        "Sq": "sq seqlenq seqq qlen qseqlen lq nq slenq lenq querylen numqueries qlength mq",
+        "Skv": "sk skv seqlenk seqk kvlen klen kvseqlen seqlenkv lk lkv nk nkv lenk lenkv keylen numkeys kseqlen",
+        "S": "s seq seqlen seqlength sequencelength slen n t l len length context contextlen nseq tokens numtokens ctx",
+        "Dv": "dv vdim headdimv vheaddim",
+        "D": "d dim headdim headsize dhead hd dk embd depth dmodelperhead hdim embeddim headembd",
+    },
+    "gemm": {
+        "batch": "b bs batch batches batchsize batchcount numbatches",
+        "M": "m rows nrows numrows mglobal mtotal msize dimm",
+        "N": "n cols columns ncols numcols nglobal ntotal nsize dimn",
+        "K": "k inner depth kglobal ktotal ksize dimk",
+    },
+    "softmax": {"M": "m rows nrows numrows batch b", "N": "n cols columns ncols numcols c d dim"},
+}
+_FAMILY = {"attention": "sequence", "qkt": "sequence", "pv": "sequence", "gemm": "gemm", "softmax": "softmax"}
+
+_ROLES: Mapping[str, Mapping[str, str]] = {
+    "attention": {
+        "q": "q query queries",
+        "k": "k key keys",
+        "v": "v value values val",
+        "lse": "lse softmaxlse logsumexp l",
+        "o": "o out output outputs y res result attn attnout context",
+        "qkv": "qkv packedqkv qkvpacked",
+        "kv": "kv packedkv kvpacked",
+    },
+    "qkt": {"q": "q query queries a", "k": "k key keys b", "scores": "s score scores c o out output qk qkt attn p"},
+    "pv": {"p": "p prob probs attn s a weights", "v": "v value values b", "o": "o out output result c y"},
+    "softmax": {"x": "x in input inp src scores a", "y": "y out output dst o probs result b"},
+    "gemm": {
+        "a": "a lhs x left mata matrixa", "b": "b rhs w right weight weights matb matrixb",
+        "c": "c matc matrixc", "d": "d o out output y result matd matrixd",
+    },
+}  # fmt: skip
+
+_EXPRESSIONS: Mapping[str, Mapping[str, str]] = {
+    "sequence": {
+        "scale": "scale smscale softmaxscale attnscale sc scaling qkscale scalefactor invsqrtd rsqrtd",
+        "causal": "causal iscausal usecausal",
+    },
+    "gemm": {"alpha": "alpha", "beta": "beta", "lda": "lda stridea ldma", "ldb": "ldb strideb ldmb",
+             "ldc": "ldc ldd stridec ldmc ldmd"},
+    "softmax": {"scale": "scale"},
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One kernel parameter as the guesses need it.
+
+    Attributes:
+        c_type: as declared, pointer and const aside.
+        dtype: a card's element type, or None when the C type does not say (a template parameter, a struct).
+    """
+
+    name: str
+    c_type: str
+    pointer: bool
+    const: bool
+    dtype: str | None
+
+
+def _folded(name: str) -> str:
+    """A name without case, underscores and the usual marks of pointers and places ("d_Q_ptr" → "q")."""
+    plain = re.sub(r"^(?:d|g|p|m|in|gm|dev|device|glob|global|ptr)_(?=\w)|_(?:ptr|d|dev|g|gmem|global|data)$", "", name)
+    plain = re.sub(r"(?<=.)(?:Ptr|_ptr|ptr)$|^(?:ptr|gm?(?=[A-Z])|d(?=[A-Z])|p(?=[A-Z]))", "", plain) or plain
+    return plain.replace("_", "").lower()
+
+
+def _search(table: Mapping[str, str], name: str) -> str | None:
+    folded = _folded(name)
+    return next((meaning for meaning, words in table.items() if folded in words.split()), None)
+
+
+def symbol_for(name: str, operation: str) -> str | None:
+    """The symbol (or product of symbols) that an integer's name suggests: "seq_len" → "S"."""
+    return _search(_SYMBOLS.get(_FAMILY.get(operation, ""), {}), name)
+
+
+def value_for(name: str, operation: str) -> str | None:
+    """The value that a scalar's name suggests beyond symbols: "softmax_scale" → "1/sqrt(D)", "lda" → "K"."""
+    found = _search(_EXPRESSIONS.get(_FAMILY.get(operation, ""), {}), name)
+    parameters = OPERATIONS[operation].parameters
+    if found == "scale":
+        return str(parameters["scale"].default) if "scale" in parameters else None
+    if found in ("lda", "ldb", "ldc"):
+        return {"lda": "M if transpose_a else K", "ldb": "K if transpose_b else N", "ldc": "N"}[found]
+    if found in ("alpha", "beta"):
+        return {"alpha": "1", "beta": "0"}[found]
+    return found
+
+
+def roles_for(pointers: Sequence[Parameter], operation: str) -> list[str | None]:
+    """A role for each pointer, None where nothing suggests one.
+
+    Names decide first. What they leave open goes by order: const pointers to the missing inputs, others to the
+    missing outputs; without any const, the order of the operation's roles.
+    """
+    table = _ROLES.get(operation, {})
+    roles: list[str | None] = []
+    for pointer in pointers:
+        found = _search(table, pointer.name)
+        roles.append(found if found not in roles else None)
+    if operation == "gemm":
+        roles = _gemm_output(pointers, roles)
+    known = OPERATIONS[operation].roles
+    covered = {"qkv": {"q", "k", "v"}, "kv": {"k", "v"}}
+    present = set().union(*(covered.get(role, {role}) for role in roles if role)) if any(roles) else set()
+    inputs = [name for name, role in known.items() if role.required and not role.output and name not in present]
+    outputs = [name for name, role in known.items() if role.required and role.output and name not in present]
+    if operation == "gemm" and "c" in present:
+        outputs = []
+    open_ones = [index for index, role in enumerate(roles) if role is None]
+    if not any(pointer.const for pointer in pointers):
+        for index, name in zip(open_ones, inputs + outputs, strict=False):
+            roles[index] = name
+        return roles
+    for index in open_ones:
+        wanted = inputs if pointers[index].const else outputs
+        if wanted:
+            roles[index] = wanted.pop(0)
+    return roles
+
+
+def _gemm_output(pointers: Sequence[Parameter], roles: list[str | None]) -> list[str | None]:
+    """A lone C that the kernel may write is the output; a const one is an addend."""
+    return [
+        "d" if role == "c" and "d" not in roles and not pointer.const else role
+        for pointer, role in zip(pointers, roles, strict=True)
+    ]

@@ -1,0 +1,75 @@
+"""Constants and one-line helpers of a CUDA source, as text: what launch expressions refer to."""
+
+from __future__ import annotations
+
+import re
+
+from wmmadiag.subject.c_expressions import Helper, split_arguments
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+(\S[^\n]*?)[ \t]*$", re.MULTILINE)
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)\(([^)]*)\)[ \t]*(\S[^\n]*?)[ \t]*$", re.MULTILINE)
+_CONSTANT = re.compile(
+    r"\b(?:constexpr|const)\s+(?:static\s+|const\s+|unsigned\s+)*"
+    r"(?:int|unsigned|size_t|long|float|double|auto|u?int\d+_t|std::size_t)\s+([A-Za-z_]\w*)\s*=\s*([^;{}]+);"
+)
+_FUNCTION = re.compile(
+    r"\b(?:int|unsigned|size_t|long|auto|T|u?int\d+_t)\s+([A-Za-z_]\w*)\s*\(([^()]*)\)\s*\{\s*return\s+([^;{}]+);\s*\}"
+)
+_ENUM = re.compile(r"\benum\b[^{};]*\{([^}]*)\}")
+
+
+def without_comments(text: str) -> str:
+    """The text with comments blanked and continued lines joined."""
+    return _COMMENT.sub(" ", text.replace("\\\n", " "))
+
+
+def constants(text: str) -> dict[str, str]:
+    """Name → C text of `#define NAME value`, `constexpr int NAME = value;` and enumerators with a value.
+
+    A name that is defined differently in different places (per variant, say) is left out: which one holds is unknown.
+    """
+    plain = without_comments(text)
+    found: dict[str, set[str]] = {}
+    pairs = [*_DEFINE.findall(plain), *_CONSTANT.findall(plain)]
+    for body in _ENUM.findall(plain):
+        pairs += re.findall(r"([A-Za-z_]\w*)\s*=\s*([^,}]+)", body)
+    for name, value in pairs:
+        found.setdefault(name, set()).add(" ".join(value.split()))
+    return {name: next(iter(values)) for name, values in found.items() if len(values) == 1}
+
+
+def helpers(text: str) -> dict[str, Helper]:
+    """Function-like macros of one line, and functions whose body is one return statement."""
+    plain = without_comments(text)
+    found = {}
+    for name, parameters, body in _MACRO.findall(plain):
+        found[name] = Helper(tuple(part.strip() for part in parameters.split(",") if part.strip()), body)
+    for name, parameters, body in _FUNCTION.findall(plain):
+        names = [part.replace("&", " ").split()[-1] for part in parameters.split(",") if part.split()]
+        found.setdefault(name, Helper(tuple(names), " ".join(body.split())))
+    return found
+
+
+def template_values(text: str, entry: str) -> dict[str, str]:
+    """What a name expression gives a kernel's template parameters: ("attn<64, 32>") → {"D": "64", "BM": "32"}."""
+    name, bracket, arguments = entry.partition("<")
+    if not bracket:
+        return {}
+    base = re.escape(name.strip().split("::")[-1])
+    declared = re.search(
+        r"template\s*<([^<>]*)>\s*(?:static\s+|inline\s+|extern\s+)*__global__[^;{}()]*(?:\([^()]*\)[^;{}()]*)?\b"
+        + base
+        + r"\s*\(",
+        without_comments(text),
+    )
+    if declared is None:
+        return {}
+    names = [part.split("=")[0].split()[-1] for part in declared[1].split(",") if part.split("=")[0].split()]
+    values = split_arguments(arguments.strip().removesuffix(">"))
+    return dict(zip(names, values, strict=False))
+
+
+def uses_tf32(text: str) -> bool:
+    """Whether the source multiplies in tf32: its f32 pointers then hold tf32 operands."""
+    return re.search(r"precision::tf32|\.tf32\b", without_comments(text)) is not None
