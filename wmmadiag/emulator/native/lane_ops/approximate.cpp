@@ -10,7 +10,7 @@ using namespace lanewise;
 // f32 -> f32. The value function takes the f32 operand (widened where it wants f64).
 template <auto f>
 constexpr auto single = [](Modifiers m, float a) -> float {
-    return canonical(flush_if(m.ftz(), static_cast<float>(f(flush_if(m.ftz(), a)))));
+    return canonical(narrow_f32(m.ftz(), f(flush_if(m.ftz(), a))));
 };
 // The same for the half formats.
 template <class Format, auto f>
@@ -29,27 +29,32 @@ constexpr auto root = [](double x) { return sqrt_value(x); };
 constexpr auto reciprocal_root = [](double x) { return rsqrt_value(x); };
 
 // a times the rounded reciprocal of b. Where |b| > 2^126 the reciprocal is subnormal and counts as zero, so that Inf / b is NaN there, as
-// the PTX ISA says.
+// the PTX ISA says. A subnormal b is scaled, together with a (recorded on sm_90).
 constexpr auto div_approx = [](Modifiers m, float a, float b) -> float {
-    const float r = flush(static_cast<float>(rcp_value(flush_if(m.ftz(), b))));
-    return canonical(flush_if(m.ftz(), flush_if(m.ftz(), a) * r));
+    const float x = flush_if(m.ftz(), a), y = flush_if(m.ftz(), b);
+    const float scale = flush(y) == 0.0f ? up_24 : 1.0f;
+    const float r = flush(static_cast<float>(rcp_value(y * scale)));
+    return canonical(narrow_f32(m.ftz(), double{x * scale} * r));
 };
-// Full range: the quotient rounded once (the ISA allows 2 ulp).
+// Full range: the same with both operands scaled so that no reciprocal is subnormal.
 constexpr auto div_full = [](Modifiers m, float a, float b) -> float {
-    return canonical(flush_if(m.ftz(), flush_if(m.ftz(), a) / flush_if(m.ftz(), b)));
+    const float x = flush_if(m.ftz(), a), y = flush_if(m.ftz(), b);
+    const float magnitude = y < 0.0f ? -y : y;
+    const float scale = magnitude < 0x1p-126f ? up_24 : (magnitude > 0x1p126f ? 0x1p-2f : 1.0f);
+    const float r = static_cast<float>(rcp_value(y * scale));
+    return canonical(narrow_f32(m.ftz(), double{x * scale} * r));
 };
 
-// rcp and rsqrt .approx.ftz.f64 look at the operand's upper half only and give the upper half of the result; subnormals are flushed.
+// rcp and rsqrt .approx.ftz.f64 look at the operand's upper half only and give the upper half of the result, truncated, with a NaN of
+// their own; subnormals are flushed.
 template <auto f>
 constexpr auto upper_half = [](u64 a) -> u64 {
     constexpr u64 upper = 0xffffffff00000000;
-    const u64 x = flush_bits<F64>(a & upper);
-    const double value = settle(f(std::bit_cast<double>(x)), std::bit_cast<double>(x));
-    const u64 bits = std::bit_cast<u64>(value);
-    const u64 rounded = is_nan<F64>(bits) ? bits : bits + 0x7fffffff + ((bits >> 32) & 1);
-    return flush_bits<F64>(rounded & upper);
+    constexpr u64 nan = 0x7fffffff00000000;
+    const u64 bits = std::bit_cast<u64>(f(std::bit_cast<double>(flush_bits<F64>(a & upper))));
+    return is_nan<F64>(bits) ? nan : flush_bits<F64>(bits & upper);
 };
-constexpr auto rsqrt64 = [](double a) -> double { return settle(rsqrt_value(a), a); };
+constexpr auto rsqrt64 = [](double a) -> double { return settle(rsqrt_exact(a), a); };
 
 constexpr std::array table{
     op<single<ex2>>("ex2.approx.f32"),

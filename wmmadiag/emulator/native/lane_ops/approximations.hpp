@@ -96,12 +96,20 @@ inline constexpr auto cosine_series = [] {
     return std::bit_cast<double>(std::bit_cast<u64>(value) ^ ((quadrant & 2) << 62));
 }
 
-// sin and cos: the hardware multiplies by 1 / (2 pi), rounded to f32, first, so that a large argument loses its low bits.
-[[gnu::always_inline]] inline double sine_value(float x) {
-    const float turns = x * 0x1.45f306p-3f;
-    return x == 0.0f ? double{x} : sine_of_turns(turns, 0);
+// sin and cos: the hardware first multiplies by 1 / (2 pi) in f32, toward zero and flushing subnormals, so that a large argument
+// loses its low bits (recorded on sm_90: the error against this definition is below 4e-7 for |x| < 1e6).
+[[gnu::always_inline]] inline float turns(float x) {
+    const double exact = double{x} * 0x1.45f306p-3;
+    const u32 rounded = std::bit_cast<u32>(static_cast<float>(exact));
+    const double magnitude = std::bit_cast<float>(rounded & F32::magnitude);
+    const bool up = magnitude > (exact < 0.0 ? -exact : exact);
+    return flush(std::bit_cast<float>(up ? rounded - 1 : rounded));
 }
-[[gnu::always_inline]] inline double cosine_value(float x) { return sine_of_turns(x * 0x1.45f306p-3f, 1); }
+[[gnu::always_inline]] inline double sine_value(float x) {
+    const double value = sine_of_turns(turns(x), 0);
+    return value == 0.0 ? std::bit_cast<double>(std::bit_cast<u64>(double{x}) & F64::sign) : value;
+}
+[[gnu::always_inline]] inline double cosine_value(float x) { return sine_of_turns(turns(x), 1); }
 
 // tanh from e = exp(2 |x|) - 1, which keeps its relative precision near 0: e / (e + 2).
 [[gnu::always_inline]] inline double tanh_value(double x) {
@@ -118,5 +126,15 @@ inline constexpr auto cosine_series = [] {
 [[gnu::always_inline]] inline double rcp_value(double x) { return 1.0 / x; }
 [[gnu::always_inline]] inline double sqrt_value(double x) { return __builtin_sqrt(x); }
 [[gnu::always_inline]] inline double rsqrt_value(double x) { return 1.0 / __builtin_sqrt(x); }  // 1 / -0 is -Inf
+
+// The same to f64's precision: one Newton step on the residual 1 - x y^2.
+[[gnu::always_inline]] inline double rsqrt_exact(double x) {
+    const double y = rsqrt_value(x);
+    const double product = x * y;
+    const double low = __builtin_fma(x, y, -product);
+    const double residual = __builtin_fma(-product, y, 1.0) - low * y;
+    const double better = y + 0.5 * y * residual;
+    return better == better ? better : y;  // 0 and Inf give NaN residuals
+}
 
 }  // namespace wmmadiag::lanewise

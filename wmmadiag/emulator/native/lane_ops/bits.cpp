@@ -1,5 +1,6 @@
 // Bit counting, bit fields, masks, permutes and shifts (PTX ISA 9.7.1 and 9.7.8). Each follows the ISA's pseudo-code.
 #include <algorithm>
+#include <limits>
 
 #include "lanes.hpp"
 #include "tables.hpp"
@@ -60,11 +61,18 @@ constexpr T shift_right(T a, u32 by) {  // arithmetic for signed types
     return by >= width<T> ? T{0} : static_cast<T>(a >> by);
 }
 
+// Position and length of a bit field. The ISA restricts them to 0..255: 32-bit forms use the low 8 bits of the operand, 64-bit ones, which
+// are instruction sequences, clamp it (recorded on sm_90).
+template <class T>
+constexpr u32 field_operand(u32 value) {
+    return sizeof(T) == 8 ? std::min(value, 0xffu) : value & 0xff;
+}
+
 template <class T>
 constexpr auto bfe = [](T a, u32 b, u32 c) -> T {
     using U = std::make_unsigned_t<T>;
-    const u32 position = b & 0xff;
-    const u32 length = c & 0xff;
+    const u32 position = field_operand<T>(b);
+    const u32 length = field_operand<T>(c);
     const U sign_source = shift_right(static_cast<U>(a), std::min(position + length - 1, width<T> - 1)) & 1;
     const U sign = std::is_signed_v<T> && length != 0 ? static_cast<U>(U{0} - sign_source) : U{0};
     const u32 room = position >= width<T> ? 0 : width<T> - position;
@@ -73,12 +81,13 @@ constexpr auto bfe = [](T a, u32 b, u32 c) -> T {
 };
 template <class T>
 constexpr auto bfi = [](T a, T b, u32 c, u32 d) -> T {
-    const u32 position = c & 0xff;
-    const T field = shift_left(ones<T>(d & 0xff), position);
+    const u32 position = field_operand<T>(c);
+    const T field = shift_left(ones<T>(field_operand<T>(d)), position);
     return (b & ~field) | (shift_left(a, position) & field);
 };
 
 constexpr auto fns = [](u32 mask, u32 base, s32 offset) -> u32 {
+    if (offset == std::numeric_limits<s32>::min()) return 0;  // recorded on sm_90, as is a base out of range
     if (base >= 32) return ~0u;
     if (offset == 0) return (mask >> base) & 1 ? base : ~0u;
     const int step = offset > 0 ? 1 : -1;

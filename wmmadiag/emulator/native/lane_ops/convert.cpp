@@ -35,16 +35,20 @@ constexpr bool to_integer(Rounding r) { return r >= Rounding::rni; }
 template <class T>
 struct IntegerType {
     using Word = Register<T>;
-    static constexpr bool is_float = false;
+    static constexpr bool flushes = false;
+    static constexpr bool keeps_nan = false;
     static Number unpack(Word bits, bool) {
         const T value = static_cast<T>(bits);
         const bool negative = value < 0;
         const u64 wide = static_cast<u64>(static_cast<std::conditional_t<std::is_signed_v<T>, s64, u64>>(value));
         return unpack_integer(negative ? 0 - wide : wide, negative);
     }
+    // NaN becomes 0, but where 64 bits are involved the top bit alone (recorded on sm_90).
+    template <class Source>
     static Word pack(const Number& number, Modifiers m) {
         constexpr unsigned width = 8 * sizeof(T);
-        if (number.kind == Number::Kind::nan) return static_cast<Word>(sizeof(T) == 8 ? u64{1} << 63 : 0);
+        constexpr T nan = static_cast<T>(width == 64 || Source::keeps_nan ? u64{1} << (width - 1) : 0);
+        if (number.kind == Number::Kind::nan) return static_cast<Word>(nan);
         const Number integer = round_to_integer(number, m.rounding());
         return static_cast<Word>(static_cast<T>(clamp_to_integer(integer, width, std::is_signed_v<T>)));
     }
@@ -61,28 +65,48 @@ constexpr u64 saturate_bits(u64 bits, const FloatShape& shape) {
 template <class W, const FloatShape& Shape, unsigned Shift = 0>
 struct FloatType {
     using Word = W;
-    static constexpr bool is_float = true;
-    static constexpr bool flushes = Shape.bits == 32;  // .ftz concerns f32 operands and results only
+    static constexpr bool flushes = Shape.bits == 32;    // .ftz concerns f32 operands and results only
+    static constexpr bool keeps_nan = Shape.bits == 64;  // f64, to or from, keeps sign and payload of a NaN; others make it canonical
 
     static Number unpack(Word bits, bool ftz) {
         Number number = unpack_float(bits >> Shift, Shape);
-        if (flushes && ftz && number.kind == Number::Kind::finite && number.exponent < Shape.min_exponent)
-            number.kind = Number::Kind::zero;
-        return number;
+        if (!flushes || !ftz) return number;
+        if (number.kind == Number::Kind::finite && number.exponent < Shape.min_exponent) number.kind = Number::Kind::zero;
+        return number.kind == Number::Kind::nan ? unpack_float(Shape.nan, Shape) : number;
     }
+    template <class Source>
     static Word pack(const Number& number, Modifiers m) {
         const bool integral = to_integer(m.rounding());
         const Number value = integral ? round_to_integer(number, m.rounding()) : number;
         u64 bits = round_to_float(value, Shape, integral ? Rounding::rn : m.rounding(), m.satfinite());
-        constexpr u64 exponent_field = Shape.infinity;
         const bool nan = number.kind == Number::Kind::nan;
         const bool negative = ((bits >> (Shape.bits - 1)) & 1) != 0;
-        if (flushes && m.ftz() && (bits & exponent_field) == 0) bits &= u64{1} << (Shape.bits - 1);
+        if (nan && !m.sat() && (keeps_nan || Source::keeps_nan)) return static_cast<Word>(nan_bits(number));
+        if (flushes && m.ftz() && is_tiny(number, m.rounding())) bits &= u64{1} << (Shape.bits - 1);
         if (m.relu() && negative && !nan) bits = 0;
         if (m.sat()) bits = saturate_bits(bits, Shape);
         return static_cast<Word>(bits << Shift);
     }
+
+private:
+    static u64 nan_bits(const Number& number) {
+        const u64 quiet = u64{1} << (Shape.mantissa - 1);
+        return (u64{number.negative} << (Shape.bits - 1)) | Shape.infinity | quiet | (number.significand >> (64 - Shape.mantissa));
+    }
+    // Below the smallest normal after rounding with no lower limit of the exponent (see flush_tiny): asked 32 binades higher.
+    static bool is_tiny(Number number, Rounding rounding) {
+        if (number.kind != Number::Kind::finite || number.exponent >= Shape.min_exponent) return false;
+        number.exponent = std::max(number.exponent, Shape.min_exponent - 2) + 32;
+        const u64 bits = round_to_float(number, Shape, rounding, false);
+        return (bits & (Shape.infinity | ((u64{1} << Shape.mantissa) - 1))) < u64{33} << Shape.mantissa;
+    }
 };
+
+using TF32 = FloatType<u32, tf32_shape, 13>;
+using HalfType = FloatType<u16, f16_shape>;
+using BrainType = FloatType<u16, bf16_shape>;
+using SingleType = FloatType<u32, f32_shape>;
+using DoubleType = FloatType<u64, f64_shape>;
 
 template <class D, class S>
 void convert(const LaneArgs& args) {
@@ -90,14 +114,10 @@ void convert(const LaneArgs& args) {
     using From = typename S::Word;
     if (args.active != all_lanes) return into_scratch<sizeof(To)>(args, &convert<D, S>);
     const Modifiers m = args.modifiers;
-    for (unsigned l = 0; l < lanes; ++l) store<To>(args.d, l, D::pack(S::unpack(load<From>(args.s[0], l), m.ftz()), m));
+    constexpr bool flushes = S::flushes && !std::is_same_v<D, HalfType>;  // f32 to f16 ignores .ftz (recorded on sm_90)
+    for (unsigned l = 0; l < lanes; ++l)
+        store<To>(args.d, l, D::template pack<S>(S::unpack(load<From>(args.s[0], l), flushes && m.ftz()), m));
 }
-
-using TF32 = FloatType<u32, tf32_shape, 13>;
-using HalfType = FloatType<u16, f16_shape>;
-using BrainType = FloatType<u16, bf16_shape>;
-using SingleType = FloatType<u32, f32_shape>;
-using DoubleType = FloatType<u64, f64_shape>;
 
 // ---- shortcuts: vectorised functions for common modifiers; nullptr means the general way.
 
@@ -106,8 +126,11 @@ constexpr Modifiers rounding_modifier(Rounding r) { return {static_cast<u32>(r)}
 constexpr Modifiers ftz_modifier{1u << fields[1].shift};
 constexpr Modifiers sat_modifier{1u << fields[2].shift};
 
+// A conversion to the same type, or from bf16 to f32, with no modifier moves the bits: NaN stays as it is (recorded on sm_90).
+template <class W>
+constexpr auto same_bits = [](W a) -> W { return a; };
 constexpr auto f32_from_f16 = [](u16 a) -> float { return canonical(widen_f16(a)); };
-constexpr auto f32_from_bf16 = [](u16 a) -> float { return canonical(widen_bf16(a)); };
+constexpr auto f32_from_bf16 = [](u16 a) -> u32 { return u32{a} << 16; };
 constexpr auto f16_from_f32 = [](float a) -> u16 { return narrow_f16(a); };
 constexpr auto bf16_from_f32 = [](float a) -> u16 { return narrow_bf16(a); };
 template <class S>
@@ -122,9 +145,20 @@ constexpr auto s32_from_f32 = [](Modifiers m, float a) -> s32 {
     return fits ? static_cast<s32>(fits ? x : 0.0f) : limit;
 };
 
+// .rna to tf32 is integer arithmetic: NaN is truncated like Inf, and .satfinite steps back from either (recorded on sm_90).
+constexpr auto tf32_away = [](Modifiers m, u32 a) -> u32 {
+    const bool special = (a & F32::infinity) == F32::infinity;
+    const u32 r = (special ? a : a + 0x1000) & 0xffffe000;
+    return m.satfinite() && (r & F32::infinity) == F32::infinity ? r - 0x2000 : r;
+};
+
 template <class D, class S>
 LaneFunction shortcut(Modifiers) {
     return nullptr;
+}
+template <>
+LaneFunction shortcut<TF32, SingleType>(Modifiers m) {
+    return m.rounding() == Rounding::rna ? lane_function<tf32_away> : nullptr;
 }
 template <>
 LaneFunction shortcut<SingleType, HalfType>(Modifiers m) {  // f32 results from f16 are never subnormal: .ftz changes nothing
@@ -135,7 +169,11 @@ LaneFunction shortcut<SingleType, BrainType>(Modifiers m) {
     return m.word == 0 ? lane_function<f32_from_bf16> : nullptr;
 }
 template <>
-LaneFunction shortcut<HalfType, SingleType>(Modifiers m) {  // f32 subnormals round to zero: .ftz changes nothing
+LaneFunction shortcut<DoubleType, DoubleType>(Modifiers m) {
+    return m.word == 0 ? lane_function<same_bits<u64>> : nullptr;
+}
+template <>
+LaneFunction shortcut<HalfType, SingleType>(Modifiers m) {
     return only(m, ftz_modifier) ? lane_function<f16_from_f32> : nullptr;
 }
 template <>
@@ -156,6 +194,7 @@ LaneFunction shortcut<DoubleType, IntegerType<s32>>(Modifiers m) {
 }
 template <>
 LaneFunction shortcut<SingleType, SingleType>(Modifiers m) {
+    if (m.word == 0) return lane_function<same_bits<u32>>;
     return m.sat() && only(m, {ftz_modifier.word | sat_modifier.word}) ? lane_function<saturate_f32> : nullptr;
 }
 template <>

@@ -18,7 +18,7 @@ template <class Format>
     return m.ftz() ? flush_bits<Format>(x) : x;
 }
 
-// NaN of a result: canonical, in f64 the operand's own made quiet.
+// NaN of a result: canonical, in f64 the operand's own made quiet, sign included (recorded on sm_90).
 template <class Format>
 [[gnu::always_inline]] inline Bits<Format> nan_result(Bits<Format> operand) {
     constexpr Bits<Format> quiet_bit = Bits<Format>{1} << (Format::mantissa - 1);
@@ -27,13 +27,13 @@ template <class Format>
 
 template <class Format>
 constexpr auto abs = [](Modifiers m, Bits<Format> a) -> Bits<Format> {
-    const Bits<Format> r = before<Format>(m, a) & Format::magnitude;
-    return sizeof(r) == 4 && is_nan<Format>(r) ? Format::nan : r;
+    const Bits<Format> x = before<Format>(m, a);
+    return is_nan<Format>(x) ? nan_result<Format>(x) : x & Format::magnitude;
 };
 template <class Format>
 constexpr auto neg = [](Modifiers m, Bits<Format> a) -> Bits<Format> {
-    const Bits<Format> r = before<Format>(m, a) ^ Format::sign;
-    return sizeof(r) == 4 && is_nan<Format>(r) ? Format::nan : r;
+    const Bits<Format> x = before<Format>(m, a);
+    return is_nan<Format>(x) ? nan_result<Format>(x) : x ^ Format::sign;
 };
 template <class Format>
 constexpr auto copysign = [](Bits<Format> a, Bits<Format> b) -> Bits<Format> {
@@ -54,7 +54,7 @@ template <class Format, bool Max>
     const bool first = Max ? order<Format>(a) > order<Format>(b) : order<Format>(a) < order<Format>(b);
     const Bits<Format> number = nan_b || (first && !nan_a) ? a : b;
     const bool nan = propagate ? nan_a || nan_b : nan_a && nan_b;
-    return nan ? nan_result<Format>(nan_a ? a : b) : number;
+    return nan ? nan_result<Format>(nan_b ? b : a) : number;
 }
 
 // .xorsign.abs: the extreme of the magnitudes, with the product's sign; a NaN result stays canonical.
@@ -104,7 +104,7 @@ void testp(const LaneArgs& args) {
                          : test == Test::infinite   ? x == Format::infinity
                          : test == Test::number     ? x <= Format::infinity
                          : test == Test::notanumber ? x > Format::infinity
-                         : test == Test::normal     ? finite && exponent != 0
+                         : test == Test::normal     ? finite && (exponent != 0 || x == 0)  // zeros count as normal
                                                     : exponent == 0 && x != 0;
         result |= yes ? lane_bit[l] : 0u;
     }

@@ -40,7 +40,17 @@ constexpr typename Format::Bits flush_bits(typename Format::Bits bits) {
 [[gnu::always_inline]] inline float flush(float x) { return std::bit_cast<float>(flush_bits<F32>(std::bit_cast<u32>(x))); }
 [[gnu::always_inline]] inline float flush_if(bool ftz, float x) { return ftz ? flush(x) : x; }
 
-// A result with the right NaN; the operands matter in f64 only, where the first NaN among them is made quiet and kept.
+// .ftz looks at the result rounded as if the exponent had no lower limit: a value that rounds up to the smallest normal from
+// below by less than half a bit of *its own* precision is kept, one with a representable significand below is not (recorded on
+// sm_90). So the operation is done a second time, 2^24 larger, to see whether its result is tiny.
+inline constexpr float up_24 = 0x1p24f;
+[[gnu::always_inline]] inline float flush_tiny(float r, float r_times_2_24) {
+    const float zero = std::bit_cast<float>(std::bit_cast<u32>(r) & F32::sign);
+    return std::bit_cast<float>(std::bit_cast<u32>(r_times_2_24) & F32::magnitude) < 0x1p-102f ? zero : r;
+}
+
+// A result with the right NaN; the operands matter in f64 only, where the last NaN among them is made quiet and kept, its sign
+// included (recorded on sm_90).
 [[gnu::always_inline]] inline float canonical(float r) { return r != r ? std::bit_cast<float>(F32::nan) : r; }
 template <class... Operands>
 [[gnu::always_inline]] inline float settle(float r, Operands...) {
@@ -54,10 +64,10 @@ template <class... Operands>
     return r != r ? (a != a ? quiet(a) : invalid) : r;
 }
 [[gnu::always_inline]] inline double settle(double r, double a, double b) {
-    return r != r && a == a ? settle(r, b) : settle(r, a);
+    return r != r && b == b ? settle(r, a) : settle(r, b);
 }
 [[gnu::always_inline]] inline double settle(double r, double a, double b, double c) {
-    return r != r && a == a ? settle(r, b, c) : settle(r, a);
+    return r != r && c == c ? settle(r, a, b) : settle(r, c);
 }
 
 // Clamp to [0, 1]; NaN and -0 become +0.
@@ -104,6 +114,12 @@ template <class Format>
 [[gnu::always_inline]] inline u16 narrow(float x) {
     if constexpr (Format::mantissa == F16::mantissa) return narrow_f16(x);
     return narrow_bf16(x);
+}
+
+// f64 to f32, nearest even, with .ftz.
+[[gnu::always_inline]] inline float narrow_f32(bool ftz, double x) {
+    const float r = static_cast<float>(x);
+    return ftz ? flush_tiny(r, static_cast<float>(x * up_24)) : r;
 }
 
 // a + b in f64, rounded to odd: a later rounding to at most 51 bits, in any direction, is then as good as rounding once (Boldo and

@@ -15,11 +15,13 @@ template <class Format>
     return widen<Format>(m.ftz() ? flush_bits<Format>(bits) : bits);
 }
 
-// .ftz, then .sat (clamp to [0, 1], NaN to +0) or .relu (negative to +0, NaN stays).
-template <class Format>
-[[gnu::always_inline]] inline u16 result(Modifiers m, u16 rounded) {
+// .ftz of f16, then .sat (clamp to [0, 1], NaN to +0) or .relu (negative to +0, NaN stays). `exact` is the value before rounding, or as
+// good: .ftz keeps what rounds up to the smallest normal with 11 bits and no lower limit of the exponent (see flush_tiny).
+template <class Format, class Float>
+[[gnu::always_inline]] inline u16 result(Modifiers m, u16 rounded, Float exact) {
     constexpr u16 one = Format::mantissa == F16::mantissa ? 0x3c00 : 0x3f80;
-    const u16 bits = m.ftz() ? flush_bits<Format>(rounded) : rounded;
+    constexpr Float tiny = static_cast<Float>(0x1.ffep-15);
+    const u16 bits = m.ftz() && exact > -tiny && exact < tiny ? static_cast<u16>(rounded & Format::sign) : rounded;
     const bool nan = is_nan<Format>(bits);
     const bool negative = (bits & Format::sign) != 0;
     const u16 saturated = nan || negative ? u16{0} : (bits > one ? one : bits);
@@ -35,8 +37,13 @@ template <class Format, auto f>
 constexpr auto plain = [](u16 a, u16 b) -> u16 { return narrow<Format>(f(widen<Format>(a), widen<Format>(b))); };
 template <class Format, auto f>
 constexpr auto general = [](Modifiers m, u16 a, u16 b) -> u16 {
-    return result<Format>(m, narrow<Format>(f(operand<Format>(m, a), operand<Format>(m, b))));
+    const float exact = f(operand<Format>(m, a), operand<Format>(m, b));
+    return result<Format>(m, narrow<Format>(exact), exact);
 };
+
+// .oob: the NaN that stands for an element out of bounds, as a factor, makes the result zero. Its bits are the same in f16 and bf16
+// (recorded on sm_90).
+[[gnu::always_inline]] inline bool out_of_bounds(u16 bits) { return (bits & 0x7fff) == 0x7ff7; }
 
 template <class Format>
 constexpr auto fma = [](u16 a, u16 b, u16 c) -> u16 {
@@ -44,8 +51,9 @@ constexpr auto fma = [](u16 a, u16 b, u16 c) -> u16 {
 };
 template <class Format>
 constexpr auto fma_general = [](Modifiers m, u16 a, u16 b, u16 c) -> u16 {
-    const double product = double{operand<Format>(m, a)} * operand<Format>(m, b);
-    return result<Format>(m, narrow_once<Format>(add_to_odd(product, operand<Format>(m, c))));
+    const double exact = add_to_odd(double{operand<Format>(m, a)} * operand<Format>(m, b), operand<Format>(m, c));
+    const u16 r = result<Format>(m, narrow_once<Format>(exact), exact);
+    return m.oob() && (out_of_bounds(a) || out_of_bounds(b)) ? u16{0} : r;
 };
 
 template <class Format, auto f, unsigned Pack = 1>

@@ -92,8 +92,8 @@ constexpr auto mad24_hi_sat = [](s32 a, s32 b, s32 c) -> s32 { return clamp32((p
 template <class T>
 constexpr auto sad = [](T a, T b, T c) -> T { return wrap_add(a < b ? wrap_sub(b, a) : wrap_sub(a, b), c); };
 
-// Division by zero gives all ones and the remainder by zero too, as the instruction sequences of the hardware do; the smallest
-// integer divided by -1 is itself, remainder 0. The divisor is replaced so that the host never traps.
+// Division by zero gives all ones and the remainder by zero too (undefined in the ISA; recorded on sm_90); the smallest integer
+// divided by -1 is itself, remainder 0. The divisor is replaced so that the host never traps.
 template <class T>
 constexpr bool overflows(T a, T b) {
     return std::is_signed_v<T> && a == std::numeric_limits<T>::min() && b == static_cast<T>(-1);
@@ -105,7 +105,7 @@ constexpr auto div = [](T a, T b) -> T {
 };
 template <class T>
 constexpr auto rem = [](T a, T b) -> T {
-    if (b == 0) return a;
+    if (b == 0) return static_cast<T>(-1);
     return static_cast<T>(a % (overflows(a, b) ? T{1} : b));
 };
 

@@ -68,7 +68,7 @@ constexpr std::array table{
     row<&on_masks<bit_xor<Mask>>>("xor.pred"),
     row<&on_masks<[](Mask a, Mask) { return ~a; }>>("not.pred"),
     row<&on_masks<[](Mask a, Mask) { return a; }>>("mov.pred"),
-    op<mov<u16>>("mov.b16"), op<mov<u32>>("mov.b32"), op<mov<u64>>("mov.b64"), op<mov<Bytes16>>("mov.b128"),
+    op<mov<u16>>("mov.b8"), op<mov<u16>>("mov.b16"), op<mov<u32>>("mov.b32"), op<mov<u64>>("mov.b64"), op<mov<Bytes16>>("mov.b128"),
     row<&selp<u16>>("selp.b16"), row<&selp<u32>>("selp.b32"), row<&selp<u64>>("selp.b64"),
     op<slct_s32<u16>>("slct.b16.s32"), op<slct_s32<u32>>("slct.b32.s32"), op<slct_s32<u64>>("slct.b64.s32"),
     op<slct_f32<u16>>("slct.b16.f32"), op<slct_f32<u32>>("slct.b32.f32"), op<slct_f32<u64>>("slct.b64.f32"),

@@ -41,9 +41,11 @@ Number normalised(u64 significand, int exponent, bool negative) {
 Number unpack_float(u64 bits, const FloatShape& shape) {
     const bool negative = ((bits >> (shape.bits - 1)) & 1) != 0;
     const u64 magnitude = bits & low_bits(shape.bits - 1);
-    if (magnitude > shape.max_finite)
-        return {shape.infinity != 0 && magnitude == shape.infinity ? Kind::infinite : Kind::nan, negative, 0, 0};
     const u64 fraction = magnitude & low_bits(shape.mantissa);
+    if (magnitude > shape.max_finite) {
+        if (shape.infinity != 0 && magnitude == shape.infinity) return {Kind::infinite, negative, 0, 0};
+        return {Kind::nan, negative, 0, fraction << (64 - shape.mantissa)};
+    }
     const int field = static_cast<int>(magnitude >> shape.mantissa);
     const u64 significand = (field == 0 ? 0 : u64{1} << shape.mantissa) | fraction;
     const int exponent = shape.min_exponent + std::max(field, 1) - 1;  // of the bit at position `mantissa`

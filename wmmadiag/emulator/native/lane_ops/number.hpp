@@ -7,7 +7,8 @@
 
 namespace wmmadiag::lanewise {
 
-// value = (-1)^negative * significand * 2^(exponent - 63); a finite non-zero significand has its top bit set.
+// value = (-1)^negative * significand * 2^(exponent - 63); a finite non-zero significand has its top bit set. A NaN's significand is its
+// payload: the mantissa's bits, from the top down.
 struct Number {
     enum class Kind : std::uint8_t { zero, finite, infinite, nan };
     Kind kind;
