@@ -33,9 +33,6 @@
 #ifndef WARPS
 #define WARPS 4
 #endif
-#ifndef MIN_BLOCKS  // per multiprocessor; caps the registers of a thread at 65536 / (32 * WARPS * MIN_BLOCKS)
-#define MIN_BLOCKS (ROW_TILES * HEAD_DIM <= 64 && WARPS <= 4 ? 3 : WARPS <= 4 ? 2 : 1)
-#endif
 
 namespace {
 
@@ -46,6 +43,8 @@ constexpr int BLOCK_M = WARP_M * WARPS;
 constexpr int CHUNKS = D / 8;                        // 16-byte chunks per row
 constexpr int ROW_BYTES = D * 2;
 constexpr int TILE_BYTES = BLOCK_N * ROW_BYTES;      // one tile of K or V
+// Blocks per multiprocessor that the registers must allow: 255 per thread and eight warps.
+constexpr int MIN_BLOCKS = WARPS <= 4 ? 2 : 1;
 constexpr bool Q_IN_REGISTERS = ROW_TILES * D <= 128;  // else there is no room, and Q is read again for each step
 constexpr unsigned FULL = 0xffffffff;
 
@@ -55,6 +54,7 @@ constexpr float SLACK = 8.0f;
 
 static_assert(D == 32 || D == 64 || D == 128, "HEAD_DIM must be 32, 64 or 128");
 static_assert(BLOCK_N % 16 == 0 && BLOCK_N * CHUNKS % THREADS == 0 && BLOCK_M * CHUNKS % THREADS == 0, "uneven copy");
+static_assert(THREADS / CHUNKS % 8 == 0, "a thread's chunks must share one swizzle");
 
 // Byte offset of a 16-byte chunk. Eight consecutive rows at one logical chunk fall on eight different groups of four
 // banks; with 64-byte rows two rows share 128 bytes, so that the row's pair number is what permutes.
@@ -65,19 +65,30 @@ __device__ __forceinline__ int swizzled(int row, int chunk)
 }
 
 // Starts the copy of ROWS rows from `first` on; rows past the end become zero, so that P = 0 there never meets a NaN.
+// A thread's chunks lie a multiple of eight rows apart: they share one swizzle, and addresses differ by constants.
 template <int ROWS>
 __device__ __forceinline__ void start_copy(unsigned tile, const half* matrix, int first, int seq_len)
 {
+    constexpr int STRIDE = THREADS / CHUNKS;  // rows between two chunks of a thread
+    const int row = threadIdx.x / CHUNKS;
+    const int chunk = threadIdx.x % CHUNKS;
+    const unsigned target = tile + swizzled(row, chunk);
+    const half* source = matrix + static_cast<size_t>(first + row) * D + chunk * 8;
+    if (first + ROWS <= seq_len) {
 #pragma unroll
-    for (int i = 0; i < ROWS * CHUNKS / THREADS; ++i) {
-        const int index = i * THREADS + threadIdx.x;
-        const int row = index / CHUNKS;
-        const int chunk = index % CHUNKS;
-        const bool exists = first + row < seq_len;
-        const half* source = matrix + static_cast<size_t>(exists ? first + row : 0) * D + chunk * 8;
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(tile + swizzled(row, chunk)), "l"(source),
-                     "r"(exists ? 16 : 0)
-                     : "memory");
+        for (int i = 0; i < ROWS / STRIDE; ++i) {
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(target + i * STRIDE * ROW_BYTES),
+                         "l"(source + i * STRIDE * D)
+                         : "memory");
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < ROWS / STRIDE; ++i) {
+            const bool exists = first + row + i * STRIDE < seq_len;
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(target + i * STRIDE * ROW_BYTES),
+                         "l"(exists ? source + i * STRIDE * D : matrix), "r"(exists ? 16 : 0)
+                         : "memory");
+        }
     }
 }
 
@@ -140,14 +151,16 @@ attention_fused(const half* __restrict__ q, const half* __restrict__ k, const ha
     const unsigned q_tile = static_cast<unsigned>(__cvta_generic_to_shared(memory));
     const unsigned stages = q_tile + BLOCK_M * ROW_BYTES;
 
-    const size_t head = static_cast<size_t>(blockIdx.y) * seq_len * D;
-    q += head;
-    k += head;
-    v += head;
-    o += head;
+    // Blocks start in order of x, then y. With a causal mask, the last rows of all heads go first: they take longest.
+    const unsigned order = blockIdx.y * gridDim.x + blockIdx.x;
+    const unsigned head = CAUSAL ? order % gridDim.y : blockIdx.y;
+    const int block_row = (CAUSAL ? gridDim.x - 1 - order / gridDim.y : blockIdx.x) * BLOCK_M;
+    const size_t head_offset = static_cast<size_t>(head) * seq_len * D;
+    q += head_offset;
+    k += head_offset;
+    v += head_offset;
+    o += head_offset;
 
-    // Blocks start in order of x: with a causal mask the longest rows go first.
-    const int block_row = (CAUSAL ? gridDim.x - 1 - blockIdx.x : blockIdx.x) * BLOCK_M;
     const int lane = threadIdx.x % 32;
     const int warp_row = threadIdx.x / 32 * WARP_M;  // within the block
     const int first_query = block_row + warp_row;
