@@ -6,6 +6,7 @@ Importing this package loads nothing of CUDA; that happens at the first compilat
 from wmmadiag.compile.driver import compile_source, compile_text
 from wmmadiag.compile.model import Compilation, CompileNote, Entry, PtxasError, Resources
 from wmmadiag.compile.options import CompileOptions
+from wmmadiag.compile.resources import resources
 
 __all__ = [
     "Compilation",
@@ -16,4 +17,5 @@ __all__ = [
     "Resources",
     "compile_source",
     "compile_text",
+    "resources",
 ]

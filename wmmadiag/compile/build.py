@@ -59,8 +59,8 @@ class _State:
     notes: list[CompileNote] = field(default_factory=list)
 
 
-def build(tree: SourceTree, options: CompileOptions, tools: Toolchain) -> Built:
-    """Compile a source to PTX by NVRTC.
+def build(tree: SourceTree, options: CompileOptions, tools: Toolchain, *, cubin: bool = False) -> Built:
+    """Compile a source by NVRTC to PTX, or to a cubin with ptxas' report in the log.
 
     Raises:
         CompileError: the compiler refused it for a reason that is not host code.
@@ -78,8 +78,8 @@ def build(tree: SourceTree, options: CompileOptions, tools: Toolchain) -> Built:
         root, headers = in_memory(tree, {key: one.text for key, one in blanked.items()})
         headers.update(dict.fromkeys((*host_headers, *state.empty), ""))
         expressions = (*options.name_expressions, *state.expressions)
-        flags = nvrtc_options(options, tools, tree)
-        result = run_nvrtc(root, tree.root.name, flags, headers=headers, name_expressions=expressions)
+        flags = nvrtc_options(options, tools, tree, cubin=cubin)
+        result = run_nvrtc(root, tree.root.name, flags, headers=headers, name_expressions=expressions, cubin=cubin)
         if result.ok:
             return Built(
                 result,
@@ -122,6 +122,8 @@ def nvrtc_options(options: CompileOptions, tools: Toolchain, tree: SourceTree, *
         # Blanking takes away what used a constant.
         "-diag-suppress=177",
     ]
+    if cubin:
+        flags.append("--ptxas-options=-v")
     if options.debug:
         flags.append("-G")
     flags += options.macro_flags()

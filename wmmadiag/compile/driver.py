@@ -53,7 +53,7 @@ def compile_text(
     record = cache.load(key) if may_cache else None
     found = from_record(record, options, key) if record is not None else None
     if found is not None:
-        return replace(found, cached=True, seconds=time.perf_counter() - started)
+        return replace(found, text=text, cached=True, seconds=time.perf_counter() - started)
     compilation = _compilation(build(tree, options, tools), tree, options, tools, key)
     if may_cache:
         cache.store(key, to_record(compilation))
@@ -108,6 +108,7 @@ def _compilation(built: Built, tree: SourceTree, options: CompileOptions, tools:
         options=options,
         compiler=tools.name,
         source=tree.root.name,
+        text=tree.root.text,
         source_hash=key,
         notes=(*built.notes, *compile_notes(built, tree, ptx, options, tools, names)),
     )
@@ -142,6 +143,7 @@ def _ready_ptx(text: str, file_name: str, options: CompileOptions, started: floa
         options=replace(options, arch=target[1]) if target else options,
         compiler="PTX file",
         source=file_name,
+        text=text,
         source_hash=hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest(),
         seconds=time.perf_counter() - started,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from wmmadiag.compile.options import CompileOptions
@@ -66,6 +66,7 @@ class Compilation:
         notes: what the user should know about it.
         cached: whether it came from the cache.
         seconds: wall time of the call that made it.
+        text: the source's own text, as it was given.
     """
 
     ptx: str
@@ -80,6 +81,7 @@ class Compilation:
     notes: tuple[CompileNote, ...] = ()
     cached: bool = False
     seconds: float = 0.0
+    text: str = field(default="", repr=False)
 
     def entry(self, name: str | None = None) -> Entry:
         """The kernel called `name`: plain, qualified, mangled, or a name expression. None: the only kernel.
