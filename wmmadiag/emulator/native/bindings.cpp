@@ -75,7 +75,7 @@ FragmentMap map_from(const nb::tuple& t) {
     return map;
 }
 
-// (rule or None, a_map, b_map, c_map, d_map, a, b, c, d, column_order)
+// (rule or None, a_map, b_map, c_map, d_map, a, b, c, d, column_order, tiles)
 TensorOp tensor_from(const nb::tuple& t) {
     TensorOp op;
     if (!t[0].is_none()) op.rule = rule_from(t[0]);
@@ -88,10 +88,16 @@ TensorOp tensor_from(const nb::tuple& t) {
     op.c = nb::cast<std::vector<Operand>>(t[7]);
     op.d = nb::cast<std::vector<Operand>>(t[8]);
     op.column_order = nb::cast<std::vector<std::uint16_t>>(t[9]);
+    op.tiles = nb::cast<std::uint8_t>(t[10]);
     return op;
 }
 
-std::shared_ptr<const Program> load(const Engine& engine, std::vector<std::string> operations, const ConstBytes& code, const ConstBytes& extra,
+// What Python holds. The engine's library destroys the program: its code is not in this one.
+struct LoadedProgram {
+    std::shared_ptr<const Program> program;
+};
+
+LoadedProgram load(const Engine& engine, std::vector<std::string> operations, const ConstBytes& code, const ConstBytes& extra,
                                     const ConstBytes& constants, const ConstBytes& presets, const nb::list& maps, const nb::list& tensor,
                                     std::uint32_t register_bytes, std::uint32_t local_bytes) {
     ProgramSource source;
@@ -110,7 +116,7 @@ std::shared_ptr<const Program> load(const Engine& engine, std::vector<std::strin
     for (const auto& op : tensor) source.tensor.push_back(tensor_from(nb::cast<nb::tuple>(op)));
     source.register_bytes = register_bytes;
     source.local_bytes = local_bytes;
-    return engine.load(std::move(source));
+    return {engine.load(std::move(source))};
 }
 
 // Forwards events to the methods that a Python object has: on_memory, on_barrier, on_tensor, on_instruction.
@@ -162,13 +168,14 @@ constexpr std::array state_names{"ready", "barrier", "sync"};
 constexpr std::array space_names{"generic", "global", "shared", "local"};
 
 // regions: (base, host address, size, writable); the caller keeps their memory alive.
-nb::dict run(const Engine& engine, const std::shared_ptr<const Program>& program, std::array<std::uint32_t, 3> grid, std::array<std::uint32_t, 3> block,
+nb::dict run(const Engine& engine, const LoadedProgram& loaded, std::array<std::uint32_t, 3> grid, std::array<std::uint32_t, 3> block,
              const std::vector<std::tuple<std::uint64_t, std::uintptr_t, std::uint64_t, bool>>& regions, std::uint32_t shared_base,
              std::uint32_t shared_bytes, std::uint32_t dynamic_bytes, unsigned threads, std::uint64_t instruction_budget, double seconds_budget,
              std::uint32_t poison, std::uint32_t register_poison, std::vector<std::uint32_t> warp_order, bool eager_copies, bool in_order,
              const nb::object& observer) {
+    const auto* program = loaded.program.get();
     RunRequest request;
-    request.program = program.get();
+    request.program = program;
     request.spec.grid = {grid[0], grid[1], grid[2]};
     request.spec.block = {block[0], block[1], block[2]};
     const auto block_threads = request.spec.block.count();
@@ -194,7 +201,7 @@ nb::dict run(const Engine& engine, const std::shared_ptr<const Program>& program
     request.seconds_budget = seconds_budget;
     std::unique_ptr<PythonObserver> listener;
     if (!observer.is_none()) {
-        listener = std::make_unique<PythonObserver>(observer, program.get());
+        listener = std::make_unique<PythonObserver>(observer, program);
         request.observer = listener.get();
     }
     RunResult result;
@@ -297,7 +304,7 @@ const Engine& open_engine(const std::string& path) {
 
 NB_MODULE(_core, m) {
     using namespace wmmadiag;
-    nb::class_<Program>(m, "Program");
+    nb::class_<LoadedProgram>(m, "Program");
     nb::class_<Engine>(m, "Engine")
         .def("load", &load, "operations"_a, "code"_a, "extra"_a, "constants"_a, "presets"_a, "maps"_a, "tensor"_a, "register_bytes"_a, "local_bytes"_a)
         .def("run", &run, "program"_a, "grid"_a, "block"_a, "regions"_a, "shared_base"_a, "shared_bytes"_a, "dynamic_bytes"_a, "threads"_a,

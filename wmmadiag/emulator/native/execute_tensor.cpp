@@ -105,7 +105,12 @@ Flow multiply(Warp& warp, const Inst& inst, Mask active) {
     to_dense(warp, fragment_map(warp, op.a_map), op.a, a);
     to_dense(warp, fragment_map(warp, op.b_map), op.b, b);
     to_dense(warp, fragment_map(warp, op.c_map), op.c, c);
-    op.function(op.rule, a.bytes, b.bytes, c.bytes, d.bytes);
+    const auto size = [&](std::uint32_t map) {
+        const auto& m = fragment_map(warp, map);
+        return std::size_t{m.lines} * m.width * m.element_bits / 8 / op.tiles;
+    };
+    for (unsigned t = 0; t < op.tiles; ++t)
+        op.function(op.rule, a.bytes + t * size(op.a_map), b.bytes + t * size(op.b_map), c.bytes + t * size(op.c_map), d.bytes + t * size(op.d_map));
     to_lanes(warp, fragment_map(warp, op.d_map), op.d, d);
     if (auto* observer = warp.block().shared().observer) observer->tensor({warp.where(), &op, a.bytes, b.bytes, c.bytes, d.bytes});
     return Flow::next;

@@ -93,6 +93,13 @@ Program::Program(ProgramSource source) : source_(std::move(source)) {
         check_slots(op.a, op.a_map);
         check_slots(op.b, op.b_map);
         check_slots(op.c, op.c_map);
+        if (op.tiles == 0) refuse("tensor operation of no tiles");
+        const auto fits = [&](std::uint32_t index, unsigned lines, unsigned width) {
+            return source_.maps[index].lines == lines * op.tiles && source_.maps[index].width == width;
+        };
+        const auto& r = op.rule;
+        if (!fits(op.a_map, r.m, r.k) || !fits(op.b_map, r.n, r.k) || !fits(op.c_map, r.m, r.n) || !fits(op.d_map, r.m, r.n))
+            refuse("fragments do not have the shape of the multiplication");
         op.function = select_mma(op.rule);
         if (op.function == nullptr) refuse("no tensor-core function for this rule");
     }

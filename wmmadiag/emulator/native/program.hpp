@@ -86,6 +86,7 @@ struct TensorOp {
     // Position of column j among the lines of B and in the lines of C and D; empty: j. Outputs do not depend on each other, so an order
     // that keeps lanes' registers together is free.
     std::vector<std::uint16_t> column_order;
+    std::uint8_t tiles = 1;  // independent matrices that follow each other (mma.m8n8k4 f16: 4)
 };
 
 struct Inst {

@@ -1,0 +1,153 @@
+"""From the engine's faults to errors that say where, what and what next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from wmmadiag.emulator.lower import LoweredKernel
+from wmmadiag.errors import BudgetError, KernelFault, UnsupportedError, WmmadiagError
+from wmmadiag.launch import Dim3
+from wmmadiag.place import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A named range of memory: [start, start + size) in one state space, bytes."""
+
+    name: str
+    space: str
+    start: int
+    size: int
+
+    def describe(self, address: int, length: int) -> tuple[int, str]:
+        """Distance in bytes from an access to this range (0: it overlaps), and words for it."""
+        end = self.start + self.size
+        if address >= end:
+            gap = address - end
+            return gap, f"{gap} bytes past the end of {self.name} ({self.size} bytes)"
+        if address + length <= self.start:
+            gap = self.start - address
+            return gap, f"{gap} bytes before the start of {self.name} ({self.size} bytes)"
+        if address + length > end:
+            return 0, f"runs over the end of {self.name}: bytes {address - self.start} to {address - self.start + length} of {self.size}"
+        if address < self.start:
+            return 0, f"begins {self.start - address} bytes before {self.name} ({self.size} bytes) and runs into it"
+        return 0, f"byte {address - self.start} of {self.name} ({self.size} bytes)"
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchView:
+    """What a message about a launch needs: the kernel, the grid, and the named memory."""
+
+    kernel: LoweredKernel
+    grid: Dim3
+    extents: Sequence[Extent]
+
+
+HINTS: Mapping[str, str] = {
+    "out-of-bounds": "compare the index at this line with the array's size; `wmmadiag ptx` shows the instruction",
+    "misaligned": "align the address: declare the array with __align__(32), or use a leading dimension that is a multiple of 16 bytes",
+    "read-only": "the kernel writes to constant memory or to an argument that was passed as read-only",
+    "wrong-space": "a shared or local pointer is used as a global one (or the reverse)",
+    "trap": "optimised compilers also put a trap where they found undefined behaviour; `wmmadiag check` says what they removed",
+    "assertion": "the kernel's own assert does not hold",
+    "deadlock": "every thread of the block must reach the same barriers; see where each warp stands",
+    "partial-warp": "a warp-wide operation needs all 32 lanes: move it out of the branch, and launch whole warps",
+    "bad-operand": "the operand is outside what the PTX ISA defines",
+}
+"""Fault kind → the next step for the user."""
+
+
+def coordinates(block: int, grid: Dim3) -> Dim3:
+    """(x, y, z) of a block's linear index."""
+    return block % grid[0], block // grid[0] % grid[1], block // grid[0] // grid[1]
+
+
+def fault_error(fault: Mapping[str, Any], standings: Sequence[tuple[Any, ...]], view: LaunchView) -> WmmadiagError:
+    """The error for a fault that the engine reported."""
+    kind = str(fault["kind"])
+    node = view.kernel.nodes[fault["pc"]]
+    block = coordinates(fault["block"], view.grid)
+    where = f"block {block}, warp {fault['warp']}, lane {fault['lane']}"
+    if kind == "unsupported":
+        return UnsupportedError(f"{fault['text']} is not emulated", place=node.place, detail=where)
+    detail = [where, f"instruction: {node.text}"]
+    address = None
+    if kind in ("out-of-bounds", "misaligned", "read-only", "wrong-space"):
+        message, address, more = _memory(kind, fault, view)
+        detail += more
+        if fault["text"]:
+            detail.append(f"at {fault['text']}")
+    elif kind == "deadlock":
+        message = "deadlock: no warp of the block can go on"
+        detail = [where, *standing_lines(standings, view)]
+    elif kind == "partial-warp":
+        lanes = int(fault["address"]).bit_count()
+        message = f"{node.text} runs with {lanes} of the warp's 32 lanes; the others have exited or do not exist"
+    elif kind == "trap":
+        message = "the kernel executed a trap"
+    elif kind == "assertion":
+        message = str(fault["text"])
+    else:
+        message = f"{node.text}: {fault['text']}"
+    return KernelFault(
+        message,
+        kind=kind,
+        place=node.place,
+        block=block,
+        warp=fault["warp"],
+        lane=fault["lane"],
+        address=address,
+        detail="\n".join(f"  {line}" for line in detail),
+        hint=HINTS[kind],
+    )
+
+
+def _memory(kind: str, fault: Mapping[str, Any], view: LaunchView) -> tuple[str, int, list[str]]:
+    """Message, address and further lines of a memory fault."""
+    address, length, space = int(fault["address"]), int(fault["bytes"]), str(fault["space"])
+    if space == "generic":
+        space = "global"
+    verb = "write" if fault["write"] else "read"
+    if kind == "misaligned":
+        message = f"misaligned {verb}: {space} address {address:#x} is no multiple of {length}"
+    elif kind == "read-only":
+        message = f"write of {length} bytes to read-only memory at {address:#x}"
+    elif kind == "wrong-space":
+        message = f"{verb} of {length} bytes at {address:#x}, which is no {space} address"
+    else:
+        message = f"{verb} of {length} bytes out of bounds of {space} memory at {address:#x}"
+    near = [extent.describe(address, length) for extent in view.extents if extent.space == space and extent.size]
+    return message, address, [min(near)[1]] if near else []
+
+
+def standing_lines(standings: Sequence[tuple[Any, ...]], view: LaunchView, most: int = 40) -> list[str]:
+    """One line for each group of lanes: where it stands and what it waits for."""
+    lines = []
+    for block, warp, pc, lanes, state, barrier in standings[:most]:
+        doing = {"ready": "running", "barrier": f"waits at barrier {barrier}", "sync": "waits for other lanes of its warp"}[state]
+        node = view.kernel.nodes[min(pc, len(view.kernel.nodes) - 1)]
+        lines.append(f"block {coordinates(block, view.grid)}, warp {warp}, lanes {lanes:#010x}: {doing} at {user_place(node.place)} ({node.text})")
+    if len(standings) > most:
+        lines.append(f"… and {len(standings) - most} more")
+    return lines
+
+
+def user_place(place: Place) -> Place:
+    """The outermost frame: the user's own line, whatever was inlined there."""
+    *_, outermost = place.frames()
+    return outermost
+
+
+def budget_error(outcome: str, standings: Sequence[tuple[Any, ...]], view: LaunchView, instructions: int, seconds: float) -> BudgetError:
+    """The error for a run that used up its budget."""
+    used = f"{instructions:,} warp instructions" if outcome == "out-of-instructions" else f"{seconds:g} s"
+    place = user_place(view.kernel.place(standings[0][2])) if standings else view.kernel.entry.place
+    return BudgetError(
+        f"the run did not end within its budget of {used}",
+        place=place,
+        detail="\n".join(f"  {line}" for line in standing_lines(standings, view)),
+        hint="look for an endless loop where the warps stand, take a smaller case, or raise the budget",
+    )

@@ -1,0 +1,233 @@
+"""A kernel on the emulator: launch it on NumPy arrays."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmmadiag.emulator import native
+from wmmadiag.emulator.faults import Extent, LaunchView, budget_error, fault_error
+from wmmadiag.emulator.limits import limits
+from wmmadiag.emulator.lower import LoweredKernel
+from wmmadiag.emulator.memory_layout import ARGUMENT_BASE, PARAMETER_BASE, align_up
+from wmmadiag.errors import ConfigurationError, KernelFault
+from wmmadiag.launch import Argument, Launch, RunStats
+from wmmadiag.ptx.ir import Parameter
+
+POISON = 0x7FFF7EAD
+"""What shared and local memory holds before the kernel writes it: a NaN as f32, and two NaNs as f16."""
+REGISTER_POISON = 0x7FFF7EAF
+"""The same for registers that are read before they are written."""
+_GAP = 1 << 20  # unmapped bytes between arrays, so that running past one is seen
+_ALIGN = 512
+_MAX_BLOCKS = 0xFFFFFFF0
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a run may use. 0: no limit.
+
+    Attributes:
+        instructions: warp instructions.
+        seconds: wall time.
+    """
+
+    instructions: int = 4_000_000_000
+    seconds: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class EmulatorOptions:
+    """How the emulator runs a launch.
+
+    Attributes:
+        threads: host threads; 0: as many as this process may use. The result does not depend on it.
+        budget: what the run may use.
+        warp_order: order in which the warps of a block get their turns; empty: 0, 1, 2, ….
+        eager_copies: cp.async data is visible at once, instead of at the wait that covers it.
+        observer: an object with any of the methods of `wmmadiag.emulator.observer.Observer`.
+    """
+
+    threads: int = 0
+    budget: Budget = Budget()
+    warp_order: tuple[int, ...] = ()
+    eager_copies: bool = False
+    observer: object | None = None
+
+
+class EmulatedKernel:
+    """A lowered kernel; see `wmmadiag.emulator.load`."""
+
+    def __init__(self, kernel: LoweredKernel, options: EmulatorOptions) -> None:
+        self.kernel = kernel
+        self.options = options
+        self._in_order = False
+
+    def launch(self, launch: Launch) -> RunStats:
+        """Run to completion; arrays in `launch.arguments` are changed in place.
+
+        Raises:
+            KernelFault: the launch died; the arrays hold what had been written.
+            BudgetError: it did not end within the budget.
+            ConfigurationError: grid, block or arguments do not fit the kernel.
+        """
+        self._check_shape(launch)
+        regions, extents = self._memory(launch)
+        kernel, options = self.kernel, self.options
+        shared = kernel.dynamic_offset + launch.shared_bytes if launch.shared_bytes else kernel.static_shared
+        reserved = kernel.layout.reserved_shared
+        extents += self._shared_extents(launch)
+        start = time.perf_counter()
+        result = native.engine().run(
+            kernel.program,
+            launch.grid,
+            launch.block,
+            [(base, data.ctypes.data, data.nbytes, writable) for base, data, writable in regions],
+            reserved,
+            shared,
+            launch.shared_bytes,
+            options.threads or len(os.sched_getaffinity(0)),
+            options.budget.instructions,
+            options.budget.seconds,
+            POISON,
+            REGISTER_POISON,
+            list(options.warp_order),
+            options.eager_copies,
+            self._in_order,
+            options.observer,
+        )
+        seconds = time.perf_counter() - start
+        self._in_order = self._in_order or result["order_mattered"]
+        view = LaunchView(kernel, launch.grid, extents)
+        if result["outcome"] == "fault":
+            raise fault_error(result["fault"], result["standings"], view)
+        if result["outcome"] in ("out-of-instructions", "out-of-time"):
+            raise budget_error(result["outcome"], result["standings"], view, result["instructions"], options.budget.seconds)
+        return RunStats(
+            warp_instructions=result["instructions"],
+            seconds=seconds,
+            output=result["output"].decode("utf-8", "replace"),
+            threads=result["threads"],
+        )
+
+    def _check_shape(self, launch: Launch) -> None:
+        entry, arch = self.kernel.entry, self.kernel.arch
+        bounds = limits(arch)
+        threads = launch.block[0] * launch.block[1] * launch.block[2]
+        place = entry.place
+        if min(*launch.grid, *launch.block) < 1 or launch.grid[0] * launch.grid[1] * launch.grid[2] > _MAX_BLOCKS:
+            raise ConfigurationError(f"grid {launch.grid} of blocks {launch.block} cannot be launched", hint="every extent must be at least 1")
+        if threads > bounds.threads_per_block or launch.block[2] > 64:
+            raise KernelFault(
+                f"a block of {launch.block} has {threads} threads; {arch} allows {bounds.threads_per_block}",
+                kind="launch-limits", place=place, hint="launch smaller blocks",
+            )  # fmt: skip
+        if launch.grid[1] > 65535 or launch.grid[2] > 65535:
+            raise KernelFault(
+                f"grid {launch.grid}: y and z may be 65535 at most", kind="launch-limits", place=place, hint="put the long extent into x"
+            )
+        for name, bound in (("maxntid", None), ("reqntid", None)):
+            shape = entry.limits.get(name, bound)
+            if shape is None:
+                continue
+            most = int(np.prod(shape))
+            if threads > most or (name == "reqntid" and threads != most):
+                raise KernelFault(
+                    f"{threads} threads per block, but the kernel was compiled for {'exactly' if name == 'reqntid' else 'at most'} {most}",
+                    kind="launch-limits", place=place, hint="make __launch_bounds__ and the launch agree",
+                )  # fmt: skip
+        total = self.kernel.dynamic_offset + launch.shared_bytes
+        if total > bounds.shared_per_block:
+            raise KernelFault(
+                f"the block needs {total:,} bytes of shared memory ({self.kernel.static_shared:,} static, {launch.shared_bytes:,} dynamic); "
+                f"{arch} has {bounds.shared_per_block:,}",
+                kind="launch-limits", place=place, hint="use smaller tiles or fewer stages",
+            )  # fmt: skip
+
+    def _memory(self, launch: Launch) -> tuple[list[tuple[int, NDArray[np.uint8], bool]], list[Extent]]:
+        """(device address, bytes, writable) of all memory, and names for it."""
+        parameters = self.kernel.entry.parameters
+        if len(launch.arguments) != len(parameters):
+            raise ConfigurationError(
+                f"{self.kernel.entry.name} takes {len(parameters)} arguments, {len(launch.arguments)} were given", place=self.kernel.entry.place
+            )
+        regions: list[tuple[int, NDArray[np.uint8], bool]] = []
+        extents: list[Extent] = []
+        seen: dict[tuple[int, int], int] = {}
+        size = max((p.offset + p.size for p in parameters if isinstance(p, Parameter)), default=0)
+        block = np.zeros(max(size, 1), np.uint8)
+        address = ARGUMENT_BASE
+        for index, (parameter, argument) in enumerate(zip(parameters, launch.arguments, strict=True)):
+            if not isinstance(parameter, Parameter):
+                raise ConfigurationError(f"parameter {parameter.name} of the kernel is a register", place=self.kernel.entry.place)
+            name = launch.names[index] if index < len(launch.names) else f"argument {index}"
+            if isinstance(argument, np.ndarray):
+                data = _flat(argument, name)
+                key = (data.ctypes.data, data.nbytes)
+                if key not in seen:
+                    seen[key] = address
+                    regions.append((address, data, bool(argument.flags.writeable)))
+                    extents.append(Extent(name, "global", address, data.nbytes))
+                    address = align_up(address + data.nbytes + _GAP, _ALIGN)
+                value = seen[key].to_bytes(8, "little")
+            else:
+                value = scalar_bytes(argument, parameter, name)
+            if len(value) != parameter.size:
+                raise ConfigurationError(
+                    f"{name}: {len(value)} bytes were given for a parameter of {parameter.size} bytes (.{parameter.type})",
+                    place=self.kernel.entry.place, hint="pass an array for a pointer, and a scalar of the parameter's type otherwise",
+                )  # fmt: skip
+            block[parameter.offset : parameter.offset + parameter.size] = np.frombuffer(value, np.uint8)
+        regions.append((PARAMETER_BASE, block, False))
+        for base, image, writable, name in self.kernel.layout.images():
+            if image.size:
+                regions.append((base, image, writable))
+                extents.append(Extent(name, "global", base, image.nbytes))
+        return regions, extents
+
+    def _shared_extents(self, launch: Launch) -> list[Extent]:
+        layout = self.kernel.layout
+        extents = [Extent(key.rpartition(":")[2], "shared", placed.address, placed.variable.size) for key, placed in layout.shared.items()]
+        if launch.shared_bytes:
+            name = next(iter(layout.dynamic), "dynamic shared memory").rpartition(":")[2]
+            extents.append(Extent(name, "shared", layout.reserved_shared + self.kernel.dynamic_offset, launch.shared_bytes))
+        extents.append(Extent("the thread's local memory", "local", 0, self.kernel.local_bytes))
+        return extents
+
+
+def _flat(array: NDArray[Any], name: str) -> NDArray[np.uint8]:
+    if not array.flags.c_contiguous:
+        raise ConfigurationError(f"{name} is no C-contiguous array", hint="pass np.ascontiguousarray(…), or the padded storage itself")
+    return array.reshape(-1).view(np.uint8)
+
+
+def scalar_bytes(argument: Argument, parameter: Parameter, name: str) -> bytes:
+    """The bytes of a scalar argument as the kernel's parameter wants them.
+
+    Raises:
+        ConfigurationError: a Python number does not fit the parameter's type.
+    """
+    if isinstance(argument, bytes):
+        return argument
+    if isinstance(argument, np.generic):
+        return argument.tobytes()
+    if isinstance(argument, (int, float)):
+        numpy_type = {"f32": np.float32, "f64": np.float64, "f16": np.float16}.get(parameter.type)
+        if isinstance(argument, float) and numpy_type is None:
+            raise ConfigurationError(f"{name}: {argument!r} was given for an integer parameter (.{parameter.type})", hint="pass an int")
+        if numpy_type is not None:
+            return numpy_type(argument).tobytes()
+        bits = 8 * parameter.size
+        value = int(argument)
+        if not -(1 << (bits - 1)) <= value < 1 << bits:
+            raise ConfigurationError(f"{name}: {value} does not fit {bits} bits")
+        return (value % (1 << bits)).to_bytes(parameter.size, "little")
+    raise ConfigurationError(f"{name}: cannot pass a {type(argument).__name__}", hint="pass a NumPy array, a number, or a struct's bytes")
+
+

@@ -1,0 +1,43 @@
+"""What each architecture allows a block. Source: CUDA C++ Programming Guide 13, "Technical Specifications per Compute Capability"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wmmadiag.errors import UnsupportedError
+from wmmadiag.numerics.architecture import architecture
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of one architecture.
+
+    Attributes:
+        shared_per_block: largest static + dynamic shared memory of a block, with the opt-in, bytes.
+        reserved_shared: bytes at the start of shared memory that the system keeps for itself.
+        threads_per_block: largest block.
+        local_per_thread: largest local memory of a thread, bytes.
+    """
+
+    shared_per_block: int
+    reserved_shared: int
+    threads_per_block: int = 1024
+    local_per_thread: int = 512 * 1024
+
+
+_KB = 1024
+_SHARED_KB = {75: 64, 80: 163, 86: 99, 87: 163, 88: 99, 89: 99, 90: 227, 100: 227, 103: 227, 107: 227, 110: 227, 120: 99, 121: 99}
+SHARED_WITHOUT_OPT_IN = 48 * _KB
+"""Dynamic shared memory beyond this needs cudaFuncAttributeMaxDynamicSharedMemorySize on every architecture."""
+
+
+def limits(arch: str) -> Limits:
+    """The limits of an architecture such as "sm_90".
+
+    Raises:
+        UnsupportedError: unknown architecture.
+    """
+    number = architecture(arch).number
+    if number not in _SHARED_KB:
+        raise UnsupportedError(f"the limits of {arch} are not known", hint=f"known: {', '.join(f'sm_{n}' for n in _SHARED_KB)}")
+    return Limits(shared_per_block=_SHARED_KB[number] * _KB, reserved_shared=_KB if number >= 80 else 0)

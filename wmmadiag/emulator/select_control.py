@@ -1,0 +1,166 @@
+"""Branches, calls (expanded where they stand), returns, and the functions that the CUDA runtime provides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from wmmadiag.emulator.decoded import SPACES, Value
+from wmmadiag.emulator.selection import Frame, Selector, selects
+from wmmadiag.ptx.ir import Function, Instruction, Label, Operand, Parameter, Register, SymbolAddress, Vector
+
+_INLINE_LIMIT = 200_000
+"""Operations beyond which expanding calls is given up."""
+
+
+def expand(select: Selector, function: Function) -> None:
+    """Emit a function's body in the selector's current frame."""
+    by_index: dict[int, list[str]] = {}
+    for name, index in function.labels.items():
+        by_index.setdefault(index, []).append(name)
+    for index, instruction in enumerate(function.instructions):
+        for name in by_index.get(index, ()):
+            select.labels[select.frame.label(name)] = len(select.nodes)
+        select.run(instruction)
+    for name in by_index.get(len(function.instructions), ()):
+        select.labels[select.frame.label(name)] = len(select.nodes)
+    select.local_bytes = max(select.local_bytes, select.frame.local_end)
+
+
+@selects("bra")
+def branch(select: Selector, instruction: Instruction) -> None:
+    (target,) = instruction.operands
+    if not isinstance(target, Label):
+        raise select.malformed(f"{instruction.text}: the target is no label")
+    select.emit("bra", target=select.frame.label(target.name))
+
+
+@selects("brx.idx")
+def branch_indexed(select: Selector, instruction: Instruction) -> None:
+    index, targets = instruction.operands
+    if not isinstance(targets, Label):
+        raise select.malformed(f"{instruction.text}: the targets are no list of labels")
+    names = select.frame.function.branch_targets[targets.name]
+    select.emit("brx.idx", s=(select.read(index, "u32"),), targets=tuple(select.frame.label(name) for name in names))
+
+
+@selects("ret")
+def give_back(select: Selector, instruction: Instruction) -> None:
+    if select.frame.call is None:
+        select.emit("exit")
+    else:
+        select.emit("bra", target=select.frame.label(_END))
+
+
+_END = "%end of call"
+
+
+@selects("exit")
+def end_thread(select: Selector, instruction: Instruction) -> None:
+    select.emit("exit")
+
+
+@selects("trap", "brkpt")
+def trap(select: Selector, instruction: Instruction) -> None:
+    if instruction.op == "brkpt":
+        select.emit("nop")
+    else:
+        select.emit("trap")
+
+
+@selects("call")
+def call(select: Selector, instruction: Instruction) -> None:
+    returns, callee, arguments = instruction.operands
+    if not isinstance(callee, SymbolAddress) or not isinstance(returns, Vector) or not isinstance(arguments, Vector):
+        raise select.unsupported(f"{instruction.text}: indirect calls are not emulated")
+    function = select.module.functions.get(callee.name)
+    if function is None:
+        raise select.malformed(f"call of unknown function {callee.name}")
+    if function.declared_only:
+        runtime = _RUNTIME.get(callee.name)
+        if runtime is None:
+            raise select.unsupported(f"function {callee.name} is declared here and defined in another module")
+        runtime(select, returns.elements, arguments.elements)
+        return
+    _expand_call(select, function, returns.elements, arguments.elements)
+
+
+def _expand_call(select: Selector, function: Function, returns: tuple[Operand, ...], arguments: tuple[Operand, ...]) -> None:
+    caller, guard = select.frame, select.guard
+    if len(select.nodes) > _INLINE_LIMIT:
+        raise select.unsupported(f"calls expand to more than {_INLINE_LIMIT} operations")
+    select.frames += 1
+    callee = Frame(function, select.frames, select.place, caller.local_end)
+    after = callee.label(_END)
+    if guard is not None:  # the whole call is skipped by lanes whose guard does not hold
+        select.emit("bra", target=after).guard_negated = not guard[1]
+    formals = [*zip(function.parameters, arguments, strict=True), *zip(function.returns, returns, strict=True)]
+    incoming: list[tuple[Register, Value]] = []
+    for formal, actual in formals:
+        if isinstance(formal, Parameter):
+            if not isinstance(actual, SymbolAddress) or actual.name not in caller.locations:
+                raise select.malformed(f"argument {formal.name} of {function.name} is no .param variable")
+            callee.locations[formal.name] = caller.locations[actual.name]
+        elif formal in function.parameters:
+            incoming.append((formal, select.read(actual, formal.type)))
+    select.guard = None
+    select.frame = callee
+    for register, value in incoming:
+        target = select.register(register)
+        select.lane("mov.pred" if not target.bytes else f"mov.b{8 * target.bytes}", target, value)
+    place, line = select.place, select.ptx_line
+    expand(select, function)
+    select.place, select.ptx_line, select.guard = place, line, None
+    select.labels[after] = len(select.nodes)
+    outgoing = [
+        (actual, select.register(formal)) for formal, actual in zip(function.returns, returns, strict=True) if isinstance(formal, Register)
+    ]
+    select.frame = caller
+    select.emit("nop")  # the label needs an operation to stand before
+    for actual, value in outgoing:
+        destination = select.write(actual)
+        if destination is not None:
+            select.lane("mov.pred" if not destination.bytes else f"mov.b{8 * destination.bytes}", destination, value)
+
+
+def _argument(select: Selector, operand: Operand, width: int) -> Value:
+    """The value of a call's argument, loaded from its `.param` variable where it has one."""
+    if isinstance(operand, SymbolAddress) and operand.name in select.frame.locations:
+        value = select.temporary(width)
+        address = select.constant(select.frame.locations[operand.name] + operand.offset, 8)
+        select.emit(
+            "ld", s=(address,), extra=[value], writes_extra=(0,), space=SPACES["local"], bytes=width, register_bytes=width, count=1
+        )
+        return value
+    return select.read(operand, f"b{8 * width}")
+
+
+def _return(select: Selector, returns: tuple[Operand, ...], value: Value) -> None:
+    for operand in returns:
+        if isinstance(operand, SymbolAddress) and operand.name in select.frame.locations:
+            address = select.constant(select.frame.locations[operand.name], 8)
+            select.emit(
+                "st", s=(address,), extra=[value], space=SPACES["local"], bytes=value.bytes, register_bytes=value.bytes, count=1
+            )
+        elif (destination := select.write(operand)) is not None:
+            select.lane(f"mov.b{8 * destination.bytes}", destination, value)
+
+
+def _vprintf(select: Selector, returns: tuple[Operand, ...], arguments: tuple[Operand, ...]) -> None:
+    pattern, values = (_argument(select, argument, 8) for argument in arguments)
+    written = select.temporary(4)
+    select.emit("vprintf", d=written, s=(pattern, values))
+    _return(select, returns, written)
+
+
+def _assertfail(select: Selector, returns: tuple[Operand, ...], arguments: tuple[Operand, ...]) -> None:
+    message, file, line, function, *_ = (
+        _argument(select, argument, width) for argument, width in zip(arguments, (8, 8, 4, 8, 8), strict=True)
+    )
+    select.emit("assertfail", s=(message, file, line, function))
+
+
+_RUNTIME: dict[str, Callable[[Selector, tuple[Operand, ...], tuple[Operand, ...]], None]] = {
+    "vprintf": _vprintf,
+    "__assertfail": _assertfail,
+}
+"""Functions of the CUDA device runtime that a kernel may call → how they are run."""

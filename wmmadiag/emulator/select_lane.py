@@ -1,0 +1,129 @@
+"""Lane operations, moves between widths, and conversions whose registers are wider than their types."""
+
+from __future__ import annotations
+
+from wmmadiag.emulator.decoded import SPACES, Value
+from wmmadiag.emulator.modifiers import FIELDS, pack
+from wmmadiag.emulator.native import LOCAL_WINDOW, SHARED_WINDOW
+from wmmadiag.emulator.selection import Selector, selects, width_of
+from wmmadiag.ptx.ir import Access, Instruction
+from wmmadiag.ptx.types import CLASSES, WIDTHS
+
+_FIELDS = frozenset(name for name, _, _ in FIELDS)
+
+
+def modifiers_of(instruction: Instruction, negated: tuple[bool, ...] = ()) -> int:
+    """The engine's modifiers word; `negated` says which predicate sources are inverted, in order a, b, c."""
+    attributes = {name: value for name, value in instruction.attributes.items() if name in _FIELDS}
+    for letter, inverted in zip("abc", negated, strict=False):
+        if inverted:
+            attributes[f"neg_{letter}"] = "1"
+    return pack(attributes)
+
+
+@selects("lane")
+def lane(select: Selector, instruction: Instruction) -> None:
+    destinations: list[Value | None] = []
+    sources: list[Value] = []
+    negated: list[bool] = []
+    for spec, operand in zip(instruction.specs, instruction.operands, strict=True):
+        if spec.access is Access.WRITE:
+            if destinations:
+                destinations.append(select.write(operand))
+            else:
+                first, second = select.write_pair(operand)
+                destinations += [first] if second is None else [first, second]
+        elif spec.type == "pred":
+            value, inverted = select.read_predicate(operand)
+            sources.append(value)
+            negated.append(inverted)
+        else:
+            sources.append(select.read(operand, spec.type))
+            negated.append(False)
+    if instruction.op.startswith("lop3") and len(destinations) > 1:
+        raise select.unsupported(f"{instruction.text} with a predicate result is not emulated")
+    d = destinations[0]
+    d2 = destinations[1] if len(destinations) > 1 else None
+    if d is None:  # a sink, or only the second destination is wanted
+        d = select.temporary(width_of(instruction.specs[0].type))
+    select.emit(
+        instruction.op,
+        d=d,
+        d2=d2,
+        s=tuple(sources),
+        modifiers=modifiers_of(instruction, tuple(negated)),
+        together=d2 is None,
+    )
+
+
+@selects("cvt")
+def convert(select: Selector, instruction: Instruction) -> None:
+    """`cvt`: registers may be wider than the types; sources are cut, results extended to the register's size."""
+    write, *read = instruction.specs
+    sources = []
+    for spec, operand in zip(read, instruction.operands[1:], strict=True):
+        value = select.read(operand, spec.type)
+        sources.append(select.resize(value, width_of(spec.type)) if value.bytes > width_of(spec.type) else value)
+    d = select.write(instruction.operands[0], write.type) or select.temporary(width_of(write.type))
+    narrow = WIDTHS[write.type] < 16 and CLASSES[write.type] == "integer"
+    if d.bytes == width_of(write.type) and not narrow:
+        select.lane(instruction.op, d, *sources, modifiers=modifiers_of(instruction))
+        return
+    result = select.temporary(width_of(write.type))
+    select.lane(instruction.op, result, *sources, modifiers=modifiers_of(instruction))
+    kind = "s" if write.type.startswith("s") else "u"
+    select.lane(f"cvt.{kind}{8 * d.bytes}.{kind}{WIDTHS[write.type]}", d, result)
+
+
+@selects("mov.pack.b16", "mov.pack.b32", "mov.pack.b64", "mov.pack.b128")
+def pack_vector(select: Selector, instruction: Instruction) -> None:
+    target, source = instruction.specs
+    d = select.write(instruction.operands[0], target.type) or select.temporary(width_of(target.type))
+    elements = [select.read(element, source.type) for element in select.elements(instruction.operands[1])]
+    select.emit(
+        "mov.pack", d=d, extra=list(elements), count=len(elements), bytes=WIDTHS[source.type] // 8, register_bytes=d.bytes
+    )
+
+
+@selects("mov.unpack.b16", "mov.unpack.b32", "mov.unpack.b64", "mov.unpack.b128")
+def unpack_vector(select: Selector, instruction: Instruction) -> None:
+    target, source = instruction.specs
+    value = select.read(instruction.operands[1], source.type)
+    elements = [select.write(element, target.type) for element in select.elements(instruction.operands[0])]
+    select.emit(
+        "mov.unpack",
+        s=(value,),
+        extra=list(elements),
+        writes_extra=tuple(range(len(elements))),
+        count=len(elements),
+        bytes=WIDTHS[target.type] // 8,
+        register_bytes=value.bytes,
+    )
+
+
+_WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}
+
+
+@selects("cvta")
+def convert_address(select: Selector, instruction: Instruction) -> None:
+    space = instruction.attributes["space"]
+    if space == "param" and select.frame.number != 0:
+        space = "local"
+    d = select.write(instruction.operands[0])
+    if d is None:
+        return
+    if d.bytes != 8:
+        raise select.unsupported("cvta of 32-bit generic addresses is not emulated", "compile with 64-bit addresses")
+    value = select.read(instruction.operands[1], "u64")
+    window = _WINDOWS.get(space, 0)
+    if window == 0:
+        select.lane("mov.b64", d, value)
+        return
+    op = "sub.u64" if instruction.attributes["to"] == "1" else "add.u64"
+    select.lane(op, d, value, select.constant(window, 8))
+
+
+@selects("isspacep")
+def is_space(select: Selector, instruction: Instruction) -> None:
+    space = {"const": "global", "param": "global"}.get(instruction.attributes["space"], instruction.attributes["space"])
+    select.emit("isspacep", d=select.write(instruction.operands[0]), s=(select.read(instruction.operands[1], "u64"),), space=SPACES[space])

@@ -1,0 +1,383 @@
+"""From verified PTX to engine operations: one small function per PTX operation, found by its canonical name.
+
+`@selects("ld", …)` registers a function that takes the `Selector` and the instruction and emits `Decoded` operations. An
+operation without one is a lane operation, if the engine has it; otherwise it is refused at its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TypeVar
+
+import numpy as np
+
+from wmmadiag.emulator import native
+from wmmadiag.emulator.decoded import ADDRESS32, REGISTER_BYTES, SPACES, Decoded, Value
+from wmmadiag.emulator.fragment_maps import MapTable
+from wmmadiag.emulator.memory_layout import PARAMETER_BASE, MemoryLayout, align_up
+from wmmadiag.errors import PtxSyntaxError, UnsupportedError
+from wmmadiag.place import Place
+from wmmadiag.ptx.ir import (
+    Address,
+    Function,
+    Immediate,
+    Instruction,
+    Module,
+    Operand,
+    Pair,
+    Parameter,
+    Predicate,
+    Register,
+    Sink,
+    Space,
+    Special,
+    SymbolAddress,
+    Vector,
+)
+from wmmadiag.ptx.types import WIDTHS
+
+Select = Callable[["Selector", Instruction], None]
+_S = TypeVar("_S", bound=Select)
+_SELECTORS: dict[str, Select] = {}
+
+
+def selects(*ops: str) -> Callable[[_S], _S]:
+    """Register a function for canonical operations."""
+
+    def register(function: _S) -> _S:
+        for op in ops:
+            if op in _SELECTORS:
+                raise RuntimeError(f"{function.__module__}: operation {op!r} is selected twice")
+            _SELECTORS[op] = function
+        return function
+
+    return register
+
+
+@lru_cache
+def lane_operations() -> frozenset[str]:
+    """Names of the engine's lane operations."""
+    return frozenset(native.lane_op_names())
+
+
+PRESETS = {
+    name: number
+    for number, name in enumerate(
+        [
+            *(f"%{register}.{axis}" for register in ("tid", "ctaid", "ntid", "nctaid") for axis in "xyz"),
+            "%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid",
+            "%lanemask_eq", "%lanemask_lt", "%lanemask_le", "%lanemask_gt", "%lanemask_ge",
+            "%dynamic_smem_size", "%total_smem_size",
+        ]
+    )
+}  # fmt: skip
+"""Special registers that hold one value for a warp's whole life → the engine's preset number (`Preset` in program.hpp)."""
+CLOCKS = {"%clock": 0, "%clock64": 0, "%globaltimer": 0, "%globaltimer_lo": 0, "%clock_hi": 32, "%globaltimer_hi": 32}
+"""Special registers that count → right shift of the engine's instruction count."""
+_ZERO = frozenset({"%tid.w", "%ctaid.w"})
+_ONE = frozenset({"%ntid.w", "%nctaid.w"})
+
+
+class Frame:
+    """One expansion of a function: its registers, labels and local variables under names of their own.
+
+    Attributes:
+        function: the function.
+        call: place of the call that was expanded, None for the kernel.
+        local_base: offset of its frame in local memory, bytes.
+        locations: address in local memory of `.local` and `.param` variables and formal parameters.
+    """
+
+    def __init__(self, function: Function, number: int, call: Place | None, local_base: int) -> None:
+        self.function = function
+        self.number = number
+        self.call = call
+        self.local_end = local_base
+        self.locations: dict[str, int] = {}
+        self.values: dict[str, Value] = {}
+        self.variables = {variable.name: variable for variable in function.variables}
+        self._places: dict[Place, Place] = {}
+        for variable in function.variables:
+            if variable.space in (Space.LOCAL, Space.PARAM):
+                self.reserve(variable.name, variable.size, variable.align)
+
+    def reserve(self, name: str, size: int, align: int) -> None:
+        """Give a variable its place in this frame of local memory."""
+        self.local_end = align_up(self.local_end, max(align, 4))
+        self.locations[name] = self.local_end
+        self.local_end += max(size, 1)
+
+    def label(self, name: str) -> str:
+        """A label's name, unique in the program."""
+        return f"{self.number}:{name}"
+
+    def place(self, place: Place) -> Place:
+        """The place with the chain of calls that led here."""
+        if self.call is None:
+            return place
+        if place not in self._places:
+            self._places[place] = _extend(place, self.call)
+        return self._places[place]
+
+
+def _extend(place: Place, call: Place) -> Place:
+    outer = call if place.inlined_at is None else _extend(place.inlined_at, call)
+    return Place(place.file, place.line, place.column, place.function, outer)
+
+
+class Selector:
+    """Emits operations; holds what they share: virtual registers, constants, memory layout, maps."""
+
+    def __init__(self, module: Module, entry: Function, layout: MemoryLayout, arch: str) -> None:
+        self.module = module
+        self.entry = entry
+        self.layout = layout
+        self.arch = arch
+        self.maps = MapTable()
+        self.nodes: list[Decoded] = []
+        self.labels: dict[str, int] = {}
+        self.local_bytes = 0
+        self.frame = Frame(entry, 0, None, 0)
+        self._constants: dict[tuple[int, int], Value] = {}
+        self._presets: dict[str, Value] = {}
+        self._dynamic: list[tuple[Value, int, bool]] = []
+        self._parameters = {p.name: p for p in entry.parameters if isinstance(p, Parameter)}
+        self.place = entry.place or Place("", 0)
+        self.ptx_line = 0
+        self._text = ""
+        self.frames = 0
+        self.guard: tuple[Value, bool] | None = None
+
+    # Emission
+
+    def run(self, instruction: Instruction) -> None:
+        """Emit the operations of one instruction.
+
+        Raises:
+            UnsupportedError: it is not emulated.
+        """
+        self.place = self.frame.place(instruction.place)
+        self.ptx_line = instruction.ptx_line
+        self._text = instruction.text
+        self.guard = None
+        if instruction.guard is not None:
+            self.guard = (self.register(instruction.guard.register), instruction.guard.negated)
+        select = _SELECTORS.get(instruction.op)
+        if select is not None:
+            select(self, instruction)
+        elif instruction.op in lane_operations():
+            _SELECTORS["cvt" if instruction.op.startswith("cvt.") else "lane"](self, instruction)
+        else:
+            raise self.unsupported(instruction.attributes.get("reason") or f"{instruction.text} is not emulated")
+
+    def unsupported(self, message: str, hint: str = "") -> UnsupportedError:
+        """An error at the current place."""
+        return UnsupportedError(message, place=self.place, hint=hint)
+
+    def emit(self, op: str, **fields: object) -> Decoded:
+        """Append an operation at the current place, under the current guard."""
+        node = Decoded(op, self.place, self.ptx_line, text=self._text, **fields)  # type: ignore[arg-type]
+        if self.guard is not None:
+            node.guard, node.guard_negated = self.guard
+        self.nodes.append(node)
+        return node
+
+    def lane(self, op: str, d: Value, *sources: Value, modifiers: int = 0) -> None:
+        """Append a lane operation with one destination."""
+        self.emit(op, d=d, s=sources, modifiers=modifiers, together=True)
+
+    # Values
+
+    def temporary(self, width: int) -> Value:
+        """A new virtual register of `width` bytes per lane (0: predicate)."""
+        return Value(width)
+
+    def constant(self, value: int, width: int) -> Value:
+        """The constant `value`, cut to `width` bytes (0: a predicate, all lanes alike)."""
+        bits = value & ((1 << 8 * width) - 1) if width else int(bool(value))
+        key = (bits, width)
+        if key not in self._constants:
+            self._constants[key] = Value(width, constant=bits)
+        return self._constants[key]
+
+    def constants(self) -> list[Value]:
+        """All constants, final only after `finish`."""
+        return [*self._constants.values(), *(value for value, _, _ in self._dynamic)]
+
+    def presets(self) -> list[Value]:
+        """Registers that the engine fills when a warp starts."""
+        return list(self._presets.values())
+
+    def register(self, register: Register) -> Value:
+        """The value of a PTX register in the current frame."""
+        values = self.frame.values
+        if register.name not in values:
+            values[register.name] = Value(REGISTER_BYTES[register.type], name=register.name)
+        return values[register.name]
+
+    def read(self, operand: Operand | None, type_name: str) -> Value:
+        """A source operand of a PTX type; conversions of literals included."""
+        width = width_of(type_name)
+        if isinstance(operand, Register):
+            return self.register(operand)
+        if isinstance(operand, Immediate):
+            return self.constant(immediate_bits(operand, type_name), width)
+        if isinstance(operand, SymbolAddress):
+            return self.address_of(operand.name, operand.offset, width)
+        if isinstance(operand, Special):
+            return self.special(operand.name, width)
+        if isinstance(operand, Predicate) and not operand.negated:
+            return self.register(operand.register)
+        raise self.malformed(f"{self._text}: operand {operand!r} cannot stand here")
+
+    def read_predicate(self, operand: Operand | None) -> tuple[Value, bool]:
+        """A predicate source and whether it is negated."""
+        if isinstance(operand, Predicate):
+            return self.register(operand.register), operand.negated
+        if isinstance(operand, Immediate):
+            return self.constant(operand.value, 0), False
+        return self.read(operand, "pred"), False
+
+    def write(self, operand: Operand | None, type_name: str = "") -> Value | None:
+        """A destination; None for a sink."""
+        if operand is None or isinstance(operand, Sink):
+            return None
+        if isinstance(operand, Register):
+            return self.register(operand)
+        if isinstance(operand, Predicate):
+            return self.register(operand.register)
+        raise self.malformed(f"{self._text}: destination {operand!r} of type {type_name} is no register")
+
+    def write_pair(self, operand: Operand | None) -> tuple[Value | None, Value | None]:
+        """Destinations `d|p`, or a single `d`."""
+        if isinstance(operand, Pair):
+            return self.write(operand.first), self.write(operand.second)
+        return self.write(operand), None
+
+    def elements(self, operand: Operand | None) -> tuple[Operand, ...]:
+        """The elements of a vector operand; a scalar is a vector of one."""
+        if operand is None:
+            return ()
+        return operand.elements if isinstance(operand, Vector) else (operand,)
+
+    def malformed(self, message: str) -> PtxSyntaxError:
+        """An error in the PTX at the current place."""
+        return PtxSyntaxError(message, place=self.place, detail=f"PTX line {self.ptx_line}")
+
+    def special(self, name: str, width: int) -> Value:
+        """The value of a special register."""
+        if name in PRESETS:
+            if name not in self._presets:
+                self._presets[name] = Value(4 if name != "%gridid" else 8, preset=PRESETS[name], name=name)
+            value = self._presets[name]
+            return value if value.bytes == width else self.resize(value, width)
+        if name in CLOCKS:
+            d = self.temporary(width)
+            self.emit("clock", d=d, register_bytes=width, immediate=CLOCKS[name])
+            return d
+        if name in _ZERO or name.startswith("%envreg"):
+            return self.constant(0, width)
+        if name in _ONE:
+            return self.constant(1, width)
+        raise self.unsupported(f"special register {name} is not emulated")
+
+    def resize(self, value: Value, width: int, *, signed: bool = False) -> Value:
+        """The value cut or extended to another register width, in bytes."""
+        if value.bytes == width:
+            return value
+        if value.constant is not None and not signed:
+            return self.constant(value.constant, width)
+        d = self.temporary(width)
+        kind = "s" if signed else "u"
+        self.lane(f"cvt.{kind}{8 * width}.{kind}{8 * value.bytes}", d, value)
+        return d
+
+    # Addresses
+
+    def address_of(self, name: str, offset: int, width: int) -> Value:
+        """The address of a variable in its own state space, as a constant."""
+        frame = self.frame
+        if name in frame.locations:
+            return self.constant(frame.locations[name] + offset, width)
+        if name in self._parameters and frame.number == 0:
+            return self.constant(PARAMETER_BASE + self._parameters[name].offset + offset, width)
+        variable = frame.variables.get(name) or self.module.variables.get(name)
+        if variable is None:
+            if name in self.module.functions:
+                raise self.unsupported(f"the address of function {name} is taken: indirect calls are not emulated")
+            raise self.malformed(f"unknown symbol {name}")
+        if variable.space is Space.SHARED:
+            address = self.layout.shared_address(self._key(name), variable)
+            if address is None:  # dynamic shared memory: placed when all static variables are known
+                value = Value(width, constant=0, name=name)
+                self._dynamic.append((value, offset, False))
+                return value
+            return self.constant(address + offset, width)
+        if variable.space in (Space.GLOBAL, Space.CONST):
+            return self.constant(self.layout.global_address(variable) + offset, width)
+        raise self.unsupported(f"variable {name} in {variable.space.value} memory")
+
+    def _key(self, name: str) -> str:
+        return f"{self.frame.function.name}:{name}" if name in self.frame.variables else name
+
+    def ends(self) -> None:
+        """Append an exit, so that no path runs off the end of the program."""
+        self.guard = None
+        self.emit("exit")
+
+    def finish(self) -> None:
+        """Fill in what depends on the whole program: where dynamic shared memory begins."""
+        base = self.layout.reserved_shared + self.layout.dynamic_offset
+        for value, offset, _ in self._dynamic:
+            value.constant = base + offset
+
+    def address(self, operand: Operand | None, space: str) -> tuple[Value, int, int, int]:
+        """(base register or constant, byte offset, flags, engine space) of an `[…]` operand in a PTX space."""
+        if not isinstance(operand, Address):
+            raise self.malformed(f"{self._text}: {operand!r} is no address")
+        engine_space = {"const": "global", "param": "global"}.get(space, space)
+        if isinstance(operand.base, str):
+            name = operand.base
+            if name in self.frame.locations:
+                engine_space = "local"
+            value = self.address_of(name, operand.offset, 8)
+            if space == "generic" and engine_space != "local":
+                variable = self.frame.variables.get(name) or self.module.variables.get(name)
+                if variable is not None and variable.space is Space.SHARED:
+                    engine_space = "shared"
+            return value, 0, 0, SPACES[engine_space]
+        if operand.base is None:
+            return self.constant(operand.offset, 8), 0, 0, SPACES[engine_space]
+        if space == "param" and self.frame.number != 0:
+            engine_space = "local"
+        value = self.register(operand.base)
+        return value, operand.offset, ADDRESS32 if value.bytes == 4 else 0, SPACES[engine_space]
+
+
+def width_of(type_name: str) -> int:
+    """Bytes per lane of the register that holds a PTX type (predicates: 0, 8-bit types: 2)."""
+    if type_name == "pred":
+        return 0
+    return max(2, WIDTHS[type_name] // 8)
+
+
+def immediate_bits(immediate: Immediate, type_name: str) -> int:
+    """The bits of a literal as an operand of a type. Decimal floats are f64 in PTX and are rounded to what they become."""
+    if immediate.type == "int":
+        if type_name == "f32":
+            return int(np.float32(immediate.value).view(np.uint32))
+        if type_name == "f64":
+            return int(np.float64(immediate.value).view(np.uint64))
+        return immediate.value
+    if immediate.type == "f32":
+        number = np.uint32(immediate.value).view(np.float32)
+        return int(np.float64(number).view(np.uint64)) if type_name == "f64" else immediate.value
+    number64 = np.uint64(immediate.value).view(np.float64)
+    if type_name == "f64" or WIDTHS.get(type_name) == 64:
+        return immediate.value
+    with np.errstate(over="ignore", invalid="ignore"):
+        if WIDTHS.get(type_name) == 16:
+            return int(np.float16(number64).view(np.uint16))
+        return int(np.float32(number64).view(np.uint32))
+
