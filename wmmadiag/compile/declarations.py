@@ -411,6 +411,9 @@ def _declared_name(tokens: Sequence[Token], start: int, end: int) -> str:
         if token.text == "(":
             previous = tokens[index - 1] if index > start else None
             if previous is not None and previous.kind == "id" and previous.text not in _PAREN_WORDS:
+                # `KERNEL(name)(parameters)`: a macro that is given the name.
+                if _is(tokens, index + 2, ")") and _is(tokens, index + 3, "(") and tokens[index + 1].kind == "id":
+                    return tokens[index + 1].text
                 return previous.text
             if previous is not None and previous.text == ">" and name:
                 return name
