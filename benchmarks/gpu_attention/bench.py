@@ -90,10 +90,10 @@ SHAPES = tuple(Shape(*choice) for choice in itertools.product((1, 2), (32, 64, 1
 
 
 def launch_shape(problem: Problem, multiprocessors: int) -> Shape:
-    """32 rows per warp where that still gives every multiprocessor two blocks, else 16."""
+    """32 rows per warp where that still gives every multiprocessor two blocks; else 16, and fewer, longer steps."""
     large = Shape(2, 64, 4)
     blocks = problem.batch * problem.heads * math.ceil(problem.length / large.block_m)
-    return large if blocks >= 2 * multiprocessors else Shape(1, 64, 4)
+    return large if blocks >= 2 * multiprocessors else Shape(1, 128, 4)
 
 
 def call(result: tuple[Any, ...]) -> Any:

@@ -9,8 +9,9 @@
 //         ROW_TILES  16-row tiles per warp: 2 reuses each K and V fragment twice; 1 gives twice as many blocks
 //         BLOCK_N    keys per step: 32, 64 or 128
 //         WARPS      warps per block
-// Launch: grid (ceil(seq_len / BLOCK_M), batch * heads) with BLOCK_M = 16 * ROW_TILES * WARPS, block 32 * WARPS, dynamic
-// shared memory 2 * HEAD_DIM * (BLOCK_M + 4 * BLOCK_N) bytes; above 48 KB it needs the opt-in attribute. sm_80 or newer.
+// Launch: grid (ceil(seq_len / BLOCK_M), batch * heads) with BLOCK_M = 16 * ROW_TILES * WARPS, block 32 * WARPS,
+// dynamic shared memory 2 * HEAD_DIM * (BLOCK_M + 4 * BLOCK_N) bytes, which needs the opt-in attribute above 48 KB;
+// sm_80 or newer.
 //
 // Each warp owns its rows from end to end: scores, probabilities and output stay in its registers, and the layout that
 // mma gives its accumulator is the one it takes its A operand in, so that P never touches memory. K and V come
@@ -40,11 +41,10 @@ constexpr int D = HEAD_DIM;
 constexpr int THREADS = 32 * WARPS;
 constexpr int WARP_M = 16 * ROW_TILES;
 constexpr int BLOCK_M = WARP_M * WARPS;
-constexpr int CHUNKS = D / 8;                        // 16-byte chunks per row
+constexpr int CHUNKS = D / 8;  // 16-byte chunks per row
 constexpr int ROW_BYTES = D * 2;
-constexpr int TILE_BYTES = BLOCK_N * ROW_BYTES;      // one tile of K or V
-// Blocks per multiprocessor that the registers must allow: 255 per thread and eight warps.
-constexpr int MIN_BLOCKS = WARPS <= 4 ? 2 : 1;
+constexpr int TILE_BYTES = BLOCK_N * ROW_BYTES;        // one tile of K or V
+constexpr int MIN_BLOCKS = WARPS <= 4 ? 2 : 1;         // per multiprocessor: eight warps, 255 registers per thread
 constexpr bool Q_IN_REGISTERS = ROW_TILES * D <= 128;  // else there is no room, and Q is read again for each step
 constexpr unsigned FULL = 0xffffffff;
 

@@ -82,7 +82,7 @@ gemm_mma(const half* __restrict__ a, const half* __restrict__ b, half* __restric
             start_slice(sA[1 - now], a, block_row, (slice + 1) * SLICE, m, k);
             start_slice(sB[1 - now], b, block_col, (slice + 1) * SLICE, n, k);
         }
-        asm volatile("cp.async.commit_group;\n" ::: "memory");  // empty after the last slice: the count below stays right
+        asm volatile("cp.async.commit_group;\n" ::: "memory");  // empty at the end: the count below stays right
         asm volatile("cp.async.wait_group 1;\n" ::: "memory");  // all but the newest group: this slice has arrived
         __syncthreads();
 

@@ -82,7 +82,7 @@ pv(const half* __restrict__ p, const half* __restrict__ v, half* __restrict__ o,
             start_slice<TILE, SLICE, LD_P>(sP[1 - now], p, first_query, first_key, seq_len, seq_len, aligned_p);
             start_slice<SLICE, TILE, LD_V>(sV[1 - now], v, first_key, first_col, seq_len, head_dim, true);
         }
-        asm volatile("cp.async.commit_group;\n" ::: "memory");  // empty after the last slice: the count below stays right
+        asm volatile("cp.async.commit_group;\n" ::: "memory");  // empty at the end: the count below stays right
         asm volatile("cp.async.wait_group 1;\n" ::: "memory");  // all but the newest group: this slice has arrived
         __syncthreads();
 

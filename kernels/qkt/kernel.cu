@@ -75,7 +75,7 @@ qkt(const half* __restrict__ q, const half* __restrict__ k, float* __restrict__ 
             start_slice(sQ[1 - now], q, first_query, (slice + 1) * SLICE, seq_len, head_dim);
             start_slice(sK[1 - now], k, first_key, (slice + 1) * SLICE, seq_len, head_dim);
         }
-        asm volatile("cp.async.commit_group;\n" ::: "memory");  // empty after the last slice: the count below stays right
+        asm volatile("cp.async.commit_group;\n" ::: "memory");  // empty at the end: the count below stays right
         asm volatile("cp.async.wait_group 1;\n" ::: "memory");  // all but the newest group: this slice has arrived
         __syncthreads();
 

@@ -5,8 +5,8 @@
 // written, and nobody adds to their output, which stays zero or becomes what softmax makes of the garbage.
 // Fix: launch 256 threads, or give each warp two fragments.
 //
-// What comes out: of each 32 rows the first 16 are right and the last 16 wrong, in every head: 16-row tiles 1, 3, 5, ...
-// S <= 16 is right.
+// What comes out: of each 32 rows the first 16 are right and the last 16 wrong, in every head: the 16-row tiles 1, 3,
+// 5, ... S <= 16 is right.
 //
 // attention, HEAD_DIM 64. Launch: grid (ceil(S / 32), batch * heads), block 128.
 #include <cuda_fp16.h>
