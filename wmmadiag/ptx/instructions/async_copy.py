@@ -10,17 +10,11 @@ _PREFETCH = "L2::64B L2::128B L2::256B"
 
 def _copies(cache: str, sizes: tuple[int, ...]) -> tuple[Form, ...]:
     head = "cp.async.cache.space.global{.L2::cache_hint}{.l2_prefetch} [dst], [src], size:u32"
+    slots = {"cache": cache, "space": SHARED, "l2_prefetch": _PREFETCH}
+    policy = ", policy{.L2::cache_hint}:b64"
     return tuple(
-        form(
-            head + rest,
-            op="cp.async",
-            values={"size": sizes},
-            since="7.0 sm_80",
-            cache=cache,
-            space=SHARED,
-            l2_prefetch=_PREFETCH,
-        )
-        for rest in (", src_size?:u32, policy?:b64", ", policy:b64", ", ignore:pred, policy?:b64")
+        form(head + rest, op="cp.async", values={"size": sizes}, since="7.0 sm_80", slots=slots)
+        for rest in (policy, f", src_size:u32{policy}", f", ignore:pred{policy}")
     )
 
 

@@ -57,7 +57,11 @@ ROWS = (
     form("fence.proxy.alias", op="fence", defaults={"proxy": "alias"}, since="7.5 sm_70"),
     form("fence.proxy.async", op="fence", defaults={"proxy": "async"}, since="8.0 sm_90"),
     form(
-        "fence.proxy.async.space", op="fence", defaults={"proxy": "async"}, space=f"global {SHARED}", since="8.0 sm_90"
+        "fence.proxy.async.space",
+        op="fence",
+        defaults={"proxy": "async"},
+        space="global shared::cta=shared",
+        since="8.0 sm_90",
     ),
     form(
         "fence.mbarrier_init.release.cluster",
@@ -72,20 +76,20 @@ ROWS = (
         for name in ("arrive", "arrive_drop")
         for row in (
             form(
-                f"mbarrier.{name}{{.sem}}{{.scope}}{{.space}}.b64 =state, [addr], count?:u32",
+                f"mbarrier.{name}{{.sem.scope}}{{.space}}.b64 =state, [addr], count?:u32",
                 op=f"mbarrier.{name}",
                 defaults=_GENERIC,
                 slots=_ARRIVE,
             ),
             form(
-                f"mbarrier.{name}.expect_tx{{.sem}}{{.scope}}{{.space}}.b64 =state, [addr], tx:u32",
+                f"mbarrier.{name}.expect_tx{{.sem.scope}}{{.space}}.b64 =state, [addr], tx:u32",
                 op=f"mbarrier.{name}",
                 defaults={**_GENERIC, "expect_tx": "1"},
                 since="8.0 sm_90",
                 slots=_ARRIVE,
             ),
             form(
-                f"mbarrier.{name}.noComplete{{.sem}}{{.scope}}{{.space}}.b64 =state, [addr], count:u32",
+                f"mbarrier.{name}.noComplete{{.sem.scope}}{{.space}}.b64 =state, [addr], count:u32",
                 op=f"mbarrier.{name}",
                 defaults={**_GENERIC, "nocomplete": "1"},
                 slots=_ARRIVE,
@@ -97,13 +101,13 @@ ROWS = (
         for name, hint in (("test_wait", ""), ("try_wait", ", hint?:u32"))
         for row in (
             form(
-                f"mbarrier.{name}{{.sem}}{{.scope}}{{.space}}.b64 d:pred, [addr], state:b64{hint}",
+                f"mbarrier.{name}{{.sem.scope}}{{.space}}.b64 d:pred, [addr], state:b64{hint}",
                 op=f"mbarrier.{name}",
                 defaults=_GENERIC,
                 slots=_WAIT,
             ),
             form(
-                f"mbarrier.{name}.parity{{.sem}}{{.scope}}{{.space}}.b64 d:pred, [addr], parity:u32{hint}",
+                f"mbarrier.{name}.parity{{.sem.scope}}{{.space}}.b64 d:pred, [addr], parity:u32{hint}",
                 op=f"mbarrier.{name}",
                 defaults={**_GENERIC, "parity": "1"},
                 slots=_WAIT,
@@ -113,7 +117,7 @@ ROWS = (
     form("mbarrier.pending_count.b64 d:u32, state:b64", op="mbarrier.pending_count"),
     *(
         form(
-            f"mbarrier.{name}{{.sem}}{{.scope}}{{.space}}.b64 [addr], tx:u32",
+            f"mbarrier.{name}{{.sem.scope}}{{.space}}.b64 [addr], tx:u32",
             op=f"mbarrier.{name}",
             defaults=_GENERIC,
             sem="relaxed",

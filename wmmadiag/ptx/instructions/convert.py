@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from wmmadiag.ptx.instructions.form import Form, form
 
-_INT = "u8 u16 u32 u64 s8 s16 s32 s64"
+_INT16 = "u16 u32 u64 s16 s32 s64"
+_INT = f"u8 s8 {_INT16}"
 _ROUND_INT = "rni rzi rmi rpi"
 _RND = "rn rz rm rp"
 _FP8 = "e4m3x2 e5m2x2"
@@ -33,24 +34,28 @@ ROWS = (
     # integer to integer
     _cvt("{.sat}", _INT, _INT),
     # integer to float: rounding required
-    _cvt(".rounding{.ftz}{.sat}", "f16 f32 f64", _INT, rounding=_RND),
-    _cvt(".rounding", "bf16", _INT, _SM90, rounding=_RND),
+    _cvt(".rounding{.ftz}{.sat}", "f32", _INT, rounding=_RND),
+    _cvt(".rounding{.sat}", "f16 f64", _INT, rounding=_RND),
+    _cvt(".rounding", "bf16", _INT16, _SM90, rounding=_RND),
     # float to integer: integer rounding required
-    _cvt(".rounding{.ftz}{.sat}", _INT, "f16 f32 f64", rounding=_ROUND_INT),
-    _cvt(".rounding", _INT, "bf16", _SM90, rounding=_ROUND_INT),
+    _cvt(".rounding{.ftz}{.sat}", _INT, "f32", rounding=_ROUND_INT),
+    _cvt(".rounding{.sat}", _INT, "f16 f64", rounding=_ROUND_INT),
+    _cvt(".rounding", _INT16, "bf16", _SM90, rounding=_ROUND_INT),
     # float to a narrower float: rounding required
-    _cvt(".rounding{.ftz}{.sat}", "f16", "f32 f64", rounding=_RND),
+    _cvt(".rounding{.ftz}{.sat}", "f16", "f32", rounding=_RND),
+    _cvt(".rounding{.sat}", "f16", "f64", rounding=_RND),
     _cvt(".rounding{.ftz}{.sat}", "f32", "f64", rounding=_RND),
     _cvt(".rounding", "bf16", "f16 f64", _SM90, rounding=_RND),
     _cvt(".rounding", "bf16", "f32", _SM90, rounding="rm rp"),
     # float to a wider float: no rounding
-    _cvt("{.ftz}{.sat}", "f32 f64", "f16"),
+    _cvt("{.ftz}{.sat}", "f32", "f16"),
+    _cvt("{.sat}", "f64", "f16"),
     _cvt("{.ftz}{.sat}", "f64", "f32"),
     _cvt("{.ftz}", "f32", "bf16", "7.1 sm_80"),
     _cvt("", "f64", "bf16", _SM90),
     # same size: copy, or round to an integral value
-    _cvt("{.rounding}{.ftz}{.sat}", "f16", "f16", rounding=_ROUND_INT),
     _cvt("{.rounding}{.ftz}{.sat}", "f32", "f32", rounding=_ROUND_INT),
+    _cvt("{.rounding}{.sat}", "f16", "f16", rounding=_ROUND_INT),
     _cvt("{.rounding}{.sat}", "f64", "f64", rounding=_ROUND_INT),
     _cvt(".rounding", "bf16", "bf16", _SM90, rounding=_ROUND_INT),
     _cvt(".rounding", "f16", "bf16", _SM90, rounding=_RND),
@@ -77,14 +82,21 @@ ROWS = (
         since="8.7 sm_100",
     ),
     form("cvt.rounding{.satfinite}.tf32.f32 d:b32, a:f32", op="cvt.tf32.f32", rounding="rna", since="7.0 sm_80"),
-    form("cvt.rounding{.relu}{.satfinite}.tf32.f32 d:b32, a:f32", op="cvt.tf32.f32", rounding="rn rz", since=_SM90),
+    form("cvt.rounding{.relu}.tf32.f32 d:b32, a:f32", op="cvt.tf32.f32", rounding="rn rz", since=_SM90),
+    form(
+        "cvt.rounding{.relu}.satfinite.tf32.f32 d:b32, a:f32",
+        op="cvt.tf32.f32",
+        defaults=_SAT,
+        rounding="rn rz",
+        since="8.6 sm_100",
+    ),
     # 8-, 6- and 4-bit floats, in pairs
     _to_small(_FP8, "f32", "8.1 sm_89"),
     _to_small(_FP8, "f16x2", "8.1 sm_89"),
     _to_small(_FP8, "bf16x2", "8.6 sm_100"),
-    _to_small(f"{_FP6} {_FP4}", "f32", "8.6 sm_100", rounding="rn rz"),
-    _to_small(f"{_FP6} {_FP4}", "f16x2", "8.6 sm_100", rounding="rn rz"),
-    _to_small(f"{_FP6} {_FP4}", "bf16x2", "8.6 sm_100", rounding="rn rz"),
+    _to_small(f"{_FP6} {_FP4}", "f32", "8.6 sm_100"),
+    _to_small(f"{_FP6} {_FP4}", "f16x2", "8.6 sm_100"),
+    _to_small(f"{_FP6} {_FP4}", "bf16x2", "8.6 sm_100"),
     form(
         "cvt.rounding{.relu}.dtype.atype d:dtype, a:atype", rounding="rn", dtype="f16x2", atype=_FP8, since="8.1 sm_89"
     ),

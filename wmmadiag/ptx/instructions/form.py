@@ -6,14 +6,15 @@ The notation follows the PTX ISA's own::
     form("setp.compare.bool{.ftz}.f32 d|q?, a, b, c:pred", compare=..., bool=...)
     form("ldmatrix.sync.aligned.shape.num{.trans}{.space}.type d:b32*num, [addr]", op="ldmatrix", ...)
 
-Modifiers: `.name` is a slot when the row gives choices for `name`, else a literal. `{...}` is optional; an optional
-literal is a flag, which becomes an attribute with the value "1". Choices are words; `written=canonical` renames.
-Modifiers match in any order, except that types keep theirs (`cvt.f32.f16` is not `cvt.f16.f32`), as do slots that
-share a word.
+Modifiers: `.name` is a slot when the row gives choices for `name`, else a literal. `{...}` is optional, all of it or
+nothing (`{.sem.scope}`); an optional literal is a flag, which becomes an attribute with the value "1". Choices are
+words; `written=canonical` renames. Modifiers match in any order, except that types keep theirs (`cvt.f32.f16` is not
+`cvt.f16.f32`), as do slots that share a word.
 
 Operands: `role`, `role:type` (a type, or a slot or derived name whose value is one; the default is the `type` slot or
 the only type of the row), `role:type*n` (a vector; n a number or a slot), `[role]` an address, `d|q` a pair whose
-second is a predicate (`d|q?` optional), `role?` an optional operand (only at the end). `d` and roles marked `=role`
+second is a predicate (`d|q?` optional), `role?` an optional operand (only at the end), `role{.flag}` one that is
+there exactly if the flag is. `d` and roles marked `=role`
 are written, all others read. Derived names, for a type slot X: `X_b` the bit type of that width, `X_wide` the integer
 type of twice the width. `cc_out` and `cc_in` name the carry flag: they are not in the text, the parser appends them.
 
@@ -35,7 +36,7 @@ from wmmadiag.ptx.types import CLASSES, WIDTHS
 _GROUP = re.compile(r"(\{)?((?:\.[\w:]+)+)(?(1)\})")
 _SINCE = re.compile(r"(?:(\d+)\.(\d+))?(?: ?sm_(\d+))?")
 _OPERAND = re.compile(
-    r"(?P<write>=)?(?P<open>\[)?(?P<role>\w+)(?(open)\])(?P<optional>\?)?(?:\|(?P<second>\w+)(?P<second_optional>\?)?)?"
+    r"(?P<write>=)?(?P<open>\[)?(?P<role>\w+)(?(open)\])(?P<optional>\?)?(?:\{\.(?P<flag>[\w:]+)\})?(?:\|(?P<second>\w+)(?P<second_optional>\?)?)?"
     r"(?::(?P<type>\w+))?(?:\*(?P<count>\w+))?$"
 )
 
@@ -94,6 +95,7 @@ class Form:
         literals: list[str] = []
         flags: list[tuple[str, ...]] = []
         slots: list[_Slot] = []
+        ties: list[tuple[str, ...]] = []
         template = [opcode]
         position = 0
         for match in _GROUP.finditer(rest):
@@ -105,6 +107,8 @@ class Form:
             if optional and not any(name in self.choices for name in names):
                 flags.append(tuple(names))
                 continue
+            if optional and len(names) > 1:
+                ties.append(tuple(names))
             for name in names:
                 if name in self.choices:
                     words = dict(word.partition("=")[::2] for word in self.choices[name].split())
@@ -127,6 +131,7 @@ class Form:
         object.__setattr__(self, "literals", tuple(literals))
         object.__setattr__(self, "flags", tuple(flags))
         object.__setattr__(self, "slots", tuple(slots))
+        object.__setattr__(self, "ties", tuple(ties))
         object.__setattr__(self, "template", self.op or ".".join(template))
         object.__setattr__(self, "operands", self._parse_operands(operands))
 
@@ -134,6 +139,7 @@ class Form:
     literals: tuple[str, ...] = field(init=False)
     flags: tuple[tuple[str, ...], ...] = field(init=False)
     slots: tuple[_Slot, ...] = field(init=False)
+    ties: tuple[tuple[str, ...], ...] = field(init=False)
     template: str = field(init=False)
     operands: tuple[re.Match[str], ...] = field(init=False)
 
@@ -183,6 +189,8 @@ class Form:
             return None
         if any(0 < sum(word in seen_flags for word in group) < len(group) for group in self.flags):
             return None
+        if any(0 < sum(name in filled for name in group) < len(group) for group in self.ties):
+            return None
         return self._resolve(filled, seen_flags)
 
     def _resolve(self, filled: dict[str, str], flags: list[str]) -> Resolved:
@@ -205,6 +213,8 @@ class Form:
         )
         for match in self.operands:
             role = match["role"]
+            if match["flag"] and match["flag"] not in flags:
+                continue
             if match["open"]:
                 type_name = "addr"
             elif role in ("cc_out", "cc_in"):

@@ -12,7 +12,7 @@ ROWS = (
     form("add{.sat}.s32 d, a, b"),
     form("add.type d, a, b", type="u16 u32 u64 s16 s64 u16x2 s16x2"),
     form("sub{.sat}.s32 d, a, b"),
-    form("sub.type d, a, b", type="u16 u32 u64 s16 s64 u16x2 s16x2"),
+    form("sub.type d, a, b", type="u16 u32 u64 s16 s64"),
     form("mul.part.type d, a, b", op="mul.{part}.{type}", part="lo hi", type=_ALL),
     form("mul.wide.type d:type_wide, a, b", type="u16 u32 s16 s32"),
     form("mad.part.type d, a, b, c", op="mad.{part}.{type}", part="lo hi", type="u16 u32 u64 s16 s64"),

@@ -27,8 +27,7 @@ ROWS = (
         dtype=_ANY,
         ctype="f32",
     ),
-    form("mov.type d, a", op="mov.{type_b}", type=f"{_ANY} pred b128 b8"),
-    form("mov.type d, a", op="mov.{type_b}", type="f16 bf16 f16x2 bf16x2"),
+    form("mov.type d, a", op="mov.{type_b}", type=f"{_ANY} pred b128"),
     # Pack and unpack: which of the three a mov is, its operands say.
     form("mov.b16 d, a:b8*2", op="mov.pack.b16"),
     form("mov.b32 d, a:b16*2", op="mov.pack.b32"),

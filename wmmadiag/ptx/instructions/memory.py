@@ -5,143 +5,106 @@ Address spaces are written with their sub-space (`shared::cta`), which names the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from wmmadiag.ptx.instructions.form import Form, form
 
 SPACES = "const global local param param::entry=param param::func=param shared shared::cta=shared"
 SHARED = "shared shared::cta=shared"
 SCOPE = "cta cluster gpu sys"
-SEM = "relaxed acquire release acq_rel"
+_WINDOWS = "const global local param param::entry=param shared shared::cta=shared"
 _SCALARS = "b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f32 f64"
 _GENERIC = {"space": "generic"}
-_HINTS = {
-    "evict": "L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate",
-    "l2_evict": "L2::evict_normal L2::evict_first L2::evict_last",
-    "l2_prefetch": "L2::64B L2::128B L2::256B",
-}
-_LD = {"sem": "weak relaxed acquire", "scope": SCOPE, "cache": "ca cg cs lu cv", **_HINTS}
-_ST = {
-    "sem": "weak relaxed release",
-    "scope": SCOPE,
-    "cache": "wb cg cs wt",
-    "evict": _HINTS["evict"],
-    "l2_evict": _HINTS["l2_evict"],
-}
-_LD_HEAD = "{.volatile}{.mmio}{.sem}{.scope}{.space}{.cache}{.nc}{.evict}{.l2_evict}{.l2_prefetch}{.L2::cache_hint}"
-_ST_HEAD = "{.volatile}{.mmio}{.sem}{.scope}{.space}{.cache}{.evict}{.l2_evict}{.L2::cache_hint}"
+_POLICY = "policy{.L2::cache_hint}:b64"
 
-_ATOM = "{.sem}{.scope}{.space}"
-_ATOM_SPACES = "global shared shared::cta=shared"
-_ORDER = {"sem": SEM, "scope": SCOPE, "space": _ATOM_SPACES}
-_INTEGERS = "u32 s32 u64 s64"
+_L1_EVICT = "L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate"
+_L2_EVICT = "L2::evict_normal L2::evict_first L2::evict_last"
+_L2_PREFETCH = "L2::64B L2::128B L2::256B"
+_PRIMARY = "L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged"
+_SECONDARY = "L2::evict_first L2::evict_unchanged"
+
+# What may stand between the opcode and the vector size, and the orders and caches that each kind of access knows.
+_HINTS = "{.evict}{.l2_evict}"
+_HINT_WORDS = {"evict": _L1_EVICT, "l2_evict": _L2_EVICT}
+_LOAD_HINTS = f"{_HINTS}{{.L2::cache_hint}}{{.l2_prefetch}}"
+_LOAD_WORDS = {**_HINT_WORDS, "l2_prefetch": _L2_PREFETCH, "space": SPACES}
+_LOADS = (
+    (f"ld{{.weak}}{{.space}}{{.cache}}{_LOAD_HINTS}", {**_LOAD_WORDS, "cache": "ca cg cs lu cv"}),
+    ("ld{.volatile}{.space}{.l2_prefetch}", {"space": SPACES, "l2_prefetch": _L2_PREFETCH}),
+    (f"ld.sem.scope{{.space}}{_LOAD_HINTS}", {**_LOAD_WORDS, "sem": "relaxed acquire", "scope": SCOPE}),
+    ("ld{.mmio}.sem.scope{.space}", {"sem": "relaxed acquire", "scope": "sys", "space": "global"}),
+    (f"ld.space{{.cache}}{{.nc}}{_LOAD_HINTS}", {**_LOAD_WORDS, "cache": "ca cg cs", "space": "global"}),
+    ("ldu{.space}", {"space": "global"}),
+)
+_STORE_WORDS = {**_HINT_WORDS, "space": SPACES}
+_STORES = (
+    (f"st{{.weak}}{{.space}}{{.cache}}{_HINTS}{{.L2::cache_hint}}", {**_STORE_WORDS, "cache": "wb cg cs wt"}),
+    ("st{.volatile}{.space}", {"space": SPACES}),
+    (f"st.sem.scope{{.space}}{_HINTS}{{.L2::cache_hint}}", {**_STORE_WORDS, "sem": "relaxed release", "scope": SCOPE}),
+    ("st{.mmio}.sem.scope{.space}", {"sem": "relaxed release", "scope": "sys", "space": "global"}),
+)
+
+
+def _accesses() -> Iterator[Form]:
+    for op, operands, heads in (("ld", "d{}, [addr], {}", _LOADS), ("st", "[addr], b{}, {}", _STORES)):
+        for head, slots in heads:
+            policy = _POLICY if "cache_hint" in head else ""
+            for vec, count, types in (("", "", f"{_SCALARS} b128"), (".vec", ":type*vec", _SCALARS)):
+                choices = {**slots, "type": types, **({"vec": "v2 v4 v8"} if vec else {})}
+                listed = operands.format(count, policy).rstrip(", ")
+                yield form(f"{head}{vec}.type {listed}", op=op, defaults=_GENERIC, relaxed=True, slots=choices)
+
+
 # operation, types, further modifiers
 _ATOMIC = (
     ("and or xor", "b32 b64", ""),
     ("exch", "b32 b64 u32 u64 s32 s64 f32", ""),
     ("exch", "b128", ""),
-    ("add", f"{_INTEGERS} f32 f64", ""),
+    ("add", "u32 s32 u64 s64 f32 f64", ""),
     ("add", "f16 f16x2 bf16 bf16x2", ".noftz"),
     ("inc dec", "u32", ""),
-    ("min max", _INTEGERS, ""),
+    ("min max", "u32 s32 u64 s64", ""),
+)
+# operation, types, further modifiers, vector sizes
+_ATOMIC_VECTORS = (
+    ("add", "f32", "", "v2 v4"),
+    ("add min max", "f16 bf16", ".noftz", "v2 v4 v8"),
+    ("add min max", "f16x2 bf16x2", ".noftz", "v2 v4"),
 )
 
 
-def _atomics() -> list[Form]:
-    rows = []
-    for operation, types, more in _ATOMIC:
-        choices = {**_ORDER, "operation": operation, "type": types}
-        noftz = {"noftz": "1"} if more else {}
-        tail = f"{_ATOM}.operation{more}{{.L2::cache_hint}}.type"
-        rows.append(form(f"atom{tail} d, [addr], b, policy?:b64", op="atom", defaults=_GENERIC | noftz, slots=choices))
-        if "exch" not in operation:
-            rows.append(form(f"red{tail} [addr], b, policy?:b64", op="red", defaults=_GENERIC | noftz, slots=choices))
-    cas = {**_ORDER, "operation": "cas", "type": "b16 b32 b64 u32 u64 s32 s64 b128"}
-    tail = f"{_ATOM}.operation{{.L2::cache_hint}}.type d, [addr], b, c, policy?:b64"
-    rows.append(form(f"atom{tail}", op="atom", defaults=_GENERIC, slots=cas))
-    for operation, types, vecs in (
-        ("add", "f32", "v2 v4"),
-        ("add min max", "f16 bf16", "v2 v4 v8"),
-        ("add min max", "f16x2 bf16x2", "v2 v4"),
-    ):
-        choices = {**_ORDER, "operation": operation, "type": types, "vec": vecs}
-        tail = f"{_ATOM}.operation{{.noftz}}{{.L2::cache_hint}}.vec.type"
-        rows.append(
-            form(
-                f"atom{tail} d:type*vec, [addr], b:type*vec, policy?:b64",
-                op="atom",
-                defaults=_GENERIC,
-                since="8.1 sm_90",
-                slots=choices,
+def _atomics() -> Iterator[Form]:
+    orders = {"atom": "relaxed acquire release acq_rel", "red": "relaxed release"}
+    for op, sem in orders.items():
+        result = "d, " if op == "atom" else ""
+        words = {"sem": sem, "scope": SCOPE}
+        # The order may be left out (relaxed), and the scope too (gpu).
+        head = f"{op}{{.sem}}{{.scope}}{{.space}}.operation"
+        scalar = {**words, "space": f"global {SHARED}"}
+        for operation, types, more in _ATOMIC:
+            if op == "atom" or operation != "exch":
+                slots = {**scalar, "operation": operation, "type": types}
+                fixed = {**_GENERIC, **({"noftz": "1"} if more else {})}
+                syntax = f"{head}{more}{{.L2::cache_hint}}.type {result}[addr], b, {_POLICY}"
+                yield form(syntax, op=op, defaults=fixed, slots=slots)
+        for operation, types, more, sizes in _ATOMIC_VECTORS:
+            slots = {**words, "space": "global", "operation": operation, "type": types, "vec": sizes}
+            fixed = {**_GENERIC, **({"noftz": "1"} if more else {})}
+            result = "d:type*vec, " if op == "atom" else ""
+            syntax = f"{head}{more}{{.L2::cache_hint}}.vec.type {result}[addr], b:type*vec, {_POLICY}"
+            yield form(syntax, op=op, defaults=fixed, slots=slots, since="8.1 sm_90")
+        if op == "atom":
+            slots = {**scalar, "operation": "cas", "type": "b16 b32 b64 u32 u64 s32 s64 b128"}
+            yield form(
+                f"{head}{{.L2::cache_hint}}.type d, [addr], b, c, {_POLICY}", op=op, defaults=_GENERIC, slots=slots
             )
-        )
-        rows.append(
-            form(
-                f"red{tail} [addr], b:type*vec, policy?:b64",
-                op="red",
-                defaults=_GENERIC,
-                since="8.1 sm_90",
-                slots=choices,
-            )
-        )
-    return rows
 
 
 ROWS = (
-    form(
-        f"ld{_LD_HEAD}.type d, [addr], policy?:b64",
-        op="ld",
-        defaults=_GENERIC,
-        relaxed=True,
-        space=SPACES,
-        type=f"{_SCALARS} b128",
-        slots=_LD,
-    ),
-    form(
-        f"ld{_LD_HEAD}.vec.type d:type*vec, [addr], policy?:b64",
-        op="ld",
-        defaults=_GENERIC,
-        relaxed=True,
-        space=SPACES,
-        vec="v2 v4 v8",
-        type=_SCALARS,
-        slots=_LD,
-    ),
-    form("ldu{.space}.type d, [addr]", op="ld", defaults=_GENERIC, relaxed=True, space="global", type=_SCALARS),
-    form(
-        "ldu{.space}.vec.type d:type*vec, [addr]",
-        op="ld",
-        defaults=_GENERIC,
-        relaxed=True,
-        space="global",
-        vec="v2 v4",
-        type=_SCALARS,
-    ),
-    form(
-        f"st{_ST_HEAD}.type [addr], b, policy?:b64",
-        op="st",
-        defaults=_GENERIC,
-        relaxed=True,
-        space=SPACES,
-        type=f"{_SCALARS} b128",
-        slots=_ST,
-    ),
-    form(
-        f"st{_ST_HEAD}.vec.type [addr], b:type*vec, policy?:b64",
-        op="st",
-        defaults=_GENERIC,
-        relaxed=True,
-        space=SPACES,
-        vec="v2 v4 v8",
-        type=_SCALARS,
-        slots=_ST,
-    ),
+    *_accesses(),
     *_atomics(),
-    form(
-        "prefetch{.space}.level [addr]",
-        op="prefetch",
-        defaults=_GENERIC,
-        space="global local",
-        level="L1 L2 L2::evict_last L2::evict_normal",
-    ),
+    form("prefetch{.space}.level [addr]", op="prefetch", defaults=_GENERIC, space="global local", level="L1 L2"),
+    form("prefetch.space.level [addr]", op="prefetch", space="global", level="L2::evict_last L2::evict_normal"),
     form("prefetchu.level [addr]", op="prefetchu", level="L1"),
     form(
         "applypriority{.space}.level [addr], size:u32",
@@ -155,19 +118,19 @@ ROWS = (
         "createpolicy.fractional.primary{.secondary}.b64 d, fraction?:f32",
         op="createpolicy",
         defaults={"kind": "fractional"},
-        primary="L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged",
-        secondary="L2::evict_first L2::evict_unchanged",
+        primary=_PRIMARY,
+        secondary=_SECONDARY,
     ),
     form(
         "createpolicy.range{.space}.primary{.secondary}.b64 d, [addr], primary_size:u32, total_size:u32",
         op="createpolicy",
         defaults={"kind": "range"},
         space="global",
-        primary="L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged",
-        secondary="L2::evict_first L2::evict_unchanged",
+        primary=_PRIMARY,
+        secondary=_SECONDARY,
     ),
     form("createpolicy.cvt.L2.b64 d, a", op="createpolicy", defaults={"kind": "cvt"}),
-    form("cvta.space.type d, a", op="cvta", defaults={"to": "0"}, space=SPACES, type="u32 u64"),
-    form("cvta.to.space.type d, a", op="cvta", defaults={"to": "1"}, space=SPACES, type="u32 u64"),
-    form("isspacep.space d:pred, a:b64", op="isspacep", space=SPACES),
+    form("cvta.space.type d, a", op="cvta", defaults={"to": "0"}, space=_WINDOWS, type="u32 u64"),
+    form("cvta.to.space.type d, a", op="cvta", defaults={"to": "1"}, space=_WINDOWS, type="u32 u64"),
+    form("isspacep.space d:pred, a:b64", op="isspacep", space=_WINDOWS),
 )

@@ -8,7 +8,11 @@ _CLUSTER = "thread-block clusters and distributed shared memory are not emulated
 _STACK = "run-time stack allocation is not emulated"
 _MULTIMEM = "multimem (multicast memory) is not emulated"
 
+_OLD = "it lacks .sync, which every architecture since sm_70 needs"
+
 REFUSED = {
+    **{f"shfl.{mode}": _OLD for mode in ("up", "down", "bfly", "idx")},
+    **{f"vote.{mode}": _OLD for mode in ("all", "any", "uni", "ballot")},
     "wgmma": "wgmma (warpgroup matrix multiply) is not emulated",
     "tcgen05": "tcgen05 (fifth-generation tensor core) is not emulated",
     "cp.async.bulk": _TMA,

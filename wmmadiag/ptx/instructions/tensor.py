@@ -114,7 +114,7 @@ def _wmma_mma(shape: str, element: str, a: int, b: int) -> Iterator[Form]:
     if element == "f16":  # the only one without the types of A and B, and with C and D of two types
         for dtype, ctype in product(("f16", "f32"), repeat=2):
             yield form(
-                "wmma.mma.sync.aligned.alayout.blayout.shape.dtype.ctype{.satfinite} "
+                "wmma.mma.sync.aligned.alayout.blayout.shape.dtype.ctype "
                 f"d:{_register(dtype)}*{counts[dtype]}, {sources}, c:{_register(ctype)}*{counts[ctype]}",
                 op="wmma.mma",
                 defaults={"atype": "f16", "btype": "f16"},
@@ -149,9 +149,7 @@ def _mma() -> Iterator[Form]:
     for shape, atype, btype, a, b, accumulators, since in _MMA:
         element = atype.split()[0]
         sources = f"a:{_register(element)}*{a}, b:{_register(element)}*{b}"
-        for (dtype, d), (ctype, c) in product(accumulators.items(), repeat=2):
-            if dtype != ctype and element != "f16":
-                continue
+        for dtype, d in accumulators.items():
             tail, choices = "", {"shape": shape}
             defaults = {"alayout": "row", "blayout": "col"}
             if element == "f64":
@@ -162,18 +160,18 @@ def _mma() -> Iterator[Form]:
                 tail = "{.satfinite}"
             yield form(
                 f"mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype{tail} "
-                f"d:{_register(dtype)}*{d}, {sources}, c:{_register(ctype)}*{c}",
+                f"d:{_register(dtype)}*{d}, {sources}, c:{_register(dtype)}*{d}",
                 op="mma",
                 defaults=defaults,
                 dtype=dtype,
                 atype=atype,
                 btype=btype,
-                ctype=ctype,
+                ctype=dtype,
                 slots=choices,
                 since=since,
             )
     # Volta's quad-pair shape; later architectures run it in software.
-    for (dtype, d), (ctype, c) in product({"f16": 4, "f32": 8}.items(), repeat=2):
+    for (dtype, d), (ctype, c) in ((("f16", 4), ("f16", 4)), (("f32", 8), ("f16", 4)), (("f32", 8), ("f32", 8))):
         yield form(
             "mma.sync.aligned.shape.alayout.blayout.dtype.atype.btype.ctype "
             f"d:{_register(dtype)}*{d}, a:f16x2*2, b:f16x2*2, c:{_register(ctype)}*{c}",

@@ -5,16 +5,12 @@ from __future__ import annotations
 from wmmadiag.ptx.instructions.form import form
 
 _SYNC = {"sync": "1"}
-_OLD = {"sync": "0"}
 _SHFL = "up down bfly idx"
 
 ROWS = (
     form("shfl.sync.mode.b32 d|p?, a, b:u32, c:u32, mask:u32", op="shfl", defaults=_SYNC, mode=_SHFL),
-    form("shfl.mode.b32 d|p?, a, b:u32, c:u32", op="shfl", defaults=_OLD, mode=_SHFL),
     form("vote.sync.mode.pred d, a:pred, mask:u32", op="vote", defaults=_SYNC, mode="all any uni"),
     form("vote.sync.mode.b32 d, a:pred, mask:u32", op="vote", defaults=_SYNC, mode="ballot"),
-    form("vote.mode.pred d, a:pred", op="vote", defaults=_OLD, mode="all any uni"),
-    form("vote.mode.b32 d, a:pred", op="vote", defaults=_OLD, mode="ballot"),
     form("match.mode.sync.type d:b32, a, mask:u32", op="match", mode="any", type="b32 b64"),
     form("match.mode.sync.type d|p?:b32, a, mask:u32", op="match", mode="all", type="b32 b64"),
     form(
