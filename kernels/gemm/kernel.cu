@@ -6,6 +6,7 @@
 //   gemm_wmma<S8>     signed char A, B;  int C, exact       m16n16k16   alpha, beta int
 //   gemm_wmma<F64>    double A, B, C                        m8n8k4      alpha, beta double
 //
+// A template: instantiate what you need, as kernel.toml and its neighbours do by name.
 // Row-major A [m][k], B [k][n], C [m][n], all contiguous; any m, n >= 1, k >= 0. With beta = 0, C is not read.
 // Launch: grid (ceil(n / 64), ceil(m / 64)), block 128, static shared memory only.
 //
@@ -191,10 +192,3 @@ gemm_wmma(const typename T::Input* __restrict__ a, const typename T::Input* __re
         }
     }
 }
-
-template __global__ void gemm_wmma<F16>(const half*, const half*, half*, int, int, int, float, float);
-template __global__ void gemm_wmma<BF16>(const __nv_bfloat16*, const __nv_bfloat16*, __nv_bfloat16*, int, int, int,
-                                         float, float);
-template __global__ void gemm_wmma<TF32>(const float*, const float*, float*, int, int, int, float, float);
-template __global__ void gemm_wmma<S8>(const signed char*, const signed char*, int*, int, int, int, int, int);
-template __global__ void gemm_wmma<F64>(const double*, const double*, double*, int, int, int, double, double);
