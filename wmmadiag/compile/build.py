@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wmmadiag.compile.blanking import Blanked, Context, Part, blank_host_code, context
@@ -87,7 +87,7 @@ def build(tree: SourceTree, options: CompileOptions, tools: Toolchain, *, cubin:
                 headers,
                 expressions,
                 tuple(template.qualified_name for template in templates),
-                _kernel_places(tree, blanked, known),
+                kernel_places(tree, {key: one.parts for key, one in blanked.items()}, known),
                 {key: one.parts for key, one in blanked.items()},
                 tuple(state.notes),
             )
@@ -100,11 +100,34 @@ def build(tree: SourceTree, options: CompileOptions, tools: Toolchain, *, cubin:
     raise _final_error(errors, result.log, state, tree, blanked)
 
 
-def _kernel_places(tree: SourceTree, blanked: dict[str, Blanked], known: Context) -> tuple[tuple[str, Place], ...]:
+def rebuild(
+    built: Built,
+    root: str,
+    headers: dict[str, str],
+    before: str,
+    tree: SourceTree,
+    options: CompileOptions,
+    tools: Toolchain,
+) -> str | None:
+    """The PTX of other texts with the same options and instantiations, `before` read first; None if it fails."""
+    name = "wmmadiag_before.h"
+    flags = [
+        f"--pre-include={name}" if flag == f"--pre-include={PRELUDE}" else flag
+        for flag in nvrtc_options(options, tools, tree)
+    ]
+    headers = {**headers, name: f'#include "{PRELUDE}"\n{before}'}
+    result = run_nvrtc(root, tree.root.name, flags, headers=headers, name_expressions=built.expressions)
+    return result.ptx if result.ok else None
+
+
+def kernel_places(
+    tree: SourceTree, parts: Mapping[str, Sequence[Part]], known: Context
+) -> tuple[tuple[str, Place], ...]:
+    """(name, place) of each kernel definition in the source and its headers."""
     found = []
     for file in tree.files():
         locate = line_index(file.text)
-        for part in blanked[file.key].parts:
+        for part in parts[file.key]:
             declaration = part.declaration
             if declaration.kind == "function" and is_kernel(declaration, known):
                 named = [token for token in declaration.head if token.text == declaration.name]

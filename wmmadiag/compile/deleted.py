@@ -10,19 +10,15 @@ marker is there and whose instruction is not was deleted.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wmmadiag.compile.build import PRELUDE, Built, nvrtc_options
 from wmmadiag.compile.host_code import split_arguments
 from wmmadiag.compile.lexer import Token, closing, tokenize
 from wmmadiag.compile.model import CompileNote
-from wmmadiag.compile.nvrtc import run_nvrtc
-from wmmadiag.compile.options import CompileOptions
-from wmmadiag.compile.ptx_scan import ScannedInstruction, instructions, rename_files
+from wmmadiag.compile.ptx_scan import ScannedInstruction, instructions
 from wmmadiag.compile.sources import SourceTree
-from wmmadiag.compile.toolchain import Toolchain
 from wmmadiag.place import Place
 
 # Call → (opcode that it becomes, position of its pointer among the arguments or None).
@@ -31,13 +27,12 @@ _CALLS: Mapping[str, tuple[str, int | None]] = {
     "load_matrix_sync": ("wmma.load", 1),
     "mma_sync": ("wmma.mma", None),
 }
-_PROBE_HEADER = "wmmadiag_probe.h"
-_PROBE = f"""#include "{PRELUDE}"
-template <int id> __device__ __forceinline__ void wmmadiag_mark(const volatile void *pointer) {{
+PROBE_HEADER = """
+template <int id> __device__ __forceinline__ void wmmadiag_mark(const volatile void *pointer) {
   asm volatile("// wmmadiag reached %0" ::"n"(id));
   if (__isLocal((const void *)pointer)) asm volatile("// wmmadiag local %0" ::"n"(id));
   else asm volatile("// wmmadiag other %0" ::"n"(id));
-}}
+}
 """
 _BEFORE_EXPRESSION = frozenset({";", "{", "}", ")", "(", ":", ",", "else", "do"})
 _MARK = re.compile(r"//\s*wmmadiag (reached|local|other) (\d+)")
@@ -56,19 +51,25 @@ class _Reached:
 
 
 def compile_notes(
-    built: Built, tree: SourceTree, ptx: str, options: CompileOptions, tools: Toolchain, names: Mapping[str, str]
+    texts: Sequence[tuple[int, str]],
+    ptx: str,
+    log: str,
+    tree: SourceTree,
+    recompile: Callable[[Callable[[str], str]], str | None],
 ) -> tuple[CompileNote, ...]:
     """Notes on deleted WMMA calls and on traps of the compiler's own, for optimised PTX.
 
-    `names`: path in `.file` → the name to show, as for the PTX itself.
+    `texts`: each text that was compiled, with the number of lines put before its own. `recompile(change)`: the PTX of
+    those texts, each passed through `change`, with `PROBE_HEADER` read first; None when that does not compile.
     """
-    if options.debug:
-        return ()
     code = list(instructions(ptx))
     traps = [instruction for instruction in code if instruction.opcode == "trap"]
-    if not _suspicious(built, code, traps):
+    if not _suspicious(texts, log, code, traps):
         return ()
-    reached = _probe(built, tree, options, tools, names)
+    sites: list[str] = []
+    probed = recompile(lambda text: mark_calls(text, sites))
+    # A call that is not what it looks like (an overload of the user's own) does not compile: nothing is said then.
+    reached = _read_marks(probed, sites) if probed is not None else []
     notes = _deleted(reached, code)
     explained = {call.function for call in reached if call.local}
     notes += _unused(reached, code, explained | {trap.function for trap in traps})
@@ -76,12 +77,17 @@ def compile_notes(
     return tuple(dict.fromkeys(notes))
 
 
-def _suspicious(built: Built, code: Sequence[ScannedInstruction], traps: Sequence[ScannedInstruction]) -> bool:
+def _suspicious(
+    texts: Sequence[tuple[int, str]],
+    log: str,
+    code: Sequence[ScannedInstruction],
+    traps: Sequence[ScannedInstruction],
+) -> bool:
     """Whether some call in the source shows no instruction on its line; a second compilation is worth it only then."""
-    if traps or "local memory" in built.result.log:
+    if traps or "local memory" in log:
         return True
     lines = {(frame.line, _kind(item.opcode)) for item in code if item.place for frame in item.place.frames()}
-    for offset, text in ((0, built.root), *((1, header) for header in built.headers.values())):
+    for offset, text in texts:
         for token, call in _calls(tokenize(text)):
             if token.kind == "directive":
                 return True
@@ -103,27 +109,6 @@ def _calls(tokens: Sequence[Token]) -> list[tuple[Token, str]]:
 
 def _kind(opcode: str) -> str:
     return ".".join(opcode.split(".")[:2])
-
-
-def _probe(
-    built: Built, tree: SourceTree, options: CompileOptions, tools: Toolchain, names: Mapping[str, str]
-) -> list[_Reached]:
-    """Compile with a marker before each call; the calls whose marker is in the optimised code."""
-    sites: list[str] = []
-    root = mark_calls(built.root, sites)
-    headers = {name: mark_calls(text, sites) for name, text in built.headers.items()}
-    if not sites:
-        return []
-    headers[_PROBE_HEADER] = _PROBE
-    flags = [
-        f"--pre-include={_PROBE_HEADER}" if flag == f"--pre-include={PRELUDE}" else flag
-        for flag in nvrtc_options(options, tools, tree)
-    ]
-    result = run_nvrtc(root, tree.root.name, flags, headers=headers, name_expressions=built.expressions)
-    if not result.ok:
-        # A call that is not what it looks like (an overload of the user's own): nothing can be said then.
-        return []
-    return _read_marks(rename_files(result.ptx, names), sites)
 
 
 def mark_calls(text: str, sites: list[str]) -> str:

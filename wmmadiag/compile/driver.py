@@ -5,21 +5,25 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from wmmadiag.compile import cache, ptx_scan
-from wmmadiag.compile.build import Built, build
-from wmmadiag.compile.deleted import compile_notes
+from wmmadiag.compile.blanking import blank_host_code, context
+from wmmadiag.compile.build import build, kernel_places, rebuild
+from wmmadiag.compile.deleted import PROBE_HEADER, compile_notes
 from wmmadiag.compile.diagnostics import warnings_text
 from wmmadiag.compile.host_headers import STUBS, is_host_header
+from wmmadiag.compile.instantiations import kernel_templates
 from wmmadiag.compile.model import Compilation, Entry, source_name
 from wmmadiag.compile.names import base_name, demangle
+from wmmadiag.compile.nvcc import find_nvcc, nvcc, run_nvcc
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.compile.records import from_record, to_record
 from wmmadiag.compile.sources import SourceTree, read_text, read_tree
-from wmmadiag.compile.toolchain import Toolchain, check_arch, toolchain
+from wmmadiag.compile.toolchain import Toolchain, check_arch, has_nvrtc, toolchain
+from wmmadiag.errors import CompileError
 from wmmadiag.place import Place
 
 
@@ -44,6 +48,8 @@ def compile_text(
     options = options or CompileOptions()
     if file_name.endswith(".ptx"):
         return _ready_ptx(text, file_name, options, started)
+    if options.compiler == "nvcc" or (options.compiler == "auto" and not has_nvrtc() and find_nvcc() is not None):
+        return replace(_by_nvcc(text, file_name, options), seconds=time.perf_counter() - started)
     tools = toolchain()
     check_arch(options.arch, tools)
     tree = source_tree(text, file_name, options, tools)
@@ -54,7 +60,7 @@ def compile_text(
     found = from_record(record, options, key) if record is not None else None
     if found is not None:
         return replace(found, text=text, cached=True, seconds=time.perf_counter() - started)
-    compilation = _compilation(build(tree, options, tools), tree, options, tools, key)
+    compilation = _by_nvrtc(tree, options, tools, key)
     if may_cache:
         cache.store(key, to_record(compilation))
     return replace(compilation, seconds=time.perf_counter() - started)
@@ -94,24 +100,84 @@ def shown_names(tree: SourceTree) -> dict[str, str]:
     return names
 
 
-def _compilation(built: Built, tree: SourceTree, options: CompileOptions, tools: Toolchain, key: str) -> Compilation:
+def _by_nvrtc(tree: SourceTree, options: CompileOptions, tools: Toolchain, key: str) -> Compilation:
+    built = build(tree, options, tools)
     names = shown_names(tree)
     ptx = ptx_scan.drop_unused_globals(ptx_scan.rename_files(built.result.ptx, names))
+
+    def recompile(change: Callable[[str], str]) -> str | None:
+        headers = {name: change(text) for name, text in built.headers.items()}
+        probed = rebuild(built, change(built.root), headers, PROBE_HEADER, tree, options, tools)
+        return ptx_scan.rename_files(probed, names) if probed is not None else None
+
+    notes = list(built.notes)
+    if not options.debug:
+        texts = [(0, built.root), *((1, header) for header in built.headers.values())]
+        notes += compile_notes(texts, ptx, built.result.log, tree, recompile)
     entries = entries_of(ptx, built.result.lowered, built.kernels)
-    made = {entry.demangled.split("<")[0] for entry in entries}
     return Compilation(
         ptx=ptx,
         log=warnings_text(built.result.log),
         entries=entries,
-        templates=tuple(name for name in built.templates if name not in made),
+        templates=_not_made(built.templates, entries),
         includes=tuple(header.name for header in tree.headers.values()),
         options=options,
         compiler=tools.name,
         source=tree.root.name,
         text=tree.root.text,
         source_hash=key,
-        notes=(*built.notes, *compile_notes(built, tree, ptx, options, tools, names)),
+        notes=tuple(notes),
     )
+
+
+def _by_nvcc(text: str, file_name: str, options: CompileOptions) -> Compilation:
+    """By nvcc, which reads headers from disk itself: never cached."""
+    tool = nvcc()
+    tree = read_tree(text, file_name, options.include_paths, lambda name: is_host_header(name))
+    known = context(tree, options.macros)
+    parts = {file.key: blank_host_code(file, known).parts for file in tree.files()}
+    everything = [part for one in parts.values() for part in one]
+    names = shown_names(tree)
+    ptx, log = run_nvcc(tool, text, file_name, options, expressions=options.name_expressions)
+    ptx = ptx_scan.drop_unused_globals(ptx_scan.rename_files(ptx, names))
+
+    def recompile(change: Callable[[str], str]) -> str | None:
+        try:
+            probed, _ = run_nvcc(
+                tool, change(text), file_name, options, pre_include=PROBE_HEADER, expressions=options.name_expressions
+            )
+        except CompileError:
+            return None
+        return ptx_scan.rename_files(probed, names)
+
+    notes = () if options.debug else compile_notes([(0, text)], ptx, log, tree, recompile)
+    wanted = {"".join(expression.split()): expression for expression in options.name_expressions}
+    lowered = {
+        wanted["".join(demangle(name).split())]: name
+        for name in ptx_scan.entry_names(ptx)
+        if "".join(demangle(name).split()) in wanted
+    }
+    entries = entries_of(ptx, lowered, kernel_places(tree, parts, known))
+    templates = [template.qualified_name for template in kernel_templates(everything, known)]
+    return Compilation(
+        ptx=ptx,
+        log=warnings_text(log),
+        entries=entries,
+        templates=_not_made(templates, entries),
+        includes=tuple(header.name for header in tree.headers.values()),
+        options=options,
+        compiler=tool.name,
+        source=file_name,
+        text=text,
+        source_hash=cache.digest([tool.name, *options.fingerprint(), *(file.text for file in tree.files())]),
+        notes=tuple(notes),
+    )
+
+
+def _not_made(templates: Sequence[str], entries: Sequence[Entry]) -> tuple[str, ...]:
+    """The kernel templates of which there is no instance."""
+    made = {entry.demangled.split("<")[0] for entry in entries}
+    return tuple(name for name in templates if name not in made)
 
 
 def entries_of(ptx: str, lowered: Mapping[str, str], kernels: Sequence[tuple[str, Place]] = ()) -> tuple[Entry, ...]:

@@ -236,7 +236,13 @@ def _aliases(tree: SourceTree) -> dict[str, str]:
 
 
 def _join(words: Sequence[str]) -> str:
-    return " ".join(words).replace(" :: ", "::").replace(" < ", "<").replace(" >", ">").replace(" ,", ",")
+    """Tokens as readable text: blanks between words, after commas and before `*`."""
+    text = ""
+    for word in words:
+        if text and (word[0].isalnum() or word[0] in "_*") and (text[-1].isalnum() or text[-1] in "_,>"):
+            text += " "
+        text += word
+    return text
 
 
 def _read(declaration: Declaration, place: Place, wanted: str, aliases: Mapping[str, str]) -> KernelSignature:

@@ -76,6 +76,15 @@ def nvrtc_module() -> Any:
     return nvrtc
 
 
+def has_nvrtc() -> bool:
+    """Whether NVRTC can be loaded."""
+    try:
+        nvrtc_module()
+    except ConfigurationError:
+        return False
+    return True
+
+
 def _header_folder(component: str, header: str) -> Path | None:
     from cuda import pathfinder
 
