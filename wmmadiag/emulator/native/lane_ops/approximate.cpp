@@ -32,15 +32,16 @@ constexpr auto reciprocal_root = [](double x) { return rsqrt_value(x); };
 // the PTX ISA says. A subnormal b is scaled, together with a (recorded on sm_90).
 constexpr auto div_approx = [](Modifiers m, float a, float b) -> float {
     const float x = flush_if(m.ftz(), a), y = flush_if(m.ftz(), b);
-    const float scale = flush(y) == 0.0f ? up_24 : 1.0f;
+    const float scale = (bits_of(y) & F32::infinity) == 0 ? up_24 : 1.0f;
     const float r = flush(static_cast<float>(rcp_value(y * scale)));
     return canonical(narrow_f32(m.ftz(), double{x * scale} * r));
 };
 // Full range: the same with both operands scaled so that no reciprocal is subnormal.
 constexpr auto div_full = [](Modifiers m, float a, float b) -> float {
     const float x = flush_if(m.ftz(), a), y = flush_if(m.ftz(), b);
-    const float magnitude = y < 0.0f ? -y : y;
-    const float scale = magnitude < 0x1p-126f ? up_24 : (magnitude > 0x1p126f ? 0x1p-2f : 1.0f);
+    const u32 magnitude = bits_of(y) & F32::magnitude;
+    const float large = magnitude > std::bit_cast<u32>(0x1p126f) ? 0x1p-2f : 1.0f;
+    const float scale = (bits_of(y) & F32::infinity) == 0 ? up_24 : large;
     const float r = static_cast<float>(rcp_value(y * scale));
     return canonical(narrow_f32(m.ftz(), double{x * scale} * r));
 };

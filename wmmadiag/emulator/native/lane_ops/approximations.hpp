@@ -38,7 +38,8 @@ inline constexpr auto exp2_series = [] {
 
 // ex2: 2^x. NaN for NaN, +Inf above the range, +0 below.
 [[gnu::always_inline]] inline double exp2_value(double x) {
-    const double inside = x < -300.0 ? -300.0 : (x > 300.0 ? 300.0 : x);
+    const bool low = x < -300.0, high = x > 300.0;
+    const double inside = pick(high, 300.0, pick(low, -300.0, x));
     const double n = nearest(inside);
     const double r = inside - n;
     return (1.0 + r * polynomial(exp2_series, r)) * power_of_two(n);
@@ -60,7 +61,9 @@ inline constexpr auto atanh_series = [] {
     const double s = (m - 1.0) / (m + 1.0);
     const double value = exponent + s * polynomial(atanh_series, s * s);
     const double infinity = std::numeric_limits<double>::infinity();
-    return x > 0.0 ? (x < infinity ? value : infinity) : (x == 0.0 ? -infinity : std::numeric_limits<double>::quiet_NaN());
+    const bool zero = x == 0.0, finite = x < infinity, number = x >= 0.0;
+    const double positive = pick(finite, value, infinity);
+    return pick(number, pick(zero, -infinity, positive), std::numeric_limits<double>::quiet_NaN());
 }
 
 inline constexpr auto sine_series = [] {  // sin(x) / x in x^2
@@ -84,7 +87,9 @@ inline constexpr auto cosine_series = [] {
 
 // sin(2 pi t) if quarter is 0, cos(2 pi t) if 1. NaN for Inf and NaN.
 [[gnu::always_inline]] inline double sine_of_turns(double t, u64 quarter) {
-    const double whole = t > -0x1p50 && t < 0x1p50 ? t : t - t;  // larger ones are whole turns; Inf - Inf is NaN
+    const bool small = (bits_of(t) & F64::magnitude) < std::bit_cast<u64>(0x1p50);
+    const double none = t - t;  // larger ones are whole turns; Inf - Inf is NaN
+    const double whole = pick(small, t, none);
     const double turns = whole - nearest(whole);                 // exact
     const double quarters = nearest(turns * 4.0);
     const double angle = (turns - quarters * 0.25) * (2.0 * pi);
@@ -92,7 +97,7 @@ inline constexpr auto cosine_series = [] {
     const u64 quadrant = std::bit_cast<u64>(quarters + 0x1.8p52) + quarter;
     const double sine = angle * polynomial(sine_series, square);
     const double cosine = polynomial(cosine_series, square);
-    const double value = (quadrant & 1) != 0 ? cosine : sine;
+    const double value = pick((quadrant & 1) != 0, cosine, sine);
     return std::bit_cast<double>(std::bit_cast<u64>(value) ^ ((quadrant & 2) << 62));
 }
 
@@ -102,19 +107,21 @@ inline constexpr auto cosine_series = [] {
     const double exact = double{x} * 0x1.45f306p-3;
     const u32 rounded = std::bit_cast<u32>(static_cast<float>(exact));
     const double magnitude = std::bit_cast<float>(rounded & F32::magnitude);
-    const bool up = magnitude > (exact < 0.0 ? -exact : exact);
+    const bool up = magnitude > float_of(bits_of(exact) & F64::magnitude);
     return flush(std::bit_cast<float>(up ? rounded - 1 : rounded));
 }
 [[gnu::always_inline]] inline double sine_value(float x) {
     const double value = sine_of_turns(turns(x), 0);
-    return value == 0.0 ? std::bit_cast<double>(std::bit_cast<u64>(double{x}) & F64::sign) : value;
+    const u64 zero = bits_of(double{x}) & F64::sign;
+    return float_of((bits_of(value) & F64::magnitude) == 0 ? zero : bits_of(value));
 }
 [[gnu::always_inline]] inline double cosine_value(float x) { return sine_of_turns(turns(x), 1); }
 
 // tanh from e = exp(2 |x|) - 1, which keeps its relative precision near 0: e / (e + 2).
 [[gnu::always_inline]] inline double tanh_value(double x) {
     const double absolute = std::bit_cast<double>(std::bit_cast<u64>(x) & F64::magnitude);
-    const double y = (absolute > 40.0 ? 40.0 : absolute) * (2.0 / ln_2);
+    const bool large = absolute > 40.0;
+    const double y = pick(large, 40.0, absolute) * (2.0 / ln_2);
     const double n = nearest(y);
     const double r = y - n;
     const double scale = power_of_two(n);
@@ -134,7 +141,7 @@ inline constexpr auto cosine_series = [] {
     const double low = __builtin_fma(x, y, -product);
     const double residual = __builtin_fma(-product, y, 1.0) - low * y;
     const double better = y + 0.5 * y * residual;
-    return better == better ? better : y;  // 0 and Inf give NaN residuals
+    return pick(is_nan(better), y, better);  // 0 and Inf give NaN residuals
 }
 
 }  // namespace wmmadiag::lanewise

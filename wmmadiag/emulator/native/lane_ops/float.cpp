@@ -34,8 +34,8 @@ constexpr auto larger = [](auto f, float a, auto... operands) -> float { return 
 constexpr auto smaller = [](auto f, float a) -> float { return f(a * (1 / up_24)); };
 
 [[gnu::always_inline]] inline float after(Modifiers m, float r, float scaled) {
-    const float flushed = m.ftz() ? flush_tiny(r, scaled) : r;
-    return m.sat() ? saturate(flushed) : canonical(flushed);
+    const float flushed = flush_tiny(m.ftz(), r, scaled);
+    return pick(m.sat(), saturate(flushed), canonical(flushed));
 }
 
 template <auto f>

@@ -37,43 +37,52 @@ constexpr typename Format::Bits flush_bits(typename Format::Bits bits) {
     return static_cast<typename Format::Bits>((bits & Format::infinity) == 0 ? bits & Format::sign : bits);
 }
 
-[[gnu::always_inline]] inline float flush(float x) { return std::bit_cast<float>(flush_bits<F32>(std::bit_cast<u32>(x))); }
+// The functions below decide on bits, and `pick` selects with a mask: GCC moves floating-point work that only one side of a `?:` needs
+// behind a branch, and because it may trap there, does not vectorise the loop.
+template <class T>
+[[gnu::always_inline]] inline T pick(bool condition, T yes, T no) {
+    using Bits = std::conditional_t<sizeof(T) == 2, u16, std::conditional_t<sizeof(T) == 4, u32, u64>>;
+    const Bits mask = static_cast<Bits>(Bits{0} - static_cast<Bits>(condition));
+    const Bits a = std::bit_cast<Bits>(yes), b = std::bit_cast<Bits>(no);
+    return std::bit_cast<T>(static_cast<Bits>((a & mask) | (b & ~mask)));
+}
+[[gnu::always_inline]] inline u32 bits_of(float x) { return std::bit_cast<u32>(x); }
+[[gnu::always_inline]] inline u64 bits_of(double x) { return std::bit_cast<u64>(x); }
+[[gnu::always_inline]] inline float float_of(u32 bits) { return std::bit_cast<float>(bits); }
+[[gnu::always_inline]] inline double float_of(u64 bits) { return std::bit_cast<double>(bits); }
+[[gnu::always_inline]] inline bool is_nan(float x) { return is_nan<F32>(bits_of(x)); }
+[[gnu::always_inline]] inline bool is_nan(double x) { return is_nan<F64>(bits_of(x)); }
+
+[[gnu::always_inline]] inline float flush(float x) { return float_of(flush_bits<F32>(bits_of(x))); }
 [[gnu::always_inline]] inline float flush_if(bool ftz, float x) { return ftz ? flush(x) : x; }
 
 // .ftz looks at the result rounded as if the exponent had no lower limit: a value that rounds up to the smallest normal from
 // below by less than half a bit of *its own* precision is kept, one with a representable significand below is not (recorded on
 // sm_90). So the operation is done a second time, 2^24 larger, to see whether its result is tiny.
 inline constexpr float up_24 = 0x1p24f;
-[[gnu::always_inline]] inline float flush_tiny(float r, float r_times_2_24) {
-    const float zero = std::bit_cast<float>(std::bit_cast<u32>(r) & F32::sign);
-    return std::bit_cast<float>(std::bit_cast<u32>(r_times_2_24) & F32::magnitude) < 0x1p-102f ? zero : r;
+[[gnu::always_inline]] inline float flush_tiny(bool ftz, float r, float r_times_2_24) {
+    constexpr u32 limit = std::bit_cast<u32>(0x1p-102f);
+    const bool tiny = (bits_of(r_times_2_24) & F32::magnitude) < limit;
+    return pick(ftz & tiny, float_of(bits_of(r) & F32::sign), r);
 }
 
 // A result with the right NaN; the operands matter in f64 only, where the last NaN among them is made quiet and kept, its sign
 // included (recorded on sm_90).
-[[gnu::always_inline]] inline float canonical(float r) { return r != r ? std::bit_cast<float>(F32::nan) : r; }
+[[gnu::always_inline]] inline float canonical(float r) { return float_of(is_nan(r) ? F32::nan : bits_of(r)); }
 template <class... Operands>
-[[gnu::always_inline]] inline float settle(float r, Operands...) {
-    return canonical(r);
-}
-[[gnu::always_inline]] inline double quiet(double x) {
-    return std::bit_cast<double>(std::bit_cast<u64>(x) | 0x0008000000000000);
-}
-[[gnu::always_inline]] inline double settle(double r, double a) {
-    const double invalid = std::bit_cast<double>(F64::nan);
-    return r != r ? (a != a ? quiet(a) : invalid) : r;
-}
-[[gnu::always_inline]] inline double settle(double r, double a, double b) {
-    return r != r && b == b ? settle(r, a) : settle(r, b);
-}
-[[gnu::always_inline]] inline double settle(double r, double a, double b, double c) {
-    return r != r && c == c ? settle(r, a, b) : settle(r, c);
+[[gnu::always_inline]] inline double settle(double r, Operands... operands) {
+    constexpr u64 quiet = 0x0008000000000000;
+    u64 nan = F64::nan;
+    ((nan = is_nan(operands) ? bits_of(operands) | quiet : nan), ...);
+    return pick(is_nan(r), float_of(nan), r);
 }
 
 // Clamp to [0, 1]; NaN and -0 become +0.
-template <class T>
-[[gnu::always_inline]] inline T saturate(T x) {
-    return x > T{0} ? (x < T{1} ? x : T{1}) : T{0};
+[[gnu::always_inline]] inline float saturate(float x) {
+    constexpr u32 one = std::bit_cast<u32>(1.0f);
+    const u32 bits = bits_of(x);
+    const u32 below = bits < one ? bits : one;
+    return float_of(bits > F32::infinity ? 0 : below);  // NaN, or the sign is set
 }
 
 // f16 to f32, exact. The exponent is rebased by a multiplication, which also normalises subnormals; Inf and NaN are
@@ -93,8 +102,8 @@ template <class T>
     const u32 rounded = (magnitude - 0x38000000 + 0xfff + ((magnitude >> 13) & 1)) >> 13;
     const u32 subnormal = std::bit_cast<u32>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000;
     const u32 large = rounded < 0x7c00 ? rounded : 0x7c00;
-    const u32 finite = magnitude < 0x38800000 ? subnormal : (magnitude >= 0x47800000 ? 0x7c00 : large);
-    return static_cast<u16>(magnitude > 0x7f800000 ? 0x7fff : finite | ((bits >> 16) & 0x8000));
+    const u32 finite = pick(magnitude < 0x38800000, subnormal, magnitude >= 0x47800000 ? 0x7c00u : large);
+    return static_cast<u16>(pick(magnitude > 0x7f800000, 0x7fffu, finite | ((bits >> 16) & 0x8000)));
 }
 
 [[gnu::always_inline]] inline float widen_bf16(u16 half) { return std::bit_cast<float>(static_cast<u32>(half) << 16); }
@@ -118,8 +127,7 @@ template <class Format>
 
 // f64 to f32, nearest even, with .ftz.
 [[gnu::always_inline]] inline float narrow_f32(bool ftz, double x) {
-    const float r = static_cast<float>(x);
-    return ftz ? flush_tiny(r, static_cast<float>(x * up_24)) : r;
+    return flush_tiny(ftz, static_cast<float>(x), static_cast<float>(x * up_24));
 }
 
 // a + b in f64, rounded to odd: a later rounding to at most 51 bits, in any direction, is then as good as rounding once (Boldo and
@@ -129,10 +137,12 @@ template <class Format>
     const double part = sum - a;
     const double error = (a - (sum - part)) + (b - part);
     const u64 bits = std::bit_cast<u64>(sum);
-    const bool away = (error > 0.0) == (sum > 0.0);  // the exact sum is larger in magnitude than the rounded one
+    const u64 error_bits = std::bit_cast<u64>(error);
+    const bool away = ((error_bits ^ bits) & F64::sign) == 0;  // the exact sum is larger in magnitude than the rounded one
     const u64 odd = away ? bits + 1 : bits - 1;
-    const bool inexact = error > 0.0 || error < 0.0;  // false for NaN, which follows an infinite sum
-    return std::bit_cast<double>(inexact && (bits & 1) == 0 ? odd : bits);
+    const u64 size = error_bits & F64::magnitude;
+    const bool inexact = size - 1 < F64::infinity;  // not 0; NaN follows an infinite sum
+    return std::bit_cast<double>(pick(inexact & ((bits & 1) == 0), odd, bits));
 }
 
 // f64 to a half format, nearest even, in one rounding when x is exact or rounded to odd. Adding and subtracting the power of two whose
@@ -146,7 +156,8 @@ template <class Format>
     const s64 least = static_cast<s64>(smallest << 52);
     const double power = std::bit_cast<double>(static_cast<u64>(exponent > least ? exponent : least) + (drop << 52));
     const double absolute = std::bit_cast<double>(magnitude);
-    const double rounded = absolute < 0x1p200 ? (absolute + power) - power : absolute;
+    const double shifted = (absolute + power) - power;
+    const double rounded = pick(magnitude < std::bit_cast<u64>(0x1p200), shifted, absolute);
     const u64 sign = std::bit_cast<u64>(x) & F64::sign;
     return narrow<Format>(static_cast<float>(std::bit_cast<double>(std::bit_cast<u64>(rounded) | sign)));
 }

@@ -20,13 +20,14 @@ template <class Format>
 template <class Format, class Float>
 [[gnu::always_inline]] inline u16 result(Modifiers m, u16 rounded, Float exact) {
     constexpr u16 one = Format::mantissa == F16::mantissa ? 0x3c00 : 0x3f80;
-    constexpr Float tiny = static_cast<Float>(0x1.ffep-15);
-    const u16 bits = m.ftz() && exact > -tiny && exact < tiny ? static_cast<u16>(rounded & Format::sign) : rounded;
+    constexpr auto limit = std::bit_cast<decltype(bits_of(exact))>(static_cast<Float>(0x1.ffep-15));
+    const bool tiny = (bits_of(exact) << 1) < (limit << 1);
+    const u16 bits = pick(m.ftz() & tiny, static_cast<u16>(rounded & Format::sign), rounded);
     const bool nan = is_nan<Format>(bits);
     const bool negative = (bits & Format::sign) != 0;
-    const u16 saturated = nan || negative ? u16{0} : (bits > one ? one : bits);
-    const u16 rectified = negative && !nan ? u16{0} : bits;
-    return m.sat() ? saturated : (m.relu() ? rectified : bits);
+    const u16 saturated = pick(nan | negative, u16{0}, bits > one ? one : bits);
+    const u16 rectified = pick(negative & !nan, u16{0}, bits);
+    return pick(m.sat(), saturated, pick(m.relu(), rectified, bits));
 }
 
 constexpr auto add = [](float a, float b) { return a + b; };
@@ -53,7 +54,7 @@ template <class Format>
 constexpr auto fma_general = [](Modifiers m, u16 a, u16 b, u16 c) -> u16 {
     const double exact = add_to_odd(double{operand<Format>(m, a)} * operand<Format>(m, b), operand<Format>(m, c));
     const u16 r = result<Format>(m, narrow_once<Format>(exact), exact);
-    return m.oob() && (out_of_bounds(a) || out_of_bounds(b)) ? u16{0} : r;
+    return pick(m.oob() & (out_of_bounds(a) | out_of_bounds(b)), u16{0}, r);
 };
 
 template <class Format, auto f, unsigned Pack = 1>
