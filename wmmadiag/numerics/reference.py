@@ -45,7 +45,7 @@ def _output(rule: MmaRule, a: list[int], b: list[int], c: int) -> int:
     if rule.c == "f16" and not half_addend:
         c = _convert(c, "f16", "f32")
     if rule.fma_chain:
-        c = _fma32(a, b, c)
+        c = _fma32(a, b, c, -0.0 if rule.d == "f16" else 0.0)
     else:
         kind = "f16" if half_sum else "f32"
         addend = c
@@ -130,20 +130,26 @@ def _convert(bits: int, source: str, target: str) -> int:
     return int(encode(decode(np.array([bits]), source), target)[0])
 
 
-def _fma32(a: list[int], b: list[int], c: int) -> int:
-    """f32 multiply-adds from +0 over k, then + C, each rounded to nearest even."""
-    total = 0.0
+def _fma32(a: list[int], b: list[int], c: int, start: float) -> int:
+    """f32 multiply-adds from `start` over k, then + C, each rounded to nearest even."""
+    total = start
     for x, y in zip(decode(np.array(a), "f16"), decode(np.array(b), "f16"), strict=True):
         total = _fused(float(x), float(y), total, "f32")
     return int(encode(np.array(_fused(1.0, total, float(decode(np.array([c]), "f32")[0]), "f32")), "f32"))
 
 
 def _fma64(a: list[int], b: list[int], c: int) -> int:
-    total = float(decode(np.array([c], dtype=np.uint64), "f64")[0])
+    """f64 multiply-adds from C over k; a NaN of b, else the sum, else a is handed on, quieted (seen on an H200)."""
+    bits = c
     for x, y in zip(a, b, strict=True):
-        left, right = (float(v) for v in decode(np.array([x, y], dtype=np.uint64), "f64"))
-        total = _fused(left, right, total, "f64")
-    return 0xFFF8000000000000 if total != total else int(np.float64(total).view(np.uint64))
+        values = [float(v) for v in decode(np.array([x, y, bits], dtype=np.uint64), "f64")]
+        nan = next((code for code, v in ((y, values[1]), (bits, values[2]), (x, values[0])) if v != v), None)
+        if nan is not None:
+            bits = nan | 1 << 51
+            continue
+        total = _fused(values[0], values[1], values[2], "f64")
+        bits = 0xFFF8000000000000 if total != total else int(np.float64(total).view(np.uint64))
+    return bits
 
 
 def _fused(x: float, y: float, z: float, name: str) -> float:

@@ -260,7 +260,7 @@ inline std::uint32_t add_f16(std::uint32_t x, std::uint32_t y) { return f32_to_f
 
 // mma.m8n8k4 f16 in software, as ptxas writes it for sm_80 and later.
 inline std::uint32_t chained_fma(const MmaRule& rule, const void* a, const void* b, std::uint32_t c) {
-    float sum = 0.0f;
+    float sum = rule.d == Element::f16 ? -0.0f : 0.0f;  // f16: the first product is a multiplication, not added to +0 (H200)
     for (int p = 0; p < rule.k; ++p) {
         const float x = std::bit_cast<float>(f16_to_f32(element_bits(rule.a, a, p)));
         const float y = std::bit_cast<float>(f16_to_f32(element_bits(rule.b, b, p)));
