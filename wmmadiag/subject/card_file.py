@@ -40,6 +40,7 @@ _CARD_KEYS = (
     "computes", "symbols", "inputs", "seed", "tolerance",
 )  # fmt: skip
 _CASE_KEYS = ("name", "inputs", "seed", "tolerance")
+_MEANT = (*_CASE_KEYS, "causal")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _STANDARDS = ("c++11", "c++14", "c++17", "c++20")
 
@@ -223,6 +224,21 @@ def _tolerance(table: Table) -> Tolerance | None:
     )
 
 
+def _looks_misspelt(key: str) -> bool:
+    import difflib
+
+    return key not in _MEANT and bool(difflib.get_close_matches(key, _MEANT, n=1, cutoff=0.8))
+
+
+def _words(value: object) -> set[str]:
+    """Every identifier in the strings of a TOML value."""
+    if isinstance(value, dict):
+        return set().union(*(_words(item) for item in value.values()))
+    if isinstance(value, list):
+        return set().union(*(_words(item) for item in value))
+    return set(re.findall(r"[A-Za-z_]\w*", value)) if isinstance(value, str) else set()
+
+
 def _cases(card: Table) -> tuple[Case, ...]:
     tables = card.tables("cases")
     if not tables:
@@ -233,6 +249,7 @@ def _cases(card: Table) -> tuple[Case, ...]:
         )
     if len(tables) > MAX_CASES:
         raise card.error("cases", f"more than {MAX_CASES} cases")
+    used = _words(dict(card.content))
     cases: list[Case] = []
     for index, table in enumerate(tables):
         symbols: dict[str, Expression] = {}
@@ -243,6 +260,8 @@ def _cases(card: Table) -> tuple[Case, ...]:
             if isinstance(value, list | dict):
                 raise table.error(key, f"unknown key '{key}' in {table.title()}", did_you_mean(key, _CASE_KEYS))
             symbols[key] = table.as_expression(value, key)
+            if key not in used and _looks_misspelt(key):
+                raise table.error(key, f"the symbol '{key}' is used nowhere", did_you_mean(key, _MEANT))
         name = table.string("name") or f"case{index + 1}"
         if any(case.name == name for case in cases):
             raise table.error("name", f"there are two cases named '{name}'")

@@ -110,6 +110,7 @@ def check_card(
     inputs: str = "",
     progress: Progress | None = None,
     compiler: Compiler | None = None,
+    against: Card | None = None,
 ) -> KernelReport:
     """Compile, run and judge every case of every variant.
 
@@ -125,18 +126,22 @@ def check_card(
         inputs: distribution of the inputs, in place of the card's.
         progress: told before each case.
         compiler: compiles sources; None for `wmmadiag.compile.compile_source`.
+        against: another kernel; its first variant's outputs for cases of the same names are compared with, too.
 
     Raises:
-        ConfigurationError: an unknown variant or case name.
+        ConfigurationError: an unknown variant or case name, also of the other kernel.
     """
     started = time.perf_counter()
     chosen_variants = card.variants if variants is None else tuple(card.variant(name) for name in variants)
     chosen_cases = card.cases if cases is None else tuple(card.case(name) for name in cases)
     session = _Session(card, arch, backend or _emulator(), compiler or _compiler(), {})
+    other = None if against is None else _Session(against, arch, session.backend, session.compiler, {})
     results: list[CaseResult] = []
     total = len(chosen_variants) * len(chosen_cases)
     for case in chosen_cases:
         first: tuple[str, BoundCase, Verdict] | None = None
+        if other is not None:
+            first = _other_kernel(other, case.name, seed, inputs)
         for variant in chosen_variants:
             if progress is not None:
                 progress(len(results), total, f"{card.name} {variant.name} / {case.name}")
@@ -162,6 +167,22 @@ def check_card(
         seconds=time.perf_counter() - started,
         tool_version=_version(),
     )
+
+
+def _other_kernel(
+    session: _Session, case: str, seed: int | None, inputs: str
+) -> tuple[str, BoundCase, Verdict] | None:
+    """Another kernel's outputs for the case of the same name."""
+    card = session.card
+    variant = card.variants[0]
+    result, bound, verdict = _run(session, card.case(case), variant, seed, inputs)
+    if bound is None or verdict is None:
+        reason = result.problem.message if result.problem is not None else "it did not run"
+        raise ConfigurationError(
+            f"the kernel '{card.name}' to compare with did not run case '{case}': {reason}",
+            hint=f"check it first: {result.repeat}",
+        )
+    return card.name, bound, verdict
 
 
 def _run(

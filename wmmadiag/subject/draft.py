@@ -172,7 +172,7 @@ def _fix_symbols(result: Draft, known: Mapping[str, str], taken: set[str | None]
         except CannotTranslate:
             continue
         # `#define M 16` is a fragment's shape far more often than a matrix's.
-        if re.fullmatch(r"[\d\s()*+/-]+", value) and not (len(name) == 1 and value in ("8", "16", "32")):
+        if re.fullmatch(r"[\d\s()*+/-]+", value) and not (name in "MNKmnk" and value in ("8", "16", "32")):
             result.fixed[symbol] = value
             result.remarks.append(f"{symbol} = {value}, as the source's {name} says")
 

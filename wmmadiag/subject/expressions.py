@@ -206,6 +206,8 @@ def evaluate(text: str, lookup: Callable[[str], Number]) -> Number:
 def _bounded(value: Number) -> Number:
     if isinstance(value, bool):
         return int(value)
+    if isinstance(value, Fraction) and value.denominator == 1:
+        value = value.numerator
     large = value.numerator if isinstance(value, Fraction) else value
     if isinstance(large, int) and large.bit_length() > MAX_BITS:
         raise ExpressionError("the result is too large")

@@ -117,9 +117,12 @@ def roles_for(pointers: Sequence[Parameter], operation: str) -> list[str | None]
     missing outputs; without any const, the order of the operation's roles.
     """
     table = _ROLES.get(operation, {})
+    outputs_named = {name for name, role in OPERATIONS[operation].roles.items() if role.output}
     roles: list[str | None] = []
     for pointer in pointers:
         found = _search(table, pointer.name)
+        if found is not None and pointer.const and found in outputs_named:
+            found = None  # nothing is written through a pointer to const
         roles.append(found if found not in roles else None)
     if operation == "gemm":
         roles = _gemm_output(pointers, roles)

@@ -86,6 +86,7 @@ ATTENTION = Operation(
     {
         **_SCORES,
         "p_dtype": Parameter("word", "auto", "type that P is rounded to before P·V", ("auto", *_FLOAT_TYPES)),
+        "scaled_q_dtype": Parameter("word", "none", "type that scale·Q is rounded to", ("none", *_FLOAT_TYPES)),
         "score_dtype": Parameter("word", "f32", "type that scores are kept in", ("f16", "bf16", "f32", "f64")),
         "masked_rows": Parameter("word", "any", "a row with no key", ("any", "zero", "nan")),
         **_ROUNDING,

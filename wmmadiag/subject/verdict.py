@@ -24,6 +24,8 @@ Doubles: TypeAlias = NDArray[np.float64]
 
 # What a kernel may mean to do and its card not say: tried when a case fails, to say so instead of leaving it unsaid.
 _LOOSER: tuple[tuple[str, Mapping[str, str]], ...] = (
+    ('scaled_q_dtype = "f16"', {"scaled_q_dtype": "f16"}),
+    ('scaled_q_dtype = "bf16"', {"scaled_q_dtype": "bf16"}),
     ('score_dtype = "f16"', {"score_dtype": "f16"}),
     ('accumulate = "f16"', {"accumulate": "f16"}),
     ('accumulate = "f16" with score_dtype = "f16"', {"accumulate": "f16", "score_dtype": "f16"}),

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import pytest
+
+from wmmadiag.compile.host_code import find_launches
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.subject.binding import bind
+from wmmadiag.subject.card_file import parse_card
+from wmmadiag.subject.from_source import card_from_options, draft_card
+from wmmadiag.subject.guess import Parameter, roles_for, symbol_for, value_for
+
+SOURCE = """
+#define BM 64
+#define CEIL_DIV(a, b) (((a) + (b) - 1) / (b))
+template <int D, typename T>
+__global__ void attn(const T* Q, const T* K, const T* V, T* O, int B, int H, int len, float sc, int tiles) {}
+void launch(half* dq, half* dk, half* dv, half* out, int batch, int nheads, int n) {
+  dim3 grid(CEIL_DIV(n, BM), batch * nheads);
+  const int tiles = CEIL_DIV(n, BM);
+  attn<32, half><<<grid, 128, 2 * BM * 32 * sizeof(half)>>>(dq, dk, dv, out, batch, nheads, n, 0.125f, tiles);
+}
+"""
+
+
+def pointer(name, const=True, dtype="f16"):
+    return Parameter(name, "half", True, const, dtype)
+
+
+def number(name, c_type="int", dtype="s32"):
+    return Parameter(name, c_type, False, False, dtype)
+
+
+SIGNATURE = [
+    pointer("Q"), pointer("K"), pointer("V"), pointer("O", False), number("B"), number("H"), number("len"),
+    number("sc", "float", "f32"), number("tiles"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "my_kernel.cu"
+    path.write_text(SOURCE)
+    return path
+
+
+def test_a_card_from_the_source_alone(source):
+    launches = find_launches(SOURCE, str(source))
+    card = card_from_options("attn", SIGNATURE, launches, source, operation="attention")
+    assert card.entry == "attn<32, half>"
+    assert [v.role for a in card.arguments for v in a.views] == ["q", "k", "v", "o"]
+    bound = bind(card, card.case("tiles"), card.variants[0])
+    assert (bound.launch.grid, bound.launch.block, bound.launch.shared_bytes) == ((2, 2, 1), (128, 1, 1), 8192)
+    assert bound.symbols["D"] == 32
+    assert [int(a) for a in bound.launch.arguments[4:7]] == [1, 2, 128]
+    assert float(bound.launch.arguments[7]) == pytest.approx(32**-0.5)
+    assert int(bound.launch.arguments[8]) == 2
+    assert card.command == f"wmmadiag check {source} --entry attn --computes attention"
+
+
+def test_options_replace_what_the_source_does_not_say(source):
+    options = {"grid": ["ceil_div(S, 64)", "B*H"], "block": ["256"], "shared": "1024", "symbols": {"S": "96"}}
+    card = card_from_options("attn<32, half>", SIGNATURE[:8], [], source, operation="attention", **options)
+    bound = bind(card, card.cases[0], card.variants[0])
+    assert (bound.launch.grid, bound.launch.block, bound.launch.shared_bytes) == ((2, 1, 1), (256, 1, 1), 1024)
+    assert "--grid 'ceil_div(S, 64),B*H' --block 256 --shared 1024 --symbol S=96" in card.command
+
+
+def test_what_cannot_be_derived_is_said(source):
+    unknown = [*SIGNATURE, pointer("mystery", False, None), number("mode")]
+    with pytest.raises(ConfigurationError) as caught:
+        card_from_options("attn", unknown, [], source, operation="attention")
+    text = str(caught.value)
+    for part in ("role of 'mystery'", "dtype of 'mystery'", "value of 'mode'", "grid", "block", "wmmadiag init"):
+        assert part in text
+    with pytest.raises(ConfigurationError, match="give --grid … --block …"):
+        card_from_options("attn<32,half>", SIGNATURE[:8], [], source, operation="attention")
+    with pytest.raises(ConfigurationError, match="did you mean 'attention'"):
+        card_from_options("attn", SIGNATURE, [], source, operation="attenton")
+
+
+def test_a_draft_loads_or_says_what_to_fill_in(source):
+    launches = find_launches(SOURCE, str(source))
+    text = draft_card("attn", SIGNATURE, launches, source)
+    card = parse_card(text, source.parent / "kernel.toml")
+    assert len(card.arguments) == 9
+    todo = draft_card("attn", [*SIGNATURE, number("mode")], [], source)
+    assert "#   the value of 'mode'" in todo
+    with pytest.raises(ConfigurationError, match="still to be filled in"):
+        parse_card(todo, source.parent / "kernel.toml")
+
+
+@pytest.mark.parametrize(("names", "roles"), [
+    (["Q", "K", "V", "O"], ["q", "k", "v", "o"]), (["d_q", "d_k", "d_v", "d_out"], ["q", "k", "v", "o"]),
+    (["query", "key", "value", "output"], ["q", "k", "v", "o"]), (["a", "b", "c", "r"], ["q", "k", "v", "o"]),
+    (["out", "q_ptr", "k_ptr", "v_ptr"], ["o", "q", "k", "v"]), (["qkv", "out"], ["qkv", "o"]),
+    (["Q", "K", "V", "O", "L"], ["q", "k", "v", "o", "lse"]), (["Q", "K", "V", "O", "tmp"], ["q", "k", "v", "o", None]),
+])  # fmt: skip
+def test_roles_by_name_and_order(names, roles):
+    assert roles_for([pointer(name, False) for name in names], "attention") == roles
+
+
+def test_roles_by_constness():
+    assert roles_for([pointer("r", False), pointer("x"), pointer("y"), pointer("z")], "attention") == ["o", "q", "k", "v"]
+    assert roles_for([pointer("A"), pointer("B"), pointer("C", False)], "gemm") == ["a", "b", "d"]
+    assert roles_for([pointer("A"), pointer("B"), pointer("C"), pointer("D", False)], "gemm") == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(("name", "operation", "symbol"), [
+    ("seq_len", "attention", "S"), ("N", "attention", "S"), ("N", "gemm", "N"), ("head_dim", "attention", "D"),
+    ("num_kv_heads", "attention", "Hkv"), ("kv_len", "attention", "Skv"), ("BH", "attention", "B*H"), ("foo", "attention", None),
+])  # fmt: skip
+def test_symbols_by_name(name, operation, symbol):
+    assert symbol_for(name, operation) == symbol
+
+
+def test_values_by_name():
+    assert value_for("softmax_scale", "attention") == "1/sqrt(D)"
+    assert value_for("is_causal", "attention") == "causal"
+    assert value_for("ldb", "gemm") == "K if transpose_b else N"
+    assert value_for("other", "gemm") is None
