@@ -104,7 +104,11 @@ void fma32_rounded(const LaneArgs& args) {
     alignas(64) std::array<double, count> sums;
     for (std::size_t e = 0; e < count; ++e) {
         const auto operand = [&](unsigned i) { return double{flush_if(m.ftz(), load<float>(local.s[i], e))}; };
-        sums[e] = add_to_odd(operand(0) * operand(1), operand(2));
+        const double product = operand(0) * operand(1), addend = operand(2);
+        const double sum = add_to_odd(product, addend);
+        const u64 either = (bits_of(product) | bits_of(addend)) & F64::sign;  // the sign of an exact zero toward -Inf
+        const bool zero = (bits_of(sum) & F64::magnitude) == 0;
+        sums[e] = pick((m.rounding() == Rounding::rm) & zero, float_of(either), sum);
     }
     const RoundingScope scope(m.rounding());
 #pragma GCC ivdep
