@@ -15,9 +15,8 @@ from wmmadiag.compile.declarations import (
     KNOWN_DEVICE_MACROS,
     Declaration,
     declarations,
-    macro_words,
-    reaching,
 )
+from wmmadiag.compile.directives import macro_words, reaching, specifier_macros
 from wmmadiag.compile.lexer import blank, spans_without
 from wmmadiag.compile.sources import SourceFile, SourceTree
 
@@ -66,11 +65,13 @@ class Context:
         device_words: the keywords that mark device code, and the macros that expand to them.
         macros: macro → words of its body, over all files.
         device_names: functions that are declared with an execution space anywhere.
+        specifiers: macros that begin a declaration.
     """
 
     device_words: frozenset[str]
     macros: Mapping[str, frozenset[str]]
     device_names: frozenset[str]
+    specifiers: frozenset[str] = frozenset()
 
 
 def context(tree: SourceTree, defines: Mapping[str, str | None]) -> Context:
@@ -82,17 +83,18 @@ def context(tree: SourceTree, defines: Mapping[str, str | None]) -> Context:
     for name, text in defines.items():
         macros[name] = macros.get(name, frozenset()) | frozenset((text or "").replace("(", " ").split())
     words = reaching(macros, DEVICE_KEYWORDS | KNOWN_DEVICE_MACROS)
+    specifiers = frozenset(name for file in tree.files() for name in specifier_macros(file.tokens))
     names: set[str] = set()
     for file in tree.files():
-        for declaration in parsed(file):
+        for declaration in parsed(file, specifiers):
             names |= {item.name for item in _flat(declaration) if item.words() & words}
-    return Context(words, macros, frozenset(names))
+    return Context(words, macros, frozenset(names), specifiers)
 
 
-def parsed(file: SourceFile) -> tuple[Declaration, ...]:
+def parsed(file: SourceFile, specifiers: frozenset[str] = frozenset()) -> tuple[Declaration, ...]:
     """The file's declarations; none when it is nested beyond reason."""
     try:
-        return declarations(file.tokens)
+        return declarations(file.tokens, specifiers)
     except RecursionError:
         return ()
 
@@ -106,7 +108,7 @@ def _flat(declaration: Declaration) -> Iterator[Declaration]:
 def blank_host_code(file: SourceFile, known: Context, refused: frozenset[tuple[int, int]] = frozenset()) -> Blanked:
     """Blank the host code of one file, and the unsure declarations whose (start, end) is in `refused`."""
     parts: list[Part] = []
-    for declaration in parsed(file):
+    for declaration in parsed(file, known.specifiers):
         _judge(declaration, known, parts, in_class=False)
     spans: list[tuple[int, int]] = []
     for part in parts:

@@ -6,10 +6,11 @@ cannot be told apart is a declaration of kind "other", never an error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wmmadiag.compile.lexer import Token, closing, directive
+from wmmadiag.compile.directives import specifier_macros, structural
+from wmmadiag.compile.lexer import Token, closing
 
 # CUDA C++ Programming Guide, "Function Execution Space Specifiers" and "Variable Memory Space Specifiers".
 DEVICE_KEYWORDS = frozenset({"__global__", "__device__", "__constant__", "__shared__", "__managed__"})
@@ -73,134 +74,85 @@ class Declaration:
         return {token.text for token in self.head if token.kind == "id"}
 
 
-def macro_words(tokens: Sequence[Token]) -> dict[str, frozenset[str]]:
-    """Macro → the identifiers of its definitions' bodies, over all `#define` of one file."""
-    found: dict[str, frozenset[str]] = {}
-    for token in tokens:
-        if token.kind != "directive":
-            continue
-        what, argument = directive(token)
-        if what != "define":
-            continue
-        words = [word for word in _words(argument) if word]
-        if words:
-            found[words[0]] = found.get(words[0], frozenset()) | frozenset(words[1:])
-    return found
+def declarations(tokens: Sequence[Token], specifiers: frozenset[str] = frozenset()) -> tuple[Declaration, ...]:
+    """The declarations of a file at namespace scope, in order; namespaces and `extern "C" {` are entered.
 
-
-def _words(text: str) -> list[str]:
-    out, word = [], ""
-    for letter in text:
-        if letter.isalnum() or letter == "_":
-            word += letter
-            continue
-        if word and not word[0].isdigit():
-            out.append(word)
-        word = ""
-    if word and not word[0].isdigit():
-        out.append(word)
-    return out
-
-
-def reaching(macros: Mapping[str, frozenset[str]], targets: frozenset[str]) -> frozenset[str]:
-    """`targets` and every macro whose expansion can hold one of them, through other macros too."""
-    found = set(targets)
-    grew = True
-    while grew:
-        grew = False
-        for name, words in macros.items():
-            if name not in found and words & found:
-                found.add(name)
-                grew = True
-    return frozenset(found)
-
-
-def structural(tokens: Sequence[Token]) -> list[Token]:
-    """The tokens that shape the text: directives and `#if 0` dropped, and one branch kept of those that do not balance.
-
-    Branches of a conditional that each close the brackets they open all stay. Otherwise (two heads of one function,
-    each with its `{`) only the first branch does, so that brackets match.
+    `specifiers`: `specifier_macros` of the files that it includes; its own are added.
     """
-    position = 0
-
-    def group(nested: bool) -> list[Token]:
-        nonlocal position
-        kept: list[Token] = []
-        while position < len(tokens):
-            token = tokens[position]
-            if token.kind != "directive":
-                kept.append(token)
-                position += 1
-                continue
-            what, argument = directive(token)
-            if what in ("elif", "else", "endif", "elifdef", "elifndef") and nested:
-                return kept
-            position += 1
-            if what in ("if", "ifdef", "ifndef"):
-                kept.extend(conditional(argument if what == "if" else ""))
-        return kept
-
-    def conditional(condition: str) -> list[Token]:
-        nonlocal position
-        branches: list[list[Token]] = []
-        dead = condition in ("0", "false")
-        while True:
-            branch = group(True)
-            if not dead:
-                branches.append(branch)
-            dead = False
-            if position >= len(tokens):
-                break
-            what, argument = directive(tokens[position])
-            position += 1
-            if what == "endif":
-                break
-            dead = (what == "elif" and argument in ("0", "false")) or (what == "else" and condition in ("1", "true"))
-        if len(branches) > 1 and any(_net_depth(branch) for branch in branches):
-            return branches[0]
-        return [token for branch in branches for token in branch]
-
-    result: list[Token] = []
-    while position < len(tokens):
-        result.extend(group(False))
-    return result
-
-
-def _net_depth(tokens: Sequence[Token]) -> int:
-    depth = 0
-    for token in tokens:
-        if token.kind == "punct":
-            depth += (token.text in "({[") - (token.text in ")}]") if len(token.text) == 1 else 0
-    return depth
-
-
-def declarations(tokens: Sequence[Token]) -> tuple[Declaration, ...]:
-    """The declarations of a file at namespace scope, in order; namespaces and `extern "C" {` are entered."""
     items = structural(tokens)
-    return tuple(_scope(items, 0, len(items), "", False))
+    return tuple(_Parser(items, specifiers | specifier_macros(tokens)).scope(0, len(items), "", False))
 
 
-def _scope(tokens: Sequence[Token], start: int, end: int, scope: str, in_class: bool) -> list[Declaration]:
-    found: list[Declaration] = []
-    index = start
-    while index < end:
-        text = tokens[index].text
-        if text in (";", "}", ")", "]"):
-            index += 1
-            continue
-        if in_class and text in ("public", "private", "protected", "signals", "slots") and _is(tokens, index + 1, ":"):
+@dataclass(frozen=True, slots=True)
+class _Parser:
+    tokens: Sequence[Token]
+    specifiers: frozenset[str]
+
+    def scope(self, start: int, end: int, scope: str, in_class: bool) -> list[Declaration]:
+        """The declarations between two token indices."""
+        tokens = self.tokens
+        found: list[Declaration] = []
+        index = start
+        while index < end:
+            text = tokens[index].text
+            if text in (";", "}", ")", "]"):
+                index += 1
+                continue
+            if in_class and text in ("public", "private", "protected") and _is(tokens, index + 1, ":"):
+                index += 2
+                continue
+            opened = _namespace(tokens, index, end, scope)
+            if opened is not None:
+                brace, inner = opened
+                close = min(closing(tokens, brace), end)
+                found.extend(self.scope(brace + 1, close, inner, False))
+                index = close + 1
+                continue
+            declaration, index = self.declaration(index, end, scope, in_class)
+            found.append(declaration)
+        return found
+
+    def declaration(self, start: int, end: int, scope: str, in_class: bool) -> tuple[Declaration, int]:
+        """The declaration that begins at `start`, and the index after it."""
+        tokens = self.tokens
+        index, template, instantiation = start, False, False
+        while _is(tokens, index, "template"):
+            if _is(tokens, index + 1, "<"):
+                after = _template_end(tokens, index + 1, end)
+                template = template or after - index > 3
+                index = after
+            else:
+                instantiation = True
+                index += 1
+        if _is(tokens, index, "extern") and index + 1 < end and tokens[index + 1].kind == "str":
             index += 2
-            continue
-        opened = _namespace(tokens, index, end, scope)
-        if opened is not None:
-            brace, inner = opened
-            close = min(closing(tokens, brace), end)
-            found.extend(_scope(tokens, brace + 1, close, inner, False))
-            index = close + 1
-            continue
-        declaration, index = _declaration(tokens, index, end, scope, in_class)
-        found.append(declaration)
-    return found
+        macro = _macro_invocation(tokens, index, end, in_class, self.specifiers)
+        if macro:
+            return _make("macro", tokens[index].text, scope, tokens, start, macro, macro), macro
+        first = tokens[index].text if index < end else ""
+        kind, stop, head_end, body = _extent(tokens, index, end)
+        head = tokens[start:head_end]
+        if instantiation:
+            kind = "instantiation"
+        elif first in ("using", "typedef", "namespace", "static_assert", "concept", "friend") and kind != "function":
+            kind = "alias"
+        if kind == "alias":
+            head = tokens[start : max(stop - 1, start + 1)]
+        name = (
+            _class_name(tokens, index, head_end)
+            if kind in ("class", "enum")
+            else _declared_name(tokens, index, head_end)
+        )
+        members: tuple[Declaration, ...] = ()
+        if kind == "class" and body is not None:
+            inner = f"{scope}::{name}" if scope else name
+            members = tuple(self.scope(body[0] + 1, min(body[1], end), inner, True))
+        inside = tuple(tokens[body[0] : body[1] + 1]) if body is not None else ()
+        last = tokens[min(stop, end) - 1] if stop > start else tokens[start]
+        return (
+            Declaration(kind, name, scope, tokens[start].start, last.end, tuple(head), inside, members, template),
+            max(stop, start + 1),
+        )
 
 
 def _is(tokens: Sequence[Token], index: int, text: str) -> bool:
@@ -245,57 +197,17 @@ def _template_end(tokens: Sequence[Token], index: int, end: int) -> int:
     return end
 
 
-def _declaration(tokens: Sequence[Token], start: int, end: int, scope: str, in_class: bool) -> tuple[Declaration, int]:
-    """The declaration that begins at `start`, and the index after it."""
-    index, template, instantiation = start, False, False
-    while _is(tokens, index, "template"):
-        if _is(tokens, index + 1, "<"):
-            after = _template_end(tokens, index + 1, end)
-            template = template or after - index > 3
-            index = after
-        else:
-            instantiation = True
-            index += 1
-    if _is(tokens, index, "extern") and index + 1 < end and tokens[index + 1].kind == "str":
-        index += 2
-    macro = _macro_invocation(tokens, index, end, in_class)
-    if macro:
-        return _make("macro", tokens[index].text, scope, tokens, start, macro, macro), macro
-    first = tokens[index].text if index < end else ""
-    kind, stop, head_end, body = _extent(tokens, index, end)
-    head = tokens[start:head_end]
-    if instantiation:
-        kind = "instantiation"
-    elif first in ("using", "typedef", "namespace", "static_assert", "concept", "friend") and kind != "function":
-        kind = "alias"
-    if kind == "alias":
-        head = tokens[start : max(stop - 1, start + 1)]
-    name = (
-        _class_name(tokens, index, head_end) if kind in ("class", "enum") else _declared_name(tokens, index, head_end)
-    )
-    members: tuple[Declaration, ...] = ()
-    if kind == "class" and body is not None:
-        inner = f"{scope}::{name}" if scope else name
-        members = tuple(_scope(tokens, body[0] + 1, min(body[1], end), inner, True))
-    inside = tuple(tokens[body[0] : body[1] + 1]) if body is not None else ()
-    last = tokens[min(stop, end) - 1] if stop > start else tokens[start]
-    return (
-        Declaration(kind, name, scope, tokens[start].start, last.end, tuple(head), inside, members, template),
-        max(stop, start + 1),
-    )
-
-
 def _make(
     kind: str, name: str, scope: str, tokens: Sequence[Token], start: int, head_end: int, stop: int
 ) -> Declaration:
     return Declaration(kind, name, scope, tokens[start].start, tokens[stop - 1].end, tuple(tokens[start:head_end]))
 
 
-def _macro_invocation(tokens: Sequence[Token], index: int, end: int, in_class: bool) -> int:
+def _macro_invocation(tokens: Sequence[Token], index: int, end: int, in_class: bool, specifiers: frozenset[str]) -> int:
     """Index after `NAME(…)` or `NAME(…);` when that is a whole declaration, else 0."""
     if index + 1 >= end or tokens[index].kind != "id" or tokens[index + 1].text != "(":
         return 0
-    if tokens[index].text in _PAREN_WORDS:
+    if tokens[index].text in _PAREN_WORDS or tokens[index].text in specifiers:
         return 0
     close = closing(tokens, index + 1)
     if close >= end:

@@ -44,7 +44,11 @@ def wanted_instantiations(parts: Sequence[Part], templates: Sequence[KernelTempl
     Constants of the host function and parameters of a host template that is itself named with arguments are put in;
     what stays unknown is left for the compiler to refuse.
     """
-    hosts = [part.declaration for part in parts if part.verdict == "host" and part.declaration.body]
+    hosts = [
+        part.declaration
+        for part in parts
+        if part.verdict == "host" and (part.declaration.body or part.declaration.kind == "instantiation")
+    ]
     by_name: dict[str, list[KernelTemplate]] = {}
     for template in templates:
         by_name.setdefault(template.name, []).append(template)
@@ -68,7 +72,9 @@ def _resolved(arguments: str, host: Declaration, hosts: Sequence[Declaration], d
         return [text]
     found: list[str] = []
     for caller in hosts:
-        for _, given in mentioned_instantiations(caller.body, frozenset({host.name})):
+        # `template void launch<float>(…);` names it in its head.
+        named_in = caller.head if caller.kind == "instantiation" else caller.body
+        for _, given in mentioned_instantiations(named_in, frozenset({host.name})):
             values = _top_level_parts(given)
             if len(values) > len(parameters):
                 continue

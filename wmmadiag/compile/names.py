@@ -39,7 +39,8 @@ def qualified_name(name: str) -> str:
             break
         start = size.end()
         part = name[start : start + int(size[1])]
-        parts.append("(anonymous namespace)" if part.startswith("_GLOBAL__N") else part)
+        if not part.startswith(("_GLOBAL__N", "_INTERNAL_")):
+            parts.append(part)
         position = start + int(size[1])
         if not nested:
             break
@@ -97,4 +98,5 @@ def _strip_signature(full: str) -> str:
             break
         elif depth == 0 and letter == " ":
             start = index + 1
-    return full[start:end].replace("\0", "(anonymous namespace)")
+    # An unnamed namespace is not written when the kernel is named.
+    return full[start:end].replace("\0::", "").replace("\0", "(anonymous namespace)")

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wmmadiag.compile.blanking import Context, context
-from wmmadiag.compile.declarations import Declaration, declarations
+from wmmadiag.compile.blanking import Context, context, parsed
+from wmmadiag.compile.declarations import Declaration
 from wmmadiag.compile.host_code import split_arguments
 from wmmadiag.compile.instantiations import is_kernel, template_parameters
 from wmmadiag.compile.lexer import Token, closing, directive, line_index, tokenize
@@ -201,7 +201,7 @@ def _kernels(tree: SourceTree, known: Context) -> list[tuple[Declaration, str]]:
     """The kernel definitions, or declarations where there is no definition, with their file's key."""
     found: list[tuple[Declaration, str]] = []
     for file in tree.files():
-        for declaration in declarations(file.tokens):
+        for declaration in parsed(file, known.specifiers):
             if declaration.kind in ("function", "prototype") and is_kernel(declaration, known):
                 found.append((declaration, file.key))
     defined = {declaration.qualified_name for declaration, _ in found if declaration.kind == "function"}
@@ -224,7 +224,7 @@ def _aliases(tree: SourceTree) -> dict[str, str]:
                 words = directive(token)[1].split(None, 1)
                 if len(words) == 2 and "(" not in words[0] and re.fullmatch(r"[\w: ]+", words[1]):
                     found[words[0]] = words[1]
-        for declaration in declarations(file.tokens):
+        for declaration in parsed(file):
             words = [token.text for token in declaration.head]
             if declaration.kind != "alias" or len(words) < 3:
                 continue
