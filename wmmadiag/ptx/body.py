@@ -14,6 +14,7 @@ from wmmadiag.ptx.instructions import lookup, refusal
 from wmmadiag.ptx.ir import (
     Function,
     Instruction,
+    Label,
     Operand,
     OperandSpec,
     Predicate,
@@ -110,6 +111,17 @@ class BodyParser:
                 raise cursor.error("unexpected end of the PTX text: a '}' is missing")
             else:
                 raise cursor.error(f"expected an instruction, found {token!r}")
+        self._check_targets()
+
+    def _check_targets(self) -> None:
+        """Branches go to labels, indexed branches to lists of labels."""
+        for item in self.instructions:
+            if item.op in ("bra", "brx.idx"):
+                target = item.operand("target" if item.op == "bra" else "targets")
+                known: Mapping[str, object] = self.labels if item.op == "bra" else self.branch_targets
+                if isinstance(target, Label) and target.name not in known:
+                    what = "a label" if item.op == "bra" else "a .branchtargets list"
+                    raise PtxSyntaxError(f"{target.name!r} is not {what} (PTX line {item.ptx_line})", place=item.place)
 
     # -- statements that are no instructions ---------------------------------------------------------------------
 

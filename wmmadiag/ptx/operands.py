@@ -92,7 +92,7 @@ class OperandParser:
         cursor = self._cursor
         name = cursor.identifier("an operand")
         if name in SPECIAL:
-            return Special(name), "$"
+            return Special(name), f"${SPECIAL[name]}"
         symbol = self.symbol(name)
         if symbol is not None:
             return SymbolAddress(symbol[0], self._offset()), "&"

@@ -82,18 +82,19 @@ def compatible(register: str, expected: str, relaxed: bool = False) -> bool:
     """Whether a register of one declared type may be an operand of an instruction type.
 
     Bit types agree with everything of their size, signed with unsigned, floats only with the same float. `relaxed` is
-    the rule of ld, st and cvt: the register may also be wider than the type.
+    the rule of ld, st and cvt: the register may also be wider than the type. A `.f16x2` register is a bit register.
     """
-    expected_class, register_class = CLASSES[expected], CLASSES[register]
+    expected_class = CLASSES[expected]
+    register_class = "bits" if register == "f16x2" else CLASSES[register]
     if "pred" in (register, expected):
         return register == expected
-    wide, narrow = WIDTHS[register], WIDTHS[expected]
-    if wide != narrow and not (relaxed and wide > narrow):
+    if not fits(WIDTHS[register], WIDTHS[expected], relaxed):
         return False
     if "bits" in (expected_class, register_class) or expected_class == "packed":
         return True
-    if expected_class == "integer" or register_class == "integer":
-        # A packed pair of halves may sit in any 32-bit integer register: people's inline asm relies on it.
-        packed_half = expected in ("f16x2", "bf16x2", "f16", "bf16")
-        return expected_class == register_class or (packed_half and register_class == "integer")
-    return register == expected or (wide == narrow and wide != 32) or {register, expected} <= {"f16x2", "bf16x2"}
+    return register == expected or expected_class == register_class == "integer"
+
+
+def fits(register: int, expected: int, relaxed: bool) -> bool:
+    """Whether a register of this width in bits can hold a value of that width."""
+    return register == expected or (relaxed and register > expected)

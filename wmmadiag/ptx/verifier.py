@@ -8,17 +8,20 @@ from typing import TypeAlias
 
 from wmmadiag.ptx.instructions import Resolved, lookup
 from wmmadiag.ptx.ir import Access, Immediate, Operand, OperandSpec
-from wmmadiag.ptx.types import CLASSES, WIDTHS, compatible
+from wmmadiag.ptx.types import CLASSES, WIDTHS, compatible, fits
 
 Shape: TypeAlias = "str | tuple[Shape, ...]"
 """What matters of an operand for verification, as the operand parser gives it:
 
-a register's type; "#int", "#f32", "#f64" immediates; "&" a symbol's address; "$" a special register; "L" a label;
+a register's type; "#int", "#f32", "#f64" immediates; "&" a symbol's address; "$u32" a special register; "L" a label;
 "_" a sink; "!" a negated predicate; "[b64" an address in a register, "[:shared" of a variable in that space, "[" an
 absolute one; ("{", …) a vector; ("|", first, second) a pair.
 """
 
-_HALVES = frozenset(("f16", "f16x2", "bf16", "bf16x2"))
+_DISCARDING = ("atom", "setp.", "mbarrier.")
+"""Instructions whose scalar result may be `_`; elements of vectors and of pairs may always be."""
+
+_READS_SPECIAL = ("mov.", "cvt.")
 
 
 class Mismatch(Exception):
@@ -106,6 +109,8 @@ def _mismatch(form: Resolved, specs: Sequence[OperandSpec], shapes: Sequence[Sha
             if shape[2] not in ("pred", "_"):
                 return "the second of a pair must be a predicate"
             shape = shape[1]
+            if shape == "_":
+                continue
         elif position == 0 and form.pairs == "required":
             return "the first operand must be a pair d|p"
         problem = _vector(form, spec, shape) if isinstance(shape, tuple) else _scalar(form, spec, shape)
@@ -116,22 +121,24 @@ def _mismatch(form: Resolved, specs: Sequence[OperandSpec], shapes: Sequence[Sha
 
 def _vector(form: Resolved, spec: OperandSpec, shape: tuple[Shape, ...]) -> str:
     elements = shape[1:]
-    if len(elements) != spec.count:
-        return f"expected {_expected(spec)}, found {len(elements)} elements"
-    if spec.type in ("addr", "label"):
-        return f"expected {_expected(spec)}, found a vector"
+    if len(elements) != spec.count or spec.role not in form.vectors:
+        return f"expected {_expected(form, spec)}, found a vector of {len(elements)}"
     for element in elements:
         if isinstance(element, tuple):
             return "vectors do not nest"
-        problem = _element(form, spec, element)
-        if problem:
-            return problem
+        if element in CLASSES:  # assemblers look at the size alone
+            if element == "pred" or not fits(WIDTHS[element], WIDTHS[spec.type], form.relaxed):
+                return f"a .{element} register where .{spec.type} is expected"
+        elif element != "_" or spec.access is Access.READ:
+            problem = _element(form, spec, element)
+            if problem:
+                return problem
     return ""
 
 
 def _scalar(form: Resolved, spec: OperandSpec, shape: str) -> str:
-    if spec.count != 1:
-        return f"expected {_expected(spec)}"
+    if spec.role in form.vectors:
+        return f"expected {_expected(form, spec)}"
     if spec.type == "addr":
         return _address(form, spec, shape)
     if spec.type == "label":
@@ -140,19 +147,20 @@ def _scalar(form: Resolved, spec: OperandSpec, shape: str) -> str:
 
 
 def _element(form: Resolved, spec: OperandSpec, shape: str) -> str:
+    expected = f".{spec.type} is expected"
     if shape in CLASSES:
-        if compatible(shape, spec.type, form.relaxed):
-            return ""
-        return f"a .{shape} register where {_expected(spec, one=True)} is expected"
+        return "" if compatible(shape, spec.type, form.relaxed) else f"a .{shape} register where {expected}"
     if spec.access is Access.WRITE:
-        return "" if shape == "_" else "a destination must be a register"
+        return "" if shape == "_" and form.op.startswith(_DISCARDING) else "a destination must be a register"
     if shape[0] == "#":
         return _immediate(spec, shape)
-    if shape == "$":
-        return "" if spec.type != "pred" else "a special register is no predicate"
+    integral = CLASSES[spec.type] in ("integer", "bits")
+    if shape[0] == "$":
+        if not form.op.startswith(_READS_SPECIAL):
+            return "only mov and cvt read special registers"
+        return "" if integral and WIDTHS[spec.type] <= WIDTHS[shape[1:]] else f"a .{shape[1:]} value where {expected}"
     if shape == "&":
-        integral = CLASSES[spec.type] in ("integer", "bits") and WIDTHS[spec.type] in (32, 64)
-        return "" if integral else f"an address where {_expected(spec, one=True)} is expected"
+        return "" if integral and WIDTHS[spec.type] in (32, 64) else f"an address where {expected}"
     if shape == "!":
         return "" if spec.type == "pred" else "only a predicate can be negated"
     found = {"_": "'_'", "L": "a label"}.get(shape, "an address in brackets")
@@ -162,13 +170,13 @@ def _element(form: Resolved, spec: OperandSpec, shape: str) -> str:
 def _immediate(spec: OperandSpec, shape: str) -> str:
     kind, width = CLASSES[spec.type], WIDTHS[spec.type]
     if shape == "#int":
-        fits = kind != "float" or spec.type in _HALVES or spec.type == "tf32"
+        fitting = kind != "float" or spec.type == "tf32"
     elif shape == "#f32":
-        fits = spec.type == "f32" or (kind == "bits" and width == 32)
+        fitting = spec.type in ("f32", "f64") or (kind == "bits" and width == 32)
     else:
-        fits = spec.type in ("f32", "f64") or (kind == "bits" and width == 64)
+        fitting = spec.type in ("f32", "f64") or (kind == "bits" and width == 64)
     names = {"#int": "an integer", "#f32": "an f32", "#f64": "an f64"}
-    return "" if fits else f"{names[shape]} literal where {_expected(spec, one=True)} is expected"
+    return "" if fitting else f"{names[shape]} literal where .{spec.type} is expected"
 
 
 def _address(form: Resolved, spec: OperandSpec, shape: str) -> str:
@@ -183,10 +191,10 @@ def _address(form: Resolved, spec: OperandSpec, shape: str) -> str:
     return ""
 
 
-def _expected(spec: OperandSpec, one: bool = False) -> str:
+def _expected(form: Resolved, spec: OperandSpec) -> str:
     if spec.type in ("addr", "label"):
         return {"addr": "an address in brackets", "label": "a label"}[spec.type]
-    return f"a vector of {spec.count} .{spec.type}" if spec.count != 1 and not one else f".{spec.type}"
+    return f"a vector of {spec.count} .{spec.type}" if spec.role in form.vectors else f".{spec.type}"
 
 
 def _check_values(text: str, form: Resolved, specs: Sequence[OperandSpec], operands: Sequence[Operand]) -> None:

@@ -92,7 +92,7 @@ ROWS = (
                 f"mbarrier.{name}.noComplete{{.sem.scope}}{{.space}}.b64 =state, [addr], count:u32",
                 op=f"mbarrier.{name}",
                 defaults={**_GENERIC, "nocomplete": "1"},
-                slots=_ARRIVE,
+                slots={**_ARRIVE, "sem": "release", "scope": "cta"},
             ),
         )
     ),

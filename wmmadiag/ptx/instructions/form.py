@@ -50,6 +50,7 @@ class Resolved:
         implicit: how many specs at the end are not in the text (the carry flag).
         pairs: whether the first operand may be, or must be, a pair: "", "optional", "required".
         relaxed: registers may be wider than the type (ld, st, cvt).
+        vectors: roles of the operands that are vectors, of one element even.
         values: for operands with a fixed set of literals, role → allowed values.
     """
 
@@ -60,6 +61,7 @@ class Resolved:
     implicit: int
     pairs: str
     relaxed: bool
+    vectors: frozenset[str]
     values: Mapping[str, tuple[int, ...]]
     ptx: tuple[int, int]
     sm: int
@@ -237,6 +239,7 @@ class Form:
             implicit=implicit,
             pairs=pairs,
             relaxed=self.relaxed,
+            vectors=frozenset(match["role"] for match in self.operands if match["count"]),
             values=self.values,
             ptx=self.ptx,
             sm=self.sm,

@@ -34,7 +34,6 @@ _LOADS = (
     (f"ld.sem.scope{{.space}}{_LOAD_HINTS}", {**_LOAD_WORDS, "sem": "relaxed acquire", "scope": SCOPE}),
     ("ld{.mmio}.sem.scope{.space}", {"sem": "relaxed acquire", "scope": "sys", "space": "global"}),
     (f"ld.space{{.cache}}{{.nc}}{_LOAD_HINTS}", {**_LOAD_WORDS, "cache": "ca cg cs", "space": "global"}),
-    ("ldu{.space}", {"space": "global"}),
 )
 _STORE_WORDS = {**_HINT_WORDS, "space": SPACES}
 _STORES = (
@@ -58,9 +57,9 @@ def _accesses() -> Iterator[Form]:
 # operation, types, further modifiers
 _ATOMIC = (
     ("and or xor", "b32 b64", ""),
-    ("exch", "b32 b64 u32 u64 s32 s64 f32", ""),
+    ("exch", "b32 b64", ""),
     ("exch", "b128", ""),
-    ("add", "u32 s32 u64 s64 f32 f64", ""),
+    ("add", "u32 s32 u64 f32 f64", ""),
     ("add", "f16 f16x2 bf16 bf16x2", ".noftz"),
     ("inc dec", "u32", ""),
     ("min max", "u32 s32 u64 s64", ""),
@@ -94,15 +93,23 @@ def _atomics() -> Iterator[Form]:
             syntax = f"{head}{more}{{.L2::cache_hint}}.vec.type {result}[addr], b:type*vec, {_POLICY}"
             yield form(syntax, op=op, defaults=fixed, slots=slots, since="8.1 sm_90")
         if op == "atom":
-            slots = {**scalar, "operation": "cas", "type": "b16 b32 b64 u32 u64 s32 s64 b128"}
-            yield form(
-                f"{head}{{.L2::cache_hint}}.type d, [addr], b, c, {_POLICY}", op=op, defaults=_GENERIC, slots=slots
-            )
+            slots = {**scalar, "operation": "cas", "type": "b16 b32 b64 b128"}
+            yield form(f"{head}.type d, [addr], b, c", op=op, defaults=_GENERIC, slots=slots)
 
 
 ROWS = (
     *_accesses(),
     *_atomics(),
+    form("ldu{.space}.type d, [addr]", op="ld", defaults=_GENERIC, relaxed=True, space="global", type=_SCALARS),
+    form(
+        "ldu{.space}.vec.type d:type*vec, [addr]",
+        op="ld",
+        defaults=_GENERIC,
+        relaxed=True,
+        space="global",
+        vec="v2 v4",
+        type=_SCALARS,
+    ),
     form("prefetch{.space}.level [addr]", op="prefetch", defaults=_GENERIC, space="global local", level="L1 L2"),
     form("prefetch.space.level [addr]", op="prefetch", space="global", level="L2::evict_last L2::evict_normal"),
     form("prefetchu.level [addr]", op="prefetchu", level="L1"),
@@ -130,7 +137,8 @@ ROWS = (
         secondary=_SECONDARY,
     ),
     form("createpolicy.cvt.L2.b64 d, a", op="createpolicy", defaults={"kind": "cvt"}),
-    form("cvta.space.type d, a", op="cvta", defaults={"to": "0"}, space=_WINDOWS, type="u32 u64"),
-    form("cvta.to.space.type d, a", op="cvta", defaults={"to": "1"}, space=_WINDOWS, type="u32 u64"),
+    form("cvta.space.type d, a", op="cvta", defaults={"to": "0"}, space=_WINDOWS, type="u64"),
+    form("cvta.to.space.type d, a", op="cvta", defaults={"to": "1"}, space=_WINDOWS, type="u64"),
     form("isspacep.space d:pred, a:b64", op="isspacep", space=_WINDOWS),
+    form("isspacep.space d:pred, a:b32", op="isspacep", space=_WINDOWS),
 )
