@@ -26,32 +26,36 @@ SHARED_WINDOW: int = _core.shared_window
 LOCAL_WINDOW: int = _core.local_window
 """Generic address of the first byte of each lane's local memory."""
 
-Program = _core.Program
+
+_ENGINES = Path(_core.__file__).parent  # not this file's folder: an editable installation keeps them apart
 
 
 def isas() -> tuple[str, ...]:
     """Instruction sets for which an engine is installed."""
-    return tuple(sorted(path.stem.removeprefix("engine_") for path in Path(__file__).parent.glob("engine_*.so")))
+    return tuple(sorted(path.stem.removeprefix("engine_") for path in _ENGINES.glob("engine_*.so")))
+
+
+def isa() -> str:
+    """The instruction set whose engine is used: WMMADIAG_ISA, or the best that this CPU and this installation have."""
+    wanted = os.environ.get("WMMADIAG_ISA")
+    best = str(_core.best_isa())
+    return wanted or (best if best in isas() else "baseline")
 
 
 @lru_cache
-def engine(isa: str | None = None) -> Any:
-    """The engine for an instruction set; None: WMMADIAG_ISA, or the best this CPU has.
+def engine(isa_name: str | None = None) -> Any:
+    """The engine for an instruction set; None: the one of `isa()`.
 
     Raises:
         ConfigurationError: there is no such engine.
     """
-    chosen = isa or os.environ.get("WMMADIAG_ISA") or _core.best_isa()
-    available = isas()
-    if chosen not in available:
-        if isa is None and "WMMADIAG_ISA" not in os.environ and "baseline" in available:
-            chosen = "baseline"
-        else:
-            raise ConfigurationError(
-                f"no engine for instruction set {chosen!r}",
-                hint=f"set WMMADIAG_ISA to one of {', '.join(available) or '(none installed)'}, or reinstall wmmadiag",
-            )
-    return _core.open_engine(str(Path(__file__).parent / f"engine_{chosen}.so"))
+    chosen = isa_name or isa()
+    if chosen not in isas():
+        raise ConfigurationError(
+            f"no engine for instruction set {chosen!r}",
+            hint=f"set WMMADIAG_ISA to one of {', '.join(isas()) or '(none installed)'}, or reinstall wmmadiag",
+        )
+    return _core.open_engine(str(_ENGINES / f"engine_{chosen}.so"))
 
 
 def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
