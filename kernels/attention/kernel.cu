@@ -57,8 +57,7 @@ static_assert(D % 32 == 0, "each warp takes half of the 16-wide column tiles of 
 
 // Copies rows [first, first + rows) of a [seq_len][D] matrix; rows past the end become zero, so that a masked
 // probability of 0 never meets a NaN.
-__device__ void load_rows(half* tile, const half* matrix, int first, int rows, int seq_len)
-{
+__device__ void load_rows(half* tile, const half* matrix, int first, int rows, int seq_len) {
     constexpr int CHUNKS = D / 8;  // 16-byte chunks per row
     for (int i = threadIdx.x; i < rows * CHUNKS; i += THREADS) {
         const int row = i / CHUNKS;
@@ -72,22 +71,19 @@ __device__ void load_rows(half* tile, const half* matrix, int first, int rows, i
 }
 
 // All four lanes of a row get the result.
-__device__ float row_max(float x)
-{
+__device__ float row_max(float x) {
     x = fmaxf(x, __shfl_xor_sync(0xffffffff, x, 1));
     return fmaxf(x, __shfl_xor_sync(0xffffffff, x, 2));
 }
 
-__device__ float row_sum(float x)
-{
+__device__ float row_sum(float x) {
     x += __shfl_xor_sync(0xffffffff, x, 1);
     return x + __shfl_xor_sync(0xffffffff, x, 2);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-attention(const half* __restrict__ q, const half* __restrict__ k, const half* __restrict__ v, half* __restrict__ o,
-          int seq_len, float scale)
-{
+    attention(const half* __restrict__ q, const half* __restrict__ k, const half* __restrict__ v, half* __restrict__ o,
+              int seq_len, float scale) {
     __shared__ __align__(32) half sKV[BLOCK_N * LD_KV];  // the K tile, then the V tile of the same keys
     __shared__ __align__(32) acc_t sS[BLOCK_M * LD_S];   // scores, before the scale
     __shared__ __align__(32) half sP[BLOCK_M * LD_P];    // exp(score - row maximum)

@@ -58,8 +58,7 @@ static_assert(THREADS / CHUNKS % 8 == 0, "a thread's chunks must share one swizz
 
 // Byte offset of a 16-byte chunk. Eight consecutive rows at one logical chunk fall on eight different groups of four
 // banks; with 64-byte rows two rows share 128 bytes, so that the row's pair number is what permutes.
-__device__ __forceinline__ int swizzled(int row, int chunk)
-{
+__device__ __forceinline__ int swizzled(int row, int chunk) {
     const int key = D == 32 ? (row >> 1) & 3 : row & 7;
     return row * ROW_BYTES + ((chunk ^ key) << 4);
 }
@@ -67,8 +66,7 @@ __device__ __forceinline__ int swizzled(int row, int chunk)
 // Starts the copy of ROWS rows from `first` on; rows past the end become zero, so that P = 0 there never meets a NaN.
 // A thread's chunks lie a multiple of eight rows apart: they share one swizzle, and addresses differ by constants.
 template <int ROWS>
-__device__ __forceinline__ void start_copy(unsigned tile, const half* matrix, int first, int seq_len)
-{
+__device__ __forceinline__ void start_copy(unsigned tile, const half* matrix, int first, int seq_len) {
     constexpr int STRIDE = THREADS / CHUNKS;  // rows between two chunks of a thread
     const int row = threadIdx.x / CHUNKS;
     const int chunk = threadIdx.x % CHUNKS;
@@ -92,27 +90,21 @@ __device__ __forceinline__ void start_copy(unsigned tile, const half* matrix, in
     }
 }
 
-__device__ __forceinline__ void commit()
-{
-    asm volatile("cp.async.commit_group;\n" ::: "memory");
-}
+__device__ __forceinline__ void commit() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
 
 template <int PENDING>
-__device__ __forceinline__ void wait_for_copies()
-{
+__device__ __forceinline__ void wait_for_copies() {
     asm volatile("cp.async.wait_group %0;\n" ::"n"(PENDING) : "memory");
 }
 
-__device__ __forceinline__ void ldmatrix(unsigned (&r)[4], unsigned address)
-{
+__device__ __forceinline__ void ldmatrix(unsigned (&r)[4], unsigned address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(address)
                  : "memory");
 }
 
-__device__ __forceinline__ void ldmatrix_transposed(unsigned (&r)[4], unsigned address)
-{
+__device__ __forceinline__ void ldmatrix_transposed(unsigned (&r)[4], unsigned address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(address)
@@ -120,23 +112,20 @@ __device__ __forceinline__ void ldmatrix_transposed(unsigned (&r)[4], unsigned a
 }
 
 // c += a * b: a 16x16, b 16x8, c 16x8
-__device__ __forceinline__ void mma(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1)
-{
+__device__ __forceinline__ void mma(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};\n"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-__device__ __forceinline__ float exp2_approx(float x)
-{
+__device__ __forceinline__ float exp2_approx(float x) {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(y) : "f"(x));
     return y;
 }
 
-__device__ __forceinline__ unsigned pack(float low, float high)
-{
+__device__ __forceinline__ unsigned pack(float low, float high) {
     const half2 pair = __floats2half2_rn(low, high);
     return *reinterpret_cast<const unsigned*>(&pair);
 }
@@ -144,9 +133,8 @@ __device__ __forceinline__ unsigned pack(float low, float high)
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
-attention_fused(const half* __restrict__ q, const half* __restrict__ k, const half* __restrict__ v,
-                half* __restrict__ o, int seq_len, float scale)
-{
+    attention_fused(const half* __restrict__ q, const half* __restrict__ k, const half* __restrict__ v,
+                    half* __restrict__ o, int seq_len, float scale) {
     extern __shared__ __align__(128) unsigned char memory[];  // Q, then stage 0: K, V, then stage 1: K, V
     const unsigned q_tile = static_cast<unsigned>(__cvta_generic_to_shared(memory));
     const unsigned stages = q_tile + BLOCK_M * ROW_BYTES;

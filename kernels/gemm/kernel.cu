@@ -94,9 +94,9 @@ struct F64 {
 
 template <class T>
 __global__ void __launch_bounds__(THREADS)
-gemm_wmma(const typename T::Input* __restrict__ a, const typename T::Input* __restrict__ b,
-          typename T::Output* __restrict__ c, int m, int n, int k, typename T::Scalar alpha, typename T::Scalar beta)
-{
+    gemm_wmma(const typename T::Input* __restrict__ a, const typename T::Input* __restrict__ b,
+              typename T::Output* __restrict__ c, int m, int n, int k, typename T::Scalar alpha,
+              typename T::Scalar beta) {
     using Input = typename T::Input;
     using FragmentA = wmma::fragment<wmma::matrix_a, T::M, T::N, T::K, typename T::Element, wmma::row_major>;
     using FragmentB = wmma::fragment<wmma::matrix_b, T::M, T::N, T::K, typename T::Element, wmma::row_major>;

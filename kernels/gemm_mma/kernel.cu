@@ -16,8 +16,7 @@ constexpr int THREADS = 128;
 constexpr int LD = SLICE + 8;  // 80 bytes: eight consecutive rows fall on eight different groups of four banks
 
 // Starts the copy of 64 rows x 32 columns of a [rows][cols] matrix; what lies past the last row or column becomes zero.
-__device__ void start_slice(half* slice, const half* matrix, int first_row, int first_col, int rows, int cols)
-{
+__device__ void start_slice(half* slice, const half* matrix, int first_row, int first_col, int rows, int cols) {
     for (int i = threadIdx.x; i < TILE * SLICE / 8; i += THREADS) {
         const int row = i / (SLICE / 8);
         const int col = i % (SLICE / 8) * 8;
@@ -37,8 +36,7 @@ __device__ void start_slice(half* slice, const half* matrix, int first_row, int 
     }
 }
 
-__device__ void ldmatrix(unsigned (&r)[4], const half* row)
-{
+__device__ void ldmatrix(unsigned (&r)[4], const half* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row)))
@@ -46,8 +44,7 @@ __device__ void ldmatrix(unsigned (&r)[4], const half* row)
 }
 
 // c += a * b: a 16x16, b 16x8, c 16x8
-__device__ void mma(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1)
-{
+__device__ void mma(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};\n"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
@@ -55,9 +52,8 @@ __device__ void mma(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_mma(const half* __restrict__ a, const half* __restrict__ b, half* __restrict__ c, int m, int n, int k, float alpha,
-         float beta)
-{
+    gemm_mma(const half* __restrict__ a, const half* __restrict__ b, half* __restrict__ c, int m, int n, int k,
+             float alpha, float beta) {
     __shared__ __align__(16) half sA[2][TILE * LD];
     __shared__ __align__(16) half sB[2][TILE * LD];
 

@@ -18,7 +18,7 @@ using namespace nvcuda;
 constexpr int TILE = 64;
 constexpr int SLICE = 32;
 constexpr int THREADS = 128;
-constexpr int LD_P = SLICE + 8;    // 16 bytes of padding: rows on different banks, 16x16 tiles still 32-byte aligned
+constexpr int LD_P = SLICE + 8;  // 16 bytes of padding: rows on different banks, 16x16 tiles still 32-byte aligned
 constexpr int LD_V = TILE + 8;
 constexpr int LD_OUT = TILE + 4;
 
@@ -27,8 +27,7 @@ constexpr int LD_OUT = TILE + 4;
 // all; without, a row starts anywhere and its last chunk may be a part of one.
 template <int ROWS, int COLS, int LD>
 __device__ void start_slice(half* slice, const half* matrix, int first_row, int first_col, int rows, int cols,
-                            bool vector)
-{
+                            bool vector) {
     for (int i = threadIdx.x; i < ROWS * COLS / 8; i += THREADS) {
         const int row = i / (COLS / 8);
         const int col = i % (COLS / 8) * 8;
@@ -49,8 +48,7 @@ __device__ void start_slice(half* slice, const half* matrix, int first_row, int 
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-pv(const half* __restrict__ p, const half* __restrict__ v, half* __restrict__ o, int seq_len, int head_dim)
-{
+    pv(const half* __restrict__ p, const half* __restrict__ v, half* __restrict__ o, int seq_len, int head_dim) {
     __shared__ __align__(32) half sP[2][TILE * LD_P];
     __shared__ __align__(32) half sV[2][SLICE * LD_V];
     __shared__ __align__(32) float sOut[TILE * LD_OUT];

@@ -18,12 +18,11 @@ using namespace nvcuda;
 constexpr int TILE = 64;
 constexpr int SLICE = 32;
 constexpr int THREADS = 128;
-constexpr int LD = SLICE + 8;      // 16 bytes of padding: rows on different banks, 16x16 tiles still 32-byte aligned
+constexpr int LD = SLICE + 8;  // 16 bytes of padding: rows on different banks, 16x16 tiles still 32-byte aligned
 constexpr int LD_OUT = TILE + 4;
 
 // Copies 16 bytes from global to shared memory, or writes 16 zero bytes where there is nothing to copy.
-__device__ void copy_or_zero(half* target, const half* source, bool exists)
-{
+__device__ void copy_or_zero(half* target, const half* source, bool exists) {
     const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(target));
     const int bytes = exists ? 16 : 0;
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(address), "l"(source), "r"(bytes) : "memory");
@@ -31,8 +30,7 @@ __device__ void copy_or_zero(half* target, const half* source, bool exists)
 
 // Starts the copy of 64 rows x 32 columns. What lies past the last row or column becomes zero; the source address
 // given for it is the matrix itself, which is always valid.
-__device__ void start_slice(half* slice, const half* matrix, int first_row, int first_col, int rows, int cols)
-{
+__device__ void start_slice(half* slice, const half* matrix, int first_row, int first_col, int rows, int cols) {
     for (int i = threadIdx.x; i < TILE * SLICE / 8; i += THREADS) {
         const int row = i / (SLICE / 8);
         const int col = i % (SLICE / 8) * 8;
@@ -43,9 +41,8 @@ __device__ void start_slice(half* slice, const half* matrix, int first_row, int 
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-qkt(const half* __restrict__ q, const half* __restrict__ k, float* __restrict__ scores, int seq_len, int head_dim,
-    float scale)
-{
+    qkt(const half* __restrict__ q, const half* __restrict__ k, float* __restrict__ scores, int seq_len, int head_dim,
+        float scale) {
     __shared__ __align__(32) half sQ[2][TILE * LD];
     __shared__ __align__(32) half sK[2][TILE * LD];
     __shared__ __align__(32) float sOut[TILE * LD_OUT];
