@@ -71,6 +71,7 @@ class Parameter:
     Attributes:
         c_type: as declared, pointer and const aside.
         dtype: a card's element type, or None when the C type does not say (a template parameter, a struct).
+        lanes: elements of a vector type (half2: 2), else 1; storage is the same either way.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Parameter:
     pointer: bool
     const: bool
     dtype: str | None
+    lanes: int = 1
 
 
 def _folded(name: str) -> str:
