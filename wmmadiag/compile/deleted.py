@@ -21,14 +21,24 @@ from wmmadiag.compile.ptx_scan import ScannedInstruction, instructions
 from wmmadiag.compile.sources import SourceTree
 from wmmadiag.place import Place
 
-# Call → (opcode that it becomes, position of its pointer among the arguments or None).
-_CALLS: Mapping[str, tuple[str, int | None]] = {
-    "store_matrix_sync": ("wmma.store", 0),
-    "load_matrix_sync": ("wmma.load", 1),
-    "mma_sync": ("wmma.mma", None),
+# Call → (opcode that it becomes, position of a fragment among its arguments, and of its pointer or None).
+_CALLS: Mapping[str, tuple[str, int, int | None]] = {
+    "store_matrix_sync": ("wmma.store", 1, 0),
+    "load_matrix_sync": ("wmma.load", 0, 1),
+    "mma_sync": ("wmma.mma", 0, None),
 }
 PROBE_HEADER = """
-template <int id> __device__ __forceinline__ void wmmadiag_mark(const volatile void *pointer) {
+namespace nvcuda { namespace wmma {
+template <typename Use, int m, int n, int k, typename T, typename Layout> class fragment;
+} }
+template <class F> struct wmmadiag_is_fragment { enum { value = 0 }; };
+template <class F> struct wmmadiag_is_fragment<const F> : wmmadiag_is_fragment<F> {};
+template <class F> struct wmmadiag_is_fragment<F &> : wmmadiag_is_fragment<F> {};
+template <class F> struct wmmadiag_is_fragment<F &&> : wmmadiag_is_fragment<F> {};
+template <typename Use, int m, int n, int k, typename T, typename Layout>
+struct wmmadiag_is_fragment<nvcuda::wmma::fragment<Use, m, n, k, T, Layout> > { enum { value = 1 }; };
+template <int id, class F> __device__ __forceinline__ void wmmadiag_mark(const volatile void *pointer) {
+  if (!wmmadiag_is_fragment<F>::value) return;
   asm volatile("// wmmadiag reached %0" ::"n"(id));
   if (__isLocal((const void *)pointer)) asm volatile("// wmmadiag local %0" ::"n"(id));
   else asm volatile("// wmmadiag other %0" ::"n"(id));
@@ -112,7 +122,7 @@ def _kind(opcode: str) -> str:
 
 
 def mark_calls(text: str, sites: list[str]) -> str:
-    """`text` with `(wmmadiag_mark<id>(pointer), call(…))` for each WMMA call; no line moves. Appends to `sites`."""
+    """`text` with `(wmmadiag_mark<id, …>(pointer), call(…))` for each WMMA call; no line moves. Appends to `sites`."""
     edits: list[tuple[int, str]] = []
     tokens = tokenize(text)
     _mark_tokens(text, tokens, 0, sites, edits)
@@ -146,16 +156,15 @@ def _mark_tokens(
         if close >= len(tokens) or not starts:
             continue
         arguments = split_arguments(tokens[opening + 1 : close])
-        position = _CALLS[token.text][1]
-        pointer = "nullptr"
-        if position is not None:
-            if position >= len(arguments):
-                continue
-            part = arguments[position]
-            pointer = " ".join(text[part[0].start : part[-1].end].split("\n"))
-            if "//" in pointer:
-                continue
-        edits.append((shift + tokens[start].start, f"(wmmadiag_mark<{len(sites)}>({pointer}), "))
+        _, fragment_at, pointer_at = _CALLS[token.text]
+        if len(arguments) <= max(fragment_at, pointer_at or 0):
+            continue
+        texts = [" ".join(text[part[0].start : part[-1].end].split()) for part in arguments]
+        pointer = texts[pointer_at] if pointer_at is not None else "nullptr"
+        if any("//" in one for one in (pointer, texts[fragment_at])):
+            continue
+        mark = f"(wmmadiag_mark<{len(sites)}, decltype({texts[fragment_at]})>({pointer}), "
+        edits.append((shift + tokens[start].start, mark))
         edits.append((shift + tokens[close].end, ")"))
         sites.append(token.text)
 

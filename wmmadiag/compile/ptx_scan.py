@@ -129,11 +129,14 @@ def _without_comments(ptx: str) -> str:
 _GLOBAL = re.compile(r"^\s*(?:\.weak\s+)?\.(?:global|const)\s+(?:\.\w+\s+(?:\d+\s+)?)*([A-Za-z_$%][\w$]*)[^{};\n]*;$")
 
 
+_LIBRARY = re.compile(r"_ZNK?(?:\d+_INTERNAL_\w*?)?(?:4cuda|3std|6nvcuda|18cooperative_groups)")
+
+
 def drop_unused_globals(ptx: str) -> str:
     """The PTX without module variables that nothing refers to.
 
-    Library headers leave hundreds of them (`std::integral_constant<…>::value`). Variables of the user's that others may
-    look up by name are `.visible` and stay, and so does anything with an initialiser list.
+    Library headers leave hundreds of them (`cuda::std::integral_constant<…>::value`). Only those of CUDA's own
+    namespaces go: a variable of the user's may be looked up by name.
     """
     if not re.search(r"^\s*(?:\.weak\s+)?\.(?:global|const)\s", ptx, re.MULTILINE):
         return ptx
@@ -141,6 +144,6 @@ def drop_unused_globals(ptx: str) -> str:
     kept = []
     for line in ptx.split("\n"):
         match = _GLOBAL.match(line)
-        if match is None or counts[match[1]] > 1:
+        if match is None or counts[match[1]] > 1 or not _LIBRARY.match(match[1]):
             kept.append(line)
     return "\n".join(kept)

@@ -1,0 +1,266 @@
+"""The way from a path to a `Compilation`: architectures, entries, errors, options, PTX files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from wmmadiag.compile import Compilation, CompileOptions, compile_source, compile_text
+from wmmadiag.compile.ptx_scan import instructions
+from wmmadiag.compile.toolchain import toolchain
+from wmmadiag.errors import CompileError, ConfigurationError
+
+PLAIN = "__global__ void kernel(float *x) {\n  x[threadIdx.x] = 1.0f;\n}\n"
+WMMA = """#include <mma.h>
+using namespace nvcuda;
+__global__ void tile(const half *a, const half *b, float *c) {
+  wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> fa;
+  wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> fb;
+  wmma::fragment<wmma::accumulator, 16, 16, 16, float> fc;
+  wmma::fill_fragment(fc, 0.0f);
+  wmma::load_matrix_sync(fa, a, 16);
+  wmma::load_matrix_sync(fb, b, 16);
+  wmma::mma_sync(fc, fa, fb, fc);
+  wmma::store_matrix_sync(c, fc, 16, wmma::mem_row_major);
+}
+"""
+SEVERAL = """namespace a { __global__ void scale(float *x) { *x = 1; } }
+namespace b { __global__ void scale(float *x) { *x = 2; } }
+template <int N, typename T> __global__ void fill(T *x) { *x = N; }
+template <int N> __global__ void other(float *x) { *x = N; }
+extern "C" __global__ void plain(float *x) { *x = 3; }
+"""
+
+
+@pytest.mark.parametrize("number", toolchain().arches)
+def test_every_architecture_compiles_wmma(number: int) -> None:
+    compilation = compile_text(WMMA, "tile.cu", CompileOptions(arch=f"sm_{number}"))
+    assert f".target sm_{number}" in compilation.ptx
+    lines = {
+        item.opcode.split(".")[1]: list(item.place.frames())[-1].line
+        for item in instructions(compilation.ptx)
+        if item.opcode.startswith("wmma.") and item.place is not None
+    }
+    assert lines == {"load": 9, "mma": 10, "store": 11}
+    assert compilation.notes == ()
+
+
+@pytest.mark.parametrize("arch", ["sm_90a", "compute_80", "89", " sm_75 "])
+def test_architecture_spellings(arch: str) -> None:
+    assert compile_text(PLAIN, "x.cu", CompileOptions(arch=arch)).entry().name == "_Z6kernelPf"
+
+
+@pytest.mark.parametrize("arch", ["sm_70", "sm_91"])
+def test_unknown_architecture_lists_what_there_is(arch: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"cannot compile for {arch}") as caught:
+        compile_text(PLAIN, "x.cu", CompileOptions(arch=arch))
+    assert "sm_90" in caught.value.detail
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"arch": "hopper"},
+        {"arch": ""},
+        {"std": "c++99"},
+        {"macros": {"A B": "1"}},
+        {"compiler": "clang"},
+        {"extra": "-G"},
+        {"name_expressions": "k<1>"},
+        {"include_paths": "inc"},
+    ],
+    ids=str,
+)
+def test_bad_options(options: dict[str, object]) -> None:
+    with pytest.raises(ConfigurationError):
+        CompileOptions(**options)  # type: ignore[arg-type]
+
+
+def test_option_that_nvrtc_does_not_know() -> None:
+    with pytest.raises(ConfigurationError, match="option"):
+        compile_text(PLAIN, "x.cu", CompileOptions(extra=("--no-such-option",)))
+
+
+def test_options_reach_the_compiler() -> None:
+    text = """#if __cplusplus < 202002L || !defined(FLAG) || VALUE != 3
+#error not passed on
+#endif
+__global__ void k(float *x, float y) { *x = __fdividef(1.0f, y) + expf(y); }
+"""
+    options = CompileOptions(std="c++20", macros={"FLAG": None, "VALUE": "3"}, extra=("--use_fast_math",))
+    assert "ex2.approx.ftz" in compile_text(text, "x.cu", options).ptx
+    assert ".debug_info" in compile_text(PLAIN, "x.cu", CompileOptions(debug=True)).ptx
+
+
+def entries_of_several() -> Compilation:
+    options = CompileOptions(name_expressions=("fill<4, float>", "fill<8,float>"))
+    return compile_text(SEVERAL, "several.cu", options)
+
+
+@pytest.mark.parametrize(
+    ("name", "demangled"),
+    [
+        ("plain", "plain"),
+        ("a::scale", "a::scale"),
+        ("_ZN1b5scaleEPf", "b::scale"),
+        ("fill<4,float>", "fill<4, float>"),
+        ("fill< 8 , float >", "fill<8, float>"),
+        ("::b::scale", "b::scale"),
+    ],
+)
+def test_entry_by_name(name: str, demangled: str) -> None:
+    assert entries_of_several().entry(name).demangled == demangled
+
+
+def test_entry_keeps_expression_and_place() -> None:
+    entry = entries_of_several().entry("fill<8,float>")
+    assert entry.name_expression == "fill<8,float>"
+    assert entry.place is not None
+    assert (entry.place.file, entry.place.line, entry.place.column) == ("several.cu", 3, 46)
+
+
+@pytest.mark.parametrize("name", ["scale", "fill"])
+def test_ambiguous_entry(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="ambiguous") as caught:
+        entries_of_several().entry(name)
+    assert caught.value.detail.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("plian", "'plain'"), ("other", "other is a template"), ("zzz", "name one of")]
+)
+def test_unknown_entry(name: str, hint: str) -> None:
+    with pytest.raises(ConfigurationError, match="no kernel") as caught:
+        entries_of_several().entry(name)
+    assert hint in caught.value.hint
+    assert "a::scale" in caught.value.detail
+
+
+def test_entry_without_a_name() -> None:
+    assert compile_text(PLAIN, "x.cu").entry().base_name == "kernel"
+    with pytest.raises(ConfigurationError, match="several kernels"):
+        entries_of_several().entry()
+    with pytest.raises(ConfigurationError, match="no kernel"):
+        compile_text("int main() { return 0; }\n", "x.cu").entry()
+
+
+def test_error_has_the_users_line_and_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = Path("src/broken.cu")
+    path.parent.mkdir()
+    path.write_text("#include <vector>\nint main() { return 1; }\n\n__global__ void k(float *x) {\n  *x = y + 1;\n}\n")
+    with pytest.raises(CompileError, match='identifier "y" is undefined') as caught:
+        compile_source(path)
+    error = caught.value
+    assert error.place is not None
+    assert (error.place.file, error.place.line, error.place.column) == ("src/broken.cu", 5, 8)
+    assert "*x = y + 1;" in error.detail
+    assert "^" in error.detail
+
+
+def test_error_in_a_header_names_the_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("h.cuh").write_text("#pragma once\nvoid host() {}\n__device__ int f() { return oops; }\n")
+    Path("k.cu").write_text('#include "h.cuh"\n__global__ void k(int *x) { *x = f(); }\n')
+    with pytest.raises(CompileError, match="oops") as caught:
+        compile_source("k.cu")
+    assert str(caught.value.place) == "h.cuh:3:29"
+
+
+def test_missing_header_says_how_to_pass_its_folder() -> None:
+    with pytest.raises(CompileError, match="nowhere") as caught:
+        compile_text('#include "nowhere.cuh"\n' + PLAIN, "k.cu")
+    assert caught.value.place is not None
+    assert caught.value.place.line == 1
+    assert "include path" in caught.value.hint
+
+
+def test_missing_library_header_is_named_when_device_code_needs_it() -> None:
+    text = "#include <tensor/lib.hpp>\n__global__ void k(float *x) { tensor::fill(x); }\n"
+    with pytest.raises(CompileError, match="tensor") as caught:
+        compile_text(text, "k.cu")
+    assert "tensor/lib.hpp" in caught.value.hint
+
+
+def test_kernel_that_calls_host_code_is_told_so() -> None:
+    text = "int twice(int a) {\n  return 2 * a;\n}\n__global__ void k(int *x) {\n  *x = twice(*x);\n}\n"
+    with pytest.raises(CompileError, match="twice") as caught:
+        compile_text(text, "k.cu")
+    assert caught.value.place is not None
+    assert caught.value.place.line == 5
+    assert "twice (k.cu:1) is host code" in caught.value.hint
+
+
+def test_broken_declaration_that_a_kernel_needs_is_reported_where_it_stands() -> None:
+    text = "struct Params {\n  flaot scale;\n};\n__global__ void k(float *x, Params p) {\n  *x = p.scale;\n}\n"
+    with pytest.raises(CompileError, match="flaot") as caught:
+        compile_text(text, "k.cu")
+    assert caught.value.place is not None
+    assert caught.value.place.line == 2
+
+
+def test_bad_name_expression_is_an_error() -> None:
+    with pytest.raises(CompileError, match="nope"):
+        compile_text(SEVERAL, "k.cu", CompileOptions(name_expressions=("nope<3>",)))
+
+
+def test_instantiation_that_does_not_compile_leaves_the_others() -> None:
+    text = """template <int N> __global__ void k(float *x) { static_assert(N < 100, "too big"); *x = N; }
+__global__ void plain(float *x) { *x = 1; }
+void host(float *x) { k<4000><<<1, 1>>>(x); plain<<<1, 1>>>(x); }
+"""
+    compilation = compile_text(text, "k.cu")
+    assert [entry.demangled for entry in compilation.entries] == ["plain"]
+    assert [note.kind for note in compilation.notes] == ["skipped-instantiation"]
+    assert "too big" in compilation.notes[0].message
+
+
+def test_ready_ptx_is_taken_as_it_is(tmp_path: Path) -> None:
+    made = compile_text(PLAIN, "x.cu", CompileOptions(arch="sm_80"))
+    path = tmp_path / "ready.ptx"
+    path.write_text(made.ptx)
+    compilation = compile_source(path)
+    assert compilation.ptx == made.ptx
+    assert compilation.options.arch == "sm_80"
+    assert compilation.entry("kernel").name == "_Z6kernelPf"
+
+
+@pytest.mark.parametrize("content", [b"\0\1\2", b"\x7fELF\0"])
+def test_file_that_is_no_text(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "k.cu"
+    path.write_bytes(content)
+    with pytest.raises(ConfigurationError, match="not a text file"):
+        compile_source(path)
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no such file"):
+        compile_source(tmp_path / "k.cu")
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        compile_source(tmp_path)
+
+
+def test_unused_library_variables_are_left_out() -> None:
+    text = "#include <cuda/std/limits>\n__device__ int kept = 3;\n__constant__ int also[2] = {1, 2};\n" + PLAIN
+    ptx = compile_text(text, "x.cu").ptx
+    assert "kept" in ptx
+    assert "also" in ptx
+    assert "numeric_limits" not in ptx
+
+
+def test_importing_loads_nothing_of_cuda() -> None:
+    program = "import sys, wmmadiag.compile; sys.exit(any(name.split('.')[0] == 'cuda' for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_missing_nvrtc_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    from wmmadiag.compile import toolchain as module
+
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    monkeypatch.setattr(module, "nvrtc_module", module.nvrtc_module.__wrapped__)
+    with pytest.raises(ConfigurationError, match="cuda-python") as caught:
+        module.nvrtc_module()
+    assert "pip install" in caught.value.hint
