@@ -13,26 +13,26 @@ void assign(Warp& warp, Operand predicate, Mask active, Mask value) {
     p = (p & ~active) | (value & active);
 }
 
-// The member mask of a .sync operation: the same in all active lanes, or the operation is undefined.
-bool members_of(Warp& warp, Operand operand, Mask active, Mask& members) {
+// Calls body(lanes, members) for each set of active lanes that name the same members and are all here. Lanes that run together may name
+// different members: the tiles of a cooperative group do. Sets that are not complete wait at this instruction.
+template <class Body>
+Flow for_members(Warp& warp, Operand operand, Mask active, Body&& body) {
     const auto* mask = warp.at<std::uint32_t>(operand);
-    members = mask[std::countr_zero(active)];
-    for (Mask m = active; m != 0; m &= m - 1) {
-        if (mask[std::countr_zero(m)] != members) {
-            warp.fail(FaultKind::bad_operand, m & -m, "the member mask differs between the lanes that run together");
-            return false;
-        }
+    Mask waiting = 0;
+    for (Mask left = active; left != 0;) {
+        const Mask members = mask[std::countr_zero(left)];
+        const Mask here = left & lanes_with(mask, members);
+        left &= ~here;
+        if ((members & warp.live() & ~here) != 0) waiting |= here;
+        else body(here, members);
     }
-    return true;
+    return waiting == 0 ? Flow::next : warp.wait_here(waiting);
 }
 
 enum class ShuffleMode : std::uint8_t { up, down, bfly, idx };
 
 // s: value, lane operand b, clamp-and-segment operand c, member mask.
-Flow shuffle(Warp& warp, const Inst& inst, Mask active) {
-    Mask members = 0;
-    if (!members_of(warp, inst.s[3], active, members)) return Flow::fault;
-    if (const auto flow = warp.converge(active, members); flow != Flow::next) return flow;
+void shuffle_members(Warp& warp, const Inst& inst, Mask active, [[maybe_unused]] Mask members) {
     const auto* value = warp.at<std::uint32_t>(inst.s[0]);
     const auto* b = warp.at<std::uint32_t>(inst.s[1]);
     const auto* c = warp.at<std::uint32_t>(inst.s[2]);
@@ -70,16 +70,16 @@ Flow shuffle(Warp& warp, const Inst& inst, Mask active) {
         for (Mask m = active; m != 0; m &= m - 1) d[std::countr_zero(m)] = result[std::countr_zero(m)];
     }
     assign(warp, inst.d2, active, inside);
-    return Flow::next;
+}
+
+Flow shuffle(Warp& warp, const Inst& inst, Mask active) {
+    return for_members(warp, inst.s[3], active, [&](Mask here, Mask members) { shuffle_members(warp, inst, here, members); });
 }
 
 enum class VoteMode : std::uint8_t { all, any, uni, ballot };
 
 // s: predicate, member mask; guard_invert-like negation of the predicate is in the modifiers.
-Flow vote(Warp& warp, const Inst& inst, Mask active) {
-    Mask members = 0;
-    if (!members_of(warp, inst.s[1], active, members)) return Flow::fault;
-    if (const auto flow = warp.converge(active, members); flow != Flow::next) return flow;
+void vote_members(Warp& warp, const Inst& inst, Mask active, [[maybe_unused]] Mask members) {
     const Mask voters = active & members;
     const Mask p = *warp.at<Mask>(inst.s[0]) ^ (inst.modifiers.neg_a() ? all_lanes : 0);
     const Mask yes = p & voters;
@@ -92,14 +92,14 @@ Flow vote(Warp& warp, const Inst& inst, Mask active) {
             for (Mask m = active; m != 0; m &= m - 1) d[std::countr_zero(m)] = yes;
         }
     }
-    return Flow::next;
+}
+
+Flow vote(Warp& warp, const Inst& inst, Mask active) {
+    return for_members(warp, inst.s[1], active, [&](Mask here, Mask members) { vote_members(warp, inst, here, members); });
 }
 
 // s: value, member mask. code 0: any, 1: all. bytes: 4 or 8.
-Flow match(Warp& warp, const Inst& inst, Mask active) {
-    Mask members = 0;
-    if (!members_of(warp, inst.s[1], active, members)) return Flow::fault;
-    if (const auto flow = warp.converge(active, members); flow != Flow::next) return flow;
+void match_members(Warp& warp, const Inst& inst, Mask active, [[maybe_unused]] Mask members) {
     const Mask here = active & members;
     const auto value = [&](unsigned lane) -> std::uint64_t {
         return inst.bytes == 8 ? warp.at<std::uint64_t>(inst.s[0])[lane] : warp.at<std::uint32_t>(inst.s[0])[lane];
@@ -118,16 +118,16 @@ Flow match(Warp& warp, const Inst& inst, Mask active) {
         d[lane] = inst.code == 0 ? result[lane] : all ? here : 0;
     }
     if (inst.code == 1) assign(warp, inst.d2, active, all ? all_lanes : 0);
-    return Flow::next;
+}
+
+Flow match(Warp& warp, const Inst& inst, Mask active) {
+    return for_members(warp, inst.s[1], active, [&](Mask here, Mask members) { match_members(warp, inst, here, members); });
 }
 
 // Written by lower.py into the code bits.
 enum class ReduceOp : std::uint8_t { add, min_u, max_u, min_s, max_s, and_, or_, xor_, min_f, max_f };
 
-Flow redux(Warp& warp, const Inst& inst, Mask active) {
-    Mask members = 0;
-    if (!members_of(warp, inst.s[1], active, members)) return Flow::fault;
-    if (const auto flow = warp.converge(active, members); flow != Flow::next) return flow;
+void redux_members(Warp& warp, const Inst& inst, Mask active, [[maybe_unused]] Mask members) {
     const auto* value = warp.at<std::uint32_t>(inst.s[0]);
     const auto op = static_cast<ReduceOp>(inst.code);
     const Mask here = active & members;
@@ -169,14 +169,14 @@ Flow redux(Warp& warp, const Inst& inst, Mask active) {
     if (saw_nan && (first || inst.modifiers.nan())) sum = 0x7fffffffu;
     auto* d = warp.at<std::uint32_t>(inst.d);
     for (Mask m = active; m != 0; m &= m - 1) d[std::countr_zero(m)] = sum;
-    return Flow::next;
+}
+
+Flow redux(Warp& warp, const Inst& inst, Mask active) {
+    return for_members(warp, inst.s[1], active, [&](Mask here, Mask members) { redux_members(warp, inst, here, members); });
 }
 
 // elect.sync d|p, mask: the lowest member is elected.
-Flow elect(Warp& warp, const Inst& inst, Mask active) {
-    Mask members = 0;
-    if (!members_of(warp, inst.s[0], active, members)) return Flow::fault;
-    if (const auto flow = warp.converge(active, members); flow != Flow::next) return flow;
+void elect_members(Warp& warp, const Inst& inst, Mask active, [[maybe_unused]] Mask members) {
     const Mask here = active & members;
     const auto leader = static_cast<std::uint32_t>(std::countr_zero(here));
     if (inst.d != no_operand) {
@@ -184,7 +184,10 @@ Flow elect(Warp& warp, const Inst& inst, Mask active) {
         for (Mask m = active; m != 0; m &= m - 1) d[std::countr_zero(m)] = leader;
     }
     assign(warp, inst.d2, active, here & -here);
-    return Flow::next;
+}
+
+Flow elect(Warp& warp, const Inst& inst, Mask active) {
+    return for_members(warp, inst.s[0], active, [&](Mask here, Mask members) { elect_members(warp, inst, here, members); });
 }
 
 Flow active_mask(Warp& warp, const Inst& inst, Mask active) {
@@ -194,10 +197,8 @@ Flow active_mask(Warp& warp, const Inst& inst, Mask active) {
 }
 
 Flow sync_warp(Warp& warp, const Inst& inst, Mask active) {
-    Mask members = 0;
-    if (!members_of(warp, inst.s[0], active, members)) return Flow::fault;
     if (auto* observer = warp.block().shared().observer) observer->barrier({warp.where(), BarrierKind::warp, 0, active});
-    return warp.sync_lanes(inst, active, members);
+    return warp.sync_lanes(inst, active);
 }
 
 constexpr std::array table{

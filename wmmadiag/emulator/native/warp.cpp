@@ -235,22 +235,42 @@ Flow Warp::converge_whole(Mask active) {
     return converge(active, all_lanes);
 }
 
-Flow Warp::sync_lanes(const Inst& inst, Mask active, Mask members) {
-    const Mask needed = members & live_;
-    if ((active & needed) == needed) return Flow::next;
-    Mask here = active;
-    for (const auto& g : groups_)
-        if (g.state == GroupState::sync && code_[g.pc].execute == inst.execute) here |= g.mask;
-    if ((here & needed) != needed) {
-        shelve(active, GroupState::sync);
-        return Flow::jump;
+Flow Warp::wait_here(Mask waiting) {
+    shelve(waiting, GroupState::sync);
+    return Flow::jump;
+}
+
+// Lanes meet at any bar.warp.sync that names the same members, wherever it stands.
+Flow Warp::sync_lanes(const Inst& inst, Mask active) {
+    const auto* mask = at<std::uint32_t>(inst.s[0]);
+    Mask waiting = 0, released = 0;
+    for (Mask left = active; left != 0;) {
+        const Mask members = mask[std::countr_zero(left)];
+        const Mask needed = members & live_;
+        const Mask here = left & lanes_with(mask, members);
+        left &= ~here;
+        Mask elsewhere = 0;
+        if ((needed & ~here) != 0)
+            for (const auto& g : groups_)
+                if (g.state == GroupState::sync && code_[g.pc].execute == inst.execute)
+                    elsewhere |= g.mask & lanes_with(at<std::uint32_t>(code_[g.pc].s[0]), members);
+        if ((needed & ~(here | elsewhere)) != 0) waiting |= here;
+        else released |= elsewhere;
     }
-    for (auto& g : groups_) {
-        if (g.state == GroupState::sync && code_[g.pc].execute == inst.execute) {
+    for (std::size_t i = 0, n = groups_.size(); i < n && released != 0; ++i) {
+        auto& g = groups_[i];
+        const Mask part = g.mask & released;
+        if (part == 0) continue;
+        if (part == g.mask) {
             g.state = GroupState::ready;
             ++g.pc;
+        } else {
+            g.mask &= ~part;
+            groups_.push_back({g.pc + 1, part, GroupState::ready, 0, executed_});
         }
     }
+    if (waiting != 0) return wait_here(waiting);
+    if (released == 0) return Flow::next;
     ++pc_;
     return Flow::jump;
 }

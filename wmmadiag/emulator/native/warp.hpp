@@ -55,6 +55,13 @@ struct AsyncCopy {
     std::vector<std::byte> data;             // bytes per lane
 };
 
+// The lanes whose register holds `value`.
+inline Mask lanes_with(const std::uint32_t* values, std::uint32_t value) {
+    Mask found = 0;
+    for (unsigned l = 0; l < lanes; ++l) found |= Mask{values[l] == value} << l;
+    return found;
+}
+
 enum class WarpStatus : std::uint8_t { runnable, blocked, done, faulted };
 
 class Warp {
@@ -78,7 +85,8 @@ public:
     // Next when all of `needed` (less lanes that are gone) run together now; otherwise the group waits at this instruction.
     Flow converge(Mask active, Mask needed);
     Flow converge_whole(Mask active);  // .aligned: all 32 lanes, or a fault
-    Flow sync_lanes(const Inst&, Mask active, Mask members);  // bar.warp.sync
+    Flow wait_here(Mask waiting);      // these lanes wait at this instruction until others come or exit
+    Flow sync_lanes(const Inst&, Mask active);  // bar.warp.sync
     Flow block_at_barrier(Mask active, std::uint32_t barrier);
     void release(std::uint32_t barrier, const Barrier& result);  // lanes that wait at it go on
 
