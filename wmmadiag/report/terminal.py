@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
 
 from wmmadiag.compare.observation import Axis, ElementDifference, Observation
 from wmmadiag.report.model import CaseResult, CompiledVariant, KernelReport, Problem, Status
 from wmmadiag.report.tile_map import LEGEND, tile_map_lines
 
 WIDTH = 80
+FULL = 3
+"""Cases per variant and status that are told in full; the others get a line each."""
 
 _WORDS: dict[Status, str] = {"passed": "ok", "failed": "WRONG", "undecided": "UNDECIDED", "error": "ERROR"}
 # Select Graphic Rendition codes, ECMA-48 section 8.3.117.
@@ -24,12 +28,16 @@ def render(report: KernelReport, *, colour: bool = False, verbose: bool = False)
         verbose: more about right cases too.
     """
     lines = [f"{report.name}: {report.operation}, {report.source}", f"{report.arch} on the {report.backend}"]
-    for compiled in report.compiled:
-        lines += _compiled_lines(compiled)
+    for variant in dict.fromkeys(compiled.variant for compiled in report.compiled):
+        lines += _compiled_lines([c for c in report.compiled if c.variant == variant], verbose)
     lines.append("")
     width = max((len(f"{case.variant} / {case.case}") for case in report.cases), default=0)
+    told: dict[tuple[str, Status], int] = {}
     for case in report.cases:
-        lines += _case_lines(case, min(width, 36), colour, verbose)
+        key = (case.variant, case.status)
+        told[key] = told.get(key, 0) + 1
+        brief = not verbose and (case.status == "passed" or told[key] > FULL)
+        lines += _brief_lines(case, min(width, 36), colour) if brief else _case_lines(case, min(width, 36), colour)
     if lines[-1]:
         lines.append("")
     lines.append(_painted(_verdict(report), report.status, colour))
@@ -51,7 +59,20 @@ def _verdict(report: KernelReport) -> str:
     return f"{_WORDS[report.status]}: {', '.join(parts)} of {total} cases, {report.seconds:.2f} s"
 
 
-def _compiled_lines(compiled: CompiledVariant) -> list[str]:
+def _compiled_lines(kernels: Sequence[CompiledVariant], verbose: bool) -> list[str]:
+    """One variant's compiled kernels: one line for all, with what they share, unless they are to be told apart."""
+    first = kernels[0]
+    if len(kernels) > 1 and not verbose:
+        shared = {k: v for k, v in first.macros.items() if all(other.macros.get(k) == v for other in kernels)}
+        entries = dict.fromkeys(kernel.entry for kernel in kernels)
+        notes = tuple(dict.fromkeys(note for kernel in kernels for note in kernel.notes))
+        title = f"{next(iter(entries))} and others" if len(entries) > 1 else first.entry
+        together = replace(first, entry=f"{title}, compiled {len(kernels)} ways", macros=shared, notes=notes)
+        return _kernel_lines(replace(together, resources=None))
+    return [line for kernel in kernels for line in _kernel_lines(kernel)]
+
+
+def _kernel_lines(compiled: CompiledVariant) -> list[str]:
     macros = " ".join(f"{name}={value}" if value else name for name, value in compiled.macros.items())
     lines = wrapped(f"{compiled.variant}: {compiled.entry}" + (f"  [{macros}]" if macros else ""), "", "    ")
     use = compiled.resources
@@ -64,17 +85,31 @@ def _compiled_lines(compiled: CompiledVariant) -> list[str]:
     return lines
 
 
-def _case_lines(case: CaseResult, width: int, colour: bool, verbose: bool) -> list[str]:
+def _head(case: CaseResult, width: int, colour: bool) -> tuple[list[str], int]:
+    """Status, name and symbols: one line, or two where they do not fit; and the length of the last."""
     word = _painted(f"{_WORDS[case.status]:<9}", case.status, colour)
     symbols = " ".join(f"{name}={value:g}" for name, value in case.symbols.items())
     name = f"{case.variant} / {case.case}"
-    margin = _margin(case)
-    head = f"{word} {name:<{width}}  {symbols}"
-    plain = 10 + max(width, len(name)) + 2 + len(symbols)
-    if case.status == "passed" and not verbose:
-        fits = plain + 2 + len(margin) <= WIDTH
-        return [f"{head}  {margin}".rstrip()] if fits else [head.rstrip(), f"          {margin}".rstrip()]
-    lines = [head.rstrip()] if plain <= WIDTH else [f"{word} {name}", *wrapped(symbols, "    ")]
+    length = 10 + max(width, len(name)) + 2 + len(symbols)
+    if length <= WIDTH:
+        return [f"{word} {name:<{width}}  {symbols}".rstrip()], length
+    return [f"{word} {name}", *wrapped(symbols, " " * 10)], WIDTH
+
+
+def _brief_lines(case: CaseResult, width: int, colour: bool) -> list[str]:
+    """A case in one or two lines."""
+    lines, length = _head(case, width, colour)
+    wrong = [f"{o.output}: {_share(o)}" for o in case.observations if o.wrong and o.against == "reference"]
+    if case.problem is not None:
+        wrong = [f"{case.problem.place}: " * bool(case.problem.place) + case.problem.message]
+    text = "; ".join(wrong) or ("memory overwritten" if case.overwritten else _margin(case))
+    if length + 2 + len(text) <= WIDTH and text:
+        return [*lines[:-1], f"{lines[-1]}  {text}"]
+    return [*lines, *wrapped(text, " " * 10)]
+
+
+def _case_lines(case: CaseResult, width: int, colour: bool) -> list[str]:
+    lines, _ = _head(case, width, colour)
     if any(case.block):
         shared = f", {case.shared_bytes} bytes dynamic shared" if case.shared_bytes else ""
         lines.append(f"    grid {_dim3(case.grid)}, block {_dim3(case.block)}{shared}")
@@ -137,7 +172,7 @@ def problem_lines(problem: Problem) -> list[str]:
         spot.append(f"warp {problem.warp}")
     if problem.lane is not None:
         spot.append(f"lane {problem.lane}")
-    if spot:
+    if spot and "warp" not in problem.detail:  # some faults' details say it already
         lines.append("      in " + ", ".join(spot))
     lines += [f"      {line}" for line in problem.detail.splitlines()]
     if problem.hint:
@@ -152,28 +187,26 @@ def _observation_lines(seen: Observation) -> list[str]:
         used = "" if seen.max_in_bounds is None else f", at most {seen.max_in_bounds:.2g} of it"
         text = f"{title}{against}: all {seen.elements} elements within the {seen.criterion}{used}"
         return wrapped(text, "    ", "      ")
-    share = 100.0 * seen.wrong / seen.elements
-    percent = "all of them" if seen.wrong == seen.elements else f"{share:.2g} %"
-    lines = wrapped(
-        f"{title}{against}: {seen.wrong} of {seen.elements} elements wrong ({percent}), by the {seen.criterion}",
-        "    ",
-        "      ",
-    )
+    lines = wrapped(f"{title}{against}: {_share(seen)}, by the {seen.criterion}", "    ", "      ")
     kinds = [
         f"{count} {what}"
         for count, what in (
             (seen.unwritten, "never written"),
-            (seen.nan, "NaN on one side only"),
-            (seen.inf, "infinite on one side only"),
+            (seen.nan, "NaN where a number is expected, or the reverse"),
+            (seen.inf, "infinite where they should not be, or the reverse"),
         )
         if count
     ]
     if kinds:
         lines.append("      of these " + ", ".join(kinds))
-    difference = f"      difference: max {seen.max_difference:.3g}, mean {seen.mean_difference:.3g}"
-    if seen.max_in_bounds is not None:
-        difference += f"; max {_times(seen.max_in_bounds)} the bound, median {_times(seen.typical_in_bounds or 0.0)}"
-    lines.append(difference)
+    if seen.wrong > seen.unwritten + seen.nan + seen.inf:
+        difference = f"      difference: max {seen.max_difference:.3g}, mean {seen.mean_difference:.3g}"
+        if seen.max_in_bounds is not None:
+            median = _times(seen.typical_in_bounds or 0.0)
+            difference += f"; max {_times(seen.max_in_bounds)} the bound, median {median}"
+        lines.append(difference)
+    elif seen.max_in_bounds is not None:
+        lines.append(f"      all other elements are within it, at most {_times(seen.max_in_bounds)} the bound")
     if seen.first is not None:
         lines.append("      first: " + _element(seen.first))
     if seen.worst is not None:
@@ -190,7 +223,15 @@ def _observation_lines(seen: Observation) -> list[str]:
 
 
 def _times(ratio: float) -> str:
-    return f"{ratio:.2g}x" if ratio < 1000 else f"{ratio:.0f}x" if ratio < 1e6 else f"{ratio:.1e}x"
+    return f"{ratio:.2g}x" if ratio < 10 else f"{ratio:.0f}x" if ratio < 1e6 else f"{ratio:.1e}x"
+
+
+def _share(seen: Observation) -> str:
+    if seen.wrong == seen.elements:
+        return f"all {seen.elements} elements wrong"
+    percent = 100.0 * seen.wrong / seen.elements
+    shown = "over 99.9 %" if percent > 99.9 else "under 0.01 %" if percent < 0.01 else f"{percent:.3g} %"
+    return f"{seen.wrong} of {seen.elements} elements wrong ({shown})"
 
 
 def _index(index: Iterable[int]) -> str:
@@ -208,6 +249,18 @@ def _axis(axis: Axis) -> str:
     if axis.wrong == axis.extent:
         return f"{name}: all {axis.extent}"
     parts = [str(a) if b == a + 1 else f"{a}-{b - 1}" for a, b in axis.ranges]
+    period = _period(axis.ranges)
+    if period and len(parts) > 3:
+        return f"{name}: {axis.wrong} of {axis.extent}: {parts[0]}, {parts[1]} and so on, every {period}"
     hidden = axis.wrong - sum(b - a for a, b in axis.ranges)
     text = f"{name}: {axis.wrong} of {axis.extent}: " + ", ".join(parts)
     return text + (f" and {hidden} more" if hidden else "")
+
+
+def _period(ranges: Sequence[tuple[int, int]]) -> int:
+    """The distance between ranges that repeat regularly (the last may be cut), or 0."""
+    if len(ranges) < 3:
+        return 0
+    steps = {b[0] - a[0] for a, b in pairwise(ranges)}
+    lengths = {b - a for a, b in ranges[:-1]}
+    return steps.pop() if len(steps) == 1 and len(lengths) == 1 else 0

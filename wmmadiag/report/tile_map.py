@@ -6,29 +6,30 @@ from collections.abc import Iterable, Sequence
 
 from wmmadiag.compare.observation import TILE, TileMap
 
-LEGEND = f"{TILE}x{TILE} tiles: . right   1-9 tenths of the tile wrong   # all wrong"
+LEGEND = f"{TILE}x{TILE} tiles: . right   1-8 tenths of it wrong   # nine tenths or more"
 MAX_CELLS_ACROSS = 32
-MAX_CELLS_DOWN = 24
-MAX_MAPS = 4
+MAX_CELLS_DOWN = 32
+MAX_MAPS = 3
 
 
 def tile_map_lines(maps: Sequence[TileMap], matrices: int, axes: str) -> list[str]:
-    """Maps of the matrices with wrong elements, alike ones drawn once.
+    """Maps of the matrices with wrong elements, those with the same wrong tiles drawn once.
 
     Args:
         maps: of the wrong matrices, in index order.
         matrices: how many there are, right ones included.
         axes: a letter for each leading axis ("BH"), or fewer.
     """
-    groups: dict[tuple[tuple[int, ...], ...], list[TileMap]] = {}
+    groups: dict[tuple[tuple[bool, ...], ...], list[TileMap]] = {}
     for entry in maps:
-        groups.setdefault(entry.counts, []).append(entry)
+        wrong_tiles = tuple(tuple(count > 0 for count in row) for row in entry.counts)
+        groups.setdefault(wrong_tiles, []).append(entry)
     lines = []
     for members in list(groups.values())[:MAX_MAPS]:
         title = _title([member.index for member in members], axes)
         if title:
             lines.append(title)
-        lines += ["  " + line for line in _drawing(members[0])]
+        lines += ["  " + line for line in _summary(members) or _drawing(members[0])]
     if len(groups) > MAX_MAPS:
         hidden = sum(len(members) for members in list(groups.values())[MAX_MAPS:])
         lines.append(f"{hidden} more matrices with other maps")
@@ -45,7 +46,18 @@ def _title(indices: Iterable[tuple[int, ...]], axes: str) -> str:
     if not names[0]:
         return ""
     shown = ", ".join(names[:3])
-    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more alike"
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more with the same wrong tiles"
+
+
+def _summary(members: Sequence[TileMap]) -> list[str]:
+    """One line in place of a large map in which every tile is wrong."""
+    first = members[0]
+    tiles = len(first.counts) * len(first.counts[0])
+    if tiles <= 64 or not all(count for row in first.counts for count in row):
+        return []
+    wrong = sum(count for member in members for row in member.counts for count in row)
+    share = 100.0 * wrong / (first.rows * first.columns * len(members))
+    return [f"all {tiles} tiles hold wrong elements, {share:.3g} % of the elements"]
 
 
 def _drawing(entry: TileMap) -> list[str]:
@@ -86,4 +98,4 @@ def _extent(size: int, tile: int) -> int:
 def _cell(wrong: int, total: int) -> str:
     if wrong == 0:
         return "."
-    return "#" if wrong == total else str(min(9, max(1, round(10 * wrong / total))))
+    return "#" if 10 * wrong >= 9 * total else str(min(8, max(1, round(10 * wrong / total))))

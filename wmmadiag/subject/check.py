@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,6 +20,7 @@ from wmmadiag.errors import (
     WmmadiagError,
 )
 from wmmadiag.launch import LoadedKernel, RunStats
+from wmmadiag.place import Place
 from wmmadiag.report.model import (
     CaseResult,
     CompiledVariant,
@@ -30,7 +32,7 @@ from wmmadiag.report.model import (
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card, Case, Variant
 from wmmadiag.subject.symbols import rendered_entry, rendered_macros
-from wmmadiag.subject.verdict import Verdict, against_variant, judge_case
+from wmmadiag.subject.verdict import Expectation, Verdict, against_variant, judge_case
 
 if TYPE_CHECKING:
     from wmmadiag.compile import Compilation, CompileOptions
@@ -49,6 +51,12 @@ Progress = Callable[[int, int, str], None]
 """Called with (cases done, cases in all, what comes next)."""
 
 
+# Headers of the toolkit and of the compiler: <root>/include/crt/mma.hpp, cuda_fp16.hpp, cuda/std/…
+_HEADER = re.compile(
+    r"/include/|(^|/)(crt|cooperative_groups|cuda/std|cub)/|(^|/)(cuda_|mma\.|sm_|device_)[^/]*\.(h|hpp)$"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _Loaded:
     kernel: LoadedKernel
@@ -63,7 +71,8 @@ class _Session:
     arch: str
     backend: Backend
     compiler: Compiler
-    loaded: dict[tuple[Any, ...], _Loaded | WmmadiagError]
+    loaded: dict[tuple[Any, ...], _Loaded | WmmadiagError] = field(default_factory=dict)
+    expectations: dict[Hashable, Expectation] = field(default_factory=dict)
 
     def kernel(self, case: Case, variant: Variant) -> _Loaded:
         """The kernel for a case, compiled once per set of macros and entry; a failure is remembered, too."""
@@ -134,8 +143,8 @@ def check_card(
     started = time.perf_counter()
     chosen_variants = card.variants if variants is None else tuple(card.variant(name) for name in variants)
     chosen_cases = card.cases if cases is None else tuple(card.case(name) for name in cases)
-    session = _Session(card, arch, backend or _emulator(), compiler or _compiler(), {})
-    other = None if against is None else _Session(against, arch, session.backend, session.compiler, {})
+    session = _Session(card, arch, backend or _emulator(), compiler or _compiler())
+    other = None if against is None else _Session(against, arch, session.backend, session.compiler)
     results: list[CaseResult] = []
     total = len(chosen_variants) * len(chosen_cases)
     for case in chosen_cases:
@@ -206,7 +215,7 @@ def _run(
         )
         loaded = session.kernel(case, variant)
         stats = loaded.kernel.launch(bound.launch)
-        verdict = judge_case(bound)
+        verdict = judge_case(bound, session.expectations)
     except WmmadiagError as error:
         return replace(result, status=_status(error), problem=problem(error)), None, None
     done = replace(
@@ -239,18 +248,41 @@ def problem(error: WmmadiagError) -> Problem:
         (ConfigurationError, "configuration"),
     )
     fault = error if isinstance(error, KernelFault) else None
+    innermost = error.place
+    place = own_place(innermost) if innermost is not None else None
     kind = fault.kind if fault else next((name for cls, name in kinds if isinstance(error, cls)), "error")
     return Problem(
         kind=kind,
         message=error.message,
-        place=str(error.place) if error.place else "",
-        chain=error.place.chain() if error.place else "",
+        place=str(place) if place else "",
+        chain=_chain(innermost, place) if innermost is not None and place is not None else "",
         block=fault.block if fault else None,
         warp=fault.warp if fault else None,
         lane=fault.lane if fault else None,
         detail=error.detail,
         hint=error.hint,
     )
+
+
+def own_place(place: Place) -> Place:
+    """The innermost frame in the user's code: not in a CUDA header, where every WMMA call ends."""
+    for frame in place.frames():
+        if not _HEADER.search(frame.file.replace("\\", "/")):
+            return frame
+    return list(place.frames())[-1]
+
+
+def _chain(innermost: Place, shown: Place) -> str:
+    """The frames inside the one that is shown, then its callers."""
+    frames = list(innermost.frames())
+    at = next(index for index, frame in enumerate(frames) if frame is shown)
+    inside = [f"  inside {_plain(f.function)} ({Path(f.file).name}:{f.line})" for f in frames[:at]]
+    return "\n".join([*inside, *(f"  inlined at {frame}" for frame in frames[at + 1 :])])
+
+
+def _plain(function: str) -> str:
+    """A demangled name without template arguments and parameters."""
+    return re.sub(r"<.*", "", function.split("(")[0]) or "a header"
 
 
 def _repeat(card: Card, case: Case, variant: Variant, arch: str, seed: int | None, inputs: str) -> str:

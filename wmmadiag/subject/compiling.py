@@ -1,0 +1,85 @@
+"""Compiling the subjects of one check, and what ptxas says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wmmadiag.errors import CompileError, ConfigurationError
+from wmmadiag.report.model import CompiledVariant, KernelReport, ResourceUse
+from wmmadiag.subject.card import Card
+
+if TYPE_CHECKING:
+    from wmmadiag.compile import Compilation, CompileOptions
+    from wmmadiag.compile.options import CompilerName
+
+_Key = tuple[str, tuple[tuple[str, str | None], ...], str]
+
+
+class SubjectCompiler:
+    """Compiles sources for `check_card`, with a chosen compiler, and keeps what each kernel needs on the chip.
+
+    Args:
+        compiler: as `CompileOptions.compiler`.
+        use_cache: whether compilations may come from the cache on disk.
+        resources: also compile to a cubin; what ptxas refuses is then the kernel's error.
+    """
+
+    def __init__(self, compiler: CompilerName = "auto", *, use_cache: bool = True, resources: bool = False) -> None:
+        self.compiler = compiler
+        self.use_cache = use_cache
+        self.resources = resources
+        self._use: dict[_Key, ResourceUse | str] = {}
+
+    def __call__(self, path: Path, options: CompileOptions) -> Compilation:
+        """Compile one source.
+
+        Raises:
+            CompileError: the compiler, or ptxas where resources are asked for, refused it.
+            ConfigurationError: no such file, or a part of the installation is missing.
+        """
+        from wmmadiag.compile import compile_source
+
+        compilation = compile_source(path, replace(options, compiler=self.compiler), use_cache=self.use_cache)
+        if self.resources:
+            self._measure(path, options.macros, compilation)
+        return compilation
+
+    def _measure(self, path: Path, macros: Mapping[str, str | None], compilation: Compilation) -> None:
+        from wmmadiag.compile import resources
+
+        names = {entry.name: entry.demangled for entry in compilation.entries}
+        try:
+            found = resources(compilation)
+        except CompileError:
+            raise
+        except ConfigurationError as error:  # a PTX file, and no ptxas: the check itself does not need it
+            for name in names.values():
+                self._use[_key(path, macros, name)] = f"registers and spills are not known: {error.message}"
+            return
+        for one in found:
+            self._use[_key(path, macros, names.get(one.entry, one.entry))] = ResourceUse(
+                registers=one.registers,
+                spill_stores=one.spill_stores,
+                spill_loads=one.spill_loads,
+                stack=one.stack,
+                static_shared=one.shared,
+            )
+
+    def completed(self, report: KernelReport, card: Card) -> KernelReport:
+        """The report with the resources of its kernels."""
+        return replace(report, compiled=tuple(self._with_use(one, card) for one in report.compiled))
+
+    def _with_use(self, compiled: CompiledVariant, card: Card) -> CompiledVariant:
+        path = card.variant(compiled.variant).source or card.source
+        macros = {name: value or None for name, value in compiled.macros.items()}
+        use = self._use.get(_key(path, macros, compiled.entry))
+        if isinstance(use, str):
+            return replace(compiled, notes=(*compiled.notes, use))
+        return compiled if use is None else replace(compiled, resources=use)
+
+
+def _key(path: Path, macros: Mapping[str, str | None], entry: str) -> _Key:
+    return str(path), tuple(macros.items()), entry

@@ -1,0 +1,117 @@
+"""From the paths that a user names to the cards and sources to check."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover
+    import tomli as tomllib
+
+from wmmadiag.errors import ConfigurationError
+
+SOURCE_SUFFIXES = (".cu", ".cuh", ".ptx", ".cpp", ".cc", ".cxx", ".c", ".h", ".hpp", ".inl", ".inc")
+"""What may be given in place of a card, with options that say the rest."""
+
+_CARD_KEYS = ("format", "source", "entry", "arguments", "launch", "computes")
+
+
+def find_subjects(paths: Iterable[str | Path]) -> list[Path]:
+    """The files to check, each once, in the order given; a folder stands for all cards below it, sorted.
+
+    Raises:
+        ConfigurationError: there is no such path, it is no card and no source, or a folder holds no card.
+    """
+    found: dict[Path, Path] = {}
+    for given in paths:
+        path = Path(given)
+        check_exists(path)
+        for item in cards_below(path) if path.is_dir() else [_known_kind(path)]:
+            found.setdefault(Path(os.path.realpath(item)), item)
+    return list(found.values())
+
+
+def check_exists(path: Path) -> None:
+    """Refuse a path that does not exist, with the nearest name that does.
+
+    Raises:
+        ConfigurationError: nothing is there, or it cannot be looked at.
+    """
+    try:
+        path.stat()
+    except FileNotFoundError:
+        raise ConfigurationError(f"{path}: no such file or folder", hint=_near(path)) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigurationError(f"{path}: cannot be read: {reason}") from None
+
+
+def cards_below(folder: Path) -> list[Path]:
+    """Every card in a folder and its subfolders, hidden ones apart; TOML files that are no cards are left out.
+
+    Raises:
+        ConfigurationError: there is none, or a folder cannot be read.
+    """
+
+    def refuse(error: OSError) -> None:
+        raise ConfigurationError(f"{error.filename}: cannot be read: {error.strerror}")
+
+    cards: list[Path] = []
+    sources: list[Path] = []
+    for place, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            path = Path(place) / name
+            if name.endswith(".toml") and looks_like_card(path):
+                cards.append(path)
+            elif name.endswith((".cu", ".ptx")):
+                sources.append(path)
+    if not cards:
+        hint = "write one with `wmmadiag init kernel.cu`"
+        if sources:
+            hint = f"write one with `wmmadiag init {sources[0]}`, or check a source by its own name"
+        raise ConfigurationError(f"{folder}: no kernel card (*.toml) in this folder or below", hint=hint)
+    return cards
+
+
+def looks_like_card(path: Path) -> bool:
+    """Whether a TOML file means to be a card: broken ones count, so that they are reported and not skipped."""
+    try:
+        text = path.read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return True  # reading it will say why
+    try:
+        keys = set(tomllib.loads(text))
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError):
+        lines = [line.replace("[", " ").replace("]", " ").replace("=", " ").split() for line in text.splitlines()]
+        keys = {words[0] for words in lines if words}
+    return sum(key in keys for key in _CARD_KEYS) >= 2
+
+
+def _known_kind(path: Path) -> Path:
+    if path.suffix == ".toml" or path.suffix.lower() in SOURCE_SUFFIXES:
+        return path
+    raise ConfigurationError(
+        f"{path}: neither a kernel card (.toml) nor CUDA source (.cu) nor PTX (.ptx)",
+        hint="give one of these, or a folder with cards",
+    )
+
+
+def _near(path: Path) -> str:
+    """A hint for a path that does not exist: the nearest name beside it, or how far the path goes."""
+    parent = path.parent
+    if not parent.is_dir():
+        while not parent.is_dir() and parent != parent.parent:
+            parent = parent.parent
+        return f"the path exists up to {parent}"
+    try:
+        names = [item.name for item in parent.iterdir()]
+    except OSError:
+        return ""
+    close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.6)
+    return f"did you mean {parent / close[0]}?" if close else "check the name and the current folder"

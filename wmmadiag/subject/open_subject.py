@@ -1,0 +1,297 @@
+"""A card from whatever the user named: a card's file, or a CUDA source or PTX with options."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.subject.card import Card, LaunchShape
+from wmmadiag.subject.card_file import load_card
+from wmmadiag.subject.draft import Launched
+from wmmadiag.subject.from_source import card_from_options, draft_card
+from wmmadiag.subject.guess import Parameter
+from wmmadiag.subject.operations import OPERATIONS
+
+_PTX_TYPES = {"u8": "u8", "u16": "u16", "u32": "s32", "u64": "u64", "s32": "s32", "s64": "s64",
+              "f16": "f16", "f32": "f32", "f64": "f64"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectOptions:
+    """What is said besides the path. Empty values leave it to the card, or to the source.
+
+    Attributes:
+        entry: the kernel's name or name expression ("attn<64>").
+        computes: operation, for a source; a card says its own.
+        grid, block: expressions, one per dimension; shared: of dynamic shared memory, bytes.
+        macros: name → text; they win over the card's and its variants'.
+        symbols: name → expression; they win over the cases'.
+        include_paths: searched after the card's.
+        std: C++ standard.
+    """
+
+    entry: str = ""
+    computes: str = ""
+    grid: tuple[str, ...] = ()
+    block: tuple[str, ...] = ()
+    shared: str = ""
+    macros: Mapping[str, str] = field(default_factory=dict)
+    symbols: Mapping[str, str] = field(default_factory=dict)
+    include_paths: tuple[Path, ...] = ()
+    std: str = ""
+
+    def words(self) -> list[str]:
+        """The options as the command line takes them."""
+        words = ["--entry", self.entry] if self.entry else []
+        words += ["--computes", self.computes] if self.computes else []
+        for option, values in (("--grid", self.grid), ("--block", self.block)):
+            words += [option, ",".join(values)] if values else []
+        words += ["--shared", self.shared] if self.shared else []
+        for name, value in self.macros.items():
+            words += ["--define", f"{name}={value}" if value else name]
+        for name, value in self.symbols.items():
+            words += ["--symbol", f"{name}={value}"]
+        for path in self.include_paths:
+            words += ["--include", str(path)]
+        return words + (["--std", self.std] if self.std else [])
+
+
+def open_subject(path: Path, options: SubjectOptions | None = None) -> Card:
+    """The card of a `.toml` file with the options laid over it, or one derived from a source.
+
+    Raises:
+        ConfigurationError: the file cannot be read, is no card, or does not say enough.
+        PtxSyntaxError: a PTX file is malformed.
+    """
+    options = options or SubjectOptions()
+    if path.suffix == ".toml":
+        return _overlaid(load_card(path), options)
+    if not options.computes:
+        known = ", ".join(name for name in OPERATIONS if name != "python")
+        beside = path.with_suffix(".toml")
+        hint = f"check its card: wmmadiag check {shlex.quote(str(beside))}; or add " if beside.is_file() else "add "
+        raise ConfigurationError(
+            f"{path}: what should the kernel compute?", hint=f"{hint}--computes with one of {known}"
+        )
+    facts = source_facts(path, options)
+    card = card_from_options(
+        facts.entry,
+        facts.parameters,
+        facts.launches,
+        path,
+        operation=options.computes,
+        grid=options.grid,
+        block=options.block,
+        shared=options.shared,
+        symbols=options.symbols,
+        macros=options.macros,
+    )
+    return replace(
+        card,
+        include_paths=options.include_paths,
+        std=options.std or card.std,
+        command=shlex.join(["wmmadiag", "check", str(path), *replace(options, entry=facts.entry).words()]),
+    )
+
+
+def drafted_card(path: Path, card_path: Path, options: SubjectOptions) -> str:
+    """The text of a card for a source, to be completed by the user; see `from_source.draft_card`.
+
+    Raises: as `open_subject`.
+    """
+    facts = source_facts(path, options)
+    return draft_card(
+        facts.entry,
+        facts.parameters,
+        facts.launches,
+        path,
+        operation=options.computes or "attention",
+        card_path=card_path,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFacts:
+    """What a source says about one kernel: its name, parameters, and launches in host code, best first."""
+
+    entry: str
+    parameters: tuple[Parameter, ...]
+    launches: tuple[Launched, ...]
+
+
+def source_facts(path: Path, options: SubjectOptions) -> SourceFacts:
+    """Read a kernel's signature and launches.
+
+    Raises:
+        ConfigurationError: there is no kernel, no such kernel, or several and none is named.
+    """
+    from wmmadiag.compile.sources import read_text
+
+    text = read_text(path)
+    if not text.strip():
+        raise ConfigurationError(f"{path}: the file is empty", hint="give CUDA source with a __global__ function")
+    return _ptx_facts(path, text, options) if path.suffix == ".ptx" else _cuda_facts(path, text, options)
+
+
+def _cuda_facts(path: Path, text: str, options: SubjectOptions) -> SourceFacts:
+    from wmmadiag.compile import CompileOptions, compile_text, find_launches, kernel_signatures, signature
+
+    file = path.as_posix()
+    launches = find_launches(text, file)
+    entry = options.entry
+    if not entry:
+        names = list(dict.fromkeys(one.name for one in kernel_signatures(text, file)))
+        launched = [name for name in names if any(_base(one.kernel) == _base(name) for one in launches)]
+        chosen = names if len(names) == 1 else launched
+        if len(chosen) == 1:
+            entry = chosen[0]
+        elif names:
+            raise ConfigurationError(
+                f"{path}: the source has several kernels",
+                detail="kernels:\n" + "\n".join(f"  {name}" for name in names),
+                hint="name one with --entry",
+            )
+    own = [one for one in launches if _base(one.kernel) == _base(entry)]
+    own.sort(key=lambda one: (one.grid is None or one.block is None, not one.arguments))
+    wanted = entry
+    if "<" not in entry and own and own[0].template_arguments:
+        wanted = f"{entry}<{', '.join(one.text for one in own[0].template_arguments)}>"
+    try:
+        found = signature(text, wanted, file=file)
+    except ConfigurationError:
+        # It may stand in a header that only the include paths lead to: the compiler knows.
+        compiled = compile_text(
+            text,
+            file,
+            CompileOptions(
+                macros={name: value or None for name, value in options.macros.items()},
+                include_paths=options.include_paths,
+                std=options.std or "c++17",
+                name_expressions=(entry,) if "<" in entry else (),
+            ),
+        )
+        kernel = compiled.entry(entry or None)
+        found, entry = signature(compiled, kernel), entry or kernel.demangled
+    parameters = tuple(
+        Parameter(
+            one.name or f"arg{index}",
+            _plain_type(one.type),
+            one.pointer,
+            one.const,
+            _card_type(one.dtype),
+        )
+        for index, one in enumerate(found.parameters)
+    )
+    return SourceFacts(entry or found.name, parameters, tuple(own))
+
+
+def _ptx_facts(path: Path, text: str, options: SubjectOptions) -> SourceFacts:
+    """PTX keeps no names; of a C++ kernel the mangled name keeps the types."""
+    from wmmadiag.compile.driver import compile_text
+    from wmmadiag.ptx import parse
+    from wmmadiag.ptx.ir import Parameter as PtxParameter
+
+    entry = compile_text(text, path.as_posix()).entry(options.entry or None)
+    function = parse(text, name=str(path)).functions[entry.name]
+    types = mangled_types(entry.name)
+    parameters = []
+    for index, one in enumerate(function.parameters):
+        known = types[index] if len(types) == len(function.parameters) else ""
+        if known:
+            pointer = known.endswith("*")
+            c_type = known.rstrip("* ").replace("const", " ").strip()
+            parameters.append(Parameter(f"arg{index}", c_type, pointer, "const" in known, c_type))
+            continue
+        plain = _PTX_TYPES.get(one.type) if isinstance(one, PtxParameter) else None
+        pointer = isinstance(one, PtxParameter) and one.type in ("u64", "b64", "s64")
+        dtype = None if pointer else plain
+        parameters.append(Parameter(f"arg{index}", f".{one.type}", pointer, False, dtype))
+    return SourceFacts(entry.name, tuple(parameters), ())
+
+
+def mangled_types(name: str) -> list[str]:
+    """Parameter types in a mangled name: `_Z1kPKfi` → ["float const*", "int"]; empty when it has none."""
+    from wmmadiag.ptx import demangle
+    from wmmadiag.subject.c_expressions import split_arguments
+
+    match = re.search(r"\(([^()]*)\)\Z", demangle(name))
+    return [] if match is None else [part.strip() for part in split_arguments(match[1])]
+
+
+def _base(name: str) -> str:
+    return name.split("<")[0].split("::")[-1].strip()
+
+
+def _card_type(dtype: str | None) -> str | None:
+    """A card's name for a signature's element type (cards write s32 where signatures say i32)."""
+    return None if dtype is None else re.sub(r"\Ai(\d+)\Z", r"s\1", dtype)
+
+
+def _plain_type(text: str) -> str:
+    words = re.sub(r"\b(?:const|volatile|__restrict__|__restrict)\b|\*", " ", text).split()
+    return " ".join(words)
+
+
+def _overlaid(card: Card, options: SubjectOptions) -> Card:
+    """The card with the options over it, its variants and its cases."""
+    if options.computes and options.computes != card.computes.operation:
+        raise ConfigurationError(
+            f"the card says that the kernel computes '{card.computes.operation}', the option '{options.computes}'",
+            place=card.computes.place,
+            hint="change the card, or leave --computes out",
+        )
+    if options.entry:
+        card = replace(
+            card, entry=options.entry, variants=tuple(replace(one, entry=None) for one in card.variants)
+        )
+    if options.macros:
+        card = card.with_macros(options.macros)
+        given = options.macros
+        variants = (
+            replace(one, macros={k: v for k, v in one.macros.items() if k not in given}) for one in card.variants
+        )
+        card = replace(card, variants=tuple(variants))
+    if options.grid or options.block or options.shared:
+        card = replace(
+            card,
+            launch=_launch(card.launch, options),
+            variants=tuple(
+                replace(one, launch=_launch(one.launch, options)) if one.launch else one for one in card.variants
+            ),
+        )
+    if options.symbols:
+        _check_symbols(options.symbols)
+        card = replace(
+            card, cases=tuple(replace(one, symbols={**one.symbols, **options.symbols}) for one in card.cases)
+        )
+    if options.include_paths:
+        card = replace(card, include_paths=(*card.include_paths, *options.include_paths))
+    if options.std:
+        card = replace(card, std=options.std)
+    words = replace(options, computes="").words()
+    return replace(card, command=shlex.join(["wmmadiag", "check", str(card.path), *words])) if words else card
+
+
+def _launch(shape: LaunchShape, options: SubjectOptions) -> LaunchShape:
+    return LaunchShape(
+        options.grid or shape.grid, options.block or shape.block, options.shared or shape.shared, shape.place
+    )
+
+
+def _check_symbols(symbols: Mapping[str, str]) -> None:
+    for name in symbols:
+        if not name.isidentifier():
+            raise ConfigurationError(f"'{name}' cannot be a symbol", hint="write --symbol S=256")
+
+
+def selects(card: Card, variants: Sequence[str] | None, cases: Sequence[str] | None) -> bool:
+    """Whether a card has one of the variants and one of the cases that were asked for."""
+    known_variants = {one.name for one in card.variants}
+    known_cases = {one.name for one in card.cases}
+    return (variants is None or bool(known_variants & set(variants))) and (
+        cases is None or bool(known_cases & set(cases))
+    )
