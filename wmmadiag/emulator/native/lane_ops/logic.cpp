@@ -29,6 +29,19 @@ constexpr auto lop3 = [](u32 a, u32 b, u32 c, u32 table) -> u32 {
     return choose(a, high, low);
 };
 
+// lop3 with a predicate result: the table in `mode`, q the last source, p = (d != 0) op q.
+void lop3_bool(const LaneArgs& args) {
+    const Modifiers m = args.modifiers;
+    const Mask q = read_mask(args.s[3], m.neg_c());
+    Mask p = 0;
+    for (unsigned l = 0; l < lanes; ++l) {
+        const u32 value = lop3(load<u32>(args.s[0], l), load<u32>(args.s[1], l), load<u32>(args.s[2], l), m.mode());
+        p |= value != 0 ? lane_bit[l] : 0u;
+        if (lane_of(args.active, l)) store<u32>(args.d, l, value);
+    }
+    write_mask(args.d2, args.active, m.bool_op() == BoolOp::or_ ? p | q : p & q);
+}
+
 // Predicates: whole masks.
 template <auto f>
 void on_masks(const LaneArgs& args) {
@@ -63,7 +76,7 @@ constexpr std::array table{
     op<bit_xor<u16>>("xor.b16"), op<bit_xor<u32>>("xor.b32"), op<bit_xor<u64>>("xor.b64"),
     op<bit_not<u16>>("not.b16"), op<bit_not<u32>>("not.b32"), op<bit_not<u64>>("not.b64"),
     op<cnot<u16>>("cnot.b16"), op<cnot<u32>>("cnot.b32"), op<cnot<u64>>("cnot.b64"),
-    op<lop3>("lop3.b32"),
+    op<lop3>("lop3.b32"), row<&lop3_bool>("lop3.bool.b32"),
     row<&on_masks<bit_and<Mask>>>("and.pred"), row<&on_masks<bit_or<Mask>>>("or.pred"),
     row<&on_masks<bit_xor<Mask>>>("xor.pred"),
     row<&on_masks<[](Mask a, Mask) { return ~a; }>>("not.pred"),
