@@ -97,8 +97,10 @@ Flow access(Warp& warp, Space space, Mask active, const Addresses& addresses, st
     if ((bits & (alignment - 1)) != 0) {
         for (Mask m = active; m != 0; m &= m - 1) {
             const auto lane = static_cast<unsigned>(std::countr_zero(m));
-            if ((addresses.lane[lane] & (alignment - 1)) != 0)
-                return warp.fail_access(FaultKind::misaligned, lane, space, addresses.lane[lane], alignment, write);
+            const auto a = addresses.lane[lane];
+            if ((a & (alignment - 1)) == 0) continue;
+            const auto where = space == Space::generic ? space_of(a) : space;
+            return warp.fail_access(FaultKind::misaligned, lane, where, space == where ? a : a - window_of(where), alignment, write);
         }
     }
     auto& shared = warp.block().shared();
@@ -142,9 +144,10 @@ Flow access(Warp& warp, Space space, Mask active, const Addresses& addresses, st
     std::byte* pointers[lanes];
     for (Mask m = active; m != 0; m &= m - 1) {
         const auto lane = static_cast<unsigned>(std::countr_zero(m));
-        const auto address = addresses.lane[lane] - window;
-        if (read && write && resolve_one(warp, actual, lane, address, bytes, false) == nullptr) return Flow::fault;
-        pointers[lane] = resolve_one(warp, actual, lane, address, bytes, write);
+        // In the space as given: generic lanes between the lowest and the highest may lie in a window that those do not.
+        const auto address = addresses.lane[lane];
+        if (read && write && resolve_one(warp, space, lane, address, bytes, false) == nullptr) return Flow::fault;
+        pointers[lane] = resolve_one(warp, space, lane, address, bytes, write);
         if (pointers[lane] == nullptr) return Flow::fault;
     }
     for (Mask m = active; m != 0; m &= m - 1) {
