@@ -36,10 +36,9 @@ public:
         std::vector<std::thread> workers;
         running_ = threads;
         for (unsigned t = 0; t < threads; ++t)
-            workers.emplace_back([this, threads] {
+            workers.emplace_back([this] {
                 try {
-                    if (threads == 1) in_order();
-                    else any_order();
+                    blocks_in_turn();
                 } catch (...) {
                     const std::lock_guard lock(mutex_);
                     if (!error_) error_ = std::current_exception();
@@ -97,10 +96,10 @@ private:
         }
         if (!shared_.stop) return true;
         if (!block.output.empty()) outputs_[block.index()] = block.output;
-        stand(block);
         return false;
     }
 
+    // Where the warps of a block stand.
     void stand(const Block& block) {
         constexpr std::size_t most = 4096;
         for (const auto& warp : block.warps()) {
@@ -112,37 +111,35 @@ private:
         }
     }
 
-    void any_order() {
-        Block block(shared_, warps_);
-        for (std::uint64_t index; !shared_.stop && !shared_.order_matters && (index = next_++) < blocks_;) {
-            block.start(index);
-            std::uint64_t executed = 0;
-            auto status = BlockStatus::running;
-            while (status != BlockStatus::done && !shared_.order_matters)
-                if (!slice(block, executed, block_slice, status)) return;
-        }
-    }
-
     // Block after block. One that does not end for long may wait for a later one: then that starts too, and they take turns.
-    void in_order() {
+    // Each worker does this with its share of the blocks.
+    void blocks_in_turn() {
         struct Resident {
             std::unique_ptr<Block> block;
             std::uint64_t executed = 0;
         };
         std::vector<Resident> residents;
         std::unique_ptr<Block> spare;
-        while (next_ < blocks_ || !residents.empty()) {
-            if (next_ < blocks_ && residents.size() < resident_limit) {
-                auto block = spare ? std::move(spare) : std::make_unique<Block>(shared_, warps_);
-                block->start(next_++);
-                residents.push_back({std::move(block)});
+        while (!shared_.stop && !shared_.order_matters) {
+            if (residents.size() < resident_limit) {
+                if (const auto index = next_++; index < blocks_) {
+                    auto block = spare ? std::move(spare) : std::make_unique<Block>(shared_, warps_);
+                    block->start(index);
+                    residents.push_back({std::move(block)});
+                }
             }
+            if (residents.empty()) return;
             for (std::size_t i = 0; i < residents.size();) {
                 auto& [block, executed] = residents[i];
                 auto status = BlockStatus::running;
                 const auto until = executed + block_patience;
-                while (status != BlockStatus::done && executed < until)
-                    if (!slice(*block, executed, block_slice, status)) return;
+                while (status != BlockStatus::done && executed < until && !shared_.order_matters)
+                    if (!slice(*block, executed, block_slice, status)) {
+                        std::rotate(residents.begin(), residents.begin() + static_cast<std::ptrdiff_t>(i), residents.end());
+                        const std::lock_guard lock(mutex_);
+                        for (const auto& resident : residents) stand(*resident.block);  // the one that ended the run first
+                        return;
+                    }
                 if (status == BlockStatus::done) {
                     spare = std::move(block);
                     residents.erase(residents.begin() + static_cast<std::ptrdiff_t>(i));
