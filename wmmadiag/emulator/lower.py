@@ -19,7 +19,7 @@ from wmmadiag.emulator.select_control import expand
 from wmmadiag.emulator.selection import Selector
 from wmmadiag.errors import ConfigurationError, UnsupportedError
 from wmmadiag.place import Place
-from wmmadiag.ptx.ir import Function, Module
+from wmmadiag.ptx.ir import Function, Module, Space
 
 _ = (select_lane, select_memory, select_tensor, select_warp)
 
@@ -85,9 +85,11 @@ def lower(module: Module, entry: str, arch: str, *, share_registers: bool = True
         )
     bounds = limits(arch)
     layout = MemoryLayout(module, bounds.reserved_shared)
-    for name, variable in module.variables.items():
-        if variable.space.value == "shared" and not variable.extern:
-            layout.shared_address(name, variable)
+    for variable in module.variables.values():  # other shared variables are placed where this kernel uses them
+        for _, _, _, symbol, _ in variable.initializer.relocations if variable.initializer else ():
+            target = module.variables.get(symbol.name)
+            if target is not None and target.space is Space.SHARED:
+                layout.shared_address(symbol.name, target)
     select = Selector(module, function, layout, arch)
     expand(select, function)
     select.ends()
