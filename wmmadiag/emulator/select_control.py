@@ -10,6 +10,8 @@ from wmmadiag.ptx.ir import Function, Instruction, Label, Operand, Parameter, Re
 
 _INLINE_LIMIT = 200_000
 """Operations beyond which expanding calls is given up."""
+_DEPTH_LIMIT = 100
+"""Nested calls beyond which it is given up."""
 
 
 def expand(select: Selector, function: Function) -> None:
@@ -88,8 +90,10 @@ def _expand_call(select: Selector, function: Function, returns: tuple[Operand, .
     caller, guard = select.frame, select.guard
     if len(select.nodes) > _INLINE_LIMIT:
         raise select.unsupported(f"calls expand to more than {_INLINE_LIMIT} operations")
+    if caller.depth >= _DEPTH_LIMIT:
+        raise select.unsupported(f"calls are nested more than {_DEPTH_LIMIT} deep")
     select.frames += 1
-    callee = Frame(function, select.frames, select.place, caller.local_end)
+    callee = Frame(function, select.frames, select.place, caller.local_end, caller.depth + 1)
     after = callee.label(_END)
     if guard is not None:  # the whole call is skipped by lanes whose guard does not hold
         select.emit("bra", target=after).guard_negated = not guard[1]

@@ -85,14 +85,16 @@ class Frame:
     Attributes:
         function: the function.
         call: place of the call that was expanded, None for the kernel.
+        depth: calls that were expanded to get here.
         local_base: offset of its frame in local memory, bytes.
         locations: address in local memory of `.local` and `.param` variables and formal parameters.
     """
 
-    def __init__(self, function: Function, number: int, call: Place | None, local_base: int) -> None:
+    def __init__(self, function: Function, number: int, call: Place | None, local_base: int, depth: int = 0) -> None:
         self.function = function
         self.number = number
         self.call = call
+        self.depth = depth
         self.local_end = local_base
         self.locations: dict[str, int] = {}
         self.values: dict[str, Value] = {}
