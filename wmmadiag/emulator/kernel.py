@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import time
 from collections.abc import Sequence
@@ -159,23 +160,17 @@ class EmulatedKernel:
             )
         regions: list[tuple[int, NDArray[np.uint8], bool]] = []
         extents: list[Extent] = []
-        seen: dict[tuple[int, int], int] = {}
+        placed = _place_arrays(launch, regions)
         size = max((p.offset + p.size for p in parameters if isinstance(p, Parameter)), default=0)
         block = np.zeros(max(size, 1), np.uint8)
-        address = ARGUMENT_BASE
         for index, (parameter, argument) in enumerate(zip(parameters, launch.arguments, strict=True)):
             if not isinstance(parameter, Parameter):
                 raise ConfigurationError(f"parameter {parameter.name} of the kernel is a register", place=self.kernel.entry.place)
             name = launch.names[index] if index < len(launch.names) else f"argument {index}"
             if isinstance(argument, np.ndarray):
-                data = _flat(argument, name)
-                key = (data.ctypes.data, data.nbytes)
-                if key not in seen:
-                    seen[key] = address
-                    regions.append((address, data, bool(argument.flags.writeable)))
-                    extents.append(Extent(name, "global", address, data.nbytes))
-                    address = align_up(address + data.nbytes + _GAP, _ALIGN)
-                value = seen[key].to_bytes(8, "little")
+                address = placed[index]
+                extents.append(Extent(name, "global", address, argument.nbytes))
+                value = address.to_bytes(8, "little")
             else:
                 value = scalar_bytes(argument, parameter, name)
             if len(value) != parameter.size:
@@ -199,6 +194,42 @@ class EmulatedKernel:
             extents.append(Extent(name, "shared", layout.reserved_shared + self.kernel.dynamic_offset, launch.shared_bytes))
         extents.append(Extent("the thread's local memory", "local", 0, self.kernel.local_bytes))
         return extents
+
+
+def _place_arrays(launch: Launch, regions: list[tuple[int, NDArray[np.uint8], bool]]) -> dict[int, int]:
+    """Device address of each array argument by its index; appends their memory to `regions`.
+
+    Arrays that overlap in host memory, such as views of one buffer, overlap in the same way on the device.
+    """
+    arrays = [
+        (_flat(argument, launch.names[index] if index < len(launch.names) else f"argument {index}"), index)
+        for index, argument in enumerate(launch.arguments)
+        if isinstance(argument, np.ndarray)
+    ]
+    groups: list[list[tuple[NDArray[np.uint8], int]]] = []
+    end = -1
+    for data, index in sorted(arrays, key=lambda item: (item[0].ctypes.data, item[1])):
+        start = data.ctypes.data
+        if not groups or start >= end:
+            groups.append([])
+        groups[-1].append((data, index))
+        end = max(end, start + data.nbytes)
+    placed: dict[int, int] = {}
+    address = ARGUMENT_BASE
+    for group in sorted(groups, key=lambda group: min(index for _, index in group)):
+        start = group[0][0].ctypes.data
+        size = max(data.ctypes.data + data.nbytes for data, _ in group) - start
+        whole = group[0][0] if group[0][0].nbytes == size else _memory_at(start, size)
+        for data, index in group:
+            placed[index] = address + data.ctypes.data - start
+        regions.append((address, whole, any(launch.arguments[index].flags.writeable for _, index in group)))  # type: ignore[union-attr]
+        address = align_up(address + size + _GAP, _ALIGN)
+    return placed
+
+
+def _memory_at(start: int, size: int) -> NDArray[np.uint8]:
+    """The host memory that several overlapping arrays cover together; they keep it alive."""
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(start))
 
 
 def _flat(array: NDArray[Any], name: str) -> NDArray[np.uint8]:
