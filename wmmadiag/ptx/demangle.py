@@ -49,3 +49,18 @@ def demangle(name: str) -> str:
     runtime = _runtime()
     result = runtime(name.encode()) if runtime else None
     return _INTERNAL.sub("", result.decode("utf-8", "replace")) if result else name
+
+
+def short_name(readable: str) -> str:
+    """A demangled name without its return type, template arguments and parameters: `void ns::f<3>(int)` → `ns::f`."""
+    kept = []
+    depth = 0
+    for character in readable:
+        if character == "(" and not depth:
+            break
+        depth += character == "<"
+        if not depth:
+            kept.append(character)
+        depth -= character == ">"
+    name = "".join(kept).split(" ")[-1]
+    return name if name and depth == 0 and "operator" not in readable else readable

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from wmmadiag.place import Place
-from wmmadiag.ptx.demangle import demangle
+from wmmadiag.ptx.demangle import demangle, short_name
 from wmmadiag.ptx.ir import (
     Address,
     Function,
@@ -158,7 +158,7 @@ def _frames(before: Place | None, now: Place, sources: _Sources) -> Iterator[str
         same += 1
     for depth in range(same, len(new)):
         frame = new[depth]
-        where = f"{Path(frame.file).name}:{frame.line}" + (f" in {frame.function}" if depth else "")
+        where = f"{Path(frame.file).name}:{frame.line}" + (f" in {short_name(frame.function)}" if depth else "")
         yield f"  {'  ' * depth}// {where}  {sources.line(frame)}".rstrip()
 
 

@@ -18,7 +18,7 @@ a register's type; "#int", "#f32", "#f64" immediates; "&" a symbol's address; "$
 absolute one; ("{", …) a vector; ("|", first, second) a pair.
 """
 
-_DISCARDING = ("atom", "setp.", "mbarrier.")
+_DISCARDING = ("atom", "lop3.", "mbarrier.", "setp.")
 """Instructions whose scalar result may be `_`; elements of vectors and of pairs may always be."""
 
 _READS_SPECIAL = ("mov.", "cvt.")

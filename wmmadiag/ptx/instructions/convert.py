@@ -60,7 +60,21 @@ ROWS = (
     _cvt(".rounding", "bf16", "bf16", _SM90, rounding=_ROUND_INT),
     _cvt(".rounding", "f16", "bf16", _SM90, rounding=_RND),
     # the ".relu" and ".satfinite" forms of f32 to f16, bf16, tf32, and stochastic rounding (".rs")
-    _cvt(".rounding{.relu}{.satfinite}", "f16 bf16", "f32", "7.0 sm_80", rounding="rn rz"),
+    _cvt(".rounding{.relu}{.satfinite}", "bf16", "f32", "7.0 sm_80", rounding="rn rz"),
+    form(
+        "cvt.rounding.relu{.satfinite}.f16.f32 d:f16, a:f32",
+        op="cvt.f16.f32",
+        defaults={"relu": "1"},
+        rounding="rn rz",
+        since="7.0 sm_80",
+    ),
+    form(
+        "cvt.rounding.satfinite.f16.f32 d:f16, a:f32",
+        op="cvt.f16.f32",
+        defaults=_SAT,
+        rounding="rn rz",
+        since="7.0 sm_80",
+    ),
     form(
         "cvt.rounding{.relu}{.satfinite}.dtype.f32 d:dtype, a:f32, b:f32",
         op="cvt.{dtype}.f32",

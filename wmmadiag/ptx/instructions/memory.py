@@ -23,35 +23,37 @@ _L2_PREFETCH = "L2::64B L2::128B L2::256B"
 _PRIMARY = "L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged"
 _SECONDARY = "L2::evict_first L2::evict_unchanged"
 
-# What may stand between the opcode and the vector size, and the orders and caches that each kind of access knows.
+# What stands between the opcode and the vector size, the words for it, and the attribute that the row sets.
 _HINTS = "{.evict}{.l2_evict}"
-_HINT_WORDS = {"evict": _L1_EVICT, "l2_evict": _L2_EVICT}
 _LOAD_HINTS = f"{_HINTS}{{.L2::cache_hint}}{{.l2_prefetch}}"
-_LOAD_WORDS = {**_HINT_WORDS, "l2_prefetch": _L2_PREFETCH, "space": SPACES}
+_STORE_HINTS = f"{_HINTS}{{.L2::cache_hint}}"
+_STORE_WORDS = {"space": SPACES, "evict": _L1_EVICT, "l2_evict": _L2_EVICT}
+_LOAD_WORDS = {**_STORE_WORDS, "l2_prefetch": _L2_PREFETCH}
+_SYSTEM = {"scope": "sys", "space": "global"}
 _LOADS = (
-    (f"ld{{.weak}}{{.space}}{{.cache}}{_LOAD_HINTS}", {**_LOAD_WORDS, "cache": "ca cg cs lu cv"}),
-    ("ld{.volatile}{.space}{.l2_prefetch}", {"space": SPACES, "l2_prefetch": _L2_PREFETCH}),
-    (f"ld.sem.scope{{.space}}{_LOAD_HINTS}", {**_LOAD_WORDS, "sem": "relaxed acquire", "scope": SCOPE}),
-    ("ld{.mmio}.sem.scope{.space}", {"sem": "relaxed acquire", "scope": "sys", "space": "global"}),
-    (f"ld.space{{.cache}}{{.nc}}{_LOAD_HINTS}", {**_LOAD_WORDS, "cache": "ca cg cs", "space": "global"}),
+    (f"ld{{.weak}}{{.space}}{{.cache}}{_LOAD_HINTS}", {**_LOAD_WORDS, "cache": "ca cg cs lu cv"}, ""),
+    ("ld.volatile{.space}{.l2_prefetch}", {"space": SPACES, "l2_prefetch": _L2_PREFETCH}, "volatile"),
+    (f"ld.sem.scope{{.space}}{_LOAD_HINTS}", {**_LOAD_WORDS, "sem": "relaxed acquire", "scope": SCOPE}, ""),
+    ("ld.mmio.sem.scope{.space}", {**_SYSTEM, "sem": "relaxed acquire"}, "mmio"),
+    (f"ld.space{{.cache}}.nc{_LOAD_HINTS}", {**_LOAD_WORDS, "cache": "ca cg cs", "space": "global"}, "nc"),
 )
-_STORE_WORDS = {**_HINT_WORDS, "space": SPACES}
 _STORES = (
-    (f"st{{.weak}}{{.space}}{{.cache}}{_HINTS}{{.L2::cache_hint}}", {**_STORE_WORDS, "cache": "wb cg cs wt"}),
-    ("st{.volatile}{.space}", {"space": SPACES}),
-    (f"st.sem.scope{{.space}}{_HINTS}{{.L2::cache_hint}}", {**_STORE_WORDS, "sem": "relaxed release", "scope": SCOPE}),
-    ("st{.mmio}.sem.scope{.space}", {"sem": "relaxed release", "scope": "sys", "space": "global"}),
+    (f"st{{.weak}}{{.space}}{{.cache}}{_STORE_HINTS}", {**_STORE_WORDS, "cache": "wb cg cs wt"}, ""),
+    ("st.volatile{.space}", {"space": SPACES}, "volatile"),
+    (f"st.sem.scope{{.space}}{_STORE_HINTS}", {**_STORE_WORDS, "sem": "relaxed release", "scope": SCOPE}, ""),
+    ("st.mmio.sem.scope{.space}", {**_SYSTEM, "sem": "relaxed release"}, "mmio"),
 )
 
 
 def _accesses() -> Iterator[Form]:
     for op, operands, heads in (("ld", "d{}, [addr], {}", _LOADS), ("st", "[addr], b{}, {}", _STORES)):
-        for head, slots in heads:
+        for head, slots, attribute in heads:
             policy = _POLICY if "cache_hint" in head else ""
+            fixed = {**_GENERIC, **({attribute: "1"} if attribute else {})}
             for vec, count, types in (("", "", f"{_SCALARS} b128"), (".vec", ":type*vec", _SCALARS)):
                 choices = {**slots, "type": types, **({"vec": "v2 v4 v8"} if vec else {})}
                 listed = operands.format(count, policy).rstrip(", ")
-                yield form(f"{head}{vec}.type {listed}", op=op, defaults=_GENERIC, relaxed=True, slots=choices)
+                yield form(f"{head}{vec}.type {listed}", op=op, defaults=fixed, relaxed=True, slots=choices)
 
 
 # operation, types, further modifiers

@@ -8,7 +8,7 @@ _SYNC = {"sync": "1"}
 _SHFL = "up down bfly idx"
 
 ROWS = (
-    form("shfl.sync.mode.b32 d|p?, a, b:u32, c:u32, mask:u32", op="shfl", defaults=_SYNC, mode=_SHFL),
+    form("shfl.sync.mode.b32 d|p?, a, b, c, mask:u32", op="shfl", defaults=_SYNC, mode=_SHFL),
     form("vote.sync.mode.pred d, a:pred, mask:u32", op="vote", defaults=_SYNC, mode="all any uni"),
     form("vote.sync.mode.b32 d, a:pred, mask:u32", op="vote", defaults=_SYNC, mode="ballot"),
     form("match.mode.sync.type d:b32, a, mask:u32", op="match", mode="any", type="b32 b64"),
