@@ -141,7 +141,7 @@ def _margin(case: CaseResult) -> str:
     """How much of the bound a right case used, at most."""
     used = [o.max_in_bounds for o in case.observations if o.against == "reference" and o.max_in_bounds is not None]
     if used:
-        return f"at most {max(used):.2g} of the bound"
+        return f"at most {max(used):.2g} of the bound" if max(used) > 0 else "exact"
     return "exact" if case.observations else ""
 
 

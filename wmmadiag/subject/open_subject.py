@@ -69,7 +69,7 @@ def open_subject(path: Path, options: SubjectOptions | None = None) -> Card:
     """
     options = options or SubjectOptions()
     if path.suffix == ".toml":
-        return _overlaid(load_card(path), options)
+        return overlaid(load_card(path), options)
     if not options.computes:
         known = ", ".join(name for name in OPERATIONS if name != "python")
         beside = path.with_suffix(".toml")
@@ -236,8 +236,12 @@ def _plain_type(text: str) -> str:
     return " ".join(words)
 
 
-def _overlaid(card: Card, options: SubjectOptions) -> Card:
-    """The card with the options over it, its variants and its cases."""
+def overlaid(card: Card, options: SubjectOptions) -> Card:
+    """The card with the options over it, its variants and its cases.
+
+    Raises:
+        ConfigurationError: `computes` contradicts the card.
+    """
     if options.computes and options.computes != card.computes.operation:
         raise ConfigurationError(
             f"the card says that the kernel computes '{card.computes.operation}', the option '{options.computes}'",
