@@ -90,9 +90,17 @@ std::uint64_t fma_f64(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
 void mma_f64(const MmaRule& rule, const void* a, const void* b, const void* c, void* d) {
     for (std::size_t i = 0; i < rule.m; ++i)
         for (std::size_t j = 0; j < rule.n; ++j) {
-            std::uint64_t sum = load_element<std::uint64_t>(c, i * rule.n + j);
+            const std::uint64_t addend = load_element<std::uint64_t>(c, i * rule.n + j);
+            double plain = std::bit_cast<double>(addend);
             for (std::size_t p = 0; p < rule.k; ++p)
-                sum = fma_f64(load_element<std::uint64_t>(a, i * rule.k + p), load_element<std::uint64_t>(b, j * rule.k + p), sum);
+                plain = std::fma(load_element<double>(a, i * rule.k + p), load_element<double>(b, j * rule.k + p), plain);
+            std::uint64_t sum = std::bit_cast<std::uint64_t>(plain);
+            if (plain != plain) {  // which NaN?
+                sum = addend;
+                for (std::size_t p = 0; p < rule.k; ++p)
+                    sum = fma_f64(load_element<std::uint64_t>(a, i * rule.k + p), load_element<std::uint64_t>(b, j * rule.k + p),
+                                  sum);
+            }
             store_element(d, i * rule.n + j, sum);
         }
 }

@@ -7,185 +7,10 @@
 // Internal to tensor_core.cpp.
 #pragma once
 
-#include <array>
-
-#include "tensor_core_scalar.hpp"
-#include "tensor_core_vector.hpp"
+#include "tensor_core_decode.hpp"
 
 namespace wmmadiag {
 namespace {
-
-constexpr int max_m = 32, max_n = 32, max_k = 32;
-
-// Exponents (16 bits) that mark operands without one. Sums of two stay in 16 bits and apart from all real exponents:
-// a zero product is below -1000 even with the largest operand, and Inf or NaN times anything, zero too, above 1000.
-constexpr int zero_mark = -4000, special_mark = 12000, zero_product_limit = -1000, special_limit = 1000;
-
-// f32 sums: exponents between which products, scale factors and results are normal floats.
-constexpr int least_exponent = -100, greatest_exponent = 125;
-
-struct alignas(64) DecodedA {
-    float value[max_m * max_k];          // m x k
-    std::int32_t exponent[max_m * max_k];  // twice the 16-bit exponent, one in each half
-};
-
-struct alignas(64) DecodedB {
-    float value[max_k * max_n];           // k x n
-    std::int16_t exponent[max_k * max_n];
-};
-
-// 16 operands' exponents at a time. Finite nonzero: that of the format, not normalised; else a mark.
-template <Element Type>
-[[gnu::always_inline]] inline Vectors<16>::H exponents_16(const std::uint16_t* bits) {
-    using H = Vectors<16>::H;
-    constexpr Format format = format_of(Type);
-    constexpr int bias = (1 << (format.exponent_bits - 1)) - 1;
-    constexpr std::int16_t all_ones = (1 << format.exponent_bits) - 1;
-    const H magnitude = load<H>(bits) & std::int16_t{0x7fff};
-    const H biased = magnitude >> format.fraction_bits;
-    H exponent = biased - std::int16_t{bias};
-    exponent = biased == 0 ? H{} + std::int16_t{1 - bias} : exponent;
-    exponent = magnitude == 0 ? H{} + std::int16_t{zero_mark} : exponent;
-    return biased == all_ones ? H{} + std::int16_t{special_mark} : exponent;
-}
-
-// Finite values exactly; Inf and NaN as anything.
-template <Element Type, int Width>
-[[gnu::always_inline]] inline typename Vectors<Width>::F values(const std::uint16_t* bits) {
-    using V = Vectors<Width>;
-    using F = typename V::F;
-    using I = typename V::I;
-    if constexpr (Type == Element::bf16) {
-        return (F)(__builtin_convertvector(load<typename V::UH>(bits), I) << 16);
-    } else {
-#if defined(__AVX512F__)
-        if constexpr (Width == 16) return (F)_mm512_cvtph_ps((__m256i)load<typename V::UH>(bits));
-#endif
-#if defined(__F16C__)
-        if constexpr (Width == 8) return (F)_mm256_cvtph_ps((__m128i)load<typename V::UH>(bits));
-#endif
-        const I h = __builtin_convertvector(load<typename V::UH>(bits), I);
-        const I biased = (h >> 10) & 31;
-        const I significand = (h & 0x3ff) | (biased == 0 ? I{} : I{} + 0x400);
-        const I scale = ((biased == 0 ? I{} + 1 : biased) + (127 - 25)) << 23;  // 2^(exponent - 10)
-        return (F)((I)(__builtin_convertvector(significand, F) * (F)scale) | ((h & 0x8000) << 16));
-    }
-}
-
-template <Element Type>
-inline constexpr bool is_byte = format_of(Type).exponent_bits + format_of(Type).fraction_bits < 8;
-
-struct ByteTable {
-    std::array<float, 256> value{};
-    std::array<std::int16_t, 256> exponent{};
-};
-
-// Tables for the byte formats; `widen` as in MmaRule.
-inline ByteTable make_byte_table(Element type, bool widen) {
-    ByteTable table;
-    for (int code = 0; code < 256; ++code) {
-        const std::uint8_t byte = static_cast<std::uint8_t>(code);
-        const Format format = format_of(type);
-        Decoded x = decode(element_bits(type, &byte, 0), format);
-        if (widen) x = widened(x, format);
-        const std::size_t at = static_cast<std::size_t>(code);
-        if (x.nan || x.infinite) {
-            table.exponent[at] = special_mark;
-        } else {
-            table.value[at] = std::ldexp(static_cast<float>(x.significand), x.exponent - format.fraction_bits);
-            table.exponent[at] = static_cast<std::int16_t>(x.significand == 0 ? zero_mark : x.exponent);
-        }
-    }
-    return table;
-}
-
-inline const ByteTable& byte_table(Element type, bool widen) {
-    static const std::array<ByteTable, 10> tables = [] {
-        std::array<ByteTable, 10> all;
-        for (std::size_t i = 0; i < 5; ++i)
-            for (std::size_t w = 0; w < 2; ++w)
-                all[2 * i + w] = make_byte_table(static_cast<Element>(static_cast<std::size_t>(Element::e4m3) + i), w != 0);
-        return all;
-    }();
-    return tables[2 * (static_cast<std::size_t>(type) - static_cast<std::size_t>(Element::e4m3)) + (widen ? 1 : 0)];
-}
-
-// One tf32 operand.
-inline void decode_tf32(std::uint32_t bits, float& value, int& exponent) {
-    bits &= 0xffffe000u;
-    const int biased = static_cast<int>((bits >> 23) & 255u);
-    const bool special = biased == 255;
-    value = special ? 0.0f : std::bit_cast<float>(bits);
-    exponent = special ? special_mark : (bits << 1) == 0 ? zero_mark : (biased != 0 ? biased : 1) - 127;
-}
-
-[[gnu::always_inline]] inline std::int32_t twice(int exponent) {
-    return static_cast<std::int32_t>((static_cast<std::uint32_t>(exponent) & 0xffffu) * 0x10001u);
-}
-
-// 16-bit operands; count is a multiple of 16.
-template <Element Type>
-inline void decode_a16(const std::uint16_t* bits, int count, DecodedA& out) {
-    constexpr int width = native_width < 16 ? native_width : 16;
-    for (int at = 0; at < count; at += 16) {
-        const auto exponent = exponents_16<Type>(bits + at);
-        for (int part = 0; part < 16; part += width) store(out.value + at + part, values<Type, width>(bits + at + part));
-        using I = Vectors<16>::I;
-        const I wide = __builtin_convertvector((Vectors<16>::UH)exponent, I);
-        store(out.exponent + at, wide | (wide << 16));
-    }
-}
-
-template <Element Type>
-inline void decode_b16(const std::uint16_t* bits, int n, int k, DecodedB& out) {
-    constexpr int width = native_width < 16 ? native_width : 16;
-    alignas(64) std::uint16_t turned[max_k * max_n];
-    for (int j = 0; j < n; j += 8)
-        for (int p = 0; p < k; p += 8) transpose_8x8(bits + j * k + p, k, turned + p * n + j, n);
-    for (int at = 0; at < n * k; at += 16) {
-        for (int part = 0; part < 16; part += width)
-            store(out.value + at + part, values<Type, width>(turned + at + part));
-        store(out.exponent + at, exponents_16<Type>(turned + at));
-    }
-}
-
-template <Element Type>
-inline void decode_operands(const MmaRule& rule, const void* a, const void* b, DecodedA& da, DecodedB& db) {
-    const int m = rule.m, n = rule.n, k = rule.k;
-    if constexpr (Type == Element::f16 || Type == Element::bf16) {
-        decode_a16<Type>(static_cast<const std::uint16_t*>(a), m * k, da);
-        decode_b16<Type>(static_cast<const std::uint16_t*>(b), n, k, db);
-    } else if constexpr (Type == Element::tf32) {
-        for (int at = 0; at < m * k; ++at) {
-            int exponent;
-            decode_tf32(static_cast<const std::uint32_t*>(a)[at], da.value[at], exponent);
-            da.exponent[at] = twice(exponent);
-        }
-        for (int j = 0; j < n; ++j)
-            for (int p = 0; p < k; ++p) {
-                int exponent;
-                decode_tf32(static_cast<const std::uint32_t*>(b)[j * k + p], db.value[p * n + j], exponent);
-                db.exponent[p * n + j] = static_cast<std::int16_t>(exponent);
-            }
-    } else {  // bytes, of types that rule.a and rule.b name
-        const ByteTable& table_a = byte_table(rule.a, rule.widen);
-        const ByteTable& table_b = byte_table(rule.b, rule.widen);
-        int source[max_k];
-        for (int p = 0; p < k; ++p) source[p] = rule.widen ? widened_k(p, k) : p;
-        for (int i = 0; i < m; ++i)
-            for (int p = 0; p < k; ++p) {
-                const std::uint8_t code = static_cast<const std::uint8_t*>(a)[i * k + source[p]];
-                da.value[i * k + p] = table_a.value[code];
-                da.exponent[i * k + p] = twice(table_a.exponent[code]);
-            }
-        for (int p = 0; p < k; ++p)
-            for (int j = 0; j < n; ++j) {
-                const std::uint8_t code = static_cast<const std::uint8_t*>(b)[j * k + source[p]];
-                db.value[p * n + j] = table_b.value[code];
-                db.exponent[p * n + j] = table_b.exponent[code];
-            }
-    }
-}
 
 // f16 bits in 32-bit lanes to f32 bits, exactly; Inf and NaN keep their kind.
 template <int Width>
@@ -229,25 +54,58 @@ template <int Width>
     return out | sign;
 }
 
+// f32 (not NaN) rounded to the nearest f16, even at ties, as f32 bits.
+template <int Width>
+[[gnu::always_inline]] inline typename Vectors<Width>::I round_to_half(const typename Vectors<Width>::F& x) {
+    using F = typename Vectors<Width>::F;
+    using I = typename Vectors<Width>::I;
+#if defined(__AVX512F__)
+    if constexpr (Width == 16)
+        return (I)_mm512_cvtph_ps(_mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#endif
+#if defined(__F16C__)
+    if constexpr (Width == 8)
+        return (I)_mm256_cvtph_ps(_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#endif
+    const I bits = (I)x, sign = bits & static_cast<std::int32_t>(0x80000000u), magnitude = bits & 0x7fffffff;
+    const I normal = (magnitude + 0xfff + ((magnitude >> 13) & 1)) & ~0x1fff;
+    const I subnormal = (I)(((F)magnitude + 0.5f) - 0.5f);  // multiples of 2^-24
+    I out = magnitude < ((127 - 14) << 23) ? subnormal : normal;
+    out = out >= ((127 + 16) << 23) ? I{} + 0x7f800000 : out;
+    return out | sign;
+}
+
+// Width elements of C as f32 bits.
+template <int Width>
+[[gnu::always_inline]] inline typename Vectors<Width>::I load_c(bool narrow, const void* c, int at) {
+    using V = Vectors<Width>;
+    using I = typename V::I;
+    if (!narrow) return load<I>(static_cast<const std::uint32_t*>(c) + at);
+    const auto half = load<typename V::UH>(static_cast<const std::uint16_t*>(c) + at);
+#if defined(__AVX512F__)
+    if constexpr (Width == 16) return (I)_mm512_cvtph_ps((__m256i)half);
+#endif
+#if defined(__F16C__)
+    if constexpr (Width == 8) return (I)_mm256_cvtph_ps((__m128i)half);
+#endif
+    return half_to_float_bits<Width>(__builtin_convertvector(half, I));
+}
+
 // What the finishing code needs of a rule.
 struct SumShape {
-    int fraction_bits, step, zero_exponent, result_mask;
-    bool may_overflow;  // step products and C may leave int32
+    int fraction_bits, zero_exponent, result_mask;
 };
 
 inline SumShape sum_shape(const MmaRule& rule) {
-    const std::int64_t products = std::int64_t{rule.step} << (rule.fraction_bits + 2);
-    const std::int64_t addend = std::int64_t{1} << (rule.fraction_bits + 1);
-    return {rule.fraction_bits, rule.step, rule.zero_exponent,
-            rule.result_bits < 23 ? static_cast<std::int32_t>(~0u << (23 - rule.result_bits)) : -1,
-            products + addend > std::int64_t{0x7fffffff}};
+    return {rule.fraction_bits, rule.zero_exponent,
+            rule.result_bits < 23 ? static_cast<std::int32_t>(~0u << (23 - rule.result_bits)) : -1};
 }
 
-// The products of one step for Width outputs of one row, and C: the new C (bits), and a mask of outputs that need the scalar
-// path. HalfSum: C and the result are f16 bits in 32-bit lanes, else f32 bits.
-template <int Width, bool HalfSum, int Step>
+// The products of one step for Width outputs of one row, and C: the new C (bits); adds to `bad` the outputs that need the scalar
+// path. C and the result are f32 bits; with HalfSum their values are those of f16. `b` has rows of N columns.
+template <Element Type, bool HalfSum, int Width, int N, int Step>
 [[gnu::always_inline]] inline typename Vectors<Width>::I step_outputs(const SumShape& shape, const float* a, const float* b,
-                                                                      int n, const typename Vectors<Width>::I& product_exponent,
+                                                                      const typename Vectors<Width>::I& product_exponent,
                                                                       const typename Vectors<Width>::I& c,
                                                                       typename Vectors<Width>::I& bad) {
     using V = Vectors<Width>;
@@ -255,43 +113,46 @@ template <int Width, bool HalfSum, int Step>
     using I = typename V::I;
     using U = typename V::U;
     const int fraction_bits = shape.fraction_bits;
-    I e_max = product_exponent;
-    I c_exponent, c_significand;
+    const I c_biased = (c >> 23) & 255;
+    const I nothing = product_exponent < zero_product_limit;
+    I e_max = product_exponent, c_exponent;
     if constexpr (HalfSum) {
-        const I biased = (c >> 10) & 31;
-        c_exponent = biased - 15;
-        c_exponent = biased == 0 ? I{} - 14 : c_exponent;
-        c_significand = (c & 0x3ff) | (biased == 0 ? I{} : I{} + 0x400);
+        c_exponent = c_biased - 127;
+        c_exponent = c_exponent > -14 ? c_exponent : I{} - 14;
         // A zero C takes part with e_zero; so does a zero product, but then C != 0 and e_max >= -14 > e_zero.
-        I term_exponent = c_significand == 0 ? I{} + shape.zero_exponent : c_exponent;
-        term_exponent = biased == 31 ? I{} + special_mark : term_exponent;
-        e_max = e_max > term_exponent ? e_max : term_exponent;
-        bad |= e_max > special_limit;
-        e_max = e_max > special_limit ? I{} : e_max;
-    } else {
-        const I biased = (c >> 23) & 255;
-        c_exponent = (biased == 0 ? I{} + 1 : biased) - 127;
+        c_exponent = c_biased == 0 ? I{} + shape.zero_exponent : c_exponent;
         e_max = e_max > c_exponent ? e_max : c_exponent;
-        const I nothing = product_exponent < zero_product_limit;
-        bad |= (e_max > greatest_exponent) | ((e_max < least_exponent) & ~nothing);
+        bad |= e_max > greatest_exponent;
+        e_max = e_max > greatest_exponent ? I{} : e_max;
+    } else {
+        c_exponent = (c_biased > 1 ? c_biased : I{} + 1) - 127;
+        e_max = e_max > c_exponent ? e_max : c_exponent;
+        bad |= e_max > greatest_exponent;
+        // Products of f16 and smaller never come near the lower end; zero products leave C alone (below).
+        if constexpr (Type == Element::bf16 || Type == Element::tf32) bad |= (e_max < least_exponent) & ~nothing;
         e_max = e_max > greatest_exponent ? I{} + greatest_exponent : e_max;
         e_max = e_max < least_exponent ? I{} + least_exponent : e_max;
     }
     const F scale = (F)((fraction_bits + 127 - e_max) << 23);
-    U sum{};
-#pragma GCC unroll 32
-    for (int p = 0; p < Step; ++p) sum += (U)truncate<Width>(load<F>(b + p * n) * a[p] * scale);
-    if (shape.may_overflow) {
+    // 16 products are below 16 * 4 * 2^25: they fit.
+    const auto products = [&](int begin) [[gnu::always_inline]] {
+        U part{};
+#pragma GCC unroll 16
+        for (int p = begin; p < begin + (Step < 16 ? Step : 16); ++p)
+            part += (U)truncate<Width>(load<F>(b + p * N) * a[p] * scale);
+        return part;
+    };
+    U sum = products(0);
+    if constexpr (Step == 32) {
+        const U second = products(16), total = sum + second;
+        bad |= (I)((sum ^ total) & (second ^ total)) < 0;
+        sum = total;
+    }
+    if constexpr (Step >= 16) {  // with C (below 2 * 2^F), int32 may not be enough
         const std::int32_t limit = 0x7fffffff - (1 << (fraction_bits + 1));
         bad |= ((I)sum > limit) | ((I)sum < -limit);
     }
-    if constexpr (HalfSum) {
-        const I exponent_field = (c_exponent - e_max + (fraction_bits - 10 + 127)) << 23;
-        I term = truncate<Width>(__builtin_convertvector(c_significand, F) * (F)exponent_field);
-        sum += (U)((c & 0x8000) != 0 ? -term : term);
-    } else {
-        sum += (U)truncate<Width>((F)c * scale);
-    }
+    sum += (U)truncate<Width>((F)c * scale);
     const U sign = sum & 0x80000000u;
     U magnitude = (I)sum < 0 ? 0u - sum : sum;
     const F unit = (F)((e_max + (127 - fraction_bits)) << 23);
@@ -300,19 +161,21 @@ template <int Width, bool HalfSum, int Step>
         const U low = magnitude & 0xffu;
         const U kept = (magnitude - low) | (low != 0 ? U{} + 0x100u : U{});
         magnitude = magnitude >= 0x1000000u ? kept : magnitude;
-        const F result = __builtin_convertvector((I)magnitude, F) * unit;
-        const I half = float_bits_to_half<Width>((I)result);
-        return half == 0 ? half : half | (I)(sign >> 16);
+        const I result = round_to_half<Width>((F)((I)(__builtin_convertvector((I)magnitude, F) * unit) | (I)sign));
+        return (result & 0x7fffffff) == 0 ? I{} : result;
     } else {
         // Clearing the bits below the 24th, and at least the next: conversion to float then truncates.
         magnitude &= ~(magnitude >> 24);
-        const I result = (I)(__builtin_convertvector((I)magnitude, F) * unit) & shape.result_mask;
-        const I signed_result = result | (I)sign;
+        I result = (I)(__builtin_convertvector((I)magnitude, F) * unit);
+        I kept_c = c;
+        if constexpr (is_byte<Type>) {
+            result &= shape.result_mask;
+            kept_c &= shape.result_mask;
+        }
         // All products zero and C tiny: C itself (to the bits that are kept), -0 becoming +0.
-        const I tiny = (product_exponent < zero_product_limit) & (c_exponent < least_exponent);
-        const I kept_c = c & shape.result_mask;
+        const I tiny = nothing & (c_exponent < least_exponent);
         const I plain_c = (kept_c & 0x7fffffff) == 0 ? I{} : kept_c;
-        return tiny ? plain_c : signed_result;
+        return tiny ? plain_c : result | (I)sign;
     }
 }
 
@@ -323,125 +186,128 @@ template <bool HalfSum, int Width>
                                                                     typename Vectors<Width>::I& bad) {
     using F = typename Vectors<Width>::F;
     using I = typename Vectors<Width>::I;
-    if constexpr (HalfSum) {
-        bad |= ((c & 0x7c00) == 0x7c00) | ((sum & 0x7c00) == 0x7c00);
-        return float_bits_to_half<Width>((I)((F)half_to_float_bits<Width>(c) + (F)half_to_float_bits<Width>(sum)));
-    } else {
-        bad |= ((c & 0x7f800000) == 0x7f800000) | ((sum & 0x7f800000) == 0x7f800000);
-        return (I)((F)c + (F)sum);
-    }
-}
-
-template <int Width, bool HalfSum>
-[[gnu::always_inline]] inline typename Vectors<Width>::I step_outputs_any(const SumShape& shape, const float* a, const float* b,
-                                                                          int n, const typename Vectors<Width>::I& e,
-                                                                          const typename Vectors<Width>::I& c,
-                                                                          typename Vectors<Width>::I& bad) {
-    switch (shape.step) {
-        case 4: return step_outputs<Width, HalfSum, 4>(shape, a, b, n, e, c, bad);
-        case 8: return step_outputs<Width, HalfSum, 8>(shape, a, b, n, e, c, bad);
-        case 16: return step_outputs<Width, HalfSum, 16>(shape, a, b, n, e, c, bad);
-        default: return step_outputs<Width, HalfSum, 32>(shape, a, b, n, e, c, bad);
-    }
-}
-
-template <int Width>
-[[gnu::always_inline]] inline typename Vectors<Width>::I load_c(Element type, const void* c, int at) {
-    using V = Vectors<Width>;
-    if (type == Element::f16)
-        return __builtin_convertvector(load<typename V::UH>(static_cast<const std::uint16_t*>(c) + at), typename V::I);
-    return load<typename V::I>(static_cast<const std::uint32_t*>(c) + at);
+    bad |= ((c & 0x7f800000) == 0x7f800000) | ((sum & 0x7f800000) == 0x7f800000);
+    const F result = (F)c + (F)sum;
+    return HalfSum ? round_to_half<Width>(result) : (I)result;
 }
 
 // Recomputes the outputs in `bad` from the operands themselves.
 template <int Width>
-[[gnu::noinline, gnu::cold]] void redo(const MmaRule& rule, const void* a, const void* b, int row, int column,
-                                       const std::int32_t* c, const std::int32_t* bad, std::int32_t* d) {
+[[gnu::noinline, gnu::cold]] void redo(const MmaRule& rule, const void* a, const void* b, const void* c, int row, int column,
+                                       const std::int32_t* bad, std::int32_t* d) {
     const std::size_t size_a = rule.k * element_size_bits(rule.a) / 8, size_b = rule.k * element_size_bits(rule.b) / 8;
     for (int lane = 0; lane < Width; ++lane) {
         if (bad[lane] == 0) continue;
         const char* row_a = static_cast<const char*>(a) + static_cast<std::size_t>(row) * size_a;
         const char* column_b = static_cast<const char*>(b) + static_cast<std::size_t>(column + lane) * size_b;
-        d[lane] = static_cast<std::int32_t>(float_output(rule, row_a, column_b, static_cast<std::uint32_t>(c[lane])));
+        const int at = row * rule.n + column + lane;
+        const std::uint32_t addend = rule.c == Element::f16 ? load<std::uint16_t>(static_cast<const std::uint16_t*>(c) + at)
+                                                            : load<std::uint32_t>(static_cast<const std::uint32_t*>(c) + at);
+        d[lane] = static_cast<std::int32_t>(float_output(rule, row_a, column_b, addend));
     }
 }
 
-// Width: float lanes; Group: 16-bit lanes of the search for the largest exponent, a multiple of Width.
-template <Element Type, bool HalfSum, int Width, int Group>
-void mma_float(const MmaRule& rule, const void* a, const void* b, const void* c, void* d) {
-    using V = Vectors<Width>;
-    using I = typename V::I;
+// The largest exponent of each step's products, for Group outputs of one row.
+template <int Group, int N, int K, int Step>
+[[gnu::always_inline]] inline void largest_exponents(const std::int32_t* a, const std::int16_t* b,
+                                                     std::int16_t (&largest)[K / Step][Group]) {
     using H = typename Vectors<Group>::H;
     using Pairs = typename Vectors<Group / 2>::I;
+#pragma GCC unroll 8
+    for (int begin = 0; begin < K; begin += Step) {
+        H e_max = (H)(Pairs{} + a[begin]) + load<H>(b + begin * N);
+#pragma GCC unroll 32
+        for (int p = begin + 1; p < begin + Step; ++p) {
+            const H e = (H)(Pairs{} + a[p]) + load<H>(b + p * N);
+            e_max = e > e_max ? e : e_max;
+        }
+        store(largest[begin / Step], e_max);
+    }
+}
+
+// m x N outputs, K products each in steps of Step.
+template <Element Type, bool HalfSum, int N, int K, int Step>
+void mma_float(const MmaRule& rule, const void* a, const void* b, const void* c, void* d) {
+    constexpr int Width = native_width < N ? native_width : N;  // float lanes
+    constexpr int Group = N >= 16 && native_width > 4 ? 16 : 8;  // 16-bit lanes of the search for the largest exponent
+    using V = Vectors<Width>;
+    using I = typename V::I;
     DecodedA da;
     DecodedB db;
     decode_operands<Type>(rule, a, b, da, db);
     const SumShape shape = sum_shape(rule);
-    const int n = rule.n, k = rule.k, step = rule.step;
+    const bool narrow_c = rule.c == Element::f16, narrow_d = rule.d == Element::f16, widen = is_byte<Type> && rule.widen;
     for (int row = 0; row < rule.m; ++row) {
-        const float* row_value = da.value + row * k;
-        const std::int32_t* row_exponent = da.exponent + row * k;
-        for (int group = 0; group < n; group += Group) {
-            alignas(64) std::int16_t largest[max_k / 4][Group];
-            for (int begin = 0, at = 0; begin < k; begin += step, ++at) {
-                H e_max = H{} + std::int16_t{-32768};
-#pragma GCC unroll 4
-                for (int p = begin; p < begin + step; ++p) {
-                    const H e = (H)(Pairs{} + row_exponent[p]) + load<H>(db.exponent + p * n + group);
-                    e_max = e > e_max ? e : e_max;
-                }
-                store(largest[at], e_max);
-            }
+        const float* row_value = da.value + row * K;
+        for (int group = 0; group < N; group += Group) {
+            alignas(64) std::int16_t largest[K / Step][Group];
+            largest_exponents<Group, N, K, Step>(da.exponent + row * K, db.exponent + group, largest);
             for (int part = 0; part < Group; part += Width) {
                 const int column = group + part;
-                const I original = load_c<Width>(rule.c, c, row * n + column);
-                I sum = original, bad{};
-                if constexpr (!HalfSum)
-                    if (rule.c == Element::f16) sum = half_to_float_bits<Width>(sum);
-                if constexpr (is_byte<Type>)
-                    if (rule.widen) sum = I{};
-                for (int begin = 0, at = 0; begin < k; begin += step, ++at) {
-                    const I e = __builtin_convertvector(load<typename V::H>(largest[at] + part), I);
-                    sum = step_outputs_any<Width, HalfSum>(shape, row_value + begin, db.value + begin * n + column, n, e, sum,
-                                                           bad);
+                const I original = load_c<Width>(narrow_c, c, row * N + column);
+                I sum = widen ? I{} : original, bad{};
+#pragma GCC unroll 8
+                for (int begin = 0; begin < K; begin += Step) {
+                    const I e = __builtin_convertvector(load<typename V::H>(largest[begin / Step] + part), I);
+                    sum = step_outputs<Type, HalfSum, Width, N, Step>(shape, row_value + begin,
+                                                                      db.value + begin * N + column, e, sum, bad);
                 }
-                if constexpr (is_byte<Type>)
-                    if (rule.widen) sum = add_addend<HalfSum, Width>(sum, original, bad);
-                if constexpr (!HalfSum)
-                    if (rule.d == Element::f16) sum = float_bits_to_half<Width>(sum);
-                if (any<Width>(bad)) [[unlikely]]
-                    redo<Width>(rule, a, b, row, column, reinterpret_cast<const std::int32_t*>(&original),
-                                reinterpret_cast<const std::int32_t*>(&bad), reinterpret_cast<std::int32_t*>(&sum));
-                if (rule.d == Element::f16)
-                    store(static_cast<std::uint16_t*>(d) + row * n + column, __builtin_convertvector(sum, typename V::UH));
+                if (widen) sum = add_addend<HalfSum, Width>(sum, original, bad);
+                if (narrow_d) sum = float_bits_to_half<Width>(sum);
+                if (any<Width>(bad)) [[unlikely]] {
+                    alignas(64) std::int32_t lanes_bad[Width], lanes_d[Width];
+                    store(lanes_bad, bad), store(lanes_d, sum);
+                    redo<Width>(rule, a, b, c, row, column, lanes_bad, lanes_d);
+                    sum = load<I>(lanes_d);
+                }
+                if (narrow_d)
+                    store(static_cast<std::uint16_t*>(d) + row * N + column, __builtin_convertvector(sum, typename V::UH));
                 else
-                    store(static_cast<std::uint32_t*>(d) + row * n + column, sum);
+                    store(static_cast<std::uint32_t*>(d) + row * N + column, sum);
             }
         }
     }
 }
 
+// By shape and step; nullptr for those that no instruction has.
 template <Element Type, bool HalfSum>
-MmaFunction select_width(const MmaRule& rule) {
-    if (rule.n % 16 == 0) return mma_float<Type, HalfSum, native_width, native_width == 4 ? 8 : 16>;
-    return mma_float<Type, HalfSum, (native_width < 8 ? native_width : 8), 8>;
+MmaFunction select_shape(const MmaRule& rule) {
+    const int n = rule.n, k = rule.k, step = rule.step;
+    const auto is = [&](int n_, int k_, int step_) { return n == n_ && k == k_ && step == step_; };
+    if constexpr (Type == Element::f16 || Type == Element::bf16) {
+        if (is(8, 8, 8)) return mma_float<Type, HalfSum, 8, 8, 8>;
+        if (is(8, 16, 8)) return mma_float<Type, HalfSum, 8, 16, 8>;
+        if (is(8, 16, 16)) return mma_float<Type, HalfSum, 8, 16, 16>;
+        if (is(16, 16, 8)) return mma_float<Type, HalfSum, 16, 16, 8>;
+        if (is(16, 16, 16)) return mma_float<Type, HalfSum, 16, 16, 16>;
+        if (is(32, 16, 8)) return mma_float<Type, HalfSum, 32, 16, 8>;
+        if (is(32, 16, 16)) return mma_float<Type, HalfSum, 32, 16, 16>;
+    } else if constexpr (Type == Element::tf32) {
+        if (is(8, 4, 4)) return mma_float<Type, HalfSum, 8, 4, 4>;
+        if (is(8, 8, 4)) return mma_float<Type, HalfSum, 8, 8, 4>;
+        if (is(8, 8, 8)) return mma_float<Type, HalfSum, 8, 8, 8>;
+        if (is(16, 8, 4)) return mma_float<Type, HalfSum, 16, 8, 4>;
+    } else {
+        if (is(8, 16, 8)) return mma_float<Type, HalfSum, 8, 16, 8>;
+        if (is(8, 16, 16)) return mma_float<Type, HalfSum, 8, 16, 16>;
+        if (is(8, 32, 16)) return mma_float<Type, HalfSum, 8, 32, 16>;
+        if (is(8, 32, 32)) return mma_float<Type, HalfSum, 8, 32, 32>;
+    }
+    return nullptr;
 }
 
 template <Element Type>
 MmaFunction select_sum(const MmaRule& rule) {
-    return is_half_sum(rule) ? select_width<Type, true>(rule) : select_width<Type, false>(rule);
+    return is_half_sum(rule) ? select_shape<Type, true>(rule) : select_shape<Type, false>(rule);
 }
 
 // The vectorised function for this rule, or nullptr if there is none.
 inline MmaFunction select_float(const MmaRule& rule) {
-    const bool shaped = rule.m <= max_m && rule.n <= max_n && rule.k <= max_k && rule.n % 8 == 0 && rule.m % 8 == 0;
-    const bool stepped = (rule.step == 4 || rule.step == 8 || rule.step == 16) && rule.k % rule.step == 0;
-    if (!shaped || !stepped || rule.fma_chain || rule.fraction_bits > 25 || rule.fraction_bits < 10) return nullptr;
-    // f16 and bf16 are turned in blocks of 8 along k.
+    if (rule.m > max_m || rule.m % 8 != 0 || rule.fma_chain || rule.fraction_bits > 25 || rule.fraction_bits < 10) return nullptr;
     switch (rule.a) {
-        case Element::f16: return rule.k % 8 == 0 ? select_sum<Element::f16>(rule) : nullptr;
-        case Element::bf16: return rule.k % 8 == 0 ? select_width<Element::bf16, false>(rule) : nullptr;
-        case Element::tf32: return select_width<Element::tf32, false>(rule);
+        case Element::f16: return select_sum<Element::f16>(rule);
+        case Element::bf16: return select_shape<Element::bf16, false>(rule);
+        case Element::tf32: return select_shape<Element::tf32, false>(rule);
         default: return select_sum<Element::e4m3>(rule);
     }
 }
