@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from wmmadiag.compare.observation import Axis, ElementDifference, Observation
-from wmmadiag.report.model import CaseResult, CompiledVariant, KernelReport, Problem, Status
+from wmmadiag.report.model import CaseResult, CompiledVariant, KernelReport, Problem, ResourceUse, Status
 from wmmadiag.report.tile_map import LEGEND, tile_map_lines
 
 WIDTH = 80
@@ -68,8 +68,22 @@ def _compiled_lines(kernels: Sequence[CompiledVariant], verbose: bool) -> list[s
         notes = tuple(dict.fromkeys(note for kernel in kernels for note in kernel.notes))
         title = f"{next(iter(entries))} and others" if len(entries) > 1 else first.entry
         together = replace(first, entry=f"{title}, compiled {len(kernels)} ways", macros=shared, notes=notes)
-        return _kernel_lines(replace(together, resources=None))
+        return _kernel_lines(replace(together, resources=_most([kernel.resources for kernel in kernels])))
     return [line for kernel in kernels for line in _kernel_lines(kernel)]
+
+
+def _most(uses: Sequence[ResourceUse | None]) -> ResourceUse | None:
+    """The largest of each figure."""
+    known = [use for use in uses if use is not None]
+    if not known:
+        return None
+    return ResourceUse(
+        max(use.registers for use in known),
+        max(use.spill_stores for use in known),
+        max(use.spill_loads for use in known),
+        max(use.stack for use in known),
+        max(use.static_shared for use in known),
+    )
 
 
 def _kernel_lines(compiled: CompiledVariant) -> list[str]:
@@ -198,7 +212,7 @@ def _observation_lines(seen: Observation) -> list[str]:
         if count
     ]
     if kinds:
-        lines.append("      of these " + ", ".join(kinds))
+        lines += wrapped("of these " + ", ".join(kinds), "      ", "        ")
     if seen.wrong > seen.unwritten + seen.nan + seen.inf:
         difference = f"      difference: max {seen.max_difference:.3g}, mean {seen.mean_difference:.3g}"
         if seen.max_in_bounds is not None:
@@ -207,12 +221,12 @@ def _observation_lines(seen: Observation) -> list[str]:
         lines.append(difference)
     elif seen.max_in_bounds is not None:
         lines.append(f"      all other elements are within it, at most {_times(seen.max_in_bounds)} the bound")
+    if seen.against != "reference":
+        return lines  # the comparison with the reference says where
     if seen.first is not None:
         lines.append("      first: " + _element(seen.first))
     if seen.worst is not None:
         lines.append("      worst: " + _element(seen.worst))
-    if seen.against != "reference":
-        return lines  # the map against the reference says where
     for axis in seen.axes:
         lines += wrapped(_axis(axis), "      ", "        ")
     leading = "".join(axis.name for axis in seen.axes)[:-2]
