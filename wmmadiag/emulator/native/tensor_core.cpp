@@ -45,12 +45,12 @@ void mma_integer(const MmaRule& rule, const void* a, const void* b, const void* 
     std::int16_t x[32 * 64], y[32 * 64];
     for (int i = 0; i < m; ++i)
         for (int p = 0; p < k; ++p)
-            x[i * k + p] = static_cast<std::int16_t>(integer_element(
-                rule.a, static_cast<const std::uint8_t*>(a) + static_cast<std::size_t>(i) * row_bytes, p));
+            x[i * k + p] =
+                static_cast<std::int16_t>(integer_element(rule.a, static_cast<const std::uint8_t*>(a) + static_cast<std::size_t>(i) * row_bytes, p));
     for (int j = 0; j < n; ++j)
         for (int p = 0; p < k; ++p)
-            y[j * k + p] = static_cast<std::int16_t>(integer_element(
-                rule.b, static_cast<const std::uint8_t*>(b) + static_cast<std::size_t>(j) * row_bytes, p));
+            y[j * k + p] =
+                static_cast<std::int16_t>(integer_element(rule.b, static_cast<const std::uint8_t*>(b) + static_cast<std::size_t>(j) * row_bytes, p));
     for (int i = 0; i < m; ++i)
         for (int j = 0; j < n; ++j) {
             std::int32_t sum = 0;
@@ -98,8 +98,7 @@ void mma_f64(const MmaRule& rule, const void* a, const void* b, const void* c, v
             if (plain != plain) {  // which NaN?
                 sum = addend;
                 for (std::size_t p = 0; p < rule.k; ++p)
-                    sum = fma_f64(load_element<std::uint64_t>(a, i * rule.k + p), load_element<std::uint64_t>(b, j * rule.k + p),
-                                  sum);
+                    sum = fma_f64(load_element<std::uint64_t>(a, i * rule.k + p), load_element<std::uint64_t>(b, j * rule.k + p), sum);
             }
             store_element(d, i * rule.n + j, sum);
         }
@@ -112,13 +111,11 @@ void mma_float_scalar(const MmaRule& rule, const void* a, const void* b, const v
         for (std::size_t j = 0; j < n; ++j) {
             const char* row = static_cast<const char*>(a) + i * size_a;
             const char* column = static_cast<const char*>(b) + j * size_b;
-            const std::uint32_t addend = rule.c == Element::f16 ? load_element<std::uint16_t>(c, i * n + j)
-                                                                : load_element<std::uint32_t>(c, i * n + j);
+            const std::uint32_t addend =
+                rule.c == Element::f16 ? load_element<std::uint16_t>(c, i * n + j) : load_element<std::uint32_t>(c, i * n + j);
             const std::uint32_t result = float_output(rule, row, column, addend);
-            if (rule.d == Element::f16)
-                store_element(d, i * n + j, static_cast<std::uint16_t>(result));
-            else
-                store_element(d, i * n + j, result);
+            if (rule.d == Element::f16) store_element(d, i * n + j, static_cast<std::uint16_t>(result));
+            else store_element(d, i * n + j, result);
         }
 }
 

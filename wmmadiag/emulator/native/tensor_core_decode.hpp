@@ -21,12 +21,12 @@ constexpr int zero_mark = -4000, special_mark = 12000, zero_product_limit = -100
 constexpr int least_exponent = -100, greatest_exponent = 125;
 
 struct alignas(64) DecodedA {
-    float value[max_m * max_k];          // m x k
+    float value[max_m * max_k];            // m x k
     std::int32_t exponent[max_m * max_k];  // twice the 16-bit exponent, one in each half
 };
 
 struct alignas(64) DecodedB {
-    float value[max_k * max_n];           // k x n
+    float value[max_k * max_n];  // k x n
     std::int16_t exponent[max_k * max_n];
 };
 
@@ -124,8 +124,7 @@ constexpr int exponents_width = native_width == 4 ? 8 : 16;
 // 16-bit operands; count is a multiple of 16.
 template <Element Type>
 inline void decode_a16(const std::uint16_t* bits, int count, DecodedA& out) {
-    for (int at = 0; at < count; at += native_width)
-        store(out.value + at, values<Type, native_width>(bits + at));
+    for (int at = 0; at < count; at += native_width) store(out.value + at, values<Type, native_width>(bits + at));
     for (int at = 0; at < count; at += exponents_width) {
         using V = Vectors<exponents_width>;
         const auto wide = __builtin_convertvector((typename V::UH)exponents<Type, exponents_width>(bits + at), typename V::I);
@@ -138,10 +137,8 @@ inline void decode_b16(const std::uint16_t* bits, int n, int k, DecodedB& out) {
     alignas(64) std::uint16_t turned[max_k * max_n];
     for (int j = 0; j < n; j += 8)
         for (int p = 0; p < k; p += 8) transpose_8x8(bits + j * k + p, k, turned + p * n + j, n);
-    for (int at = 0; at < n * k; at += native_width)
-        store(out.value + at, values<Type, native_width>(turned + at));
-    for (int at = 0; at < n * k; at += exponents_width)
-        store(out.exponent + at, exponents<Type, exponents_width>(turned + at));
+    for (int at = 0; at < n * k; at += native_width) store(out.value + at, values<Type, native_width>(turned + at));
+    for (int at = 0; at < n * k; at += exponents_width) store(out.exponent + at, exponents<Type, exponents_width>(turned + at));
 }
 
 template <Element Type>

@@ -60,12 +60,10 @@ template <int Width>
     using F = typename Vectors<Width>::F;
     using I = typename Vectors<Width>::I;
 #if defined(__AVX512F__)
-    if constexpr (Width == 16)
-        return (I)_mm512_cvtph_ps(_mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    if constexpr (Width == 16) return (I)_mm512_cvtph_ps(_mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 #endif
 #if defined(__F16C__)
-    if constexpr (Width == 8)
-        return (I)_mm256_cvtph_ps(_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    if constexpr (Width == 8) return (I)_mm256_cvtph_ps(_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 #endif
     const I bits = (I)x, sign = bits & static_cast<std::int32_t>(0x80000000u), magnitude = bits & 0x7fffffff;
     const I normal = (magnitude + 0xfff + ((magnitude >> 13) & 1)) & ~0x1fff;
@@ -97,8 +95,7 @@ struct SumShape {
 };
 
 inline SumShape sum_shape(const MmaRule& rule) {
-    return {rule.fraction_bits, rule.zero_exponent,
-            rule.result_bits < 23 ? static_cast<std::int32_t>(~0u << (23 - rule.result_bits)) : -1};
+    return {rule.fraction_bits, rule.zero_exponent, rule.result_bits < 23 ? static_cast<std::int32_t>(~0u << (23 - rule.result_bits)) : -1};
 }
 
 // The products of one step for Width outputs of one row, and C: the new C (bits); adds to `bad` the outputs that need the scalar
@@ -106,8 +103,7 @@ inline SumShape sum_shape(const MmaRule& rule) {
 template <Element Type, bool HalfSum, int Width, int N, int Step>
 [[gnu::always_inline]] inline typename Vectors<Width>::I step_outputs(const SumShape& shape, const float* a, const float* b,
                                                                       const typename Vectors<Width>::I& product_exponent,
-                                                                      const typename Vectors<Width>::I& c,
-                                                                      typename Vectors<Width>::I& bad) {
+                                                                      const typename Vectors<Width>::I& c, typename Vectors<Width>::I& bad) {
     using V = Vectors<Width>;
     using F = typename V::F;
     using I = typename V::I;
@@ -138,8 +134,7 @@ template <Element Type, bool HalfSum, int Width, int N, int Step>
     const auto products = [&](int begin) [[gnu::always_inline]] {
         U part{};
 #pragma GCC unroll 16
-        for (int p = begin; p < begin + (Step < 16 ? Step : 16); ++p)
-            part += (U)truncate<Width>(load<F>(b + p * N) * a[p] * scale);
+        for (int p = begin; p < begin + (Step < 16 ? Step : 16); ++p) part += (U)truncate<Width>(load<F>(b + p * N) * a[p] * scale);
         return part;
     };
     U sum = products(0);
@@ -181,8 +176,7 @@ template <Element Type, bool HalfSum, int Width, int N, int Step>
 
 // sum + C in f16 or f32, to nearest (MmaRule::widen); overflowed sums and special C go to the scalar path.
 template <bool HalfSum, int Width>
-[[gnu::always_inline]] inline typename Vectors<Width>::I add_addend(const typename Vectors<Width>::I& sum,
-                                                                    const typename Vectors<Width>::I& c,
+[[gnu::always_inline]] inline typename Vectors<Width>::I add_addend(const typename Vectors<Width>::I& sum, const typename Vectors<Width>::I& c,
                                                                     typename Vectors<Width>::I& bad) {
     using F = typename Vectors<Width>::F;
     using I = typename Vectors<Width>::I;
@@ -193,8 +187,8 @@ template <bool HalfSum, int Width>
 
 // Recomputes the outputs in `bad` from the operands themselves.
 template <int Width>
-[[gnu::noinline, gnu::cold]] void redo(const MmaRule& rule, const void* a, const void* b, const void* c, int row, int column,
-                                       const std::int32_t* bad, std::int32_t* d) {
+[[gnu::noinline, gnu::cold]] void redo(const MmaRule& rule, const void* a, const void* b, const void* c, int row, int column, const std::int32_t* bad,
+                                       std::int32_t* d) {
     const std::size_t size_a = rule.k * element_size_bits(rule.a) / 8, size_b = rule.k * element_size_bits(rule.b) / 8;
     for (int lane = 0; lane < Width; ++lane) {
         if (bad[lane] == 0) continue;
@@ -209,8 +203,7 @@ template <int Width>
 
 // The largest exponent of each step's products, for Group outputs of one row.
 template <int Group, int N, int K, int Step>
-[[gnu::always_inline]] inline void largest_exponents(const std::int32_t* a, const std::int16_t* b,
-                                                     std::int16_t (&largest)[K / Step][Group]) {
+[[gnu::always_inline]] inline void largest_exponents(const std::int32_t* a, const std::int16_t* b, std::int16_t (&largest)[K / Step][Group]) {
     using H = typename Vectors<Group>::H;
     using Pairs = typename Vectors<Group / 2>::I;
 #pragma GCC unroll 8
@@ -228,7 +221,7 @@ template <int Group, int N, int K, int Step>
 // m x N outputs, K products each in steps of Step.
 template <Element Type, bool HalfSum, int N, int K, int Step>
 void mma_float(const MmaRule& rule, const void* a, const void* b, const void* c, void* d) {
-    constexpr int Width = native_width < N ? native_width : N;  // float lanes
+    constexpr int Width = native_width < N ? native_width : N;   // float lanes
     constexpr int Group = N >= 16 && native_width > 4 ? 16 : 8;  // 16-bit lanes of the search for the largest exponent
     using V = Vectors<Width>;
     using I = typename V::I;
@@ -249,8 +242,7 @@ void mma_float(const MmaRule& rule, const void* a, const void* b, const void* c,
 #pragma GCC unroll 8
                 for (int begin = 0; begin < K; begin += Step) {
                     const I e = __builtin_convertvector(load<typename V::H>(largest[begin / Step] + part), I);
-                    sum = step_outputs<Type, HalfSum, Width, N, Step>(shape, row_value + begin,
-                                                                      db.value + begin * N + column, e, sum, bad);
+                    sum = step_outputs<Type, HalfSum, Width, N, Step>(shape, row_value + begin, db.value + begin * N + column, e, sum, bad);
                 }
                 if (widen) sum = add_addend<HalfSum, Width>(sum, original, bad);
                 if (narrow_d) sum = float_bits_to_half<Width>(sum);
@@ -260,10 +252,8 @@ void mma_float(const MmaRule& rule, const void* a, const void* b, const void* c,
                     redo<Width>(rule, a, b, c, row, column, lanes_bad, lanes_d);
                     sum = load<I>(lanes_d);
                 }
-                if (narrow_d)
-                    store(static_cast<std::uint16_t*>(d) + row * N + column, __builtin_convertvector(sum, typename V::UH));
-                else
-                    store(static_cast<std::uint32_t*>(d) + row * N + column, sum);
+                if (narrow_d) store(static_cast<std::uint16_t*>(d) + row * N + column, __builtin_convertvector(sum, typename V::UH));
+                else store(static_cast<std::uint32_t*>(d) + row * N + column, sum);
             }
         }
     }

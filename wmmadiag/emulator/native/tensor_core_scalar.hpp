@@ -70,8 +70,7 @@ inline Decoded decode(std::uint32_t bits, Format format) {
 inline Decoded widened(Decoded value, Format format) {
     constexpr int f16_min_exponent = -14;
     const std::int64_t one = std::int64_t{1} << format.fraction_bits;
-    while (value.significand != 0 && value.significand < one && value.significand > -one &&
-           value.exponent > f16_min_exponent) {
+    while (value.significand != 0 && value.significand < one && value.significand > -one && value.exponent > f16_min_exponent) {
         value.significand *= 2;
         --value.exponent;
     }
@@ -128,8 +127,7 @@ inline std::uint32_t f32_to_f16(std::uint32_t bits) {
     const Decoded value = decode(bits, format_of(Element::f32));
     if (value.nan) return f16_nan;
     if (value.infinite) return sign | f16_infinity;
-    const std::uint64_t magnitude =
-        static_cast<std::uint64_t>(value.significand < 0 ? -value.significand : value.significand);
+    const std::uint64_t magnitude = static_cast<std::uint64_t>(value.significand < 0 ? -value.significand : value.significand);
     return round_f16_nearest(magnitude, value.exponent - 23, sign, sign);
 }
 
@@ -149,9 +147,7 @@ inline bool is_float_sum(const MmaRule& rule) { return rule.d == Element::f16 ||
 inline bool is_half_sum(const MmaRule& rule) { return rule.c == Element::f16 && rule.d == Element::f16; }
 
 // mma.m8n8k4 in hardware (sm_70, sm_75) takes an f16 C as it is, with f16's exponents; elsewhere ptxas widens it to f32 first.
-inline bool takes_half_addend(const MmaRule& rule) {
-    return rule.k == 4 && rule.a == Element::f16 && rule.c == Element::f16 && !rule.fma_chain;
-}
+inline bool takes_half_addend(const MmaRule& rule) { return rule.k == 4 && rule.a == Element::f16 && rule.c == Element::f16 && !rule.fma_chain; }
 
 // Element p of a packed row.
 inline std::uint32_t element_bits(Element type, const void* row, int p) {
@@ -197,8 +193,8 @@ inline int widened_k(int p, int k) {
 }
 
 // One fused step: `count` (at most 32) products and C in one sum. C and the result are bits of f16 or f32.
-inline std::uint32_t fused_step(const MmaRule& rule, const void* a, const void* b, int begin, int count, std::uint32_t c,
-                                bool half_addend, bool half_sum) {
+inline std::uint32_t fused_step(const MmaRule& rule, const void* a, const void* b, int begin, int count, std::uint32_t c, bool half_addend,
+                                bool half_sum) {
     const Format format_a = format_of(rule.a), format_b = format_of(rule.b);
     const Format format_c = half_addend ? format_of(Element::f16) : format_of(Element::f32);
     struct Term {
@@ -281,8 +277,7 @@ inline std::uint32_t float_output(const MmaRule& rule, const void* a, const void
         if (rule.widen) c = 0;
         for (int begin = 0; begin < rule.k; begin += rule.step) {
             const int left = rule.k - begin;
-            c = fused_step(rule, a, b, begin, left < rule.step ? left : rule.step, c, begin == 0 ? half_addend : half_sum,
-                           half_sum);
+            c = fused_step(rule, a, b, begin, left < rule.step ? left : rule.step, c, begin == 0 ? half_addend : half_sum, half_sum);
         }
         if (rule.widen) c = half_sum ? add_f16(c, addend) : add_f32(c, addend);
     }

@@ -12,6 +12,11 @@
 #include <immintrin.h>
 #endif
 
+// Vectors wider than the instruction set's are passed to inlined functions only, so their calling convention does not matter.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wpsabi"
+#endif
+
 namespace wmmadiag {
 namespace {
 
@@ -79,8 +84,7 @@ template <int Width>
 }
 
 // In-place-free transposition of one 8x8 block of 16-bit elements; rows `from_stride`, `to_stride` elements apart.
-[[gnu::always_inline]] inline void transpose_8x8(const std::uint16_t* from, int from_stride, std::uint16_t* to,
-                                                 int to_stride) {
+[[gnu::always_inline]] inline void transpose_8x8(const std::uint16_t* from, int from_stride, std::uint16_t* to, int to_stride) {
 #if defined(__SSE2__)
     __m128i r[8], s[8];
     for (int i = 0; i < 8; ++i) r[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i * from_stride));
@@ -94,9 +98,7 @@ template <int Width>
         const __m128i high01 = _mm_unpacklo_epi32(s[4 + half], s[6 + half]);
         const __m128i high23 = _mm_unpackhi_epi32(s[4 + half], s[6 + half]);
         std::uint16_t* row = to + 4 * half * to_stride;
-        const auto put = [&](int i, __m128i value) {
-            _mm_storeu_si128(reinterpret_cast<__m128i*>(row + i * to_stride), value);
-        };
+        const auto put = [&](int i, __m128i value) { _mm_storeu_si128(reinterpret_cast<__m128i*>(row + i * to_stride), value); };
         put(0, _mm_unpacklo_epi64(low01, high01));
         put(1, _mm_unpackhi_epi64(low01, high01));
         put(2, _mm_unpacklo_epi64(low23, high23));
