@@ -95,6 +95,26 @@ __global__ void k(float *x, float y) { *x = __fdividef(1.0f, y) + expf(y); }
     assert ".debug_info" in compile_text(PLAIN, "x.cu", CompileOptions(debug=True)).ptx
 
 
+def test_one_letter_macros_do_not_reach_the_stub_headers() -> None:
+    headers = [
+        "algorithm",
+        "array",
+        "cmath",
+        "cstdint",
+        "functional",
+        "limits",
+        "type_traits",
+        "utility",
+        "torch/extension.h",
+    ]
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+    # These are parameters in CUDA's own headers.
+    used = set("abcdefghijklmnopqrstuvwxyz") | {"T"}
+    text = "".join(f"#include <{name}>\n" for name in headers) + "__global__ void kernel(float *p0) { *p0 = 1; }\n"
+    macros = {letter: "64" for letter in letters if letter not in used}
+    assert compile_text(text, "k.cu", CompileOptions(macros=macros)).entries
+
+
 def entries_of_several() -> Compilation:
     options = CompileOptions(name_expressions=("fill<4, float>", "fill<8,float>"))
     return compile_text(SEVERAL, "several.cu", options)

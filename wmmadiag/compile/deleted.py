@@ -29,19 +29,19 @@ _CALLS: Mapping[str, tuple[str, int, int | None]] = {
 }
 PROBE_HEADER = """
 namespace nvcuda { namespace wmma {
-template <typename Use, int m, int n, int k, typename T, typename Layout> class fragment;
+template <typename _WU, int _Wm, int _Wn, int _Wk, typename _WT, typename _WL> class fragment;
 } }
-template <class F> struct wmmadiag_is_fragment { enum { value = 0 }; };
-template <class F> struct wmmadiag_is_fragment<const F> : wmmadiag_is_fragment<F> {};
-template <class F> struct wmmadiag_is_fragment<F &> : wmmadiag_is_fragment<F> {};
-template <class F> struct wmmadiag_is_fragment<F &&> : wmmadiag_is_fragment<F> {};
-template <typename Use, int m, int n, int k, typename T, typename Layout>
-struct wmmadiag_is_fragment<nvcuda::wmma::fragment<Use, m, n, k, T, Layout> > { enum { value = 1 }; };
-template <int id, class F> __device__ __forceinline__ void wmmadiag_mark(const volatile void *pointer) {
-  if (!wmmadiag_is_fragment<F>::value) return;
-  asm volatile("// wmmadiag reached %0" ::"n"(id));
-  if (__isLocal((const void *)pointer)) asm volatile("// wmmadiag local %0" ::"n"(id));
-  else asm volatile("// wmmadiag other %0" ::"n"(id));
+template <class _WF> struct wmmadiag_is_fragment { enum { yes = 0 }; };
+template <class _WF> struct wmmadiag_is_fragment<const _WF> : wmmadiag_is_fragment<_WF> {};
+template <class _WF> struct wmmadiag_is_fragment<_WF &> : wmmadiag_is_fragment<_WF> {};
+template <class _WF> struct wmmadiag_is_fragment<_WF &&> : wmmadiag_is_fragment<_WF> {};
+template <typename _WU, int _Wm, int _Wn, int _Wk, typename _WT, typename _WL>
+struct wmmadiag_is_fragment<nvcuda::wmma::fragment<_WU, _Wm, _Wn, _Wk, _WT, _WL> > { enum { yes = 1 }; };
+template <int _Wi, class _WF> __device__ __forceinline__ void wmmadiag_mark(const volatile void *_Wp) {
+  if (!wmmadiag_is_fragment<_WF>::yes) return;
+  asm volatile("// wmmadiag reached %0" ::"n"(_Wi));
+  if (__isLocal((const void *)_Wp)) asm volatile("// wmmadiag local %0" ::"n"(_Wi));
+  else asm volatile("// wmmadiag other %0" ::"n"(_Wi));
 }
 """
 _BEFORE_EXPRESSION = frozenset({";", "{", "}", ")", "(", ":", ",", "else", "do"})

@@ -26,6 +26,9 @@ from wmmadiag.compile.toolchain import Toolchain, check_arch, has_nvrtc, toolcha
 from wmmadiag.errors import CompileError
 from wmmadiag.place import Place
 
+# Raw options that make the compiler read files which are not tracked here.
+_READS_FILES = re.compile(r"-{1,2}(?:I|include|pre-include|include-path|isystem|optf|options-file|pch|use-pch)")
+
 
 def compile_source(path: Path | str, options: CompileOptions | None = None, *, use_cache: bool = True) -> Compilation:
     """Compile a `.cu` file to PTX; a `.ptx` file is taken as it is.
@@ -55,7 +58,7 @@ def compile_text(
     tree = source_tree(text, file_name, options, tools)
     key = source_key(tree, options, tools)
     # A header whose name the preprocessor computes is read by the compiler alone: its changes would go unseen.
-    may_cache = use_cache and not tree.computed
+    may_cache = use_cache and not tree.computed and not any(_READS_FILES.match(option) for option in options.extra)
     record = cache.load(key) if may_cache else None
     found = from_record(record, options, key) if record is not None else None
     if found is not None:

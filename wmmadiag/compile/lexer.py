@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-# ISO C++ [lex]: phases 3 and 4 simplified; trigraphs and digraphs are not recognised.
+# ISO C++ [lex]: phases 3 and 4 simplified; trigraphs, and digraphs other than `%:`, are not recognised.
 _TOKEN = re.compile(
     r"""
     (?P<blank>[ \t\r\f\v]+|\\\r?\n)
@@ -27,11 +27,11 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _DIRECTIVE = re.compile(
-    r"""\#(?:\\\r?\n | /\*(?:[\s\S]*?\*/|[\s\S]*\Z) | //(?:\\\r?\n|[^\n])* | "(?:\\.|[^"\\\n])*"? | [^\n])*""",
+    r"""(?:\#|%:)(?:\\\r?\n | /\*(?:[\s\S]*?\*/|[\s\S]*\Z) | //(?:\\\r?\n|[^\n])* | "(?:\\.|[^"\\\n])*"? | [^\n])*""",
     re.VERBOSE,
 )
 _SPLICE = re.compile(r"\\\r?\n")
-_COMMENT = re.compile(r"//[^\n]*|/\*[\s\S]*?(?:\*/|\Z)")
+_STRING_OR_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*[\s\S]*?(?:\*/|\Z)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def tokenize(text: str) -> list[Token]:
     tokens: list[Token] = []
     position, at_line_start, size = 0, True, len(text)
     while position < size:
-        if at_line_start and text[position] == "#":
+        if at_line_start and (text[position] == "#" or text.startswith("%:", position)):
             match = _DIRECTIVE.match(text, position)
             assert match is not None
             tokens.append(Token("directive", match[0], position, match.end()))
@@ -71,7 +71,8 @@ def tokenize(text: str) -> list[Token]:
 
 def directive(token: Token) -> tuple[str, str]:
     """Name and argument of a directive token, continuation lines joined and comments removed: ("define", "A 1")."""
-    body = _COMMENT.sub(lambda m: m[0] if '"' in m[0] else " ", _SPLICE.sub(" ", token.text[1:])).strip()
+    text = _SPLICE.sub("", token.text.removeprefix("%:").removeprefix("#"))
+    body = _STRING_OR_COMMENT.sub(lambda match: match[1] or " ", text).strip()
     match = re.match(r"([A-Za-z_]*)\s*([\s\S]*)", body)
     assert match is not None
     return match[1], match[2].strip()

@@ -239,8 +239,9 @@ def _join(words: Sequence[str]) -> str:
     """Tokens as readable text: blanks between words, after commas and before `*`."""
     text = ""
     for word in words:
-        if text and (word[0].isalnum() or word[0] in "_*") and (text[-1].isalnum() or text[-1] in "_,>"):
-            text += " "
+        wide = word[0].isalnum() or word[0] in "_*"
+        if text and wide and (text[-1].isalnum() or text[-1] in "_,>" or (text[-1] == "*" and word != "*")):
+            text += " " if text[-1] != "*" or word[0] != "_" else ""
         text += word
     return text
 

@@ -108,6 +108,8 @@ class _Reader:
             if token.kind != "directive":
                 continue
             what, argument = directive(token)
+            if "__has_include" in argument and len(_HAS_INCLUDE.findall(argument)) < argument.count("__has_include"):
+                self.computed = True
             for match in _HAS_INCLUDE.finditer(argument):
                 found = self.resolve(match[1] or match[2], match[2] is not None, folder)
                 self.probed[f"{file.key}:{match[0]}"] = found is not None

@@ -1,0 +1,181 @@
+"""Host code blanked in place: verdicts, and the invariants for any text whatever."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wmmadiag.compile.blanking import blank_host_code, context
+from wmmadiag.compile.host_code import find_launches
+from wmmadiag.compile.instantiations import kernel_templates, wanted_instantiations
+from wmmadiag.compile.lexer import tokenize
+from wmmadiag.compile.signature import kernel_signatures
+from wmmadiag.compile.sources import SourceTree, in_memory, read_tree
+
+
+def tree_of(text: str) -> SourceTree:
+    return read_tree(text, "kernel.cu", (), bool)
+
+
+def blanked(text: str) -> str:
+    tree = tree_of(text)
+    return blank_host_code(tree.root, context(tree, {})).text
+
+
+HOST = [
+    "int f(int a) { return a; }",
+    "static inline void f() {}",
+    "template <typename T> T f(T a) { return a; }",
+    "__host__ int f() { return 1; }",
+    "auto f() -> int { return 1; }",
+    "void f() try { g(); } catch (...) { }",
+    "Foo::Foo(int a) : a_(a), b_{1}, c_(T<int>{2}) { run(); }",
+    "bool operator==(const A &a, const A &b) { return true; }",
+    "A &A::operator=(const A &o) { return *this; }",
+    "std::ostream &operator<<(std::ostream &o, int b) { return o; }",
+    "int f(int);",
+    "extern int f(int), g;",
+    "int x = 3;",
+    "std::vector<int> v{1, 2};",
+    "static cublasHandle_t handle;",
+    'const std::string name = "x";',
+    "auto l = [](int x) { return x; };",
+    'PYBIND11_MODULE(a, m) { m.def("f", &f); }',
+    "TEST(Suite, Case) { EXPECT_EQ(1, 1); }",
+    "BENCHMARK(f);",
+    'TORCH_LIBRARY(a, m) { m.def("f"); }',
+    "template void launch<64>(float *);",
+    "struct S { std::string s; };",
+    "using std::vector;",
+    "namespace fs = std::filesystem;",
+    "int main(int argc, char **argv) { k<<<1, 2>>>(argv[0]); return '{'; }",
+    'extern "C" void f(float *p) { }',
+    '__attribute__((visibility("default"))) void f() {}',
+]
+DEVICE = [
+    "__global__ void k(float *x) { *x = 1; }",
+    "__device__ int f(int a) { return a < 3 ? a : 1; }",
+    "__host__ __device__ int f() { return 1; }",
+    "template <int N, bool B = (N > 3)> __global__ void __launch_bounds__(N) k() {}",
+    'extern "C" __global__ void k() {}',
+    "__constant__ float c[3] = {1, 2, 3};",
+    "extern __shared__ char raw[];",
+    "constexpr int f(int a) { return a; }",
+    "constexpr int A = 3, B{4};",
+    "const float scale = 0.5f;",
+    "enum class E : int { A, B };",
+    "typedef float4 vec;",
+    "using T = half;",
+    'static_assert(sizeof(int) == 4, "int");',
+    "struct P { int a; float *b; };",
+    "template <> struct T<int> { static constexpr int v = 1; };",
+    "template __global__ void k<3>(float *);",
+    "struct S;",
+    "#define F(x) { host(x) }",
+    "__device__ float operator+(A a, B b) { return 1; }",
+    "template <typename T> struct V { __device__ T operator()(T a) const { return a; } __device__ operator T(); };",
+]
+
+
+@pytest.mark.parametrize("text", HOST)
+def test_host_code_goes(text: str) -> None:
+    around = f"__device__ int before;\n{text}\n__device__ int after;\n"
+    result = blanked(around)
+    assert result.split("\n")[1].strip() == ""
+    assert result.split("\n")[0] == "__device__ int before;"
+    assert result.split("\n")[2] == "__device__ int after;"
+
+
+@pytest.mark.parametrize("text", DEVICE)
+def test_device_code_stays(text: str) -> None:
+    around = f"int before() {{ return 1; }}\n{text}\nint after() {{ return 1; }}\n"
+    result = blanked(around).split("\n")
+    assert result[1] == text
+    assert result[0].strip() == result[2].strip() == ""
+
+
+def test_members_are_judged_one_by_one() -> None:
+    text = "struct P { int a; P(int b) : a{b} {} __device__ int f() { return a; } int g(); ~P() {} P() = default; };"
+    result = blanked(text)
+    assert " ".join(result.split()) == "struct P { int a; __device__ int f() { return a; } P() = default; };"
+    assert len(result) == len(text)
+
+
+def test_directives_inside_host_code_stay() -> None:
+    text = "void f() {\n#if A\n  g(1);\n#else\n  g(2);\n#endif\n#define LATER 3\n}\n"
+    assert blanked(text).split() == ["#if", "A", "#else", "#endif", "#define", "LATER", "3"]
+
+
+def test_macro_that_hides_the_execution_space() -> None:
+    text = "#define INNER __device__\n#define FN inline INNER\nFN int f() { return 1; }\nint g() { return 2; }\n"
+    assert blanked(text).split("\n")[2] == "FN int f() { return 1; }"
+    assert blanked(text).split("\n")[3].strip() == ""
+
+
+def test_conditional_heads_of_one_function() -> None:
+    text = "#ifdef A\nvoid f(int a) {\n#else\nvoid f() {\n#endif\n  x();\n}\n__device__ int kept;\n"
+    assert [line for line in blanked(text).split("\n") if line.strip()] == [
+        "#ifdef A",
+        "#else",
+        "#endif",
+        "__device__ int kept;",
+    ]
+
+
+FRAGMENTS = (
+    ["{", "}", "(", ")", "<", ">", "<<<", ">>>", ";", '"', "'", "\\", "\n", "\r\n", "//", "/*", "*/"],
+    ["#if 0\n", "#if X\n", "#else\n", "#elif Y\n", "#endif\n", "#define M(a) a {\n", '#include "x.h"\n', 'R"(', ')"'],
+    ["template", "template <", "struct", "class X", "namespace", "namespace a {", "operator", "=", ":", "::", "[["],
+    ["__global__", "__device__", "void k(", "extern", '"C"', "using", "typedef", "const", "é", "\0", "\udce9", "%:"],
+)
+PIECES = st.sampled_from([*HOST, *DEVICE, *(piece for group in FRAGMENTS for piece in group)])
+TEXTS = st.one_of(
+    st.lists(PIECES, max_size=30).map(" ".join), st.lists(PIECES, max_size=30).map("".join), st.text(max_size=200)
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(TEXTS)
+def test_any_text_keeps_its_shape(text: str) -> None:
+    tree = tree_of(text)
+    known = context(tree, {})
+    result = blank_host_code(tree.root, known)
+    assert len(result.text) == len(text)
+    for before, after in zip(text, result.text, strict=True):
+        assert after in (before, " ")
+        assert (before in "\r\n") <= (after == before)
+    directives = [token.text for token in tokenize(text) if token.kind == "directive"]
+    kept = [result.text[t.start : t.end] for t in tokenize(text) if t.kind == "directive"]
+    assert kept == directives
+    root, _ = in_memory(tree, {tree.root.key: result.text})
+    assert root.count("\n") == text.count("\n")
+
+
+@settings(max_examples=200, deadline=None)
+@given(TEXTS)
+def test_no_reader_of_source_ever_fails(text: str) -> None:
+    tree = tree_of(text)
+    known = context(tree, {})
+    parts = blank_host_code(tree.root, known).parts
+    wanted_instantiations(parts, kernel_templates(parts, known))
+    find_launches(text)
+    kernel_signatures(text)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from([*HOST, *DEVICE]), max_size=12), st.sampled_from(["\n", "\n\n", " ", "\n// c\n"]))
+def test_declarations_do_not_disturb_each_other(items: list[str], between: str) -> None:
+    items = [item for item in items if not item.startswith("#")]
+    result = blanked(between.join(items))
+    position = 0
+    for item in items:
+        part = result[position : position + len(item)]
+        assert part == item if item in DEVICE else not part.strip()
+        position += len(item) + len(between)
+
+
+@pytest.mark.parametrize("depth", [50, 5000])
+def test_deep_nesting(depth: int) -> None:
+    for text in ("#if X\n" * depth, "struct A { " * depth, "namespace a { " * depth, "{" * depth, "f(" * depth):
+        assert len(blanked(text)) == len(text)
