@@ -34,6 +34,7 @@ def run_pair(
 ) -> list[Array]:
     """All destinations of the operation; a destination of dtype bool is a predicate, as is a source of dtype bool."""
     word = pack(attributes or {})
+    assert all(len(source) == len(sources[0]) and len(source) % 32 == 0 for source in sources)
     results: list[list[Array]] = [[] for _ in dtypes]
     for start in range(0, len(sources[0]), 32):
         registers = [

@@ -114,7 +114,8 @@ void convert(const LaneArgs& args) {
     using From = typename S::Word;
     if (args.active != all_lanes) return into_scratch<sizeof(To)>(args, &convert<D, S>);
     const Modifiers m = args.modifiers;
-    constexpr bool flushes = S::flushes && !std::is_same_v<D, HalfType>;  // f32 to f16 ignores .ftz (recorded on sm_90)
+    constexpr bool to_half = std::is_same_v<D, HalfType> || std::is_same_v<D, BrainType>;
+    constexpr bool flushes = S::flushes && !to_half;  // f32 to f16 ignores .ftz (recorded on sm_90)
     for (unsigned l = 0; l < lanes; ++l)
         store<To>(args.d, l, D::template pack<S>(S::unpack(load<From>(args.s[0], l), flushes && m.ftz()), m));
 }
