@@ -90,7 +90,20 @@ SUM_TABLE: dict[str, SumRow] = {
     "blackwell": SumRow(25, 16, 8, 0, 0, 23, -133, -21, _MMASIM),
     "rtx_blackwell": SumRow(25, 16, 8, 32, 25, 23, -133, -21, _MMASIM),
 }
-"""Architecture family → its floating-point sums."""
+"""Architecture family → its floating-point sums.
+
+Where sources differ or were silent, and what decided:
+
+- fp8 on sm_89: only MMA-Sim says that the f32 result keeps 13 bits, too; taken over.
+- fp8 `mma.sync` on sm_90 to sm_110: papers give L = 32 for wgmma and tcgen05; `mma.sync` has no fp8 unit there, ptxas
+  widens to f16 (`MmaRule.widen`). Measured on an H200.
+- f16 C with f32 D: widened first (SASS, measured on an H200), but in the m8n8k4 hardware of sm_70 and sm_75, which
+  takes it with f16's exponents (MMA-Sim).
+- A zero result is +0, except that m8n8k4 in software (f16 D) keeps -0 if all terms are -0: measured on an H200.
+- f64: a NaN of B, else of the running sum, else of A is handed on, quieted: measured on an H200.
+- s32 with and without `.satfinite`, s4 and b1 (in software from sm_90 on): exact, clamped or wrapped at the end:
+  measured on an H200.
+"""
 
 # mma.m8n8k4 f16 runs on Volta's rules on Turing, too (MMA-Sim), and as FFMA chain plus FADD in software from sm_80 on
 # (SASS of ptxas 12.4).
