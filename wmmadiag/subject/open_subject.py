@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -291,11 +291,3 @@ def _check_symbols(symbols: Mapping[str, str]) -> None:
         if not name.isidentifier():
             raise ConfigurationError(f"'{name}' cannot be a symbol", hint="write --symbol S=256")
 
-
-def selects(card: Card, variants: Sequence[str] | None, cases: Sequence[str] | None) -> bool:
-    """Whether a card has one of the variants and one of the cases that were asked for."""
-    known_variants = {one.name for one in card.variants}
-    known_cases = {one.name for one in card.cases}
-    return (variants is None or bool(known_variants & set(variants))) and (
-        cases is None or bool(known_cases & set(cases))
-    )

@@ -1,0 +1,7 @@
+"""`python -m wmmadiag`."""
+
+import sys
+
+from wmmadiag.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,282 @@
+"""What `import wmmadiag` offers: compile, launch on NumPy arrays, compare, check a card.
+
+Nothing heavy is imported before the first call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from wmmadiag import backends
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.launchable import Kernel
+
+if TYPE_CHECKING:
+    from wmmadiag.backends import RunLimits
+    from wmmadiag.compile import Compilation, KernelParameter
+    from wmmadiag.compile.options import CompilerName
+    from wmmadiag.report.model import KernelReport
+    from wmmadiag.subject.card import Card
+
+Macros: TypeAlias = "Mapping[str, str | int | float | None]"
+"""Name → value; None defines the bare name."""
+
+DEFAULT_ARCH = "sm_90"
+
+
+def compile_cuda(
+    source: str | Path,
+    *,
+    arch: str = DEFAULT_ARCH,
+    entry: str | None = None,
+    macros: Macros | None = None,
+    include_paths: Sequence[str | Path] = (),
+    std: str = "c++17",
+    compiler: CompilerName = "auto",
+    use_cache: bool = True,
+) -> Compilation:
+    """Compile CUDA source to PTX; host code in it is skipped, PTX is taken as it is.
+
+    Args:
+        source: a path, or the source's text (anything with a line break or `__global__`).
+        arch: target, "sm_75" to "sm_121".
+        entry: a template kernel to instantiate, "attn<64, 64>"; others need no name.
+
+    Raises:
+        CompileError: the compiler refused it; `detail` is its log.
+        ConfigurationError: no such file, an unknown option, or a part of the installation is missing.
+
+    >>> import wmmadiag
+    >>> made = wmmadiag.compile_cuda('extern "C" __global__ void twice(int* x) { *x *= 2; }')
+    >>> [one.name for one in made.entries]
+    ['twice']
+    """
+    from wmmadiag.compile import CompileOptions, compile_source, compile_text
+
+    options = CompileOptions(
+        arch=arch,
+        macros={name: None if value is None else str(value) for name, value in (macros or {}).items()},
+        include_paths=tuple(Path(path) for path in include_paths),
+        std=std,
+        name_expressions=(entry,) if entry is not None and "<" in entry else (),
+        compiler=compiler,
+    )
+    if isinstance(source, str) and ("\n" in source or "__global__" in source):
+        name = "kernel.ptx" if re.search(r"^\s*\.version\s", source, re.MULTILINE) else "kernel.cu"
+        return compile_text(source, name, options, use_cache=use_cache)
+    return compile_source(Path(source), options, use_cache=use_cache)
+
+
+def kernel(
+    source: str | Path | Compilation,
+    entry: str | None = None,
+    *,
+    arch: str = DEFAULT_ARCH,
+    macros: Macros | None = None,
+    include_paths: Sequence[str | Path] = (),
+    std: str = "c++17",
+    backend: str = "emulator",
+    limits: RunLimits | None = None,
+    compiler: CompilerName = "auto",
+    use_cache: bool = True,
+) -> Kernel:
+    """Compile a source and make one of its kernels ready to be launched on NumPy arrays.
+
+    Args:
+        source: a path, a text, or what `compile_cuda` made.
+        entry: the kernel's name, or "name<arguments>" of a template; None: the only one.
+        arch: target; its tensor cores are emulated bit for bit. A PTX file runs as its own target.
+        backend: "emulator".
+        limits: threads and budget of a launch.
+
+    Raises: as `compile_cuda`; UnsupportedError for a kernel that holds what is not emulated.
+
+    >>> import numpy as np, wmmadiag
+    >>> tile = wmmadiag.kernel('''
+    ... #include <mma.h>
+    ... using namespace nvcuda;
+    ... __global__ void tile(const half* a, const half* b, float* c) {
+    ...     wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> fa;
+    ...     wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> fb;
+    ...     wmma::fragment<wmma::accumulator, 16, 16, 16, float> fc;
+    ...     wmma::fill_fragment(fc, 0.0f);
+    ...     wmma::load_matrix_sync(fa, a, 16);
+    ...     wmma::load_matrix_sync(fb, b, 16);
+    ...     wmma::mma_sync(fc, fa, fb, fc);
+    ...     wmma::store_matrix_sync(c, fc, 16, wmma::mem_row_major);
+    ... }''')
+    >>> rng = np.random.default_rng(0)
+    >>> a, b = rng.standard_normal((2, 16, 16)).astype(np.float16)
+    >>> c = np.zeros((16, 16), np.float32)
+    >>> stats = tile.launch(1, 32, a, b, c)
+    >>> want = wmmadiag.reference("gemm", a=a, b=b, transpose_b=True, dtype="f32")
+    >>> wmmadiag.compare_arrays(c, want.value, want.bound).wrong
+    0
+    """
+    from wmmadiag.compile import signature
+
+    loader = backends.backend(backend, limits)
+    if isinstance(source, (str, Path)):
+        compilation = compile_cuda(
+            source,
+            arch=arch,
+            entry=entry,
+            macros=macros,
+            include_paths=include_paths,
+            std=std,
+            compiler=compiler,
+            use_cache=use_cache,
+        )
+    else:
+        compilation = source
+    found = compilation.entry(entry)
+    parameters: tuple[KernelParameter, ...] = ()
+    if not compilation.source.endswith(".ptx"):
+        parameters = signature(compilation, found).parameters
+    target = compilation.options.arch
+    return Kernel(found, compilation, parameters, target, loader(compilation.ptx, found.name, arch=target))
+
+
+def check(
+    subject: str | Path | Card,
+    *,
+    arch: str | None = None,
+    entry: str = "",
+    computes: str = "",
+    grid: Sequence[str | int] = (),
+    block: Sequence[str | int] = (),
+    shared: str | int = "",
+    macros: Macros | None = None,
+    symbols: Mapping[str, str | int | float] | None = None,
+    include_paths: Sequence[str | Path] = (),
+    std: str = "",
+    variants: Sequence[str] | None = None,
+    cases: Sequence[str] | None = None,
+    seed: int | None = None,
+    inputs: str = "",
+    backend: str = "emulator",
+    limits: RunLimits | None = None,
+    compiler: CompilerName = "auto",
+    use_cache: bool = True,
+    resources: bool = False,
+    against: str | Path | Card | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> KernelReport:
+    """Compile, run and judge a kernel, case by case, against a float64 reference.
+
+    Args:
+        subject: a card (its file, or loaded), or a source with at least `computes`.
+        arch: target; None for "sm_90", or for a PTX source its own target.
+        entry, grid, block, shared, macros, symbols, include_paths, std: in place of what the card or the source says;
+            `symbols` such as {"S": 256} go into every case.
+        variants, cases: names to take; None for all.
+        seed, inputs: seed and distribution of the inputs.
+        limits: threads and budget of each launch.
+        resources: also ask ptxas for registers, spills and shared memory.
+        against: another card, with whose outputs those of the same cases are compared, too.
+        progress: told before each case: cases done, cases in all, what comes next.
+
+    Returns:
+        The report as data; `render` makes it text. A wrong kernel is a result, no exception.
+
+    Raises:
+        ConfigurationError: the card or the options are wrong. (What goes wrong in one case is in the report.)
+    """
+    from wmmadiag.subject.check import check_card
+    from wmmadiag.subject.compiling import SubjectCompiler
+    from wmmadiag.subject.distributions import DISTRIBUTIONS
+    from wmmadiag.subject.suggest import did_you_mean
+
+    if inputs and inputs not in DISTRIBUTIONS:
+        raise ConfigurationError(f"unknown distribution '{inputs}'", hint=did_you_mean(inputs, DISTRIBUTIONS))
+    loader = backends.backend(backend, limits)
+    card = open_card(
+        subject,
+        entry=entry,
+        computes=computes,
+        grid=grid,
+        block=block,
+        shared=shared,
+        macros=macros,
+        symbols=symbols,
+        include_paths=include_paths,
+        std=std,
+    )
+    compiling = SubjectCompiler(compiler, use_cache=use_cache, resources=resources)
+    report = check_card(
+        card,
+        arch=_target(card, arch),
+        backend=loader,
+        backend_name=backend,
+        variants=variants,
+        cases=cases,
+        seed=seed,
+        inputs=inputs,
+        progress=progress,
+        compiler=compiling,
+        against=None if against is None else open_card(against),
+    )
+    return compiling.completed(report, card)
+
+
+def open_card(
+    subject: str | Path | Card,
+    *,
+    entry: str = "",
+    computes: str = "",
+    grid: Sequence[str | int] = (),
+    block: Sequence[str | int] = (),
+    shared: str | int = "",
+    macros: Macros | None = None,
+    symbols: Mapping[str, str | int | float] | None = None,
+    include_paths: Sequence[str | Path] = (),
+    std: str = "",
+) -> Card:
+    """The card in a file with the options laid over it, or one derived from a source; options as for `check`.
+
+    Raises:
+        ConfigurationError: it cannot be read, is no card, or the source does not say enough.
+    """
+    from wmmadiag.subject.find_cards import check_exists
+    from wmmadiag.subject.open_subject import SubjectOptions, open_subject, overlaid
+
+    options = SubjectOptions(
+        entry=entry,
+        computes=computes,
+        grid=tuple(map(str, grid)),
+        block=tuple(map(str, block)),
+        shared=str(shared),
+        macros={name: "" if value is None else str(value) for name, value in (macros or {}).items()},
+        symbols={name: str(value) for name, value in (symbols or {}).items()},
+        include_paths=tuple(Path(path) for path in include_paths),
+        std=std,
+    )
+    if not isinstance(subject, (str, Path)):
+        return overlaid(subject, options)
+    check_exists(Path(subject))
+    return open_subject(Path(subject), options)
+
+
+def _target(card: Card, arch: str | None) -> str:
+    """The architecture to check for, in its usual spelling."""
+    from wmmadiag.compile import CompileOptions
+
+    if arch is None and card.source.suffix == ".ptx":
+        found = re.search(r"^\s*\.target\s+(sm_\w+)", card.source.read_text("utf-8", "replace"), re.MULTILINE)
+        arch = found[1] if found else None
+    return CompileOptions(arch=arch or DEFAULT_ARCH).arch
+
+
+def render(report: KernelReport, *, colour: bool = False, verbose: bool = False) -> str:
+    """A report as text for a terminal of 80 columns, ending with a newline.
+
+    Args:
+        colour: with terminal colour codes.
+        verbose: more about right cases, too.
+    """
+    from wmmadiag.report.terminal import render as render_terminal
+
+    return render_terminal(report, colour=colour, verbose=verbose)

@@ -1,0 +1,62 @@
+"""Where a kernel can run, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.launch import LoadedKernel
+
+Loader = Callable[..., LoadedKernel]
+"""Called as `loader(ptx, entry, arch=…)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """What one launch may use; None: the backend's own limit.
+
+    Attributes:
+        threads: host threads, 0 for as many as there are; the result does not depend on it.
+        instructions: warp instructions; 0 for no limit.
+        seconds: wall time; 0 for no limit.
+    """
+
+    threads: int = 0
+    instructions: int | None = None
+    seconds: float | None = None
+
+
+def backend(name: str, limits: RunLimits | None = None) -> Loader:
+    """The loader of a backend.
+
+    Raises:
+        ConfigurationError: there is no backend of that name, or a limit is negative.
+    """
+    limits = limits or RunLimits()
+    wished = {"threads": limits.threads, "instructions": limits.instructions, "seconds": limits.seconds}
+    for what, value in wished.items():
+        if value is not None and not value >= 0:
+            raise ConfigurationError(f"a run cannot have {value} {what}", hint="give 0 for no limit, or more")
+    if name not in _BACKENDS:
+        raise ConfigurationError(f"unknown backend '{name}'", hint="known here: " + ", ".join(_BACKENDS))
+    return _BACKENDS[name](limits)
+
+
+def _emulator(limits: RunLimits) -> Loader:
+    from wmmadiag.emulator import Budget, EmulatorOptions, load
+
+    default = Budget()
+    budget = Budget(
+        default.instructions if limits.instructions is None else limits.instructions,
+        default.seconds if limits.seconds is None else limits.seconds,
+    )
+    options = EmulatorOptions(threads=limits.threads, budget=budget)
+
+    def loader(ptx: str, entry: str, *, arch: str) -> LoadedKernel:
+        return load(ptx, entry, arch=arch, options=options)
+
+    return loader
+
+
+_BACKENDS: dict[str, Callable[[RunLimits], Loader]] = {"emulator": _emulator}

@@ -1,0 +1,148 @@
+"""Arguments that several commands share, and a parser whose errors name the next step."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
+
+from wmmadiag.errors import ConfigurationError
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises `ConfigurationError`, with the nearest option there is."""
+
+    def __init__(
+        self, *, prog: str, description: str | None, epilog: str | None = None, usage: str | None = None
+    ) -> None:
+        # No abbreviations: an option added later must not change what a script's words mean.
+        super().__init__(
+            prog=prog,
+            description=description,
+            epilog=epilog,
+            usage=usage,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Raise in place of exiting."""
+        raise ConfigurationError(message, hint=f"see `{self.prog} --help`")
+
+    def parse_all(self, argv: Sequence[str]) -> argparse.Namespace:
+        """Like `parse_args`.
+
+        Raises:
+            ConfigurationError: a wrong, unknown or missing argument.
+        """
+        args, unknown = self.parse_known_args(argv)
+        if unknown:
+            word = unknown[0].split("=")[0]
+            options = [option for action in self._actions for option in action.option_strings]
+            hint = nearest(word, options) or f"see `{self.prog} --help`"
+            what = "option" if word.startswith("-") else "argument"
+            raise ConfigurationError(f"unknown {what} '{unknown[0]}'", hint=hint)
+        return args
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """ "did you mean …?", or nothing when no known word is near."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"did you mean '{close[0]}'?" if close else ""
+
+
+def add_compilation(parser: argparse.ArgumentParser, *, many_arches: bool = False) -> None:
+    """The options that say how a source is compiled."""
+    group = parser.add_argument_group("compilation")
+    group.add_argument("--entry", metavar="NAME", default="", help='the kernel, or an instantiation: "attn<64,64>"')
+    if many_arches:
+        group.add_argument(
+            "--arch", action="append", metavar="SM", default=None, help="target, such as sm_80; may be repeated"
+        )
+    else:
+        group.add_argument("--arch", metavar="SM", default=None, help="target, such as sm_80 (default: sm_90)")
+    group.add_argument(
+        "-D", "--define", action="append", metavar="NAME[=TEXT]", default=[], type=definition, help="define a macro"
+    )
+    group.add_argument(
+        "-I", "--include", action="append", metavar="FOLDER", default=[], help="search headers here, too"
+    )
+    group.add_argument("--std", metavar="STD", default="", help="C++ standard, such as c++20 (default: c++17)")
+    group.add_argument(
+        "--compiler", choices=("auto", "nvrtc", "nvcc"), default="auto", help="default: NVRTC, else nvcc"
+    )
+    group.add_argument("--no-cache", action="store_true", help="compile anew, and keep nothing")
+
+
+def add_colour(parser: argparse.ArgumentParser) -> None:
+    """`--color`."""
+    parser.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto", help="colours (default: on a terminal)"
+    )
+
+
+def definitions(pairs: Iterable[tuple[str, str]]) -> dict[str, str | None]:
+    """-D options as macros; without a text the bare name is defined."""
+    return {name: text or None for name, text in pairs}
+
+
+def symbol(text: str) -> tuple[str, str]:
+    """NAME=VALUE."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip().isidentifier() or not value.strip():
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=VALUE, such as S=256")
+    return name.strip(), value.strip()
+
+
+def dimensions(text: str) -> tuple[str, ...]:
+    """One to three expressions, separated by commas outside parentheses."""
+    parts: list[str] = [""]
+    depth = 0
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    found = tuple(part.strip() for part in parts)
+    if not 1 <= len(found) <= 3 or not all(found) or depth:
+        raise argparse.ArgumentTypeError(f"'{text}' is not one to three expressions, such as 'ceil_div(S,64),B*H'")
+    return found
+
+
+def natural(text: str) -> int:
+    """A whole number of at least 0."""
+    try:
+        value = int(text.replace("_", "").replace(",", ""), 10)
+    except ValueError:
+        value = -1
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least 0")
+    return value
+
+
+def positive(text: str) -> int:
+    """A whole number of at least 1."""
+    value = natural(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least 1")
+    return value
+
+
+def seconds(text: str) -> float:
+    """A time of at least 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds")
+    return value
+
+
+def definition(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    if not name.isidentifier():
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME or NAME=TEXT")
+    return name, value

@@ -1,0 +1,83 @@
+"""What the commands print through: colour, width, progress, errors."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from wmmadiag.errors import WmmadiagError
+
+MIN_WIDTH = 80
+_RED = "31;1"
+_BOLD = "1"
+
+
+def colour_wanted(choice: str, stream: TextIO) -> bool:
+    """Whether to colour a stream: as chosen; "auto": on a terminal, unless NO_COLOR is set (no-color.org)."""
+    if choice != "auto":
+        return choice == "always"
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def terminal_width() -> int:
+    """Columns of the terminal, at least 80."""
+    return max(MIN_WIDTH, shutil.get_terminal_size((MIN_WIDTH, 24)).columns)
+
+
+class Console:
+    """Standard output and error of one command."""
+
+    def __init__(self, colour: str = "auto") -> None:
+        self.colour_choice = colour
+        self._progress = ""
+
+    @property
+    def colour(self) -> bool:
+        """Whether standard output is coloured."""
+        return colour_wanted(self.colour_choice, sys.stdout)
+
+    def print(self, text: str) -> None:
+        """Write to standard output, a line break added where there is none."""
+        self.clear()
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        sys.stdout.flush()
+
+    def note(self, text: str) -> None:
+        """Write a line to standard error."""
+        self.clear()
+        sys.stderr.write(text if text.endswith("\n") else text + "\n")
+        sys.stderr.flush()
+
+    def error(self, error: WmmadiagError | str) -> None:
+        """Write an error to standard error: what, where, what next."""
+        mark = "error:"
+        if colour_wanted(self.colour_choice, sys.stderr):
+            mark = f"\x1b[{_RED}m{mark}\x1b[0m"
+        self.note(f"wmmadiag: {mark} {error}")
+
+    def progress(self, text: str) -> None:
+        """Show a passing line on standard error, if that is a terminal."""
+        if not sys.stderr.isatty():
+            return
+        self.clear()
+        self._progress = text[: terminal_width() - 1]
+        sys.stderr.write(self._progress)
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Take the passing line away."""
+        if self._progress:
+            self._progress = ""
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def tolerant_streams() -> None:
+    """Let no character that the terminal's encoding lacks end the program."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure: Any = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")

@@ -1,0 +1,47 @@
+"""Write a card for a kernel: its arguments from the signature, grid and block
+from the source's own launch, roles by their names. What is unknown says TODO.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+
+from wmmadiag.cli.arguments import add_colour, definition, definitions
+from wmmadiag.cli.console import Console
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the command's arguments."""
+    parser.add_argument("source", metavar="SOURCE", help="CUDA source (.cu) or PTX")
+    parser.add_argument("--entry", metavar="NAME", default="", help='the kernel, or an instantiation: "attn<64,64>"')
+    parser.add_argument(
+        "--computes", metavar="OP", default="attention", help="attention (default), qkt, pv, softmax or gemm"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", default="", help="the card (default: SOURCE with .toml); - for the terminal"
+    )
+    parser.add_argument("--force", action="store_true", help="overwrite the card if it exists")
+    parser.add_argument("-D", "--define", action="append", metavar="NAME[=TEXT]", default=[], type=definition)
+    parser.add_argument("-I", "--include", action="append", metavar="FOLDER", default=[], help="search headers here")
+    add_colour(parser)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Run the command; returns the exit code."""
+    from wmmadiag.subject.new_card import new_card, write_card
+
+    source = Path(args.source)
+    target = None if args.output == "-" else Path(args.output or source.with_suffix(".toml"))
+    macros = {name: text or "" for name, text in definitions(args.define).items()}
+    text, todos = new_card(source, target, args.entry, args.computes, macros, tuple(map(Path, args.include)))
+    if target is None:
+        console.print(text)
+        return 0
+    write_card(target, text, overwrite=args.force)
+    console.print(f"wrote {target}: {args.computes}, roles and values guessed from names; confirm them")
+    if todos:
+        console.print(f"{todos} place{'s' * (todos > 1)} marked TODO to be filled in, listed at its top")
+    console.print(f"next: wmmadiag check {shlex.quote(str(target))}")
+    return 0

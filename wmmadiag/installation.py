@@ -1,0 +1,222 @@
+"""What this machine has and what it lacks for wmmadiag, each with the command that installs it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from wmmadiag import __version__
+from wmmadiag.errors import WmmadiagError
+
+_PACKAGES = (
+    "numpy", "ml-dtypes", "cuda-python", "cuda-bindings", "cuda-pathfinder", "nvidia-cuda-nvrtc",
+    "nvidia-cuda-runtime", "nvidia-cuda-crt", "nvidia-cuda-cccl", "msgspec", "tabulate", "tree-sitter",
+    "tree-sitter-cuda",
+)  # fmt: skip
+_OPTIONAL_PACKAGES = frozenset({"msgspec", "tabulate", "tree-sitter", "tree-sitter-cuda"})
+_REINSTALL = "pip install --force-reinstall wmmadiag"
+
+_SELF_TEST = """#include <mma.h>
+extern "C" __global__ void wmmadiag_self_test(const half* a, const half* b, float* c)
+{
+    using namespace nvcuda;
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> fa;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> fb;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> fc;
+    wmma::fill_fragment(fc, 0.0f);
+    wmma::load_matrix_sync(fa, a, 16);
+    wmma::load_matrix_sync(fb, b, 16);
+    wmma::mma_sync(fc, fa, fb, fc);
+    wmma::store_matrix_sync(c, fc, 16, wmma::mem_row_major);
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One part of the installation.
+
+    Attributes:
+        name: what it is.
+        present: whether it is there and works.
+        required: whether wmmadiag needs it; without the others it does less.
+        detail: version, place, or what is wrong with it.
+        install: command that installs or mends it, "" when there is nothing to do.
+    """
+
+    name: str
+    present: bool
+    required: bool
+    detail: str
+    install: str = ""
+
+
+def examine() -> Iterator[Component]:
+    """Look at each part in turn; a part that fails is reported, and the others still looked at."""
+    for name, required, probe in _PROBES:
+        try:
+            yield probe()
+        except WmmadiagError as error:
+            detail = " ".join([error.message, error.detail]).strip()
+            yield Component(name, False, required, detail, error.hint or _REINSTALL)
+        except Exception as error:  # a broken installation fails in any way
+            yield Component(name, False, required, f"{type(error).__name__}: {error}", _REINSTALL)
+
+
+def nvrtc_package() -> str:
+    """Version of the installed NVRTC package, "" if there is none; NVRTC itself is not loaded."""
+    try:
+        return metadata.version("nvidia-cuda-nvrtc")
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _python() -> Component:
+    version = platform.python_version()
+    enough = sys.version_info >= (3, 10)
+    detail = f"{version} ({platform.python_implementation()}, {platform.machine()} {platform.system()})"
+    return Component("Python", enough, True, detail, "" if enough else "install Python 3.10 or newer")
+
+
+def _wmmadiag() -> Component:
+    return Component("wmmadiag", True, True, f"{__version__} in {Path(__file__).parent}")
+
+
+def _packages() -> Component:
+    found, missing = [], []
+    for name in _PACKAGES:
+        try:
+            found.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            missing.append(name)
+    # What matters is whether the parts work: each has its own line; a toolkit may stand in for the packages.
+    needed = [name for name in missing if name in ("numpy", "ml-dtypes", "cuda-bindings")]
+    detail = ", ".join(found) + (f"; not installed: {', '.join(missing)}" if missing else "")
+    return Component("packages", not needed, True, detail, f"pip install {' '.join(needed)}" if needed else "")
+
+
+def _engine() -> Component:
+    from wmmadiag.emulator import native
+
+    available = native.isas()
+    native.engine()
+    used, how = native.isa(), " (by WMMADIAG_ISA)" if os.environ.get("WMMADIAG_ISA") else ""
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    detail = f"{used}{how}; built: {', '.join(available)}; {threads} thread{'s' * (threads > 1)}"
+    return Component("emulator core", True, True, detail)
+
+
+def _nvrtc() -> Component:
+    from wmmadiag.compile.toolchain import nvrtc_module
+
+    nvrtc = nvrtc_module()
+    _, major, minor = nvrtc.nvrtcVersion()
+    _, arches = nvrtc.nvrtcGetSupportedArchs()
+    where = _loaded_library("nvrtc")
+    names = ", ".join(f"sm_{arch}" for arch in sorted(arches))
+    return Component("NVRTC", True, True, f"{major}.{minor}{f' at {where}' if where else ''}; {names}")
+
+
+def _headers() -> Component:
+    from wmmadiag.compile.toolchain import toolchain
+
+    return Component("CUDA headers", True, True, ", ".join(map(str, toolchain().includes)))
+
+
+def _loaded_library(part: str) -> str:
+    """Path of the loaded library whose name holds `part`, as the system tells it (Linux), else ""."""
+    try:
+        lines = Path("/proc/self/maps").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    paths = {line.split(None, 5)[5] for line in lines if len(line.split(None, 5)) == 6}
+    names = sorted(path for path in paths if f"lib{part}.so" in Path(path).name or Path(path).name == f"{part}.dll")
+    return names[0] if names else ""
+
+
+def _cache() -> Component:
+    from wmmadiag.compile.cache import cache_folder
+
+    folder = cache_folder()
+    files = [path.stat().st_size for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
+    size = f"{sum(files) / 2**20:.1f} MiB in {len(files)} files"
+    place = folder
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
+        return Component("cache", True, False, f"{folder}, {size}")
+    return Component(
+        "cache", False, False, f"{folder} is not writable: each run compiles anew", "set WMMADIAG_CACHE_DIR to a folder"
+    )
+
+
+def _gpu() -> Component:
+    import ctypes
+
+    try:
+        driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except OSError:
+        return Component("GPU", False, False, "no NVIDIA driver; not needed: kernels run on the emulator")
+    version, count = ctypes.c_int(), ctypes.c_int()
+    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0 or not count.value:
+        return Component("GPU", False, False, "a driver, but no GPU that it can use; not needed")
+    driver.cuDriverGetVersion(ctypes.byref(version))
+    names = []
+    for index in range(count.value):
+        text, device = ctypes.create_string_buffer(256), ctypes.c_int()
+        driver.cuDeviceGet(ctypes.byref(device), index)
+        driver.cuDeviceGetName(text, 256, device)
+        names.append(text.value.decode("utf-8", "replace"))
+    major, minor = version.value // 1000, version.value % 1000 // 10
+    return Component("GPU", True, False, f"{', '.join(names)}; driver for CUDA {major}.{minor}")
+
+
+def _nvcc() -> Component:
+    from wmmadiag.compile.nvcc import find_nvcc
+
+    found = find_nvcc()
+    if found is None:
+        return Component("nvcc", False, False, "not found; not needed: NVRTC compiles")
+    return Component("nvcc", True, False, f"{found.version[0]}.{found.version[1]} at {found.path}")
+
+
+def _self_test() -> Component:
+    """Multiply two 16x16 matrices of small integers by WMMA: every bit of the sum is determined."""
+    import numpy as np
+
+    from wmmadiag.api import kernel
+
+    start = time.perf_counter()
+    tile = kernel(_SELF_TEST, use_cache=False)
+    compiled = time.perf_counter()
+    a, b = np.random.default_rng(0).integers(-8, 9, (2, 16, 16)).astype(np.float16)
+    c = np.full((16, 16), np.nan, np.float32)
+    launched = time.perf_counter()
+    stats = tile.launch(1, 32, a, b, c)
+    done = time.perf_counter()
+    right = bool((c == a.astype(np.float64) @ b.astype(np.float64)).all())
+    times = f"compiled in {compiled - start:.2f} s, run in {(done - launched) * 1e3:.1f} ms"
+    detail = f"a WMMA kernel {'gives the right bits' if right else 'GIVES WRONG NUMBERS'}; {times}"
+    if stats.warp_instructions <= 0:
+        right, detail = False, "the kernel ran no instruction"
+    return Component("self test", right, True, detail, "" if right else _REINSTALL)
+
+
+_PROBES: tuple[tuple[str, bool, Callable[[], Component]], ...] = (
+    ("Python", True, _python),
+    ("wmmadiag", True, _wmmadiag),
+    ("packages", True, _packages),
+    ("emulator core", True, _engine),
+    ("NVRTC", True, _nvrtc),
+    ("CUDA headers", True, _headers),
+    ("cache", False, _cache),
+    ("nvcc", False, _nvcc),
+    ("GPU", False, _gpu),
+    ("self test", True, _self_test),
+)

@@ -1,0 +1,66 @@
+"""Drafting a card's file: `wmmadiag init`."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.subject.find_cards import SOURCE_SUFFIXES, check_exists
+from wmmadiag.subject.open_subject import SubjectOptions, drafted_card
+
+
+def new_card(
+    source: Path,
+    card: Path | None,
+    entry: str,
+    computes: str,
+    macros: Mapping[str, str],
+    include_paths: tuple[Path, ...],
+) -> tuple[str, int]:
+    """The text of a card for a source, and how many places of it are still to be filled in.
+
+    Args:
+        card: where it will stand (paths in it are relative to that); None: beside the source.
+
+    Raises:
+        ConfigurationError: the source cannot be read, or has no such kernel.
+    """
+    check_exists(source)
+    if source.is_dir() or source.suffix.lower() not in SOURCE_SUFFIXES:
+        raise ConfigurationError(f"{source}: not a CUDA source", hint="give the .cu file that holds the kernel")
+    options = SubjectOptions(entry=entry, computes=computes, macros=macros, include_paths=include_paths)
+    text = drafted_card(source, card or source.with_suffix(".toml"), options)
+    return text, len(re.findall(r"^[^#\n]*\bTODO\b", text, re.MULTILINE))
+
+
+def write_card(path: Path, text: str, *, overwrite: bool = False) -> None:
+    """Write a file whole or not at all.
+
+    Raises:
+        ConfigurationError: it exists and must not be overwritten, or cannot be written.
+    """
+    if path.is_dir():
+        raise ConfigurationError(f"{path}: is a folder", hint="give a file name with -o")
+    if path.exists() and not overwrite:
+        raise ConfigurationError(
+            f"{path} exists already", hint="choose another file with -o, or overwrite it with --force"
+        )
+    draft: Path | None = None
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        draft = Path(name)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        mask = os.umask(0)
+        os.umask(mask)
+        draft.chmod(0o666 & ~mask)
+        draft.replace(path)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None
+    finally:
+        if draft is not None:
+            draft.unlink(missing_ok=True)
