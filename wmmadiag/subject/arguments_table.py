@@ -83,7 +83,7 @@ def _array(table: Table, operation: str) -> Argument:
         views=() if workspace else views,
         size=_size(table, workspace),
         inputs=table.word("inputs", tuple(DISTRIBUTIONS), ""),
-        initial=table.word("initial", ("poison", "zero", "inputs"), "poison"),
+        initial=str(table.expression("initial")) if "initial" in table else "poison",
         padding=table.word("padding", ("poison", "zero"), "poison"),
     )
 

@@ -211,8 +211,13 @@ def _fill(
             bound.append(BoundArgument(argument, index, None, None, _scalar(argument, scope), {}))
             continue
         storage = poisoned(argument.element, count, index)
-        if argument.padding == "zero" or argument.initial == "zero":
+        if argument.padding == "zero":
             storage[...] = 0
+        if argument.direction in ("out", "workspace") and argument.initial not in ("poison", "inputs"):
+            text = "0" if argument.initial == "zero" else argument.initial
+            value = scope.real(text, place=argument.place, what=f"the initial value of '{argument.name}'")
+            with np.errstate(over="ignore", invalid="ignore"):
+                storage[...] = np.asarray(value).astype(storage.dtype)
         for role, placement in views.items():
             if role in values:
                 placement.view(storage)[...] = values[role]

@@ -68,7 +68,8 @@ class Argument:
         views: the tensors inside; several for packed QKV; empty for a workspace.
         size: elements of storage, or None for what the views need.
         inputs: distribution of its values, or "" for the case's.
-        initial: of an output before the run: "poison", "zero", or "inputs" for drawn values.
+        initial: of an output or workspace before the run: "poison", "zero", "inputs" for drawn values, or the text of
+            an expression for every element.
         padding: content of storage that no view covers: "poison" or "zero".
     """
 

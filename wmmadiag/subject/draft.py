@@ -12,7 +12,7 @@ from wmmadiag.subject.c_expressions import CannotTranslate, HostScope, dimension
 from wmmadiag.subject.dtypes import element_type
 from wmmadiag.subject.guess import Parameter, roles_for, symbol_for, value_for
 from wmmadiag.subject.operations import OPERATIONS
-from wmmadiag.subject.source_facts import constants, helpers, template_values, uses_tf32
+from wmmadiag.subject.source_facts import constants, helpers, host_tensor, template_values, uses_tf32
 
 TODO = "TODO"
 
@@ -75,6 +75,8 @@ class DraftArgument:
     value: str = ""
     dtype: str = TODO
     reason: str = ""
+    size: str = ""
+    initial: str = ""
 
 
 @dataclass(slots=True)
@@ -145,6 +147,9 @@ def draft(
         pointers[parameter.name] if parameter.pointer else _scalar(result, parameter, index, launch, scope)
         for index, parameter in enumerate(parameters)
     ]
+    for index, argument in enumerate(result.arguments):
+        if argument.parameter.pointer:
+            _memory(result, argument, index, launch, scope, source)
     _launch(result, launch, scope, wishes)
     return result
 
@@ -184,11 +189,34 @@ def _pointers(result: Draft, parameters: Sequence[Parameter], tf32: bool) -> Non
         element = element_type(parameter.dtype or "")
         if element is not None:
             argument.dtype = "tf32" if element.name == "f32" and tf32 and _is_input(result, role) else element.name
-        if role is None:
-            result.open.append((f"the role of '{parameter.name}'", "no input or output is left for it"))
         if element is None:
             result.open.append((f"the dtype of '{parameter.name}'", f"its C type is '{parameter.c_type}'"))
         result.arguments.append(argument)
+
+
+def _memory(
+    result: Draft, argument: DraftArgument, index: int, launch: Launched | None, scope: HostScope, source: str
+) -> None:
+    """How host code makes an output or a workspace: its initial value and size."""
+    fact = None
+    if launch is not None and index < len(launch.arguments):
+        passed = re.match(r"(?:\([^()]*\)\s*|\w+_cast<[^>]*>\s*\(\s*)*([A-Za-z_]\w*)", launch.arguments[index].text)
+        fact = host_tensor(source, passed[1]) if passed else None
+    if argument.role != TODO and (fact is None or _is_input(result, argument.role)):
+        return
+    if fact is not None and fact.fill:
+        fill = fact.fill.replace("std::numeric_limits<float>::infinity()", "INFINITY")
+        with contextlib.suppress(CannotTranslate):
+            argument.initial = translate(fill, HostScope({"INFINITY": "inf"}, scope.definitions))
+    if argument.role != TODO:
+        return
+    if fact is not None and fact.sizes and not argument.parameter.const:
+        with contextlib.suppress(CannotTranslate):
+            argument.size = "*".join(f"({translate(size, scope)})" for size in fact.sizes)
+            argument.role = "workspace"
+            result.remarks.append(f"'{argument.parameter.name}' is a workspace, as the source makes it")
+            return
+    result.open.append((f"the role of '{argument.parameter.name}'", "no input or output is left for it"))
 
 
 def _is_input(result: Draft, role: str | None) -> bool:

@@ -73,6 +73,10 @@ def _argument_lines(argument: DraftArgument, operation: str) -> list[str]:
     if argument.value:
         reason = f"  # {argument.reason}" if argument.reason else ""
         lines.append(f"value = {_quoted(argument.value)}{reason}")
+    if argument.size:
+        lines.append(f"size = {_quoted(argument.size)}  # elements")
+    if argument.initial:
+        lines.append(f"initial = {_quoted(argument.initial)}  # as the source fills it")
     role = OPERATIONS[operation].roles.get(argument.role)
     if role is not None:
         lines.append(f'# layout = "{role.axes}"  # order of the axes in memory; or strides = [...], pad = {{ ... }}')

@@ -39,7 +39,7 @@ _ROLES: Mapping[str, Mapping[str, str]] = {
         "q": "q query queries",
         "k": "k key keys",
         "v": "v value values val",
-        "lse": "lse softmaxlse logsumexp l",
+        "lse": "lse softmaxlse logsumexp l li",
         "o": "o out output outputs y res result attn attnout context",
         "qkv": "qkv packedqkv qkvpacked",
         "kv": "kv packedkv kvpacked",
@@ -126,6 +126,10 @@ def roles_for(pointers: Sequence[Parameter], operation: str) -> list[str | None]
         if found is not None and pointer.const and found in outputs_named:
             found = None  # nothing is written through a pointer to const
         roles.append(found if found not in roles else None)
+    if {"m", "max", "rowmax", "mi"} & {_folded(pointer.name) for pointer in pointers}:
+        # A running maximum and a running sum side by side are workspaces, not a result.
+        roles = [None if role == "lse" and _folded(p.name) in ("l", "li") else role
+                 for p, role in zip(pointers, roles, strict=True)]  # fmt: skip
     if operation == "gemm":
         roles = _gemm_output(pointers, roles)
     known = OPERATIONS[operation].roles

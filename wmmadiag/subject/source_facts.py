@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from wmmadiag.subject.c_expressions import Helper, split_arguments
 
@@ -68,6 +69,34 @@ def template_values(text: str, entry: str) -> dict[str, str]:
     names = [part.split("=")[0].split()[-1] for part in declared[1].split(",") if part.split("=")[0].split()]
     values = split_arguments(arguments.strip().removesuffix(">"))
     return dict(zip(names, values, strict=False))
+
+
+@dataclass(frozen=True, slots=True)
+class HostTensor:
+    """How host code makes a tensor: `sizes` as C text (empty if unknown), `fill` as C text ("" if undefined)."""
+
+    sizes: tuple[str, ...]
+    fill: str
+
+
+def host_tensor(text: str, name: str) -> HostTensor | None:
+    """What host code says about a tensor or buffer that it passes to a kernel, or None.
+
+    Understood: `x = torch::zeros({…})` and its relatives (ones, full, empty, …_like), `cudaMemset(x, 0, …)`.
+    """
+    plain = without_comments(text)
+    word = re.escape(name)
+    made = re.search(rf"\b{word}\s*=\s*(?:torch|at)::(zeros|ones|full|empty)(_like)?\s*\((.*?)\)\s*;", plain, re.DOTALL)
+    if made is not None:
+        parts = split_arguments(made[3])
+        sizes = () if made[2] or not parts else tuple(split_arguments(parts[0].strip("{}")))
+        fill = {"zeros": "0", "ones": "1", "empty": ""}.get(made[1])
+        if fill is None:
+            fill = parts[1] if len(parts) > 1 else ""
+        return HostTensor(sizes, fill)
+    if re.search(rf"\bcudaMemset(?:Async)?\s*\(\s*{word}\s*,\s*0(?:x0+)?\s*,", plain):
+        return HostTensor((), "0")
+    return None
 
 
 def uses_tf32(text: str) -> bool:

@@ -46,6 +46,7 @@ class Arithmetic:
         operand: relative error of each operand of the multiplication beyond its storage (tf32 truncation), or 0.
         exp_unit: relative error of one exponential.
         exp_argument: relative rounding of the exponential's argument beyond `unit`.
+        scaled_query: relative error of scale·Q when the kernel rounds it to a narrow type before Q·Kᵀ, or 0.
         score_type: type that scores are kept in, None when the working type.
         p_type: type that P is rounded to, None when the working type.
     """
@@ -56,6 +57,7 @@ class Arithmetic:
     operand: float
     exp_unit: float
     exp_argument: float
+    scaled_query: float
     score_type: ElementType | None
     p_type: ElementType | None
 
@@ -83,6 +85,7 @@ def arithmetic(parameters: Parameters, operand: ElementType) -> Arithmetic:
         p_name = multiply if multiply != "auto" else operand.name
     exp_name = str(parameters.get("exp_dtype", "f32"))
     narrow_exp = TYPES[exp_name].unit if exp_name in ("f16", "bf16") else 0.0
+    scaled = str(parameters.get("scaled_q_dtype", "none"))
     score = TYPES[str(parameters.get("score_dtype", "f32"))]
     return Arithmetic(
         unit=unit,
@@ -93,6 +96,7 @@ def arithmetic(parameters: Parameters, operand: ElementType) -> Arithmetic:
         # exp2f); an ulp is at most 2⁻²³ relative. Half-precision exponentials: 2 ulp. Double exp: 1 ulp.
         exp_unit=4.0 * narrow_exp if narrow_exp else 4.0 * unit,
         exp_argument=narrow_exp,
+        scaled_query=0.0 if scaled in ("none", "f32", "f64") else TYPES[scaled].unit,
         score_type=score if score.name in ("f16", "bf16") else None,
         p_type=TYPES[p_name] if p_name in ("f16", "bf16", "tf32") else None,
     )

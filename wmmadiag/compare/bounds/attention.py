@@ -35,7 +35,8 @@ def bound(
 
     Inputs are exact: the reference reads the rounded ones. With w the reference's weights and o its output,
 
-    1. Scores. A sum of D products costs `sum_error`·Σ|q||k|·|scale|; tf32 operands add their truncation.
+    1. Scores. A sum of D products costs `sum_error`·Σ|q||k|·|scale|; tf32 operands add their
+       truncation, a scaled Q in a narrow type its rounding.
     2. Weights. `softmax.weight_errors` gives ε_ij relative to each. Numerator and denominator share them, so they
        move o by Σ w ε (v - o) / (1 - Σ w ε), at most Σ w ε (|v| + |o|) / (1 - Σ w ε); and never beyond the range of
        the v's, as any weights average them.
@@ -85,7 +86,7 @@ def _rows(part: ScoreRows, v: Doubles, o: Doubles, scale: float, model: Arithmet
     """Errors of O (rows, Dv) and of the log-sum-exp (rows,) for some rows of one head, outputs' rounding aside."""
     depth, keys = part.q.shape[1], part.k.shape[0]
     dot = sum_error(depth, model)
-    relative_dot = dot.relative + operand_error(model) + oracle_error(depth)
+    relative_dot = dot.relative + operand_error(model) + model.scaled_query + oracle_error(depth)
     score_error = np.abs(part.q) @ np.abs(part.k).T * (relative_dot * abs(scale)) + dot.absolute * abs(scale)
     weights, lse = softmax_rows(part.scores)
     rescale = rescalings(part.scores)
