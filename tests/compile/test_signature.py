@@ -55,7 +55,7 @@ def test_parameters() -> None:
         ("f4", True, True, "f32", 4),
     ]
     assert found.parameters[0].type == "const U *__restrict__"
-    assert found.launch_bounds == ("D * 2", "1")
+    assert found.launch_bounds == ("D *2", "1")
     assert (found.place.line, found.place.column) == (11, 45)
 
 

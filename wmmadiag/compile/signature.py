@@ -239,9 +239,9 @@ def _join(words: Sequence[str]) -> str:
     """Tokens as readable text: blanks between words, after commas and before `*`."""
     text = ""
     for word in words:
-        wide = word[0].isalnum() or word[0] in "_*"
-        if text and wide and (text[-1].isalnum() or text[-1] in "_,>" or (text[-1] == "*" and word != "*")):
-            text += " " if text[-1] != "*" or word[0] != "_" else ""
+        follows_word = bool(text) and (text[-1].isalnum() or text[-1] in "_,>")
+        if follows_word and (word[0].isalnum() or word[0] in "_*"):
+            text += " "
         text += word
     return text
 
