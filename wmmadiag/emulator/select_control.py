@@ -53,7 +53,7 @@ def give_back(select: Selector, instruction: Instruction) -> None:
         select.emit("bra", target=select.frame.label(_END))
 
 
-_END = "%end of call"
+_END, _SKIPPED = "%end of call", "%call skipped"
 
 
 @selects("exit")
@@ -96,7 +96,7 @@ def _expand_call(select: Selector, function: Function, returns: tuple[Operand, .
     callee = Frame(function, select.frames, select.place, caller.local_end, caller.depth + 1)
     after = callee.label(_END)
     if guard is not None:  # the whole call is skipped by lanes whose guard does not hold
-        select.emit("bra", target=after).guard_negated = not guard[1]
+        select.emit("bra", target=callee.label(_SKIPPED)).guard_negated = not guard[1]
     formals = [*zip(function.parameters, arguments, strict=True), *zip(function.returns, returns, strict=True)]
     incoming: list[tuple[Register, Value]] = []
     for formal, actual in formals:
@@ -119,11 +119,12 @@ def _expand_call(select: Selector, function: Function, returns: tuple[Operand, .
         (actual, select.register(formal)) for formal, actual in zip(function.returns, returns, strict=True) if isinstance(formal, Register)
     ]
     select.frame = caller
-    select.emit("nop")  # the label needs an operation to stand before
     for actual, value in outgoing:
         destination = select.write(actual)
         if destination is not None:
             select.lane("mov.pred" if not destination.bytes else f"mov.b{8 * destination.bytes}", destination, value)
+    select.labels[callee.label(_SKIPPED)] = len(select.nodes)
+    select.emit("nop")  # the labels need an operation to stand before
 
 
 def _argument(select: Selector, operand: Operand, width: int) -> Value:
