@@ -72,7 +72,7 @@ def test_flags_no_correct_kernel(style, dtype, out, rows, keys, depth, distribut
     mask = causal_mask(rows, keys, causal) if causal else None
     observed = flash(data["q"], data["k"], data["v"], scale, style, out_type, mask)
     params = parameters(scale, causal=bool(causal), alignment=causal or "top-left")
-    elements = {**{r: TYPES[dtype] for r in "qkv"}, "o": TYPES[out_type]}
+    elements = {**dict.fromkeys("qkv", TYPES[dtype]), "o": TYPES[out_type]}
     expected, bounds = judged(data["q"], data["k"], data["v"], elements, params)
     seen = compare(observed, expected["o"], bounds["o"], output="o", element=TYPES[out_type])
     assert seen.wrong == 0, (seen.worst, seen.max_in_bounds)
@@ -95,7 +95,7 @@ def test_flags_no_kernel_that_accumulates_in_f16_where_the_card_says_so(tile, de
     scale = depth**-0.5
     observed = flash(data["q"], data["k"], data["v"], scale, style, "f16")
     params = parameters(scale, accumulate="f16", accumulate_step=step, score_dtype="f16")
-    elements = {r: TYPES["f16"] for r in "qkvo"}
+    elements = dict.fromkeys("qkvo", TYPES["f16"])
     expected, bounds = judged(data["q"], data["k"], data["v"], elements, params)
     seen = compare(observed, expected["o"], bounds["o"], output="o", element=TYPES["f16"])
     assert seen.wrong == 0, (seen.worst, seen.max_in_bounds)
@@ -117,7 +117,7 @@ def test_flags_small_faults(fault, dtype, size):
     name = "" if fault in ("mask off by one", "neighbour head") else fault
     if fault == "mask off by one":
         used[:, 0] = mask[:, 0]
-    elements = {r: TYPES[dtype] for r in "qkvo"}
+    elements = dict.fromkeys("qkvo", TYPES[dtype])
     params = parameters(depth**-0.5, causal=mask is not None)
     expected, bounds = judged(data["q"], data["k"], data["v"], elements, params)
     right = flash(data["q"], data["k"], data["v"], depth**-0.5, style, dtype, mask)
@@ -135,7 +135,7 @@ def test_is_tight(dtype, least):
     if dtype == "f32":
         style = Style(matmul="scalar")
     observed = flash(data["q"], data["k"], data["v"], 0.125, style, dtype)
-    expected, bounds = judged(data["q"], data["k"], data["v"], {r: TYPES[dtype] for r in "qkvo"}, parameters(0.125))
+    expected, bounds = judged(data["q"], data["k"], data["v"], dict.fromkeys("qkvo", TYPES[dtype]), parameters(0.125))
     seen = compare(observed, expected["o"], bounds["o"], output="o", element=TYPES[dtype])
     assert least < seen.max_in_bounds <= 1.0
 
@@ -145,7 +145,7 @@ def test_tf32_operands_that_the_tensor_core_truncates():
     data = inputs("f32", (1, 1, 32, 32), (1, 1, 32, 32), "normal", 3)
     cut = {r: (a.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32) for r, a in data.items()}
     observed = flash(cut["q"], cut["k"], cut["v"], 0.2, Style(matmul="tf32", p_type="tf32"), "f32")
-    elements = {r: element for r in "qkvo"}
+    elements = dict.fromkeys("qkvo", element)
     expected, plain = judged(data["q"], data["k"], data["v"], elements, parameters(0.2))
     _, truncating = judged(data["q"], data["k"], data["v"], elements, parameters(0.2, multiply="tf32"))
     assert not compare(observed, expected["o"], plain["o"], output="o", element=element).passed
@@ -159,7 +159,7 @@ def test_tf32_operands_that_the_tensor_core_truncates():
 def test_rows_without_keys(rule, answer, right):
     data = inputs("f16", (1, 1, 20, 16), (1, 1, 12, 16), "normal", 0)
     params = parameters(0.25, causal=True, alignment="bottom-right", masked_rows=rule)
-    expected, bounds = judged(data["q"], data["k"], data["v"], {r: TYPES["f16"] for r in "qkvo"}, params)
+    expected, bounds = judged(data["q"], data["k"], data["v"], dict.fromkeys("qkvo", TYPES["f16"]), params)
     observed, _ = attention(data["q"], data["k"], data["v"], scale=0.25, causal=True, alignment="bottom-right")
     observed[0, 0, :8] = answer
     seen = compare(observed.astype(np.float16), expected["o"], bounds["o"], output="o", element=TYPES["f16"])
@@ -169,7 +169,7 @@ def test_rows_without_keys(rule, answer, right):
 
 def test_log_sum_exp_is_bounded():
     data = inputs("f16", (1, 2, 33, 64), (1, 2, 70, 64), "growing_max", 5)
-    elements = {**{r: TYPES["f16"] for r in "qkvo"}, "lse": TYPES["f32"]}
+    elements = {**dict.fromkeys("qkvo", TYPES["f16"]), "lse": TYPES["f32"]}
     expected, bounds = judged(data["q"], data["k"], data["v"], elements, parameters(0.125))
     s = (data["q"].astype(np.float32) @ np.swapaxes(data["k"], -1, -2).astype(np.float32)) * np.float32(0.125)
     m = s.max(axis=-1)

@@ -40,8 +40,10 @@ def test_counts_and_elements():
 
 
 @pytest.mark.parametrize(("observed", "expected", "right"), [
-    (np.nan, np.nan, True), (np.nan, 0.0, False), (0.0, np.nan, False), (np.inf, np.inf, True), (np.inf, -np.inf, False),
-    (np.inf, 1.0, False), (1.0, np.inf, False), (-np.inf, -np.inf, True), (np.nan, np.inf, False), (np.inf, np.nan, False),
+    (np.nan, np.nan, True), (np.nan, 0.0, False), (0.0, np.nan, False), (np.inf, np.inf, True),
+    (np.inf, -np.inf, False),
+    (np.inf, 1.0, False), (1.0, np.inf, False), (-np.inf, -np.inf, True), (np.nan, np.inf, False),
+    (np.inf, np.nan, False),
     (0.5, 0.0, True), (0.50001, 0.0, False), (-0.0, 0.0, True),
 ])  # fmt: skip
 def test_special_values(observed, expected, right):
@@ -105,4 +107,5 @@ def test_two_outputs_may_each_be_off_by_their_bound():
     seen = compare_outputs(one, other, bound, tight, output="o", element=F32, against="b")
     assert (seen.wrong, seen.against) == (1, "b")
     free = Judgement(np.full((1, 2), 0.5), np.array([[True, False]]))
-    assert compare_outputs(np.float32([[np.nan, 2]]), np.float32([[0, 2]]), free, free, output="o", element=F32, against="b").passed
+    one, other = np.float32([[np.nan, 2]]), np.float32([[0, 2]])
+    assert compare_outputs(one, other, free, free, output="o", element=F32, against="b").passed

@@ -19,7 +19,8 @@ from wmmadiag.subject.oracles import reference
 
 def parameters(operation, **changes):
     values = {name: p.default for name, p in OPERATIONS[operation].parameters.items()}
-    numbers = {"accumulate_step": 8, "transpose_a": False, "transpose_b": False, "alpha": 1.0, "beta": 0.0, "scale": 1.0}
+    numbers = {"accumulate_step": 8, "transpose_a": False, "transpose_b": False}
+    numbers.update(alpha=1.0, beta=0.0, scale=1.0)
     return {**values, **{k: v for k, v in numbers.items() if k in values}, **changes}
 
 
@@ -31,7 +32,12 @@ def check(operation, observed, inputs, elements, **changes):
     return compare(observed, expected[role], judgement, output=role, element=elements[role])
 
 
-ENGINES = {"f16": ["sm_80", "sm_90", "scalar", "blas"], "bf16": ["sm_80", "sm_90", "scalar"], "tf32": ["tf32"], "f32": ["scalar", "blas"]}
+ENGINES = {
+    "f16": ["sm_80", "sm_90", "scalar", "blas"],
+    "bf16": ["sm_80", "sm_90", "scalar"],
+    "tf32": ["tf32"],
+    "f32": ["scalar", "blas"],
+}
 
 
 @settings(max_examples=80, deadline=None, derandomize=True)

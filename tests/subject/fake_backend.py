@@ -21,7 +21,10 @@ class Fake:
         note = SimpleNamespace(place=None, message="a note")
         ptx = repr(dict(options.macros))
         return SimpleNamespace(
-            ptx=ptx, compiler="fake 1", notes=(note,), entry=lambda name: SimpleNamespace(name="_Z" + name, demangled=name)
+            ptx=ptx,
+            compiler="fake 1",
+            notes=(note,),
+            entry=lambda name: SimpleNamespace(name="_Z" + name, demangled=name),
         )
 
     def backend(self, ptx, entry, *, arch):

@@ -33,7 +33,8 @@ QKVO = "".join(argument(role) for role in "qkvo")
 
 
 def test_launch_scalars_and_symbols(tmp_path):
-    scalars = '[[arguments]]\nname = "n"\ndtype = "int"\nvalue = "S"\n[[arguments]]\nname = "s"\ndtype = "bf16"\nvalue = "1/3"\n'
+    scalars = '[[arguments]]\nname = "n"\ndtype = "int"\nvalue = "S"\n'
+    scalars += '[[arguments]]\nname = "s"\ndtype = "bf16"\nvalue = "1/3"\n'
     made = bound(tmp_path, QKVO + scalars)
     launch = made.launch
     assert (launch.grid, launch.block, launch.shared_bytes) == ((2, 2, 1), (32, 4, 1), 32)

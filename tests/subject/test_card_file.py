@@ -191,7 +191,8 @@ def test_unreadable_files(folder):
 
 
 def test_lines_of_keys():
-    text = 'a = 1\n# c\n[t]\nb = """\nx = 1\n"""\nc = [\n  1, # one\n  { d = 2,\n e = "]}" } ]\n[[u]]\nv.w = 1\n[[u]]\n"v" = \'\'\n'
+    text = 'a = 1\n# c\n[t]\nb = """\nx = 1\n"""\nc = [\n  1, # one\n  { d = 2,\n e = "]}" } ]\n'
+    text += '[[u]]\nv.w = 1\n[[u]]\n"v" = \'\'\n'
     lines = key_lines(text)
     assert lines[("a",)] == 1
     assert lines[("t", "b")] == 4
@@ -202,7 +203,9 @@ def test_lines_of_keys():
     assert lines[("u", 1, "v")] == 14
 
 
-FRAGMENTS = ["[", "]", "{", "}", '"', "'", "=", "[[cases]]", "1e999", "-1", '"S*"', "true", "\n", "[a.b]", "nan", "1979-05-27", '"{"', "#", ","]  # fmt: skip
+FRAGMENTS = ["[", "]", "{", "}", '"', "'", "=", "[[cases]]",
+             "1e999", "-1", '"S*"', "true", "\n", "[a.b]", "nan",
+             "1979-05-27", '"{"', "#", ","]  # fmt: skip
 
 
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

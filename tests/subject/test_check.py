@@ -7,7 +7,7 @@ from fake_backend import Fake
 from wmmadiag.errors import CompileError, ConfigurationError, KernelFault, UnsupportedError
 from wmmadiag.place import Place
 from wmmadiag.subject.card_file import parse_card
-from wmmadiag.subject.check import check_card
+from wmmadiag.subject.check import check_card, problem
 
 CARD = """
 format = 1
@@ -105,6 +105,17 @@ def test_a_right_kernel_passes_everywhere(card):
     assert report.compiled[1].notes == ("a note",)
 
 
+def test_faults_are_told_at_the_users_line():
+    inner = Place("/opt/cuda/include/crt/mma.hpp", 91, 3, "nvcuda::wmma::load_matrix_sync(fragment<a, b>&)",
+                  Place("helpers.cuh", 5, 2, "load_tile", Place("k.cu", 40, 9, "attn")))  # fmt: skip
+    told = problem(KernelFault("misaligned", kind="misaligned", place=inner))
+    assert told.place == "helpers.cuh:5:2"
+    assert told.chain.splitlines() == ["  inside nvcuda::wmma::load_matrix_sync (mma.hpp:91)", "  inlined at k.cu:40:9"]
+    assert problem(KernelFault("x", kind="y")).place == ""
+    only = Place("/opt/cuda/include/crt/mma.hpp", 91)
+    assert problem(KernelFault("x", kind="y", place=only)).place.endswith("mma.hpp:91")
+
+
 def test_choices(card):
     report, _ = run(card, right, variants=["wmma"], cases=["two"], seed=9, inputs="uniform")
     assert [(c.case, c.variant, c.seed, c.distribution) for c in report.cases] == [("two", "wmma", 9, "uniform")]
@@ -129,7 +140,7 @@ def test_a_wrong_tile_is_found_where_it_is(card):
 
 
 def test_unwritten_elements(card):
-    def change(launch, o):
+    def change(launch, _o):
         launch.arguments[3].reshape(2, -1, 24).view(np.uint16)[0, 3, 4:6] = 0x7E50 + 3
 
     report, _ = run(card, faulty(change))
@@ -162,7 +173,8 @@ def raising(error):
 
 
 @pytest.mark.parametrize(("error", "status", "kind", "code"), [
-    (KernelFault("out of bounds", kind="out-of-bounds", place=Place("k.cu", 7), block=(1, 0, 0), warp=2, lane=3), "failed", "out-of-bounds", 1),
+    (KernelFault("far", kind="out-of-bounds", place=Place("k.cu", 7), block=(1, 0, 0), warp=2, lane=3),
+     "failed", "out-of-bounds", 1),
     (UnsupportedError("wgmma", place=Place("k.cu", 9)), "undecided", "unsupported", 3),
     (ConfigurationError("wrong argument"), "error", "configuration", 2),
 ])  # fmt: skip

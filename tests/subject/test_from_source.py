@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from wmmadiag.compile.host_code import find_launches
@@ -8,6 +9,7 @@ from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card_file import parse_card
 from wmmadiag.subject.from_source import card_from_options, draft_card
 from wmmadiag.subject.guess import Parameter, roles_for, symbol_for, value_for
+from wmmadiag.subject.kernel_source import read_kernel
 
 SOURCE = """
 #define BM 64
@@ -100,14 +102,16 @@ def test_roles_by_name_and_order(names, roles):
 
 
 def test_roles_by_constness():
-    assert roles_for([pointer("r", False), pointer("x"), pointer("y"), pointer("z")], "attention") == ["o", "q", "k", "v"]
+    unnamed = [pointer("r", False), pointer("x"), pointer("y"), pointer("z")]
+    assert roles_for(unnamed, "attention") == ["o", "q", "k", "v"]
     assert roles_for([pointer("A"), pointer("B"), pointer("C", False)], "gemm") == ["a", "b", "d"]
     assert roles_for([pointer("A"), pointer("B"), pointer("C"), pointer("D", False)], "gemm") == ["a", "b", "c", "d"]
 
 
 @pytest.mark.parametrize(("name", "operation", "symbol"), [
     ("seq_len", "attention", "S"), ("N", "attention", "S"), ("N", "gemm", "N"), ("head_dim", "attention", "D"),
-    ("num_kv_heads", "attention", "Hkv"), ("kv_len", "attention", "Skv"), ("BH", "attention", "B*H"), ("foo", "attention", None),
+    ("num_kv_heads", "attention", "Hkv"), ("kv_len", "attention", "Skv"), ("BH", "attention", "B*H"),
+    ("foo", "attention", None),
 ])  # fmt: skip
 def test_symbols_by_name(name, operation, symbol):
     assert symbol_for(name, operation) == symbol
@@ -118,3 +122,51 @@ def test_values_by_name():
     assert value_for("is_causal", "attention") == "causal"
     assert value_for("ldb", "gemm") == "K if transpose_b else N"
     assert value_for("other", "gemm") is None
+
+
+WORKSPACES = """
+__global__ void fwd(const float* Q, const float* K, const float* V, int N, int d, int Tc, float* l,
+                    float* m, float* O) {}
+torch::Tensor forward(torch::Tensor Q, torch::Tensor K, torch::Tensor V) {
+  const int B = Q.size(0); const int nh = Q.size(1); const int N = Q.size(2); const int d = Q.size(3);
+  const int Tc = ceil((float) N / 32);
+  auto O = torch::zeros_like(Q);
+  auto l = torch::zeros({B, nh, N});
+  auto m = torch::full({B, nh, N}, -INFINITY);
+  dim3 grid(B, nh); dim3 block(32);
+  fwd<<<grid, block, 3 * 32 * d * sizeof(float)>>>(Q.data_ptr<float>(), K.data_ptr<float>(), V.data_ptr<float>(), N, d,
+      Tc, l.data_ptr<float>(), m.data_ptr<float>(), O.data_ptr<float>());
+}
+"""
+
+
+def test_workspaces_and_initial_values_come_from_host_code(tmp_path):
+    path = tmp_path / "fwd.cu"
+    path.write_text(WORKSPACES)
+    facts = read_kernel(path)
+    card = card_from_options(facts.entry, facts.parameters, facts.launches, path, operation="attention")
+    bound = bind(card, card.case("tiles"), card.variants[0])
+    running_sum, running_max, out = (bound.arguments[i] for i in (6, 7, 8))
+    assert running_sum.spec.direction == "workspace"
+    assert running_sum.storage.shape == (2 * 128,)
+    assert (running_sum.storage == 0).all()
+    assert np.isneginf(running_max.storage).all()
+    assert (out.storage == 0).all()
+    assert bound.launch.grid == (1, 2, 1)
+    assert bound.launch.shared_bytes == 3 * 32 * 64 * 4
+    assert int(bound.launch.arguments[5]) == 4
+
+
+def test_reading_a_kernel(tmp_path, source):
+    facts = read_kernel(source, "attn")
+    assert [p.dtype for p in facts.parameters[:4]] == ["f16"] * 4
+    assert len(facts.launches) == 1
+    assert facts.launches[0].kernel == "attn"
+    with pytest.raises(ConfigurationError, match="cannot read"):
+        read_kernel(tmp_path / "none.cu")
+    (tmp_path / "two.cu").write_text("__global__ void a() {}\n__global__ void b() {}\n")
+    with pytest.raises(ConfigurationError, match="has 2 kernels"):
+        read_kernel(tmp_path / "two.cu")
+    (tmp_path / "zero.cu").write_text("int main() {}\n")
+    with pytest.raises(ConfigurationError, match="has no kernels"):
+        read_kernel(tmp_path / "zero.cu")

@@ -15,7 +15,7 @@ SHAPE = (2, 3, 32, 32)
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "tf32", "f32", "f64", "s8", "u8", "s32"])
 def test_finite_asymmetric_and_repeatable(name, dtype):
     element = TYPES[dtype]
-    drawn = draw(name, {role: (SHAPE, element) for role in "qkv"}, 3)
+    drawn = draw(name, dict.fromkeys("qkv", (SHAPE, element)), 3)
     again = draw(name, {"v": (SHAPE, element), "q": (SHAPE, element), "k": (SHAPE, element)}, 3)
     for role, values in drawn.items():
         assert values.dtype == storage_dtype(element)

@@ -34,7 +34,8 @@ def naive_attention(q, k, v, scale, allowed):
     (4, 7, 5, True, "bottom-right"), (4, 7, 5, True, "top-left"),
 ])  # fmt: skip
 def test_attention(heads_kv, rows, keys, causal, alignment):
-    q, k, v = RNG.normal(size=(2, 4, rows, 6)), RNG.normal(size=(2, heads_kv, keys, 6)), RNG.normal(size=(2, heads_kv, keys, 3))
+    q, k = RNG.normal(size=(2, 4, rows, 6)), RNG.normal(size=(2, heads_kv, keys, 6))
+    v = RNG.normal(size=(2, heads_kv, keys, 3))
     shift = keys - rows if alignment == "bottom-right" else 0
     want, want_lse = naive_attention(q, k, v, 0.4, lambda i, j: not causal or j <= i + shift)
     out, lse = oracles.attention(q, k, v, scale=0.4, causal=causal, alignment=alignment)
