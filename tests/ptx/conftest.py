@@ -17,7 +17,8 @@ KERNELS = Path(__file__).parent / "kernels"
 def compile_ptx(path: str, arch: str, options: tuple[str, ...]) -> str:
     """The PTX of one source file."""
     found = (pathfinder.find_nvidia_header_directory(name) for name in ("cudart", "cccl"))
-    flags = [f"--gpu-architecture=compute_{arch}", "-std=c++17", *(f"-I{folder}" for folder in found if folder), *options]
+    includes = [f"-I{folder}" for folder in found if folder]
+    flags = [f"--gpu-architecture=compute_{arch}", "-std=c++17", *includes, *options]
     _, program = api.nvrtcCreateProgram(Path(path).read_bytes(), path.encode(), 0, [], [])
     (status,) = api.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])
     if status:

@@ -290,7 +290,7 @@ def _expansions(limit: int) -> list[tuple[str, str]]:
 def test_rows_that_match_the_same_text_differ_in_operands() -> None:
     for text, _ in _expansions(40):
         signatures = [
-            tuple((spec.type, spec.count, spec.role in found.vectors) for spec in found.specs) + (found.optional,)
+            (*((spec.type, spec.count, spec.role in found.vectors) for spec in found.specs), found.optional)
             for found in lookup(text)
         ]
         assert len(signatures) == len(set(signatures)), text

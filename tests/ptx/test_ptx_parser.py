@@ -50,9 +50,7 @@ VARIABLES = [
     (
         ".global .u64 x[3] = {gmem, generic(gmem)+8, 0};",
         (Space.GLOBAL, 8, 24, (3,)),
-        Initializer(
-            bytes(24), ((0, 8, 0, SymbolAddress("gmem", 0), False), (8, 8, 0, SymbolAddress("gmem", 8), True))
-        ),
+        Initializer(bytes(24), ((0, 8, 0, SymbolAddress("gmem", 0), False), (8, 8, 0, SymbolAddress("gmem", 8), True))),
     ),
     (
         ".global .b8 x[4] = {0xFF(gmem), 0xFF00(gmem+4), 7, 0xFF000000(generic(gmem))};",
@@ -139,7 +137,8 @@ def test_32_bit_addresses_are_refused() -> None:
 def test_parameters_have_offsets_and_limits_are_read() -> None:
     text = (
         ".version 9.0\n.target sm_90\n.address_size 64\n"
-        ".visible .entry k(.param .u8 a, .param .u64 .ptr .global .align 16 b, .param .align 8 .b8 c[12], .param .f32 d)\n"
+        ".visible .entry k(.param .u8 a, .param .u64 .ptr .global .align 16 b,\n"
+        ".param .align 8 .b8 c[12], .param .f32 d)\n"
         ".maxntid 128, 2\n.minnctapersm 2\n.noreturn\n{ ret; }\n"
     )
     found = parse(text).functions["k"]
@@ -313,7 +312,7 @@ def test_branch_tables() -> None:
 
 
 def test_shared_variables_of_a_function_are_its_own() -> None:
-    found = kernel(".shared .align 2 .b8 tile[64]; .local .b32 depot[4]; st.shared.u16 [tile+2], h0; mov.u64 d0, depot;")
+    found = kernel(".shared .align 2 .b8 tile[64]; .local .b32 depot[4]; st.shared.u16 [tile+2], h0;")
     assert [(item.name, item.space, item.size) for item in found.variables] == [
         ("tile", Space.SHARED, 64),
         ("depot", Space.LOCAL, 16),

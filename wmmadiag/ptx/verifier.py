@@ -129,6 +129,8 @@ def _vector(form: Resolved, spec: OperandSpec, shape: tuple[Shape, ...]) -> str:
         if element in CLASSES:  # assemblers look at the size alone
             if element == "pred" or not fits(WIDTHS[element], WIDTHS[spec.type], form.relaxed):
                 return f"a .{element} register where .{spec.type} is expected"
+        elif element == "#int" and spec.access is Access.READ and spec.type in ("f16x2", "bf16x2"):
+            continue  # the bits of a pair
         elif element != "_" or spec.access is Access.READ:
             problem = _element(form, spec, element)
             if problem:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from wmmadiag.ptx.instructions.form import Form, form
 
-_INT16 = "u16 u32 u64 s16 s32 s64"
-_INT = f"u8 s8 {_INT16}"
+_INT = "u8 u16 u32 u64 s8 s16 s32 s64"
 _ROUND_INT = "rni rzi rmi rpi"
 _RND = "rn rz rm rp"
 _FP8 = "e4m3x2 e5m2x2"
@@ -17,9 +16,11 @@ _SAT = {"satfinite": "1"}
 
 
 def _cvt(modifiers: str, dtype: str, atype: str, since: str = "", rounding: str = "") -> Form:
-    """One source, whose register may be wider than its type, as may the destination."""
+    """One source, whose register may be wider than its type, as may the destination (but not with bf16)."""
     slots = {"dtype": dtype, "atype": atype, **({"rounding": rounding} if rounding else {})}
-    return form(f"cvt{modifiers}.dtype.atype d:dtype, a:atype", relaxed=True, since=since, slots=slots)
+    return form(
+        f"cvt{modifiers}.dtype.atype d:dtype, a:atype", relaxed="bf16" not in (dtype, atype), since=since, slots=slots
+    )
 
 
 def _to_small(dtype: str, source: str, since: str, rounding: str = "rn") -> Form:
@@ -36,11 +37,11 @@ ROWS = (
     # integer to float: rounding required
     _cvt(".rounding{.ftz}{.sat}", "f32", _INT, rounding=_RND),
     _cvt(".rounding{.sat}", "f16 f64", _INT, rounding=_RND),
-    _cvt(".rounding", "bf16", _INT16, _SM90, rounding=_RND),
+    _cvt(".rounding", "bf16", _INT, _SM90, rounding=_RND),
     # float to integer: integer rounding required
     _cvt(".rounding{.ftz}{.sat}", _INT, "f32", rounding=_ROUND_INT),
     _cvt(".rounding{.sat}", _INT, "f16 f64", rounding=_ROUND_INT),
-    _cvt(".rounding", _INT16, "bf16", _SM90, rounding=_ROUND_INT),
+    _cvt(".rounding", _INT, "bf16", _SM90, rounding=_ROUND_INT),
     # float to a narrower float: rounding required
     _cvt(".rounding{.ftz}{.sat}", "f16", "f32", rounding=_RND),
     _cvt(".rounding{.sat}", "f16", "f64", rounding=_RND),

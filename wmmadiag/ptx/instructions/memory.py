@@ -13,6 +13,7 @@ SPACES = "const global local param param::entry=param param::func=param shared s
 SHARED = "shared shared::cta=shared"
 SCOPE = "cta cluster gpu sys"
 _WINDOWS = "const global local param param::entry=param shared shared::cta=shared"
+_STORED = "global local param param::func=param shared shared::cta=shared"
 _SCALARS = "b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f32 f64"
 _GENERIC = {"space": "generic"}
 _POLICY = "policy{.L2::cache_hint}:b64"
@@ -23,12 +24,21 @@ _L2_PREFETCH = "L2::64B L2::128B L2::256B"
 _PRIMARY = "L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged"
 _SECONDARY = "L2::evict_first L2::evict_unchanged"
 
+# vector sizes, element types, since
+_SIZES = (
+    ("", f"{_SCALARS} b128", ""),
+    ("v2", _SCALARS, ""),
+    ("v4", "b8 b16 b32 u8 u16 u32 s8 s16 s32 f32", ""),
+    ("v4", "b64 u64 s64 f64", "8.8 sm_100"),
+    ("v8", "b32 u32 s32 f32", "8.8 sm_100"),
+)
+
 # What stands between the opcode and the vector size, the words for it, and the attribute that the row sets.
 _HINTS = "{.evict}{.l2_evict}"
 _LOAD_HINTS = f"{_HINTS}{{.L2::cache_hint}}{{.l2_prefetch}}"
 _STORE_HINTS = f"{_HINTS}{{.L2::cache_hint}}"
-_STORE_WORDS = {"space": SPACES, "evict": _L1_EVICT, "l2_evict": _L2_EVICT}
-_LOAD_WORDS = {**_STORE_WORDS, "l2_prefetch": _L2_PREFETCH}
+_STORE_WORDS = {"space": _STORED, "evict": _L1_EVICT, "l2_evict": _L2_EVICT}
+_LOAD_WORDS = {**_STORE_WORDS, "space": SPACES, "l2_prefetch": _L2_PREFETCH}
 _SYSTEM = {"scope": "sys", "space": "global"}
 _LOADS = (
     (f"ld{{.weak}}{{.space}}{{.cache}}{_LOAD_HINTS}", {**_LOAD_WORDS, "cache": "ca cg cs lu cv"}, ""),
@@ -39,7 +49,7 @@ _LOADS = (
 )
 _STORES = (
     (f"st{{.weak}}{{.space}}{{.cache}}{_STORE_HINTS}", {**_STORE_WORDS, "cache": "wb cg cs wt"}, ""),
-    ("st.volatile{.space}", {"space": SPACES}, "volatile"),
+    ("st.volatile{.space}", {"space": _STORED}, "volatile"),
     (f"st.sem.scope{{.space}}{_STORE_HINTS}", {**_STORE_WORDS, "sem": "relaxed release", "scope": SCOPE}, ""),
     ("st.mmio.sem.scope{.space}", {**_SYSTEM, "sem": "relaxed release"}, "mmio"),
 )
@@ -50,10 +60,12 @@ def _accesses() -> Iterator[Form]:
         for head, slots, attribute in heads:
             policy = _POLICY if "cache_hint" in head else ""
             fixed = {**_GENERIC, **({attribute: "1"} if attribute else {})}
-            for vec, count, types in (("", "", f"{_SCALARS} b128"), (".vec", ":type*vec", _SCALARS)):
-                choices = {**slots, "type": types, **({"vec": "v2 v4 v8"} if vec else {})}
+            for sizes, types, since in _SIZES:
+                choices = {**slots, "type": types, **({"vec": sizes} if sizes else {})}
+                vec, count = (".vec", ":type*vec") if sizes else ("", "")
                 listed = operands.format(count, policy).rstrip(", ")
-                yield form(f"{head}{vec}.type {listed}", op=op, defaults=fixed, relaxed=True, slots=choices)
+                syntax = f"{head}{vec}.type {listed}"
+                yield form(syntax, op=op, defaults=fixed, relaxed=True, since=since, slots=choices)
 
 
 # operation, types, further modifiers
