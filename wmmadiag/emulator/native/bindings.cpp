@@ -304,6 +304,7 @@ const Engine& open_engine(const std::string& path) {
 
 NB_MODULE(_core, m) {
     using namespace wmmadiag;
+    nb::set_leak_warnings(false);  // a kernel that is kept until the interpreter ends is no leak
     nb::class_<LoadedProgram>(m, "Program");
     nb::class_<Engine>(m, "Engine")
         .def("load", &load, "operations"_a, "code"_a, "extra"_a, "constants"_a, "presets"_a, "maps"_a, "tensor"_a, "register_bytes"_a, "local_bytes"_a)
