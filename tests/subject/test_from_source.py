@@ -9,7 +9,7 @@ from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card_file import parse_card
 from wmmadiag.subject.from_source import card_from_options, draft_card
 from wmmadiag.subject.guess import Parameter, roles_for, symbol_for, value_for
-from wmmadiag.subject.kernel_source import read_kernel
+from wmmadiag.subject.open_subject import SubjectOptions, source_facts
 
 SOURCE = """
 #define BM 64
@@ -143,7 +143,7 @@ torch::Tensor forward(torch::Tensor Q, torch::Tensor K, torch::Tensor V) {
 def test_workspaces_and_initial_values_come_from_host_code(tmp_path):
     path = tmp_path / "fwd.cu"
     path.write_text(WORKSPACES)
-    facts = read_kernel(path)
+    facts = source_facts(path, SubjectOptions())
     card = card_from_options(facts.entry, facts.parameters, facts.launches, path, operation="attention")
     bound = bind(card, card.case("tiles"), card.variants[0])
     running_sum, running_max, out = (bound.arguments[i] for i in (6, 7, 8))
@@ -155,18 +155,3 @@ def test_workspaces_and_initial_values_come_from_host_code(tmp_path):
     assert bound.launch.grid == (1, 2, 1)
     assert bound.launch.shared_bytes == 3 * 32 * 64 * 4
     assert int(bound.launch.arguments[5]) == 4
-
-
-def test_reading_a_kernel(tmp_path, source):
-    facts = read_kernel(source, "attn")
-    assert [p.dtype for p in facts.parameters[:4]] == ["f16"] * 4
-    assert len(facts.launches) == 1
-    assert facts.launches[0].kernel == "attn"
-    with pytest.raises(ConfigurationError, match="cannot read"):
-        read_kernel(tmp_path / "none.cu")
-    (tmp_path / "two.cu").write_text("__global__ void a() {}\n__global__ void b() {}\n")
-    with pytest.raises(ConfigurationError, match="has 2 kernels"):
-        read_kernel(tmp_path / "two.cu")
-    (tmp_path / "zero.cu").write_text("int main() {}\n")
-    with pytest.raises(ConfigurationError, match="has no kernels"):
-        read_kernel(tmp_path / "zero.cu")

@@ -27,7 +27,6 @@ from wmmadiag.report.model import (
     KernelReport,
     Overwritten,
     Problem,
-    ResourceUse,
     Status,
 )
 from wmmadiag.subject.binding import BoundCase, bind
@@ -72,7 +71,6 @@ class _Session:
     arch: str
     backend: Backend
     compiler: Compiler
-    resources: bool = False
     loaded: dict[tuple[Any, ...], _Loaded | WmmadiagError] = field(default_factory=dict)
     expectations: dict[Hashable, Expectation] = field(default_factory=dict)
 
@@ -105,29 +103,8 @@ class _Session:
         symbol = compilation.entry(entry)
         kernel = self.backend(compilation.ptx, symbol.name, arch=self.arch)
         notes = tuple(f"{note.place}: {note.message}" if note.place else note.message for note in compilation.notes)
-        use = _resources(compilation, symbol.name) if self.resources else None
-        compiled = CompiledVariant(variant.name, symbol.demangled, dict(macros), compilation.compiler, notes, use)
+        compiled = CompiledVariant(variant.name, symbol.demangled, dict(macros), compilation.compiler, notes)
         return _Loaded(kernel, compiled)
-
-
-def _resources(compilation: Compilation, entry: str) -> ResourceUse | None:
-    """What ptxas says that the kernel needs; its refusal of another kernel of the source is not this one's.
-
-    Raises:
-        CompileError: ptxas refuses this kernel.
-    """
-    from wmmadiag.compile import PtxasError, resources
-
-    try:
-        rows = resources(compilation)
-    except PtxasError as error:
-        if error.entry and error.entry != entry:
-            return None
-        raise
-    row = next((row for row in rows if row.entry == entry), None)
-    if row is None:
-        return None
-    return ResourceUse(row.registers, row.spill_stores, row.spill_loads, row.stack, row.shared)
 
 
 def check_card(
@@ -143,7 +120,6 @@ def check_card(
     progress: Progress | None = None,
     compiler: Compiler | None = None,
     against: Card | None = None,
-    resources: bool = False,
 ) -> KernelReport:
     """Compile, run and judge every case of every variant.
 
@@ -159,7 +135,6 @@ def check_card(
         inputs: distribution of the inputs, in place of the card's.
         progress: told before each case.
         compiler: compiles sources; None for `wmmadiag.compile.compile_source`.
-        resources: also compile for the chip and report registers, spills and shared memory.
         against: another kernel; its first variant's outputs for cases of the same names are compared with, too.
 
     Raises:
@@ -168,7 +143,7 @@ def check_card(
     started = time.perf_counter()
     chosen_variants = card.variants if variants is None else tuple(card.variant(name) for name in variants)
     chosen_cases = card.cases if cases is None else tuple(card.case(name) for name in cases)
-    session = _Session(card, arch, backend or _emulator(), compiler or _compiler(), resources)
+    session = _Session(card, arch, backend or _emulator(), compiler or _compiler())
     other = None if against is None else _Session(against, arch, session.backend, session.compiler)
     results: list[CaseResult] = []
     total = len(chosen_variants) * len(chosen_cases)
