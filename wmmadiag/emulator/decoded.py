@@ -18,7 +18,7 @@ REGISTER_BYTES = {
 SPACES = {"generic": 0, "global": 1, "shared": 2, "local": 3}
 """State space → the engine's number (`Space` in program.hpp)."""
 
-SIGN_EXTEND, ADDRESS32, TRANSPOSED, ALIGNED, WIDE_STATE = 1 << 0, 1 << 1, 1 << 3, 1 << 5, 1 << 7
+SIGN_EXTEND, ADDRESS32, TRANSPOSED, WHOLE_LDM, WIDE_STATE = 1 << 0, 1 << 1, 1 << 3, 1 << 5, 1 << 7
 """Flags, as in program.hpp."""
 CODE_SHIFT = 16
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from wmmadiag.emulator.decoded import TRANSPOSED, TensorSpec, Value
+from wmmadiag.emulator.decoded import SPACES, TRANSPOSED, WHOLE_LDM, TensorSpec, Value
 from wmmadiag.emulator.fragment_maps import even_first
 from wmmadiag.emulator.selection import Selector, selects
 from wmmadiag.errors import UnsupportedError
-from wmmadiag.fragments import FragmentMap, mma_map, wmma_map
+from wmmadiag.fragments import FragmentMap, memory_access, mma_map, wmma_map
 from wmmadiag.numerics.tensor_core import mma_rule
 from wmmadiag.ptx.ir import Access, Instruction
-
-_ALIGNMENT = 16
-"""Bytes to which every line of a fragment in memory must be aligned, unless the line itself is shorter."""
-
 
 def _map(select: Selector, instruction: Instruction, matrix: str, type_name: str, layout: str) -> FragmentMap:
     shape = instruction.attributes["shape"]
@@ -41,12 +37,16 @@ def move_fragment(select: Selector, instruction: Instruction) -> None:
     by_columns = matrix == "b"
     if (layout == "col") != by_columns:
         flags |= TRANSPOSED
-    line = fragment.shape[0 if layout == "col" else 1] * fragment.element_bits // 8
+    space_name = next(name for name, number in SPACES.items() if number == space)
+    reach = memory_access(attributes["shape"], matrix, attributes["type"], layout, space_name)
+    if reach.whole:
+        flags |= WHOLE_LDM
     select.emit(
         instruction.op,
         s=(base, stride),
         space=space,
-        register_bytes=min(_ALIGNMENT, line),
+        register_bytes=reach.granule,
+        count=reach.ldm_unit,
         flags=flags,
         immediate=offset,
         tensor=TensorSpec(None, (-1, -1, -1, select.maps.add(fragment, by_columns=by_columns)), ((), (), (), tuple(values))),

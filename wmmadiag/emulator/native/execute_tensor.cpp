@@ -120,7 +120,14 @@ Flow multiply(Warp& warp, const Inst& inst, Mask active) {
 struct Footprint {
     std::uint64_t base, stride;
     std::uint32_t lines, width, bits;
-    bool along;  // memory lines are the dense matrix's lines
+    bool along;          // memory lines are the dense matrix's lines
+    std::uint32_t unit;  // elements to which the chip cuts the leading dimension
+    bool whole;          // ... before it multiplies by the line, see wmmadiag/fragments/memory_access.py
+
+    [[nodiscard]] std::uint64_t line_bytes(std::uint32_t line) const {
+        const auto units = whole ? line * (stride / unit) : line % 8 * (stride / unit) + line / 8 * (8 * stride / unit);
+        return units * unit * bits / 8;
+    }
 };
 
 // The lanes' common base and leading dimension; a fault when they differ, since the operation is then undefined.
@@ -138,6 +145,8 @@ bool common_footprint(Warp& warp, const Inst& inst, const FragmentMap& map, cons
     to.width = to.along ? map.width : map.lines;
     to.stride = ldm != nullptr ? ldm[0] : to.width;
     to.bits = map.element_bits;
+    to.unit = inst.count;
+    to.whole = (inst.flags & flag::whole_ldm) != 0;
     return true;
 }
 
@@ -146,7 +155,7 @@ template <class Body>
 Flow each_line(Warp& warp, const Inst& inst, const Footprint& f, AccessKind kind, Body&& body) {
     const std::uint32_t bytes = f.width * f.bits / 8;
     Addresses lines{};
-    for (std::uint32_t i = 0; i < f.lines; ++i) lines.lane[i] = f.base + i * f.stride * f.bits / 8;
+    for (std::uint32_t i = 0; i < f.lines; ++i) lines.lane[i] = f.base + f.line_bytes(i);
     const Mask mask = f.lines == lanes ? all_lanes : (Mask{1} << f.lines) - 1;
     const auto flow = access(warp, inst.space, mask, lines, bytes, inst.register_bytes, kind, body);
     if (flow == Flow::fault) {

@@ -199,6 +199,7 @@ void Program::check(const RawInst& raw, std::size_t i) const {
                 if ((slot & constant_bit) != 0) refuse("destination of " + at());
         const auto& map = source_.maps[op.d_map];
         if (name != "mma" && (raw.register_bytes == 0 || (raw.register_bytes & (raw.register_bytes - 1)) != 0)) refuse("alignment of " + at());
+        if (name != "mma" && raw.count == 0) refuse("leading dimension of " + at());
         if (name != "mma" && map.element_bits < 8 && (raw.flags & flag::transposed) != 0) refuse("layout of " + at());
         if (name != "mma" && map.width > lanes && (raw.flags & flag::transposed) != 0) refuse("layout of " + at());
     }

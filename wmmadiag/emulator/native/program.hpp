@@ -53,8 +53,7 @@ inline constexpr std::uint32_t sign_extend = 1u << 0;       // ld of a signed ty
 inline constexpr std::uint32_t address32 = 1u << 1;         // the address register has 32 bits
 inline constexpr std::uint32_t transposed = 1u << 3;        // ldmatrix .trans; wmma.load and store across the dense lines
  
-inline constexpr std::uint32_t aligned = 1u << 5;           // the whole warp must execute it together
-inline constexpr std::uint32_t uniform_operand = 1u << 6;   // per operation
+inline constexpr std::uint32_t whole_ldm = 1u << 5;         // wmma.load and store: see wmmadiag/fragments/memory_access.py
 inline constexpr std::uint32_t wide_state = 1u << 7;        // mbarrier: has a state operand
 inline constexpr unsigned code_shift = 16;                  // an enum of the operation: AtomicOp, ShuffleMode, ...
 }  // namespace flag
