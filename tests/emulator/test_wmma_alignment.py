@@ -25,7 +25,7 @@ def test_all_jobs_are_recorded() -> None:
     assert {job.key for job in jobs()} == set(RECORDED)
 
 
-@pytest.mark.parametrize("job", jobs(), ids=lambda job: job.key.replace(" ", "-"))
+@pytest.mark.parametrize("job", list(jobs()), ids=lambda job: job.key.replace(" ", "-"))
 def test_emulator_answers_like_the_chip(job: Job) -> None:
     kernel = load(ptx(job), "k", arch="sm_90", options=EmulatorOptions(threads=1))
     compared = 0
