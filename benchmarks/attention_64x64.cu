@@ -7,6 +7,8 @@
 #include <cuda_fp16.h>
 #include <mma.h>
 
+#include <type_traits>
+
 using namespace nvcuda;
 
 constexpr int D = 64;
