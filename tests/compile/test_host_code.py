@@ -77,3 +77,17 @@ def test_other_forms() -> None:
 )
 def test_what_is_no_launch(text: str) -> None:
     assert find_launches(text) == ()
+
+
+def test_launch_through_a_pointer() -> None:
+    text = """void host() {
+  auto kernel = &ns::attn<64, true>;
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 99);
+  kernel<<<1, 128, 99>>>(q);
+}
+"""
+    (launch,) = find_launches(text)
+    assert launch.kernel == "ns::attn"
+    assert [one.text for one in launch.template_arguments] == ["64", "true"]
+    assert [value.text for _, value in launch.attributes] == ["99"]
+    assert launch.place.line == 4

@@ -193,6 +193,27 @@ void dispatch(float *o, int head) {
         "attn<64, 64, true>",
     ),
     one(
+        "flag-made-constant-by-a-macro",
+        """#define BOOL_SWITCH(COND, NAME, ...) \\
+  [&] { if (COND) { constexpr bool NAME = true; return __VA_ARGS__(); } \\
+        else { constexpr bool NAME = false; return __VA_ARGS__(); } }()
+template <int HEAD> struct Traits { static constexpr int kHead = HEAD; static int bytes() { return printf("x"); } };
+template <typename T, bool CAUSAL> __global__ void attn(float *o) {
+  o[threadIdx.x] = CAUSAL ? T::kHead : 2.5f;  // HERE
+}
+template <int HEAD> void run(float *o, bool causal) {
+  using Config = Traits<HEAD>;
+  BOOL_SWITCH(causal, Causal, [&] {
+    auto kernel = &attn<Config, Causal>;
+    kernel<<<1, 32, Config::bytes()>>>(o);
+  });
+}
+void all(float *o) { run<64>(o, true); }
+""",
+        "attn<Traits<64>, true>",
+        "attn<Traits<64>, false>",
+    ),
+    one(
         "classes-with-host-members",
         """#include <string>
 #include <iostream>

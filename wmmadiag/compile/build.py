@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from wmmadiag.compile.blanking import Blanked, Context, Part, blank_host_code, context
 from wmmadiag.compile.diagnostics import Diagnostic, error_from, errors_in
 from wmmadiag.compile.host_headers import STUBS, is_host_header
-from wmmadiag.compile.instantiations import is_kernel, kernel_templates, wanted_instantiations
+from wmmadiag.compile.instantiations import (
+    KernelTemplate,
+    boolean_choices,
+    is_kernel,
+    kernel_templates,
+    wanted_instantiations,
+)
 from wmmadiag.compile.lexer import line_index
 from wmmadiag.compile.model import CompileNote
 from wmmadiag.compile.nvrtc import NvrtcResult, run_nvrtc
@@ -23,6 +29,8 @@ PRELUDE = "wmmadiag_prelude.h"
 _MAX_ROUNDS = 24
 _NOT_FOUND = re.compile(r'cannot open source file "([^"]+)"')
 _BAD_EXPRESSION = re.compile(r'Input name expression was: "\s*(.*?)\s*"')
+_UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
+_MAX_EXPRESSIONS = 128
 _SEEN_FROM = re.compile(r"at line (\d+) of (.+?)\s*$")
 
 
@@ -92,7 +100,7 @@ def build(tree: SourceTree, options: CompileOptions, tools: Toolchain, *, cubin:
                 tuple(state.notes),
             )
         errors = errors_in(result.log)
-        if not _react(errors, state, tree, blanked):
+        if not _react(errors, state, tree, blanked, templates):
             raise _final_error(errors, result.log, state, tree, blanked)
         for file in tree.files():
             if file.key in state.refused:
@@ -162,6 +170,7 @@ def _react(
     state: _State,
     tree: SourceTree,
     blanked: dict[str, Blanked],
+    templates: Sequence[KernelTemplate],
 ) -> bool:
     """Change `state` so that another attempt can do better; False when nothing is left to try."""
     progress = False
@@ -172,7 +181,7 @@ def _react(
         if missing:
             progress = _stub_header(missing[1], error, state, files) or progress
         elif expression:
-            progress = _skip_expression(expression[1], error, errors, state) or progress
+            progress = _skip_expression(expression[1], error, errors, state, templates) or progress
         else:
             progress = _refuse(error, state, files, blanked) or progress
     if not progress and state.expressions:
@@ -213,12 +222,23 @@ def _skipped_note(expression: str, reason: str) -> CompileNote:
     )
 
 
-def _skip_expression(text: str, error: Diagnostic, errors: Sequence[Diagnostic], state: _State) -> bool:
+def _skip_expression(
+    text: str,
+    error: Diagnostic,
+    errors: Sequence[Diagnostic],
+    state: _State,
+    templates: Sequence[KernelTemplate],
+) -> bool:
     wanted = "".join(text.split())
     for expression in list(state.expressions):
         if "".join(expression.split()) == wanted:
             state.expressions.remove(expression)
             first = next(other for other in errors if other.place.line == error.place.line)
+            unknown = _UNDEFINED.search(first.message)
+            choices = boolean_choices(expression, unknown[1], templates) if unknown else ()
+            if choices and len(state.expressions) < _MAX_EXPRESSIONS:
+                state.expressions += [choice for choice in choices if choice not in state.expressions]
+                return True
             state.notes.append(_skipped_note(expression, first.message))
             return True
     return False

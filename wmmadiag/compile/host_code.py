@@ -82,10 +82,14 @@ def find_launches(text: str, file: str = "") -> tuple[HostLaunch, ...]:
     for declaration in _functions(scopes):
         body = declaration.body
         definitions = _definitions(reader, body)
+        pointers = _kernel_pointers(reader, body)
         for launch in (*_chevrons(reader, body), *_api_launches(reader, body)):
             name, template_arguments, configuration, arguments, start = launch
             grid, block, shared, stream = (*configuration, None, None, None, None)[:4]
-            base = name.split("::")[-1]
+            known = {name.split("::")[-1]}
+            if name in pointers and not template_arguments:
+                name, template_arguments = pointers[name]
+                known.add(name.split("::")[-1])
             found.append(
                 HostLaunch(
                     name,
@@ -97,7 +101,7 @@ def find_launches(text: str, file: str = "") -> tuple[HostLaunch, ...]:
                     arguments,
                     reader.place(start),
                     declaration.qualified_name,
-                    tuple((what, value) for kernel, what, value in attributes if kernel.split("::")[-1] == base),
+                    tuple((what, value) for kernel, what, value in attributes if kernel.split("::")[-1] in known),
                     definitions,
                 )
             )
@@ -318,6 +322,21 @@ def _attributes(reader: _Reader, tokens: Sequence[Token]) -> list[tuple[str, str
         kernel, value = _kernel_operand(parts[0]), reader.expression(parts[2])
         if kernel is not None and value is not None:
             found.append((kernel[0], parts[1][-1].text, value))
+    return found
+
+
+def _kernel_pointers(reader: _Reader, tokens: Sequence[Token]) -> dict[str, tuple[str, tuple[SourceExpression, ...]]]:
+    """`auto kernel = &ns::attn<64>;` in one function body: variable → kernel and its template arguments."""
+    found: dict[str, tuple[str, tuple[SourceExpression, ...]]] = {}
+    for index in range(1, len(tokens) - 2):
+        if tokens[index - 1].text != "auto" or tokens[index].kind != "id" or tokens[index + 1].text != "=":
+            continue
+        end = index + 2
+        while end < len(tokens) and tokens[end].text not in (";", "(", "{", "["):
+            end += 1
+        operand = _kernel_operand(tokens[index + 2 : end]) if end < len(tokens) and tokens[end].text == ";" else None
+        if operand is not None:
+            found[tokens[index].text] = operand[0], reader.expressions(operand[1])
     return found
 
 

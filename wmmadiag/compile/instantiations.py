@@ -16,10 +16,11 @@ _DEPTH = 3
 
 @dataclass(frozen=True, slots=True)
 class KernelTemplate:
-    """A template of a kernel: its qualified name and the file key of its definition."""
+    """A template of a kernel: its name, with and without scope, and which of its parameters are `bool`."""
 
     name: str
     qualified_name: str
+    booleans: tuple[bool, ...] = ()
 
 
 def is_kernel(declaration: Declaration, known: Context) -> bool:
@@ -34,8 +35,51 @@ def kernel_templates(parts: Iterable[Part], known: Context) -> tuple[KernelTempl
     for part in parts:
         declaration = part.declaration
         if is_kernel(declaration, known) and declaration.template and declaration.kind in ("function", "prototype"):
-            found[declaration.qualified_name] = KernelTemplate(declaration.name, declaration.qualified_name)
+            found[declaration.qualified_name] = KernelTemplate(
+                declaration.name, declaration.qualified_name, _booleans(declaration.head)
+            )
     return tuple(found.values())
+
+
+def _booleans(head: Sequence[Token]) -> tuple[bool, ...]:
+    """Which parameters of the first `template<…>` header are of type bool."""
+    if len(head) < 2 or head[0].text != "template" or head[1].text != "<":
+        return ()
+    found, depth, fresh, is_bool, index = list[bool](), 0, True, False, 1
+    while index < len(head):
+        text = head[index].text
+        if text == "(":
+            index = closing(head, index)
+        depth += (text == "<") - (text == ">")
+        if depth == 0 or (depth == 1 and text == ","):
+            found.append(is_bool)
+            fresh, is_bool = True, False
+            if depth == 0:
+                break
+        elif fresh and depth == 1 and head[index].kind == "id" and text != "const":
+            fresh, is_bool = False, text == "bool"
+        index += 1
+    return tuple(found)
+
+
+def boolean_choices(expression: str, unknown: str, templates: Sequence[KernelTemplate]) -> tuple[str, ...]:
+    """The two expressions with true and false for `unknown`, where that stands for a `bool` parameter; else none.
+
+    Host code often turns a run-time flag into a constant by a macro (`BOOL_SWITCH(causal, kCausal, …)`), whose name
+    only the preprocessor knows; nvcc then makes both.
+    """
+    name, _, rest = expression.partition("<")
+    template = next((one for one in templates if one.qualified_name == name), None)
+    if template is None or not rest.endswith(">"):
+        return ()
+    parts = _top_level_parts(rest[:-1])
+    places = [i for i, part in enumerate(parts) if part == unknown and template.booleans[i : i + 1] == (True,)]
+    if not places:
+        return ()
+    return tuple(
+        f"{name}<{', '.join(value if i in places else part for i, part in enumerate(parts))}>"
+        for value in ("true", "false")
+    )
 
 
 def wanted_instantiations(parts: Sequence[Part], templates: Sequence[KernelTemplate]) -> tuple[str, ...]:
@@ -146,7 +190,7 @@ def _substitute(text: str, values: Mapping[str, str]) -> str:
         if replaced == text:
             break
         text = replaced
-    return text.replace(" :: ", "::").replace(" ,", ",")
+    return text.replace(" :: ", "::").replace(" ,", ",").replace(" < ", "<").replace(" >", ">")
 
 
 def _top_level_parts(text: str) -> list[str]:
