@@ -31,6 +31,11 @@ Flow arrive(Warp& warp, const Inst& inst, Mask active, bool wait) {
     const auto lane = std::countr_zero(active);
     const auto id = warp.at<std::uint32_t>(inst.s[0])[lane];
     const auto threads = inst.s[1] == no_operand ? 0 : warp.at<std::uint32_t>(inst.s[1])[lane];
+    if ((active & ~lanes_with(warp.at<std::uint32_t>(inst.s[0]), id)) != 0 ||
+        (inst.s[1] != no_operand && (active & ~lanes_with(warp.at<std::uint32_t>(inst.s[1]), threads)) != 0))
+        return warp.fail(FaultKind::bad_operand, active, "the barrier or its thread count differs between the lanes that run together");
+    if (inst.s[1] != no_operand && (threads == 0 || threads % lanes != 0))
+        return warp.fail(FaultKind::bad_operand, active, std::to_string(threads) + " threads are no multiple of the warp size, 32");
     Mask predicate = 0;
     if (inst.s[2] != no_operand) predicate = *warp.at<Mask>(inst.s[2]) ^ (inst.modifiers.neg_c() ? all_lanes : 0);
     return warp.block().arrive(warp, active, id, threads, wait, predicate);
