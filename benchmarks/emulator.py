@@ -1,4 +1,4 @@
-"""How fast the emulator is, as a table. Run: `python benchmarks/emulator.py`. Every figure is measured in this one process.
+"""How fast the emulator is, as a table: `python benchmarks/emulator.py`.
 
 Ratios are what counts: both sides of each are timed in turn in the same run, and the medians are compared.
 """
@@ -81,17 +81,33 @@ def main() -> None:
     fused_launch = Launch((S // 64, B * H, 1), (128, 1, 1), [q, k, v, o, S, scale], shared_bytes=FUSED_SHARED)
     stats = fused.launch(fused_launch)
     error = float(np.abs(o - expected).max())
-    reference, emulated = alternate([lambda: numpy_attention(q, k, v), lambda: fused.launch(fused_launch)], options.runs)
+    reference, emulated = alternate(
+        [lambda: numpy_attention(q, k, v), lambda: fused.launch(fused_launch)], options.runs
+    )
     rows.append(["float32 NumPy attention", f"{reference:.3f} s", ""])
-    rows.append(["emulated WMMA attention, 64×64 tiles", f"{emulated:.3f} s", f"{emulated / reference:.2f} × NumPy (bar: 2)"])
+    rows.append(
+        ["emulated WMMA attention, 64×64 tiles", f"{emulated:.3f} s", f"{emulated / reference:.2f} × NumPy (bar: 2)"]
+    )
     rows.append(["  its largest difference from NumPy", f"{error:.1e}", ""])
-    rows.append(["  throughput", f"{stats.warp_instructions / emulated / 1e6:.1f} M/s", f"{stats.warp_instructions:,} warp instructions"])
+    rows.append(
+        [
+            "  throughput",
+            f"{stats.warp_instructions / emulated / 1e6:.1f} M/s",
+            f"{stats.warp_instructions:,} warp instructions",
+        ]
+    )
 
     scalar = kernel(ROOT / "kernels/attention/kernel.cu", "attention", options.threads, USE_WMMA=0, HEAD_DIM=D)
     scalar_launch = Launch((S // 32, H, B), (128, 1, 1), [q, k, v, o, S, scale])
     stats = scalar.launch(scalar_launch)
     (seconds,) = alternate([lambda: scalar.launch(scalar_launch)], 3)
-    rows.append(["scalar attention, throughput", f"{stats.warp_instructions / seconds / 1e6:.1f} M/s", f"{seconds:.2f} s, {stats.warp_instructions:,} warp instructions"])
+    rows.append(
+        [
+            "scalar attention, throughput",
+            f"{stats.warp_instructions / seconds / 1e6:.1f} M/s",
+            f"{seconds:.2f} s, {stats.warp_instructions:,} warp instructions",
+        ]
+    )
 
     quarter = Launch((S // 64, B * H // 4, 1), (128, 1, 1), [q, k, v, o, S, scale], shared_bytes=FUSED_SHARED)
     small, large = alternate([lambda: fused.launch(quarter), lambda: fused.launch(fused_launch)], options.runs)

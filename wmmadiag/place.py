@@ -25,7 +25,7 @@ class Place:
     inlined_at: Place | None = None
 
     def frames(self) -> Iterator[Place]:
-        """This place, then its callers, innermost first."""
+        """The place itself, then its callers, innermost first."""
         frame: Place | None = self
         while frame is not None:
             yield frame

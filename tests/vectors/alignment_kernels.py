@@ -1,8 +1,8 @@
 """The kernels that show how `wmma.load` and `wmma.store` treat misaligned bases and odd leading dimensions.
 
-One launch of one warp loads or stores one fragment at byte `off` of a 16 KiB buffer, with leading dimension `ldm`; the answer
-is the MD5 of the registers (load) or of the buffer afterwards (store), or "misaligned". The same PTX runs on a GPU, to record,
-and on the emulator, to compare.
+One launch of one warp loads or stores one fragment at byte `off` of a 16 KiB buffer, with leading dimension `ldm`;
+the answer is the MD5 of the registers (load) or of the buffer afterwards (store), or "misaligned". The same PTX runs
+on a GPU, to record, and on the emulator, to compare.
 """
 
 from __future__ import annotations
@@ -96,7 +96,9 @@ def ptx(job: Job) -> str:
     values = ", ".join(f"%v{i}" for i in range(count))
     where = f"{job.layout}.{job.shape}.{job.space}.{job.type}"
     to_register = {"f64": "cvt.rn.f64.u32", "f32": "cvt.rn.f32.u32"}.get(job.type, "mov.b32")
-    body = [_copy("IN", "ld.global.u32 %r2, [%src];", "st.shared.u32 [%sm], %r2;", "%in")] if job.space == "shared" else []
+    body = (
+        [_copy("IN", "ld.global.u32 %r2, [%src];", "st.shared.u32 [%sm], %r2;", "%in")] if job.space == "shared" else []
+    )
     if job.space == "shared":
         body += ["mov.u32 %r5, tile; add.u32 %r5, %r5, %off; cvt.u64.u32 %at, %r5;"]
     else:

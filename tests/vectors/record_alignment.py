@@ -75,7 +75,9 @@ def main() -> None:
 
     answers: dict[str, dict[str, str]] = {}
     with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) - 2)) as pool:
-        for key, part in pool.map(lambda pair: one(*pair), [(i, what) for i in range(len(every)) for what in ("off", "ldm")]):
+        for key, part in pool.map(
+            lambda pair: one(*pair), [(i, what) for i in range(len(every)) for what in ("off", "ldm")]
+        ):
             answers.setdefault(key, {}).update(part)
     ok(driver.cuInit(0))
     name = ok(driver.cuDeviceGetName(64, ok(driver.cuDeviceGet(0)))).split(b"\0")[0].decode()

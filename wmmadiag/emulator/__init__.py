@@ -10,7 +10,9 @@ from wmmadiag.ptx import parse
 __all__ = ["Budget", "EmulatedKernel", "EmulatorOptions", "LoweredKernel", "load", "lower"]
 
 
-def load(ptx: str, entry: str = "", *, arch: str = "", options: EmulatorOptions | None = None, name: str = "<ptx>") -> EmulatedKernel:
+def load(
+    ptx: str, entry: str = "", *, arch: str = "", options: EmulatorOptions | None = None, name: str = "<ptx>"
+) -> EmulatedKernel:
     """Make a kernel ready to run.
 
     Args:
@@ -28,6 +30,8 @@ def load(ptx: str, entry: str = "", *, arch: str = "", options: EmulatorOptions 
     module = parse(ptx, name=name)
     if not entry:
         if len(module.entries) != 1:
-            raise ConfigurationError(f"{name} holds {len(module.entries)} kernels", hint=f"choose one: {', '.join(module.entries)}")
+            raise ConfigurationError(
+                f"{name} holds {len(module.entries)} kernels", hint=f"choose one: {', '.join(module.entries)}"
+            )
         entry = module.entries[0]
     return EmulatedKernel(lower(module, entry, arch or module.target), options or EmulatorOptions())

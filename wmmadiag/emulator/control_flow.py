@@ -45,7 +45,9 @@ def split_blocks(nodes: Sequence[Decoded], labels: dict[str, int]) -> list[Block
         targets = [at[labels[name]] for name in ([last.target] if last.target else last.targets)]
         ends = last.guard is None and (last.op in ENDS or bool(targets))
         following = [] if ends or end >= len(nodes) else [at[end]]
-        blocks.append(Block(start, body, tuple(dict.fromkeys(t for t in targets if t not in following)) + tuple(following)))
+        blocks.append(
+            Block(start, body, tuple(dict.fromkeys(t for t in targets if t not in following)) + tuple(following))
+        )
     return blocks
 
 

@@ -63,7 +63,7 @@ class TensorSpec:
 class Decoded:
     """One operation of the engine.
 
-    `extra` mixes values (become slots), None (no operand) and plain ints. `writes` lists what it writes, everything else is read.
+    `extra` mixes values (become slots), None (no operand) and plain ints; `writes_extra`: the positions it writes.
     `together`: destinations and sources may share a slot (lane operations with one destination).
     """
 

@@ -31,7 +31,8 @@ class Extent:
             gap = self.start - address
             return gap, f"{gap} bytes before the start of {self.name} ({self.size} bytes)"
         if address + length > end:
-            return 0, f"runs over the end of {self.name}: bytes {address - self.start} to {address - self.start + length} of {self.size}"
+            first = address - self.start
+            return 0, f"runs over the end of {self.name}: bytes {first} to {first + length} of {self.size}"
         if address < self.start:
             return 0, f"begins {self.start - address} bytes before {self.name} ({self.size} bytes) and runs into it"
         return 0, f"byte {address - self.start} of {self.name} ({self.size} bytes)"
@@ -48,10 +49,10 @@ class LaunchView:
 
 HINTS: Mapping[str, str] = {
     "out-of-bounds": "compare the index at this line with the array's size; `wmmadiag ptx` shows the instruction",
-    "misaligned": "align the address: declare the array with __align__(32), or use a leading dimension that is a multiple of 16 bytes",
+    "misaligned": "declare the array with __align__(32), or make the leading dimension a multiple of 16 bytes",
     "read-only": "the kernel writes to constant memory or to an argument that was passed as read-only",
     "wrong-space": "a shared or local pointer is used as a global one (or the reverse)",
-    "trap": "optimised compilers also put a trap where they found undefined behaviour; `wmmadiag check` says what they removed",
+    "trap": "compilers also put a trap where they found undefined behaviour; the notes of `wmmadiag check` say where",
     "assertion": "the kernel's own assert does not hold",
     "deadlock": "every thread of the block must reach the same barriers; see where each warp stands",
     "partial-warp": "a warp-wide operation needs all 32 lanes: move it out of the branch, and launch whole warps",
@@ -127,9 +128,16 @@ def standing_lines(standings: Sequence[tuple[Any, ...]], view: LaunchView, most:
     """One line for each group of lanes: where it stands and what it waits for."""
     lines = []
     for block, warp, pc, lanes, state, barrier in standings[:most]:
-        doing = {"ready": "running", "barrier": f"waits at barrier {barrier}", "sync": "waits for other lanes of its warp"}[state]
+        doing = {
+            "ready": "running",
+            "barrier": f"waits at barrier {barrier}",
+            "sync": "waits for other lanes of its warp",
+        }[state]
         node = view.kernel.nodes[min(pc, len(view.kernel.nodes) - 1)]
-        lines.append(f"block {coordinates(block, view.grid)}, warp {warp}, lanes {lanes:#010x}: {doing} at {user_place(node.place)} ({node.text})")
+        lines.append(
+            f"block {coordinates(block, view.grid)}, warp {warp}, lanes {lanes:#010x}: {doing} "
+            f"at {user_place(node.place)} ({node.text})"
+        )
     if len(standings) > most:
         lines.append(f"… and {len(standings) - most} more")
     return lines
@@ -141,7 +149,9 @@ def user_place(place: Place) -> Place:
     return outermost
 
 
-def budget_error(outcome: str, standings: Sequence[tuple[Any, ...]], view: LaunchView, instructions: int, seconds: float) -> BudgetError:
+def budget_error(
+    outcome: str, standings: Sequence[tuple[Any, ...]], view: LaunchView, instructions: int, seconds: float
+) -> BudgetError:
     """The error for a run that used up its budget."""
     used = f"{instructions:,} warp instructions" if outcome == "out-of-instructions" else f"{seconds:g} s"
     place = user_place(view.kernel.place(standings[0][2])) if standings else view.kernel.entry.place

@@ -22,9 +22,7 @@ def even_first(columns: int) -> tuple[int, ...]:
     A lane holds two neighbouring 32-bit accumulators in two registers; in this order the same register of four lanes
     is four words in a row, so that moving between lanes and matrix is a few wide copies.
     """
-    return tuple(
-        group + (c % 2) * (_GROUP // 2) + c // 2 for group in range(0, columns, _GROUP) for c in range(_GROUP)
-    )
+    return tuple(group + (c % 2) * (_GROUP // 2) + c // 2 for group in range(0, columns, _GROUP) for c in range(_GROUP))
 
 
 @dataclass(slots=True)
@@ -62,5 +60,6 @@ def _row(fragment: FragmentMap, by_columns: bool, registers: int, order: Sequenc
     index = index[:, : registers * fragment.per_register].T  # [register × element, lane]
     data = np.ascontiguousarray(index.astype(np.int16)).reshape(-1).view(np.uint8)
     return (
-        lines * fragment.tiles, width, registers, fragment.per_register, fragment.element_bits, fragment.register_bits // 8, data,
+        lines * fragment.tiles, width, registers, fragment.per_register, fragment.element_bits,
+        fragment.register_bits // 8, data,
     )  # fmt: skip

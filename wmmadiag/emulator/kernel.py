@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,7 +108,9 @@ class EmulatedKernel:
         if result["outcome"] == "fault":
             raise fault_error(result["fault"], result["standings"], view)
         if result["outcome"] in ("out-of-instructions", "out-of-time"):
-            raise budget_error(result["outcome"], result["standings"], view, result["instructions"], options.budget.seconds)
+            raise budget_error(
+                result["outcome"], result["standings"], view, result["instructions"], options.budget.seconds
+            )
         return RunStats(
             warp_instructions=result["instructions"],
             seconds=seconds,
@@ -123,7 +124,10 @@ class EmulatedKernel:
         threads = launch.block[0] * launch.block[1] * launch.block[2]
         place = entry.place
         if min(*launch.grid, *launch.block) < 1 or launch.grid[0] * launch.grid[1] * launch.grid[2] > _MAX_BLOCKS:
-            raise ConfigurationError(f"grid {launch.grid} of blocks {launch.block} cannot be launched", hint="every extent must be at least 1")
+            raise ConfigurationError(
+                f"grid {launch.grid} of blocks {launch.block} cannot be launched",
+                hint="every extent must be at least 1",
+            )
         if threads > bounds.threads_per_block or launch.block[2] > 64:
             raise KernelFault(
                 f"a block of {launch.block} has {threads} threads; {arch} allows {bounds.threads_per_block}",
@@ -131,7 +135,10 @@ class EmulatedKernel:
             )  # fmt: skip
         if launch.grid[1] > 65535 or launch.grid[2] > 65535:
             raise KernelFault(
-                f"grid {launch.grid}: y and z may be 65535 at most", kind="launch-limits", place=place, hint="put the long extent into x"
+                f"grid {launch.grid}: y and z may be 65535 at most",
+                kind="launch-limits",
+                place=place,
+                hint="put the long extent into x",
             )
         for name, bound in (("maxntid", None), ("reqntid", None)):
             shape = entry.limits.get(name, bound)
@@ -140,13 +147,15 @@ class EmulatedKernel:
             most = int(np.prod(shape))
             if threads > most or (name == "reqntid" and threads != most):
                 raise KernelFault(
-                    f"{threads} threads per block, but the kernel was compiled for {'exactly' if name == 'reqntid' else 'at most'} {most}",
+                    f"{threads} threads per block, but the kernel was compiled for "
+                    f"{'exactly' if name == 'reqntid' else 'at most'} {most}",
                     kind="launch-limits", place=place, hint="make __launch_bounds__ and the launch agree",
                 )  # fmt: skip
         total = self.kernel.dynamic_offset + launch.shared_bytes
         if total > bounds.shared_per_block:
             raise KernelFault(
-                f"the block needs {total:,} bytes of shared memory ({self.kernel.static_shared:,} static, {launch.shared_bytes:,} dynamic); "
+                f"the block needs {total:,} bytes of shared memory ({self.kernel.static_shared:,} static, "
+                f"{launch.shared_bytes:,} dynamic); "
                 f"{arch} has {bounds.shared_per_block:,}",
                 kind="launch-limits", place=place, hint="use smaller tiles or fewer stages",
             )  # fmt: skip
@@ -156,7 +165,8 @@ class EmulatedKernel:
         parameters = self.kernel.entry.parameters
         if len(launch.arguments) != len(parameters):
             raise ConfigurationError(
-                f"{self.kernel.entry.name} takes {len(parameters)} arguments, {len(launch.arguments)} were given", place=self.kernel.entry.place
+                f"{self.kernel.entry.name} takes {len(parameters)} arguments, {len(launch.arguments)} were given",
+                place=self.kernel.entry.place,
             )
         regions: list[tuple[int, NDArray[np.uint8], bool]] = []
         extents: list[Extent] = []
@@ -165,7 +175,9 @@ class EmulatedKernel:
         block = np.zeros(max(size, 1), np.uint8)
         for index, (parameter, argument) in enumerate(zip(parameters, launch.arguments, strict=True)):
             if not isinstance(parameter, Parameter):
-                raise ConfigurationError(f"parameter {parameter.name} of the kernel is a register", place=self.kernel.entry.place)
+                raise ConfigurationError(
+                    f"parameter {parameter.name} of the kernel is a register", place=self.kernel.entry.place
+                )
             name = launch.names[index] if index < len(launch.names) else f"argument {index}"
             if isinstance(argument, np.ndarray):
                 address = placed[index]
@@ -175,8 +187,9 @@ class EmulatedKernel:
                 value = scalar_bytes(argument, parameter, name)
             if len(value) != parameter.size:
                 raise ConfigurationError(
-                    f"{name}: {len(value)} bytes were given for a parameter of {parameter.size} bytes (.{parameter.type})",
-                    place=self.kernel.entry.place, hint="pass an array for a pointer, and a scalar of the parameter's type otherwise",
+                    f"{name}: {len(value)} bytes given for a parameter of {parameter.size} bytes (.{parameter.type})",
+                    place=self.kernel.entry.place,
+                    hint="pass an array for a pointer, and a scalar of the parameter's type otherwise",
                 )  # fmt: skip
             block[parameter.offset : parameter.offset + parameter.size] = np.frombuffer(value, np.uint8)
         regions.append((PARAMETER_BASE, block, False))
@@ -188,10 +201,15 @@ class EmulatedKernel:
 
     def _shared_extents(self, launch: Launch) -> list[Extent]:
         layout = self.kernel.layout
-        extents = [Extent(key.rpartition(":")[2], "shared", placed.address, placed.variable.size) for key, placed in layout.shared.items()]
+        extents = [
+            Extent(key.rpartition(":")[2], "shared", placed.address, placed.variable.size)
+            for key, placed in layout.shared.items()
+        ]
         if launch.shared_bytes:
             name = next(iter(layout.dynamic), "dynamic shared memory").rpartition(":")[2]
-            extents.append(Extent(name, "shared", layout.reserved_shared + self.kernel.dynamic_offset, launch.shared_bytes))
+            extents.append(
+                Extent(name, "shared", layout.reserved_shared + self.kernel.dynamic_offset, launch.shared_bytes)
+            )
         extents.append(Extent("the thread's local memory", "local", 0, self.kernel.local_bytes))
         return extents
 
@@ -234,7 +252,9 @@ def _memory_at(start: int, size: int) -> NDArray[np.uint8]:
 
 def _flat(array: NDArray[Any], name: str) -> NDArray[np.uint8]:
     if not array.flags.c_contiguous:
-        raise ConfigurationError(f"{name} is no C-contiguous array", hint="pass np.ascontiguousarray(…), or the padded storage itself")
+        raise ConfigurationError(
+            f"{name} is no C-contiguous array", hint="pass np.ascontiguousarray(…), or the padded storage itself"
+        )
     return array.reshape(-1).view(np.uint8)
 
 
@@ -247,18 +267,20 @@ def scalar_bytes(argument: Argument, parameter: Parameter, name: str) -> bytes:
     if isinstance(argument, bytes):
         return argument
     if isinstance(argument, np.generic):
-        return argument.tobytes()
+        return bytes(argument.tobytes())
     if isinstance(argument, (int, float)):
         numpy_type = {"f32": np.float32, "f64": np.float64, "f16": np.float16}.get(parameter.type)
         if isinstance(argument, float) and numpy_type is None:
-            raise ConfigurationError(f"{name}: {argument!r} was given for an integer parameter (.{parameter.type})", hint="pass an int")
+            raise ConfigurationError(
+                f"{name}: {argument!r} was given for an integer parameter (.{parameter.type})", hint="pass an int"
+            )
         if numpy_type is not None:
-            return numpy_type(argument).tobytes()
+            return np.array(argument, numpy_type).tobytes()
         bits = 8 * parameter.size
         value = int(argument)
         if not -(1 << (bits - 1)) <= value < 1 << bits:
             raise ConfigurationError(f"{name}: {value} does not fit {bits} bits")
         return (value % (1 << bits)).to_bytes(parameter.size, "little")
-    raise ConfigurationError(f"{name}: cannot pass a {type(argument).__name__}", hint="pass a NumPy array, a number, or a struct's bytes")
-
-
+    raise ConfigurationError(
+        f"{name}: cannot pass a {type(argument).__name__}", hint="pass a NumPy array, a number, or a struct's bytes"
+    )

@@ -1,4 +1,7 @@
-"""What each architecture allows a block. Source: CUDA C++ Programming Guide 13, "Technical Specifications per Compute Capability"."""
+"""What each architecture allows a block.
+
+Source: CUDA C++ Programming Guide 13, "Technical Specifications per Compute Capability".
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,21 @@ class Limits:
 
 
 _KB = 1024
-_SHARED_KB = {75: 64, 80: 163, 86: 99, 87: 163, 88: 99, 89: 99, 90: 227, 100: 227, 103: 227, 107: 227, 110: 227, 120: 99, 121: 99}
+_SHARED_KB = {
+    75: 64,
+    80: 163,
+    86: 99,
+    87: 163,
+    88: 99,
+    89: 99,
+    90: 227,
+    100: 227,
+    103: 227,
+    107: 227,
+    110: 227,
+    120: 99,
+    121: 99,
+}
 SHARED_WITHOUT_OPT_IN = 48 * _KB
 """Dynamic shared memory beyond this needs cudaFuncAttributeMaxDynamicSharedMemorySize on every architecture."""
 
@@ -39,5 +56,7 @@ def limits(arch: str) -> Limits:
     """
     number = architecture(arch).number
     if number not in _SHARED_KB:
-        raise UnsupportedError(f"the limits of {arch} are not known", hint=f"known: {', '.join(f'sm_{n}' for n in _SHARED_KB)}")
+        raise UnsupportedError(
+            f"the limits of {arch} are not known", hint=f"known: {', '.join(f'sm_{n}' for n in _SHARED_KB)}"
+        )
     return Limits(shared_per_block=_SHARED_KB[number] * _KB, reserved_shared=_KB if number >= 80 else 0)

@@ -26,7 +26,8 @@ _ = (select_lane, select_memory, select_tensor, select_warp)
 RAW = np.dtype(
     [
         ("op", "<u4"), ("modifiers", "<u4"), ("guard", "<u4"), ("guard_invert", "<u4"), ("d", "<u4"), ("d2", "<u4"),
-        ("s", "<u4", 4), ("target", "<u4"), ("extra", "<u4"), ("space", "u1"), ("bytes", "u1"), ("register_bytes", "u1"),
+        ("s", "<u4", 4), ("target", "<u4"), ("extra", "<u4"), ("space", "u1"), ("bytes", "u1"),
+        ("register_bytes", "u1"),
         ("count", "u1"), ("flags", "<u4"), ("immediate", "<i8"),
     ]
 )  # fmt: skip
@@ -95,7 +96,8 @@ def lower(module: Module, entry: str, arch: str, *, share_registers: bool = True
     select.ends()
     if select.local_bytes > bounds.local_per_thread:
         raise UnsupportedError(
-            f"{entry} needs {select.local_bytes} bytes of local memory per thread; {arch} has {bounds.local_per_thread}",
+            f"{entry} needs {select.local_bytes} bytes of local memory per thread; "
+            f"{arch} has {bounds.local_per_thread}",
             place=function.place,
         )
     select.finish()
@@ -105,7 +107,15 @@ def lower(module: Module, entry: str, arch: str, *, share_registers: bool = True
     slots, file_bytes = allocate(blocks, order, nodes, positions, share=share_registers)
     program = _pack(select, blocks, nodes, positions, slots, file_bytes)
     return LoweredKernel(
-        function, arch, program, tuple(nodes), slots, layout, layout.static_bytes, layout.dynamic_offset, select.local_bytes
+        function,
+        arch,
+        program,
+        tuple(nodes),
+        slots,
+        layout,
+        layout.static_bytes,
+        layout.dynamic_offset,
+        select.local_bytes,
     )
 
 
@@ -127,7 +137,12 @@ def _constants(select: Selector) -> tuple[dict[Value, int], NDArray[np.uint8]]:
 
 
 def _pack(
-    select: Selector, blocks: list[Block], nodes: list[Decoded], positions: dict[int, int], slots: dict[Value, int], file_bytes: int
+    select: Selector,
+    blocks: list[Block],
+    nodes: list[Decoded],
+    positions: dict[int, int],
+    slots: dict[Value, int],
+    file_bytes: int,
 ) -> Any:
     always = select.constant(1, 0)
     pool, constants = _constants(select)
@@ -156,7 +171,15 @@ def _pack(
             target = len(tensor)
             spec = node.tensor
             maps = [max(index, 0) for index in spec.maps]
-            tensor.append((spec.rule, *maps, *([slot(v) for v in group] for group in spec.registers), list(spec.column_order), spec.tiles))
+            tensor.append(
+                (
+                    spec.rule,
+                    *maps,
+                    *([slot(v) for v in group] for group in spec.registers),
+                    list(spec.column_order),
+                    spec.tiles,
+                )
+            )
         first = len(extra)
         if node.targets:
             extra += [len(node.targets), *map(position, node.targets)]
@@ -166,7 +189,8 @@ def _pack(
         rows.append(
             (
                 names.setdefault(node.op, len(names)), node.modifiers, guard, _NO_OPERAND if node.guard_negated else 0,
-                slot(node.d), slot(node.d2), sources, target, first, node.space, node.bytes, node.register_bytes, node.count,
+                slot(node.d), slot(node.d2), sources, target, first, node.space, node.bytes,
+                node.register_bytes, node.count,
                 node.flags, node.immediate,
             )
         )  # fmt: skip

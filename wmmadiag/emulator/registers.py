@@ -23,7 +23,12 @@ def slot_bytes(value: Value) -> int:
 
 
 def allocate(
-    blocks: Sequence[Block], order: Sequence[int], nodes: Sequence[Decoded], positions: dict[int, int], *, share: bool = True
+    blocks: Sequence[Block],
+    order: Sequence[int],
+    nodes: Sequence[Decoded],
+    positions: dict[int, int],
+    *,
+    share: bool = True,
 ) -> tuple[dict[Value, int], int]:
     """Slot of each virtual register, and the size of the register file in bytes.
 

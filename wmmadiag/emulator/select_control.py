@@ -46,7 +46,7 @@ def branch_indexed(select: Selector, instruction: Instruction) -> None:
 
 
 @selects("ret")
-def give_back(select: Selector, instruction: Instruction) -> None:
+def give_back(select: Selector, _instruction: Instruction) -> None:
     if select.frame.call is None:
         select.emit("exit")
     else:
@@ -57,7 +57,7 @@ _END, _SKIPPED = "%end of call", "%call skipped"
 
 
 @selects("exit")
-def end_thread(select: Selector, instruction: Instruction) -> None:
+def end_thread(select: Selector, _instruction: Instruction) -> None:
     select.emit("exit")
 
 
@@ -86,7 +86,9 @@ def call(select: Selector, instruction: Instruction) -> None:
     _expand_call(select, function, returns.elements, arguments.elements)
 
 
-def _expand_call(select: Selector, function: Function, returns: tuple[Operand, ...], arguments: tuple[Operand, ...]) -> None:
+def _expand_call(
+    select: Selector, function: Function, returns: tuple[Operand, ...], arguments: tuple[Operand, ...]
+) -> None:
     caller, guard = select.frame, select.guard
     if len(select.nodes) > _INLINE_LIMIT:
         raise select.unsupported(f"calls expand to more than {_INLINE_LIMIT} operations")
@@ -116,7 +118,9 @@ def _expand_call(select: Selector, function: Function, returns: tuple[Operand, .
     select.place, select.ptx_line, select.guard = place, line, None
     select.labels[after] = len(select.nodes)
     outgoing = [
-        (actual, select.register(formal)) for formal, actual in zip(function.returns, returns, strict=True) if isinstance(formal, Register)
+        (actual, select.register(formal))
+        for formal, actual in zip(function.returns, returns, strict=True)
+        if isinstance(formal, Register)
     ]
     select.frame = caller
     for actual, value in outgoing:
@@ -133,7 +137,14 @@ def _argument(select: Selector, operand: Operand, width: int) -> Value:
         value = select.temporary(width)
         address = select.constant(select.frame.locations[operand.name] + operand.offset, 8)
         select.emit(
-            "ld", s=(address,), extra=[value], writes_extra=(0,), space=SPACES["local"], bytes=width, register_bytes=width, count=1
+            "ld",
+            s=(address,),
+            extra=[value],
+            writes_extra=(0,),
+            space=SPACES["local"],
+            bytes=width,
+            register_bytes=width,
+            count=1,
         )
         return value
     return select.read(operand, f"b{8 * width}")
@@ -144,7 +155,13 @@ def _return(select: Selector, returns: tuple[Operand, ...], value: Value) -> Non
         if isinstance(operand, SymbolAddress) and operand.name in select.frame.locations:
             address = select.constant(select.frame.locations[operand.name], 8)
             select.emit(
-                "st", s=(address,), extra=[value], space=SPACES["local"], bytes=value.bytes, register_bytes=value.bytes, count=1
+                "st",
+                s=(address,),
+                extra=[value],
+                space=SPACES["local"],
+                bytes=value.bytes,
+                register_bytes=value.bytes,
+                count=1,
             )
         elif (destination := select.write(operand)) is not None:
             select.lane(f"mov.b{8 * destination.bytes}", destination, value)
@@ -157,7 +174,7 @@ def _vprintf(select: Selector, returns: tuple[Operand, ...], arguments: tuple[Op
     _return(select, returns, written)
 
 
-def _assertfail(select: Selector, returns: tuple[Operand, ...], arguments: tuple[Operand, ...]) -> None:
+def _assertfail(select: Selector, _returns: tuple[Operand, ...], arguments: tuple[Operand, ...]) -> None:
     message, file, line, function, *_ = (
         _argument(select, argument, width) for argument, width in zip(arguments, (8, 8, 4, 8, 8), strict=True)
     )

@@ -81,7 +81,12 @@ def pack_vector(select: Selector, instruction: Instruction) -> None:
     d = select.write(instruction.operands[0], target.type) or select.temporary(width_of(target.type))
     elements = [select.read(element, source.type) for element in select.elements(instruction.operands[1])]
     select.emit(
-        "mov.pack", d=d, extra=list(elements), count=len(elements), bytes=WIDTHS[source.type] // 8, register_bytes=d.bytes
+        "mov.pack",
+        d=d,
+        extra=list(elements),
+        count=len(elements),
+        bytes=WIDTHS[source.type] // 8,
+        register_bytes=d.bytes,
     )
 
 
@@ -126,4 +131,9 @@ def convert_address(select: Selector, instruction: Instruction) -> None:
 @selects("isspacep")
 def is_space(select: Selector, instruction: Instruction) -> None:
     space = {"const": "global", "param": "global"}.get(instruction.attributes["space"], instruction.attributes["space"])
-    select.emit("isspacep", d=select.write(instruction.operands[0]), s=(select.read(instruction.operands[1], "u64"),), space=SPACES[space])
+    select.emit(
+        "isspacep",
+        d=select.write(instruction.operands[0]),
+        s=(select.read(instruction.operands[1], "u64"),),
+        space=SPACES[space],
+    )

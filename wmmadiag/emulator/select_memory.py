@@ -120,7 +120,7 @@ def copy_async(select: Selector, instruction: Instruction) -> None:
 
 
 @selects("cp.async.commit_group")
-def commit_group(select: Selector, instruction: Instruction) -> None:
+def commit_group(select: Selector, _instruction: Instruction) -> None:
     select.emit("cp.async.commit_group")
 
 
@@ -138,7 +138,9 @@ def wait_group(select: Selector, instruction: Instruction) -> None:
 _BARRIER_OPS = ("init", "inval", "arrive", "arrive_drop", "test_wait", "try_wait", "async_arrive", "async_arrive_noinc")
 
 
-def _barrier(select: Selector, instruction: Instruction, op: str, d: Value | None, operand: Operand | None, flags: int = 0) -> None:
+def _barrier(
+    select: Selector, instruction: Instruction, op: str, d: Value | None, operand: Operand | None, flags: int = 0
+) -> None:
     base, offset, address_flags, space = select.address(instruction.operand("addr"), instruction.attributes["space"])
     source = None if operand is None else select.read(operand, "b64" if flags & WIDE_STATE else "u32")
     select.emit(
@@ -154,9 +156,13 @@ def _barrier(select: Selector, instruction: Instruction, op: str, d: Value | Non
 @selects("mbarrier.init", "mbarrier.inval", "mbarrier.arrive", "mbarrier.arrive_drop")
 def barrier_arrive(select: Selector, instruction: Instruction) -> None:
     if "expect_tx" in instruction.attributes:
-        raise select.unsupported(f"{instruction.text}: transaction counts belong to bulk copies, which are not emulated")
+        raise select.unsupported(
+            f"{instruction.text}: transaction counts belong to bulk copies, which are not emulated"
+        )
     state = instruction.operand("state")
-    _barrier(select, instruction, instruction.op.removeprefix("mbarrier."), select.write(state), instruction.operand("count"))
+    _barrier(
+        select, instruction, instruction.op.removeprefix("mbarrier."), select.write(state), instruction.operand("count")
+    )
 
 
 @selects("mbarrier.test_wait", "mbarrier.try_wait")
@@ -196,5 +202,3 @@ def policy(select: Selector, instruction: Instruction) -> None:
     d = select.write(instruction.operands[0])
     if d is not None:
         select.lane("mov.b64", d, select.constant(0, 8))
-
-

@@ -10,6 +10,7 @@ from wmmadiag.fragments import FragmentMap, memory_access, mma_map, wmma_map
 from wmmadiag.numerics.tensor_core import mma_rule
 from wmmadiag.ptx.ir import Access, Instruction
 
+
 def _map(select: Selector, instruction: Instruction, matrix: str, type_name: str, layout: str) -> FragmentMap:
     shape = instruction.attributes["shape"]
     try:
@@ -49,7 +50,9 @@ def move_fragment(select: Selector, instruction: Instruction) -> None:
         count=reach.ldm_unit,
         flags=flags,
         immediate=offset,
-        tensor=TensorSpec(None, (-1, -1, -1, select.maps.add(fragment, by_columns=by_columns)), ((), (), (), tuple(values))),
+        tensor=TensorSpec(
+            None, (-1, -1, -1, select.maps.add(fragment, by_columns=by_columns)), ((), (), (), tuple(values))
+        ),
     )
 
 
@@ -90,7 +93,9 @@ def multiply(select: Selector, instruction: Instruction) -> None:
             value = select.write(element) if matrix == "d" else select.read(element, spec.type)
             values.append(value or select.temporary(fragment.register_bits // 8))
         registers.append(tuple(values))
-        maps.append(select.maps.add(fragment, by_columns=matrix == "b", used=used, order=() if matrix == "a" else order))
+        maps.append(
+            select.maps.add(fragment, by_columns=matrix == "b", used=used, order=() if matrix == "a" else order)
+        )
     select.emit(
         "mma",
         tensor=TensorSpec(rule, (maps[0], maps[1], maps[2], maps[3]), tuple(registers), order, fragments[0].tiles),

@@ -98,11 +98,11 @@ def block_barrier(select: Selector, instruction: Instruction) -> None:
 
 
 @selects("membar", "fence", "griddepcontrol", "setmaxnreg", "pmevent")
-def order(select: Selector, instruction: Instruction) -> None:
+def order(select: Selector, _instruction: Instruction) -> None:
     """Memory is sequentially consistent here, so fences have nothing to do; the others only guide the hardware."""
     select.emit("nop")
 
 
 @selects("nanosleep")
-def sleep(select: Selector, instruction: Instruction) -> None:
+def sleep(select: Selector, _instruction: Instruction) -> None:
     select.emit("nanosleep")

@@ -1,7 +1,7 @@
 """From verified PTX to engine operations: one small function per PTX operation, found by its canonical name.
 
-`@selects("ld", …)` registers a function that takes the `Selector` and the instruction and emits `Decoded` operations. An
-operation without one is a lane operation, if the engine has it; otherwise it is refused at its place.
+`@selects("ld", …)` registers a function that takes the `Selector` and the instruction and emits `Decoded` operations.
+An operation without one is a lane operation, if the engine has it; otherwise it is refused at its place.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ PRESETS = {
         ]
     )
 }  # fmt: skip
-"""Special registers that hold one value for a warp's whole life → the engine's preset number (`Preset` in program.hpp)."""
+"""Special registers that hold one value for a warp's whole life → the engine's number (`Preset`, program.hpp)."""
 CLOCKS = {"%clock": 0, "%clock64": 0, "%globaltimer": 0, "%globaltimer_lo": 0, "%clock_hi": 32, "%globaltimer_hi": 32}
 """Special registers that count → right shift of the engine's instruction count."""
 _ZERO = frozenset({"%tid.w", "%ctaid.w"})
@@ -365,7 +365,7 @@ def width_of(type_name: str) -> int:
 
 
 def immediate_bits(immediate: Immediate, type_name: str) -> int:
-    """The bits of a literal as an operand of a type. Decimal floats are f64 in PTX and are rounded to what they become."""
+    """The bits of a literal as an operand of a type; decimal floats are f64 in PTX, rounded to what they become."""
     if immediate.type == "int":
         if type_name == "f32":
             return int(np.float32(immediate.value).view(np.uint32))
@@ -382,4 +382,3 @@ def immediate_bits(immediate: Immediate, type_name: str) -> int:
         if WIDTHS.get(type_name) == 16:
             return int(np.float16(number64).view(np.uint16))
         return int(np.float32(number64).view(np.uint32))
-

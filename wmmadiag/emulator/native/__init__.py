@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.emulator.native import _core
+import wmmadiag.emulator.native._core as _core
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -30,9 +30,7 @@ inline Space space_of(std::uint64_t generic) {
     return Space::global;
 }
 
-inline std::uint64_t window_of(Space space) {
-    return space == Space::shared ? shared_window : space == Space::local ? local_window : 0;
-}
+inline std::uint64_t window_of(Space space) { return space == Space::shared ? shared_window : space == Space::local ? local_window : 0; }
 
 // The host address of one lane's bytes, or nullptr after recording the fault.
 inline std::byte* resolve_one(Warp& warp, Space space, unsigned lane, std::uint64_t address, std::uint64_t bytes, bool write) {
@@ -74,8 +72,8 @@ inline std::byte* resolve_one(Warp& warp, Space space, unsigned lane, std::uint6
 // Calls body(lane, host pointer) for each active lane, in lane order, after all of them were checked.
 // `alignment` is a power of two. An atomic counts as a read and a write.
 template <class Body>
-Flow access(Warp& warp, Space space, Mask active, const Addresses& addresses, std::uint32_t bytes, std::uint32_t alignment,
-            AccessKind kind, Body&& body) {
+Flow access(Warp& warp, Space space, Mask active, const Addresses& addresses, std::uint32_t bytes, std::uint32_t alignment, AccessKind kind,
+            Body&& body) {
     if (active == 0) return Flow::next;
     const bool write = kind != AccessKind::load && kind != AccessKind::async_load;
     const bool read = kind != AccessKind::store && kind != AccessKind::async_store;

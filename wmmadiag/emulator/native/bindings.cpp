@@ -98,8 +98,8 @@ struct LoadedProgram {
 };
 
 LoadedProgram load(const Engine& engine, std::vector<std::string> operations, const ConstBytes& code, const ConstBytes& extra,
-                                    const ConstBytes& constants, const ConstBytes& presets, const nb::list& maps, const nb::list& tensor,
-                                    std::uint32_t register_bytes, std::uint32_t local_bytes) {
+                   const ConstBytes& constants, const ConstBytes& presets, const nb::list& maps, const nb::list& tensor, std::uint32_t register_bytes,
+                   std::uint32_t local_bytes) {
     ProgramSource source;
     source.operations = std::move(operations);
     source.code = copy_bytes<RawInst>(code);
@@ -133,7 +133,8 @@ public:
     void memory(const MemoryEvent& e) override {
         if (!memory_) return;
         const nb::gil_scoped_acquire gil;
-        memory_(place(e.where), static_cast<int>(e.space), static_cast<int>(e.kind), e.active, e.bytes, copy(e.addresses, lanes * sizeof(std::uint64_t)));
+        memory_(place(e.where), static_cast<int>(e.space), static_cast<int>(e.kind), e.active, e.bytes,
+                copy(e.addresses, lanes * sizeof(std::uint64_t)));
     }
     void barrier(const BarrierEvent& e) override {
         if (!barrier_) return;
@@ -145,8 +146,8 @@ public:
         const nb::gil_scoped_acquire gil;
         const auto& maps = program_->source().maps;
         const auto bytes = [&](std::uint32_t map) { return std::size_t{maps[map].lines} * maps[map].width * maps[map].element_bits / 8; };
-        tensor_(place(e.where), copy(e.a, bytes(e.op->a_map)), copy(e.b, bytes(e.op->b_map)), copy(e.c, bytes(e.op->c_map)), copy(e.d, bytes(e.op->d_map)),
-                e.op->column_order);
+        tensor_(place(e.where), copy(e.a, bytes(e.op->a_map)), copy(e.b, bytes(e.op->b_map)), copy(e.c, bytes(e.op->c_map)),
+                copy(e.d, bytes(e.op->d_map)), e.op->column_order);
     }
     void executed(const WriteEvent& e) override {
         const nb::gil_scoped_acquire gil;
@@ -163,7 +164,8 @@ private:
 };
 
 constexpr std::array outcome_names{"finished", "fault", "out-of-instructions", "out-of-time", "interrupted"};
-constexpr std::array fault_names{"none", "out-of-bounds", "misaligned", "read-only", "wrong-space", "trap", "assertion", "deadlock", "partial-warp", "bad-operand", "unsupported"};
+constexpr std::array fault_names{"none",      "out-of-bounds", "misaligned",   "read-only",   "wrong-space", "trap",
+                                 "assertion", "deadlock",      "partial-warp", "bad-operand", "unsupported"};
 constexpr std::array state_names{"ready", "barrier", "sync"};
 constexpr std::array space_names{"generic", "global", "shared", "local"};
 
@@ -214,7 +216,8 @@ nb::dict run(const Engine& engine, const LoadedProgram& loaded, std::array<std::
     }
     if (PyErr_Occurred()) throw nb::python_error();
     nb::list standings;
-    for (const auto& s : result.standings) standings.append(nb::make_tuple(s.block, s.warp, s.pc, s.lanes, state_names[static_cast<unsigned>(s.state)], s.barrier));
+    for (const auto& s : result.standings)
+        standings.append(nb::make_tuple(s.block, s.warp, s.pc, s.lanes, state_names[static_cast<unsigned>(s.state)], s.barrier));
     nb::dict to;
     to["outcome"] = outcome_names[static_cast<unsigned>(result.outcome)];
     to["instructions"] = result.instructions;
@@ -241,8 +244,8 @@ nb::dict run(const Engine& engine, const LoadedProgram& loaded, std::array<std::
 }
 
 // One lane operation on arrays of 32 values, for tests of the semantics.
-void lane_op(const Engine& engine, const std::string& name, std::uint32_t modifiers, Mask active, const std::vector<ConstBytes>& sources, const Bytes& d,
-             const nb::object& d2) {
+void lane_op(const Engine& engine, const std::string& name, std::uint32_t modifiers, Mask active, const std::vector<ConstBytes>& sources,
+             const Bytes& d, const nb::object& d2) {
     const auto* op = engine.lane_op(name);
     if (op == nullptr) throw std::invalid_argument("unknown lane operation " + name);
     const auto function = op->select(Modifiers{modifiers});
@@ -271,7 +274,8 @@ void lane_op(const Engine& engine, const std::string& name, std::uint32_t modifi
     if (args.d2 != nullptr) std::memcpy(second.data(), out2.bytes, std::min<std::size_t>(second.size(), sizeof(Slot)));
 }
 
-void mma(const Engine& engine, const nb::object& rule, const ConstBytes& a, const ConstBytes& b, const ConstBytes& c, const Bytes& d, bool reference) {
+void mma(const Engine& engine, const nb::object& rule, const ConstBytes& a, const ConstBytes& b, const ConstBytes& c, const Bytes& d,
+         bool reference) {
     const auto r = rule_from(rule);
     const auto function = reference ? engine.mma_reference() : engine.mma(r);
     if (function == nullptr) throw std::invalid_argument("no tensor-core function for this rule");
@@ -283,7 +287,8 @@ const char* best_isa() {
 #if defined(__x86_64__)
     __builtin_cpu_init();
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-    if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
         return "avx512";
     if (avx2) return "avx2";
 #endif
@@ -307,12 +312,24 @@ NB_MODULE(_core, m) {
     nb::set_leak_warnings(false);  // a kernel that is kept until the interpreter ends is no leak
     nb::class_<LoadedProgram>(m, "Program");
     nb::class_<Engine>(m, "Engine")
-        .def("load", &load, "operations"_a, "code"_a, "extra"_a, "constants"_a, "presets"_a, "maps"_a, "tensor"_a, "register_bytes"_a, "local_bytes"_a)
+        .def("load", &load, "operations"_a, "code"_a, "extra"_a, "constants"_a, "presets"_a, "maps"_a, "tensor"_a, "register_bytes"_a,
+             "local_bytes"_a)
         .def("run", &run, "program"_a, "grid"_a, "block"_a, "regions"_a, "shared_base"_a, "shared_bytes"_a, "dynamic_bytes"_a, "threads"_a,
-             "instruction_budget"_a, "seconds_budget"_a, "poison"_a, "register_poison"_a, "warp_order"_a, "eager_copies"_a, "in_order"_a, "observer"_a.none())
+             "instruction_budget"_a, "seconds_budget"_a, "poison"_a, "register_poison"_a, "warp_order"_a, "eager_copies"_a, "in_order"_a,
+             "observer"_a.none())
         .def("lane_op", &lane_op, "name"_a, "modifiers"_a, "active"_a, "sources"_a, "d"_a, "d2"_a.none())
-        .def("lane_op_names", [](const Engine& e) { std::vector<std::string> names; for (auto n : e.lane_op_names()) names.emplace_back(n); return names; })
-        .def("operation_names", [](const Engine& e) { std::vector<std::string> names; for (auto n : e.operation_names()) names.emplace_back(n); return names; })
+        .def("lane_op_names",
+             [](const Engine& e) {
+                 std::vector<std::string> names;
+                 for (auto n : e.lane_op_names()) names.emplace_back(n);
+                 return names;
+             })
+        .def("operation_names",
+             [](const Engine& e) {
+                 std::vector<std::string> names;
+                 for (auto n : e.operation_names()) names.emplace_back(n);
+                 return names;
+             })
         .def("mma", &mma, "rule"_a, "a"_a, "b"_a, "c"_a, "d"_a, "reference"_a);
     m.def("open_engine", &open_engine, "path"_a, nb::rv_policy::reference);
     m.def("best_isa", &best_isa);

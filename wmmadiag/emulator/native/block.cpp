@@ -28,9 +28,7 @@ Block::Block(Shared& shared, unsigned warps) : shared_(&shared), warps_(warps) {
     }
 }
 
-std::byte* Block::registers(unsigned warp) const {
-    return registers_.get() + std::uint64_t{shared_->program->source().register_bytes} * warp;
-}
+std::byte* Block::registers(unsigned warp) const { return registers_.get() + std::uint64_t{shared_->program->source().register_bytes} * warp; }
 
 void Block::start(std::uint64_t index) {
     index_ = index;
@@ -49,8 +47,7 @@ void Block::start(std::uint64_t index) {
 
 Dim3 Block::coordinates() const {
     const auto& g = shared_->spec.grid;
-    return {static_cast<std::uint32_t>(index_ % g.x), static_cast<std::uint32_t>(index_ / g.x % g.y),
-            static_cast<std::uint32_t>(index_ / g.x / g.y)};
+    return {static_cast<std::uint32_t>(index_ % g.x), static_cast<std::uint32_t>(index_ / g.x % g.y), static_cast<std::uint32_t>(index_ / g.x / g.y)};
 }
 
 std::uint64_t Block::executed() const {
@@ -117,16 +114,15 @@ Flow Block::arrive(Warp& warp, Mask active, std::uint32_t id, std::uint32_t thre
         barrier.expected = threads;
     } else if (barrier.expected != threads) {
         return warp.fail(FaultKind::bad_operand, active,
-                         "barrier " + std::to_string(id) + " is waited for by " + std::to_string(barrier.expected) +
-                             " threads elsewhere and by " + std::to_string(threads) + " here (0: all of the block)");
+                         "barrier " + std::to_string(id) + " is waited for by " + std::to_string(barrier.expected) + " threads elsewhere and by " +
+                             std::to_string(threads) + " here (0: all of the block)");
     }
     const auto w = warp.index();
     barrier.arrived[w] |= active;
     barrier.reduce_count += static_cast<std::uint32_t>(std::popcount(predicate & active));
     barrier.reduce_and &= (predicate & active) == active ? 1u : 0u;
     barrier.reduce_or |= (predicate & active) != 0 ? 1u : 0u;
-    if (shared_->observer)
-        shared_->observer->barrier({warp.where(), wait ? BarrierKind::wait : BarrierKind::arrive, id, active});
+    if (shared_->observer) shared_->observer->barrier({warp.where(), wait ? BarrierKind::wait : BarrierKind::arrive, id, active});
     Flow flow = Flow::next;
     if (wait) {
         barrier.waiting[w] |= active;

@@ -22,10 +22,10 @@ inline constexpr std::uint64_t warp_slice = 1u << 16;  // instructions until ano
 
 struct GridSpec {
     Dim3 grid, block;
-    std::uint32_t shared_base = 0;     // first usable offset: the chip keeps what is below for itself
-    std::uint32_t shared_bytes = 0;    // static + dynamic, from shared_base
+    std::uint32_t shared_base = 0;   // first usable offset: the chip keeps what is below for itself
+    std::uint32_t shared_bytes = 0;  // static + dynamic, from shared_base
     std::uint32_t dynamic_bytes = 0;
-    std::uint32_t poison = 0;          // word that fills shared and local memory
+    std::uint32_t poison = 0;  // word that fills shared and local memory
     std::uint32_t register_poison = 0;
     std::vector<std::uint32_t> warp_order;  // empty: 0, 1, 2, ...
     bool eager_copies = false;              // cp.async lands at once
@@ -37,16 +37,16 @@ struct Shared {
     GridSpec spec;
     GlobalMemory* memory = nullptr;
     Observer* observer = nullptr;
-    bool tracking = false;                 // several threads: note who wrote where
-    std::atomic<bool> stop{false};         // interrupted, or another block ended the run
+    bool tracking = false;          // several threads: note who wrote where
+    std::atomic<bool> stop{false};  // interrupted, or another block ended the run
     std::atomic<bool> order_matters{false};
 };
 
 struct Barrier {
     bool active = false;
-    std::uint32_t expected = 0;             // threads; 0 = all of the block
-    std::array<Mask, lanes> arrived{};      // per warp, lanes that arrived
-    std::array<Mask, lanes> waiting{};      // of those, lanes that wait
+    std::uint32_t expected = 0;         // threads; 0 = all of the block
+    std::array<Mask, lanes> arrived{};  // per warp, lanes that arrived
+    std::array<Mask, lanes> waiting{};  // of those, lanes that wait
     std::uint32_t reduce_and = 1, reduce_or = 0, reduce_count = 0;
 };
 

@@ -16,7 +16,8 @@ public:
     }
     std::vector<std::string_view> operation_names() const override {
         std::vector<std::string_view> names;
-        for (const auto table : {control_operations(), memory_operations(), atomic_operations(), async_operations(), warp_operations(), tensor_operations()})
+        for (const auto table :
+             {control_operations(), memory_operations(), atomic_operations(), async_operations(), warp_operations(), tensor_operations()})
             for (const auto& operation : table) names.push_back(operation.name);
         return names;
     }

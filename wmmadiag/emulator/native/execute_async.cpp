@@ -48,9 +48,7 @@ Flow copy_async(Warp& warp, const Inst& inst, Mask active) {
     Mask ignored = 0;
     if (inst.s[3] != no_operand) ignored = *warp.at<Mask>(inst.s[3]) ^ (inst.modifiers.neg_c() ? all_lanes : 0);
     const std::uint32_t* sizes = inst.s[2] == no_operand ? nullptr : warp.at<std::uint32_t>(inst.s[2]);
-    const auto size_of = [&](unsigned lane) {
-        return (ignored >> lane & 1) != 0 ? 0u : sizes == nullptr ? std::uint32_t{inst.bytes} : sizes[lane];
-    };
+    const auto size_of = [&](unsigned lane) { return (ignored >> lane & 1) != 0 ? 0u : sizes == nullptr ? std::uint32_t{inst.bytes} : sizes[lane]; };
     // Lanes that read the same number of bytes are checked together.
     for (Mask left = active; left != 0;) {
         const auto bytes = size_of(static_cast<unsigned>(std::countr_zero(left)));
@@ -59,10 +57,12 @@ Flow copy_async(Warp& warp, const Inst& inst, Mask active) {
             if (size_of(static_cast<unsigned>(std::countr_zero(m))) == bytes) same |= m & -m;
         left &= ~same;
         if (bytes > inst.bytes)
-            return warp.fail(FaultKind::bad_operand, same, "cp.async: source size " + std::to_string(bytes) + " of a copy of " + std::to_string(inst.bytes) + " bytes");
+            return warp.fail(FaultKind::bad_operand, same,
+                             "cp.async: source size " + std::to_string(bytes) + " of a copy of " + std::to_string(inst.bytes) + " bytes");
         if (bytes == 0) continue;
-        const auto flow = access(warp, Space::global, same, from, bytes, bytes == inst.bytes ? bytes : 1, AccessKind::async_load,
-                                 [&](unsigned lane, const std::byte* p) { std::memcpy(copy.data.data() + std::size_t{lane} * inst.bytes, p, bytes); });
+        const auto flow =
+            access(warp, Space::global, same, from, bytes, bytes == inst.bytes ? bytes : 1, AccessKind::async_load,
+                   [&](unsigned lane, const std::byte* p) { std::memcpy(copy.data.data() + std::size_t{lane} * inst.bytes, p, bytes); });
         if (flow != Flow::next) return flow;
     }
     for (Mask m = active; m != 0; m &= m - 1) {
@@ -128,8 +128,8 @@ Flow mbarrier(Warp& warp, const Inst& inst, Mask active) {
     const bool waits = op == BarrierOp::test_wait || op == BarrierOp::try_wait;
     Mask done = 0;
     Mask bad = 0;
-    const auto flow = access(
-        warp, inst.space, active, addresses, 8, 8, waits ? AccessKind::load : AccessKind::atomic, [&](unsigned lane, std::byte* p) {
+    const auto flow =
+        access(warp, inst.space, active, addresses, 8, 8, waits ? AccessKind::load : AccessKind::atomic, [&](unsigned lane, std::byte* p) {
             MBarrier barrier;
             std::memcpy(&barrier, p, sizeof barrier);
             const auto token = barrier;
@@ -167,7 +167,9 @@ Flow mbarrier(Warp& warp, const Inst& inst, Mask active) {
             if (!waits && inst.d != no_operand) std::memcpy(&warp.at<std::uint64_t>(inst.d)[lane], &token, sizeof token);
         });
     if (flow != Flow::next) return flow;
-    if (bad != 0) return warp.fail(FaultKind::bad_operand, bad, op == BarrierOp::init ? "mbarrier.init: the count is 0 or too large" : "this is no initialised mbarrier");
+    if (bad != 0)
+        return warp.fail(FaultKind::bad_operand, bad,
+                         op == BarrierOp::init ? "mbarrier.init: the count is 0 or too large" : "this is no initialised mbarrier");
     if (waits) {
         auto& d = *warp.at<Mask>(inst.d);
         d = (d & ~active) | done;
@@ -187,11 +189,8 @@ Flow pending_count(Warp& warp, const Inst& inst, Mask active) {
 }
 
 constexpr std::array table{
-    Operation{"cp.async", copy_async},
-    Operation{"cp.async.commit_group", commit_group},
-    Operation{"cp.async.wait_group", wait_group},
-    Operation{"mbarrier", mbarrier},
-    Operation{"mbarrier.pending_count", pending_count},
+    Operation{"cp.async", copy_async}, Operation{"cp.async.commit_group", commit_group},   Operation{"cp.async.wait_group", wait_group},
+    Operation{"mbarrier", mbarrier},   Operation{"mbarrier.pending_count", pending_count},
 };
 
 }  // namespace

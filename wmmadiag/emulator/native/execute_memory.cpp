@@ -13,9 +13,10 @@ struct Wide {
 };
 
 template <unsigned bytes>
-using Word = std::conditional_t<bytes == 1, std::uint8_t,
-             std::conditional_t<bytes == 2, std::uint16_t,
-             std::conditional_t<bytes == 4, std::uint32_t, std::conditional_t<bytes == 8, std::uint64_t, Wide>>>>;
+using Word =
+    std::conditional_t<bytes == 1, std::uint8_t,
+                       std::conditional_t<bytes == 2, std::uint16_t,
+                                          std::conditional_t<bytes == 4, std::uint32_t, std::conditional_t<bytes == 8, std::uint64_t, Wide>>>>;
 
 template <class T, class Memory, bool is_signed>
 T extend(Memory value) {
@@ -97,9 +98,8 @@ Flow load(Warp& warp, const Inst& inst, Mask active) {
 Flow store(Warp& warp, const Inst& inst, Mask active) {
     Addresses addresses;
     compute_addresses(warp, inst, addresses);
-    return with_types(inst.bytes, inst.register_bytes, [&](auto memory, auto reg) {
-        return store_as<decltype(memory), decltype(reg)>(warp, inst, active, addresses);
-    });
+    return with_types(inst.bytes, inst.register_bytes,
+                      [&](auto memory, auto reg) { return store_as<decltype(memory), decltype(reg)>(warp, inst, active, addresses); });
 }
 
 // mov.pack: d = {s0, s1, …}, first element in the low bits; extra holds the elements.
@@ -145,8 +145,7 @@ Flow is_space(Warp& warp, const Inst& inst, Mask active) {
 }
 
 constexpr std::array table{
-    Operation{"ld", load}, Operation{"st", store}, Operation{"mov.pack", pack}, Operation{"mov.unpack", unpack},
-    Operation{"isspacep", is_space},
+    Operation{"ld", load}, Operation{"st", store}, Operation{"mov.pack", pack}, Operation{"mov.unpack", unpack}, Operation{"isspacep", is_space},
 };
 
 }  // namespace

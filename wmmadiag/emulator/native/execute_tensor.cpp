@@ -266,7 +266,7 @@ Flow transpose_matrix(Warp& warp, const Inst& inst, Mask active) {
 }
 
 constexpr std::array table{
-    Operation{"mma", multiply},           Operation{"wmma.load", load_fragment},  Operation{"wmma.store", store_fragment},
+    Operation{"mma", multiply},           Operation{"wmma.load", load_fragment}, Operation{"wmma.store", store_fragment},
     Operation{"ldmatrix", load_matrices}, Operation{"stmatrix", store_matrices}, Operation{"movmatrix", transpose_matrix},
 };
 

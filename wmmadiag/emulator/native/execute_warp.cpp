@@ -202,8 +202,13 @@ Flow sync_warp(Warp& warp, const Inst& inst, Mask active) {
 }
 
 constexpr std::array table{
-    Operation{"shfl", shuffle}, Operation{"vote", vote}, Operation{"match", match}, Operation{"redux", redux},
-    Operation{"elect", elect}, Operation{"activemask", active_mask}, Operation{"bar.warp.sync", sync_warp},
+    Operation{"shfl", shuffle},
+    Operation{"vote", vote},
+    Operation{"match", match},
+    Operation{"redux", redux},
+    Operation{"elect", elect},
+    Operation{"activemask", active_mask},
+    Operation{"bar.warp.sync", sync_warp},
 };
 
 }  // namespace

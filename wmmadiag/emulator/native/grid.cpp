@@ -105,8 +105,7 @@ private:
         constexpr std::size_t most = 4096;
         for (const auto& warp : block.warps()) {
             if (result_.standings.size() >= most) return;
-            if (warp.running() != 0)
-                result_.standings.push_back({block.index(), warp.index(), warp.pc(), warp.running(), GroupState::ready, 0});
+            if (warp.running() != 0) result_.standings.push_back({block.index(), warp.index(), warp.pc(), warp.running(), GroupState::ready, 0});
             for (const auto& group : warp.groups())
                 result_.standings.push_back({block.index(), warp.index(), group.pc, group.mask, group.state, group.barrier});
         }

@@ -14,7 +14,7 @@ struct RunRequest {
     const Program* program = nullptr;
     GridSpec spec;
     std::vector<Region> regions;
-    Observer* observer = nullptr;        // if set, blocks run in order on one thread
+    Observer* observer = nullptr;  // if set, blocks run in order on one thread
     unsigned threads = 1;
     std::uint64_t instruction_budget = 0;  // warp instructions; 0: none
     double seconds_budget = 0;             // 0: none
@@ -38,7 +38,7 @@ struct RunResult {
     std::uint64_t instructions = 0;  // warp instructions
     std::string output;              // device printf, in block order
     unsigned threads = 1;
-    bool order_mattered = false;     // blocks wrote or read what others wrote: ran in block order
+    bool order_mattered = false;  // blocks wrote or read what others wrote: ran in block order
 };
 
 // `poll` is called about every 20 ms on the calling thread; false interrupts the run. Exceptions thrown by the observer come out here.

@@ -30,9 +30,9 @@ inline constexpr Mask all_lanes = 0xffffffffu;
 struct LaneArgs {
     Mask active;
     Modifiers modifiers;
-    void* d;             // destination
-    void* d2;            // second destination (setp's q, the carry flag), or nullptr
-    const void* s[4];    // sources a, b, c, d; nullptr where absent
+    void* d;           // destination
+    void* d2;          // second destination (setp's q, the carry flag), or nullptr
+    const void* s[4];  // sources a, b, c, d; nullptr where absent
 };
 
 using LaneFunction = void (*)(const LaneArgs&);

@@ -45,8 +45,7 @@ GlobalMemory::GlobalMemory(std::vector<Region> regions) {
     std::sort(regions.begin(), regions.end(), [](const Region& a, const Region& b) { return a.base < b.base; });
     std::uint64_t end = 0;
     for (const auto& region : regions) {
-        if (region.base < end || region.base + region.size < region.base)
-            throw std::invalid_argument("allocations overlap");
+        if (region.base < end || region.base + region.size < region.base) throw std::invalid_argument("allocations overlap");
         end = region.base + region.size;
         allocations_.push_back(std::make_unique<Allocation>(region));
     }
@@ -69,8 +68,7 @@ void GlobalMemory::undo() {
 }
 
 bool GlobalMemory::order_mattered() const {
-    return std::any_of(allocations_.begin(), allocations_.end(),
-                       [](const auto& allocation) { return allocation->read_and_written(); });
+    return std::any_of(allocations_.begin(), allocations_.end(), [](const auto& allocation) { return allocation->read_and_written(); });
 }
 
 }  // namespace wmmadiag

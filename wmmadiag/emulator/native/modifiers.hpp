@@ -25,22 +25,19 @@ struct Field {
 
 // One row per modifier. A value that a form does not have is 0.
 inline constexpr std::array fields{
-    Field{"rounding", 0, 4},  // Rounding
-    Field{"ftz", 4, 1},       // subnormal f32 inputs and results become sign-preserving zero
-    Field{"sat", 5, 1},       // float: clamp to [0, 1], NaN becomes +0; integer add/sub/mad: clamp to the type; cvt: .sat
-    Field{"compare", 6, 4},   // Compare
-    Field{"bool", 10, 2},     // BoolOp
-    Field{"nan", 12, 1},      // min/max .NaN: a NaN operand gives the canonical NaN
-    Field{"abs", 13, 1},      // .abs (fma/min/max .xorsign.abs, ...)
-    Field{"xorsign", 14, 1},  // .xorsign
-    Field{"relu", 15, 1},     // .relu: clamp below at +0, NaN becomes the canonical NaN
-    Field{"satfinite", 16, 1},
-    Field{"neg_a", 17, 1},    // a negated predicate operand (!p) in position a, b, c
-    Field{"neg_b", 18, 1},
-    Field{"neg_c", 19, 1},
-    Field{"cc", 20, 1},       // writes the carry flag (add.cc, ...): the flag is a predicate in d2
-    Field{"mode", 21, 8},     // lop3 table, prmt mode (0 none, 1 f4e, 2 b4e, 3 rc8, 4 ecl, 5 ecr, 6 rc16), testp kind, ...
-    Field{"oob", 29, 1},      // fma .oob
+    Field{"rounding", 0, 4},                           // Rounding
+    Field{"ftz", 4, 1},                                // subnormal f32 inputs and results become sign-preserving zero
+    Field{"sat", 5, 1},                                // float: clamp to [0, 1], NaN becomes +0; integer add/sub/mad: clamp to the type; cvt: .sat
+    Field{"compare", 6, 4},                            // Compare
+    Field{"bool", 10, 2},                              // BoolOp
+    Field{"nan", 12, 1},                               // min/max .NaN: a NaN operand gives the canonical NaN
+    Field{"abs", 13, 1},                               // .abs (fma/min/max .xorsign.abs, ...)
+    Field{"xorsign", 14, 1},                           // .xorsign
+    Field{"relu", 15, 1},                              // .relu: clamp below at +0, NaN becomes the canonical NaN
+    Field{"satfinite", 16, 1}, Field{"neg_a", 17, 1},  // a negated predicate operand (!p) in position a, b, c
+    Field{"neg_b", 18, 1},     Field{"neg_c", 19, 1}, Field{"cc", 20, 1},  // writes the carry flag (add.cc, ...): the flag is a predicate in d2
+    Field{"mode", 21, 8},  // lop3 table, prmt mode (0 none, 1 f4e, 2 b4e, 3 rc8, 4 ecl, 5 ecr, 6 rc16), testp kind, ...
+    Field{"oob", 29, 1},   // fma .oob
 };
 
 struct Modifiers {

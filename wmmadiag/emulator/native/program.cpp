@@ -20,7 +20,8 @@ constexpr std::uint64_t slot_bytes_limit = 512;  // a 128-bit register of 32 lan
 }  // namespace
 
 const Operation* find_operation(std::string_view name) {
-    for (const auto table : {control_operations(), memory_operations(), atomic_operations(), async_operations(), warp_operations(), tensor_operations()}) {
+    for (const auto table :
+         {control_operations(), memory_operations(), atomic_operations(), async_operations(), warp_operations(), tensor_operations()}) {
         const auto found = std::find_if(table.begin(), table.end(), [&](const Operation& o) { return o.name == name; });
         if (found != table.end()) return &*found;
     }
@@ -30,7 +31,8 @@ const Operation* find_operation(std::string_view name) {
 void FragmentMap::prepare() {
     const unsigned register_bits = register_bytes * 8u;
     if (register_bytes != 4 && register_bytes != 8) refuse("fragment registers of " + std::to_string(register_bytes) + " bytes");
-    if (elements == 0 || element_bits == 0 || unsigned{elements} * element_bits > register_bits || registers == 0) refuse("fragment elements do not fit their register");
+    if (elements == 0 || element_bits == 0 || unsigned{elements} * element_bits > register_bits || registers == 0)
+        refuse("fragment elements do not fit their register");
     if (index.size() != std::size_t{registers} * elements * lanes) refuse("fragment map has the wrong length");
     const unsigned count = unsigned{lines} * width;
     if (count == 0 || lines > lanes || count * element_bits > 2048 * 8) refuse("fragment of " + std::to_string(count) + " elements");
@@ -115,9 +117,23 @@ Program::Program(ProgramSource source) : source_(std::move(source)) {
             lane = lane_operations[raw.op]->select(modifiers);
             if (lane == nullptr) refuse(source_.operations[raw.op] + " does not take these modifiers");
         }
-        code_.push_back({operations[raw.op]->execute, lane, modifiers, raw.guard, raw.guard_invert, raw.d, raw.d2,
-                         {raw.s[0], raw.s[1], raw.s[2], raw.s[3]}, raw.target, raw.flags, source_.extra.data() + raw.extra, raw.immediate,
-                         static_cast<Space>(raw.space), raw.bytes, raw.register_bytes, raw.count, raw.flags >> flag::code_shift,
+        code_.push_back({operations[raw.op]->execute,
+                         lane,
+                         modifiers,
+                         raw.guard,
+                         raw.guard_invert,
+                         raw.d,
+                         raw.d2,
+                         {raw.s[0], raw.s[1], raw.s[2], raw.s[3]},
+                         raw.target,
+                         raw.flags,
+                         source_.extra.data() + raw.extra,
+                         raw.immediate,
+                         static_cast<Space>(raw.space),
+                         raw.bytes,
+                         raw.register_bytes,
+                         raw.count,
+                         raw.flags >> flag::code_shift,
                          operations[raw.op]->always});
     }
     const auto& last = source_.operations[source_.code.back().op];

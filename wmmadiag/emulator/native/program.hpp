@@ -40,8 +40,8 @@ struct RawInst {
     std::uint32_t guard_invert;
     Operand d, d2;
     Operand s[4];
-    std::uint32_t target;  // branch target, or index of the tensor operation
-    std::uint32_t extra;   // index into ProgramSource::extra
+    std::uint32_t target;                              // branch target, or index of the tensor operation
+    std::uint32_t extra;                               // index into ProgramSource::extra
     std::uint8_t space, bytes, register_bytes, count;  // of a memory access: bytes and count of elements per lane
     std::uint32_t flags;                               // per operation, see the Flag constants
     std::int64_t immediate;                            // address offset, ...
@@ -49,13 +49,13 @@ struct RawInst {
 static_assert(sizeof(RawInst) == 64);
 
 namespace flag {
-inline constexpr std::uint32_t sign_extend = 1u << 0;       // ld of a signed type into a wider register
-inline constexpr std::uint32_t address32 = 1u << 1;         // the address register has 32 bits
-inline constexpr std::uint32_t transposed = 1u << 3;        // ldmatrix .trans; wmma.load and store across the dense lines
- 
-inline constexpr std::uint32_t whole_ldm = 1u << 5;         // wmma.load and store: see wmmadiag/fragments/memory_access.py
-inline constexpr std::uint32_t wide_state = 1u << 7;        // mbarrier: has a state operand
-inline constexpr unsigned code_shift = 16;                  // an enum of the operation: AtomicOp, ShuffleMode, ...
+inline constexpr std::uint32_t sign_extend = 1u << 0;  // ld of a signed type into a wider register
+inline constexpr std::uint32_t address32 = 1u << 1;    // the address register has 32 bits
+inline constexpr std::uint32_t transposed = 1u << 3;   // ldmatrix .trans; wmma.load and store across the dense lines
+
+inline constexpr std::uint32_t whole_ldm = 1u << 5;   // wmma.load and store: see wmmadiag/fragments/memory_access.py
+inline constexpr std::uint32_t wide_state = 1u << 7;  // mbarrier: has a state operand
+inline constexpr unsigned code_shift = 16;            // an enum of the operation: AtomicOp, ShuffleMode, ...
 }  // namespace flag
 
 // Where one matrix's elements lie in the lanes' registers, from wmmadiag.fragments. The matrix is kept dense, line after line: rows of
@@ -81,7 +81,7 @@ struct TensorOp {
     MmaRule rule{};
     MmaFunction function = nullptr;
     std::uint32_t a_map = 0, b_map = 0, c_map = 0, d_map = 0;  // indices into ProgramSource::maps
-    std::vector<Operand> a, b, c, d;                            // registers; a load or store uses d alone
+    std::vector<Operand> a, b, c, d;                           // registers; a load or store uses d alone
     // Position of column j among the lines of B and in the lines of C and D; empty: j. Outputs do not depend on each other, so an order
     // that keeps lanes' registers together is free.
     std::vector<std::uint16_t> column_order;
@@ -108,9 +108,32 @@ struct Inst {
 
 // How a register slot is filled when a warp starts.
 enum class Preset : std::uint8_t {
-    tid_x, tid_y, tid_z, ctaid_x, ctaid_y, ctaid_z, ntid_x, ntid_y, ntid_z, nctaid_x, nctaid_y, nctaid_z,
-    laneid, warpid, nwarpid, smid, nsmid, gridid, lanemask_eq, lanemask_lt, lanemask_le, lanemask_gt, lanemask_ge,
-    dynamic_smem_size, total_smem_size, zero,
+    tid_x,
+    tid_y,
+    tid_z,
+    ctaid_x,
+    ctaid_y,
+    ctaid_z,
+    ntid_x,
+    ntid_y,
+    ntid_z,
+    nctaid_x,
+    nctaid_y,
+    nctaid_z,
+    laneid,
+    warpid,
+    nwarpid,
+    smid,
+    nsmid,
+    gridid,
+    lanemask_eq,
+    lanemask_lt,
+    lanemask_le,
+    lanemask_gt,
+    lanemask_ge,
+    dynamic_smem_size,
+    total_smem_size,
+    zero,
 };
 
 struct PresetSlot {

@@ -195,7 +195,8 @@ Flow Warp::branch_indexed(const Inst& inst, Mask active) {
     for (Mask m = active; m != 0; m &= m - 1) {
         const auto lane = static_cast<unsigned>(std::countr_zero(m));
         if (index[lane] >= count)
-            return fail(FaultKind::bad_operand, Mask{1} << lane, "brx.idx: index " + std::to_string(index[lane]) + " of a list of " + std::to_string(count) + " targets");
+            return fail(FaultKind::bad_operand, Mask{1} << lane,
+                        "brx.idx: index " + std::to_string(index[lane]) + " of a list of " + std::to_string(count) + " targets");
     }
     const Mask stay = mask_ & ~active;
     if (stay != 0) groups_.push_back({pc_ + 1, stay, GroupState::ready, 0, executed_});
@@ -230,8 +231,7 @@ Flow Warp::converge(Mask active, Mask needed) {
 
 Flow Warp::converge_whole(Mask active) {
     if (active == all_lanes) return Flow::next;
-    if (live_ != all_lanes)
-        return fail(FaultKind::partial_warp, active);
+    if (live_ != all_lanes) return fail(FaultKind::partial_warp, active);
     return converge(active, all_lanes);
 }
 
@@ -299,7 +299,9 @@ void Warp::release(std::uint32_t barrier, const Barrier& result) {
 }
 
 Flow Warp::fail(FaultKind kind, Mask lane_mask, std::string text) {
-    fault = {kind, block_->index(), index_, lane_mask ? static_cast<std::uint32_t>(std::countr_zero(lane_mask)) : 0u, pc_, Space::generic, false, lane_mask, 0, std::move(text)};
+    fault = {kind, block_->index(), index_, lane_mask ? static_cast<std::uint32_t>(std::countr_zero(lane_mask)) : 0u,
+             pc_,  Space::generic,  false,  lane_mask,
+             0,    std::move(text)};
     return Flow::fault;
 }
 

@@ -22,7 +22,17 @@ class Block;
 struct Barrier;
 
 enum class FaultKind : std::uint8_t {
-    none, out_of_bounds, misaligned, read_only, wrong_space, trap, assertion, deadlock, partial_warp, bad_operand, unsupported,
+    none,
+    out_of_bounds,
+    misaligned,
+    read_only,
+    wrong_space,
+    trap,
+    assertion,
+    deadlock,
+    partial_warp,
+    bad_operand,
+    unsupported,
 };
 
 struct Fault {
@@ -41,8 +51,8 @@ struct Group {
     std::uint32_t pc;
     Mask mask;
     GroupState state;
-    std::uint32_t barrier;    // id, when state is barrier
-    std::uint64_t last_ran;   // Warp::executed when it last gave way
+    std::uint32_t barrier;   // id, when state is barrier
+    std::uint64_t last_ran;  // Warp::executed when it last gave way
 };
 
 // Copies in flight from global to shared memory (cp.async). They become visible at the wait that covers them, not before.
@@ -84,8 +94,8 @@ public:
     Flow exit_lanes(Mask active);
     // Next when all of `needed` (less lanes that are gone) run together now; otherwise the group waits at this instruction.
     Flow converge(Mask active, Mask needed);
-    Flow converge_whole(Mask active);  // .aligned: all 32 lanes, or a fault
-    Flow wait_here(Mask waiting);      // these lanes wait at this instruction until others come or exit
+    Flow converge_whole(Mask active);           // .aligned: all 32 lanes, or a fault
+    Flow wait_here(Mask waiting);               // these lanes wait at this instruction until others come or exit
     Flow sync_lanes(const Inst&, Mask active);  // bar.warp.sync
     Flow block_at_barrier(Mask active, std::uint32_t barrier);
     void release(std::uint32_t barrier, const Barrier& result);  // lanes that wait at it go on
@@ -112,7 +122,7 @@ public:
 private:
     template <bool observed>
     WarpStatus run_loop(std::uint64_t& quota);
-    bool select();   // choose the group to run; false when none can
+    bool select();                                                         // choose the group to run; false when none can
     void shelve(Mask lanes, GroupState state, std::uint32_t barrier = 0);  // these lanes of the running group wait at pc
     void merge_groups();
     void fill_presets(std::uint32_t threads);
@@ -123,12 +133,12 @@ private:
     std::byte* constants_ = nullptr;
     std::uint32_t index_ = 0;
     std::uint32_t pc_ = 0;
-    std::uint32_t limit_ = 0;   // the pc at which the running group must look at the others
-    Mask mask_ = 0;             // the running group; 0 when none is chosen
+    std::uint32_t limit_ = 0;  // the pc at which the running group must look at the others
+    Mask mask_ = 0;            // the running group; 0 when none is chosen
     Mask live_ = 0;
     std::uint64_t executed_ = 0;
     std::uint64_t slice_end_ = 0;
-    bool giving_way_ = false;  // a starved group has its turn
+    bool giving_way_ = false;    // a starved group has its turn
     std::vector<Group> groups_;  // all but the running one
 };
 
