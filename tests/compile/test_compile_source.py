@@ -274,3 +274,20 @@ def test_missing_nvrtc_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(ConfigurationError, match="cuda-python") as caught:
         module.nvrtc_module()
     assert "pip install" in caught.value.hint
+
+
+def test_host_libraries_are_not_read_even_where_they_are_installed(tmp_path: Path) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "extension.h").write_text("#error read\n")
+    (tmp_path / "ATen").mkdir()
+    (tmp_path / "ATen" / "ATen.h").write_text("#error read\n")
+    text = '#include <torch/extension.h>\n#include <ATen/ATen.h>\n#include "vector"\n' + PLAIN
+    compilation = compile_text(text, "k.cu", CompileOptions(include_paths=(tmp_path,)))
+    assert compilation.includes == ()
+    assert compilation.notes == ()
+
+
+def test_users_header_wins_over_a_host_library_of_that_name(tmp_path: Path) -> None:
+    (tmp_path / "queue").write_text("#define VALUE 3.0f\n")
+    (tmp_path / "k.cu").write_text('#include "queue"\n__global__ void k(float *x) { *x = VALUE; }\n')
+    assert compile_source(tmp_path / "k.cu").entries

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wmmadiag.compile import CompileOptions, compile_source, compile_text
+from wmmadiag.compile import CompileOptions, compile_source, compile_text, resources
 from wmmadiag.compile.nvcc import _describe, find_nvcc
 from wmmadiag.errors import CompileError, ConfigurationError
 
@@ -83,3 +83,10 @@ def test_program_that_is_no_nvcc(tmp_path: Path) -> None:
     fake.chmod(0o755)
     assert _describe(str(fake)) is None
     assert _describe(str(tmp_path / "absent")) is None
+
+
+@needs_nvcc
+def test_resources_by_ptxas() -> None:
+    text = "__global__ void k(float *x) { __shared__ float s[64]; s[threadIdx.x] = *x; __syncthreads(); *x = s[0]; }\n"
+    (one,) = resources(compile_text(text, "k.cu", CompileOptions(compiler="nvcc", arch="sm_80")))
+    assert (one.entry, one.shared, one.arch) == ("_Z1kPf", 256, "sm_80")

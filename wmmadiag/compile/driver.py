@@ -51,7 +51,7 @@ def compile_text(
     options = options or CompileOptions()
     if file_name.endswith(".ptx"):
         return _ready_ptx(text, file_name, options, started)
-    if options.compiler == "nvcc" or (options.compiler == "auto" and not has_nvrtc() and find_nvcc() is not None):
+    if uses_nvcc(options):
         return replace(_by_nvcc(text, file_name, options), seconds=time.perf_counter() - started)
     tools = toolchain()
     check_arch(options.arch, tools)
@@ -67,6 +67,11 @@ def compile_text(
     if may_cache:
         cache.store(key, to_record(compilation))
     return replace(compilation, seconds=time.perf_counter() - started)
+
+
+def uses_nvcc(options: CompileOptions) -> bool:
+    """Whether nvcc compiles: where it is asked for, or where there is no NVRTC."""
+    return options.compiler == "nvcc" or (options.compiler == "auto" and not has_nvrtc() and find_nvcc() is not None)
 
 
 def source_tree(text: str, file_name: str, options: CompileOptions, tools: Toolchain) -> SourceTree:

@@ -13,7 +13,7 @@ from typing import Any
 
 from wmmadiag.compile import cache, ptx_scan
 from wmmadiag.compile.build import build
-from wmmadiag.compile.driver import shown_names, source_key, source_tree
+from wmmadiag.compile.driver import compile_text, shown_names, source_key, source_tree, uses_nvcc
 from wmmadiag.compile.model import Compilation, PtxasError, Resources, source_name
 from wmmadiag.compile.names import demangle
 from wmmadiag.compile.options import CompileOptions
@@ -55,6 +55,9 @@ def resources(subject: Compilation | Path | str, options: CompileOptions | None 
         text, name, options = read_text(Path(subject)), source_name(subject), options or CompileOptions()
     if name.endswith(".ptx"):
         return _from_ptx(text, name, options)
+    if uses_nvcc(options):
+        made = compile_text(text, name, options)
+        return _from_ptx(made.ptx, name, options)
     tools = toolchain()
     check_arch(options.arch, tools)
     tree = source_tree(text, name, options, tools)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from wmmadiag.compile.host_headers import is_host_header
 from wmmadiag.compile.lexer import Token, directive, tokenize
 from wmmadiag.errors import CompileError, ConfigurationError
 
@@ -95,7 +96,8 @@ class _Reader:
             return Path(name) if Path(name).is_file() else None
         if quoted and (folder / name).is_file():
             return folder / name
-        if self.is_provided(name):
+        # Found or not, a host library's headers are of no use here, and some are thousands of files.
+        if is_host_header(name) or self.is_provided(name):
             return None
         for path in self.include_paths:
             if (path / name).is_file():
@@ -123,7 +125,7 @@ class _Reader:
             path = self.resolve(target[1] or target[2], target[2] is not None, folder)
             if path is None:
                 name = target[1] or target[2]
-                if not self.is_provided(name):
+                if is_host_header(name) or not self.is_provided(name):
                     self.unresolved[name] = None
                 continue
             key = path.resolve().as_posix()
