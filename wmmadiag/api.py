@@ -64,6 +64,8 @@ def compile_cuda(
         name_expressions=(entry,) if entry is not None and "<" in entry else (),
         compiler=compiler,
     )
+    if isinstance(source, str) and not source.strip():
+        raise ConfigurationError("the source is empty", hint="give a path, or the text of a CUDA source")
     if isinstance(source, str) and ("\n" in source or "__global__" in source):
         name = "kernel.ptx" if re.search(r"^\s*\.version\s", source, re.MULTILINE) else "kernel.cu"
         return compile_text(source, name, options, use_cache=use_cache)

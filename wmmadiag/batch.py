@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -60,49 +60,51 @@ def plan(
     those that it has.
 
     Raises:
-        ConfigurationError: no card has the case or variant, or an architecture is unknown.
+        ConfigurationError: no card has a case or variant of some name, or an architecture is unknown.
     """
     from wmmadiag.compile import CompileOptions
+    from wmmadiag.subject.suggest import did_you_mean
 
     targets = list(dict.fromkeys(None if arch is None else CompileOptions(arch=arch).arch for arch in arches))
     if len(paths) == 1 or (cases is None and variants is None):
         return [Task(path, arch, _names(cases), _names(variants), options) for path in paths for arch in targets]
     tasks = []
+    known: dict[str, set[str]] = {"case": set(), "variant": set()}
     for path in paths:
-        try:
-            own_cases, own_variants = _own(path, cases, variants)
-        except WmmadiagError:
-            own_cases, own_variants = _names(cases), _names(variants)  # the check itself will say what is wrong
-        if own_cases == () or own_variants == ():
+        own = _own_names(path)
+        if own is None:  # a source, or a broken card: the check itself says what it lacks
+            tasks += [Task(path, arch, _names(cases), _names(variants), options) for arch in targets]
             continue
-        tasks += [Task(path, arch, own_cases, own_variants, options) for arch in targets]
+        known["case"] |= set(own[0])
+        known["variant"] |= set(own[1])
+        own_cases = _names(cases) and _names(name for name in cases or () if name in own[0])
+        own_variants = _names(variants) and _names(name for name in variants or () if name in own[1])
+        if own_cases != () and own_variants != ():
+            tasks += [Task(path, arch, own_cases, own_variants, options) for arch in targets]
+    for what, names in (("case", cases), ("variant", variants)):
+        for name in names or ():
+            if known[what] and name not in known[what]:
+                raise ConfigurationError(f"no card has a {what} '{name}'", hint=did_you_mean(name, sorted(known[what])))
     if not tasks:
-        wanted = " and ".join(
-            f"{what} {', '.join(names)}" for what, names in (("case", cases), ("variant", variants)) if names
-        )
-        raise ConfigurationError(f"none of the {len(paths)} cards has {wanted}")
+        raise ConfigurationError("no card has both that case and that variant")
     return tasks
 
 
-def _names(names: Sequence[str] | None) -> tuple[str, ...] | None:
+def _names(names: Iterable[str] | None) -> tuple[str, ...] | None:
     return None if names is None else tuple(dict.fromkeys(names))
 
 
-def _own(
-    path: Path, cases: Sequence[str] | None, variants: Sequence[str] | None
-) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
-    """Those of the names that a card has."""
+def _own_names(path: Path) -> tuple[list[str], list[str]] | None:
+    """A card's cases and variants; None if it is no card, or cannot be read."""
     if path.suffix != ".toml":
-        return _names(cases), _names(variants)
+        return None
     from wmmadiag.subject.card_file import load_card
 
-    card = load_card(path)
-    known_cases = {one.name for one in card.cases}
-    known_variants = {one.name for one in card.variants}
-    return (
-        None if cases is None else tuple(name for name in dict.fromkeys(cases) if name in known_cases),
-        None if variants is None else tuple(name for name in dict.fromkeys(variants) if name in known_variants),
-    )
+    try:
+        card = load_card(path)
+    except WmmadiagError:
+        return None
+    return [one.name for one in card.cases], [one.name for one in card.variants]
 
 
 def check_all(tasks: Sequence[Task], *, jobs: int = 1, progress: Progress | None = None) -> Iterator[Outcome]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wmmadiag.errors import ConfigurationError
@@ -66,17 +67,9 @@ def reference(operation: str, *, dtype: str = "", **given: Any) -> Reference:
     elements = {role: element_of(array) for role, array in inputs.items()}
     output = next(name for name, role in spec.roles.items() if role.output)
     elements[output] = _element_named(dtype) if dtype else next(iter(elements.values()))
-    evaluated = _parameters(spec, parameters, inputs)
-    try:
-        expected = compute(operation, evaluated, inputs)
-        judged = judge(operation, evaluated, inputs, expected, elements)[output]
-    except (ValueError, IndexError, ZeroDivisionError) as error:
-        shapes = ", ".join(f"{role} {list(array.shape)}" for role, array in inputs.items())
-        raise ConfigurationError(
-            f"the shapes do not fit the operation '{operation}': {shapes}",
-            detail=str(error),
-            hint="; ".join(f"{name}: ({', '.join(role.shape)})" for name, role in spec.roles.items() if name in inputs),
-        ) from None
+    evaluated = _evaluated(spec, parameters, inputs)
+    expected = compute(operation, evaluated, inputs)
+    judged = judge(operation, evaluated, inputs, expected, elements)[output]
     value = expected[output]
     bound = np.broadcast_to(judged.bound, value.shape)
     return Reference(operation, value, bound, elements[output].name, judged.nonfinite_ok)
@@ -122,6 +115,7 @@ def compare_arrays(
         criterion, allowed = "rounding bound", expected.nonfinite_ok
         values, limit = expected.value, expected.bound
     else:
+        element_of(np.asarray(expected))
         values, limit = np.asarray(expected, np.float64), np.asarray(bound, np.float64)
     observed = np.asarray(observed)
     if observed.shape != values.shape:
@@ -188,12 +182,14 @@ def _check_roles(spec: Operation, inputs: dict[str, NDArray[Any]]) -> None:
         raise ConfigurationError(f"'{spec.name}' needs the input '{missing[0]}'", hint=inputs_of)
 
 
-def _parameters(
+def _evaluated(
     spec: Operation, given: dict[str, Any], inputs: dict[str, NDArray[Any]]
 ) -> dict[str, float | int | bool | str]:
+    """The operation's parameters with their defaults, for inputs whose shapes fit."""
     from wmmadiag.place import Place
-    from wmmadiag.subject.card import Computes
+    from wmmadiag.subject.card import Card, Computes, LaunchShape, Places
     from wmmadiag.subject.expressions import Scope
+    from wmmadiag.subject.shapes import check_shapes
     from wmmadiag.subject.suggest import did_you_mean
     from wmmadiag.subject.symbols import evaluate_parameters
 
@@ -203,5 +199,13 @@ def _parameters(
             raise ConfigurationError(f"{name} cannot be {value!r}", hint=did_you_mean(str(value), words))
     symbols = {"D": int(inputs["q"].shape[-1])} if "q" in inputs else {}
     plain = {name: int(value) if isinstance(value, bool) else value for name, value in given.items()}
-    computes = Computes(spec.name, Place("reference", 0), plain)
-    return evaluate_parameters(computes, Scope(symbols, spec.symbols))
+    nowhere = Place("", 0)
+    computes = Computes(spec.name, nowhere, plain)
+    card = Card("", Path(), Path(), "", (), LaunchShape((1,), (1,), 0, nowhere), (), computes, Places(""))
+    try:
+        evaluated = evaluate_parameters(computes, Scope(symbols, spec.symbols))
+        check_shapes(card, {role: array.shape for role, array in inputs.items()}, evaluated)
+    except ConfigurationError as error:
+        usual = "; ".join(f"{name}: ({', '.join(role.shape)})" for name, role in spec.roles.items() if name in inputs)
+        raise ConfigurationError(error.message, hint=f"usual shapes: {usual}") from None
+    return evaluated

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Argument, Dim3, Launch, LoadedKernel, RunStats
 from wmmadiag.place import Place
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from wmmadiag.compile import Compilation, Entry, KernelParameter, Resources
 
 Extent: TypeAlias = "int | Sequence[int]"
@@ -50,15 +52,15 @@ class Kernel:
         """The PTX text of its module."""
         return self.compilation.ptx
 
-    def launch(self, grid: Extent, block: Extent, *arguments: Argument, shared: int = 0) -> RunStats:
+    def launch(self, grid: Extent, block: Extent, *arguments: Argument | None, shared: int = 0) -> RunStats:
         """Run to completion.
 
         Args:
             grid: blocks: one number, or (x, y, z).
             block: threads of a block, likewise.
             arguments: in the kernel's order. Arrays are passed as pointers and changed in place: C-contiguous, of the
-                kernel's element size (float16 for `half*`; bfloat16 as `ml_dtypes.bfloat16` or as uint16). Numbers take
-                the parameter's type; NumPy scalars must have its size; a struct is given as bytes.
+                kernel's element size (float16 for `half*`; bfloat16 as `ml_dtypes.bfloat16` or as uint16); None is
+                the null pointer. Numbers take the parameter's type; a struct is given as bytes.
             shared: dynamic shared memory, bytes.
 
         Raises:
@@ -67,10 +69,10 @@ class Kernel:
             UnsupportedError: it reached something that is not emulated.
             ConfigurationError: grid, block or arguments do not fit the kernel.
         """
-        self._check_arguments(arguments)
+        converted = tuple(self._converted(arguments))
         names = tuple(one.name or f"argument {index}" for index, one in enumerate(self.parameters))
         return self._loaded.launch(
-            Launch(_dim3("grid", grid), _dim3("block", block), arguments, _count("shared", shared), names)
+            Launch(_dim3("grid", grid), _dim3("block", block), converted, _count("shared", shared), names)
         )
 
     def resources(self) -> Resources:
@@ -83,8 +85,9 @@ class Kernel:
 
         return next(one for one in resources(self.compilation) if one.entry == self.entry.name)
 
-    def _check_arguments(self, arguments: Sequence[Argument]) -> None:
+    def _converted(self, arguments: Sequence[Argument | None]) -> Iterator[Argument]:
         if not self.parameters:
+            yield from (_NULL if argument is None else argument for argument in arguments)
             return
         if len(arguments) != len(self.parameters):
             listed = ", ".join(f"{one.type} {one.name}".strip() for one in self.parameters)
@@ -94,7 +97,7 @@ class Kernel:
                 hint=f"its parameters: {listed}",
             )
         for parameter, argument in zip(self.parameters, arguments, strict=True):
-            _check_argument(parameter, argument, self.place)
+            yield _converted(parameter, argument, self.place)
 
     def __repr__(self) -> str:
         where = f" at {self.place}" if self.place else ""
@@ -124,40 +127,72 @@ def _count(what: str, value: object, minimum: int = 0) -> int:
     return number
 
 
-def _check_argument(parameter: KernelParameter, argument: object, place: Place | None) -> None:
-    """Refuse what C++ would refuse at the launch: an array for a number, or elements of another size or kind.
+def _converted(parameter: KernelParameter, argument: object, place: Place | None) -> Argument:
+    """What is passed for an argument; refused is what C++ would refuse at the launch.
 
-    An array of bytes, or of unsigned integers of the element's size, is taken as raw memory.
+    None for a pointer is the null pointer. An array of bytes, or of unsigned integers of the element's size, is taken
+    as raw memory. NumPy's float64 and int64 scalars, which its arithmetic makes of any number, count as Python's.
     """
     import numpy as np
 
     name, declared = parameter.name or "an unnamed parameter", parameter.type
-    if isinstance(argument, (list, tuple)) or argument is None:
-        raise ConfigurationError(
-            f"{name}: cannot pass a {type(argument).__name__} for `{declared}`",
-            place=place,
-            hint="pass a NumPy array for a pointer, a number otherwise",
+
+    def refusal(message: str, hint: str) -> ConfigurationError:
+        return ConfigurationError(f"{name}: {message}", place=place, hint=hint)
+
+    if parameter.pointer:
+        if argument is None:
+            return _NULL
+        if not isinstance(argument, np.ndarray):
+            what = type(argument).__name__
+            raise refusal(f"cannot pass a {what} for `{declared}`", "pass a NumPy array, or None for a null pointer")
+        _check_elements(parameter, argument, refusal)
+        return argument
+    if isinstance(argument, np.ndarray) and parameter.dtype is not None:
+        raise refusal(f"an array was given for the number `{declared}`", "pass array.item()")
+    if isinstance(argument, (np.float64, np.int64)) and _BYTES.get(parameter.dtype or "") != 8:
+        argument = argument.item()
+    if isinstance(argument, (int, float)) and parameter.lanes == 1 and parameter.dtype in ("f16", "bf16"):
+        return _half(argument, parameter.dtype)  # a struct of two bytes to PTX, which tells no type
+    is_float = (parameter.dtype or "")[:1] in ("f", "b")
+    # ml_dtypes' scalars have kind V
+    if isinstance(argument, np.generic) and parameter.dtype in _BYTES and (argument.dtype.kind in "fV") != is_float:
+        raise refusal(f"a {argument.dtype.name} was given for `{declared}`", "convert it, or pass a Python number")
+    if not isinstance(argument, (int, float, bytes, np.generic, np.ndarray)):
+        raise refusal(
+            f"cannot pass a {type(argument).__name__} for `{declared}`", "pass a number, or the bytes of a struct"
         )
-    is_array = isinstance(argument, np.ndarray)
-    if is_array and not parameter.pointer and parameter.dtype is not None:
-        raise ConfigurationError(
-            f"{name}: an array was given for the number `{declared}`", place=place, hint="pass array.item(), or bytes"
-        )
-    if not isinstance(argument, np.ndarray) or parameter.lanes > 1 or parameter.dtype is None:
+    return argument
+
+
+def _check_elements(
+    parameter: KernelParameter, array: NDArray[Any], refusal: Callable[[str, str], ConfigurationError]
+) -> None:
+    """Refuse elements of another size or kind; vector types and structs may point to anything."""
+    if parameter.lanes > 1 or parameter.dtype not in _BYTES:
         return
-    size = _BYTES.get(parameter.dtype, 0)
-    dtype = argument.dtype
+    size, dtype = _BYTES[parameter.dtype], array.dtype
     wrong_kind = parameter.dtype[0] in "fb" and dtype.kind in "ib"
     if 1 in (dtype.itemsize, size) or (dtype.itemsize == size and not wrong_kind):
         return
-    wanted = _ARRAYS.get(parameter.dtype, parameter.dtype)
-    raise ConfigurationError(
-        f"{name}: an array of {dtype.name} was given for `{declared}`, whose elements are {parameter.dtype}",
-        place=place,
-        hint=f"pass array.astype({wanted}), or array.view(np.uint8) if these bytes are meant",
+    raise refusal(
+        f"an array of {dtype.name} was given for `{parameter.type}`, whose elements are {parameter.dtype}",
+        f"pass array.astype({_ARRAYS[parameter.dtype]}), or array.view(np.uint8) if these bytes are meant",
     )
 
 
+def _half(value: float, dtype: str) -> bytes:
+    """The two bytes of a number in half or bfloat16, rounded to nearest even."""
+    import numpy as np
+
+    if dtype == "f16":
+        return np.float16(value).tobytes()
+    import ml_dtypes
+
+    return bytes(np.asarray(value, ml_dtypes.bfloat16).tobytes())
+
+
+_NULL = bytes(8)
 _BYTES = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8, "e4m3": 1, "e5m2": 1} | {
     f"{sign}{bits}": bits // 8 for sign in "iu" for bits in (8, 16, 32, 64)
 }

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
-if TYPE_CHECKING:
-    from wmmadiag.errors import WmmadiagError
+from wmmadiag.errors import ConfigurationError, WmmadiagError
 
 MIN_WIDTH = 80
 _RED = "31;1"
@@ -42,8 +41,13 @@ class Console:
     def print(self, text: str) -> None:
         """Write to standard output, a line break added where there is none."""
         self.clear()
-        sys.stdout.write(text if text.endswith("\n") else text + "\n")
-        sys.stdout.flush()
+        try:
+            sys.stdout.write(text if text.endswith("\n") else text + "\n")
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise ConfigurationError(f"cannot write to standard output: {error.strerror}") from None
 
     def note(self, text: str) -> None:
         """Write a line to standard error."""

@@ -1,4 +1,4 @@
-"""`wmmadiag`: choose the command, and end every way it can end with one clear message and an exit code.
+"""`wmmadiag`: run a command, and end every way it can end with one clear message and an exit code.
 
 Exit codes: 0 all passed; 1 a kernel is wrong; 2 usage or configuration; 3 could not decide; 70 an internal error;
 130 interrupted; 141 the reader of the output went away.
@@ -9,126 +9,67 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
-from pathlib import Path
 
-from wmmadiag import __version__
-from wmmadiag.cli.arguments import Parser, nearest
-from wmmadiag.cli.console import Console, tolerant_streams
-from wmmadiag.errors import ConfigurationError, WmmadiagError
-
-COMMANDS = {
-    "check": "run kernels on the emulator and judge every element of their output",
-    "init": "write a card for a kernel, from its signature and launches",
-    "ptx": "show a compiled kernel's instructions under their source lines",
-    "doctor": "say what this machine has and what it lacks",
-}
 INTERNAL_ERROR = 70  # sysexits.h, EX_SOFTWARE
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
-_DESCRIPTION = "Check and debug WMMA (tensor-core) CUDA kernels, with or without a GPU."
-_EPILOG = """exit codes: 0 all passed, 1 a kernel is wrong, 2 usage or configuration, 3 could not decide
-
-  wmmadiag check kernel.toml                              a kernel with a card
-  wmmadiag check kernel.cu --entry attn --computes attention   without one
-  wmmadiag COMMAND --help                                 all about a command"""
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    console = Console()
+    # Everything else is imported in here, so that an interrupt while it is being imported ends in order, too.
     try:
-        tolerant_streams()
-        code = _dispatch(arguments, console)
-        sys.stdout.flush()
-        return code
-    except WmmadiagError as error:
-        return _shown(console, error)
+        return _run(list(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt:
-        console.note("wmmadiag: interrupted")
+        if argv is None:
+            import signal
+
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the end is near: a second one must not show a traceback
+        sys.stderr.write("wmmadiag: interrupted\n")
         return INTERRUPTED
     except BrokenPipeError:
         # Nobody reads on: leave in silence, and give the interpreter's last flush somewhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
+
+
+def _run(argv: list[str]) -> int:
+    from wmmadiag.cli.console import Console, tolerant_streams
+    from wmmadiag.cli.dispatch import dispatch
+    from wmmadiag.errors import WmmadiagError
+
+    console = Console()
+    try:
+        tolerant_streams()
+        return dispatch(argv, console)
+    except WmmadiagError as error:
+        console.error(error)
+        _traceback()
+        return error.exit_code
     except MemoryError:
         console.error("out of memory\nnext: take a smaller case")
         return 3
+    except BrokenPipeError:
+        raise
     except Exception as error:
-        return _internal(console, error)
-
-
-def _dispatch(argv: list[str], console: Console) -> int:
-    width = max(map(len, COMMANDS))
-    listed = "\n".join(f"  {name:<{width}}  {text}" for name, text in COMMANDS.items())
-    parser = Parser(
-        prog="wmmadiag",
-        description=f"{_DESCRIPTION}\n\ncommands:\n{listed}",
-        epilog=_EPILOG,
-        usage="wmmadiag [--version] [--help] COMMAND ...",
-    )
-    parser.add_argument("--version", action="store_true", help="show the version and exit")
-    command = next((word for word in argv if not word.startswith("-")), None)
-    if command is None or argv[0] != command:
-        try:
-            args = parser.parse_all(argv)
-        except SystemExit as end:  # argparse, after --help
-            return int(end.code or 0)
-        if args.version:
-            console.print(_version())
-            return 0
-        console.note(parser.format_help())
-        return 2
-    if command not in COMMANDS:
-        if Path(command).exists():
-            hint = f"to check it: wmmadiag check {command}"
-        else:
-            hint = nearest(command, COMMANDS) or f"commands: {', '.join(COMMANDS)}"
-        raise ConfigurationError(f"there is no command '{command}'", hint=hint)
-    module = import_module(f"wmmadiag.cli.{command}")
-    parser = Parser(prog=f"wmmadiag {command}", description=module.__doc__)
-    module.add_arguments(parser)
-    try:
-        args = parser.parse_all(argv[1:])
-    except SystemExit as end:
-        return int(end.code or 0)
-    console.colour_choice = getattr(args, "color", "auto")
-    code: int = module.run(args, console)
-    return code
-
-
-def _version() -> str:
-    from wmmadiag.installation import nvrtc_package
-
-    package = nvrtc_package()
-    return f"wmmadiag {__version__}" + (f" (NVRTC {package})" if package else "")
-
-
-def _shown(console: Console, error: WmmadiagError) -> int:
-    console.error(error)
-    if os.environ.get("WMMADIAG_DEBUG") == "1":
+        what = f"{type(error).__name__}: {error}".strip().rstrip(":")
+        console.error(
+            f"internal error, a bug of wmmadiag: {what}\n"
+            "next: please report it with your command, the kernel and the output of `wmmadiag doctor`"
+            " (WMMADIAG_DEBUG=1 shows where it happened)"
+        )
         _traceback()
-    return error.exit_code
-
-
-def _internal(console: Console, error: Exception) -> int:
-    what = f"{type(error).__name__}: {error}".strip().rstrip(":")
-    console.error(
-        f"internal error, a bug of wmmadiag: {what}\n"
-        "next: please report it with your command, the kernel and the output of `wmmadiag doctor`"
-        " (WMMADIAG_DEBUG=1 shows where it happened)"
-    )
-    if os.environ.get("WMMADIAG_DEBUG") == "1":
-        _traceback()
-    return INTERNAL_ERROR
+        return INTERNAL_ERROR
+    finally:
+        console.clear()
 
 
 def _traceback() -> None:
-    import traceback
+    """The exception being handled, for those who ask for it."""
+    if os.environ.get("WMMADIAG_DEBUG") == "1":
+        import traceback
 
-    traceback.print_exc()
+        traceback.print_exc()
 
 
 if __name__ == "__main__":

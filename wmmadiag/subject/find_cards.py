@@ -49,6 +49,13 @@ def check_exists(path: Path) -> None:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigurationError(f"{path}: cannot be read: {reason}") from None
+    try:
+        str(path).encode("utf-8")
+    except UnicodeEncodeError:
+        # Such a name can stand in no card and in no line table.
+        raise ConfigurationError(
+            f"{path}: the name is not text in this locale's encoding", hint="set PYTHONUTF8=1, or rename the file"
+        ) from None
 
 
 def cards_below(folder: Path) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tempfile
@@ -33,7 +34,14 @@ def new_card(
     if source.is_dir() or source.suffix.lower() not in SOURCE_SUFFIXES:
         raise ConfigurationError(f"{source}: not a CUDA source", hint="give the .cu file that holds the kernel")
     options = SubjectOptions(entry=entry, computes=computes, macros=macros, include_paths=include_paths)
-    text = drafted_card(source, card or source.with_suffix(".toml"), options)
+    target = card or source.with_suffix(".toml")
+    text = drafted_card(source, target, options)
+    if include_paths:
+        folders = [Path(os.path.relpath(path, target.parent)).as_posix() for path in include_paths]
+        text = text.replace("\nentry = ", f"\ninclude_paths = {json.dumps(folders)}\nentry = ", 1)
+    if macros:
+        lines = [f"{name} = {json.dumps(value)}" for name, value in macros.items()]
+        text += "\n".join(["[macros]", *lines]) + "\n"
     return text, len(re.findall(r"^[^#\n]*\bTODO\b", text, re.MULTILINE))
 
 

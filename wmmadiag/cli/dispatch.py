@@ -1,0 +1,76 @@
+"""From the words of the command line to the command that they name."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+from wmmadiag import __version__
+from wmmadiag.cli.arguments import Parser, nearest
+from wmmadiag.cli.console import Console
+from wmmadiag.errors import ConfigurationError
+
+COMMANDS = {
+    "check": "run kernels on the emulator and judge every element of their output",
+    "init": "write a card for a kernel, from its signature and launches",
+    "ptx": "show a compiled kernel's instructions under their source lines",
+    "doctor": "say what this machine has and what it lacks",
+}
+
+_DESCRIPTION = "Check and debug WMMA (tensor-core) CUDA kernels, with or without a GPU."
+_EPILOG = """exit codes: 0 all passed, 1 a kernel is wrong, 2 usage or configuration, 3 could not decide
+
+  wmmadiag check kernel.toml                              a kernel with a card
+  wmmadiag check kernel.cu --entry attn --computes attention   without one
+  wmmadiag COMMAND --help                                 all about a command"""
+
+
+def dispatch(argv: list[str], console: Console) -> int:
+    """Run the command line; returns the exit code.
+
+    Raises:
+        WmmadiagError: whatever ends the command early.
+    """
+    width = max(map(len, COMMANDS))
+    listed = "\n".join(f"  {name:<{width}}  {text}" for name, text in COMMANDS.items())
+    parser = Parser(
+        prog="wmmadiag",
+        description=f"{_DESCRIPTION}\n\ncommands:\n{listed}",
+        epilog=_EPILOG,
+        usage="wmmadiag [--version] [--help] COMMAND ...",
+    )
+    parser.add_argument("--version", action="store_true", help="show the version and exit")
+    command = next((word for word in argv if not word.startswith("-")), None)
+    if command is None or argv[0] != command:
+        try:
+            args = parser.parse_all(argv)
+        except SystemExit as end:  # argparse, after --help
+            return int(end.code or 0)
+        if args.version:
+            console.print(_version())
+            return 0
+        console.note(parser.format_help())
+        return 2
+    if command not in COMMANDS:
+        if Path(command).exists():
+            hint = f"to check it: wmmadiag check {command}"
+        else:
+            hint = nearest(command, COMMANDS) or f"commands: {', '.join(COMMANDS)}"
+        raise ConfigurationError(f"there is no command '{command}'", hint=hint)
+    module = import_module(f"wmmadiag.cli.{command}")
+    parser = Parser(prog=f"wmmadiag {command}", description=module.__doc__)
+    module.add_arguments(parser)
+    try:
+        args = parser.parse_all(argv[1:])
+    except SystemExit as end:
+        return int(end.code or 0)
+    console.colour_choice = getattr(args, "color", "auto")
+    code: int = module.run(args, console)
+    return code
+
+
+def _version() -> str:
+    from wmmadiag.installation import nvrtc_package
+
+    package = nvrtc_package()
+    return f"wmmadiag {__version__}" + (f" (NVRTC {package})" if package else "")
