@@ -10,7 +10,7 @@ from wmmadiag.compile.blanking import blank_host_code, context
 from wmmadiag.compile.host_code import find_launches
 from wmmadiag.compile.instantiations import kernel_templates, wanted_instantiations
 from wmmadiag.compile.lexer import tokenize
-from wmmadiag.compile.signature import kernel_signatures
+from wmmadiag.compile.signatures import kernel_signatures
 from wmmadiag.compile.sources import SourceTree, in_memory, read_tree
 
 

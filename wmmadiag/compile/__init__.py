@@ -1,20 +1,26 @@
 """CUDA source to PTX and cubin, with no GPU and no driver: NVRTC, headers, host code, resources, cache.
 
-Importing this package loads nothing of CUDA; that happens at the first compilation.
+Importing this package loads nothing: its modules come with the first use of a name, CUDA with the first compilation.
 """
 
-from wmmadiag.compile.driver import compile_source, compile_text
-from wmmadiag.compile.host_code import HostLaunch, SourceExpression, find_launches
-from wmmadiag.compile.model import Compilation, CompileNote, Entry, PtxasError, Resources
-from wmmadiag.compile.options import CompileOptions
-from wmmadiag.compile.resources import resources
-from wmmadiag.compile.signature import (
-    KernelParameter,
-    KernelSignature,
-    TemplateParameter,
-    kernel_signatures,
-    signature,
-)
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wmmadiag.compile.driver import compile_source, compile_text
+    from wmmadiag.compile.host_code import HostLaunch, SourceExpression, find_launches
+    from wmmadiag.compile.model import Compilation, CompileNote, Entry, PtxasError, Resources
+    from wmmadiag.compile.options import CompileOptions
+    from wmmadiag.compile.resource_report import resources
+    from wmmadiag.compile.signatures import (
+        KernelParameter,
+        KernelSignature,
+        TemplateParameter,
+        kernel_signatures,
+        signature,
+    )
 
 __all__ = [
     "Compilation",
@@ -35,3 +41,21 @@ __all__ = [
     "resources",
     "signature",
 ]
+
+_MODULES = {
+    "driver": ("compile_source", "compile_text"),
+    "host_code": ("HostLaunch", "SourceExpression", "find_launches"),
+    "model": ("Compilation", "CompileNote", "Entry", "PtxasError", "Resources"),
+    "options": ("CompileOptions",),
+    "resource_report": ("resources",),
+    "signatures": ("KernelParameter", "KernelSignature", "TemplateParameter", "kernel_signatures", "signature"),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value

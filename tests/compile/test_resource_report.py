@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wmmadiag.compile import CompileOptions, PtxasError, compile_source, compile_text, resources
-from wmmadiag.compile.resources import parse_report, ptxas_error
+from wmmadiag.compile.resource_report import parse_report, ptxas_error
 from wmmadiag.errors import CompileError, ConfigurationError
 
 TEXT = """#include <vector>
