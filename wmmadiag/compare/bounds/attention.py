@@ -18,9 +18,9 @@ from wmmadiag.compare.bounds.arithmetic import (
     output_rounding,
     sum_error,
 )
-from wmmadiag.compare.bounds.softmax import rescalings, row_sum_error, weight_errors
+from wmmadiag.compare.bounds.softmax import SLACK, row_sum_error, weight_errors
 from wmmadiag.subject.dtypes import ElementType
-from wmmadiag.subject.oracles import ScoreRows, as_heads, score_rows, softmax_rows
+from wmmadiag.subject.oracles import ScoreRows, as_heads, score_rows
 
 
 def bound(
@@ -40,8 +40,8 @@ def bound(
     2. Weights. `softmax.weight_errors` gives ε_ij relative to each. Numerator and denominator share them, so they
        move o by Σ w ε (v - o) / (1 - Σ w ε), at most Σ w ε (|v| + |o|) / (1 - Σ w ε); and never beyond the range of
        the v's, as any weights average them.
-    3. P in a narrower type: u_P·w, below its normal range 2⁻²⁵ (f16) but not more than w. (P is stored relative to
-       the running maximum or normalised; both are at least w, so the absolute part is largest for the latter.)
+    3. P in a narrower type: u_P·w, and below its normal range 2⁻²⁵ (f16). (P is stored relative to the running
+       maximum or normalised; both are at least w, so the absolute part is largest for the latter.)
        The row sum may be taken before or after this rounding: both |v| and |o| count.
     4. P·V. A sum of Skv products, each rescaling rounding it once more: `sum_error`·Σ w|v|.
     5. Row sum and division: (Skv + R + 8)·u and 4u, relative to |o|.
@@ -87,44 +87,36 @@ def _rows(part: ScoreRows, v: Doubles, o: Doubles, scale: float, model: Arithmet
     depth, keys = part.q.shape[1], part.k.shape[0]
     dot = sum_error(depth, model)
     relative_dot = dot.relative + operand_error(model) + model.scaled_query + oracle_error(depth)
-    score_error = np.abs(part.q) @ np.abs(part.k).T * (relative_dot * abs(scale)) + dot.absolute * abs(scale)
-    weights, lse = softmax_rows(part.scores)
-    rescale = rescalings(part.scores)
-    shared = weight_errors(part.scores, score_error, model)
-    # 0·inf where a hopelessly uncertain score has no weight at all
-    shared = np.where(weights > 0, weights * np.minimum(shared, 1e300), 0.0)
-    rounding = _p_rounding(weights, model)
+    factor = abs(scale) * SLACK
+    score_error = (np.abs(part.q) * (relative_dot * factor)).astype(np.float32) @ np.abs(part.k).astype(np.float32).T
+    score_error += np.float32(dot.absolute * factor)
+    found = weight_errors(part.scores, score_error, model)
     size = np.abs(v)
+    narrow = size.astype(np.float32)
+    average = (found.weights @ narrow).astype(np.float64) * SLACK
     reach = v.max(axis=0) - v.min(axis=0)
     with np.errstate(over="ignore", invalid="ignore"):
-        moved = _moved(shared, size, o, reach)
-        lost = rounding @ size + np.abs(o) * rounding.sum(axis=-1, keepdims=True)
-        average = np.minimum(weights @ size + moved, size.max(axis=0))
-        products = sum_error(keys, model, extra=int(rescale.max(initial=0.0)))
-        summed = average * (products.relative + model.operand + oracle_error(keys)) + products.absolute
-        sum_part = row_sum_error(keys, model, rescale)
+        total = found.errors.sum(axis=-1, keepdims=True, dtype=np.float64)
+        first = (found.errors @ narrow) * SLACK + np.abs(o) * total
+        moved = np.minimum(np.where(total < 0.5, first / np.maximum(1.0 - total, 0.5), np.inf), reach)
+        relative, floor = _p_rounding(model)
+        lost = relative * (average + np.abs(o)) + floor * (size.sum(axis=0) + keys * np.abs(o))
+        products = sum_error(keys, model, extra=int(found.rescale.max(initial=0.0)))
+        within = np.minimum(average + moved, size.max(axis=0))
+        summed = within * (products.relative + model.operand + oracle_error(keys)) + products.absolute
+        sum_part = row_sum_error(keys, model, found.rescale)
         error = moved + lost + summed
         error = error + (np.abs(o) + error) * (sum_part[:, None] + 4.0 * model.unit)
-        share = np.minimum(shared.sum(axis=-1) + rounding.sum(axis=-1), 1e300)
-        # log: the relative error of its argument, 2⁻²⁰ for the fast logarithm, and roundings of m, log and their sum.
-        peak = np.abs(np.where(np.isfinite(part.scores), part.scores, 0.0)).max(axis=-1)
+        share = np.minimum(total[:, 0] + relative + keys * floor, 1e300)
+        # log: the relative error of its argument, and roundings of the scaled maximum, the logarithm and their sum.
         log_error = np.where(share < 0.5, share / np.maximum(1.0 - share, 0.5), np.inf) + sum_part
-        log_error = log_error + 16.0 * model.unit * (1.0 + peak + np.abs(np.where(np.isfinite(lse), lse, 0.0)))
+        log_error = log_error + 16.0 * model.unit * (1.0 + np.abs(found.largest) + np.log(keys + 1.0))
     return error, log_error
 
 
-def _moved(shared: Doubles, size: Doubles, o: Doubles, reach: Doubles) -> Doubles:
-    """What errors common to numerator and denominator do to o: step 2 of the derivation."""
-    total = shared.sum(axis=-1, keepdims=True)
-    first = shared @ size + np.abs(o) * total
-    return np.minimum(np.where(total < 0.5, first / np.maximum(1.0 - total, 0.5), np.inf), reach)
-
-
-def _p_rounding(weights: Doubles, model: Arithmetic) -> Doubles:
-    """Absolute error of each weight when P is rounded to its type: step 3 of the derivation."""
+def _p_rounding(model: Arithmetic) -> tuple[float, float]:
+    """Relative and absolute error of each weight when P is rounded to its type: step 3 of the derivation."""
     if model.p_type is None:
-        return np.zeros_like(weights)
+        return 0.0, 0.0
     unit = 2.0**-10 if model.p_type.name == "tf32" else model.p_type.unit  # tf32 may be truncated
-    floor = np.minimum(model.p_type.half_subnormal, weights)
-    # Twice the floor: P may also have been flushed, and its neighbour's rounding moves the subnormal border.
-    return np.asarray(unit * weights + np.where(weights < 2.0 ** (model.p_type.min_exponent + 1), floor, 0.0))
+    return unit, model.p_type.half_subnormal

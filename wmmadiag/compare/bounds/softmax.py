@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,10 @@ from wmmadiag.compare.bounds.arithmetic import (
 from wmmadiag.subject.dtypes import ElementType
 from wmmadiag.subject.oracles import softmax_rows
 
+Rows: TypeAlias = "NDArray[np.float32] | NDArray[np.float64]"
 
-def rescalings(scores: Doubles) -> Doubles:
+
+def rescalings(scores: Rows) -> Doubles:
     """How often an online softmax may change its running maximum, per row.
 
     A rescaling by exp(0) is exact, so only changes count. Tiles' and keys' order is the kernel's choice: taken is the
@@ -31,7 +34,7 @@ def rescalings(scores: Doubles) -> Doubles:
         scores: (rows, keys), masked entries -inf.
     """
 
-    def records(ordered: Doubles) -> Doubles:
+    def records(ordered: Rows) -> Doubles:
         running = np.maximum.accumulate(ordered, axis=-1)
         return np.asarray(np.count_nonzero(running[:, 1:] > running[:, :-1], axis=-1), np.float64)
 
@@ -39,37 +42,78 @@ def rescalings(scores: Doubles) -> Doubles:
     return np.asarray(np.maximum(most, -(-scores.shape[1] // 16)) + 8.0)
 
 
-def weight_errors(scores: Doubles, score_error: Doubles, model: Arithmetic) -> Doubles:
-    """Relative error of exp(s - m) before it is summed or rounded to P's type, per row and key.
+@dataclass(frozen=True, slots=True)
+class WeightErrors:
+    """Softmax weights of some rows, and how far roundings move each before it is rounded to P's type.
 
-    With u the unit of scalar work, m the row's maximum, M = max|s| and R the number of rescalings:
+    Attributes:
+        weights: (rows, keys), float32.
+        errors: absolute error of each weight, float32, `SLACK` included.
+        rescale: rescalings per row.
+        largest: the row's maximum; 0 for a row without keys.
+    """
 
-    - the argument s - m is off by the score's own error; by the product with the scale (2u|s|: factor and product);
-      by a maximum that is scaled apart from its row (2uM); by the subtraction, the factor log2(e) and the product
-      with it (5u|s - m|, the fused form exp2(s·c - m·c) included); by rounding the score or the argument to a
-      narrower type where the card says so;
+    weights: NDArray[np.float32]
+    errors: NDArray[np.float32]
+    rescale: Doubles
+    largest: Doubles
+
+
+# The bound itself is computed in float32, where it takes half the time: its own rounding, at most some 10⁻⁴ relative
+# (sums of up to 2048 terms), is covered by this factor.
+SLACK = 1.001
+
+
+def weight_errors(scores: Doubles, score_error: Rows | float, model: Arithmetic) -> WeightErrors:
+    """Errors of exp(s - m) / Σ exp(s - m), numerator by numerator.
+
+    With u the unit of scalar work, m the row's maximum and R the number of rescalings:
+
+    - the argument s - m is off by the score's own error; by the product with the scale (3u|s|: factor, product, and
+      one to spare); by a maximum that is scaled apart from its row (2u|m|); by the subtraction, the factor log2(e)
+      and the product with it (5u|s - m|, the fused form exp2(s·c - m·c) included); by rounding the score or the
+      argument to a narrower type where the card says so. As |s| ≤ |m| + |s - m|, that is δ = error + 5u|m| +
+      8u|s - m|;
+    - exp(±δ) - 1 is at most δ + δ² for δ ≤ 1 (and exp(δ) - 1 beyond);
     - the exponential itself adds `exp_unit`;
-    - each rescaling multiplies by another exponential, of relative error exp_unit + 3u + 3uM.
+    - each rescaling multiplies by another exponential, of relative error exp_unit + 3u + 3uM, where M is the largest
+      |s| of the row (keys more than 40 below the maximum aside: exp(-40) leaves nothing that counts).
 
-    exp(δ) - 1 ≥ |exp(±δ) - 1| turns the argument's error δ into a relative one.
+    Args:
+        scores: (rows, keys), masked entries -inf.
+        score_error: absolute error of each score, (rows, keys) or one for all.
     """
     unit = model.unit
-    kept = np.isfinite(scores)
-    s = np.where(kept, scores, 0.0)
-    largest = np.max(np.where(kept, scores, -np.inf), axis=-1, keepdims=True, initial=-np.inf)
-    largest = np.where(np.isfinite(largest), largest, 0.0)
-    magnitude = np.abs(s)
-    peak = magnitude.max(axis=-1, keepdims=True, initial=0.0)
-    argument = np.where(kept, largest - s, 0.0)
-    delta = score_error + unit * (3.0 * magnitude + 2.0 * peak + 5.0 * argument)
-    delta += model.exp_argument * argument
-    if model.score_type is not None:
-        delta += model.score_type.unit * magnitude + model.score_type.half_subnormal
-    with np.errstate(over="ignore"):
-        relative = np.expm1(delta)
-    relative = relative + model.exp_unit * (1.0 + relative)
-    rescale = rescalings(scores)[:, None] * (model.exp_unit + 3.0 * unit + 3.0 * unit * peak)
-    return np.asarray(relative + rescale)
+    row_max = scores.max(axis=-1, keepdims=True)
+    largest = np.where(np.isfinite(row_max), row_max, 0.0)
+    distance = (largest - scores).astype(np.float32)  # ≥ 0, inf where masked
+    with np.errstate(under="ignore"):
+        weights = np.exp(-distance)
+    total = weights.sum(axis=-1, keepdims=True)
+    weights /= np.where(total == 0, np.float32(1), total)
+    nothing = weights == 0  # masked, or too far below the maximum to count
+    np.copyto(distance, np.float32(0), where=nothing)
+    furthest = np.minimum(distance.max(axis=-1, keepdims=True, initial=0.0), 40.0)
+    peak = np.maximum(np.abs(largest), np.abs(largest - furthest))
+    narrow = 0.0 if model.score_type is None else model.score_type.unit
+    floor = 0.0 if model.score_type is None else model.score_type.half_subnormal
+    per_row = (5.0 * unit + narrow) * np.abs(largest) + floor
+    with np.errstate(over="ignore", under="ignore"):
+        delta = distance * np.float32(8.0 * unit + model.exp_argument + narrow)
+        delta += score_error
+        delta += per_row.astype(np.float32)
+        most = delta.max(axis=-1, keepdims=True, initial=0.0)
+        if most.max(initial=0.0) <= 1.0:
+            delta *= 1.0 + most
+        else:
+            delta = np.minimum(np.expm1(delta), np.float32(1e30))
+        rescale = rescalings(np.where(nothing, np.float32(-np.inf), -distance))
+        changes = rescale[:, None] * (model.exp_unit + 3.0 * unit + 3.0 * unit * peak)
+        delta *= np.float32(1.0 + model.exp_unit)
+        delta += (model.exp_unit + changes).astype(np.float32)
+        delta *= weights
+        delta *= np.float32(SLACK)
+    return WeightErrors(weights, delta, rescale, largest[:, 0])
 
 
 def row_sum_error(keys: int, model: Arithmetic, rescale: Doubles) -> Doubles:
@@ -87,14 +131,15 @@ def bound(
     rounding, the division (4u: approximate reciprocal and product), and the output's rounding. y ≤ 1 caps it.
     """
     model = arithmetic(parameters, input_type)
-    scale = float(parameters.get("scale", 1.0))
-    scores = x.astype(np.float64).reshape(-1, x.shape[-1]) * scale
+    keys = x.shape[-1]
+    scores = x.astype(np.float64).reshape(-1, keys) * float(parameters.get("scale", 1.0))
     weights, _ = softmax_rows(scores)
-    relative = weight_errors(scores, np.zeros_like(scores), model)
+    found = weight_errors(scores, 0.0, model)
+    shared = found.errors.sum(axis=-1, keepdims=True, dtype=np.float64)
+    share = np.where(shared < 0.5, 1.0 / np.maximum(1.0 - shared, 0.5), np.inf)
+    rest = row_sum_error(keys, model, found.rescale)[:, None] + 4.0 * model.unit + oracle_error(keys)
     with np.errstate(invalid="ignore"):
-        shared = np.sum(np.where(weights > 0, weights * relative, 0.0), axis=-1, keepdims=True)
-        total = np.where(shared < 0.5, (relative + shared) / np.maximum(1.0 - shared, 0.5), np.inf)
-    total = total + row_sum_error(x.shape[-1], model, rescalings(scores))[:, None] + 4.0 * model.unit
-    # Underflow: a flushed exponential is at most 2⁻¹²⁶ of the largest.
-    error = np.minimum(np.where(weights > 0, weights * total, 0.0) + 2.0**-126 + oracle_error(x.shape[-1]) * weights, 1)
+        error = (found.errors + weights * shared) * share + weights * rest
+    # Underflow: a flushed exponential is at most 2⁻¹²⁶ of the largest, and so is what float32 loses here.
+    error = np.minimum(error + 2.0**-120, 1.0)
     return Judgement(output_rounding(error.reshape(x.shape), expected, output))
