@@ -58,7 +58,7 @@ def _strings(body: str) -> dict[str, str]:
         if label:
             labels.append((label, len(data)))
         else:
-            data += bytes(int(number) & 255 for number in numbers.split(",") if number.strip())
+            data += bytes(int(number) & 255 for number in re.findall(r"\d{1,3}", numbers))
     result = {}
     for label, start in labels:
         name = demangle(bytes(data[start:]).split(b"\0", 1)[0].decode("utf-8", "replace"))

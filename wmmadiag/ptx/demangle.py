@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import re
 from collections.abc import Callable
 from functools import cache

@@ -69,16 +69,23 @@ ROWS = (
         defaults={"sem": "mbarrier_init", "scope": "cluster"},
         since="8.0 sm_90",
     ),
-    form("mbarrier.init{.space}.b64 [addr], count:u32", op="mbarrier.init", defaults=_GENERIC, slots=_MB),
-    form("mbarrier.inval{.space}.b64 [addr]", op="mbarrier.inval", defaults=_GENERIC, slots=_MB),
+    form(
+        "mbarrier.init{.space}.b64 [addr], count:u32",
+        op="mbarrier.init",
+        defaults=_GENERIC,
+        slots=_MB,
+        since="7.0 sm_80",
+    ),
+    form("mbarrier.inval{.space}.b64 [addr]", op="mbarrier.inval", defaults=_GENERIC, slots=_MB, since="7.0 sm_80"),
     *(
         row
-        for name in ("arrive", "arrive_drop")
+        for name, since in (("arrive", "7.0 sm_80"), ("arrive_drop", "7.1 sm_80"))
         for row in (
             form(
                 f"mbarrier.{name}{{.sem.scope}}{{.space}}.b64 =state, [addr], count?:u32",
                 op=f"mbarrier.{name}",
                 defaults=_GENERIC,
+                since=since,
                 slots=_ARRIVE,
             ),
             form(
@@ -92,29 +99,32 @@ ROWS = (
                 f"mbarrier.{name}.noComplete{{.sem.scope}}{{.space}}.b64 =state, [addr], count:u32",
                 op=f"mbarrier.{name}",
                 defaults={**_GENERIC, "nocomplete": "1"},
+                since=since,
                 slots={**_ARRIVE, "sem": "release", "scope": "cta"},
             ),
         )
     ),
     *(
         row
-        for name, hint in (("test_wait", ""), ("try_wait", ", hint?:u32"))
+        for name, hint, since in (("test_wait", "", "7.0 sm_80"), ("try_wait", ", hint?:u32", "7.8 sm_90"))
         for row in (
             form(
                 f"mbarrier.{name}{{.sem.scope}}{{.space}}.b64 d:pred, [addr], state:b64{hint}",
                 op=f"mbarrier.{name}",
                 defaults=_GENERIC,
+                since=since,
                 slots=_WAIT,
             ),
             form(
                 f"mbarrier.{name}.parity{{.sem.scope}}{{.space}}.b64 d:pred, [addr], parity:u32{hint}",
                 op=f"mbarrier.{name}",
                 defaults={**_GENERIC, "parity": "1"},
+                since=since,
                 slots=_WAIT,
             ),
         )
     ),
-    form("mbarrier.pending_count.b64 d:u32, state:b64", op="mbarrier.pending_count"),
+    form("mbarrier.pending_count.b64 d:u32, state:b64", op="mbarrier.pending_count", since="7.0 sm_80"),
     *(
         form(
             f"mbarrier.{name}{{.sem.scope}}{{.space}}.b64 [addr], tx:u32",

@@ -6,11 +6,11 @@ from wmmadiag.ptx.instructions.form import form
 
 _ALL = "u16 u32 u64 s16 s32 s64"
 _WORDS = "u32 u64 s32 s64"
-_PACKED = "u16x2 s16x2"
 
 ROWS = (
     form("add{.sat}.s32 d, a, b"),
-    form("add.type d, a, b", type="u16 u32 u64 s16 s64 u16x2 s16x2"),
+    form("add.type d, a, b", type="u16 u32 u64 s16 s64"),
+    form("add.type d, a, b", type="u16x2 s16x2", since="8.0 sm_90"),
     form("sub{.sat}.s32 d, a, b"),
     form("sub.type d, a, b", type="u16 u32 u64 s16 s64"),
     form("mul.part.type d, a, b", op="mul.{part}.{type}", part="lo hi", type=_ALL),
@@ -28,10 +28,14 @@ ROWS = (
     form("rem.type d, a, b", type=_ALL),
     form("abs.type d, a", type="s16 s32 s64"),
     form("neg.type d, a", type="s16 s32 s64"),
-    form("min.type d, a, b", type="u16 u32 u64 u16x2 s16 s64"),
-    form("min{.relu}.type d, a, b", type="s16x2 s32"),
-    form("max.type d, a, b", type="u16 u32 u64 u16x2 s16 s64"),
-    form("max{.relu}.type d, a, b", type="s16x2 s32"),
+    form("min.type d, a, b", type="u16 u32 u64 s16 s32 s64"),
+    form("min.relu.s32 d, a, b", op="min.s32", defaults={"relu": "1"}, since="8.0 sm_90"),
+    form("min.u16x2 d, a, b", since="8.0 sm_90"),
+    form("min{.relu}.s16x2 d, a, b", since="8.0 sm_90"),
+    form("max.type d, a, b", type="u16 u32 u64 s16 s32 s64"),
+    form("max.relu.s32 d, a, b", op="max.s32", defaults={"relu": "1"}, since="8.0 sm_90"),
+    form("max.u16x2 d, a, b", since="8.0 sm_90"),
+    form("max{.relu}.s16x2 d, a, b", since="8.0 sm_90"),
     form("popc.type d:u32, a", type="b32 b64"),
     form("clz.type d:u32, a", type="b32 b64"),
     form("bfind.type d:u32, a", type=_WORDS),

@@ -16,6 +16,7 @@ _WINDOWS = "const global local param param::entry=param shared shared::cta=share
 _STORED = "global local param param::func=param shared shared::cta=shared"
 _SCALARS = "b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f32 f64"
 _GENERIC = {"space": "generic"}
+_POLICIES = "7.4 sm_80"
 _POLICY = "policy{.L2::cache_hint}:b64"
 
 _L1_EVICT = "L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate"
@@ -125,7 +126,13 @@ ROWS = (
         type=_SCALARS,
     ),
     form("prefetch{.space}.level [addr]", op="prefetch", defaults=_GENERIC, space="global local", level="L1 L2"),
-    form("prefetch.space.level [addr]", op="prefetch", space="global", level="L2::evict_last L2::evict_normal"),
+    form(
+        "prefetch.space.level [addr]",
+        op="prefetch",
+        space="global",
+        level="L2::evict_last L2::evict_normal",
+        since=_POLICIES,
+    ),
     form("prefetchu.level [addr]", op="prefetchu", level="L1"),
     form(
         "applypriority{.space}.level [addr], size:u32",
@@ -133,14 +140,23 @@ ROWS = (
         defaults=_GENERIC,
         space="global",
         level="L2::evict_normal",
+        since=_POLICIES,
     ),
-    form("discard{.space}.level [addr], size:u32", op="discard", defaults=_GENERIC, space="global", level="L2"),
+    form(
+        "discard{.space}.level [addr], size:u32",
+        op="discard",
+        defaults=_GENERIC,
+        space="global",
+        level="L2",
+        since=_POLICIES,
+    ),
     form(
         "createpolicy.fractional.primary{.secondary}.b64 d, fraction?:f32",
         op="createpolicy",
         defaults={"kind": "fractional"},
         primary=_PRIMARY,
         secondary=_SECONDARY,
+        since=_POLICIES,
     ),
     form(
         "createpolicy.range{.space}.primary{.secondary}.b64 d, [addr], primary_size:u32, total_size:u32",
@@ -149,8 +165,9 @@ ROWS = (
         space="global",
         primary=_PRIMARY,
         secondary=_SECONDARY,
+        since=_POLICIES,
     ),
-    form("createpolicy.cvt.L2.b64 d, a", op="createpolicy", defaults={"kind": "cvt"}),
+    form("createpolicy.cvt.L2.b64 d, a", op="createpolicy", defaults={"kind": "cvt"}, since=_POLICIES),
     form("cvta.space.type d, a", op="cvta", defaults={"to": "0"}, space=_WINDOWS, type="u64"),
     form("cvta.to.space.type d, a", op="cvta", defaults={"to": "1"}, space=_WINDOWS, type="u64"),
     form("isspacep.space d:pred, a:b64", op="isspacep", space=_WINDOWS),

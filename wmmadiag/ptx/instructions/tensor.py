@@ -103,6 +103,7 @@ def _wmma() -> Iterator[Form]:
                     layout=_LAYOUT,
                     shape=shape,
                     space=_SPACES,
+                    since="7.0 sm_80" if shape in ("m16n16k8", "m8n8k4") else "",
                 )
 
 
