@@ -15,8 +15,8 @@ constexpr auto single = [](Modifiers m, float a) -> float {
 // The same for the half formats.
 template <class Format, auto f>
 constexpr auto half = [](Modifiers m, u16 a) -> u16 {
-    const u16 r = narrow_once<Format>(f(widen<Format>(m.ftz() ? flush_bits<Format>(a) : a)));
-    return m.ftz() ? flush_bits<Format>(r) : r;
+    const u16 r = narrow_once<Format>(f(widen<Format>(pick(m.ftz(), flush_bits<Format>(a), a))));
+    return pick(m.ftz(), flush_bits<Format>(r), r);
 };
 
 constexpr auto ex2 = [](double x) { return exp2_value(x); };

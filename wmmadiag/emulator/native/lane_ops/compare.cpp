@@ -55,13 +55,16 @@ struct Integer {
     static constexpr Plan plan(Compare compare) { return integer_plan(compare); }
     static T read(const void* source, std::size_t element, bool) { return load<T>(source, element); }
 };
-struct Single {
+template <bool Flushes>
+struct F32Operand {
     static constexpr unsigned halves = 1;
     static constexpr Plan plan(Compare compare) { return float_plan(compare); }
     static float read(const void* source, std::size_t element, bool ftz) {
-        return flush_if(ftz, load<float>(source, element));
+        const float x = load<float>(source, element);
+        return Flushes ? flush_if(ftz, x) : x;
     }
 };
+using Single = F32Operand<true>;
 struct Double {
     static constexpr unsigned halves = 1;
     static constexpr Plan plan(Compare compare) { return float_plan(compare); }
@@ -188,6 +191,12 @@ constexpr std::array set_packed_ops{
     row<&set<u16, 0x3f80, Type>>(joined<"set.bf16x2.", name>),
 };
 
+// The most common one: no flushing where there is no .ftz.
+constexpr LaneOp setp_f32{"setp.f32", [](Modifiers m) -> LaneFunction {
+                              constexpr LaneOp flushing = setp_op<Single>("setp.f32"), plain = setp_op<F32Operand<false>>("setp.f32");
+                              return (m.ftz() ? flushing : plain).select(m);
+                          }};
+
 using HalfType = HalfPrecision<F16, 1>;
 using PackedHalf = HalfPrecision<F16, 2>;
 using BrainType = HalfPrecision<BF16, 1>;
@@ -197,7 +206,7 @@ constexpr std::array setp_ops{
     setp_op<Integer<u16>>("setp.b16"), setp_op<Integer<u32>>("setp.b32"), setp_op<Integer<u64>>("setp.b64"),
     setp_op<Integer<u16>>("setp.u16"), setp_op<Integer<u32>>("setp.u32"), setp_op<Integer<u64>>("setp.u64"),
     setp_op<Integer<s16>>("setp.s16"), setp_op<Integer<s32>>("setp.s32"), setp_op<Integer<s64>>("setp.s64"),
-    setp_op<Single>("setp.f32"), setp_op<Double>("setp.f64"),
+    setp_f32, setp_op<Double>("setp.f64"),
     setp_op<HalfType>("setp.f16"), setp_op<PackedHalf>("setp.f16x2"),
     setp_op<BrainType>("setp.bf16"), setp_op<PackedBrain>("setp.bf16x2"),
 };

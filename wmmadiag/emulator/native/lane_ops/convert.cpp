@@ -139,11 +139,29 @@ constexpr auto f32_from = [](S a) -> float { return static_cast<float>(a); };
 template <class S>
 constexpr auto f64_from = [](S a) -> double { return static_cast<double>(a); };
 constexpr auto saturate_f32 = [](Modifiers m, float a) -> float { return saturate(flush_if(m.ftz(), a)); };
+// To an integral value in the direction of `mode`. Truncation by way of s32 is exact below 2^23, above which all values are integral;
+// the sign of a zero is the operand's.
+[[gnu::always_inline]] inline float integral(float x, Rounding mode) {
+    const u32 sign = bits_of(x) & F32::sign;
+    const bool small = (bits_of(x) & F32::magnitude) < std::bit_cast<u32>(0x1p23f);
+    const float inside = pick(small, x, 0.0f);
+    const float cut = static_cast<float>(static_cast<s32>(inside));
+    const float magic = float_of(std::bit_cast<u32>(0x1p23f) | sign);
+    const float nearest = (inside + magic) - magic;
+    const float lower = cut - pick(cut > inside, 1.0f, 0.0f);
+    const float upper = cut + pick(cut < inside, 1.0f, 0.0f);
+    const float directed = pick(mode == Rounding::rmi, lower, pick(mode == Rounding::rpi, upper, cut));
+    const float rounded = pick(mode == Rounding::rni, nearest, directed);
+    return pick(small, float_of((bits_of(rounded) & F32::magnitude) | sign), canonical(x));
+}
+constexpr auto integral_f32 = [](Modifiers m, float a) -> float { return integral(flush_if(m.ftz(), a), m.rounding()); };
 constexpr auto s32_from_f32 = [](Modifiers m, float a) -> s32 {
-    const float x = flush_if(m.ftz(), a);
-    const bool fits = x >= -0x1p31f && x < 0x1p31f;  // false for NaN
-    const s32 limit = x >= 0x1p31f ? std::numeric_limits<s32>::max() : (x < 0 ? std::numeric_limits<s32>::min() : 0);
-    return fits ? static_cast<s32>(fits ? x : 0.0f) : limit;
+    const float x = integral(flush_if(m.ftz(), a), m.rounding());
+    const u32 magnitude = bits_of(x) & F32::magnitude;
+    const bool fits = magnitude < std::bit_cast<u32>(0x1p31f);
+    const u32 limit = 0x7fffffff + (bits_of(x) >> 31);
+    const u32 number = static_cast<u32>(static_cast<s32>(pick(fits, x, 0.0f)));
+    return static_cast<s32>(pick(is_nan(x), 0u, pick(fits, number, limit)));
 };
 
 // .rna to tf32 is integer arithmetic: NaN is truncated like Inf, and .satfinite steps back from either (recorded on sm_90).
@@ -196,11 +214,13 @@ LaneFunction shortcut<DoubleType, IntegerType<s32>>(Modifiers m) {
 template <>
 LaneFunction shortcut<SingleType, SingleType>(Modifiers m) {
     if (m.word == 0) return lane_function<same_bits<u32>>;
+    if (to_integer(m.rounding()) && only(m, {rounding_modifier(m.rounding()).word | ftz_modifier.word}))
+        return lane_function<integral_f32>;
     return m.sat() && only(m, {ftz_modifier.word | sat_modifier.word}) ? lane_function<saturate_f32> : nullptr;
 }
 template <>
 LaneFunction shortcut<IntegerType<s32>, SingleType>(Modifiers m) {
-    return m.rounding() == Rounding::rzi && only(m, {rounding_modifier(Rounding::rzi).word | ftz_modifier.word})
+    return to_integer(m.rounding()) && only(m, {rounding_modifier(m.rounding()).word | ftz_modifier.word})
                ? lane_function<s32_from_f32>
                : nullptr;
 }

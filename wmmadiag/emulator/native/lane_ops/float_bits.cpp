@@ -15,7 +15,7 @@ using Bits = typename Format::Bits;
 
 template <class Format>
 [[gnu::always_inline]] inline Bits<Format> before(Modifiers m, Bits<Format> x) {
-    return m.ftz() ? flush_bits<Format>(x) : x;
+    return pick(m.ftz(), flush_bits<Format>(x), x);
 }
 
 // NaN of a result: canonical, in f64 the operand's own made quiet, sign included (recorded on sm_90).
@@ -28,12 +28,12 @@ template <class Format>
 template <class Format>
 constexpr auto abs = [](Modifiers m, Bits<Format> a) -> Bits<Format> {
     const Bits<Format> x = before<Format>(m, a);
-    return is_nan<Format>(x) ? nan_result<Format>(x) : x & Format::magnitude;
+    return pick<Bits<Format>>(is_nan<Format>(x), nan_result<Format>(x), x & Format::magnitude);
 };
 template <class Format>
 constexpr auto neg = [](Modifiers m, Bits<Format> a) -> Bits<Format> {
     const Bits<Format> x = before<Format>(m, a);
-    return is_nan<Format>(x) ? nan_result<Format>(x) : x ^ Format::sign;
+    return pick<Bits<Format>>(is_nan<Format>(x), nan_result<Format>(x), x ^ Format::sign);
 };
 template <class Format>
 constexpr auto copysign = [](Bits<Format> a, Bits<Format> b) -> Bits<Format> {
@@ -52,21 +52,23 @@ template <class Format, bool Max>
 [[gnu::always_inline]] inline Bits<Format> extreme(bool propagate, Bits<Format> a, Bits<Format> b) {
     const bool nan_a = is_nan<Format>(a), nan_b = is_nan<Format>(b);
     const bool first = Max ? order<Format>(a) > order<Format>(b) : order<Format>(a) < order<Format>(b);
-    const Bits<Format> number = nan_b || (first && !nan_a) ? a : b;
-    const bool nan = propagate ? nan_a || nan_b : nan_a && nan_b;
-    return nan ? nan_result<Format>(nan_b ? b : a) : number;
+    const Bits<Format> number = pick(nan_b | (first & !nan_a), a, b);
+    const bool nan = (nan_a & nan_b) | (propagate & (nan_a | nan_b));
+    return pick(nan, nan_result<Format>(pick(nan_b, b, a)), number);
 }
 
 // .xorsign.abs: the extreme of the magnitudes, with the product's sign; a NaN result stays canonical.
 template <class Format>
 [[gnu::always_inline]] inline Bits<Format> magnitude_if(Modifiers m, Bits<Format> x) {
-    return m.abs() ? x & Format::magnitude : x;
+    return pick<Bits<Format>>(m.abs(), x & Format::magnitude, x);
 }
 template <class Format>
 [[gnu::always_inline]] inline Bits<Format> sign_if(Modifiers m, Bits<Format> r, Bits<Format> signs) {
-    return m.xorsign() && !is_nan<Format>(r) ? (r & Format::magnitude) | (signs & Format::sign) : r;
+    return pick<Bits<Format>>(m.xorsign() & !is_nan<Format>(r), (r & Format::magnitude) | (signs & Format::sign), r);
 }
 
+template <class Format, bool Max>
+constexpr auto plain2 = [](Bits<Format> a, Bits<Format> b) -> Bits<Format> { return extreme<Format, Max>(false, a, b); };
 template <class Format, bool Max>
 constexpr auto extreme2 = [](Modifiers m, Bits<Format> a, Bits<Format> b) -> Bits<Format> {
     const Bits<Format> x = magnitude_if<Format>(m, before<Format>(m, a));
@@ -81,12 +83,18 @@ constexpr auto extreme3 = [](Modifiers m, u32 a, u32 b, u32 c) -> u32 {
     return sign_if<F32>(m, extreme<F32, Max>(m.nan(), extreme<F32, Max>(m.nan(), x, y), z), a ^ b ^ c);
 };
 
-// Two or three sources.
-template <bool Max>
-void extreme_f32(const LaneArgs& args) {
-    constexpr LaneFunction two = lane_function<extreme2<F32, Max>>;
-    constexpr LaneFunction three = lane_function<extreme3<Max>>;
-    (args.s[2] == nullptr ? two : three)(args);
+// Two sources; f32 also three.
+template <LaneFunction two, bool Max>
+void two_or_three(const LaneArgs& args) {
+    (args.s[2] == nullptr ? two : lane_function<extreme3<Max>>)(args);
+}
+
+template <class Format, bool Max, unsigned Pack = 1>
+constexpr LaneOp extreme_op(std::string_view name) {
+    constexpr LaneFunction plain = lane_function<plain2<Format, Max>, Pack>;
+    constexpr LaneFunction general = lane_function<extreme2<Format, Max>, Pack>;
+    if constexpr (std::is_same_v<Format, F32>) return row<&two_or_three<plain, Max>, &two_or_three<general, Max>>(name);
+    return row<plain, general>(name);
 }
 
 enum class Test : unsigned { finite, infinite, number, notanumber, normal, subnormal };
@@ -117,12 +125,12 @@ constexpr std::array table{
     op<neg<F32>>("neg.f32"), op<neg<F64>>("neg.f64"), op<neg<F16>>("neg.f16"), op<neg<BF16>>("neg.bf16"),
     op<neg<F16>, 2>("neg.f16x2"), op<neg<BF16>, 2>("neg.bf16x2"),
     op<copysign<F32>>("copysign.f32"), op<copysign<F64>>("copysign.f64"),
-    row<&extreme_f32<false>>("min.f32"), op<extreme2<F64, false>>("min.f64"),
-    op<extreme2<F16, false>>("min.f16"), op<extreme2<F16, false>, 2>("min.f16x2"),
-    op<extreme2<BF16, false>>("min.bf16"), op<extreme2<BF16, false>, 2>("min.bf16x2"),
-    row<&extreme_f32<true>>("max.f32"), op<extreme2<F64, true>>("max.f64"),
-    op<extreme2<F16, true>>("max.f16"), op<extreme2<F16, true>, 2>("max.f16x2"),
-    op<extreme2<BF16, true>>("max.bf16"), op<extreme2<BF16, true>, 2>("max.bf16x2"),
+    extreme_op<F32, false>("min.f32"), extreme_op<F64, false>("min.f64"),
+    extreme_op<F16, false>("min.f16"), extreme_op<F16, false, 2>("min.f16x2"),
+    extreme_op<BF16, false>("min.bf16"), extreme_op<BF16, false, 2>("min.bf16x2"),
+    extreme_op<F32, true>("max.f32"), extreme_op<F64, true>("max.f64"),
+    extreme_op<F16, true>("max.f16"), extreme_op<F16, true, 2>("max.f16x2"),
+    extreme_op<BF16, true>("max.bf16"), extreme_op<BF16, true, 2>("max.bf16x2"),
     row<&testp<F32>>("testp.f32"), row<&testp<F64>>("testp.f64"),
 };
 

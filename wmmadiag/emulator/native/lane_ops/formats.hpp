@@ -11,6 +11,16 @@
 
 namespace wmmadiag::lanewise {
 
+// The functions here decide on bits, and `pick` selects with a mask: GCC moves floating-point work that only one side of a `?:` needs
+// behind a branch, and because it may trap there, does not vectorise the loop.
+template <class T>
+[[gnu::always_inline]] constexpr T pick(bool condition, T yes, T no) {
+    using Bits = std::conditional_t<sizeof(T) == 2, u16, std::conditional_t<sizeof(T) == 4, u32, u64>>;
+    const Bits mask = static_cast<Bits>(Bits{0} - static_cast<Bits>(condition));
+    const Bits a = std::bit_cast<Bits>(yes), b = std::bit_cast<Bits>(no);
+    return std::bit_cast<T>(static_cast<Bits>((a & mask) | (b & ~mask)));
+}
+
 // Formats by their bits, most significant first: sign, exponent, mantissa.
 template <class Word, unsigned Mantissa, Word Nan>
 struct Binary {
@@ -34,18 +44,9 @@ constexpr bool is_nan(typename Format::Bits bits) {
 // Subnormals to zero of the same sign.
 template <class Format>
 constexpr typename Format::Bits flush_bits(typename Format::Bits bits) {
-    return static_cast<typename Format::Bits>((bits & Format::infinity) == 0 ? bits & Format::sign : bits);
+    return pick<typename Format::Bits>((bits & Format::infinity) == 0, bits & Format::sign, bits);
 }
 
-// The functions below decide on bits, and `pick` selects with a mask: GCC moves floating-point work that only one side of a `?:` needs
-// behind a branch, and because it may trap there, does not vectorise the loop.
-template <class T>
-[[gnu::always_inline]] inline T pick(bool condition, T yes, T no) {
-    using Bits = std::conditional_t<sizeof(T) == 2, u16, std::conditional_t<sizeof(T) == 4, u32, u64>>;
-    const Bits mask = static_cast<Bits>(Bits{0} - static_cast<Bits>(condition));
-    const Bits a = std::bit_cast<Bits>(yes), b = std::bit_cast<Bits>(no);
-    return std::bit_cast<T>(static_cast<Bits>((a & mask) | (b & ~mask)));
-}
 [[gnu::always_inline]] inline u32 bits_of(float x) { return std::bit_cast<u32>(x); }
 [[gnu::always_inline]] inline u64 bits_of(double x) { return std::bit_cast<u64>(x); }
 [[gnu::always_inline]] inline float float_of(u32 bits) { return std::bit_cast<float>(bits); }
@@ -54,7 +55,7 @@ template <class T>
 [[gnu::always_inline]] inline bool is_nan(double x) { return is_nan<F64>(bits_of(x)); }
 
 [[gnu::always_inline]] inline float flush(float x) { return float_of(flush_bits<F32>(bits_of(x))); }
-[[gnu::always_inline]] inline float flush_if(bool ftz, float x) { return ftz ? flush(x) : x; }
+[[gnu::always_inline]] inline float flush_if(bool ftz, float x) { return pick(ftz, flush(x), x); }
 
 // .ftz looks at the result rounded as if the exponent had no lower limit: a value that rounds up to the smallest normal from
 // below by less than half a bit of *its own* precision is kept, one with a representable significand below is not (recorded on
@@ -68,7 +69,7 @@ inline constexpr float up_24 = 0x1p24f;
 
 // A result with the right NaN; the operands matter in f64 only, where the last NaN among them is made quiet and kept, its sign
 // included (recorded on sm_90).
-[[gnu::always_inline]] inline float canonical(float r) { return float_of(is_nan(r) ? F32::nan : bits_of(r)); }
+[[gnu::always_inline]] inline float canonical(float r) { return pick(is_nan(r), float_of(F32::nan), r); }
 template <class... Operands>
 [[gnu::always_inline]] inline double settle(double r, Operands... operands) {
     constexpr u64 quiet = 0x0008000000000000;
@@ -85,14 +86,14 @@ template <class... Operands>
     return float_of(bits > F32::infinity ? 0 : below);  // NaN, or the sign is set
 }
 
-// f16 to f32, exact. The exponent is rebased by a multiplication, which also normalises subnormals; Inf and NaN are
-// then given f32's exponent.
+// f16 to f32, exact. The exponent is rebased by an addition; a subnormal gets the exponent of 2^-14 as if it were a fraction of it, and
+// 2^-14 is then taken off (no subnormal f32 appears, which would be slow); Inf and NaN are given f32's exponent.
 [[gnu::always_inline]] inline float widen_f16(u16 half) {
     const u32 magnitude = static_cast<u32>(half & 0x7fff) << 13;
     const u32 sign = static_cast<u32>(half & 0x8000) << 16;
-    const u32 finite = std::bit_cast<u32>(std::bit_cast<float>(magnitude) * 0x1p112f);
+    const u32 subnormal = bits_of(float_of(magnitude + 0x38800000) - 0x1p-14f) & F32::magnitude;
     const u32 special = magnitude >= 0x0f800000 ? 0x7f800000u : 0u;
-    return std::bit_cast<float>(finite | special | sign);
+    return float_of(pick(magnitude < 0x00800000, subnormal, (magnitude + 0x38000000) | special) | sign);
 }
 
 // f32 to f16, nearest even. Subnormal results take their rounding from an addition to 0.5, whose ulp is 2^-24.
@@ -111,7 +112,7 @@ template <class... Operands>
 [[gnu::always_inline]] inline u16 narrow_bf16(float x) {
     const u32 bits = std::bit_cast<u32>(x);
     const u32 rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-    return static_cast<u16>((bits & 0x7fffffff) > 0x7f800000 ? 0x7fff : rounded);
+    return static_cast<u16>(pick((bits & 0x7fffffff) > 0x7f800000, 0x7fffu, rounded));
 }
 
 template <class Format>
@@ -130,19 +131,22 @@ template <class Format>
     return flush_tiny(ftz, static_cast<float>(x), static_cast<float>(x * up_24));
 }
 
-// a + b in f64, rounded to odd: a later rounding to at most 51 bits, in any direction, is then as good as rounding once (Boldo and
+// a + b in T, rounded to odd: a later rounding to at most two bits fewer, in any direction, is then as good as rounding once (Boldo and
 // Melquiond, 2008). Needs nearest-even mode. The error is Knuth's TwoSum.
-[[gnu::always_inline]] inline double add_to_odd(double a, double b) {
-    const double sum = a + b;
-    const double part = sum - a;
-    const double error = (a - (sum - part)) + (b - part);
-    const u64 bits = std::bit_cast<u64>(sum);
-    const u64 error_bits = std::bit_cast<u64>(error);
-    const bool away = ((error_bits ^ bits) & F64::sign) == 0;  // the exact sum is larger in magnitude than the rounded one
-    const u64 odd = away ? bits + 1 : bits - 1;
-    const u64 size = error_bits & F64::magnitude;
-    const bool inexact = size - 1 < F64::infinity;  // not 0; NaN follows an infinite sum
-    return std::bit_cast<double>(pick(inexact & ((bits & 1) == 0), odd, bits));
+template <class T>
+[[gnu::always_inline]] inline T add_to_odd(T a, T b) {
+    using Format = std::conditional_t<sizeof(T) == 4, F32, F64>;
+    using Bits = typename Format::Bits;
+    const T sum = a + b;
+    const T part = sum - a;
+    const T error = (a - (sum - part)) + (b - part);
+    const Bits bits = bits_of(sum);
+    const Bits error_bits = bits_of(error);
+    const bool away = ((error_bits ^ bits) & Format::sign) == 0;  // the exact sum is larger in magnitude than the rounded one
+    const Bits odd = pick<Bits>(away, bits + 1, bits - 1);
+    const Bits size = error_bits & Format::magnitude;
+    const bool inexact = size - 1 < Format::infinity;  // not 0; NaN follows an infinite sum
+    return float_of(pick<Bits>(inexact, pick<Bits>((bits & 1) == 0, odd, bits), bits));
 }
 
 // f64 to a half format, nearest even, in one rounding when x is exact or rounded to odd. Adding and subtracting the power of two whose

@@ -1,7 +1,7 @@
 // f16 and bf16 arithmetic (PTX ISA 9.7.4), scalar and packed, nearest even; and mixed precision, where an f32 accumulates halves.
 //
-// Sums and products of halves rounded to f32 and then to the half format are as if rounded once (f32 has more than 2p + 2 bits). fma goes
-// through f64, where the product is exact and the sum is rounded to odd.
+// Sums and products of halves rounded to f32 and then to the half format are as if rounded once (f32 has more than 2p + 2 bits). In fma the
+// product is exact (in f32 for f16, in f64 for bf16, whose exponents need it) and the sum is rounded to odd.
 #include "formats.hpp"
 #include "rounding.hpp"
 #include "tables.hpp"
@@ -13,7 +13,7 @@ using namespace lanewise;
 
 template <class Format>
 [[gnu::always_inline]] inline float operand(Modifiers m, u16 bits) {
-    return widen<Format>(m.ftz() ? flush_bits<Format>(bits) : bits);
+    return widen<Format>(pick(m.ftz(), flush_bits<Format>(bits), bits));
 }
 
 // .ftz of f16, then .sat (clamp to [0, 1], NaN to +0) or .relu (negative to +0, NaN stays). `exact` is the value before rounding, or as
@@ -47,14 +47,22 @@ constexpr auto general = [](Modifiers m, u16 a, u16 b) -> u16 {
 // (recorded on sm_90).
 [[gnu::always_inline]] inline bool out_of_bounds(u16 bits) { return (bits & 0x7fff) == 0x7ff7; }
 
+[[gnu::always_inline]] inline u16 narrow_odd(float x, F16) { return narrow_f16(x); }
+[[gnu::always_inline]] inline u16 narrow_odd(double x, BF16) { return narrow_once<BF16>(x); }
+
+template <class Format>
+using Wide = std::conditional_t<Format::mantissa == F16::mantissa, float, double>;
+
 template <class Format>
 constexpr auto fma = [](u16 a, u16 b, u16 c) -> u16 {
-    return narrow_once<Format>(add_to_odd(double{widen<Format>(a)} * widen<Format>(b), widen<Format>(c)));
+    using W = Wide<Format>;
+    return narrow_odd(add_to_odd<W>(W{widen<Format>(a)} * widen<Format>(b), widen<Format>(c)), Format{});
 };
 template <class Format>
 constexpr auto fma_general = [](Modifiers m, u16 a, u16 b, u16 c) -> u16 {
-    const double exact = add_to_odd(double{operand<Format>(m, a)} * operand<Format>(m, b), operand<Format>(m, c));
-    const u16 r = result<Format>(m, narrow_once<Format>(exact), exact);
+    using W = Wide<Format>;
+    const W exact = add_to_odd<W>(W{operand<Format>(m, a)} * operand<Format>(m, b), operand<Format>(m, c));
+    const u16 r = result<Format>(m, narrow_odd(exact, Format{}), exact);
     return pick(m.oob() & (out_of_bounds(a) | out_of_bounds(b)), u16{0}, r);
 };
 
