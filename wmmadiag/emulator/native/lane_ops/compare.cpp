@@ -48,17 +48,27 @@ constexpr Plan integer_plan(Compare compare) {
     }
 }
 
+// As tables: a lane function looks its plan up at run time.
+using Plans = std::array<Plan, 16>;
+constexpr Plans plans_of(Plan (*plan)(Compare)) {
+    Plans all{};
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = plan(static_cast<Compare>(i));
+    return all;
+}
+constexpr Plans float_plans = plans_of(float_plan), integer_plans = plans_of(integer_plan);
+constexpr Plan planned(const Plans& plans, Compare compare) { return plans[static_cast<std::size_t>(compare) & 15]; }
+
 // An operand type: how many values a register holds, and one value of it. f16 and bf16 compare as f32, which is exact.
 template <class T>
 struct Integer {
     static constexpr unsigned halves = 1;
-    static constexpr Plan plan(Compare compare) { return integer_plan(compare); }
+    static constexpr Plan plan(Compare compare) { return planned(integer_plans, compare); }
     static T read(const void* source, std::size_t element, bool) { return load<T>(source, element); }
 };
 template <bool Flushes>
 struct F32Operand {
     static constexpr unsigned halves = 1;
-    static constexpr Plan plan(Compare compare) { return float_plan(compare); }
+    static constexpr Plan plan(Compare compare) { return planned(float_plans, compare); }
     static float read(const void* source, std::size_t element, bool ftz) {
         const float x = load<float>(source, element);
         return Flushes ? flush_if(ftz, x) : x;
@@ -67,13 +77,13 @@ struct F32Operand {
 using Single = F32Operand<true>;
 struct Double {
     static constexpr unsigned halves = 1;
-    static constexpr Plan plan(Compare compare) { return float_plan(compare); }
+    static constexpr Plan plan(Compare compare) { return planned(float_plans, compare); }
     static double read(const void* source, std::size_t element, bool) { return load<double>(source, element); }
 };
 template <class Format, unsigned Halves>
 struct HalfPrecision {
     static constexpr unsigned halves = Halves;
-    static constexpr Plan plan(Compare compare) { return float_plan(compare); }
+    static constexpr Plan plan(Compare compare) { return planned(float_plans, compare); }
     static float read(const void* source, std::size_t element, bool ftz) {
         const u16 bits = load<u16>(source, element);
         return widen<Format>(ftz ? flush_bits<Format>(bits) : bits);
