@@ -100,6 +100,7 @@ def test_header_behind_a_condition_counts() -> None:
 
 
 def test_header_that_appears_earlier_on_the_path_misses() -> None:
+    Path("one").mkdir()
     options = CompileOptions(include_paths=(Path("one"), Path("two")))
     write("two/v.cuh", "#define VALUE 1.0f\n")
     write("k.cu", "#include <v.cuh>\n" + KERNEL)

@@ -291,3 +291,13 @@ def test_users_header_wins_over_a_host_library_of_that_name(tmp_path: Path) -> N
     (tmp_path / "queue").write_text("#define VALUE 3.0f\n")
     (tmp_path / "k.cu").write_text('#include "queue"\n__global__ void k(float *x) { *x = VALUE; }\n')
     assert compile_source(tmp_path / "k.cu").entries
+
+
+def test_include_path_that_is_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="is not a folder"):
+        compile_text(PLAIN, "k.cu", CompileOptions(include_paths=(tmp_path / "absent",)))
+
+
+def test_macro_values_may_be_numbers() -> None:
+    options = CompileOptions(macros={"N": 3, "ON": True, "OFF": False})  # type: ignore[dict-item]
+    assert options.macros == {"N": "3", "ON": "1", "OFF": "0"}

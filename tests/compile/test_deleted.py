@@ -130,6 +130,8 @@ MUST_NOT_FIRE = {
     "own-trap": "__global__ void k(float *c, int n) { if (n > 3) __trap(); *c = 1.0f; }\n",
     "own-trap-in-assembly": '__device__ void die() {\n  asm volatile("trap;");\n}\n'
     "__global__ void k(float *c, int n) {\n  if (n > 3)\n    die();\n  *c = 1.0f;\n}\n",
+    "trap-of-a-library-header": "#include <cooperative_groups.h>\n"
+    "__global__ void k(float *c) { cooperative_groups::this_grid().sync(); *c = 1.0f; }\n",
     "assert": "#include <cassert>\n__global__ void k(float *c, int n) { assert(n < 3); *c = 1.0f; }\n",
 }
 
@@ -149,6 +151,13 @@ def test_must_fire(name: str) -> None:
 @pytest.mark.parametrize("name", MUST_NOT_FIRE)
 def test_must_not_fire(name: str) -> None:
     assert notes_of(MUST_NOT_FIRE[name]) == ()
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_120"])
+def test_on_other_architectures(arch: str) -> None:
+    kind, text = MUST_FIRE["store-to-local-array-in-a-branch"]
+    assert [note.kind for note in notes_of(text, arch=arch)] == [kind]
+    assert notes_of(MUST_NOT_FIRE["unrolled-loop-and-duplicated-call"], arch=arch) == ()
 
 
 def test_message_names_call_and_reason() -> None:
@@ -184,9 +193,26 @@ def test_call_in_a_header_is_named_there(tmp_path: object, monkeypatch: pytest.M
 
 
 def test_compiler_trap_of_another_cause() -> None:
-    text = "__global__ void k(int *c, int n) {\n  if (n > 3) {\n    c[0] = 1;\n    __builtin_unreachable();\n  }\n}\n"
-    kinds = {note.kind for note in notes_of(text)}
-    assert kinds <= {"compiler-trap"}
+    text = "__global__ void k(int *c, int n) {\n  if (n > 3) *(int *)nullptr = 1;\n  c[0] = 1;\n}\n"
+    (note,) = notes_of(text)
+    assert note.kind == "compiler-trap"
+    assert note.place is not None
+    assert note.place.file == "k.cu"
+
+
+def test_one_bad_instantiation_beside_a_good_one() -> None:
+    text = """template <bool LOCAL> __global__ void k(const half *a, const half *b, float *c) {
+  __shared__ __align__(32) float s[256];
+  float t[256];
+  float *p = LOCAL ? t : s;
+"""
+    text += (
+        PRODUCT + "  wmma::store_matrix_sync(p, fc, 16, wmma::mem_row_major);  // LOST\n  c[threadIdx.x] = p[1];\n}\n"
+    )
+    line = next(number for number, line in enumerate((HEAD + text).split("\n"), 1) if "// LOST" in line)
+    assert notes_of(text, name_expressions=("k<false>",)) == ()
+    (note,) = notes_of(text, name_expressions=("k<false>", "k<true>"))
+    assert (note.kind, note.place and note.place.line) == ("deleted-wmma-store", line)
 
 
 def test_debug_code_is_not_judged() -> None:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from test_blanking import HOST
 
-from wmmadiag.compile import CompileOptions, compile_source
+from wmmadiag.compile import CompileOptions, compile_source, compile_text
 from wmmadiag.compile.ptx_scan import instructions
 
 WMMA_BODY = """
@@ -582,3 +583,14 @@ def test_header_lines_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert set(compilation.includes) == {"src/kernels.cuh", "common.h", "src/../common.h", "src/device/math.cuh"} - {
         "src/../common.h" if "common.h" in compilation.includes else "common.h"
     }
+
+
+def test_every_host_form_in_one_file_with_a_kernel() -> None:
+    lines = [form for form in HOST if "main(" not in form]
+    text = "\n".join(
+        [*lines, "__global__ void kernel(float *p) {", "  *p = 2.5f;", "}", "int main() { return 0; }", ""]
+    )
+    compilation = compile_text(text, "all.cu")
+    assert [entry.demangled for entry in compilation.entries] == ["kernel"]
+    assert compilation.notes == ()
+    assert text.split("\n").index("  *p = 2.5f;") + 1 in shown_lines(compilation.ptx, "all.cu")

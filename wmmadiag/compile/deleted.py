@@ -73,7 +73,8 @@ def compile_notes(
     those texts, each passed through `change`, with `PROBE_HEADER` read first; None when that does not compile.
     """
     code = list(instructions(ptx))
-    traps = [instruction for instruction in code if instruction.opcode == "trap"]
+    from_source = _inline_assembly(ptx)
+    traps = [item for item in code if item.opcode == "trap" and item.line not in from_source]
     if not _suspicious(texts, log, code, traps):
         return ()
     sites: list[str] = []
@@ -199,8 +200,11 @@ def _at(place: Place) -> tuple[str, int]:
 def _has(code: Sequence[ScannedInstruction], call: _Reached) -> bool:
     """Whether the code holds the call's instruction on its line, or one whose line the optimiser lost."""
     kind = _CALLS[call.call][0]
+    # Another instantiation of the same template may hold the call on the same line. A function of internal linkage has
+    # another name in each compilation, though.
+    same_name = any(item.function == call.function for item in code)
     for item in code:
-        if _kind(item.opcode) != kind:
+        if _kind(item.opcode) != kind or (same_name and item.function != call.function):
             continue
         frames = list(item.place.frames()) if item.place else []
         if not frames or any(frame.line == 0 or _at(frame) == _at(call.place) for frame in frames):
@@ -271,6 +275,20 @@ def _trap_notes(
             )
         )
     return notes
+
+
+def _inline_assembly(ptx: str) -> frozenset[int]:
+    """The 1-based PTX lines between the compiler's marks of inline assembly, which `__trap()` is too."""
+    found, inside = set(), False
+    for number, line in enumerate(ptx.split("\n"), 1):
+        text = line.strip()
+        if text == "// begin inline asm":
+            inside = True
+        elif text == "// end inline asm":
+            inside = False
+        elif inside:
+            found.add(number)
+    return frozenset(found)
 
 
 def _nearest(trap: ScannedInstruction, code: Sequence[ScannedInstruction], texts: Mapping[str, object]) -> Place | None:

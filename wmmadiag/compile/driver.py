@@ -23,7 +23,7 @@ from wmmadiag.compile.options import CompileOptions
 from wmmadiag.compile.records import from_record, to_record
 from wmmadiag.compile.sources import SourceTree, read_text, read_tree
 from wmmadiag.compile.toolchain import Toolchain, check_arch, has_nvrtc, toolchain
-from wmmadiag.errors import CompileError
+from wmmadiag.errors import CompileError, ConfigurationError
 from wmmadiag.place import Place
 
 # Raw options that make the compiler read files which are not tracked here.
@@ -51,6 +51,9 @@ def compile_text(
     options = options or CompileOptions()
     if file_name.endswith(".ptx"):
         return _ready_ptx(text, file_name, options, started)
+    for path in options.include_paths:
+        if not path.is_dir():
+            raise ConfigurationError(f"include path {path} is not a folder")
     if uses_nvcc(options):
         return replace(_by_nvcc(text, file_name, options), seconds=time.perf_counter() - started)
     tools = toolchain()

@@ -53,7 +53,12 @@ class CompileOptions:
                 f"unknown architecture {self.arch!r}", hint='give a target such as arch="sm_80" or "sm_90a"'
             )
         object.__setattr__(self, "arch", f"sm_{match[1]}{match[2]}")
-        object.__setattr__(self, "macros", dict(self.macros))
+        # A notebook's user writes {"BM": 64, "CAUSAL": True}.
+        texts = {
+            name: None if text is None else str(int(text)) if isinstance(text, bool) else str(text)
+            for name, text in self.macros.items()
+        }
+        object.__setattr__(self, "macros", texts)
         for name in self.macros:
             if not _IDENTIFIER.match(name):
                 raise ConfigurationError(f"macro name {name!r} is not an identifier")
