@@ -51,9 +51,9 @@ def test_a_card_from_the_source_alone(source):
     assert card.entry == "attn<32, half>"
     assert [v.role for a in card.arguments for v in a.views] == ["q", "k", "v", "o"]
     bound = bind(card, card.case("tiles"), card.variants[0])
-    assert (bound.launch.grid, bound.launch.block, bound.launch.shared_bytes) == ((2, 2, 1), (128, 1, 1), 8192)
+    assert (bound.launch.grid, bound.launch.block, bound.launch.shared_bytes) == ((2, 4, 1), (128, 1, 1), 8192)
     assert bound.symbols["D"] == 32
-    assert [int(a) for a in bound.launch.arguments[4:7]] == [1, 2, 128]
+    assert [int(a) for a in bound.launch.arguments[4:7]] == [2, 2, 128]
     assert float(bound.launch.arguments[7]) == pytest.approx(32**-0.5)
     assert int(bound.launch.arguments[8]) == 2
     assert card.command == f"wmmadiag check {source} --entry attn --computes attention"
@@ -148,10 +148,51 @@ def test_workspaces_and_initial_values_come_from_host_code(tmp_path):
     bound = bind(card, card.case("tiles"), card.variants[0])
     running_sum, running_max, out = (bound.arguments[i] for i in (6, 7, 8))
     assert running_sum.spec.direction == "workspace"
-    assert running_sum.storage.shape == (2 * 128,)
+    assert running_sum.storage.shape == (2 * 2 * 128,)
     assert (running_sum.storage == 0).all()
     assert np.isneginf(running_max.storage).all()
     assert (out.storage == 0).all()
-    assert bound.launch.grid == (1, 2, 1)
+    assert bound.launch.grid == (2, 2, 1)
     assert bound.launch.shared_bytes == 3 * 32 * 64 * 4
     assert int(bound.launch.arguments[5]) == 4
+
+
+TEMPLATED = """
+template <int HEAD_DIM, int BLOCK, bool CAUSAL, typename T>
+__global__ void __launch_bounds__(BLOCK) attn(T* out, const T* q, const T* k, const T* v, int heads, int q_len,
+                                              int kv_len, float sm_scale) {}
+template <int D, typename T>
+void launch(T* o, T* q, T* k, T* v, int b, int h, int lq, int lk, float sc, cudaStream_t st) {
+  constexpr int NT = 64;
+  dim3 g((lq + NT - 1) / NT, b * h);
+  attn<D, NT, true, T><<<g, NT, 0, st>>>(o, q, k, v, h, lq, lk, sc);
+}
+"""
+
+
+def templated(tmp_path, more, entry="attn"):
+    path = tmp_path / "templated.cu"
+    path.write_text(TEMPLATED + more)
+    facts = source_facts(path, SubjectOptions(entry=entry))
+    return card_from_options(facts.entry, facts.parameters, facts.launches, path, operation="attention")
+
+
+def test_template_arguments_come_from_the_launchers_caller(tmp_path):
+    card = templated(tmp_path, "int main() { launch<32, half>(0, 0, 0, 0, 1, 1, 64, 64, 1.f, 0); }\n")
+    assert card.entry == "attn<32, 64, true, half>"
+    assert card.arguments[0].element.name == "f16"
+    bound = bind(card, card.case("tiles"), card.variants[0])
+    assert (bound.symbols["D"], bound.parameters["causal"]) == (32, True)
+    assert (bound.launch.grid, bound.launch.block) == ((2, 4, 1), (64, 1, 1))
+
+
+def test_open_template_arguments_become_symbols_or_are_asked_for(tmp_path):
+    with pytest.raises(ConfigurationError, match="dtype of 'out': its C type is 'T'") as caught:
+        templated(tmp_path, "")
+    assert "attn<{D}, 64, true, T>" in str(caught.value)
+
+
+def test_an_entry_that_the_user_instantiates(tmp_path):
+    card = templated(tmp_path, "", "attn<128,64,false,__nv_bfloat16>")
+    assert card.arguments[1].element.name == "bf16"
+    assert bind(card, card.cases[0], card.variants[0]).symbols["D"] == 128

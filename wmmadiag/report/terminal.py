@@ -33,10 +33,13 @@ def render(report: KernelReport, *, colour: bool = False, verbose: bool = False)
     lines.append("")
     width = max((len(f"{case.variant} / {case.case}") for case in report.cases), default=0)
     told: dict[tuple[str, Status], int] = {}
+    problems: list[Problem | None] = []
     for case in report.cases:
         key = (case.variant, case.status)
         told[key] = told.get(key, 0) + 1
-        brief = not verbose and (case.status == "passed" or told[key] > FULL)
+        repeated = case.problem is not None and case.problem in problems
+        brief = not verbose and (case.status == "passed" or told[key] > FULL or repeated)
+        problems.append(case.problem)
         lines += _brief_lines(case, min(width, 36), colour) if brief else _case_lines(case, min(width, 36), colour)
     if lines[-1]:
         lines.append("")

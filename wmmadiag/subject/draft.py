@@ -5,14 +5,22 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from wmmadiag.subject.c_expressions import CannotTranslate, HostScope, dimensions, translate
 from wmmadiag.subject.dtypes import element_type
 from wmmadiag.subject.guess import Parameter, roles_for, symbol_for, value_for
 from wmmadiag.subject.operations import OPERATIONS
-from wmmadiag.subject.source_facts import constants, helpers, host_tensor, template_values, uses_tf32
+from wmmadiag.subject.source_facts import (
+    call_values,
+    constants,
+    helpers,
+    host_tensor,
+    template_parameters,
+    template_values,
+    uses_tf32,
+)
 
 TODO = "TODO"
 
@@ -56,6 +64,11 @@ class Launched(Protocol):
 
     @property
     def arguments(self) -> Sequence[Text]:
+        """As in `HostLaunch`."""
+        ...
+
+    @property
+    def function(self) -> str:
         """As in `HostLaunch`."""
         ...
 
@@ -134,9 +147,19 @@ def draft(
     known, functions = constants(source), helpers(source)
     launch = launches[0] if launches else None
     if launch is not None and launch.template_arguments and "<" not in entry:
-        _template_arguments(result, launch, known)
+        _template_arguments(result, launch, known, source)
     taken = {symbol_for(p.name, operation) for p in parameters if not p.pointer}
-    _fix_symbols(result, {**known, **template_values(source, result.entry)}, taken)
+    chosen = {name: text for name, text in template_values(source, result.entry).items() if "{" not in text}
+    _fix_symbols(result, {**known, **chosen}, taken)
+    for name, text in chosen.items():
+        if value_for(name, operation) == "causal" and text in ("true", "false", "1", "0"):
+            result.fixed["causal"] = str(int(text in ("true", "1")))
+    parameters = [
+        replace(parameter, dtype=chosen[parameter.c_type])
+        if parameter.dtype is None and element_type(chosen.get(parameter.c_type, "")) is not None
+        else parameter
+        for parameter in parameters
+    ]
     _pointers(result, parameters, uses_tf32(source))
     result.numbers = [parameter for parameter in parameters if not parameter.pointer]
     symbols = _host_symbols(result, parameters, launch)
@@ -154,15 +177,25 @@ def draft(
     return result
 
 
-def _template_arguments(result: Draft, launch: Launched, known: Mapping[str, str]) -> None:
-    scope = HostScope({}, known)
-    texts = []
-    for argument in launch.template_arguments:
-        try:
-            texts.append(translate(argument.text, scope))
-        except CannotTranslate:
-            texts.append(argument.text)
-    result.entry = f"{result.entry}<{', '.join(texts)}>"
+def _template_arguments(result: Draft, launch: Launched, known: Mapping[str, str], source: str) -> None:
+    """The instantiation that the source launches; arguments that stay open become symbols where they mean one."""
+    host = call_values(source, launch.function.split("::")[-1])
+    own = template_parameters(source, result.entry.split("::")[-1])
+    filled = []
+    for position, argument in enumerate(launch.template_arguments):
+        text = host.get(argument.text, argument.text)
+        if text not in ("true", "false"):
+            with contextlib.suppress(CannotTranslate):
+                filled.append(translate(text, HostScope({}, known)))
+                continue
+        parameter = own[position] if position < len(own) else None
+        meaning = None
+        if re.fullmatch(r"[A-Za-z_]\w*", text) and (parameter is None or parameter.kind != "typename"):
+            names = [text, parameter.name] if parameter is not None else [text]
+            meanings = [symbol_for(name, result.operation) or value_for(name, result.operation) for name in names]
+            meaning = next((m for m in meanings if m is not None and m.isidentifier()), None)
+        filled.append(f"{{{meaning}}}" if meaning is not None and text not in ("true", "false") else text)
+    result.entry = f"{result.entry}<{', '.join(filled)}>"
     result.remarks.append(f"the instantiation {result.entry} is the one that the source launches")
 
 
@@ -236,11 +269,13 @@ def _host_symbols(
             symbol = symbol_for(parameter.name, result.operation)
             if not parameter.pointer and symbol and re.fullmatch(r"[A-Za-z_]\w*", argument.text):
                 symbols[argument.text] = symbol
+    local = {name for name, _ in launch.locals} if launch is not None else set()
     integers = {parameter.name for parameter in parameters if not parameter.pointer}
     for name in sorted(names):
         symbol = symbol_for(name, result.operation)
-        # A name of one letter in host code may be anything; as a kernel's own parameter it means what it says.
-        if symbol and name not in symbols and (name in integers or len(name) > 1 or name.isupper()):
+        # A local variable of one letter may be anything; a parameter means what it says.
+        telling = name in integers or len(name) > 1 or name.isupper() or name not in local
+        if symbol and name not in symbols and telling:
             symbols[name] = symbol
     return symbols
 

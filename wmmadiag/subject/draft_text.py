@@ -12,9 +12,9 @@ from wmmadiag.subject.operations import OPERATIONS
 # Cases to begin with: small, several heads with different contents, more than one tile. Multiples of 64, because
 # many kernels ask for that; the comment in the card invites other sizes.
 _CASES: dict[str, tuple[dict[str, int], ...]] = {
-    "attention": ({"B": 1, "H": 1, "S": 64, "D": 64}, {"B": 1, "H": 2, "S": 128, "D": 64}),
-    "qkt": ({"B": 1, "H": 1, "S": 64, "D": 64}, {"B": 1, "H": 2, "S": 128, "D": 64}),
-    "pv": ({"B": 1, "H": 1, "S": 64, "D": 64}, {"B": 1, "H": 2, "S": 128, "D": 64}),
+    "attention": ({"B": 1, "H": 1, "S": 64, "D": 64}, {"B": 2, "H": 2, "S": 128, "D": 64}),
+    "qkt": ({"B": 1, "H": 1, "S": 64, "D": 64}, {"B": 2, "H": 2, "S": 128, "D": 64}),
+    "pv": ({"B": 1, "H": 1, "S": 64, "D": 64}, {"B": 2, "H": 2, "S": 128, "D": 64}),
     "softmax": ({"M": 64, "N": 64}, {"M": 64, "N": 256}),
     "gemm": ({"M": 64, "N": 64, "K": 64}, {"M": 128, "N": 192, "K": 64}),
 }
@@ -89,8 +89,9 @@ def _cases(draft: Draft, symbols: dict[str, str]) -> list[str]:
     written: list[list[str]] = []
     for name, table in zip(_NAMES, _CASES[draft.operation], strict=True):
         values: dict[str, str] = {key: str(value) for key, value in table.items()}
-        if "H" in values and "H" not in used:
-            values["H"] = "1"  # nothing in the launch speaks of heads: the kernel takes one
+        for symbol in ("B", "H"):
+            if symbol in values and symbol not in used:
+                values[symbol] = "1"  # nothing in the launch speaks of it: the kernel takes one
         if "causal" in used and "causal" not in symbols:
             values["causal"] = "0"
         values.update(draft.fixed)

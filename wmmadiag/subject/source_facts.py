@@ -52,23 +52,48 @@ def helpers(text: str) -> dict[str, Helper]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class TemplateParameter:
+    """A template parameter: `kind` is "typename", or the type of a value."""
+
+    kind: str
+    name: str
+
+
+def template_parameters(text: str, function: str) -> list[TemplateParameter]:
+    """The template parameters of a function or kernel, by its unqualified name; empty if it is no template."""
+    declared = re.search(
+        r"template\s*<([^<>]*)>[^;{}]*?\b" + re.escape(function) + r"\s*\(", without_comments(text)
+    )
+    found = []
+    for part in declared[1].split(",") if declared is not None else []:
+        words = part.split("=")[0].split()
+        if words:
+            kind = "typename" if words[0] in ("typename", "class") else " ".join(words[:-1])
+            found.append(TemplateParameter(kind, words[-1]))
+    return found
+
+
 def template_values(text: str, entry: str) -> dict[str, str]:
     """What a name expression gives a kernel's template parameters: ("attn<64, 32>") → {"D": "64", "BM": "32"}."""
     name, bracket, arguments = entry.partition("<")
     if not bracket:
         return {}
-    base = re.escape(name.strip().split("::")[-1])
-    declared = re.search(
-        r"template\s*<([^<>]*)>\s*(?:static\s+|inline\s+|extern\s+)*__global__[^;{}()]*(?:\([^()]*\)[^;{}()]*)?\b"
-        + base
-        + r"\s*\(",
-        without_comments(text),
-    )
-    if declared is None:
-        return {}
-    names = [part.split("=")[0].split()[-1] for part in declared[1].split(",") if part.split("=")[0].split()]
+    parameters = template_parameters(text, name.strip().split("::")[-1])
     values = split_arguments(arguments.strip().removesuffix(">"))
-    return dict(zip(names, values, strict=False))
+    return dict(zip((parameter.name for parameter in parameters), values, strict=False))
+
+
+def call_values(text: str, function: str) -> dict[str, str]:
+    """What the first call `function<64, half>(…)` in the source gives a host template's parameters."""
+    plain = without_comments(text)
+    parameters = template_parameters(text, function)
+    if not function or not parameters:
+        return {}
+    called = re.search(r"\b" + re.escape(function) + r"\s*<([^<>;{}()]*)>\s*\(", plain)
+    if called is None:
+        return {}
+    return dict(zip((parameter.name for parameter in parameters), split_arguments(called[1]), strict=False))
 
 
 @dataclass(frozen=True, slots=True)
