@@ -1,0 +1,147 @@
+"""PTX to a cubin for one architecture: by nvJitLink, else ptxas, else left to the driver.
+
+The GPU then runs the very PTX that the emulator runs, whatever version its driver understands.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from wmmadiag.errors import CompileError, ConfigurationError, WmmadiagError
+
+_TARGET = re.compile(r"^\s*\.target\s+sm_(\d+)([af]?)", re.MULTILINE)
+
+
+def check_target(ptx: str, arch: str) -> None:
+    """Refuse PTX that cannot run on an architecture.
+
+    Raises:
+        ConfigurationError: its target is newer, or bound to another architecture.
+    """
+    found = _TARGET.search(ptx)
+    if found is None:
+        return
+    number, letter = int(found[1]), found[2]
+    own = int(arch.removeprefix("sm_").rstrip("af"))
+    same_family = letter == "f" and number // 10 == own // 10 and number <= own
+    if number > own or (letter and number != own and not same_family):
+        raise ConfigurationError(
+            f"the kernel was compiled for sm_{number}{letter} and cannot run on this GPU, {arch}",
+            hint=f"compile with --arch {arch}",
+        )
+
+
+def assemble(ptx: str, arch: str, name: str = "<ptx>") -> bytes:
+    """Machine code of a PTX module, optimised.
+
+    Args:
+        arch: "sm_90".
+        name: what to call the PTX in messages.
+
+    Returns:
+        A cubin; or the PTX itself with a final NUL, for the driver to compile, where there is no assembler.
+
+    Raises:
+        CompileError: the assembler refuses it; `detail` holds its log.
+        ConfigurationError: the PTX is for another architecture.
+    """
+    check_target(ptx, arch)
+    letter = _TARGET.search(ptx)
+    target = arch + letter[2] if letter and letter[2] == "a" else arch
+    return _assembled(ptx, target, name)
+
+
+@functools.lru_cache(maxsize=64)
+def _assembled(ptx: str, arch: str, name: str) -> bytes:
+    linker = nvjitlink()
+    if linker is not None:
+        try:
+            return _by_nvjitlink(linker, ptx, arch, name)
+        except _TooNew:
+            pass
+    program = _ptxas()
+    if program is not None:
+        return _by_ptxas(program, ptx, arch, name)
+    return ptx.encode("utf-8", "surrogateescape") + b"\0"
+
+
+class _TooNew(Exception):
+    """The PTX is of a later version than the assembler's."""
+
+
+@functools.cache
+def nvjitlink() -> Any | None:
+    """`cuda.bindings.nvjitlink`, or None where it or its library is not installed."""
+    try:
+        from cuda.bindings import nvjitlink as module
+
+        module.version()
+    except Exception:  # each of bindings, pathfinder and library has its own errors
+        return None
+    return module
+
+
+def _by_nvjitlink(linker: Any, ptx: str, arch: str, name: str) -> bytes:
+    data = ptx.encode("utf-8", "surrogateescape")
+    options = [f"-arch={arch}", "-O3", "-lineinfo"]
+    handle = linker.create(len(options), options)
+    try:
+        try:
+            linker.add_data(handle, linker.InputType.PTX, data, len(data), name)
+            linker.complete(handle)
+        except linker.nvJitLinkError:
+            log = _log(linker, handle)
+            if "Unsupported .version" in log:
+                raise _TooNew from None
+            raise _refused(log, name) from None
+        code = bytearray(linker.get_linked_cubin_size(handle))
+        linker.get_linked_cubin(handle, code)
+        return bytes(code)
+    finally:
+        linker.destroy(handle)
+
+
+def _log(linker: Any, handle: Any) -> str:
+    text = bytearray(linker.get_error_log_size(handle))
+    if text:
+        linker.get_error_log(handle, text)
+    return text.rstrip(b"\0").decode("utf-8", "replace")
+
+
+def _refused(log: str, name: str) -> WmmadiagError:
+    lines = [line for line in log.splitlines() if "error" in line.lower() or "fatal" in line.lower()]
+    first = lines[0].split(":", 1)[-1].strip() if lines else "no reason given"
+    return CompileError(
+        f"the assembler refuses {name}: {first}",
+        detail=log.strip(),
+        hint="`wmmadiag ptx` shows the instruction; a limit such as 48 KB of static shared memory is met only here",
+    )
+
+
+def _ptxas() -> str | None:
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        root = os.environ.get(variable)
+        if root and (Path(root) / "bin" / "ptxas").exists():
+            return str(Path(root) / "bin" / "ptxas")
+    return shutil.which("ptxas")
+
+
+def _by_ptxas(program: str, ptx: str, arch: str, name: str) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        source, result = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
+        source.write_bytes(ptx.encode("utf-8", "surrogateescape"))
+        command = [program, f"-arch={arch}", "-O3", "-lineinfo", str(source), "-o", str(result)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return result.read_bytes()
+    log = (done.stdout + done.stderr).replace(str(source), name)
+    if "Unsupported .version" in log:
+        return ptx.encode("utf-8", "surrogateescape") + b"\0"
+    raise _refused(log, name)

@@ -1,0 +1,104 @@
+"""The GPUs of this machine. Looking at them makes no context, so that a fault cannot reach this process."""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import dataclass
+
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.gpu.driver import api, call
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One GPU.
+
+    Attributes:
+        index: its number, as CUDA counts.
+        name: "NVIDIA H200".
+        arch: "sm_90".
+        multiprocessors: their number.
+        memory, l2: bytes.
+        shared_per_block, shared_per_multiprocessor: bytes, with the opt-in.
+        registers, threads: per multiprocessor.
+        clock: highest clock of the multiprocessors, kHz.
+        driver: CUDA version of the driver, "13.0".
+    """
+
+    index: int
+    name: str
+    arch: str
+    multiprocessors: int
+    memory: int
+    l2: int
+    shared_per_block: int
+    shared_per_multiprocessor: int
+    registers: int
+    threads: int
+    clock: int
+    driver: str
+
+
+def devices() -> tuple[Device, ...]:
+    """All GPUs, in CUDA's order.
+
+    Raises:
+        ConfigurationError: no driver, or no GPU.
+    """
+    driver = api()
+    return tuple(_device(index) for index in range(int(call(driver.cuDeviceGetCount(), "count the GPUs"))))
+
+
+def device(index: int | None = None) -> Device:
+    """One GPU; None: that of the environment variable WMMADIAG_GPU, else the first.
+
+    Raises:
+        ConfigurationError: there is none of that number.
+    """
+    if index is None:
+        text = os.environ.get("WMMADIAG_GPU", "0")
+        if not text.isdecimal():
+            raise ConfigurationError(f"WMMADIAG_GPU={text!r} is no number of a GPU", hint="set it to 0, 1, …")
+        index = int(text)
+    found = devices()
+    if not 0 <= index < len(found):
+        names = ", ".join(f"{one.index}: {one.name}" for one in found)
+        raise ConfigurationError(f"there is no GPU {index}", hint=f"the GPUs here: {names}")
+    return found[index]
+
+
+def available() -> str:
+    """Why no GPU can be used here, or "" if one can."""
+    try:
+        devices()
+    except ConfigurationError as error:
+        return error.message
+    return ""
+
+
+@functools.cache
+def _device(index: int) -> Device:
+    driver = api()
+    handle = call(driver.cuDeviceGet(index), "open the GPU")
+
+    def value(name: str) -> int:
+        attribute = getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+        return int(call(driver.cuDeviceGetAttribute(attribute, handle), "ask the GPU"))
+
+    name = call(driver.cuDeviceGetName(256, handle), "ask the GPU").split(b"\0")[0].decode()
+    version = int(call(driver.cuDriverGetVersion(), "ask the driver"))
+    return Device(
+        index=index,
+        name=name,
+        arch=f"sm_{value('COMPUTE_CAPABILITY_MAJOR')}{value('COMPUTE_CAPABILITY_MINOR')}",
+        multiprocessors=value("MULTIPROCESSOR_COUNT"),
+        memory=int(call(driver.cuDeviceTotalMem(handle), "ask the GPU")),
+        l2=value("L2_CACHE_SIZE"),
+        shared_per_block=value("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+        shared_per_multiprocessor=value("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
+        registers=value("MAX_REGISTERS_PER_MULTIPROCESSOR"),
+        threads=value("MAX_THREADS_PER_MULTIPROCESSOR"),
+        clock=value("CLOCK_RATE"),
+        driver=f"{version // 1000}.{version % 1000 // 10}",
+    )

@@ -1,0 +1,221 @@
+"""A kernel on a GPU: launch it on NumPy arrays, or on arrays that live there."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmmadiag.emulator.kernel import scalar_bytes
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.gpu import devices
+from wmmadiag.gpu.arrays import DeviceArray
+from wmmadiag.gpu.assemble import assemble
+from wmmadiag.gpu.devices import Device
+from wmmadiag.gpu.faults import failure, stray_writes
+from wmmadiag.gpu.parameters import entry_parameters
+from wmmadiag.gpu.session import Session
+from wmmadiag.gpu.wire import Address, Buffer, Done, Failed, Job, Pointer, Timing, WireArgument
+from wmmadiag.gpu.workers import worker
+from wmmadiag.launch import Launch, RunStats
+from wmmadiag.place import Place
+
+
+@dataclass(frozen=True, slots=True)
+class GpuOptions:
+    """How a GPU runs a launch.
+
+    Attributes:
+        device: its number; None: WMMADIAG_GPU, else the first.
+        seconds: how long a launch may take, 0: for ever.
+    """
+
+    device: int | None = None
+    seconds: float = 60.0
+
+
+class GpuKernel:
+    """A kernel ready for a GPU; see `load`."""
+
+    def __init__(self, ptx: str, entry: str, device: Device, options: GpuOptions) -> None:
+        self.entry = entry
+        self.device = device
+        self.options = options
+        self.place: Place | None = None
+        self.parameters = entry_parameters(ptx, entry)
+        self.code = assemble(ptx, device.arch)
+        self.key = hashlib.sha256(self.code).hexdigest()
+
+    def launch(self, launch: Launch) -> RunStats:
+        """Run to completion; arrays in `launch.arguments` are changed in place.
+
+        NumPy arrays are copied to the device, between guard zones, and back, in a process of their own. If any
+        argument is a `DeviceArray`, the launch runs in this process, since only that can use the array's memory: a
+        fault then ends this process' use of the GPU.
+
+        Raises:
+            KernelFault: the launch died (the arrays are then unchanged), or wrote beside its arrays.
+            BudgetError: it did not end in time.
+            ConfigurationError: the arguments do not fit the kernel, or the GPU cannot run it.
+            UndecidedError: the GPU failed, not the kernel.
+        """
+        job, groups, names = self._job(launch)
+        if any(isinstance(argument, Address) for argument in job.arguments):
+            session = _own_session(self.device.index)
+            answer = session.load(self.key, self.code) or session.run(job)
+        else:
+            seconds = self.options.seconds
+            answer = worker(self.device.index).ask(self.key, self.code, "run", job, seconds=seconds)
+        if isinstance(answer, Failed):
+            raise failure(answer, launch, self.device, self.entry, self.place)
+        assert isinstance(answer, Done)
+        for data, content in zip(groups, answer.contents, strict=True):
+            if content is not None:
+                data[...] = np.frombuffer(content, np.uint8)
+        fault = stray_writes(answer, names, self.place)
+        if fault is not None:
+            raise fault
+        return RunStats(0, answer.seconds, answer.output)
+
+    def time(self, launch: Launch, *, warm_up: int = 10, repeats: int = 50) -> Timing:
+        """Time launches on the device, one after another on changing copies of the arrays, which stay as they are.
+
+        Raises:
+            KernelFault, BudgetError, ConfigurationError: as `launch`.
+        """
+        job, _, _ = self._job(launch)
+        seconds = self.options.seconds * (warm_up + repeats)
+        answer = worker(self.device.index).ask(self.key, self.code, "time", job, warm_up, repeats, seconds=seconds)
+        if isinstance(answer, Failed):
+            raise failure(answer, launch, self.device, self.entry, self.place)
+        assert isinstance(answer, Timing)
+        return answer
+
+    def _job(self, launch: Launch) -> tuple[Job, list[NDArray[np.uint8]], list[str]]:
+        """The launch as data, the host memory of each buffer, and the buffers' names."""
+        if len(launch.arguments) != len(self.parameters):
+            raise ConfigurationError(
+                f"{self.entry} takes {len(self.parameters)} arguments, {len(launch.arguments)} were given",
+                place=self.place,
+            )
+        names = [
+            launch.names[index] if index < len(launch.names) else f"argument {index}"
+            for index in range(len(launch.arguments))
+        ]
+        if min(*launch.grid, *launch.block) < 1:
+            raise ConfigurationError(
+                f"grid {launch.grid} of blocks {launch.block} cannot be launched",
+                hint="every extent must be at least 1",
+            )
+        arrays = [(index, one) for index, one in enumerate(launch.arguments) if isinstance(one, np.ndarray)]
+        groups, pointers = grouped(arrays, names)
+        arguments: list[WireArgument] = []
+        for index, (argument, parameter) in enumerate(zip(launch.arguments, self.parameters, strict=True)):
+            if isinstance(argument, np.ndarray):
+                value: WireArgument = pointers[index]
+                size = 8
+            elif isinstance(argument, DeviceArray):
+                if argument.device != self.device.index:
+                    raise ConfigurationError(
+                        f"{names[index]} lives on GPU {argument.device}, the kernel runs on GPU {self.device.index}"
+                    )
+                value, size = Address(argument.address), 8
+            else:
+                value = scalar_bytes(argument, parameter, names[index])
+                size = len(value)
+            if size != parameter.size:
+                raise ConfigurationError(
+                    f"{names[index]}: {size} bytes were given for a parameter of {parameter.size} bytes "
+                    f"(.{parameter.type})",
+                    place=self.place,
+                    hint="pass an array for a pointer, and a scalar of the parameter's type otherwise",
+                )
+            arguments.append(value)
+        titles = [
+            " and ".join(names[index] for index, _ in arrays if pointers[index].buffer == number)
+            for number in range(len(groups))
+        ]
+        buffers = [Buffer(data.tobytes(), writable) for data, writable in groups]
+        job = Job(self.key, self.entry, launch.grid, launch.block, launch.shared_bytes, arguments, buffers)
+        return job, [data for data, _ in groups], titles
+
+
+def load(ptx: str, entry: str = "", *, arch: str = "", options: GpuOptions | None = None) -> GpuKernel:
+    """Make a kernel of a PTX module ready to run on a GPU.
+
+    Args:
+        entry: mangled name; may be empty when there is only one.
+        arch: what the kernel was compiled for; refused if the GPU cannot run it.
+
+    Raises:
+        ConfigurationError: no GPU, no such kernel, or compiled for another architecture.
+        CompileError: the assembler refuses the PTX.
+    """
+    from wmmadiag.gpu.assemble import check_target
+    from wmmadiag.gpu.parameters import entries
+
+    options = options or GpuOptions()
+    device = devices.device(options.device)
+    check_target(f".target {arch}" if arch else ptx, device.arch)
+    if not entry:
+        found = list(entries(ptx))
+        if len(found) != 1:
+            raise ConfigurationError(f"the PTX holds {len(found)} kernels", hint=f"choose one: {', '.join(found)}")
+        entry = found[0]
+    return GpuKernel(ptx, entry, device, options)
+
+
+def grouped(
+    arrays: Sequence[tuple[int, NDArray[Any]]], names: Sequence[str]
+) -> tuple[list[tuple[NDArray[np.uint8], bool]], dict[int, Pointer]]:
+    """Host memory of the arrays, and where each begins in it: arrays that overlap on the host share a buffer.
+
+    Returns:
+        (bytes, writable) of each buffer, and by argument's index its place.
+
+    Raises:
+        ConfigurationError: an array is not C-contiguous.
+    """
+    flat = []
+    for index, array in arrays:
+        if not array.flags.c_contiguous:
+            raise ConfigurationError(
+                f"{names[index]} is no C-contiguous array",
+                hint="pass np.ascontiguousarray(…), or the padded storage itself",
+            )
+        flat.append((array.ctypes.data, index, array.reshape(-1).view(np.uint8)))
+    spans: list[list[tuple[int, int, NDArray[np.uint8]]]] = []
+    end = -1
+    for start, index, data in sorted(flat, key=lambda item: item[:2]):
+        if not spans or start >= end:
+            spans.append([])
+        spans[-1].append((start, index, data))
+        end = max(end, start + data.nbytes)
+    groups: list[tuple[NDArray[np.uint8], bool]] = []
+    pointers: dict[int, Pointer] = {}
+    by_index = dict(arrays)
+    for span in sorted(spans, key=lambda span: min(index for _, index, _ in span)):
+        start = span[0][0]
+        size = max(begin + data.nbytes for begin, _, data in span) - start
+        whole = span[0][2] if span[0][2].nbytes == size else _memory_at(start, size)
+        for begin, index, _ in span:
+            pointers[index] = Pointer(len(groups), begin - start)
+        groups.append((whole, any(by_index[index].flags.writeable for _, index, _ in span)))
+    return groups, pointers
+
+
+def _memory_at(start: int, size: int) -> NDArray[np.uint8]:
+    """The host memory that several overlapping arrays cover together; they keep it alive."""
+    import ctypes
+
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(start))
+
+
+@functools.cache
+def _own_session(device: int) -> Session:
+    return Session(device)

@@ -1,0 +1,139 @@
+"""What CUDA's error codes mean for a kernel's user.
+
+Source: CUDA Driver API 13, "enum CUresult"; what poisons a process was measured on an H200 with driver 580: after each
+code that is marked sticky, every further call of the process failed, cuCtxCreate included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """One error code.
+
+    Attributes:
+        name: as the driver spells it, without "CUDA_ERROR_".
+        kind: of the `KernelFault` when a launch dies of it (the emulator's name where it means the same); "" when
+            the code says nothing about the kernel.
+        sticky: whether the process can use the GPU no more.
+        meaning: what happened, one clause.
+        hint: likely cause and next step.
+    """
+
+    name: str
+    kind: str
+    sticky: bool
+    meaning: str
+    hint: str
+
+
+MEANINGS: Mapping[int, Meaning] = {
+    1: Meaning(
+        "INVALID_VALUE", "launch-limits", False, "the driver refused a value of the launch",
+        "check grid and block, and that static and dynamic shared memory fit the device",
+    ),
+    2: Meaning(
+        "OUT_OF_MEMORY", "", False, "the GPU's memory does not suffice",
+        "take a smaller case, or free memory that other processes hold (nvidia-smi lists them)",
+    ),
+    100: Meaning("NO_DEVICE", "", False, "the driver finds no GPU", "run on the emulator, --backend emulator"),
+    101: Meaning("INVALID_DEVICE", "", False, "there is no GPU of that number", "`wmmadiag doctor` lists them"),
+    200: Meaning(
+        "INVALID_IMAGE", "", False, "the driver cannot read the compiled kernel",
+        "compile again with --no-cache; update the driver if that does not help",
+    ),
+    209: Meaning(
+        "NO_BINARY_FOR_GPU", "", False, "the compiled kernel is for another architecture than this GPU's",
+        "give --arch the GPU's own architecture, or an older one without a letter",
+    ),
+    214: Meaning(
+        "ECC_UNCORRECTABLE", "", True, "the GPU's memory reported an uncorrectable error",
+        "the hardware failed, not the kernel: reset or replace the GPU",
+    ),
+    218: Meaning(
+        "INVALID_PTX", "", False, "the driver's PTX compiler refused the kernel",
+        "the log names the instruction; `wmmadiag ptx` shows it",
+    ),
+    221: Meaning("JIT_COMPILER_NOT_FOUND", "", False, "the driver has no PTX compiler", "pip install nvidia-nvjitlink"),
+    222: Meaning(
+        "UNSUPPORTED_PTX_VERSION", "", False, "the PTX is newer than this driver",
+        "pip install nvidia-nvjitlink, update the driver, or install an NVRTC of the driver's CUDA version",
+    ),
+    500: Meaning(
+        "NOT_FOUND", "", False, "the compiled module has no kernel of that name",
+        "give the mangled name, or an instantiation such as 'attn<64>'",
+    ),
+    700: Meaning(
+        "ILLEGAL_ADDRESS", "out-of-bounds", True, "a load or store touched memory that is not the process'",
+        "run the same on the emulator: it names the line, the lane and the array",
+    ),
+    701: Meaning(
+        "LAUNCH_OUT_OF_RESOURCES", "launch-limits", False, "a block needs more registers than a multiprocessor has",
+        "launch smaller blocks, or give the kernel __launch_bounds__",
+    ),
+    702: Meaning(
+        "LAUNCH_TIMEOUT", "timeout", True, "the driver ended the kernel because it ran too long",
+        "look for an endless loop; a GPU that drives a display allows a few seconds only",
+    ),
+    709: Meaning("CONTEXT_IS_DESTROYED", "", True, "the context was destroyed", "repeat the run"),
+    710: Meaning(
+        "ASSERT", "assertion", True, "the kernel's own assert does not hold",
+        "the output shows the assertion; the emulator names the block and lane",
+    ),
+    714: Meaning(
+        "HARDWARE_STACK_ERROR", "stack-overflow", True, "the call stack is corrupt or overflowed",
+        "look for deep recursion, or a local array that is written out of bounds",
+    ),
+    715: Meaning(
+        "ILLEGAL_INSTRUCTION", "illegal-instruction", True, "a warp met an illegal instruction",
+        "a warp-wide operation with lanes missing, or code for another architecture: run it on the emulator",
+    ),
+    716: Meaning(
+        "MISALIGNED_ADDRESS", "misaligned", True, "a load or store used an address that is not aligned",
+        "wmma wants 32 bytes, uint4 and ldmatrix 16: declare arrays __align__(32); the emulator names the line",
+    ),
+    717: Meaning(
+        "INVALID_ADDRESS_SPACE", "wrong-space", True, "an instruction used an address of another memory space",
+        "a shared or local pointer is used as a global one, or the reverse; the emulator names the line",
+    ),
+    718: Meaning(
+        "INVALID_PC", "illegal-instruction", True, "a warp jumped out of the kernel",
+        "look for a corrupt function pointer or stack",
+    ),
+    719: Meaning(
+        "LAUNCH_FAILED", "launch-failed", True, "the kernel died of an exception without a code of its own",
+        "mostly a trap (also one that the compiler put where it found undefined behaviour) or shared memory out of "
+        "bounds; the emulator says which, and where",
+    ),
+    720: Meaning(
+        "COOPERATIVE_LAUNCH_TOO_LARGE", "launch-limits", False, "the grid does not fit on the GPU at one time",
+        "launch fewer blocks",
+    ),
+    804: Meaning(
+        "COMPAT_NOT_SUPPORTED_ON_DEVICE", "", False, "driver and CUDA libraries do not fit", "update the driver",
+    ),
+    999: Meaning("UNKNOWN", "", True, "the driver reports an unknown error", "see the system's log (dmesg)"),
+}  # fmt: skip
+
+SAME_FAULT: Mapping[str, frozenset[str]] = {
+    "trap": frozenset({"launch-failed", "illegal-instruction"}),
+    "out-of-bounds": frozenset({"out-of-bounds", "launch-failed", "wrong-space"}),
+    "wrong-space": frozenset({"wrong-space", "out-of-bounds", "launch-failed", "misaligned"}),
+    "deadlock": frozenset({"timeout", "illegal-instruction"}),
+    "partial-warp": frozenset({"illegal-instruction", "timeout"}),
+    "read-only": frozenset({"read-only", "out-of-bounds", "launch-failed"}),
+}
+"""Kind of fault on the emulator → kinds on a GPU that can be the same event; each kind is its own, too."""
+
+
+def meaning(code: int) -> Meaning:
+    """What a code means; unknown ones are taken for sticky."""
+    return MEANINGS.get(code) or Meaning(f"code {code}", "", True, "a CUDA call failed", "see the CUDA Driver API")
+
+
+def same_fault(emulator: str, gpu: str) -> bool:
+    """Whether faults of these kinds can be one event, seen by the emulator and by a GPU."""
+    return emulator == gpu or gpu in SAME_FAULT.get(emulator, ())

@@ -1,0 +1,76 @@
+"""The process that runs launches on one GPU: `python -m wmmadiag.gpu.worker DEVICE DESCRIPTOR`.
+
+It lives until its parent goes or a launch leaves a sticky error, after which no call of the process can succeed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import tempfile
+from multiprocessing.connection import Connection
+from typing import Any
+
+from wmmadiag.errors import WmmadiagError
+from wmmadiag.gpu.driver import DriverError
+from wmmadiag.gpu.meanings import meaning
+from wmmadiag.gpu.session import Session
+from wmmadiag.gpu.wire import Failed
+
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+class _Output:
+    """Device printf goes to the process' standard output: that is a file, read after each launch."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as the process)
+        os.dup2(self._file.fileno(), 1)
+        self._libc = ctypes.CDLL(None)
+
+    def __call__(self) -> str:
+        self._libc.fflush(None)
+        self._file.seek(0)
+        text = self._file.read().decode("utf-8", "replace")
+        self._file.seek(0)
+        self._file.truncate()
+        return text
+
+
+def main(argv: list[str]) -> int:
+    """Answer requests until the parent closes the connection or the GPU is lost to this process."""
+    device, descriptor = int(argv[0]), int(argv[1])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    connection = Connection(descriptor)
+    output = _Output()
+    session: Session | None = None
+    while True:
+        try:
+            request: tuple[Any, ...] = connection.recv()
+        except EOFError:
+            return 0
+        answer: Any
+        try:
+            session = session or Session(device)
+            if request[0] == "load":
+                answer = session.load(request[1], request[2])
+            elif request[0] == "run":
+                answer = session.run(request[1], output)
+            else:
+                answer = session.time(*request[1:])
+        except DriverError as error:
+            answer = Failed(error.code, error.doing)
+        except WmmadiagError as error:
+            answer = error
+        connection.send(answer)
+        if isinstance(answer, Failed) and meaning(answer.code).sticky:
+            connection.close()
+            os._exit(0)  # the driver's own clean-up would only meet the same error again
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
