@@ -14,6 +14,7 @@ COMMANDS = {
     "check": "run kernels on the emulator and judge every element of their output",
     "init": "write a card for a kernel, from its signature and launches",
     "ptx": "show a compiled kernel's instructions under their source lines",
+    "examples": "list or copy the kernels that come with wmmadiag",
     "doctor": "say what this machine has and what it lacks",
 }
 

@@ -1,0 +1,48 @@
+"""The kernels that come with wmmadiag: right ones, and wrong ones that say what is wrong with them."""
+
+from __future__ import annotations
+
+import shutil
+from importlib import resources
+from pathlib import Path
+
+from wmmadiag.errors import ConfigurationError
+
+
+def kernels() -> Path:
+    """The folder of shipped kernels: in the installed package, or in the checkout of an editable installation.
+
+    Raises:
+        ConfigurationError: the installation lacks it.
+    """
+    package = Path(str(resources.files("wmmadiag")))
+    for folder in (package / "shipped" / "kernels", package.parent / "kernels"):
+        if folder.is_dir():
+            return folder
+    raise ConfigurationError(f"no kernels were installed with {package}", hint="reinstall wmmadiag")
+
+
+def cards() -> list[tuple[str, str]]:
+    """(path below `kernels()`, what it is) of every shipped card, sorted."""
+    folder = kernels()
+    return [(card.relative_to(folder).as_posix(), _head(card)) for card in sorted(folder.rglob("*.toml"))]
+
+
+def copy(target: Path) -> None:
+    """Copy all shipped kernels to a new folder.
+
+    Raises:
+        ConfigurationError: the folder exists, or cannot be written.
+    """
+    if target.exists():
+        raise ConfigurationError(f"{target} exists already", hint="name a folder that does not exist yet")
+    try:
+        shutil.copytree(kernels(), target, ignore=shutil.ignore_patterns("__pycache__"))
+    except OSError as error:
+        raise ConfigurationError(f"cannot copy to {target}: {error.strerror}") from None
+
+
+def _head(card: Path) -> str:
+    """A card's first comment line, without its mark."""
+    first = card.read_text(encoding="utf-8").partition("\n")[0]
+    return first.removeprefix("#").strip() if first.startswith("#") else ""
