@@ -95,6 +95,14 @@ def test_name_by_offset_and_unknown_names() -> None:
     assert str(second.inlined_at) == "<file 9>:9:9"
 
 
+def test_damaged_names_do_no_harm() -> None:
+    text = (
+        ".version 9.0\n.target sm_90\n.visible .entry k() {\n.loc 1 1 1, function_name $n, inlined_at 1 2 3\nret;\n}\n"
+        ".section .debug_str\n{\n$n:\n.b8 102 0f00 1" + "9" * 9999 + ", 0\n}\n"
+    )
+    assert parse(text).functions["k"].instructions[0].place.function.startswith("f")
+
+
 def test_a_position_inlined_at_itself_stays_finite() -> None:
     body = ".loc 1 5 1\n" + f".loc 1 5 1, function_name $name0, inlined_at 1 5 1\n{MOVE}\n" * 500
     assert max(len(list(item.place.frames())) for item in located(body).instructions) <= 110

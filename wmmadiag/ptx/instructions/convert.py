@@ -47,7 +47,7 @@ ROWS = (
     _cvt(".rounding{.sat}", "f16", "f64", rounding=_RND),
     _cvt(".rounding{.ftz}{.sat}", "f32", "f64", rounding=_RND),
     _cvt(".rounding", "bf16", "f16 f64", _SM90, rounding=_RND),
-    _cvt(".rounding", "bf16", "f32", "7.8 sm_80", rounding="rm rp"),
+    _cvt(".rounding", "bf16", "f32", "7.0 sm_80", rounding="rm rp"),
     # float to a wider float: no rounding
     _cvt("{.ftz}{.sat}", "f32", "f16"),
     _cvt("{.sat}", "f64", "f16"),

@@ -127,8 +127,9 @@ ROWS = (
     ),
     form("prefetch{.space}.level [addr]", op="prefetch", defaults=_GENERIC, space="global local", level="L1 L2"),
     form(
-        "prefetch.space.level [addr]",
+        "prefetch{.space}.level [addr]",
         op="prefetch",
+        defaults=_GENERIC,
         space="global",
         level="L2::evict_last L2::evict_normal",
         since=_POLICIES,
