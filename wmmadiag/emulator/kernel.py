@@ -133,9 +133,11 @@ class EmulatedKernel:
                 f"a block of {launch.block} has {threads} threads; {arch} allows {bounds.threads_per_block}",
                 kind="launch-limits", place=place, hint="launch smaller blocks",
             )  # fmt: skip
-        if launch.grid[1] > 65535 or launch.grid[2] > 65535:
+        if launch.shared_bytes < 0:
+            raise ConfigurationError(f"{launch.shared_bytes} bytes of dynamic shared memory", hint="pass 0 or more")
+        if launch.grid[0] >= 1 << 31 or launch.grid[1] > 65535 or launch.grid[2] > 65535:
             raise KernelFault(
-                f"grid {launch.grid}: y and z may be 65535 at most",
+                f"grid {launch.grid}: x may be 2^31 - 1 at most, y and z 65535",
                 kind="launch-limits",
                 place=place,
                 hint="put the long extent into x",
@@ -275,7 +277,11 @@ def scalar_bytes(argument: Argument, parameter: Parameter, name: str) -> bytes:
                 f"{name}: {argument!r} was given for an integer parameter (.{parameter.type})", hint="pass an int"
             )
         if numpy_type is not None:
-            return np.array(argument, numpy_type).tobytes()
+            try:
+                with np.errstate(over="raise"):
+                    return np.array(argument, numpy_type).tobytes()
+            except (OverflowError, FloatingPointError):
+                raise ConfigurationError(f"{name}: the number is too large for .{parameter.type}") from None
         bits = 8 * parameter.size
         value = int(argument)
         if not -(1 << (bits - 1)) <= value < 1 << bits:
