@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from wmmadiag.subject.c_expressions import CannotTranslate, HostScope, dimensions, translate
 from wmmadiag.subject.expressions import evaluate
-from wmmadiag.subject.source_facts import constants, helpers, template_values, uses_tf32
+from wmmadiag.subject.source_facts import constants, dimension_members, helpers, template_values, uses_tf32
 
 SOURCE = """
 #define BM 64  // rows
@@ -71,3 +71,13 @@ def test_template_values_and_tf32():
 def test_never_anything_but_its_own_error(text):
     with contextlib.suppress(CannotTranslate):
         translate(text, SCOPE)
+
+
+def test_members_of_dimensions():
+    source = "gridDim.x = (M + 16 * blockDim.x / 32 - 1) / (16 * blockDim.x / 32);\n gridDim.y = N / blockDim.y; // x"
+    local = {"gridDim": "dim3()", "blockDim": "dim3(128, 4)"}
+    scope = HostScope({"M": "M", "N": "N"}, {**dimension_members(local, source), **local})
+    sizes = {"M": 200, "N": 64}
+    grid, block = dimensions("gridDim", scope), dimensions("blockDim", scope)
+    assert [evaluate(text, sizes.__getitem__) for text in grid] == [4, 16, 1]
+    assert block == ["128", "4", "1"]

@@ -196,3 +196,20 @@ def test_an_entry_that_the_user_instantiates(tmp_path):
     card = templated(tmp_path, "", "attn<128,64,false,__nv_bfloat16>")
     assert card.arguments[1].element.name == "bf16"
     assert bind(card, card.cases[0], card.variants[0]).symbols["D"] == 128
+
+
+def test_a_host_name_passed_for_several_extents_tells_nothing(tmp_path):
+    path = tmp_path / "gemm.cu"
+    path.write_text(
+        "__global__ void mm(half* a, half* b, float* c, int m_total, int n_total, int k_total) {}\n"
+        "int main() { int SIDE = 256; mm<<<SIDE / 16, 32>>>(pa, pb, pc, SIDE, SIDE, SIDE); }\n"
+    )
+    facts = source_facts(path, SubjectOptions())
+    card = card_from_options(facts.entry, facts.parameters, facts.launches, path, operation="gemm")
+    assert [case.name for case in card.cases] == ["small"], "one size is all that the source's grid fits"
+    bound = bind(card, card.cases[0], card.variants[0])
+    assert [int(a) for a in bound.launch.arguments[3:]] == [256, 256, 256]
+    assert bound.launch.grid == (16, 1, 1)
+    path.write_text(path.read_text().replace("256", "4096"))
+    with pytest.raises(ConfigurationError, match="M = 4096 only"):
+        card_from_options(facts.entry, facts.parameters, find_launches(path.read_text(), ""), path, operation="gemm")

@@ -202,6 +202,10 @@ class _Parser:
             return str(size), False
         if self.peek() == "(":
             return self._call(name)
+        member = f"{name}.{self.peek(1)}"
+        if self.peek() == "." and member in self.scope.definitions:
+            self.position += 2
+            return self._name(member)
         if self.peek() in ("[", ".") or (self.peek() == "-" and self.peek(1) == ">"):
             raise CannotTranslate(f"'{name}{self.peek()}…' is not a plain number")
         return self._name(name)
@@ -309,9 +313,12 @@ def dimensions(text: str, scope: HostScope, convert: Callable[[str, HostScope], 
     for _ in range(8):
         text = text.strip()
         known = scope.definitions.get(text)
-        if known is None:
+        if known is None or f"{text}.x" in scope.definitions:
             break
         text = known
+    if f"{text}.x" in scope.definitions:
+        members = [scope.definitions.get(f"{text}.{axis}", "1") for axis in "xyz"]
+        return [_bare(convert(member, scope)) for member in members]
     match = re.fullmatch(r"(?:dim3\s*[({]|\{)(.*)[)}]", text, re.DOTALL)
     parts = split_arguments(match[1]) if match else [text]
     return [_bare(convert(part, scope)) for part in parts][:3]

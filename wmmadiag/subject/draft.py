@@ -10,11 +10,13 @@ from typing import Protocol
 
 from wmmadiag.subject.c_expressions import CannotTranslate, HostScope, dimensions, translate
 from wmmadiag.subject.dtypes import element_type
+from wmmadiag.subject.expressions import ExpressionError, evaluate, names_in
 from wmmadiag.subject.guess import Parameter, roles_for, symbol_for, value_for
 from wmmadiag.subject.operations import OPERATIONS
 from wmmadiag.subject.source_facts import (
     call_values,
     constants,
+    dimension_members,
     helpers,
     host_tensor,
     template_parameters,
@@ -23,6 +25,7 @@ from wmmadiag.subject.source_facts import (
 )
 
 TODO = "TODO"
+_LARGEST_FIXED = 1024
 
 
 class Text(Protocol):
@@ -164,6 +167,7 @@ def draft(
     result.numbers = [parameter for parameter in parameters if not parameter.pointer]
     symbols = _host_symbols(result, parameters, launch)
     local = {name: value.text for name, value in launch.locals} if launch is not None else {}
+    local = {**dimension_members(local, source), **local}
     scope = HostScope(symbols, {**known, **{k: v for k, v in local.items() if k not in symbols}}, functions)
     pointers = {argument.parameter.name: argument for argument in result.arguments}
     result.arguments = [
@@ -174,7 +178,31 @@ def draft(
         if argument.parameter.pointer:
             _memory(result, argument, index, launch, scope, source)
     _launch(result, launch, scope, wishes)
+    if launch is not None and not wishes.grid and not any(names_in(extent) for extent in result.grid):
+        _sizes_of_fixed_grid(result, parameters, launch, scope)
     return result
+
+
+def _sizes_of_fixed_grid(
+    result: Draft, parameters: Sequence[Parameter], launch: Launched, scope: HostScope
+) -> None:
+    """A grid of plain numbers fits only the extents that the source launches with: the cases take those."""
+    nothing: dict[str, int] = {}
+    for parameter, argument in zip(parameters, launch.arguments, strict=False):
+        symbol = None if parameter.pointer else symbol_for(parameter.name, result.operation)
+        if symbol is None or not symbol.isidentifier():
+            continue
+        try:
+            plain = translate(argument.text, HostScope({}, scope.definitions, scope.helpers))
+            value = evaluate(plain, nothing.__getitem__)
+        except (CannotTranslate, ExpressionError):
+            continue
+        if isinstance(value, int) and value > _LARGEST_FIXED:
+            result.open.append(("grid", f"the source launches for {symbol} = {value} only, which takes too long here"))
+            return
+        if isinstance(value, int):
+            result.fixed[symbol] = str(value)
+            result.remarks.append(f"{symbol} = {value}, since the source's grid is for that size")
 
 
 def _template_arguments(result: Draft, launch: Launched, known: Mapping[str, str], source: str) -> None:
@@ -262,13 +290,15 @@ def _host_symbols(
 ) -> dict[str, str]:
     """What names in host code mean: by their own name, or because they are passed for a parameter of known meaning."""
     symbols: dict[str, str] = {}
+    several: set[str] = set()  # names passed for more than one extent tell nothing
     names = {parameter.name for parameter in parameters if not parameter.pointer}
     if launch is not None:
         names |= {word for text in _texts(launch) for word in re.findall(r"[A-Za-z_]\w*", text)}
         for parameter, argument in zip(parameters, launch.arguments, strict=False):
             symbol = symbol_for(parameter.name, result.operation)
-            if not parameter.pointer and symbol and re.fullmatch(r"[A-Za-z_]\w*", argument.text):
-                symbols[argument.text] = symbol
+            named = not parameter.pointer and re.fullmatch(r"[A-Za-z_]\w*", argument.text)
+            if named and symbol and symbols.setdefault(argument.text, symbol) != symbol:
+                several.add(argument.text)
     local = {name for name, _ in launch.locals} if launch is not None else set()
     integers = {parameter.name for parameter in parameters if not parameter.pointer}
     for name in sorted(names):
@@ -277,7 +307,7 @@ def _host_symbols(
         telling = name in integers or len(name) > 1 or name.isupper() or name not in local
         if symbol and name not in symbols and telling:
             symbols[name] = symbol
-    return symbols
+    return {name: symbol for name, symbol in symbols.items() if name not in several}
 
 
 def _texts(launch: Launched) -> list[str]:

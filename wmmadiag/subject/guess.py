@@ -90,8 +90,11 @@ def _folded(name: str) -> str:
 
 
 def _search(table: Mapping[str, str], name: str) -> str | None:
-    folded = _folded(name)
-    return next((meaning for meaning, words in table.items() if folded in words.split()), None)
+    for folded in (name.replace("_", "").lower(), _folded(name)):
+        found = next((meaning for meaning, words in table.items() if folded in words.split()), None)
+        if found is not None:
+            return found
+    return None
 
 
 def symbol_for(name: str, operation: str) -> str | None:

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.card import Card, LaunchShape
@@ -15,6 +16,9 @@ from wmmadiag.subject.draft import Launched
 from wmmadiag.subject.from_source import card_from_options, draft_card
 from wmmadiag.subject.guess import Parameter
 from wmmadiag.subject.operations import OPERATIONS
+
+if TYPE_CHECKING:
+    from wmmadiag.compile import Compilation, Entry, KernelSignature
 
 _PTX_TYPES = {"u8": "u8", "u16": "u16", "u32": "s32", "u64": "u64", "s32": "s32", "s64": "s64",
               "f16": "f16", "f32": "f32", "f64": "f64"}  # fmt: skip
@@ -175,7 +179,7 @@ def _cuda_facts(path: Path, text: str, options: SubjectOptions) -> SourceFacts:
             ),
         )
         kernel = compiled.entry(entry or None)
-        found, entry = signature(compiled, kernel), entry or kernel.demangled
+        found, entry = signature_of(compiled, kernel), entry or kernel.demangled
     parameters = tuple(
         Parameter(
             one.name or f"arg{index}",
@@ -187,6 +191,23 @@ def _cuda_facts(path: Path, text: str, options: SubjectOptions) -> SourceFacts:
         for index, one in enumerate(found.parameters)
     )
     return SourceFacts(entry or found.name, parameters, tuple(own))
+
+
+def signature_of(compilation: Compilation, entry: Entry) -> KernelSignature:
+    """The signature of a compiled kernel, also of one in a header that only an include path leads to.
+
+    Raises:
+        ConfigurationError: its declaration is nowhere to be read (a macro made it).
+    """
+    from wmmadiag.compile import signature
+    from wmmadiag.compile.sources import read_text
+
+    try:
+        return signature(compilation, entry)
+    except ConfigurationError:
+        if entry.place is None or entry.place.file == compilation.source:
+            raise
+        return signature(read_text(Path(entry.place.file)), entry, file=entry.place.file)
 
 
 def _ptx_facts(path: Path, text: str, options: SubjectOptions) -> SourceFacts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from wmmadiag.subject.c_expressions import Helper, split_arguments
@@ -122,6 +123,19 @@ def host_tensor(text: str, name: str) -> HostTensor | None:
     if re.search(rf"\bcudaMemset(?:Async)?\s*\(\s*{word}\s*,\s*0(?:x0+)?\s*,", plain):
         return HostTensor((), "0")
     return None
+
+
+def dimension_members(local: Mapping[str, str], text: str) -> dict[str, str]:
+    """`grid.x` and its like: from `grid.x = …;` in the source, and of local `dim3` definitions."""
+    found = {}
+    for name, value in local.items():
+        inner = re.fullmatch(r"dim3\s*[({](.*)[)}]", value.strip(), re.DOTALL)
+        if inner is not None:
+            parts = [*split_arguments(inner[1]), "1", "1", "1"]
+            found.update({f"{name}.{axis}": part for axis, part in zip("xyz", parts, strict=False)})
+    for name, axis, value in re.findall(r"\b([A-Za-z_]\w*)\s*\.\s*([xyz])\s*=\s*([^=;][^;]*);", without_comments(text)):
+        found[f"{name}.{axis}"] = " ".join(value.split())
+    return found
 
 
 def uses_tf32(text: str) -> bool:
