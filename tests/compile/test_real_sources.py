@@ -181,8 +181,8 @@ __global__ void attn(float *o) {
 }
 template <int HEAD>
 void run(float *o, bool causal) {
-  constexpr int M = 64;
-  const int N = HEAD / 2;
+  constexpr int UNUSED = 1, M = 64;
+  enum { N = HEAD / 2, OTHER };
   if (causal) attn<M, N, true><<<1, 32>>>(o);
 }
 void dispatch(float *o, int head) {
@@ -374,6 +374,29 @@ __global__ void kernel(float *x, const uint8_t *b) {
   x[0] = m + a[1] + FLT_MAX + M_PI + sum(x, std::make_index_sequence<4>{});  // HERE
   x[1] = std::min(static_cast<int>(b[0]), INT_MAX) + std::numeric_limits<float>::infinity();
 }
+""",
+        "kernel",
+    ),
+    one(
+        "nothing-included",
+        """__global__ void kernel(float *x, int64_t n, size_t z) {
+  uint i = threadIdx.x;
+  x[i] = INFINITY + make_float4(1, 2, 3, 4).x + INT_MAX + (float)M_PI;  // HERE
+  x[1] = min(n, (int64_t)3) + std::min(1, (int)z) + std::numeric_limits<float>::max();  // HERE
+  atomicAdd(x, 1.0f);
+  memcpy(x, x + 4, 16);
+  printf("%p", x == NULL);
+}
+int main() { cudaError_t e = cudaSuccess; kernel<<<1, 1>>>(nullptr, 1, 2); }
+""",
+        "kernel",
+    ),
+    one(
+        "everything-included",
+        """#include <bits/stdc++.h>
+using namespace std;
+__global__ void kernel(float *x) { x[0] = max(x[1], FLT_MIN) + numeric_limits<int>::max(); }  // HERE
+int main() { vector<int> v(3); cout << v.size() << endl; }
 """,
         "kernel",
     ),

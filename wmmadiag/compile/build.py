@@ -30,6 +30,17 @@ _MAX_ROUNDS = 24
 _NOT_FOUND = re.compile(r'cannot open source file "([^"]+)"')
 _BAD_EXPRESSION = re.compile(r'Input name expression was: "\s*(.*?)\s*"')
 _UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
+_NO_MEMBER = re.compile(r'namespace "std" has no member "(\w+)"')
+_STANDARD_MEMBERS = {
+    **dict.fromkeys(("min", "max", "clamp"), "algorithm"),
+    **dict.fromkeys(("swap", "pair", "make_pair", "exchange", "index_sequence", "make_index_sequence"), "utility"),
+    **dict.fromkeys(
+        ("is_same", "is_same_v", "conditional", "conditional_t", "enable_if", "enable_if_t"), "type_traits"
+    ),
+    **dict.fromkeys(("integral_constant", "true_type", "false_type", "decay_t", "remove_reference_t"), "type_traits"),
+    "numeric_limits": "limits",
+    "array": "array",
+}
 _MAX_EXPRESSIONS = 128
 _SEEN_FROM = re.compile(r"at line (\d+) of (.+?)\s*$")
 
@@ -46,6 +57,7 @@ class Built:
         kernels: (name, place) of each kernel definition.
         parts: key of each file → its declarations with their verdicts.
         notes: headers taken as empty, declarations taken for host code, instantiations left out.
+        standard: standard headers that were read first, because device code uses them without including them.
     """
 
     result: NvrtcResult
@@ -56,6 +68,7 @@ class Built:
     kernels: tuple[tuple[str, Place], ...]
     parts: dict[str, tuple[Part, ...]]
     notes: tuple[CompileNote, ...]
+    standard: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -65,6 +78,7 @@ class _State:
     expressions: list[str] = field(default_factory=list)
     hidden: list[tuple[str, Diagnostic]] = field(default_factory=list)
     notes: list[CompileNote] = field(default_factory=list)
+    standard: list[str] = field(default_factory=list)
 
 
 def build(tree: SourceTree, options: CompileOptions, tools: Toolchain, *, cubin: bool = False) -> Built:
@@ -86,7 +100,7 @@ def build(tree: SourceTree, options: CompileOptions, tools: Toolchain, *, cubin:
         root, headers = in_memory(tree, {key: one.text for key, one in blanked.items()})
         headers.update(dict.fromkeys((*host_headers, *state.empty), ""))
         expressions = (*options.name_expressions, *state.expressions)
-        flags = nvrtc_options(options, tools, tree, cubin=cubin)
+        flags = nvrtc_options(options, tools, tree, state.standard, cubin=cubin)
         result = run_nvrtc(root, tree.root.name, flags, headers=headers, name_expressions=expressions, cubin=cubin)
         if result.ok:
             return Built(
@@ -98,6 +112,7 @@ def build(tree: SourceTree, options: CompileOptions, tools: Toolchain, *, cubin:
                 kernel_places(tree, {key: one.parts for key, one in blanked.items()}, known),
                 {key: one.parts for key, one in blanked.items()},
                 tuple(state.notes),
+                tuple(state.standard),
             )
         errors = errors_in(result.log)
         if not _react(errors, state, tree, blanked, templates):
@@ -121,7 +136,7 @@ def rebuild(
     name = "wmmadiag_before.h"
     flags = [
         f"--pre-include={name}" if flag == f"--pre-include={PRELUDE}" else flag
-        for flag in nvrtc_options(options, tools, tree)
+        for flag in nvrtc_options(options, tools, tree, built.standard)
     ]
     headers = {**headers, name: f'#include "{PRELUDE}"\n{before}'}
     result = run_nvrtc(root, tree.root.name, flags, headers=headers, name_expressions=built.expressions)
@@ -143,8 +158,15 @@ def kernel_places(
     return tuple(found)
 
 
-def nvrtc_options(options: CompileOptions, tools: Toolchain, tree: SourceTree, *, cubin: bool = False) -> list[str]:
-    """NVRTC's command line for these options."""
+def nvrtc_options(
+    options: CompileOptions,
+    tools: Toolchain,
+    tree: SourceTree,
+    standard: Sequence[str] = (),
+    *,
+    cubin: bool = False,
+) -> list[str]:
+    """NVRTC's command line for these options; `standard`: stub headers to read after the prelude."""
     flags = [
         f"-arch={options.arch if cubin else options.virtual_arch}",
         f"-std={options.std}",
@@ -162,7 +184,8 @@ def nvrtc_options(options: CompileOptions, tools: Toolchain, tree: SourceTree, *
     flags += [f"-I{folder}" for folder in tools.includes]
     if tree.computed:
         flags += [f"-I{path}" for path in options.include_paths]
-    return [*flags, f"--pre-include={PRELUDE}", *options.extra]
+    before = [f"--pre-include={name}" for name in (PRELUDE, *standard)]
+    return [*flags, *before, *options.extra]
 
 
 def _react(
@@ -175,6 +198,12 @@ def _react(
     """Change `state` so that another attempt can do better; False when nothing is left to try."""
     progress = False
     files = {file.name: file for file in tree.files()}
+    members = [match[1] for error in errors if (match := _NO_MEMBER.search(error.message))]
+    wanted = {_STANDARD_MEMBERS[member] for member in members if member in _STANDARD_MEMBERS} - set(state.standard)
+    if wanted:
+        # nvcc reads host headers first, and sources rely on what these bring; other errors may follow from it.
+        state.standard += sorted(wanted)
+        return True
     for error in errors:
         missing = _NOT_FOUND.search(error.message)
         expression = _BAD_EXPRESSION.search(error.message)

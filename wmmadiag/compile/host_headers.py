@@ -17,7 +17,7 @@ string_view strstream syncstream system_error thread tuple typeindex typeinfo un
 valarray variant vector cerrno errno.h cfenv fenv.h cinttypes inttypes.h ciso646 clocale locale.h setjmp.h
 signal.h stdarg.h time.h wchar.h wctype.h ctype.h cctype unistd.h pthread.h fcntl.h dlfcn.h malloc.h memory.h
 getopt.h strings.h dirent.h libgen.h windows.h omp.h mpi.h immintrin.h x86intrin.h xmmintrin.h emmintrin.h
-intrin.h stdbool.h alloca.h execinfo.h cxxabi.h bits/stdc++.h
+intrin.h stdbool.h alloca.h execinfo.h cxxabi.h
 """
 _STANDARD = frozenset(_STANDARD_NAMES.split())
 # CUDA libraries and tools whose interface is called by the host, and the helpers of the CUDA samples.

@@ -164,21 +164,30 @@ def _constants(body: Sequence[Token]) -> dict[str, str]:
     found: dict[str, str] = {}
     for index in range(len(body) - 2):
         token = body[index]
-        if token.text in ("constexpr", "const"):
-            end = index
-            while end < len(body) and body[end].text not in ("=", ";", "(", "{"):
-                end += 1
-            if end < len(body) and body[end].text == "=" and body[end - 1].kind == "id":
-                stop = end + 1
-                while stop < len(body) and body[stop].text not in (";", ","):
-                    stop = closing(body, stop) + 1 if body[stop].text == "(" else stop + 1
-                value = [part.text for part in body[end + 1 : stop]]
-                found[body[end - 1].text] = value[0] if len(value) == 1 else f"({' '.join(value)})"
+        if token.text in ("constexpr", "const", "enum"):
+            found.update(_initialised(body, index, "}" if token.text == "enum" else ";"))
         elif token.text == "using" and body[index + 2].text == "=":
             stop = index + 3
             while stop < len(body) and body[stop].text != ";":
                 stop += 1
             found[body[index + 1].text] = " ".join(part.text for part in body[index + 3 : stop])
+    return found
+
+
+def _initialised(body: Sequence[Token], start: int, last: str) -> dict[str, str]:
+    """`name = value` in a list of declarators or enumerators that ends with `last`."""
+    found: dict[str, str] = {}
+    index = start
+    while index < len(body) and body[index].text not in (last, ";", "("):
+        if body[index].text != "=" or body[index - 1].kind != "id":
+            index += 1
+            continue
+        stop = index + 1
+        while stop < len(body) and body[stop].text not in (";", ",", last):
+            stop = closing(body, stop) + 1 if body[stop].text in ("(", "{") else stop + 1
+        value = [part.text for part in body[index + 1 : stop]]
+        found[body[index - 1].text] = value[0] if len(value) == 1 else f"({' '.join(value)})"
+        index = stop
     return found
 
 

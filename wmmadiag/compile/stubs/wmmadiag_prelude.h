@@ -6,5 +6,15 @@
 #include <stdint.h>
 #include <limits.h>
 #include <math.h>
+/* <sys/types.h>, which a host compiler's <stdlib.h> reads. */
+typedef unsigned int uint;
+typedef unsigned short ushort;
+typedef unsigned long ulong;
+typedef long ssize_t;
+typedef unsigned char u_char;
+typedef uint8_t u_int8_t;
+typedef uint16_t u_int16_t;
+typedef uint32_t u_int32_t;
+typedef uint64_t u_int64_t;
 namespace std {}
 #endif
