@@ -324,10 +324,3 @@ class BodyParser:
         written = " ".join(cursor.text[start : cursor.index - 1]).replace(" ,", ",")
         attributes = MappingProxyType({"reason": reason, "operands": written})
         self._append(text, UNSUPPORTED, attributes, (), (), guard, at)
-
-
-def wrap(error: PtxSyntaxError) -> PtxSyntaxError:
-    """Give a syntax error its next step."""
-    if not error.hint:
-        error.hint = "if a compiler wrote this PTX, please report it; else check the inline assembly at that place"
-    return error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wmmadiag.errors import PtxSyntaxError
 from wmmadiag.place import Place
-from wmmadiag.ptx.lexer import Tokens
+from wmmadiag.ptx.lexer import Tokens, parse_integer
 
 
 class Cursor:
@@ -75,8 +75,6 @@ class Cursor:
 
     def integer(self, what: str, *, low: int = 0, high: int = 2**63 - 1) -> int:
         """Take a plain integer literal in a range."""
-        from wmmadiag.ptx.literals import parse_integer
-
         token = self.text[self.index]
         value = parse_integer(token) if token[:1].isdigit() else None
         if value is None or not low <= value <= high:

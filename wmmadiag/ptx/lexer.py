@@ -29,6 +29,8 @@ _TOKEN = re.compile(
     re.VERBOSE | re.ASCII,
 )
 
+_MAX_INTEGER = (1 << 64) - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
@@ -68,3 +70,20 @@ def tokenize(source: str, *, name: str = "<ptx>") -> Tokens:
     add("")
     add_line(line)
     return Tokens(text, lines)
+
+
+def parse_integer(token: str) -> int | None:
+    """The value of an integer literal (decimal, 0x, 0b, octal; optional U), or None if it is not one."""
+    digits = token[:-1] if token[-1:] in ("U", "u") else token
+    try:
+        if digits[:2] in ("0x", "0X", "0b", "0B"):
+            value = int(digits, 0)
+        elif len(digits) > 1 and digits[0] == "0":
+            value = int(digits, 8)
+        elif len(digits) < 24:
+            value = int(digits)
+        else:
+            return None
+    except ValueError:
+        return None
+    return value if 0 <= value <= _MAX_INTEGER else None

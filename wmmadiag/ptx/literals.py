@@ -8,26 +8,10 @@ from collections.abc import Callable, Mapping
 
 from wmmadiag.ptx.cursor import Cursor
 from wmmadiag.ptx.ir import Immediate
+from wmmadiag.ptx.lexer import parse_integer
 
 _MASK = (1 << 64) - 1
 _MAX_DEPTH = 64
-
-
-def parse_integer(token: str) -> int | None:
-    """The value of an integer literal (decimal, 0x, 0b, octal; optional U), or None if it is not one."""
-    digits = token[:-1] if token[-1:] in ("U", "u") else token
-    try:
-        if digits[:2] in ("0x", "0X", "0b", "0B"):
-            value = int(digits, 0)
-        elif len(digits) > 1 and digits[0] == "0":
-            value = int(digits, 8)
-        elif len(digits) < 24:
-            value = int(digits)
-        else:
-            return None
-    except ValueError:
-        return None
-    return value if 0 <= value <= _MASK else None
 
 
 def parse_number(token: str) -> Immediate | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from wmmadiag.errors import PtxSyntaxError, UnsupportedError
 from wmmadiag.place import Place
-from wmmadiag.ptx.body import BodyParser, wrap
+from wmmadiag.ptx.body import BodyParser
 from wmmadiag.ptx.cursor import Cursor
 from wmmadiag.ptx.debug import DebugInfo, Locations, extract
 from wmmadiag.ptx.demangle import demangle
@@ -39,6 +39,7 @@ _LIMITS = frozenset(
     ]
 )
 _THREE = frozenset(("maxntid", "reqntid", "reqnctapercluster"))
+_NEXT_STEP = "if a compiler wrote this PTX, please report it; else check the inline assembly at that place"
 _MAX_PARAMETER_BYTES = 1 << 20
 
 
@@ -60,7 +61,8 @@ def parse(text: str, *, name: str = "<ptx>") -> Module:
     try:
         return _ModuleParser(Cursor(tokenize(text, name=name), name), info).parse()
     except PtxSyntaxError as error:
-        raise wrap(error) from None
+        error.hint = error.hint or _NEXT_STEP
+        raise
 
 
 class _ModuleParser:
