@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from wmmadiag.compile import Compilation, CompileOptions, compile_source, compile_text
 from wmmadiag.compile.ptx_scan import instructions
 from wmmadiag.compile.toolchain import toolchain
-from wmmadiag.errors import CompileError, ConfigurationError
+from wmmadiag.errors import CompileError, ConfigurationError, WmmadiagError
 
 PLAIN = "__global__ void kernel(float *x) {\n  x[threadIdx.x] = 1.0f;\n}\n"
 WMMA = """#include <mma.h>
@@ -301,3 +303,24 @@ def test_include_path_that_is_no_folder(tmp_path: Path) -> None:
 def test_macro_values_may_be_numbers() -> None:
     options = CompileOptions(macros={"N": 3, "ON": True, "OFF": False})  # type: ignore[dict-item]
     assert options.macros == {"N": "3", "ON": "1", "OFF": "0"}
+
+
+FRAGMENTS = (
+    ["__global__ void k(float *x) { *x = 1; }", "template <int N> __global__ void t() {}", "struct S { int a; };"],
+    ["{", "}", "*/", "/*", '"', "'", "asm(", "é", "\udce9", "\0", "\\", 'R"(', "namespace n {"],
+    ["t<3><<<1, 2>>>();", "void h() { t<4><<<1, 1>>>(); }", "using std::x;", "int f() { return 1; }"],
+    ["constexpr int c = ;", "__device__ std::vector<int> v;", "#error stop", "#define M(", "#pragma once"],
+    ['#include "no.h"', "#include <no/such>", "#if 1", "#endif"],
+)
+TEXTS = st.lists(st.sampled_from([piece for group in FRAGMENTS for piece in group]), max_size=8).map("\n".join)
+
+
+@settings(max_examples=40, deadline=None)
+@given(TEXTS)
+def test_any_text_compiles_or_is_refused_with_a_message(text: str) -> None:
+    try:
+        compilation = compile_text(text, "dir/any name.cu", use_cache=False)
+    except WmmadiagError as error:
+        assert str(error)
+    else:
+        assert ".version" in compilation.ptx

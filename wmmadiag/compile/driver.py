@@ -51,6 +51,8 @@ def compile_text(
     options = options or CompileOptions()
     if file_name.endswith(".ptx"):
         return _ready_ptx(text, file_name, options, started)
+    if "\0" in text or "\0" in file_name or not file_name:
+        raise ConfigurationError(f"{file_name or 'the source'!r}: not the text of a named file".replace("\0", "\\0"))
     for path in options.include_paths:
         if not path.is_dir():
             raise ConfigurationError(f"include path {path} is not a folder")
