@@ -6,7 +6,10 @@ Nothing heavy is imported before the first call.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -91,7 +94,7 @@ def kernel(
         source: a path, a text, or what `compile_cuda` made.
         entry: the kernel's name, or "name<arguments>" of a template; None: the only one.
         arch: target; its tensor cores are emulated bit for bit. A PTX file runs as its own target.
-        backend: "emulator".
+        backend: "emulator", or "gpu" where there is one.
         limits: threads and budget of a launch.
 
     Raises: as `compile_cuda`; UnsupportedError for a kernel that holds what is not emulated.
@@ -118,7 +121,7 @@ def kernel(
     >>> wmmadiag.compare_arrays(c, want.value, want.bound).wrong
     0
     """
-    from wmmadiag.compile import signature
+    from wmmadiag.subject.open_subject import signature_of
 
     loader = backends.backend(backend, limits)
     if isinstance(source, (str, Path)):
@@ -137,7 +140,9 @@ def kernel(
     found = compilation.entry(entry)
     parameters: tuple[KernelParameter, ...] = ()
     if not compilation.source.endswith(".ptx"):
-        parameters = signature(compilation, found).parameters
+        # A kernel whose declaration a macro makes is launched all the same, its arguments unchecked.
+        with suppress(ConfigurationError):
+            parameters = signature_of(compilation, found).parameters
     target = compilation.options.arch
     return Kernel(found, compilation, parameters, target, loader(compilation.ptx, found.name, arch=target))
 
@@ -176,6 +181,7 @@ def check(
             `symbols` such as {"S": 256} go into every case.
         variants, cases: names to take; None for all.
         seed, inputs: seed and distribution of the inputs.
+        backend: "emulator", or "gpu" where there is one.
         limits: threads and budget of each launch.
         resources: also ask ptxas for registers, spills and shared memory.
         against: another card, with whose outputs those of the same cases are compared, too.
@@ -207,6 +213,12 @@ def check(
         include_paths=include_paths,
         std=std,
     )
+    words = (["--backend", backend] if backend != "emulator" else []) + (
+        ["--compiler", compiler] if compiler != "auto" else []
+    )
+    if words:
+        command = card.command or shlex.join(["wmmadiag", "check", str(card.path)])
+        card = replace(card, command=f"{command} {shlex.join(words)}")
     compiling = SubjectCompiler(compiler, use_cache=use_cache, resources=resources)
     report = check_card(
         card,

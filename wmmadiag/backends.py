@@ -17,8 +17,8 @@ class RunLimits:
     """What one launch may use; None: the backend's own limit.
 
     Attributes:
-        threads: host threads, 0 for as many as there are; the result does not depend on it.
-        instructions: warp instructions; 0 for no limit.
+        threads: host threads, 0 for as many as there are; the result does not depend on it. Not for a GPU.
+        instructions: warp instructions; 0 for no limit. Not for a GPU.
         seconds: wall time; 0 for no limit.
     """
 
@@ -59,4 +59,18 @@ def _emulator(limits: RunLimits) -> Loader:
     return loader
 
 
-_BACKENDS: dict[str, Callable[[RunLimits], Loader]] = {"emulator": _emulator}
+def _gpu(limits: RunLimits) -> Loader:
+    from wmmadiag.gpu import GpuOptions, device, load
+
+    device()  # no GPU: said once, here, and not for every case
+    options = GpuOptions() if limits.seconds is None else GpuOptions(seconds=limits.seconds)
+
+    def loader(ptx: str, entry: str, *, arch: str) -> LoadedKernel:
+        return load(ptx, entry, arch=arch, options=options)
+
+    return loader
+
+
+_BACKENDS: dict[str, Callable[[RunLimits], Loader]] = {"emulator": _emulator, "gpu": _gpu}
+BACKENDS = tuple(_BACKENDS)
+"""The names that there are."""

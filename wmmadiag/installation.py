@@ -157,24 +157,14 @@ def _cache() -> Component:
 
 
 def _gpu() -> Component:
-    import ctypes
+    from wmmadiag.gpu import devices
 
     try:
-        driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
-    except OSError:
-        return Component("GPU", False, False, "no NVIDIA driver; not needed: kernels run on the emulator")
-    version, count = ctypes.c_int(), ctypes.c_int()
-    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0 or not count.value:
-        return Component("GPU", False, False, "a driver, but no GPU that it can use; not needed")
-    driver.cuDriverGetVersion(ctypes.byref(version))
-    names = []
-    for index in range(count.value):
-        text, device = ctypes.create_string_buffer(256), ctypes.c_int()
-        driver.cuDeviceGet(ctypes.byref(device), index)
-        driver.cuDeviceGetName(text, 256, device)
-        names.append(text.value.decode("utf-8", "replace"))
-    major, minor = version.value // 1000, version.value % 1000 // 10
-    return Component("GPU", True, False, f"{', '.join(names)}; driver for CUDA {major}.{minor}")
+        found = devices()
+    except WmmadiagError as error:
+        return Component("GPU", False, False, f"{error.message}; not needed: kernels run on the emulator")
+    names = ", ".join(f"{one.index}: {one.name} ({one.arch})" for one in found)
+    return Component("GPU", True, False, f"{names}; driver for CUDA {found[0].driver}")
 
 
 def _nvcc() -> Component:

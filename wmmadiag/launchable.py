@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Argument, Dim3, Launch, LoadedKernel, RunStats
@@ -86,8 +86,11 @@ class Kernel:
         return next(one for one in resources(self.compilation) if one.entry == self.entry.name)
 
     def _converted(self, arguments: Sequence[Argument | None]) -> Iterator[Argument]:
-        if not self.parameters:
-            yield from (_NULL if argument is None else argument for argument in arguments)
+        from wmmadiag.gpu.arrays import adopt
+
+        if not self.parameters:  # PTX keeps no types
+            for index, argument in enumerate(arguments):
+                yield _NULL if argument is None else adopt(argument, f"argument {index}")
             return
         if len(arguments) != len(self.parameters):
             listed = ", ".join(f"{one.type} {one.name}".strip() for one in self.parameters)
@@ -97,7 +100,7 @@ class Kernel:
                 hint=f"its parameters: {listed}",
             )
         for parameter, argument in zip(self.parameters, arguments, strict=True):
-            yield _converted(parameter, argument, self.place)
+            yield _converted(parameter, adopt(argument, parameter.name), self.place)
 
     def __repr__(self) -> str:
         where = f" at {self.place}" if self.place else ""
@@ -135,6 +138,8 @@ def _converted(parameter: KernelParameter, argument: object, place: Place | None
     """
     import numpy as np
 
+    from wmmadiag.gpu.arrays import DeviceArray
+
     name, declared = parameter.name or "an unnamed parameter", parameter.type
 
     def refusal(message: str, hint: str) -> ConfigurationError:
@@ -143,6 +148,8 @@ def _converted(parameter: KernelParameter, argument: object, place: Place | None
     if parameter.pointer:
         if argument is None:
             return _NULL
+        if isinstance(argument, DeviceArray):
+            return cast("Argument", argument)  # the GPU's launch takes it
         if not isinstance(argument, np.ndarray):
             what = type(argument).__name__
             raise refusal(f"cannot pass a {what} for `{declared}`", "pass a NumPy array, or None for a null pointer")

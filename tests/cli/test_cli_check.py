@@ -6,38 +6,40 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("here")
+
 HANG = ("hang.cu", "--computes", "gemm", "--grid", "1", "--block", "32", "--case", "small")
 
 
-def test_a_right_kernel(here, run):
+def test_a_right_kernel(run):
     answer = run("check", "right.toml")
     assert answer.code == 0 and not answer.err
     assert answer.out.rstrip().split("\n")[-1].startswith("ok: all 2 cases")
 
 
-def test_a_wrong_kernel(here, run):
+def test_a_wrong_kernel(run):
     answer = run("check", "wrong.toml")
     assert answer.code == 1
     assert "WRONG" in answer.out and "256 of 256 elements" in answer.out.replace("all 256", "256 of 256")
 
 
-def test_a_source_without_a_card(here, run):
+def test_a_source_without_a_card(run):
     assert run("check", "gemm.cu", "--computes", "gemm").code == 0
     assert run("check", "gemm.cu", "--computes", "gemm", "-D", "FILL=0.5f").code == 1
 
 
-def test_what_it_computes_must_be_said(here, run):
+def test_what_it_computes_must_be_said(run):
     answer = run("check", "gemm.cu")
     assert answer.code == 2
     assert "what should the kernel compute" in answer.err and "--computes with one of attention" in answer.err
 
 
-def test_a_card_beside_the_source_is_offered(here, run):
+def test_a_card_beside_the_source_is_offered(run):
     Path("gemm.toml").write_text(Path("right.toml").read_text())
     assert "wmmadiag check gemm.toml" in run("check", "gemm.cu").err
 
 
-def test_ptx(here, run):
+def test_ptx(run):
     Path("gemm.ptx").write_text(run("ptx", "gemm.cu", "--raw", "--arch", "sm_80").out)
     answer = run("check", "gemm.ptx", "--computes", "gemm", "--grid", "1", "--block", "32")
     assert answer.code == 2  # PTX keeps no names: which number is K?
@@ -49,14 +51,14 @@ def test_ptx(here, run):
     assert answer.code == 0 and "sm_80 on the emulator" in answer.out
 
 
-def test_undecided_is_3(here, run):
+def test_undecided_is_3(run):
     answer = run("check", *HANG, "--budget-instructions", "10000")
     assert answer.code == 3
     assert "UNDECIDED" in answer.out and "hang.cu:5" in answer.out
     assert run("check", *HANG, "--budget-seconds", "0.05").code == 3
 
 
-def test_a_compile_error_is_2_and_names_the_line(here, run):
+def test_a_compile_error_is_2_and_names_the_line(run):
     Path("gemm.cu").write_text(Path("gemm.cu").read_text().replace("int r", "itn r"))
     answer = run("check", "right.toml")
     assert answer.code == 2 and "gemm.cu:8:" in answer.out and '"itn"' in answer.out
@@ -73,7 +75,7 @@ def test_a_compile_error_is_2_and_names_the_line(here, run):
         (("hangs.toml", "wrong.toml", "broken.toml"), 1),
     ],
 )
-def test_the_gravest_counts(here, run, paths, code):
+def test_the_gravest_counts(run, paths, code):
     Path("broken.toml").write_text(Path("right.toml").read_text().replace("[cases", "cases ["))
     Path("broken.toml").write_text(Path("right.toml").read_text().replace("format = 1", "format = 9"))
     Path("hangs.toml").write_text(Path("right.toml").read_text().replace("gemm.cu", "hang.cu").replace(
@@ -83,7 +85,7 @@ def test_the_gravest_counts(here, run, paths, code):
     assert f"{len(paths)} checks:" in answer.out
 
 
-def test_a_folder_means_all_its_cards_and_nothing_else(here, run):
+def test_a_folder_means_all_its_cards_and_nothing_else(run):
     Path("pyproject.toml").write_text("[project]\nname = 'x'\n")
     Path(".hidden").mkdir()
     Path(".hidden/card.toml").write_text("format = 1\nsource = 'gone.cu'\n")
@@ -105,7 +107,7 @@ def test_a_path_given_twice_is_checked_once(here, run):
     assert "checks:" not in run("check", "right.toml", "./right.toml", here / "right.toml").out
 
 
-def test_case_and_variant(here, run):
+def test_case_and_variant(run):
     answer = run("check", "right.toml", "--case", "two", "--variant", "default")
     assert answer.code == 0 and "/ two" in answer.out and "/ one" not in answer.out
     answer = run("check", "right.toml", "--case", "three")
@@ -119,7 +121,7 @@ def test_of_several_cards_those_with_the_case(here, run):
     assert answer.code == 2 and "did you mean 'other'?" in answer.err
 
 
-def test_seed_inputs_and_the_command_that_repeats(here, run):
+def test_seed_inputs_and_the_command_that_repeats(run):
     answer = run("check", "wrong.toml", "--case", "one", "--seed", "7", "--inputs", "small_integers", "-D", "FILL=2.0f")
     assert answer.code == 1 and "small_integers, seed 7" in answer.out
     [repeat] = [line for line in answer.out.splitlines() if "repeat:" in line]
@@ -133,7 +135,7 @@ def test_seed_inputs_and_the_command_that_repeats(here, run):
     assert numbers(again.out) == numbers(answer.out) != []
 
 
-def test_a_repeat_command_of_a_source(here, run):
+def test_a_repeat_command_of_a_source(run):
     answer = run("check", "wrong.cu", "--computes", "gemm", "--symbol", "K=48", "--case", "small", "-I", ".")
     [repeat] = [line for line in answer.out.splitlines() if "repeat:" in line]
     words = repeat.split("repeat: wmmadiag ")[1].split()
@@ -141,7 +143,7 @@ def test_a_repeat_command_of_a_source(here, run):
     assert run(*words).code == 1
 
 
-def test_arches(here, run):
+def test_arches(run):
     answer = run("check", "right.toml", "--arch", "sm_80", "--arch", "90", "--arch", "sm_80", "--case", "one")
     assert answer.code == 0
     assert answer.out.count("on the emulator") == 2 and "2 checks: 2 ok" in answer.out
@@ -151,34 +153,32 @@ def test_arches(here, run):
     assert answer.code == 2 and "cannot compile for sm_60" in answer.out + answer.err
 
 
-def test_launch_in_place_of_the_cards(here, run):
+def test_launch_in_place_of_the_cards(run):
     answer = run("check", "right.toml", "--grid", "N/16", "--case", "two")
     assert answer.code == 1 and "never written" in answer.out
     answer = run("check", "right.toml", "--block", "32,1,1,1")
     assert answer.code == 2 and "--block" in answer.err
 
 
-def test_symbols_in_place_of_the_cases(here, run):
+def test_symbols_in_place_of_the_cases(run):
     answer = run("check", "right.toml", "--symbol", "K=64", "--case", "one")
     assert answer.code == 0 and "K=64" in answer.out
 
 
-def test_computes_cannot_contradict_a_card(here, run):
+def test_computes_cannot_contradict_a_card(run):
     answer = run("check", "right.toml", "--computes", "softmax")
     assert answer.code == 2 and "right.toml:" in answer.err and "'gemm'" in answer.err
 
 
-def test_resources(here, run):
+def test_resources(run):
     assert "registers" not in run("check", "right.toml", "--case", "one").out
     for option in ("--resources", "-v"):
         assert " registers, no spills, 0 bytes static" in run("check", "right.toml", "--case", "one", option).out
 
 
-def test_what_ptxas_refuses_is_the_kernels_error(here, run):
-    Path("gemm.cu").write_text(
-        Path("gemm.cu").read_text().replace("int r =", "__shared__ float big[20000];"
-        " big[threadIdx.x * 500] = K; __syncthreads(); if (big[N] == 3.0f) C[1] = 0; int r =")  # fmt: skip
-    )
+def test_what_ptxas_refuses_is_the_kernels_error(run):
+    big = "__shared__ float big[20000]; big[threadIdx.x] = K; __syncthreads(); if (big[N] == 3) C[1] = 0; int r ="
+    Path("gemm.cu").write_text(Path("gemm.cu").read_text().replace("int r =", big))
     answer = run("check", "right.toml", "--case", "one", "--resources")
     assert answer.code == 2 and "80000 bytes of static shared memory" in answer.out
 
@@ -189,13 +189,13 @@ def test_quiet(here, run):
     assert answer.code == 1 and "right: gemm" not in answer.out and "wrong: gemm" in answer.out
 
 
-def test_against_another_kernel(here, run):
+def test_against_another_kernel(run):
     Path("wrong.toml").write_text(Path("right.toml").read_text().replace("gemm.cu", "wrong.cu"))
     answer = run("check", "right.toml", "--case", "one", "--against", "wrong.toml", "-v")
     assert "against right" in answer.out
 
 
-def test_colours(here, run, monkeypatch):
+def test_colours(run, monkeypatch):
     assert "\x1b[" not in run("check", "right.toml", "--case", "one").out
     assert "\x1b[32m" in run("check", "right.toml", "--case", "one", "--color", "always").out
     assert "\x1b[" in run("check", "gone.toml", "--color", "always").err
@@ -208,7 +208,7 @@ def test_colours(here, run, monkeypatch):
     assert "\x1b[" not in run("check", "right.toml", "--case", "one").out
 
 
-def test_progress_only_on_a_terminal_and_cleared(here, run, monkeypatch):
+def test_progress_only_on_a_terminal_and_cleared(run, monkeypatch):
     assert not run("check", "right.toml").err
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     err = run("check", "right.toml").err

@@ -10,15 +10,17 @@ import pytest
 from wmmadiag import installation
 from wmmadiag.errors import ConfigurationError
 
+pytestmark = pytest.mark.usefixtures("here")
 
-def test_init_writes_a_card_that_check_takes(here, run):
+
+def test_init_writes_a_card_that_check_takes(run):
     answer = run("init", "gemm.cu", "--computes", "gemm")
     assert answer.code == 0 and "wrote gemm.toml" in answer.out and "TODO" not in answer.out
     assert "next: wmmadiag check gemm.toml" in answer.out
     assert run("check", "gemm.toml").code == 0
 
 
-def test_init_refuses_to_overwrite(here, run):
+def test_init_refuses_to_overwrite(run):
     Path("gemm.toml").write_text("mine")
     answer = run("init", "gemm.cu", "--computes", "gemm")
     assert answer.code == 2 and "--force" in answer.err and Path("gemm.toml").read_text() == "mine"
@@ -27,14 +29,14 @@ def test_init_refuses_to_overwrite(here, run):
     assert not [path for path in Path().iterdir() if path.name.startswith(".gemm")]
 
 
-def test_init_says_what_is_still_to_be_filled_in(here, run):
+def test_init_says_what_is_still_to_be_filled_in(run):
     answer = run("init", "hang.cu", "--computes", "gemm")
     assert answer.code == 0 and "2 places marked TODO" in answer.out
     answer = run("check", "hang.toml")
     assert answer.code == 2 and "still to be filled in" in answer.err
 
 
-def test_init_to_the_terminal_and_elsewhere(here, run):
+def test_init_to_the_terminal_and_elsewhere(run):
     answer = run("init", "gemm.cu", "--computes", "gemm", "-o", "-")
     assert answer.code == 0 and answer.out.startswith("format = 1") and not Path("gemm.toml").exists()
     Path("cards").mkdir()
@@ -46,7 +48,7 @@ def test_init_to_the_terminal_and_elsewhere(here, run):
     assert "cannot be written" in run("init", "gemm.cu", "-o", "gone/one.toml").err
 
 
-def test_init_of_one_kernel_of_several(here, run):
+def test_init_of_one_kernel_of_several(run):
     Path("both.cu").write_text(Path("gemm.cu").read_text() + '\n__global__ void other(float* x, int n) {}\n'
                                "void go(float* x) { other<<<1, 32>>>(x, 4); }\n")  # fmt: skip
     answer = run("init", "both.cu")
@@ -54,7 +56,7 @@ def test_init_of_one_kernel_of_several(here, run):
     assert run("init", "both.cu", "--entry", "gemm", "--computes", "gemm").code == 0
 
 
-def test_ptx_interleaves_source_lines(here, run):
+def test_ptx_interleaves_source_lines(run):
     answer = run("ptx", "gemm.cu")
     assert answer.code == 0
     assert "gemm.cu:16  wmma::mma_sync(sum, a, b, sum);" in answer.out
@@ -62,7 +64,7 @@ def test_ptx_interleaves_source_lines(here, run):
     assert "mma.hpp" in answer.out
 
 
-def test_ptx_of_ptx_and_raw(here, run):
+def test_ptx_of_ptx_and_raw(run):
     raw = run("ptx", "gemm.cu", "--raw", "--arch", "sm_80").out
     assert ".target sm_80" in raw
     Path("one.ptx").write_text(raw)
@@ -70,14 +72,15 @@ def test_ptx_of_ptx_and_raw(here, run):
     assert answer.code == 0 and "for sm_80" in answer.out and "wmma.mma" in answer.out
 
 
-def test_ptx_of_one_kernel(here, run):
-    Path("gemm.cu").write_text(Path("gemm.cu").read_text() + '\nextern "C" __global__ void other(float* x) { *x = 1; }\n')
+def test_ptx_of_one_kernel(run):
+    other = 'extern "C" __global__ void other(float* x) { *x = 1; }'
+    Path("gemm.cu").write_text(f"{Path('gemm.cu').read_text()}\n{other}\n")
     assert ".entry other" in run("ptx", "gemm.cu").out
     answer = run("ptx", "gemm.cu", "--entry", "gemm")
     assert ".entry other" not in answer.out and "wmma.mma" in answer.out
 
 
-def test_ptx_shows_what_the_compiler_removed(here, run):
+def test_ptx_shows_what_the_compiler_removed(run):
     Path("gemm.cu").write_text(Path("gemm.cu").read_text().replace(
         "wmma::store_matrix_sync(C +", "float t[256]; wmma::store_matrix_sync(t, sum, 16, wmma::mem_row_major);"
         " C[0] = t[threadIdx.x]; if (0) wmma::store_matrix_sync(C +"))  # fmt: skip

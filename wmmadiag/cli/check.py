@@ -47,7 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--symbol", action="append", type=symbol, metavar="NAME=VALUE", default=[], help="such as S=256")
     add_compilation(parser, many_arches=True)
     parser.add_argument("--resources", action="store_true", help="registers, spills and shared memory, by ptxas")
-    group = parser.add_argument_group("limits of a run")
+    group = parser.add_argument_group("where it runs")
+    group.add_argument("--backend", metavar="NAME", default="emulator", help="emulator (default) or gpu")
     group.add_argument("--threads", type=natural, metavar="N", default=0, help="host threads (default: all)")
     group.add_argument("--budget-instructions", type=natural, metavar="N", default=None, help="warp instructions")
     group.add_argument("--budget-seconds", type=seconds, metavar="S", default=None, help="wall time")
@@ -94,6 +95,7 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
         "std": args.std,
         "seed": args.seed,
         "inputs": args.inputs,
+        "backend": args.backend,
         "limits": RunLimits(args.threads, args.budget_instructions, args.budget_seconds),
         "compiler": args.compiler,
         "use_cache": not args.no_cache,

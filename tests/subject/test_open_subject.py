@@ -1,0 +1,116 @@
+"""Cards from sources and PTX, and options laid over a card."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.subject.binding import bind
+from wmmadiag.subject.open_subject import SubjectOptions, mangled_types, open_subject, source_facts
+from wmmadiag.subject.symbols import rendered_entry, rendered_macros
+
+ROOT = Path(__file__).parents[2]
+SOURCE = """
+template <typename T, int D> __global__ void attn(const T* Q, const T* K, const T* V, T* O, int S, float scale) {}
+template <typename T> __global__ void other(T* x) {}
+void go(half* q, half* k, half* v, half* o, int B, int H, int S) {
+    attn<half, 64><<<dim3(S / 64, B * H), 128>>>(q, k, v, o, S, 0.125f);
+}
+"""
+
+
+def write(folder: Path, text: str, name: str = "k.cu") -> Path:
+    (folder / name).write_text(text)
+    return folder / name
+
+
+def test_template_arguments_of_the_launch_give_the_types(tmp_path):
+    facts = source_facts(write(tmp_path, SOURCE), SubjectOptions())
+    assert facts.entry == "attn"
+    assert [one.dtype for one in facts.parameters] == ["f16"] * 4 + ["s32", "f32"]
+    card = open_subject(write(tmp_path, SOURCE), SubjectOptions(computes="attention"))
+    assert card.entry == "attn<half, 64>"
+    assert bind(card, card.cases[0], card.variants[0]).launch.grid == (1, 1, 1)
+
+
+def test_an_instantiation_of_the_users_choice(tmp_path):
+    facts = source_facts(write(tmp_path, SOURCE), SubjectOptions(entry="attn<float, 32>"))
+    assert facts.parameters[0].dtype == "f32"
+
+
+def test_a_kernel_in_a_header_that_only_the_include_path_leads_to(tmp_path):
+    (tmp_path / "include").mkdir()
+    write(tmp_path / "include", "#pragma once\n__global__ void attn(float* Q, int S) {}\n", "attn.cuh")
+    source = write(tmp_path, "#include <attn.cuh>\n")
+    facts = source_facts(source, SubjectOptions(include_paths=(tmp_path / "include",)))
+    assert facts.entry == "attn" and [one.name for one in facts.parameters] == ["Q", "S"]
+
+
+@pytest.mark.parametrize(
+    ("text", "entry", "message"),
+    [
+        ("int x;", "", "no kernel"),
+        ("__global__ void a() {}\n__global__ void b() {}", "", "several kernels"),
+        ("__global__ void a() {}", "b", "no kernel 'b'"),
+        (" \n", "", "is empty"),
+    ],
+)
+def test_a_source_without_that_kernel(tmp_path, text, entry, message):
+    with pytest.raises(ConfigurationError, match=message):
+        source_facts(write(tmp_path, text), SubjectOptions(entry=entry))
+
+
+def test_types_in_mangled_names():
+    assert mangled_types("_Z1kPK6__halfPfi") == ["__half const*", "float*", "int"]
+    assert mangled_types("kernel") == []
+    assert mangled_types("_Z3foov") in ([], [""])
+
+
+def test_ptx_of_a_mangled_kernel_keeps_its_types(tmp_path):
+    parameters = ",\n".join(f".param .u64 _Z1kPK6__halfPf_param_{index}" for index in range(2))
+    head = ".version 8.0\n.target sm_80\n.address_size 64\n"
+    text = f"{head}.visible .entry _Z1kPK6__halfPf(\n{parameters}\n)\n{{\nret;\n}}\n"
+    facts = source_facts(write(tmp_path, text, "k.ptx"), SubjectOptions())
+    assert [(one.c_type, one.pointer, one.const) for one in facts.parameters] == [
+        ("__half", True, True),
+        ("float", True, False),
+    ]
+
+
+def test_options_win_over_the_card():
+    path = ROOT / "kernels" / "attention" / "kernel.toml"
+    card = open_subject(
+        path,
+        SubjectOptions(
+            entry="other",
+            grid=("S", "2"),
+            block=("64",),
+            shared="1024",
+            macros={"USE_WMMA": "7", "EXTRA": ""},
+            symbols={"S": "48"},
+            include_paths=(Path("inc"),),
+            std="c++20",
+        ),
+    )
+    for variant in card.variants:
+        case = card.case("tail")
+        assert rendered_entry(card, case, variant) == "other"
+        macros = rendered_macros(card, case, variant)
+        assert macros["USE_WMMA"] == "7" and macros["EXTRA"] == "" and macros["HEAD_DIM"] == "64"
+        launch = bind(card, case, variant).launch
+        assert (launch.grid, launch.block, launch.shared_bytes) == ((48, 2, 1), (64, 1, 1), 1024)
+    assert card.include_paths[-1] == Path("inc") and card.std == "c++20"
+    assert card.command.endswith(
+        "--entry other --grid S,2 --block 64 --shared 1024 --define USE_WMMA=7 --define EXTRA --symbol S=48"
+        " --include inc --std c++20"
+    )
+
+
+def test_a_card_alone_stays_as_it_is():
+    path = ROOT / "kernels" / "pv" / "kernel.toml"
+    card = open_subject(path)
+    assert not card.command and card.name == "pv"
+    with pytest.raises(ConfigurationError, match="'pv', the option 'gemm'"):
+        open_subject(path, SubjectOptions(computes="gemm"))

@@ -1,0 +1,51 @@
+"""Several cards in one run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wmmadiag.batch import Outcome, Task, check_all, exit_code, plan
+from wmmadiag.errors import ConfigurationError
+
+KERNELS = Path(__file__).parents[1] / "kernels"
+PV, QKT = KERNELS / "pv" / "kernel.toml", KERNELS / "qkt" / "kernel.toml"
+ATTENTION = KERNELS / "attention" / "kernel.toml"
+
+
+def test_one_task_per_card_and_arch():
+    tasks = plan([PV, QKT], ["sm_80", "90", "sm_90"], None, None, {})
+    assert [(task.path, task.arch) for task in tasks] == [
+        (PV, "sm_80"), (PV, "sm_90"), (QKT, "sm_80"), (QKT, "sm_90")]  # fmt: skip
+
+
+def test_cases_go_to_the_cards_that_have_them():
+    tasks = plan([PV, ATTENTION], [None], ["tail", "odd", "causal"], None, {})
+    assert [task.cases for task in tasks] == [("tail", "odd"), ("tail", "causal")]
+    assert [task.path for task in plan([PV, ATTENTION], [None], None, ["wmma"], {})] == [ATTENTION]
+
+
+def test_a_broken_card_stays_and_will_say_why(tmp_path):
+    broken = tmp_path / "broken.toml"
+    broken.write_text("format = 1\nsource = ")
+    tasks = plan([PV, broken], [None], ["tail"], None, {})
+    assert [task.path for task in tasks] == [PV, broken]
+    *_, last = check_all(tasks[1:])
+    assert last.code == 2 and last.status == "error" and "broken.toml:2" in last.error
+
+
+def test_names_that_no_card_has():
+    with pytest.raises(ConfigurationError, match="no card has a case 'tial'") as caught:
+        plan([PV, QKT], [None], ["tail", "tial"], None, {})
+    assert caught.value.hint == "did you mean 'tail'?"
+    with pytest.raises(ConfigurationError, match="both"):
+        plan([PV, ATTENTION], [None], ["odd"], ["wmma"], {})
+
+
+@pytest.mark.parametrize(
+    ("codes", "worst"), [([], 2), ([0], 0), ([0, 3], 3), ([3, 2], 2), ([2, 1, 3], 1), ([0, 1], 1)]
+)
+def test_the_worst_exit_code(codes, worst):
+    task = Task(PV, None)
+    assert exit_code([Outcome(task, code=code) for code in codes]) == worst
