@@ -17,7 +17,7 @@ from wmmadiag.ptx.lexer import tokenize
 from wmmadiag.ptx.listing import instruction_text
 
 BOUNDED = settings(
-    max_examples=250,
+    max_examples=150,
     deadline=timedelta(seconds=3),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )

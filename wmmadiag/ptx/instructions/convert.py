@@ -31,6 +31,12 @@ def _to_small(dtype: str, source: str, since: str, rounding: str = "rn") -> Form
     return form(syntax, op=op, defaults=_SAT, rounding=rounding, dtype=dtype, since=since)
 
 
+def _from_small(dtype: str, atype: str, since: str) -> Form:
+    """From two 8-, 6- or 4-bit floats to a packed pair."""
+    slots = {"dtype": dtype, "atype": atype}
+    return form("cvt.rounding{.relu}.dtype.atype d:dtype, a:atype", rounding="rn", since=since, slots=slots)
+
+
 ROWS = (
     # integer to integer
     _cvt("{.sat}", _INT, _INT),
@@ -108,27 +114,13 @@ ROWS = (
     # 8-, 6- and 4-bit floats, in pairs
     _to_small(_FP8, "f32", "8.1 sm_89"),
     _to_small(_FP8, "f16x2", "8.1 sm_89"),
-    _to_small(_FP8, "bf16x2", "8.6 sm_100"),
+    _to_small(_FP8, "bf16x2", "9.1 sm_100"),
     _to_small(f"{_FP6} {_FP4}", "f32", "8.6 sm_100"),
-    _to_small(f"{_FP6} {_FP4}", "f16x2", "8.6 sm_100"),
-    _to_small(f"{_FP6} {_FP4}", "bf16x2", "8.6 sm_100"),
-    form(
-        "cvt.rounding{.relu}.dtype.atype d:dtype, a:atype", rounding="rn", dtype="f16x2", atype=_FP8, since="8.1 sm_89"
-    ),
-    form(
-        "cvt.rounding{.relu}.dtype.atype d:dtype, a:atype",
-        rounding="rn",
-        dtype="bf16x2",
-        atype=_FP8,
-        since="8.6 sm_100",
-    ),
-    form(
-        "cvt.rounding{.relu}.dtype.atype d:dtype, a:atype",
-        rounding="rn",
-        dtype="f16x2 bf16x2",
-        atype=f"{_FP6} {_FP4}",
-        since="8.6 sm_100",
-    ),
+    _to_small(f"{_FP6} {_FP4}", "f16x2", "9.1 sm_100"),
+    _to_small(f"{_FP6} {_FP4}", "bf16x2", "9.1 sm_100"),
+    _from_small("f16x2", _FP8, "8.1 sm_89"),
+    _from_small("f16x2", f"{_FP6} {_FP4}", "8.6 sm_100"),
+    _from_small("bf16x2", f"{_FP8} {_FP6} {_FP4}", "9.2 sm_100"),
     form("cvt.rounding{.satfinite}.ue8m0x2.f32 d:ue8m0x2, a:f32, b:f32", rounding="rz rp", since="8.6 sm_100"),
     form("cvt.rounding{.satfinite}.ue8m0x2.bf16x2 d:ue8m0x2, a:bf16x2", rounding="rz rp", since="8.6 sm_100"),
     form("cvt.rounding.bf16x2.ue8m0x2 d:bf16x2, a:ue8m0x2", rounding="rn", since="8.6 sm_100"),

@@ -45,14 +45,14 @@ _LOADS = (
     (f"ld{{.weak}}{{.space}}{{.cache}}{_LOAD_HINTS}", {**_LOAD_WORDS, "cache": "ca cg cs lu cv"}, ""),
     ("ld.volatile{.space}{.l2_prefetch}", {"space": SPACES, "l2_prefetch": _L2_PREFETCH}, "volatile"),
     (f"ld.sem.scope{{.space}}{_LOAD_HINTS}", {**_LOAD_WORDS, "sem": "relaxed acquire", "scope": SCOPE}, ""),
-    ("ld.mmio.sem.scope{.space}", {**_SYSTEM, "sem": "relaxed acquire"}, "mmio"),
+    ("ld.mmio.sem.scope{.space}", {**_SYSTEM, "sem": "relaxed"}, "mmio"),
     (f"ld.space{{.cache}}.nc{_LOAD_HINTS}", {**_LOAD_WORDS, "cache": "ca cg cs", "space": "global"}, "nc"),
 )
 _STORES = (
     (f"st{{.weak}}{{.space}}{{.cache}}{_STORE_HINTS}", {**_STORE_WORDS, "cache": "wb cg cs wt"}, ""),
     ("st.volatile{.space}", {"space": _STORED}, "volatile"),
     (f"st.sem.scope{{.space}}{_STORE_HINTS}", {**_STORE_WORDS, "sem": "relaxed release", "scope": SCOPE}, ""),
-    ("st.mmio.sem.scope{.space}", {**_SYSTEM, "sem": "relaxed release"}, "mmio"),
+    ("st.mmio.sem.scope{.space}", {**_SYSTEM, "sem": "relaxed"}, "mmio"),
 )
 
 
@@ -61,7 +61,7 @@ def _accesses() -> Iterator[Form]:
         for head, slots, attribute in heads:
             policy = _POLICY if "cache_hint" in head else ""
             fixed = {**_GENERIC, **({attribute: "1"} if attribute else {})}
-            for sizes, types, since in _SIZES:
+            for sizes, types, since in _SIZES[:1] if attribute == "mmio" else _SIZES:
                 choices = {**slots, "type": types, **({"vec": sizes} if sizes else {})}
                 vec, count = (".vec", ":type*vec") if sizes else ("", "")
                 listed = operands.format(count, policy).rstrip(", ")
