@@ -256,11 +256,11 @@ def test_no_such_file(tmp_path: Path) -> None:
 
 
 def test_unused_library_variables_are_left_out() -> None:
-    text = "#include <cuda/std/limits>\n__device__ int kept = 3;\n__constant__ int also[2] = {1, 2};\n" + PLAIN
+    text = "#include <cuda/std/cstddef>\n__device__ int kept = 3;\n__constant__ int also[2] = {1, 2};\n" + PLAIN
     ptx = compile_text(text, "x.cu").ptx
     assert "kept" in ptx
     assert "also" in ptx
-    assert "numeric_limits" not in ptx
+    assert "integral_constant" not in ptx
 
 
 def test_importing_loads_nothing_of_cuda() -> None:
@@ -315,7 +315,7 @@ FRAGMENTS = (
 TEXTS = st.lists(st.sampled_from([piece for group in FRAGMENTS for piece in group]), max_size=8).map("\n".join)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(TEXTS)
 def test_any_text_compiles_or_is_refused_with_a_message(text: str) -> None:
     try:
