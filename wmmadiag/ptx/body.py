@@ -42,6 +42,7 @@ _NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
 _UNIFORM: Mapping[str, str] = MappingProxyType({"uni": "1"})
 _CARRY = "%cc"
 _MAX_DEPTH = 200
+_MAX_OPCODE = 400
 
 
 class BodyParser:
@@ -238,9 +239,11 @@ class BodyParser:
         if not text[:1].isalpha():
             raise cursor.error(f"expected an instruction, found {text or 'the end'!r}")
         cursor.index += 1
-        while cursor.text[cursor.index][:1] == ".":
+        while cursor.text[cursor.index][:1] == "." and len(text) <= _MAX_OPCODE:
             text += cursor.text[cursor.index]
             cursor.index += 1
+        if len(text) > _MAX_OPCODE:
+            raise cursor.error(f"an instruction's name of more than {_MAX_OPCODE} characters", index=at)
         if text == "call" or text.startswith("call."):
             self._call(text, at, guard)
             return
