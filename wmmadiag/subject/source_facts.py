@@ -13,7 +13,7 @@ _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+(\S[^\n]*?)
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)\(([^)]*)\)[ \t]*(\S[^\n]*?)[ \t]*$", re.MULTILINE)
 _CONSTANT = re.compile(
     r"\b(?:constexpr|const)\s+(?:static\s+|const\s+|unsigned\s+)*"
-    r"(?:int|unsigned|size_t|long|float|double|auto|u?int\d+_t|std::size_t)\s+([A-Za-z_]\w*)\s*=\s*([^;{}]+);"
+    r"(?:int|unsigned|size_t|long|float|double|auto|u?int\d+_t|std::size_t)\s+([A-Za-z_]\w*\s*=\s*[^;{}]+);"
 )
 _FUNCTION = re.compile(
     r"\b(?:int|unsigned|size_t|long|auto|T|u?int\d+_t)\s+([A-Za-z_]\w*)\s*\(([^()]*)\)\s*\{\s*return\s+([^;{}]+);\s*\}"
@@ -27,13 +27,18 @@ def without_comments(text: str) -> str:
 
 
 def constants(text: str) -> dict[str, str]:
-    """Name → C text of `#define NAME value`, `constexpr int NAME = value;` and enumerators with a value.
+    """Name → C text of `#define NAME value`, `constexpr int NAME = value, …;` and enumerators with a value.
 
     A name that is defined differently in different places (per variant, say) is left out: which one holds is unknown.
     """
     plain = without_comments(text)
     found: dict[str, set[str]] = {}
-    pairs = [*_DEFINE.findall(plain), *_CONSTANT.findall(plain)]
+    pairs = _DEFINE.findall(plain)
+    for declared in _CONSTANT.findall(plain):
+        for declarator in split_arguments(declared):  # `const int M = 16, N = 32;`
+            name, equals, value = declarator.partition("=")
+            if equals:
+                pairs.append((name.strip(), value.strip()))
     for body in _ENUM.findall(plain):
         pairs += re.findall(r"([A-Za-z_]\w*)\s*=\s*([^,}]+)", body)
     for name, value in pairs:
