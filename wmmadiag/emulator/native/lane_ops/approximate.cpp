@@ -9,9 +9,7 @@ using namespace lanewise;
 
 // f32 -> f32. The value function takes the f32 operand (widened where it wants f64).
 template <auto f>
-constexpr auto single = [](Modifiers m, float a) -> float {
-    return canonical(narrow_f32(m.ftz(), f(flush_if(m.ftz(), a))));
-};
+constexpr auto single = [](Modifiers m, float a) -> float { return canonical(narrow_f32(m.ftz(), f(flush_if(m.ftz(), a)))); };
 // The same for the half formats.
 template <class Format, auto f>
 constexpr auto half = [](Modifiers m, u16 a) -> u16 {
@@ -59,16 +57,25 @@ constexpr auto rsqrt64 = [](double a) -> double { return settle(rsqrt_exact(a), 
 
 constexpr std::array table{
     op<single<ex2>>("ex2.approx.f32"),
-    op<half<F16, ex2>>("ex2.approx.f16"), op<half<F16, ex2>, 2>("ex2.approx.f16x2"),
-    op<half<BF16, ex2>>("ex2.approx.bf16"), op<half<BF16, ex2>, 2>("ex2.approx.bf16x2"),
-    op<single<lg2>>("lg2.approx.f32"), op<single<sine>>("sin.approx.f32"), op<single<cosine>>("cos.approx.f32"),
+    op<half<F16, ex2>>("ex2.approx.f16"),
+    op<half<F16, ex2>, 2>("ex2.approx.f16x2"),
+    op<half<BF16, ex2>>("ex2.approx.bf16"),
+    op<half<BF16, ex2>, 2>("ex2.approx.bf16x2"),
+    op<single<lg2>>("lg2.approx.f32"),
+    op<single<sine>>("sin.approx.f32"),
+    op<single<cosine>>("cos.approx.f32"),
     op<single<hyperbolic>>("tanh.approx.f32"),
-    op<half<F16, hyperbolic>>("tanh.approx.f16"), op<half<F16, hyperbolic>, 2>("tanh.approx.f16x2"),
-    op<half<BF16, hyperbolic>>("tanh.approx.bf16"), op<half<BF16, hyperbolic>, 2>("tanh.approx.bf16x2"),
-    op<single<reciprocal>>("rcp.approx.f32"), op<upper_half<reciprocal>>("rcp.approx.f64"),
-    op<single<root>>("sqrt.approx.f32"), op<single<reciprocal_root>>("rsqrt.approx.f32"),
+    op<half<F16, hyperbolic>>("tanh.approx.f16"),
+    op<half<F16, hyperbolic>, 2>("tanh.approx.f16x2"),
+    op<half<BF16, hyperbolic>>("tanh.approx.bf16"),
+    op<half<BF16, hyperbolic>, 2>("tanh.approx.bf16x2"),
+    op<single<reciprocal>>("rcp.approx.f32"),
+    op<upper_half<reciprocal>>("rcp.approx.f64"),
+    op<single<root>>("sqrt.approx.f32"),
+    op<single<reciprocal_root>>("rsqrt.approx.f32"),
     row<lane_function<rsqrt64>, lane_function<upper_half<reciprocal_root>>>("rsqrt.approx.f64"),
-    op<div_approx>("div.approx.f32"), op<div_full>("div.full.f32"),
+    op<div_approx>("div.approx.f32"),
+    op<div_full>("div.full.f32"),
 };
 
 }  // namespace

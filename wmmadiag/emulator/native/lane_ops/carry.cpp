@@ -44,13 +44,9 @@ constexpr auto sub = [](T a, T b, T, bool borrow, T& d) {
     return first || second;
 };
 template <class T>
-constexpr auto mad_lo = [](T a, T b, T c, bool carry, T& d) {
-    return add_carry(static_cast<T>(u128{a} * b), c, carry, d);
-};
+constexpr auto mad_lo = [](T a, T b, T c, bool carry, T& d) { return add_carry(static_cast<T>(u128{a} * b), c, carry, d); };
 template <class T>
-constexpr auto mad_hi = [](T a, T b, T c, bool carry, T& d) {
-    return add_carry(static_cast<T>((u128{a} * b) >> (8 * sizeof(T))), c, carry, d);
-};
+constexpr auto mad_hi = [](T a, T b, T c, bool carry, T& d) { return add_carry(static_cast<T>((u128{a} * b) >> (8 * sizeof(T))), c, carry, d); };
 template <class T>
 constexpr auto mad_hi_signed = [](T a, T b, T c, bool carry, T& d) {
     using S = std::make_signed_t<T>;
@@ -64,28 +60,28 @@ constexpr LaneOp flag_op(std::string_view name) {
 }
 
 constexpr std::array table{
-    flag_op<u32, 2, false, add<u32>>("add.cc.u32"), flag_op<u32, 2, false, add<u32>>("add.cc.s32"),
-    flag_op<u64, 2, false, add<u64>>("add.cc.u64"), flag_op<u64, 2, false, add<u64>>("add.cc.s64"),
-    flag_op<u32, 2, true, add<u32>>("addc.u32"), flag_op<u32, 2, true, add<u32>>("addc.s32"),
-    flag_op<u64, 2, true, add<u64>>("addc.u64"), flag_op<u64, 2, true, add<u64>>("addc.s64"),
-    flag_op<u32, 2, true, add<u32>>("addc.cc.u32"), flag_op<u32, 2, true, add<u32>>("addc.cc.s32"),
-    flag_op<u64, 2, true, add<u64>>("addc.cc.u64"), flag_op<u64, 2, true, add<u64>>("addc.cc.s64"),
-    flag_op<u32, 2, false, sub<u32>>("sub.cc.u32"), flag_op<u32, 2, false, sub<u32>>("sub.cc.s32"),
-    flag_op<u64, 2, false, sub<u64>>("sub.cc.u64"), flag_op<u64, 2, false, sub<u64>>("sub.cc.s64"),
-    flag_op<u32, 2, true, sub<u32>>("subc.u32"), flag_op<u32, 2, true, sub<u32>>("subc.s32"),
-    flag_op<u64, 2, true, sub<u64>>("subc.u64"), flag_op<u64, 2, true, sub<u64>>("subc.s64"),
-    flag_op<u32, 2, true, sub<u32>>("subc.cc.u32"), flag_op<u32, 2, true, sub<u32>>("subc.cc.s32"),
-    flag_op<u64, 2, true, sub<u64>>("subc.cc.u64"), flag_op<u64, 2, true, sub<u64>>("subc.cc.s64"),
+    flag_op<u32, 2, false, add<u32>>("add.cc.u32"),       flag_op<u32, 2, false, add<u32>>("add.cc.s32"),
+    flag_op<u64, 2, false, add<u64>>("add.cc.u64"),       flag_op<u64, 2, false, add<u64>>("add.cc.s64"),
+    flag_op<u32, 2, true, add<u32>>("addc.u32"),          flag_op<u32, 2, true, add<u32>>("addc.s32"),
+    flag_op<u64, 2, true, add<u64>>("addc.u64"),          flag_op<u64, 2, true, add<u64>>("addc.s64"),
+    flag_op<u32, 2, true, add<u32>>("addc.cc.u32"),       flag_op<u32, 2, true, add<u32>>("addc.cc.s32"),
+    flag_op<u64, 2, true, add<u64>>("addc.cc.u64"),       flag_op<u64, 2, true, add<u64>>("addc.cc.s64"),
+    flag_op<u32, 2, false, sub<u32>>("sub.cc.u32"),       flag_op<u32, 2, false, sub<u32>>("sub.cc.s32"),
+    flag_op<u64, 2, false, sub<u64>>("sub.cc.u64"),       flag_op<u64, 2, false, sub<u64>>("sub.cc.s64"),
+    flag_op<u32, 2, true, sub<u32>>("subc.u32"),          flag_op<u32, 2, true, sub<u32>>("subc.s32"),
+    flag_op<u64, 2, true, sub<u64>>("subc.u64"),          flag_op<u64, 2, true, sub<u64>>("subc.s64"),
+    flag_op<u32, 2, true, sub<u32>>("subc.cc.u32"),       flag_op<u32, 2, true, sub<u32>>("subc.cc.s32"),
+    flag_op<u64, 2, true, sub<u64>>("subc.cc.u64"),       flag_op<u64, 2, true, sub<u64>>("subc.cc.s64"),
     flag_op<u32, 3, false, mad_lo<u32>>("mad.lo.cc.u32"), flag_op<u32, 3, false, mad_lo<u32>>("mad.lo.cc.s32"),
     flag_op<u64, 3, false, mad_lo<u64>>("mad.lo.cc.u64"), flag_op<u64, 3, false, mad_lo<u64>>("mad.lo.cc.s64"),
-    flag_op<u32, 3, true, mad_lo<u32>>("madc.lo.u32"), flag_op<u32, 3, true, mad_lo<u32>>("madc.lo.s32"),
-    flag_op<u64, 3, true, mad_lo<u64>>("madc.lo.u64"), flag_op<u64, 3, true, mad_lo<u64>>("madc.lo.s64"),
+    flag_op<u32, 3, true, mad_lo<u32>>("madc.lo.u32"),    flag_op<u32, 3, true, mad_lo<u32>>("madc.lo.s32"),
+    flag_op<u64, 3, true, mad_lo<u64>>("madc.lo.u64"),    flag_op<u64, 3, true, mad_lo<u64>>("madc.lo.s64"),
     flag_op<u32, 3, true, mad_lo<u32>>("madc.lo.cc.u32"), flag_op<u32, 3, true, mad_lo<u32>>("madc.lo.cc.s32"),
     flag_op<u64, 3, true, mad_lo<u64>>("madc.lo.cc.u64"), flag_op<u64, 3, true, mad_lo<u64>>("madc.lo.cc.s64"),
     flag_op<u32, 3, false, mad_hi<u32>>("mad.hi.cc.u32"), flag_op<u32, 3, false, mad_hi_signed<u32>>("mad.hi.cc.s32"),
     flag_op<u64, 3, false, mad_hi<u64>>("mad.hi.cc.u64"), flag_op<u64, 3, false, mad_hi_signed<u64>>("mad.hi.cc.s64"),
-    flag_op<u32, 3, true, mad_hi<u32>>("madc.hi.u32"), flag_op<u32, 3, true, mad_hi_signed<u32>>("madc.hi.s32"),
-    flag_op<u64, 3, true, mad_hi<u64>>("madc.hi.u64"), flag_op<u64, 3, true, mad_hi_signed<u64>>("madc.hi.s64"),
+    flag_op<u32, 3, true, mad_hi<u32>>("madc.hi.u32"),    flag_op<u32, 3, true, mad_hi_signed<u32>>("madc.hi.s32"),
+    flag_op<u64, 3, true, mad_hi<u64>>("madc.hi.u64"),    flag_op<u64, 3, true, mad_hi_signed<u64>>("madc.hi.s64"),
     flag_op<u32, 3, true, mad_hi<u32>>("madc.hi.cc.u32"), flag_op<u32, 3, true, mad_hi_signed<u32>>("madc.hi.cc.s32"),
     flag_op<u64, 3, true, mad_hi<u64>>("madc.hi.cc.u64"), flag_op<u64, 3, true, mad_hi_signed<u64>>("madc.hi.cc.s64"),
 };

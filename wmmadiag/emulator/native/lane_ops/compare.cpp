@@ -135,8 +135,7 @@ constexpr Mask combine(BoolOp op, Mask value, Mask c) {
 // The comparison of one half of the operands, before .BoolOp.
 template <class Type>
 Mask compare(const LaneArgs& args, Relate function, Plan plan, unsigned half) {
-    const Mask found =
-        function(args.s[plan.swapped ? 1 : 0], args.s[plan.swapped ? 0 : 1], args.modifiers.ftz(), half);
+    const Mask found = function(args.s[plan.swapped ? 1 : 0], args.s[plan.swapped ? 0 : 1], args.modifiers.ftz(), half);
     return plan.inverted ? ~found : found;
 }
 
@@ -175,21 +174,16 @@ void set(const LaneArgs& args) {
     const Relate function = relate_for<Type>(plan.relation);
     const Mask c = read_mask(args.s[2], m.neg_c());
     std::array<Mask, Type::halves> results{};
+    for (unsigned h = 0; h < Type::halves; ++h) results[h] = combine(m.bool_op(), compare<Type>(args, function, plan, h), c);
     for (unsigned h = 0; h < Type::halves; ++h)
-        results[h] = combine(m.bool_op(), compare<Type>(args, function, plan, h), c);
-    for (unsigned h = 0; h < Type::halves; ++h)
-        for (unsigned l = 0; l < lanes; ++l)
-            store<Word>(args.d, l * Type::halves + h, lane_of(results[h], l) ? True : Word{0});
+        for (unsigned l = 0; l < lanes; ++l) store<Word>(args.d, l * Type::halves + h, lane_of(results[h], l) ? True : Word{0});
 }
 
 template <Text name, class Type>
 constexpr std::array set_ops{
-    row<&set<u32, ~0u, Type>>(joined<"set.u32.", name>),
-    row<&set<u32, ~0u, Type>>(joined<"set.s32.", name>),
-    row<&set<u32, 0x3f800000u, Type>>(joined<"set.f32.", name>),
-    row<&set<u16, 0xffff, Type>>(joined<"set.u16.", name>),
-    row<&set<u16, 0xffff, Type>>(joined<"set.s16.", name>),
-    row<&set<u16, 0x3c00, Type>>(joined<"set.f16.", name>),
+    row<&set<u32, ~0u, Type>>(joined<"set.u32.", name>),         row<&set<u32, ~0u, Type>>(joined<"set.s32.", name>),
+    row<&set<u32, 0x3f800000u, Type>>(joined<"set.f32.", name>), row<&set<u16, 0xffff, Type>>(joined<"set.u16.", name>),
+    row<&set<u16, 0xffff, Type>>(joined<"set.s16.", name>),      row<&set<u16, 0x3c00, Type>>(joined<"set.f16.", name>),
     row<&set<u16, 0x3f80, Type>>(joined<"set.bf16.", name>),
 };
 
@@ -213,21 +207,21 @@ using BrainType = HalfPrecision<BF16, 1>;
 using PackedBrain = HalfPrecision<BF16, 2>;
 
 constexpr std::array setp_ops{
-    setp_op<Integer<u16>>("setp.b16"), setp_op<Integer<u32>>("setp.b32"), setp_op<Integer<u64>>("setp.b64"),
-    setp_op<Integer<u16>>("setp.u16"), setp_op<Integer<u32>>("setp.u32"), setp_op<Integer<u64>>("setp.u64"),
-    setp_op<Integer<s16>>("setp.s16"), setp_op<Integer<s32>>("setp.s32"), setp_op<Integer<s64>>("setp.s64"),
-    setp_f32, setp_op<Double>("setp.f64"),
-    setp_op<HalfType>("setp.f16"), setp_op<PackedHalf>("setp.f16x2"),
-    setp_op<BrainType>("setp.bf16"), setp_op<PackedBrain>("setp.bf16x2"),
+    setp_op<Integer<u16>>("setp.b16"),   setp_op<Integer<u32>>("setp.b32"),
+    setp_op<Integer<u64>>("setp.b64"),   setp_op<Integer<u16>>("setp.u16"),
+    setp_op<Integer<u32>>("setp.u32"),   setp_op<Integer<u64>>("setp.u64"),
+    setp_op<Integer<s16>>("setp.s16"),   setp_op<Integer<s32>>("setp.s32"),
+    setp_op<Integer<s64>>("setp.s64"),   setp_f32,
+    setp_op<Double>("setp.f64"),         setp_op<HalfType>("setp.f16"),
+    setp_op<PackedHalf>("setp.f16x2"),   setp_op<BrainType>("setp.bf16"),
+    setp_op<PackedBrain>("setp.bf16x2"),
 };
 
-constexpr auto table = concatenate(
-    setp_ops,
-    set_ops<"b16", Integer<u16>>, set_ops<"b32", Integer<u32>>, set_ops<"b64", Integer<u64>>,
-    set_ops<"u16", Integer<u16>>, set_ops<"u32", Integer<u32>>, set_ops<"u64", Integer<u64>>,
-    set_ops<"s16", Integer<s16>>, set_ops<"s32", Integer<s32>>, set_ops<"s64", Integer<s64>>,
-    set_ops<"f32", Single>, set_ops<"f64", Double>, set_ops<"f16", HalfType>, set_ops<"bf16", BrainType>,
-    set_packed_ops<"f16x2", PackedHalf>, set_packed_ops<"bf16x2", PackedBrain>);
+constexpr auto table =
+    concatenate(setp_ops, set_ops<"b16", Integer<u16>>, set_ops<"b32", Integer<u32>>, set_ops<"b64", Integer<u64>>, set_ops<"u16", Integer<u16>>,
+                set_ops<"u32", Integer<u32>>, set_ops<"u64", Integer<u64>>, set_ops<"s16", Integer<s16>>, set_ops<"s32", Integer<s32>>,
+                set_ops<"s64", Integer<s64>>, set_ops<"f32", Single>, set_ops<"f64", Double>, set_ops<"f16", HalfType>, set_ops<"bf16", BrainType>,
+                set_packed_ops<"f16x2", PackedHalf>, set_packed_ops<"bf16x2", PackedBrain>);
 
 }  // namespace
 

@@ -116,8 +116,7 @@ void convert(const LaneArgs& args) {
     const Modifiers m = args.modifiers;
     constexpr bool to_half = std::is_same_v<D, HalfType> || std::is_same_v<D, BrainType>;
     constexpr bool flushes = S::flushes && !to_half;  // f32 to f16 ignores .ftz (recorded on sm_90)
-    for (unsigned l = 0; l < lanes; ++l)
-        store<To>(args.d, l, D::template pack<S>(S::unpack(load<From>(args.s[0], l), flushes && m.ftz()), m));
+    for (unsigned l = 0; l < lanes; ++l) store<To>(args.d, l, D::template pack<S>(S::unpack(load<From>(args.s[0], l), flushes && m.ftz()), m));
 }
 
 // ---- shortcuts: vectorised functions for common modifiers; nullptr means the general way.
@@ -214,15 +213,12 @@ LaneFunction shortcut<DoubleType, IntegerType<s32>>(Modifiers m) {
 template <>
 LaneFunction shortcut<SingleType, SingleType>(Modifiers m) {
     if (m.word == 0) return lane_function<same_bits<u32>>;
-    if (to_integer(m.rounding()) && only(m, {rounding_modifier(m.rounding()).word | ftz_modifier.word}))
-        return lane_function<integral_f32>;
+    if (to_integer(m.rounding()) && only(m, {rounding_modifier(m.rounding()).word | ftz_modifier.word})) return lane_function<integral_f32>;
     return m.sat() && only(m, {ftz_modifier.word | sat_modifier.word}) ? lane_function<saturate_f32> : nullptr;
 }
 template <>
 LaneFunction shortcut<IntegerType<s32>, SingleType>(Modifiers m) {
-    return to_integer(m.rounding()) && only(m, {rounding_modifier(m.rounding()).word | ftz_modifier.word})
-               ? lane_function<s32_from_f32>
-               : nullptr;
+    return to_integer(m.rounding()) && only(m, {rounding_modifier(m.rounding()).word | ftz_modifier.word}) ? lane_function<s32_from_f32> : nullptr;
 }
 
 // ---- the table.
@@ -243,26 +239,31 @@ constexpr LaneOp resize_op() {
 // To one type from all of them.
 template <Text to, class D>
 constexpr std::array to_integer_ops{
-    resize_op<to, D, "u8", u8>(), resize_op<to, D, "s8", s8>(), resize_op<to, D, "u16", u16>(), resize_op<to, D, "s16", s16>(),
-    resize_op<to, D, "u32", u32>(), resize_op<to, D, "s32", s32>(), resize_op<to, D, "u64", u64>(), resize_op<to, D, "s64", s64>(),
-    convert_op<to, IntegerType<D>, "f16", HalfType>(), convert_op<to, IntegerType<D>, "bf16", BrainType>(),
-    convert_op<to, IntegerType<D>, "f32", SingleType>(), convert_op<to, IntegerType<D>, "f64", DoubleType>(),
+    resize_op<to, D, "u8", u8>(),
+    resize_op<to, D, "s8", s8>(),
+    resize_op<to, D, "u16", u16>(),
+    resize_op<to, D, "s16", s16>(),
+    resize_op<to, D, "u32", u32>(),
+    resize_op<to, D, "s32", s32>(),
+    resize_op<to, D, "u64", u64>(),
+    resize_op<to, D, "s64", s64>(),
+    convert_op<to, IntegerType<D>, "f16", HalfType>(),
+    convert_op<to, IntegerType<D>, "bf16", BrainType>(),
+    convert_op<to, IntegerType<D>, "f32", SingleType>(),
+    convert_op<to, IntegerType<D>, "f64", DoubleType>(),
 };
 template <Text to, class D>
 constexpr std::array to_float_ops{
-    convert_op<to, D, "u8", IntegerType<u8>>(), convert_op<to, D, "s8", IntegerType<s8>>(),
-    convert_op<to, D, "u16", IntegerType<u16>>(), convert_op<to, D, "s16", IntegerType<s16>>(),
-    convert_op<to, D, "u32", IntegerType<u32>>(), convert_op<to, D, "s32", IntegerType<s32>>(),
-    convert_op<to, D, "u64", IntegerType<u64>>(), convert_op<to, D, "s64", IntegerType<s64>>(),
-    convert_op<to, D, "f16", HalfType>(), convert_op<to, D, "bf16", BrainType>(),
-    convert_op<to, D, "f32", SingleType>(), convert_op<to, D, "f64", DoubleType>(),
+    convert_op<to, D, "u8", IntegerType<u8>>(),   convert_op<to, D, "s8", IntegerType<s8>>(),   convert_op<to, D, "u16", IntegerType<u16>>(),
+    convert_op<to, D, "s16", IntegerType<s16>>(), convert_op<to, D, "u32", IntegerType<u32>>(), convert_op<to, D, "s32", IntegerType<s32>>(),
+    convert_op<to, D, "u64", IntegerType<u64>>(), convert_op<to, D, "s64", IntegerType<s64>>(), convert_op<to, D, "f16", HalfType>(),
+    convert_op<to, D, "bf16", BrainType>(),       convert_op<to, D, "f32", SingleType>(),       convert_op<to, D, "f64", DoubleType>(),
 };
 
-constexpr auto table = concatenate(
-    to_integer_ops<"u8", u8>, to_integer_ops<"s8", s8>, to_integer_ops<"u16", u16>, to_integer_ops<"s16", s16>,
-    to_integer_ops<"u32", u32>, to_integer_ops<"s32", s32>, to_integer_ops<"u64", u64>, to_integer_ops<"s64", s64>,
-    to_float_ops<"f16", HalfType>, to_float_ops<"bf16", BrainType>, to_float_ops<"f32", SingleType>,
-    to_float_ops<"f64", DoubleType>, std::array{convert_op<"tf32", TF32, "f32", SingleType>()});
+constexpr auto table = concatenate(to_integer_ops<"u8", u8>, to_integer_ops<"s8", s8>, to_integer_ops<"u16", u16>, to_integer_ops<"s16", s16>,
+                                   to_integer_ops<"u32", u32>, to_integer_ops<"s32", s32>, to_integer_ops<"u64", u64>, to_integer_ops<"s64", s64>,
+                                   to_float_ops<"f16", HalfType>, to_float_ops<"bf16", BrainType>, to_float_ops<"f32", SingleType>,
+                                   to_float_ops<"f64", DoubleType>, std::array{convert_op<"tf32", TF32, "f32", SingleType>()});
 
 }  // namespace
 

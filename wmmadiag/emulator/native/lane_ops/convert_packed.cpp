@@ -78,18 +78,22 @@ constexpr auto pack_onto = [](s32 a, s32 b, u32 c) -> u32 { return (c << (2 * Bi
 constexpr std::array table_of_pairs{
     row<lane_function<f16x2_fast>, lane_function<from_singles<u32, f16_shape, 16>>>("cvt.f16x2.f32"),
     row<lane_function<bf16x2_fast>, lane_function<from_singles<u32, bf16_shape, 16>>>("cvt.bf16x2.f32"),
-    op<scales_from_singles>("cvt.ue8m0x2.f32"), op<scales_from_bf16x2>("cvt.ue8m0x2.bf16x2"),
+    op<scales_from_singles>("cvt.ue8m0x2.f32"),
+    op<scales_from_bf16x2>("cvt.ue8m0x2.bf16x2"),
     op<bf16x2_from_scales>("cvt.bf16x2.ue8m0x2"),
-    op<pack_pair<16, true>>("cvt.pack.s16.s32"), op<pack_pair<16, false>>("cvt.pack.u16.s32"),
-    op<pack_onto<8, true>>("cvt.pack.s8.s32.b32"), op<pack_onto<8, false>>("cvt.pack.u8.s32.b32"),
-    op<pack_onto<4, true>>("cvt.pack.s4.s32.b32"), op<pack_onto<4, false>>("cvt.pack.u4.s32.b32"),
-    op<pack_onto<2, true>>("cvt.pack.s2.s32.b32"), op<pack_onto<2, false>>("cvt.pack.u2.s32.b32"),
+    op<pack_pair<16, true>>("cvt.pack.s16.s32"),
+    op<pack_pair<16, false>>("cvt.pack.u16.s32"),
+    op<pack_onto<8, true>>("cvt.pack.s8.s32.b32"),
+    op<pack_onto<8, false>>("cvt.pack.u8.s32.b32"),
+    op<pack_onto<4, true>>("cvt.pack.s4.s32.b32"),
+    op<pack_onto<4, false>>("cvt.pack.u4.s32.b32"),
+    op<pack_onto<2, true>>("cvt.pack.s2.s32.b32"),
+    op<pack_onto<2, false>>("cvt.pack.u2.s32.b32"),
 };
 
-constexpr auto table = concatenate(
-    table_of_pairs, narrow_ops<"e4m3x2", e4m3_shape, u16, 8>, narrow_ops<"e5m2x2", e5m2_shape, u16, 8>,
-    narrow_ops<"e2m3x2", e2m3_shape, u16, 8>, narrow_ops<"e3m2x2", e3m2_shape, u16, 8>,
-    narrow_ops<"e2m1x2", e2m1_shape, u16, 4>);
+constexpr auto table =
+    concatenate(table_of_pairs, narrow_ops<"e4m3x2", e4m3_shape, u16, 8>, narrow_ops<"e5m2x2", e5m2_shape, u16, 8>,
+                narrow_ops<"e2m3x2", e2m3_shape, u16, 8>, narrow_ops<"e3m2x2", e3m2_shape, u16, 8>, narrow_ops<"e2m1x2", e2m1_shape, u16, 4>);
 
 }  // namespace
 

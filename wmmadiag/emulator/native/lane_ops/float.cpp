@@ -139,14 +139,24 @@ constexpr LaneOp fma32_op(std::string_view name) {
 constexpr auto fma64 = [](double a, double b, double c) -> double { return settle(__builtin_fma(a, b, c), a, c, b); };
 
 constexpr std::array table{
-    binary32<add<float>, same>("add.f32"), binary32<add<float>, same, 2>("add.f32x2"), op64<settled_2<add<double>>>("add.f64"),
-    binary32<sub<float>, same>("sub.f32"), binary32<sub<float>, same, 2>("sub.f32x2"), op64<settled_2<sub<double>>>("sub.f64"),
-    binary32<mul<float>, larger>("mul.f32"), binary32<mul<float>, larger, 2>("mul.f32x2"),
+    binary32<add<float>, same>("add.f32"),
+    binary32<add<float>, same, 2>("add.f32x2"),
+    op64<settled_2<add<double>>>("add.f64"),
+    binary32<sub<float>, same>("sub.f32"),
+    binary32<sub<float>, same, 2>("sub.f32x2"),
+    op64<settled_2<sub<double>>>("sub.f64"),
+    binary32<mul<float>, larger>("mul.f32"),
+    binary32<mul<float>, larger, 2>("mul.f32x2"),
     op64<settled_2<mul<double>>>("mul.f64"),
-    fma32_op<1>("fma.f32"), fma32_op<2>("fma.f32x2"), op64<fma64>("fma.f64"),
-    binary32<div<float>, larger>("div.f32"), op64<div64>("div.f64"),
-    unary32<rcp<float>, smaller>("rcp.f32"), op64<settled_1<rcp<double>>>("rcp.f64"),
-    unary32<sqrt32, same>("sqrt.f32"), op64<settled_1<sqrt64>>("sqrt.f64"),
+    fma32_op<1>("fma.f32"),
+    fma32_op<2>("fma.f32x2"),
+    op64<fma64>("fma.f64"),
+    binary32<div<float>, larger>("div.f32"),
+    op64<div64>("div.f64"),
+    unary32<rcp<float>, smaller>("rcp.f32"),
+    op64<settled_1<rcp<double>>>("rcp.f64"),
+    unary32<sqrt32, same>("sqrt.f32"),
+    op64<settled_1<sqrt64>>("sqrt.f64"),
 };
 
 }  // namespace

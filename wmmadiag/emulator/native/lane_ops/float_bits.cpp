@@ -36,9 +36,7 @@ constexpr auto neg = [](Modifiers m, Bits<Format> a) -> Bits<Format> {
     return pick<Bits<Format>>(is_nan<Format>(x), nan_result<Format>(x), x ^ Format::sign);
 };
 template <class Format>
-constexpr auto copysign = [](Bits<Format> a, Bits<Format> b) -> Bits<Format> {
-    return (a & Format::sign) | (b & Format::magnitude);
-};
+constexpr auto copysign = [](Bits<Format> a, Bits<Format> b) -> Bits<Format> { return (a & Format::sign) | (b & Format::magnitude); };
 
 template <class Format>
 [[gnu::always_inline]] inline std::make_signed_t<Bits<Format>> order(Bits<Format> x) {
@@ -120,18 +118,34 @@ void testp(const LaneArgs& args) {
 }
 
 constexpr std::array table{
-    op<abs<F32>>("abs.f32"), op<abs<F64>>("abs.f64"), op<abs<F16>>("abs.f16"), op<abs<BF16>>("abs.bf16"),
-    op<abs<F16>, 2>("abs.f16x2"), op<abs<BF16>, 2>("abs.bf16x2"),
-    op<neg<F32>>("neg.f32"), op<neg<F64>>("neg.f64"), op<neg<F16>>("neg.f16"), op<neg<BF16>>("neg.bf16"),
-    op<neg<F16>, 2>("neg.f16x2"), op<neg<BF16>, 2>("neg.bf16x2"),
-    op<copysign<F32>>("copysign.f32"), op<copysign<F64>>("copysign.f64"),
-    extreme_op<F32, false>("min.f32"), extreme_op<F64, false>("min.f64"),
-    extreme_op<F16, false>("min.f16"), extreme_op<F16, false, 2>("min.f16x2"),
-    extreme_op<BF16, false>("min.bf16"), extreme_op<BF16, false, 2>("min.bf16x2"),
-    extreme_op<F32, true>("max.f32"), extreme_op<F64, true>("max.f64"),
-    extreme_op<F16, true>("max.f16"), extreme_op<F16, true, 2>("max.f16x2"),
-    extreme_op<BF16, true>("max.bf16"), extreme_op<BF16, true, 2>("max.bf16x2"),
-    row<&testp<F32>>("testp.f32"), row<&testp<F64>>("testp.f64"),
+    op<abs<F32>>("abs.f32"),
+    op<abs<F64>>("abs.f64"),
+    op<abs<F16>>("abs.f16"),
+    op<abs<BF16>>("abs.bf16"),
+    op<abs<F16>, 2>("abs.f16x2"),
+    op<abs<BF16>, 2>("abs.bf16x2"),
+    op<neg<F32>>("neg.f32"),
+    op<neg<F64>>("neg.f64"),
+    op<neg<F16>>("neg.f16"),
+    op<neg<BF16>>("neg.bf16"),
+    op<neg<F16>, 2>("neg.f16x2"),
+    op<neg<BF16>, 2>("neg.bf16x2"),
+    op<copysign<F32>>("copysign.f32"),
+    op<copysign<F64>>("copysign.f64"),
+    extreme_op<F32, false>("min.f32"),
+    extreme_op<F64, false>("min.f64"),
+    extreme_op<F16, false>("min.f16"),
+    extreme_op<F16, false, 2>("min.f16x2"),
+    extreme_op<BF16, false>("min.bf16"),
+    extreme_op<BF16, false, 2>("min.bf16x2"),
+    extreme_op<F32, true>("max.f32"),
+    extreme_op<F64, true>("max.f64"),
+    extreme_op<F16, true>("max.f16"),
+    extreme_op<F16, true, 2>("max.f16x2"),
+    extreme_op<BF16, true>("max.bf16"),
+    extreme_op<BF16, true, 2>("max.bf16x2"),
+    row<&testp<F32>>("testp.f32"),
+    row<&testp<F64>>("testp.f64"),
 };
 
 }  // namespace

@@ -127,9 +127,7 @@ template <class Format>
 }
 
 // f64 to f32, nearest even, with .ftz.
-[[gnu::always_inline]] inline float narrow_f32(bool ftz, double x) {
-    return flush_tiny(ftz, static_cast<float>(x), static_cast<float>(x * up_24));
-}
+[[gnu::always_inline]] inline float narrow_f32(bool ftz, double x) { return flush_tiny(ftz, static_cast<float>(x), static_cast<float>(x * up_24)); }
 
 // a + b in T, rounded to odd: a later rounding to at most two bits fewer, in any direction, is then as good as rounding once (Boldo and
 // Melquiond, 2008). Needs nearest-even mode. The error is Knuth's TwoSum.

@@ -80,25 +80,36 @@ constexpr LaneOp fma_op(std::string_view name) {
 template <class Format, auto f>
 constexpr auto mixed = [](Modifiers m, u16 a, float c) -> float { return single_result(m, f(widen<Format>(a), c)); };
 template <class Format>
-constexpr auto mixed_fma = [](Modifiers m, u16 a, u16 b, float c) -> float {
-    return single_result(m, __builtin_fmaf(widen<Format>(a), widen<Format>(b), c));
-};
+constexpr auto mixed_fma =
+    [](Modifiers m, u16 a, u16 b, float c) -> float { return single_result(m, __builtin_fmaf(widen<Format>(a), widen<Format>(b), c)); };
 template <auto f>
 constexpr LaneOp mixed_op(std::string_view name) {
     return row<lane_function<f>, &rounded<lane_function<f>>>(name);
 }
 
 constexpr std::array table{
-    binary<F16, add>("add.f16"), binary<F16, add, 2>("add.f16x2"),
-    binary<BF16, add>("add.bf16"), binary<BF16, add, 2>("add.bf16x2"),
-    binary<F16, sub>("sub.f16"), binary<F16, sub, 2>("sub.f16x2"),
-    binary<BF16, sub>("sub.bf16"), binary<BF16, sub, 2>("sub.bf16x2"),
-    binary<F16, mul>("mul.f16"), binary<F16, mul, 2>("mul.f16x2"),
-    binary<BF16, mul>("mul.bf16"), binary<BF16, mul, 2>("mul.bf16x2"),
-    fma_op<F16>("fma.f16"), fma_op<F16, 2>("fma.f16x2"), fma_op<BF16>("fma.bf16"), fma_op<BF16, 2>("fma.bf16x2"),
-    mixed_op<mixed<F16, add>>("add.f32.f16"), mixed_op<mixed<BF16, add>>("add.f32.bf16"),
-    mixed_op<mixed<F16, sub>>("sub.f32.f16"), mixed_op<mixed<BF16, sub>>("sub.f32.bf16"),
-    mixed_op<mixed_fma<F16>>("fma.f32.f16"), mixed_op<mixed_fma<BF16>>("fma.f32.bf16"),
+    binary<F16, add>("add.f16"),
+    binary<F16, add, 2>("add.f16x2"),
+    binary<BF16, add>("add.bf16"),
+    binary<BF16, add, 2>("add.bf16x2"),
+    binary<F16, sub>("sub.f16"),
+    binary<F16, sub, 2>("sub.f16x2"),
+    binary<BF16, sub>("sub.bf16"),
+    binary<BF16, sub, 2>("sub.bf16x2"),
+    binary<F16, mul>("mul.f16"),
+    binary<F16, mul, 2>("mul.f16x2"),
+    binary<BF16, mul>("mul.bf16"),
+    binary<BF16, mul, 2>("mul.bf16x2"),
+    fma_op<F16>("fma.f16"),
+    fma_op<F16, 2>("fma.f16x2"),
+    fma_op<BF16>("fma.bf16"),
+    fma_op<BF16, 2>("fma.bf16x2"),
+    mixed_op<mixed<F16, add>>("add.f32.f16"),
+    mixed_op<mixed<BF16, add>>("add.f32.bf16"),
+    mixed_op<mixed<F16, sub>>("sub.f32.f16"),
+    mixed_op<mixed<BF16, sub>>("sub.f32.bf16"),
+    mixed_op<mixed_fma<F16>>("fma.f32.f16"),
+    mixed_op<mixed_fma<BF16>>("fma.f32.bf16"),
 };
 
 }  // namespace

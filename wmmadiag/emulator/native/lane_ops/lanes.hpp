@@ -68,8 +68,7 @@ struct Bytes16 {
 };
 
 template <std::size_t Size>
-using Storage = std::conditional_t<
-    Size == 2, u16, std::conditional_t<Size == 4, u32, std::conditional_t<Size == 8, u64, Bytes16>>>;
+using Storage = std::conditional_t<Size == 2, u16, std::conditional_t<Size == 4, u32, std::conditional_t<Size == 8, u64, Bytes16>>>;
 
 // Runs `whole` with all lanes active on a scratch destination, then copies the active lanes.
 template <std::size_t Size>
@@ -123,8 +122,7 @@ struct Signature<R (C::*)(Modifiers, A...) const> {
             const Modifiers modifiers = args.modifiers;
             const std::array<const void*, sizeof...(A)> s{args.s[I]...};
 #pragma GCC ivdep
-            for (std::size_t e = 0; e < std::size_t{lanes} * Pack; ++e)
-                store<R>(d, e, f(modifiers, load<A>(s[I], e)...));
+            for (std::size_t e = 0; e < std::size_t{lanes} * Pack; ++e) store<R>(d, e, f(modifiers, load<A>(s[I], e)...));
         }(std::index_sequence_for<A...>{});
     }
 };

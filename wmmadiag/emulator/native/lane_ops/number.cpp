@@ -73,8 +73,8 @@ u64 round_to_float(const Number& number, const FloatShape& shape, Rounding round
     // The implicit bit in `kept` and a carry out of rounding both count as one step of the exponent. (Far out of range, stop short.)
     const u64 magnitude = (static_cast<u64>(std::min(steps, 4096)) << shape.mantissa) + kept;
     if (magnitude <= shape.max_finite) return sign | magnitude;
-    const bool to_finite = rounding == Rounding::rz || (rounding == Rounding::rm && !number.negative) ||
-                           (rounding == Rounding::rp && number.negative);
+    const bool to_finite =
+        rounding == Rounding::rz || (rounding == Rounding::rm && !number.negative) || (rounding == Rounding::rp && number.negative);
     return sign | (to_finite ? shape.max_finite : infinity);
 }
 

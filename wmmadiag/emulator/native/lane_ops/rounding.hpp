@@ -43,10 +43,7 @@ private:
     static State current() noexcept { return std::fegetround(); }
     static void set(State state) noexcept { std::fesetround(state); }
     static State with(State, Rounding mode) noexcept {
-        return mode == Rounding::rz   ? FE_TOWARDZERO
-               : mode == Rounding::rm ? FE_DOWNWARD
-               : mode == Rounding::rp ? FE_UPWARD
-                                      : FE_TONEAREST;
+        return mode == Rounding::rz ? FE_TOWARDZERO : mode == Rounding::rm ? FE_DOWNWARD : mode == Rounding::rp ? FE_UPWARD : FE_TONEAREST;
     }
 #endif
 
