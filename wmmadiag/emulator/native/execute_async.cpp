@@ -61,7 +61,7 @@ Flow copy_async(Warp& warp, const Inst& inst, Mask active) {
                              "cp.async: source size " + std::to_string(bytes) + " of a copy of " + std::to_string(inst.bytes) + " bytes");
         if (bytes == 0) continue;
         const auto flow =
-            access(warp, Space::global, same, from, bytes, bytes == inst.bytes ? bytes : 1, AccessKind::async_load,
+            access(warp, Space::global, same, from, bytes, inst.bytes, AccessKind::async_load,
                    [&](unsigned lane, const std::byte* p) { std::memcpy(copy.data.data() + std::size_t{lane} * inst.bytes, p, bytes); });
         if (flow != Flow::next) return flow;
     }
@@ -100,12 +100,13 @@ Flow wait_group(Warp& warp, const Inst& inst, Mask active) {
 struct MBarrier {
     std::uint32_t phase : 1;
     std::uint32_t expected : 21;
-    std::uint32_t valid : 1;
-    std::uint32_t : 9;
+    std::uint32_t mark : 10;  // `initialised`, which neither zeros nor the poison of fresh memory contain
     std::uint32_t pending : 21;
     std::uint32_t : 11;
 };
 static_assert(sizeof(MBarrier) == 8);
+
+constexpr std::uint32_t initialised = 0x15a;
 
 constexpr std::uint32_t max_count = (1u << 20) - 1;
 
@@ -138,13 +139,13 @@ Flow mbarrier(Warp& warp, const Inst& inst, Mask active) {
                 const auto count = operand();
                 if (count == 0 || count > max_count) bad |= Mask{1} << lane;
                 barrier = {};
-                barrier.valid = 1;
+                barrier.mark = initialised;
                 barrier.expected = barrier.pending = count & max_count;
-            } else if (barrier.valid == 0) {
+            } else if (barrier.mark != initialised) {
                 bad |= Mask{1} << lane;
             } else {
                 switch (op) {
-                    case BarrierOp::inval: barrier.valid = 0; break;
+                    case BarrierOp::inval: barrier.mark = 0; break;
                     case BarrierOp::arrive_drop: barrier.expected -= std::min<std::uint32_t>(operand(), barrier.expected); [[fallthrough]];
                     case BarrierOp::arrive: arrive(barrier, operand()); break;
                     case BarrierOp::async_arrive_noinc: arrive(barrier, 1); break;
