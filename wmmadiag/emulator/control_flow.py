@@ -158,6 +158,8 @@ def linearise(blocks: Sequence[Block], order: Sequence[int]) -> tuple[list[Decod
         following = order[place_in_order + 1] if place_in_order + 1 < len(order) else None
         if falls_through and block.successors and block.successors[-1] != following:
             nodes.append(jump(f"block:{block.successors[-1]}", last.place, last.ptx_line))
+    if nodes[-1].op not in ENDS:  # a program that goes round for ever; the engine wants an end all the same
+        nodes.append(Decoded("exit", nodes[-1].place, nodes[-1].ptx_line, text="exit"))
     return nodes, positions
 
 
