@@ -39,7 +39,8 @@ class Observer(Protocol):
         """Lanes of a warp are about to touch memory; decode with `memory_event`.
 
         `addresses`: 32 uint64, those of inactive lanes undefined. Comes before bounds are checked: the last event
-        before a fault is the access that faulted. A fragment load or store is one event whose "lanes" are the fragment's lines.
+        before a fault is the access that faulted. A fragment load or store is one event whose "lanes" are the
+        fragment's lines.
         """
         ...
 
