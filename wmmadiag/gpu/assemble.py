@@ -89,7 +89,7 @@ def nvjitlink() -> Any | None:
 
 
 def _by_nvjitlink(linker: Any, ptx: str, arch: str, name: str) -> bytes:
-    data = ptx.encode("utf-8", "surrogateescape")
+    data = ptx.encode("utf-8", "surrogateescape") + b"\0"  # it reads up to a NUL, whatever the size says
     options = [f"-arch={arch}", "-O3", "-lineinfo"]
     handle = linker.create(len(options), options)
     try:

@@ -15,7 +15,6 @@ from wmmadiag.emulator.kernel import scalar_bytes
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.gpu import devices
 from wmmadiag.gpu.arrays import DeviceArray
-from wmmadiag.gpu.assemble import assemble
 from wmmadiag.gpu.devices import Device
 from wmmadiag.gpu.faults import failure, stray_writes
 from wmmadiag.gpu.parameters import entry_parameters
@@ -42,13 +41,13 @@ class GpuOptions:
 class GpuKernel:
     """A kernel ready for a GPU; see `load`."""
 
-    def __init__(self, ptx: str, entry: str, device: Device, options: GpuOptions) -> None:
+    def __init__(self, ptx: str, entry: str, device: Device, options: GpuOptions, code: bytes | None = None) -> None:
         self.entry = entry
         self.device = device
         self.options = options
         self.place: Place | None = None
         self.parameters = entry_parameters(ptx, entry)
-        self.code = assemble(ptx, device.arch)
+        self.code = code or worker(device.index).assemble(ptx, device.arch)
         self.key = hashlib.sha256(self.code).hexdigest()
 
     def launch(self, launch: Launch) -> RunStats:

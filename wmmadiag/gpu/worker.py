@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from wmmadiag.errors import WmmadiagError
+from wmmadiag.gpu.assemble import assemble
 from wmmadiag.gpu.driver import DriverError
 from wmmadiag.gpu.meanings import meaning
 from wmmadiag.gpu.session import Session
@@ -55,6 +56,10 @@ def main(argv: list[str]) -> int:
             return 0
         answer: Any
         try:
+            if request[0] == "assemble":  # here, since a compiler that crashes takes its process with it
+                answer = assemble(*request[1:])
+                connection.send(answer)
+                continue
             session = session or Session(device)
             if request[0] == "load":
                 answer = session.load(request[1], request[2])

@@ -16,6 +16,7 @@ from wmmadiag.gpu.meanings import meaning
 from wmmadiag.gpu.wire import Failed
 
 _START_SECONDS = 120.0
+_END_SECONDS = 5.0
 
 
 class Worker:
@@ -47,6 +48,25 @@ class Worker:
                 self._known.add(key)
             return self._exchange(connection, request, seconds)
 
+    def assemble(self, ptx: str, arch: str, name: str = "<ptx>") -> bytes:
+        """`assemble.assemble`, in the worker: no GPU is needed.
+
+        Raises:
+            CompileError, ConfigurationError: as there.
+            UndecidedError: the assembler crashed.
+        """
+        with self._lock:
+            try:
+                code = self._exchange(self._running(), ("assemble", ptx, arch, name), 0.0)
+            except UndecidedError as error:
+                raise UndecidedError(
+                    f"the assembler crashed on {name}",
+                    detail=error.detail,
+                    hint="try another version of nvidia-nvjitlink; the emulator does not need it",
+                ) from None
+        assert isinstance(code, bytes)
+        return code
+
     def _exchange(self, connection: Connection, request: tuple[Any, ...], seconds: float) -> Any:
         try:
             connection.send(request)
@@ -59,7 +79,7 @@ class Worker:
                 )
             answer = connection.recv()
         except (EOFError, ConnectionError):
-            code = self._process.poll() if self._process else None
+            code = self._exit_status()
             self.stop()
             raise UndecidedError(
                 "the process that runs kernels on the GPU ended without an answer",
@@ -70,11 +90,17 @@ class Worker:
             self.stop()
             raise
         if isinstance(answer, WmmadiagError):
-            self.stop()
             raise answer
         if isinstance(answer, Failed) and meaning(answer.code).sticky:
             self.stop()
         return answer
+
+    def _exit_status(self) -> int | None:
+        """Of a process whose connection has closed; None if it hangs all the same."""
+        try:
+            return self._process.wait(_END_SECONDS) if self._process else None
+        except subprocess.TimeoutExpired:
+            return None
 
     def _running(self) -> Connection:
         if self._connection is not None and self._process is not None and self._process.poll() is None:

@@ -1,0 +1,92 @@
+"""A kernel whose output a GPU records and the emulator must repeat, and how much of that output is kept.
+
+Inputs come from seeds, so that a record holds outputs only: of each row a sample of elements, to show what differs,
+and a digest of all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from wmmadiag.launch import Launch, LoadedKernel
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One launch of one PTX module with the single kernel `k`.
+
+    Attributes:
+        key: unique in its family.
+        ptx: the module.
+        inputs: arrays that the kernel reads; passed first.
+        outputs: name → array of [rows, elements], passed after the inputs; zeros before the launch.
+        rows: what each row of the outputs is, for messages.
+        grid, block: in x.
+        sample: elements of a row that a record keeps, evenly spread, besides a digest of the row; 0: all elements,
+            and no digest.
+    """
+
+    key: str
+    ptx: str
+    inputs: Sequence[Array]
+    outputs: Mapping[str, Array]
+    rows: Sequence[str]
+    grid: int
+    block: int
+    sample: int = 16
+
+    def run(self, kernel: LoadedKernel) -> dict[str, Array]:
+        """The outputs of a fresh run."""
+        inputs = [array.copy() for array in self.inputs]
+        outputs = {name: np.zeros_like(array) for name, array in self.outputs.items()}
+        kernel.launch(Launch((self.grid, 1, 1), (self.block, 1, 1), [*inputs, *outputs.values()]))
+        return outputs
+
+
+def _step(case: Case, array: Array) -> int:
+    return max(1, array.shape[1] // case.sample) if case.sample else 1
+
+
+def digests(outputs: Array) -> Array:
+    """64 bits of BLAKE2b of each row."""
+    texts = (hashlib.blake2b(np.ascontiguousarray(row).tobytes(), digest_size=8).digest() for row in outputs)
+    return np.frombuffer(b"".join(texts), np.uint64)
+
+
+def record(case: Case, outputs: Mapping[str, Array]) -> dict[str, Array]:
+    """What is kept of a case, by name in the file."""
+    kept: dict[str, Array] = {}
+    for name, array in outputs.items():
+        kept[f"{case.key}/{name}/sample"] = array[:, :: _step(case, array)]
+        if case.sample:
+            kept[f"{case.key}/{name}/digest"] = digests(array)
+    return kept
+
+
+def differences(case: Case, outputs: Mapping[str, Array], kept: Mapping[str, Array]) -> list[str]:
+    """The rows in which a run departs from the record, one line each."""
+    lines = []
+    for name, array in outputs.items():
+        sample, step = kept[f"{case.key}/{name}/sample"], _step(case, array)
+        own = array[:, ::step]
+        assert sample.shape == own.shape, f"{case.key}: the record has other rows"
+        wrong = (sample != own).any(axis=1)
+        if case.sample:
+            wrong |= kept[f"{case.key}/{name}/digest"] != digests(array)
+        for row in np.flatnonzero(wrong):
+            columns = np.flatnonzero(sample[row] != own[row])
+            shown = "none of the sample"
+            if columns.size:
+                at = int(columns[0]) * step
+                sources = ", ".join(f"{int(x.reshape(-1)[at]):#x}" for x in case.inputs if x.size > at)
+                here, there = (int(one[row, columns[0]]) for one in (own, sample))
+                shown = f"at {at} ({sources}) {here:#x}, on the chip {there:#x}"
+            lines.append(f"{case.rows[row]} {name}: {columns.size} of {sample.shape[1]} compared, {shown}")
+    return lines

@@ -1,0 +1,37 @@
+"""The families of recorded cases: `<family>_sm_XX.npz` holds what a GPU answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from cases import Case
+from lane_cases import approximate, lane_cases
+from programs import program_cases
+from warp_cases import warp_cases
+
+PROGRAM_SEEDS = 400
+
+
+@dataclass(frozen=True)
+class Family:
+    """Cases for a target, and what they are."""
+
+    cases: Callable[[int], list[Case]]
+    title: str
+
+
+def _lane_ops(sm: int) -> list[Case]:
+    return [case for case in lane_cases(sm) if not approximate(case.key)]
+
+
+def _approximations(sm: int) -> list[Case]:
+    return [replace(case, sample=0) for case in lane_cases(sm) if approximate(case.key)]
+
+
+FAMILIES = {
+    "lane_ops": Family(_lane_ops, "arithmetic, conversions, comparisons, all modifiers"),
+    "approximations": Family(_approximations, "approximate functions"),
+    "warps": Family(lambda _: warp_cases(), "shuffles, votes, matches, reductions, atomics"),
+    "programs": Family(lambda _: program_cases(0, PROGRAM_SEEDS), "random programs"),
+}

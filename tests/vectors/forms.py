@@ -1,0 +1,71 @@
+"""Every form of every lane operation that the instruction table has, as PTX text: what the vectors of `lane_ops` cover."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from wmmadiag.emulator import native
+from wmmadiag.ptx.instructions import lookup, rows
+from wmmadiag.ptx.instructions.form import Form, Resolved
+from wmmadiag.ptx.types import CLASSES, WIDTHS
+
+_GROUP = re.compile(r"(\{)?((?:\.[\w:]+)+)(?(1)\})")
+
+
+@dataclass(frozen=True)
+class Written:
+    """One instruction: opcode with modifiers as written, and what the table says of it."""
+
+    text: str
+    means: Resolved
+
+    @property
+    def op(self) -> str:
+        return self.means.op
+
+
+def spellings(form: Form) -> Iterator[str]:
+    """Every opcode with modifiers that a row allows, in the row's order of modifiers."""
+    modifiers = form.syntax.partition(" ")[0]
+    opcode, dot, rest = modifiers.partition(".")
+    rest = ("{" if opcode.endswith("{") else "") + dot + rest
+    choices: list[list[str]] = []
+    for match in _GROUP.finditer(rest):
+        parts = [form.choices[name].split() if name in form.choices else [name] for name in match[2][1:].split(".")]
+        texts = ["".join(f".{part.partition('=')[0]}" for part in combined) for combined in itertools.product(*parts)]
+        choices.append([*([""] if match[1] else []), *texts])
+    for combined in itertools.product(*choices):
+        yield opcode.rstrip("{") + "".join(combined)
+
+
+def _left_out(text: str, means: Resolved) -> bool:
+    """What ptxas 13 refuses though the ISA's grammar has it, and moves and predicate logic that other kernels show."""
+    types = [spec.type for spec in means.specs]
+    if "b128" in types or "pred" in means.op.split("."):
+        return True
+    if means.op.startswith("cvt.") and "bf16" in types and {"u8", "s8"} & set(types):
+        return True  # needs 8-bit registers
+    if ".sat." in text and all(CLASSES[type_name] == "integer" for type_name in types[:2]):
+        to, source = types[:2]
+        room = WIDTHS[to] - WIDTHS[source]
+        return means.op.startswith("cvt.") and (room >= 0 if to[0] == source[0] else room > 0 and source[0] == "u")
+    return False
+
+
+def written(sm: int) -> list[Written]:
+    """All lane operations that a target has, one entry per instruction and list of operands."""
+    known = set(native.lane_op_names())
+    found: dict[tuple[str, tuple[str, ...]], Written] = {}
+    for forms in rows().values():
+        for form in forms:
+            if "{.L2" in form.syntax or form.opcode in ("ld", "st", "atom", "red", "ldu"):
+                continue
+            for text in spellings(form):
+                for means in lookup(text):
+                    if means.op in known and means.sm <= sm and not _left_out(text, means):
+                        roles = tuple(spec.role for spec in means.specs)
+                        found.setdefault((text, roles), Written(text, means))
+    return list(found.values())
