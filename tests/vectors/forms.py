@@ -1,4 +1,8 @@
-"""Every form of every lane operation that the instruction table has, as PTX text: what the vectors of `lane_ops` cover."""
+"""Every form of every lane operation, as PTX text: what the vectors cover.
+
+The list is a file, `instructions.txt`, so that a new row of the instruction table changes no recorded program:
+`python tests/vectors/forms.py` writes it anew from the table, and then all must be recorded anew.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,15 @@ import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 from wmmadiag.emulator import native
 from wmmadiag.ptx.instructions import lookup, rows
 from wmmadiag.ptx.instructions.form import Form, Resolved
 from wmmadiag.ptx.types import CLASSES, WIDTHS
 
+LIST = Path(__file__).with_name("instructions.txt")
 _GROUP = re.compile(r"(\{)?((?:\.[\w:]+)+)(?(1)\})")
 
 
@@ -55,17 +62,31 @@ def _left_out(text: str, means: Resolved) -> bool:
     return False
 
 
-def written(sm: int) -> list[Written]:
-    """All lane operations that a target has, one entry per instruction and list of operands."""
+def all_spellings(sm: int) -> Iterator[str]:
+    """All lane operations of the instruction table that a target has."""
     known = set(native.lane_op_names())
-    found: dict[tuple[str, tuple[str, ...]], Written] = {}
+    seen = set()
     for forms in rows().values():
         for form in forms:
             if "{.L2" in form.syntax or form.opcode in ("ld", "st", "atom", "red", "ldu"):
                 continue
             for text in spellings(form):
-                for means in lookup(text):
-                    if means.op in known and means.sm <= sm and not _left_out(text, means):
-                        roles = tuple(spec.role for spec in means.specs)
-                        found.setdefault((text, roles), Written(text, means))
-    return list(found.values())
+                meant = [means for means in lookup(text) if means.op in known and means.sm <= sm]
+                if text not in seen and any(not _left_out(text, means) for means in meant):
+                    seen.add(text)
+                    yield text
+
+
+@cache
+def written(sm: int) -> tuple[Written, ...]:
+    """The lane operations of `instructions.txt` that a target has, an entry per instruction and list of operands."""
+    found: dict[tuple[str, tuple[str, ...]], Written] = {}
+    for text in LIST.read_text("ascii").split():
+        for means in lookup(text):
+            if means.sm <= sm and not _left_out(text, means):
+                found.setdefault((text, tuple(spec.role for spec in means.specs)), Written(text, means))
+    return tuple(found.values())
+
+
+if __name__ == "__main__":
+    LIST.write_text("\n".join(all_spellings(90)) + "\n", "ascii")

@@ -182,8 +182,9 @@ def floats(rng: np.random.Generator, type_name: str, count: int) -> Array:
         [
             0, 1, 2, one - 1, one, one + 1, (bias << fraction_bits) - 1, bias << fraction_bits,
             (bias << fraction_bits) + 1, (bias - 1) << fraction_bits, (bias + 1) << fraction_bits,
-            (bias << fraction_bits) | (one >> 1), ((bias + 1) << fraction_bits) | (one >> 2), (top << fraction_bits) - 1,
-            top << fraction_bits, (top << fraction_bits) | (one >> 1), (top << fraction_bits) | 1,
+            (bias << fraction_bits) | (one >> 1), ((bias + 1) << fraction_bits) | (one >> 2),
+            (top << fraction_bits) - 1, top << fraction_bits, (top << fraction_bits) | (one >> 1),
+            (top << fraction_bits) | 1,
             (top << fraction_bits) | (one - 1), ((bias + fraction_bits) << fraction_bits) | 1,
             (bias + 7) << fraction_bits, (bias + 8) << fraction_bits, min(top - 1, bias + 15) << fraction_bits,
             min(top - 1, bias + 16) << fraction_bits, min(top - 1, bias + 31) << fraction_bits,
@@ -194,7 +195,8 @@ def floats(rng: np.random.Generator, type_name: str, count: int) -> Array:
     )  # fmt: skip
     fraction = rng.integers(0, one, count, dtype=np.uint64)
     # A few leading bits only: ties when rounding.
-    fraction = np.where(rng.random(count) < 0.3, fraction & np.uint64(((1 << min(4, fraction_bits)) - 1) << (fraction_bits - min(4, fraction_bits))), fraction)  # fmt: skip  # noqa: E501
+    leading = np.uint64(0xF << (fraction_bits - 4))
+    fraction = np.where(rng.random(count) < 0.3, fraction & leading, fraction)
     near = rng.integers(max(0, bias - 20), min(top, bias + 68), count).astype(np.uint64)
     anywhere = rng.integers(0, top + 1, count).astype(np.uint64)
     kind = rng.random(count)
@@ -208,7 +210,8 @@ def integers(rng: np.random.Generator, width: int, count: int) -> Array:
     """Integers of all magnitudes, the ends of the range among them."""
     mask = np.uint64((1 << width) - 1)
     found = rng.integers(0, 1 << 64, count, dtype=np.uint64) >> rng.integers(0, width, count).astype(np.uint64)
-    ends = np.array([0, 1, 2, mask, mask - np.uint64(1), mask >> np.uint64(1), (mask >> np.uint64(1)) + np.uint64(1)], np.uint64)  # fmt: skip  # noqa: E501
+    half = mask >> np.uint64(1)
+    ends = np.array([0, 1, 2, mask, mask - np.uint64(1), half, half + np.uint64(1)], np.uint64)
     found = np.where(rng.random(count) < 0.2, ends[rng.integers(0, len(ends), count)], found)
     found = np.where(rng.random(count) < 0.3, ~found, found)
     return np.asarray(found & mask)

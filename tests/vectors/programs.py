@@ -85,10 +85,8 @@ class _Writer:
                     and not spec.type.endswith("x2")
                     and not chosen.op.startswith(("cvt", "slct"))
                 )  # fmt: skip
-                if literal and self.rng.random() < 0.2:
-                    text = str(int(self.rng.integers(0, 32)))
-                else:
-                    text = self.pick(width)
+                small = literal and self.rng.random() < 0.2
+                text = str(int(self.rng.integers(0, 32))) if small else self.pick(width)
             if index == 0 and chosen.means.pairs == "required":
                 text += f"|{self.predicate()}"
             operands.append(text)
@@ -106,7 +104,8 @@ class _Writer:
         one, other = self.pick(32), self.pick(32)
         self.emit(
             f"{{ .reg .b32 %w; .reg .b64 %t; and.b32 %w, {one}, {_SLOTS - 1}; mad.wide.u32 %t, %w, 4, %stack; "
-            f"st.local.b32 [%t], {other}; xor.b32 %w, %w, 3; mad.wide.u32 %t, %w, 4, %stack; ld.local.b32 {self.pick(32)}, [%t]; }}"
+            f"st.local.b32 [%t], {other}; xor.b32 %w, %w, 3; mad.wide.u32 %t, %w, 4, %stack; "
+            f"ld.local.b32 {self.pick(32)}, [%t]; }}"
         )
 
     def exchange(self) -> None:
@@ -124,14 +123,11 @@ class _Writer:
         p, over, d, a = self.predicate(), self.label(), self.pick(32), self.pick(32)
         if not self.uniform or self.threads % 32:
             return
-        operation = str(
-            self.rng.choice([f"redux.sync.{name}.{kind} {d}, {a}, %m" for name in ("add", "min", "max") for kind in ("u32", "s32")]
-                            + [f"redux.sync.xor.b32 {d}, {a}, %m", f"match.any.sync.b32 {d}, {a}, %m",
-                               f"vote.sync.ballot.b32 {d}, {self.predicate()}, %m"])
-        )  # fmt: skip
-        self.emit(
-            f"{{ .reg .b32 %m; vote.sync.ballot.b32 %m, {p}, -1; @!{p} bra {over};\n{operation};\n{over}: bar.warp.sync -1; }}"
-        )
+        sums = [f"{name}.{kind}" for name in ("add", "min", "max") for kind in ("u32", "s32")]
+        operations = [f"redux.sync.{name} {d}, {a}, %m" for name in (*sums, "xor.b32")]
+        operations += [f"match.any.sync.b32 {d}, {a}, %m", f"vote.sync.ballot.b32 {d}, {self.predicate()}, %m"]
+        self.emit(f"{{ .reg .b32 %m; vote.sync.ballot.b32 %m, {p}, -1; @!{p} bra {over};")
+        self.emit(f"{self.rng.choice(operations)};\n{over}: bar.warp.sync -1; }}")
 
     def shared(self) -> None:
         """Every thread writes its element and reads another's, between barriers; perhaps all add to one word."""
@@ -141,13 +137,14 @@ class _Writer:
         other = int(self.rng.integers(1, self.threads))
         self.emit(f"mad.wide.u32 %s, %own, 4, %tile; st.shared.b32 [%s], {a}; bar.sync 0;")
         self.emit(
-            f"{{ .reg .b32 %w; add.u32 %w, %own, {other}; rem.u32 %w, %w, {self.threads}; mad.wide.u32 %s, %w, 4, %tile; "
-            f"ld.shared.b32 {d}, [%s]; bar.sync 0; }}"
+            f"{{ .reg .b32 %w; add.u32 %w, %own, {other}; rem.u32 %w, %w, {self.threads}; "
+            f"mad.wide.u32 %s, %w, 4, %tile; ld.shared.b32 {d}, [%s]; bar.sync 0; }}"
         )
         if self.rng.random() < 0.4:
             name = str(self.rng.choice(["add.u32", "max.s32", "min.u32", "xor.b32", "or.b32"]))
-            self.emit(f"{{ .reg .b32 %w; and.b32 %w, {a}, 3; mad.wide.u32 %s, %w, 4, %tile; red.shared.{name} [%s], {d}; "
-                      f"bar.sync 0; ld.shared.b32 {self.pick(32)}, [%tile+4]; bar.sync 0; }}")  # fmt: skip
+            self.emit(f"{{ .reg .b32 %w; and.b32 %w, {a}, 3; mad.wide.u32 %s, %w, 4, %tile;")
+            self.emit(f"red.shared.{name} [%s], {d}; bar.sync 0;")
+            self.emit(f"ld.shared.b32 {self.pick(32)}, [%tile+4]; bar.sync 0; }}")
 
     def branch(self) -> None:
         """if/else on a predicate."""
@@ -174,9 +171,8 @@ class _Writer:
         """A jump through a table."""
         targets, end = [self.label() for _ in range(3)], self.label()
         name = self.label()
-        self.emit(
-            f"{{ .reg .b32 %w; rem.u32 %w, {self.pick(32)}, 3;\n{name}: .branchtargets {', '.join(targets)};\nbrx.idx %w, {name}; }}"
-        )
+        self.emit(f"{{ .reg .b32 %w; rem.u32 %w, {self.pick(32)}, 3;")
+        self.emit(f"{name}: .branchtargets {', '.join(targets)};\nbrx.idx %w, {name}; }}")
         for target in targets:
             self.emit(f"{target}:")
             self.inside(1)
@@ -193,8 +189,8 @@ class _Writer:
 
     def body(self, length: int) -> None:
         plain: list[tuple[float, Callable[[], None]]] = [
-            (0.72, self.arithmetic), (0.06, self.compare), (0.03, self.local), (0.05, self.exchange), (0.03, self.members),
-            (0.03, self.shared),
+            (0.72, self.arithmetic), (0.06, self.compare), (0.03, self.local), (0.05, self.exchange),
+            (0.03, self.members), (0.03, self.shared),
         ]  # fmt: skip
         nested: list[tuple[float, Callable[[], None]]] = [(0.04, self.branch), (0.02, self.loop), (0.02, self.switch)]
         for _ in range(length):
@@ -226,7 +222,8 @@ def program_case(seed: int) -> Case:
         f".shared .align 4 .b8 tile[{4 * 128}]; .local .align 4 .b8 stack[{4 * _SLOTS}];",
         "mov.u64 %tile, tile; mov.u64 %stack, stack; mov.u64 %s, 0;",
         "ld.param.u64 %in, [x_in]; ld.param.u64 %out, [x_out];",
-        "mov.u32 %own, %tid.x; mov.u32 %n, %ntid.x; mov.u32 %i, %ctaid.x; mad.lo.u32 %i, %i, %n, %own; and.b32 %low, %own, 1;",
+        "mov.u32 %own, %tid.x; mov.u32 %n, %ntid.x; mov.u32 %i, %ctaid.x;",
+        "mad.lo.u32 %i, %i, %n, %own; and.b32 %low, %own, 1;",
         "mad.wide.u32 %in, %i, 4, %in; mad.wide.u32 %out, %i, 4, %out;",
     ]  # fmt: skip
     lines += [f"ld.global.b32 %r{k}, [%in + {4 * count * k}];" for k in range(_INPUTS)]
@@ -239,21 +236,16 @@ def program_case(seed: int) -> Case:
     lines += writer.lines
     rows = [f"r{k}" for k in range(_REGISTERS[32])]
     lines += [f"st.global.b32 [%out + {4 * count * k}], %r{k};" for k in range(_REGISTERS[32])]
-    for k in range(_REGISTERS[16]):
-        lines.append(f"{{ .reg .b32 %w; cvt.u32.u16 %w, %h{k}; st.global.b32 [%out + {4 * count * len(rows)}], %w; }}")
-        rows.append(f"h{k}")
+    seen = [(f"h{k}", ".b16 %u", f"cvt.u32.u16 %w, %h{k}") for k in range(_REGISTERS[16])]
     for k in range(_REGISTERS[64]):
-        for half in range(2):
-            pair = "%w, %x"
-            lines.append(
-                f"{{ .reg .b32 %w, %x; mov.b64 {{{pair}}}, %d{k}; st.global.b32 [%out + {4 * count * len(rows)}], {'%x' if half else '%w'}; }}"
-            )
-            rows.append(f"d{k} {'high' if half else 'low'}")
-    for k in range(_PREDICATES):
+        seen += [(f"d{k} low", ".b32 %u", f"mov.b64 {{%w, %u}}, %d{k}")]
+        seen += [(f"d{k} high", ".b32 %u", f"mov.b64 {{%u, %w}}, %d{k}")]
+    seen += [(f"p{k}", ".b16 %u", f"selp.b32 %w, 1, 0, %p{k}") for k in range(_PREDICATES)]
+    for name, register, move in seen:
         lines.append(
-            f"{{ .reg .b32 %w; selp.b32 %w, 1, 0, %p{k}; st.global.b32 [%out + {4 * count * len(rows)}], %w; }}"
+            f"{{ .reg .b32 %w; .reg {register}; {move}; st.global.b32 [%out + {4 * count * len(rows)}], %w; }}"
         )
-        rows.append(f"p{k}")
+        rows.append(name)
     lines += ["ret;", "}"]
     outputs = {"registers": np.zeros((len(rows), count), np.uint32)}
     return Case(f"program {seed}", "\n".join(lines) + "\n", [words], outputs, rows, _BLOCKS, threads, sample=1)
