@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import LoadedKernel
+
+if TYPE_CHECKING:
+    from wmmadiag.emulator import EmulatorOptions
 
 Loader = Callable[..., LoadedKernel]
 """Called as `loader(ptx, entry, arch=…)`."""
@@ -43,15 +47,21 @@ def backend(name: str, limits: RunLimits | None = None) -> Loader:
     return _BACKENDS[name](limits)
 
 
-def _emulator(limits: RunLimits) -> Loader:
-    from wmmadiag.emulator import Budget, EmulatorOptions, load
+def _emulator_options(limits: RunLimits) -> EmulatorOptions:
+    from wmmadiag.emulator import Budget, EmulatorOptions
 
     default = Budget()
     budget = Budget(
         default.instructions if limits.instructions is None else limits.instructions,
         default.seconds if limits.seconds is None else limits.seconds,
     )
-    options = EmulatorOptions(threads=limits.threads, budget=budget)
+    return EmulatorOptions(threads=limits.threads, budget=budget)
+
+
+def _emulator(limits: RunLimits) -> Loader:
+    from wmmadiag.emulator import load
+
+    options = _emulator_options(limits)
 
     def loader(ptx: str, entry: str, *, arch: str) -> LoadedKernel:
         return load(ptx, entry, arch=arch, options=options)
@@ -71,6 +81,32 @@ def _gpu(limits: RunLimits) -> Loader:
     return loader
 
 
-_BACKENDS: dict[str, Callable[[RunLimits], Loader]] = {"emulator": _emulator, "gpu": _gpu}
+def _both(limits: RunLimits) -> Loader:
+    from wmmadiag.differential import load
+    from wmmadiag.gpu import GpuOptions, device
+
+    device()
+    options = GpuOptions() if limits.seconds is None else GpuOptions(seconds=limits.seconds)
+
+    def loader(ptx: str, entry: str, *, arch: str) -> LoadedKernel:
+        return load(ptx, entry, arch=arch, options=_emulator_options(limits), gpu_options=options)
+
+    return loader
+
+
+def default_arch(name: str) -> str:
+    """The architecture to compile for where the user names none: "sm_90", or that of the GPU.
+
+    Raises:
+        ConfigurationError: the backend needs a GPU and there is none.
+    """
+    if name not in ("gpu", "both"):
+        return "sm_90"
+    from wmmadiag.gpu import device
+
+    return device().arch
+
+
+_BACKENDS: dict[str, Callable[[RunLimits], Loader]] = {"emulator": _emulator, "gpu": _gpu, "both": _both}
 BACKENDS = tuple(_BACKENDS)
 """The names that there are."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -38,6 +38,23 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """The same launch on a second backend.
+
+    Attributes:
+        backend: its name.
+        arrays: what it left in each array argument, by the argument's index.
+        seconds: of the launch.
+        notes: where and why its bits differ, one sentence each; empty when they are the same.
+    """
+
+    backend: str
+    arrays: Mapping[int, NDArray[Any]]
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RunStats:
     """What a finished launch reports besides its arrays.
 
@@ -46,12 +63,14 @@ class RunStats:
         seconds: wall time of the launch itself.
         output: text that device `printf` wrote.
         threads: host threads used (0 on a GPU).
+        elsewhere: the same launch on other backends.
     """
 
     warp_instructions: int
     seconds: float
     output: str = ""
     threads: int = 0
+    elsewhere: tuple[Elsewhere, ...] = ()
 
 
 class LoadedKernel(Protocol):

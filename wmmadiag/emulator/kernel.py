@@ -52,6 +52,7 @@ class EmulatorOptions:
         warp_order: order in which the warps of a block get their turns; empty: 0, 1, 2, ….
         eager_copies: cp.async data is visible at once, instead of at the wait that covers it.
         observer: an object with any of the methods of `wmmadiag.emulator.observer.Observer`.
+        poison, register_poison: what memory and registers hold that nothing has written.
     """
 
     threads: int = 0
@@ -59,6 +60,8 @@ class EmulatorOptions:
     warp_order: tuple[int, ...] = ()
     eager_copies: bool = False
     observer: object | None = None
+    poison: int = POISON
+    register_poison: int = REGISTER_POISON
 
 
 class EmulatedKernel:
@@ -95,8 +98,8 @@ class EmulatedKernel:
             options.threads or len(os.sched_getaffinity(0)),
             options.budget.instructions,
             options.budget.seconds,
-            POISON,
-            REGISTER_POISON,
+            options.poison,
+            options.register_poison,
             list(options.warp_order),
             options.eager_copies,
             self._in_order,
@@ -117,6 +120,10 @@ class EmulatedKernel:
             output=result["output"].decode("utf-8", "replace"),
             threads=result["threads"],
         )
+
+    def extents(self, launch: Launch) -> list[Extent]:
+        """Name, device address and size of each array argument and global variable, as a launch places them."""
+        return self._memory(launch)[1]
 
     def _check_shape(self, launch: Launch) -> None:
         entry, arch = self.kernel.entry, self.kernel.arch

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wmmadiag.compile.ptx_scan import first_places
 from wmmadiag.emulator.kernel import scalar_bytes
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.gpu import devices
 from wmmadiag.gpu.arrays import DeviceArray
 from wmmadiag.gpu.devices import Device
+from wmmadiag.gpu.devices import device as find_device
 from wmmadiag.gpu.faults import failure, stray_writes
 from wmmadiag.gpu.parameters import entry_parameters
 from wmmadiag.gpu.session import Session
@@ -45,7 +46,7 @@ class GpuKernel:
         self.entry = entry
         self.device = device
         self.options = options
-        self.place: Place | None = None
+        self.place: Place | None = first_places(ptx).get(entry)
         self.parameters = entry_parameters(ptx, entry)
         self.code = code or worker(device.index).assemble(ptx, device.arch)
         self.key = hashlib.sha256(self.code).hexdigest()
@@ -159,7 +160,7 @@ def load(ptx: str, entry: str = "", *, arch: str = "", options: GpuOptions | Non
     from wmmadiag.gpu.parameters import entries
 
     options = options or GpuOptions()
-    device = devices.device(options.device)
+    device = find_device(options.device)
     check_target(f".target {arch}" if arch else ptx, device.arch)
     if not entry:
         found = list(entries(ptx))

@@ -32,7 +32,7 @@ from wmmadiag.report.model import (
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card, Case, Variant
 from wmmadiag.subject.symbols import rendered_entry, rendered_macros
-from wmmadiag.subject.verdict import Expectation, Verdict, against_variant, judge_case
+from wmmadiag.subject.verdict import Expectation, Verdict, against_variant, also_elsewhere, judge_case
 
 if TYPE_CHECKING:
     from wmmadiag.compile import Compilation, CompileOptions
@@ -216,6 +216,8 @@ def _run(
         loaded = session.kernel(case, variant)
         stats = loaded.kernel.launch(bound.launch)
         verdict = judge_case(bound, session.expectations)
+        for other in stats.elsewhere:
+            verdict = also_elsewhere(bound, verdict, other, session.expectations)
     except WmmadiagError as error:
         return replace(result, status=_status(error), problem=problem(error)), None, None
     done = replace(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +13,7 @@ from wmmadiag.compare.bounds import Judgement, judge, tolerance
 from wmmadiag.compare.comparison import compare, compare_outputs
 from wmmadiag.compare.observation import Observation
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.launch import Elsewhere
 from wmmadiag.report.model import Problem, Status
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.operations import OPERATIONS
@@ -105,6 +106,37 @@ def judge_case(bound: BoundCase, known: dict[Hashable, Expectation] | None = Non
     return Verdict(status, tuple(observations), judgements, damages, problem, notes)
 
 
+def also_elsewhere(
+    bound: BoundCase, verdict: Verdict, other: Elsewhere, known: dict[Hashable, Expectation] | None = None
+) -> Verdict:
+    """Judge what another backend left of the same run, too: a case passes if it passes on both.
+
+    The returned verdict is the graver of the two, with a note of the other one and of every difference in bits. The
+    arrays of `bound` are those of the first backend again afterwards.
+    """
+    kept = {index: bound.arguments[index].storage for index in other.arrays}
+    before = {index: storage.copy() for index, storage in kept.items() if storage is not None}
+    for index, storage in kept.items():
+        if storage is not None:
+            storage[...] = other.arrays[index]
+    theirs = judge_case(bound, known)
+    for index, content in before.items():
+        storage = kept[index]
+        assert storage is not None
+        storage[...] = content
+    notes = [*verdict.notes, *other.notes]
+    if theirs.status == verdict.status:
+        return replace(verdict, notes=tuple(notes))
+    words = {"passed": "is right", "failed": "is wrong", "undecided": "cannot be decided", "error": "is in error"}
+    name = f"the {other.backend.upper() if other.backend == 'gpu' else other.backend}"
+    if theirs.status == "failed" or (theirs.status == "undecided" and verdict.status == "passed"):
+        notes.append(f"the numbers shown are those of {name}, where the result {words[theirs.status]}; on the "
+                     f"emulator it {words[verdict.status]}")  # fmt: skip
+        return replace(theirs, notes=(*theirs.notes, *notes))
+    notes.append(f"on {name} the result {words[theirs.status]}; the numbers shown are the emulator's")
+    return replace(verdict, notes=tuple(notes))
+
+
 def against_variant(
     bound: BoundCase, verdict: Verdict, other: BoundCase, other_verdict: Verdict, name: str
 ) -> tuple[Observation, ...]:
@@ -183,9 +215,7 @@ def _damages(bound: BoundCase) -> tuple[tuple[str, Damage], ...]:
     return tuple(found)
 
 
-def _notes(
-    bound: BoundCase, complete: Mapping[str, Doubles], observations: list[Observation]
-) -> tuple[str, ...]:
+def _notes(bound: BoundCase, complete: Mapping[str, Doubles], observations: list[Observation]) -> tuple[str, ...]:
     """Whether coarser arithmetic than the card says would explain everything."""
     if not observations or any(o.unwritten or o.nan or o.inf for o in observations):
         return ()

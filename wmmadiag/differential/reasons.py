@@ -1,0 +1,104 @@
+"""Why a run on the emulator and one on a GPU may differ: each known reason is tried, none is guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmmadiag.differential.difference import Difference
+from wmmadiag.emulator import EmulatedKernel
+from wmmadiag.emulator.faults import coordinates
+from wmmadiag.errors import WmmadiagError
+from wmmadiag.gpu import GpuKernel
+from wmmadiag.launch import Launch
+from wmmadiag.place import Place
+
+Arrays = Mapping[int, NDArray[Any]]
+Again = Callable[["GpuKernel | EmulatedKernel"], "Arrays | None"]
+
+_STORES = frozenset({1, 2, 4})  # AccessKind: store, atomic, async_store
+_GLOBAL = 1  # Space
+
+
+def reasons(
+    emulated: EmulatedKernel, gpu: GpuKernel, ours: Arrays, theirs: Arrays, again: Again, warps: int
+) -> list[str]:
+    """One sentence for each reason that another run shows or the code holds. `warps`: of a block."""
+    found = []
+    second = again(gpu)
+    if second is not None and not _same(theirs, second):
+        found.append("two runs on the GPU differ from each other: a race, or atomic sums whose order is free")
+    options = emulated.options
+    backwards = again(EmulatedKernel(emulated.kernel, replace(options, warp_order=tuple(reversed(range(warps))))))
+    if backwards is not None and not _same(ours, backwards):
+        found.append("the emulator's result depends on the order in which warps run: a race, or an order left free")
+    eager = again(EmulatedKernel(emulated.kernel, replace(options, eager_copies=True)))
+    if eager is not None and not _same(ours, eager):
+        found.append("the result depends on when cp.async data arrives: it is read before the wait that covers it")
+    other = again(EmulatedKernel(emulated.kernel, replace(options, poison=0, register_poison=0)))
+    if other is not None and not _same(ours, other):
+        found.append("the result depends on what uninitialised shared or local memory, or a register, holds")
+    used = approximate_operations(emulated)
+    if used:
+        places = ", ".join(f"{name} at {place}" for name, place in used.items())
+        found.append(f"the kernel uses functions that the ISA leaves approximate: {places}")
+    if not found:
+        found.append("no known reason shows: please report this as a bug of the emulator, with the kernel")
+    return found
+
+
+def approximate_operations(emulated: EmulatedKernel) -> dict[str, Place]:
+    """The approximate operations in the kernel's program, each with the first place in the user's source."""
+    found: dict[str, Place] = {}
+    for node in emulated.kernel.nodes:
+        if ".approx" in node.op or ".full" in node.op:
+            *_, outermost = node.place.frames()
+            found.setdefault(node.op, outermost)
+    return found
+
+
+class _LastStore:
+    """Observer: the last store to one element."""
+
+    def __init__(self, address: int, size: int) -> None:
+        self.address, self.size = address, size
+        self.seen: tuple[int, int, int, int] | None = None
+
+    def on_memory(
+        self, where: tuple[int, int, int], space: int, kind: int, active: int, bytes_: int, raw: bytes
+    ) -> None:
+        if space != _GLOBAL or kind not in _STORES:
+            return
+        addresses = np.frombuffer(raw, np.uint64).astype(np.int64)
+        hit = (addresses < self.address + self.size) & (addresses + bytes_ > self.address)
+        lanes = [lane for lane in np.flatnonzero(hit) if active >> int(lane) & 1]
+        if lanes:
+            self.seen = (*where, int(lanes[-1]))
+
+
+def last_store(emulated: EmulatedKernel, launch: Launch, difference: Difference) -> str:
+    """Who wrote the first differing element last on the emulator, with the user's line; "" if nobody did."""
+    extent = next((one for one in emulated.extents(launch) if one.name == difference.name), None)
+    if extent is None:
+        return ""
+    watch = _LastStore(extent.start + difference.byte, difference.item)
+    try:
+        EmulatedKernel(emulated.kernel, replace(emulated.options, observer=watch)).launch(launch)
+    except WmmadiagError:
+        return ""
+    if watch.seen is None:
+        return f"on the emulator nothing stores to {difference.name}[{difference.first}]"
+    block, warp, pc, lane = watch.seen
+    *_, place = emulated.kernel.place(pc).frames()
+    return (
+        f"{difference.name}[{difference.first}] was stored last at {place}, "
+        f"by block {coordinates(block, launch.grid)}, warp {warp}, lane {lane}"
+    )
+
+
+def _same(one: Arrays, other: Arrays) -> bool:
+    return all(one[index].tobytes() == other[index].tobytes() for index in one)
