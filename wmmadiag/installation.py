@@ -16,10 +16,9 @@ from wmmadiag.errors import WmmadiagError
 
 _PACKAGES = (
     "numpy", "ml-dtypes", "cuda-python", "cuda-bindings", "cuda-pathfinder", "nvidia-cuda-nvrtc",
-    "nvidia-cuda-runtime", "nvidia-cuda-crt", "nvidia-cuda-cccl", "msgspec", "tabulate", "tree-sitter",
-    "tree-sitter-cuda",
+    "nvidia-cuda-runtime", "nvidia-cuda-crt", "nvidia-cuda-cccl", "msgspec", "tabulate",
 )  # fmt: skip
-_OPTIONAL_PACKAGES = frozenset({"msgspec", "tabulate", "tree-sitter", "tree-sitter-cuda"})
+_OPTIONAL_PACKAGES = frozenset({"msgspec", "tabulate"})
 _REINSTALL = "pip install --force-reinstall wmmadiag"
 
 _SELF_TEST = """#include <mma.h>

@@ -173,4 +173,4 @@ def test_help_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     loaded = set(json.loads(done.stderr))
-    assert not loaded & {"numpy", "cuda", "tree_sitter", "msgspec", "wmmadiag.compile", "wmmadiag.emulator", "asyncio"}
+    assert not loaded & {"numpy", "cuda", "msgspec", "wmmadiag.compile", "wmmadiag.emulator", "asyncio"}

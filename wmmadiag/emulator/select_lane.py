@@ -40,10 +40,14 @@ def lane(select: Selector, instruction: Instruction) -> None:
         else:
             sources.append(select.read(operand, spec.type))
             negated.append(False)
-    if instruction.op.startswith("lop3") and len(destinations) > 1:
-        raise select.unsupported(f"{instruction.text} with a predicate result is not emulated")
+    modifiers = modifiers_of(instruction, tuple(negated))
+    if instruction.op == "lop3.bool.b32":  # the table is a modifier here, q a source
+        table = sources.pop(3)
+        modifiers = modifiers_of(instruction, (False, False, negated[4])) | pack({"mode": str(table.constant or 0)})
     d = destinations[0]
     d2 = destinations[1] if len(destinations) > 1 else None
+    if instruction.op == "lop3.bool.b32" and d2 is None:
+        d2 = select.temporary(0)
     if d is None:  # a sink, or only the second destination is wanted
         d = select.temporary(width_of(instruction.specs[0].type))
     select.emit(
@@ -51,7 +55,7 @@ def lane(select: Selector, instruction: Instruction) -> None:
         d=d,
         d2=d2,
         s=tuple(sources),
-        modifiers=modifiers_of(instruction, tuple(negated)),
+        modifiers=modifiers,
         together=d2 is None,
     )
 
