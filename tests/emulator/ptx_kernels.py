@@ -12,12 +12,19 @@ from wmmadiag.launch import Argument, Launch, RunStats
 
 _REGISTERS = """
 .reg .pred %p<32>; .reg .b16 %h<64>; .reg .b32 %r<256>; .reg .b64 %rd<64>; .reg .f32 %f<128>; .reg .f64 %fd<32>;
-.reg .b128 %q<8>; .reg .b32 %tid; .reg .b32 %lane; .reg .b32 %cta; .reg .b64 %a<16>; .reg .b32 %n<16>; .reg .b64 %to;
+.reg .b128 %q<8>; .reg .b32 %tid; .reg .b32 %lane; .reg .b32 %cta; .reg .b64 %a<16>; .reg .b32 %n<16>;
+.reg .b64 %to;
 """
 
 
 def module(
-    body: str, arguments: str = "p", *, target: str = "sm_90", globals: str = "", directives: str = "", preset: bool = True
+    body: str,
+    arguments: str = "p",
+    *,
+    target: str = "sm_90",
+    globals: str = "",
+    directives: str = "",
+    preset: bool = True,
 ) -> str:
     """A PTX module with the kernel `k`.
 
@@ -25,10 +32,9 @@ def module(
     Preset: %tid, %lane, %cta; %to = %a0 + 4 · (thread in the grid); registers %p, %h, %r, %rd, %f, %fd, %q, %a, %n.
     """
     types = {"p": "u64", "i": "u32", "f": "f32"}
+    registers = {"p": "%a", "i": "%n", "f": "%f"}
     parameters = ", ".join(f".param .{types[letter]} x{i}" for i, letter in enumerate(arguments))
-    loads = "".join(
-        f"ld.param.{types[letter]} {dict(p='%a', i='%n', f='%f')[letter]}{i}, [x{i}];\n" for i, letter in enumerate(arguments)
-    )
+    loads = "".join(f"ld.param.{types[letter]} {registers[letter]}{i}, [x{i}];\n" for i, letter in enumerate(arguments))
     presets = (
         "mov.u32 %tid, %tid.x;\nmov.u32 %lane, %laneid;\nmov.u32 %cta, %ctaid.x;\n"
         "{ .reg .b32 %z; mov.u32 %z, %ntid.x; mad.lo.u32 %z, %z, %cta, %tid; mad.wide.u32 %to, %z, 4, %a0; }\n"
@@ -41,7 +47,9 @@ def module(
     )
 
 
-def kernel(body: str, arguments: str = "p", *, options: EmulatorOptions | None = None, arch: str = "", **how: Any) -> EmulatedKernel:
+def kernel(
+    body: str, arguments: str = "p", *, options: EmulatorOptions | None = None, arch: str = "", **how: Any
+) -> EmulatedKernel:
     """The kernel `module` makes, ready to run."""
     return load(module(body, arguments, **how), "k", arch=arch, options=options or EmulatorOptions(threads=1))
 

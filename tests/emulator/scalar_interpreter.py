@@ -1,7 +1,8 @@
 """A kernel of integer operations and branches, one thread at a time: what the warp-wide engine must agree with.
 
 A program is a list of basic blocks. A block is (operations, terminator). An operation is (opcode, destination, a, b),
-where operands are register numbers; a terminator is ("jump", target), ("branch", comparison, a, b, taken, otherwise),
+where operands are register numbers;
+a terminator is ("jump", target), ("branch", comparison, a, b, taken, otherwise),
 ("switch", register, targets) or ("end",).
 """
 
@@ -80,7 +81,10 @@ def to_ptx(program: Sequence[Block], fuel: int) -> str:
             lines.append(f"setp.{comparison} %p1, %r{a + 1}, %r{b + 1}; @%p1 bra B{taken}; bra B{otherwise};")
         elif terminator[0] == "switch":
             names = ", ".join(f"B{target}" for target in terminator[2])
-            lines.append(f"T{number}: .branchtargets {names}; rem.u32 %r91, %r{terminator[1] + 1}, {len(terminator[2])}; brx.idx %r91, T{number};")
+            lines.append(
+                f"T{number}: .branchtargets {names}; rem.u32 %r91, %r{terminator[1] + 1}, {len(terminator[2])};"
+                f" brx.idx %r91, T{number};"
+            )
         else:
             lines.append("bra END;")
     return "\n".join([*lines, "END:"])

@@ -20,7 +20,9 @@ def compiled(source: str, arch: str = "sm_90", debug: bool = False) -> str:
     return compile_text(source, "test.cu", CompileOptions(arch=arch, debug=debug, extra=("-fmad=false",))).ptx
 
 
-def kernel(source: str, arch: str = "sm_90", debug: bool = False, entry: str = "", options: EmulatorOptions = FEW) -> EmulatedKernel:
+def kernel(
+    source: str, arch: str = "sm_90", debug: bool = False, entry: str = "", options: EmulatorOptions = FEW
+) -> EmulatedKernel:
     return load(compiled(source, arch, debug), entry, options=options)
 
 
@@ -28,8 +30,10 @@ PRINTF = r"""
 #include <cstdio>
 extern "C" __global__ void k(float x, int n, const char*) {
     if (threadIdx.x == 0) {
-        printf("block %d of %u: %5.2f|%-8s|%08x|%+d|%c|%%\n", blockIdx.x, gridDim.x, x, "text", n, n, 'A' + (int)blockIdx.x);
-        printf("%lld %llu %hd %ld %*d|%.*f|%e|%g\n", -5000000000LL, 18446744073709551615ULL, (short)-3, -7L, 6, 42, 3, 2.0 / 3, 12345.678, 1e-10);
+        printf("block %d of %u: %5.2f|%-8s|%08x|%+d|%c|%%\n",
+        blockIdx.x, gridDim.x, x, "text", n, n, 'A' + (int)blockIdx.x);
+        printf("%lld %llu %hd %ld %*d|%.*f|%e|%g\n", -5000000000LL, 18446744073709551615ULL, (short)-3, -7L,
+        6, 42, 3, 2.0 / 3, 12345.678, 1e-10);
         printf("plain\n");
         printf("%s%s", "", "end\n");
     }
@@ -41,7 +45,9 @@ extern "C" __global__ void k(float x, int n, const char*) {
 @pytest.mark.parametrize("debug", [False, True])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_printf_in_the_order_of_blocks(threads, debug):
-    stats = kernel(PRINTF, debug=debug, options=EmulatorOptions(threads=threads)).launch(Launch((3, 1, 1), (64, 1, 1), [1.5, 255, np.zeros(1, np.int8)]))
+    stats = kernel(PRINTF, debug=debug, options=EmulatorOptions(threads=threads)).launch(
+        Launch((3, 1, 1), (64, 1, 1), [1.5, 255, np.zeros(1, np.int8)])
+    )
     # Arguments as C would print them.
     expected = "".join(
         f"block {b} of 3:  1.50|text    |000000ff|+255|{'ABC'[b]}|%\n"
@@ -71,7 +77,9 @@ def test_assert_says_where_and_what(debug):
     with pytest.raises(KernelFault) as error:
         k.launch(Launch((1, 1, 1), (64, 1, 1), [np.array([40], np.int32), out]))
     assert (error.value.kind, error.value.warp, error.value.lane) == ("assertion", 1, 8)
-    assert "test.cu:4" in error.value.message and "i < limit[0]" in error.value.message and "check" in error.value.message
+    assert (
+        "test.cu:4" in error.value.message and "i < limit[0]" in error.value.message and "check" in error.value.message
+    )
     assert [frame.line for frame in error.value.place.frames()][-1] in (4, 8)
 
 
@@ -84,16 +92,29 @@ def test_trap_and_its_line():
 
 
 def test_an_access_is_reported_at_the_users_line_through_an_inlined_function():
-    source = 'template <class T> __device__ T get(const T* p, int i) {\n  return p[i];\n}\nextern "C" __global__ void k(const float* p, float* o) {\n  o[threadIdx.x] =\n    get(p, threadIdx.x + 1);\n}\n'
+    source = (
+        'template <class T> __device__ T get(const T* p, int i) {\n  return p[i];\n}\nextern "C" __global__ void'
+        " k(const float* p, float* o) {\n  o[threadIdx.x] =\n    get(p, threadIdx.x + 1);\n}\n"
+    )
     with pytest.raises(KernelFault) as error:
-        kernel(source).launch(Launch((1, 1, 1), (32, 1, 1), [np.zeros(32, np.float32), np.zeros(32, np.float32)], names=("weights", "out")))
+        kernel(source).launch(
+            Launch(
+                (1, 1, 1),
+                (32, 1, 1),
+                [np.zeros(32, np.float32), np.zeros(32, np.float32)],
+                names=("weights", "out"),
+            )
+        )
     assert (error.value.kind, error.value.lane) == ("out-of-bounds", 31)
     assert [frame.line for frame in error.value.place.frames()] == [2, 6]
     assert "0 bytes past the end of weights (128 bytes)" in error.value.detail
 
 
 def test_clocks_go_forward_and_are_the_same_in_every_run():
-    source = 'extern "C" __global__ void k(long long* o) { long long a = clock64(); __syncthreads(); long long b = clock64(); unsigned c = clock(); o[threadIdx.x] = b - a; o[32 + threadIdx.x] = c; }'
+    source = (
+        'extern "C" __global__ void k(long long* o) { long long a = clock64(); __syncthreads(); long long b ='
+        " clock64(); unsigned c = clock(); o[threadIdx.x] = b - a; o[32 + threadIdx.x] = c; }"
+    )
     results = []
     for _ in range(2):
         out = np.zeros(64, np.int64)
@@ -109,9 +130,12 @@ __device__ int table[5] = {3, 1, 4, 1, 5};
 __device__ int* pointer = table + 2;
 __constant__ float weights[4] = {0.5f, 1.5f, -2.0f, 8.0f};
 __device__ unsigned counter;
-__device__ __noinline__ int power(int base, int n) { int r = 1; while (n > 0) { if (n & 1) r *= base; base *= base; n >>= 1; } return r; }
-__device__ __noinline__ Pair make(int i) { Pair p; p.a = i * 3; p.b = i * 0.5; for (int k = 0; k < 3; ++k) p.c[k] = (short)(i - k); return p; }
-__device__ int classify(int i) { switch (i % 7) { case 0: return 10; case 1: i += 5; case 2: return i; case 3: case 4: return -1; case 5: break; default: return power(i, 3); } return 99; }
+__device__ __noinline__ int power(int base, int n) { int r = 1; while (n > 0) { if (n & 1) r *= base;
+base *= base; n >>= 1; } return r; }
+__device__ __noinline__ Pair make(int i) { Pair p; p.a = i * 3; p.b = i * 0.5; for (int k = 0; k < 3;
+++k) p.c[k] = (short)(i - k); return p; }
+__device__ int classify(int i) { switch (i % 7) { case 0: return 10; case 1: i += 5; case 2: return i;
+case 3: case 4: return -1; case 5: break; default: return power(i, 3); } return 99; }
 extern "C" __global__ void k(long long* out, Pair by_value, signed char small, int n) {
     extern __shared__ int dynamic[];
     __shared__ short fixed[64];
@@ -131,7 +155,8 @@ extern "C" __global__ void k(long long* out, Pair by_value, signed char small, i
 enough:
     __syncthreads();
     Pair mine = make(t);
-    sum += mine.a + (long long)mine.b + mine.c[t % 3] + by_value.a + (long long)by_value.b + by_value.c[2] + small + *pointer + fixed[63 - t] + classify(t);
+    sum += mine.a + (long long)mine.b + mine.c[t % 3] + by_value.a + (long long)by_value.b +
+    by_value.c[2] + small + *pointer + fixed[63 - t] + classify(t);
     int* generic = t & 1 ? &dynamic[t] : &local[3];
     atomicAdd(generic, 1);
     sum += *generic;
@@ -211,8 +236,10 @@ CONTRACTED = r"""
 extern "C" __global__ void k(const float* x, float* y, unsigned* z) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     float v = x[i];
-    y[i] = __expf(v) + sqrtf(fabsf(v)) / (v + 3.0f) + sinf(v) * __fmaf_rn(v, v, 1.0f) + (float)(double)rsqrtf(v * v + 1e-3f) + log2f(fabsf(v));
-    z[i] = __float_as_uint(v) * 2654435761u ^ __umulhi(i, 0x9E3779B9u) ^ __funnelshift_l(i, z[i], 7) ^ (unsigned)__float2int_rz(v * 1000.0f);
+    y[i] = __expf(v) + sqrtf(fabsf(v)) / (v + 3.0f) + sinf(v) * __fmaf_rn(v, v, 1.0f)
+    + (float)(double)rsqrtf(v * v + 1e-3f) + log2f(fabsf(v));
+    z[i] = __float_as_uint(v) * 2654435761u ^ __umulhi(i, 0x9E3779B9u) ^ __funnelshift_l(i, z[i], 7)
+    ^ (unsigned)__float2int_rz(v * 1000.0f);
 }
 """
 

@@ -36,7 +36,14 @@ def node_lists(draw, values: int = 0):
         elif kind == 1:
             nodes.append(op("bra", target=draw(name), guard=guard or Value(0)))
         elif kind == 2:
-            nodes.append(op("brx.idx", targets=tuple(draw(st.lists(name, min_size=1, max_size=4))), guard=guard, s=(draw(pick),) if values else ()))
+            nodes.append(
+                op(
+                    "brx.idx",
+                    targets=tuple(draw(st.lists(name, min_size=1, max_size=4))),
+                    guard=guard,
+                    s=(draw(pick),) if values else (),
+                )
+            )
         elif kind == 3:
             nodes.append(op("exit", guard=guard))
         else:
@@ -70,7 +77,11 @@ def loops(blocks: list[Block], inside: set[int]) -> list[set[int]]:
         return seen
 
     reach = {block: from_(block) for block in inside}
-    return [component for component in ({b for b in inside if b in reach[a] and a in reach[b]} for a in inside) if len(component) > 1]
+    return [
+        component
+        for component in ({b for b in inside if b in reach[a] and a in reach[b]} for a in inside)
+        if len(component) > 1
+    ]
 
 
 @settings(max_examples=300, deadline=None)
@@ -133,7 +144,7 @@ def walk(nodes: list[Decoded], target, choices: list[int], added: set[int]) -> l
 @given(node_lists(values=6))
 def test_registers_that_are_alive_together_share_no_slot(program):
     """Brute force: at each node, what may still be read keeps its bytes when the node writes."""
-    nodes, labels, registers = program
+    nodes, labels, _ = program
     blocks = split_blocks(nodes, labels)
     order = frontier_order(blocks)
     linear, positions = linearise(blocks, order)
@@ -174,7 +185,10 @@ def test_registers_that_are_alive_together_share_no_slot(program):
                     assert not overlap(value, other)
             else:  # the same array, or none of it
                 for other in node.read():
-                    assert not overlap(value, other) or (slots[value], slot_bytes(value)) == (slots[other], slot_bytes(other))
+                    assert not overlap(value, other) or (slots[value], slot_bytes(value)) == (
+                        slots[other],
+                        slot_bytes(other),
+                    )
     separate, larger = allocate(blocks, order, linear, positions, share=False)
     assert larger >= size
     for a in separate:

@@ -16,9 +16,40 @@ from wmmadiag.launch import Launch
 from wmmadiag.ptx import parse
 from wmmadiag.ptx.ir import Parameter
 
-SOURCES = {"language": (LANGUAGE, False), "debug": (LANGUAGE, True), "wmma": (WMMA, False), "printf": (PRINTF, False)}
+SOURCES = {
+    "language": (LANGUAGE, False),
+    "debug": (LANGUAGE, True),
+    "wmma": (WMMA, False),
+    "printf": (PRINTF, False),
+}
 TOKEN = re.compile(r"[%$.]?[A-Za-z_][\w$]*(?:\.\w+|::\w+)*|\d\w*|[^\s\w]")
-STRANGE = ["0", "-1", "4294967295", "18446744073709551615", "0x80000000", "99999999999999999999", "%r0", "%p1", "%rd1", "%f1", "{", "}", "[", "]", ";", ",", "!", "_", ".v4", ".s8", "bra", "ret", "exit", "%tid.x", "$L__BB0_1"]
+STRANGE = [
+    "0",
+    "-1",
+    "4294967295",
+    "18446744073709551615",
+    "0x80000000",
+    "99999999999999999999",
+    "%r0",
+    "%p1",
+    "%rd1",
+    "%f1",
+    "{",
+    "}",
+    "[",
+    "]",
+    ";",
+    ",",
+    "!",
+    "_",
+    ".v4",
+    ".s8",
+    "bra",
+    "ret",
+    "exit",
+    "%tid.x",
+    "$L__BB0_1",
+]
 
 
 @cache
@@ -63,7 +94,10 @@ def attempt(ptx: str) -> None:
     try:
         module = parse(ptx, name="mutated")
         for entry in module.entries:
-            kernel = EmulatedKernel(lower(module, entry, "sm_90"), EmulatorOptions(threads=1, budget=Budget(instructions=20_000, seconds=5)))
+            kernel = EmulatedKernel(
+                lower(module, entry, "sm_90"),
+                EmulatorOptions(threads=1, budget=Budget(instructions=20_000, seconds=5)),
+            )
             kernel.launch(Launch((1, 1, 1), (64, 1, 1), arguments(kernel), 256))
     except WmmadiagError as error:
         assert str(error)

@@ -7,7 +7,16 @@ import pytest
 from ptx_kernels import kernel, run
 
 from wmmadiag.emulator import EmulatorOptions
-from wmmadiag.emulator.observer import AccessKind, BarrierKind, MemorySpace, barrier_event, lanes_of, memory_event, register_values, tensor_event
+from wmmadiag.emulator.observer import (
+    AccessKind,
+    BarrierKind,
+    MemorySpace,
+    barrier_event,
+    lanes_of,
+    memory_event,
+    register_values,
+    tensor_event,
+)
 from wmmadiag.errors import KernelFault
 from wmmadiag.launch import Launch
 
@@ -42,14 +51,32 @@ def test_lanes_of():
 def test_memory():
     out = np.zeros(64, np.uint32)
     seen = observed(
-        ".shared .align 8 .b64 s[4]; .local .align 4 .b32 l; setp.lt.u32 %p1, %lane, 2; @%p1 st.global.b32 [%to], 5; @!%p1 ld.shared.b64 %rd1, [s+8]; mov.u64 %rd2, s; cvta.shared.u64 %rd2, %rd2; @%p1 ld.v2.b16 {%h1, %h2}, [%rd2+4];"
-        "st.local.b32 [l], 1; atom.global.add.u32 %r1, [%to], 1;", out, grid=2,
-    ).memory[1:]  # fmt: skip
-    events = [e for e in seen if e.where.block == 1 and e.kind is not AccessKind.LOAD or e.space is MemorySpace.SHARED and e.where.block == 1]
+        ".shared .align 8 .b64 s[4]; .local .align 4 .b32 l; setp.lt.u32 %p1, %lane, 2; @%p1 st.global.b32 [%to],"
+        " 5; @!%p1 ld.shared.b64 %rd1, [s+8]; mov.u64 %rd2, s; cvta.shared.u64 %rd2, %rd2; @%p1 ld.v2.b16 {%h1,"
+        " %h2}, [%rd2+4];st.local.b32 [l], 1; atom.global.add.u32 %r1, [%to], 1;",
+        out,
+        grid=2,
+    ).memory[1:]
+    events = [
+        e
+        for e in seen
+        if (e.where.block == 1 and e.kind is not AccessKind.LOAD)
+        or (e.space is MemorySpace.SHARED and e.where.block == 1)
+    ]
     first, second, third, fourth, fifth = events
-    assert (first.space, first.kind, first.lanes.tolist(), first.size) == (MemorySpace.GLOBAL, AccessKind.STORE, [0, 1], 4)
+    assert (first.space, first.kind, first.lanes.tolist(), first.size) == (
+        MemorySpace.GLOBAL,
+        AccessKind.STORE,
+        [0, 1],
+        4,
+    )
     assert np.diff(first.addresses.astype(np.int64)).tolist() == [4]
-    assert (second.space, second.kind, second.lanes.size, second.size) == (MemorySpace.SHARED, AccessKind.LOAD, 30, 8)
+    assert (second.space, second.kind, second.lanes.size, second.size) == (
+        MemorySpace.SHARED,
+        AccessKind.LOAD,
+        30,
+        8,
+    )
     assert (third.space, third.size, third.lanes.tolist()) == (MemorySpace.SHARED, 4, [0, 1])
     assert set((second.addresses[0] - third.addresses).tolist()) == {4}  # the generic access is shown as a shared one
     assert (fourth.space, fourth.kind, fourth.lanes.size) == (MemorySpace.LOCAL, AccessKind.STORE, 32)
@@ -58,12 +85,19 @@ def test_memory():
 
 def test_asynchronous_copies_are_seen_when_issued_and_when_they_land():
     out, source = np.zeros(32, np.uint32), np.arange(32, dtype=np.uint32)
-    seen = observed(".shared .align 16 .b8 s[16]; mov.u64 %rd1, s; setp.eq.u32 %p1, %lane, 0; @%p1 cp.async.ca.shared.global [%rd1], [%a1], 16; bar.sync 0; cp.async.wait_all;", out, source)
+    seen = observed(
+        ".shared .align 16 .b8 s[16]; mov.u64 %rd1, s; setp.eq.u32 %p1, %lane, 0; @%p1 cp.async.ca.shared.global"
+        " [%rd1], [%a1], 16; bar.sync 0; cp.async.wait_all;",
+        out,
+        source,
+    )
     kinds = [e.kind for e in seen.memory if e.kind in (AccessKind.ASYNC_LOAD, AccessKind.ASYNC_STORE)]
     assert kinds == [AccessKind.ASYNC_LOAD, AccessKind.ASYNC_STORE]
     landed = seen.memory[-1]
     assert (landed.space, landed.lanes.tolist(), landed.size) == (MemorySpace.SHARED, [0], 16)
-    assert landed.where.pc == next(e.where.pc for e in seen.memory if e.kind is AccessKind.ASYNC_LOAD)  # named by the copy, not by the wait
+    assert landed.where.pc == next(
+        e.where.pc for e in seen.memory if e.kind is AccessKind.ASYNC_LOAD
+    )  # named by the copy, not by the wait
 
 
 def test_the_access_that_faults_is_seen():
@@ -74,7 +108,12 @@ def test_the_access_that_faults_is_seen():
 
 
 def test_barriers():
-    seen = observed("setp.lt.u32 %p1, %tid, 32; @%p1 bar.arrive 3, 64; @!%p1 bar.sync 3, 64; setp.lt.u32 %p2, %lane, 4; @%p2 bar.warp.sync 15;", np.zeros(64, np.uint32), block=64).barriers
+    seen = observed(
+        "setp.lt.u32 %p1, %tid, 32; @%p1 bar.arrive 3, 64; @!%p1 bar.sync 3, 64; setp.lt.u32 %p2, %lane, 4; @%p2"
+        " bar.warp.sync 15;",
+        np.zeros(64, np.uint32),
+        block=64,
+    ).barriers
     of_block = [(e.kind, e.barrier, e.lanes.size) for e in seen if e.kind is not BarrierKind.WARP]
     assert of_block == [(BarrierKind.ARRIVE, 3, 32), (BarrierKind.WAIT, 3, 32), (BarrierKind.RELEASE, 3, 32)]
     assert {(e.where.warp, e.lanes.size) for e in seen if e.kind is BarrierKind.WARP} == {(0, 4), (1, 4)}
@@ -86,13 +125,19 @@ def test_tensor_operands():
     out = np.zeros((16, 8), np.float32)
     recorder = Recorder()
     k = kernel(
-        """shr.u32 %r1, %lane, 2; and.b32 %r2, %lane, 3; mad.lo.u32 %r3, %r1, 32, 0; mad.lo.u32 %r3, %r2, 4, %r3; cvt.u64.u32 %rd1, %r3; add.u64 %rd1, %rd1, %a1;
-        ld.global.b32 %r10, [%rd1]; ld.global.b32 %r11, [%rd1+256]; ld.global.b32 %r12, [%rd1+16]; ld.global.b32 %r13, [%rd1+272]; mad.lo.u32 %r4, %r1, 32, 0; mad.lo.u32 %r4, %r2, 4, %r4; cvt.u64.u32 %rd2, %r4; add.u64 %rd2, %rd2, %a2;
+        """shr.u32 %r1, %lane, 2; and.b32 %r2, %lane, 3; mad.lo.u32 %r3, %r1, 32, 0;
+        mad.lo.u32 %r3, %r2, 4, %r3; cvt.u64.u32 %rd1, %r3; add.u64 %rd1, %rd1, %a1;
+        ld.global.b32 %r10, [%rd1]; ld.global.b32 %r11, [%rd1+256]; ld.global.b32 %r12, [%rd1+16];
+        ld.global.b32 %r13, [%rd1+272]; mad.lo.u32 %r4, %r1, 32, 0; mad.lo.u32 %r4, %r2, 4, %r4;
+        cvt.u64.u32 %rd2, %r4; add.u64 %rd2, %rd2, %a2;
         ld.global.b32 %r14, [%rd2]; ld.global.b32 %r15, [%rd2+16]; mov.f32 %f9, 0f3F800000;
-        mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f2, %f3, %f4}, {%r10, %r11, %r12, %r13}, {%r14, %r15}, {%f9, %f9, %f9, %f9};
-        mad.lo.u32 %r5, %r1, 32, 0; mad.lo.u32 %r5, %r2, 8, %r5; cvt.u64.u32 %rd3, %r5; add.u64 %rd3, %rd3, %a0; st.global.v2.f32 [%rd3], {%f1, %f2}; st.global.v2.f32 [%rd3+256], {%f3, %f4};""",
-        "ppp", options=EmulatorOptions(observer=recorder),
-    )  # fmt: skip
+        mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f2, %f3, %f4},
+        {%r10, %r11, %r12, %r13}, {%r14, %r15}, {%f9, %f9, %f9, %f9};
+        mad.lo.u32 %r5, %r1, 32, 0; mad.lo.u32 %r5, %r2, 8, %r5; cvt.u64.u32 %rd3, %r5;
+        add.u64 %rd3, %rd3, %a0; st.global.v2.f32 [%rd3], {%f1, %f2}; st.global.v2.f32 [%rd3+256], {%f3, %f4};""",
+        "ppp",
+        options=EmulatorOptions(observer=recorder),
+    )
     k.launch(Launch((1, 1, 1), (32, 1, 1), [out, a, np.ascontiguousarray(b.T)]))
     (raw,) = recorder.tensors
     event = tensor_event(k.kernel, *raw)
@@ -107,12 +152,18 @@ def test_tensor_operands():
 
 def test_instructions_and_registers():
     recorder = Recorder()
-    k = kernel("setp.lt.u32 %p1, %lane, 3; mov.u32 %r1, 9; @%p1 add.u32 %r1, %r1, %lane; cvt.u64.u32 %rd1, %r1; st.global.b64 [%a0], %rd1;", options=EmulatorOptions(observer=recorder))
+    k = kernel(
+        "setp.lt.u32 %p1, %lane, 3; mov.u32 %r1, 9; @%p1 add.u32 %r1, %r1, %lane; cvt.u64.u32 %rd1, %r1;"
+        " st.global.b64 [%a0], %rd1;",
+        options=EmulatorOptions(observer=recorder),
+    )
     stats = k.launch(Launch((1, 1, 1), (32, 1, 1), [np.zeros(32, np.uint32)]))
     assert len(recorder.instructions) == stats.warp_instructions
     values = {value.name: value for value in k.kernel.slots if value.name}
     r1, p1 = values["%r1"], values["%p1"]
-    where, active, registers = next(e for e in recorder.instructions if k.kernel.nodes[e[0][2]].text.startswith("add.u32"))
+    where, active, registers = next(
+        e for e in recorder.instructions if k.kernel.nodes[e[0][2]].text.startswith("add.u32")
+    )
     assert active == 7 and k.kernel.nodes[where[2]].text == "add.u32"
     assert register_values(k.kernel, r1, registers).tolist() == [9, 10, 11] + [9] * 29
     assert register_values(k.kernel, p1, registers).tolist() == [True] * 3 + [False] * 29
@@ -128,7 +179,13 @@ def test_an_exception_ends_the_run_and_comes_out(method):
 
     observer = type("Failing", (), {method: staticmethod(fail)})()
     with pytest.raises(LookupError, match="enough"):
-        run("L: bar.sync 0; st.global.b32 [%to], 1; bra L;", np.zeros(64, np.uint32), block=64, grid=1, options=EmulatorOptions(observer=observer))
+        run(
+            "L: bar.sync 0; st.global.b32 [%to], 1; bra L;",
+            np.zeros(64, np.uint32),
+            block=64,
+            grid=1,
+            options=EmulatorOptions(observer=observer),
+        )
     assert len(calls) == 1
 
 

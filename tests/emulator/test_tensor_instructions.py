@@ -1,4 +1,4 @@
-"""Tensor-core instructions from lanes' registers and memory: every form, shape, layout and space, by the fragment maps."""
+"""Tensor-core instructions from registers and memory: every form, shape, layout and space, by the fragment maps."""
 
 from __future__ import annotations
 
@@ -59,7 +59,11 @@ def move(kind: str, fragment: FragmentMap, names: list[str], pointer: str) -> st
     text = f"mul.wide.u32 %rd9, %lane, {size * fragment.registers}; add.u64 %rd9, %rd9, {pointer};"
     for i, name in enumerate(names):
         place = f"[%rd9+{size * i}]"
-        text += f"{kind}.global.{letter}{8 * size} {name}, {place};" if kind == "ld" else f"st.global.{letter}{8 * size} {place}, {name};"
+        text += (
+            f"{kind}.global.{letter}{8 * size} {name}, {place};"
+            if kind == "ld"
+            else f"st.global.{letter}{8 * size} {place}, {name};"
+        )
     return text
 
 
@@ -76,7 +80,8 @@ def every_multiplication():
                 for ctype, dtype in form.cd:
                     for bitop in form.bit_ops:
                         for layout in layouts:
-                            name = f"{form.instruction}-{form.shape}-{dtype}-{atype}-{btype}-{ctype}-{bitop}-{'-'.join(layout)}"
+                            types = f"{dtype}-{atype}-{btype}-{ctype}"
+                            name = "-".join((form.instruction, form.shape, types, bitop, *layout))
                             if not form.family or (atype, dtype) == ("e2m1", "f32"):
                                 yield pytest.param(form, arch, atype, btype, ctype, dtype, bitop, layout, id=name)
 
@@ -88,10 +93,14 @@ def opcode(form, atype, btype, ctype, dtype, bitop, layout) -> str:
         middle = f".{logic}" if logic else ""
         return f"wmma.mma{middle}.sync.aligned.{layout[0]}.{layout[1]}.{form.shape}.{types}"
     kind = ".kind::f8f6f4" if form.family else ""
-    return f"mma.sync.aligned.{form.shape}.{layout[0]}.{layout[1]}{kind}.{dtype}.{atype}.{btype}.{ctype}" + (f".{logic}" if logic else "")
+    return f"mma.sync.aligned.{form.shape}.{layout[0]}.{layout[1]}{kind}.{dtype}.{atype}.{btype}.{ctype}" + (
+        f".{logic}" if logic else ""
+    )
 
 
-@pytest.mark.parametrize(("form", "arch", "atype", "btype", "ctype", "dtype", "bitop", "layout"), list(every_multiplication()))
+@pytest.mark.parametrize(
+    ("form", "arch", "atype", "btype", "ctype", "dtype", "bitop", "layout"), list(every_multiplication())
+)
 def test_multiplication(form, arch, atype, btype, ctype, dtype, bitop, layout):
     rng = np.random.default_rng(7)
     m, n, k = parse_shape(form.shape)
@@ -105,11 +114,19 @@ def test_multiplication(form, arch, atype, btype, ctype, dtype, bitop, layout):
 
     maps = {x: fragment(x, t) for x, t in zip("abcd", (atype, btype, ctype, dtype), strict=True)}
     tiles = maps["a"].tiles
-    a, b, c = random_bits(rng, (tiles, m, k), atype), random_bits(rng, (tiles, k, n), btype), random_bits(rng, (tiles, m, n), ctype)
-    expected = np.stack([
-        native.mma(rule, pack_a(a[t], atype), pack_b(b[t], btype), pack_a(c[t], ctype), reference=True).view(f"<u{maps['d'].element_bits // 8}").reshape(m, n)
-        for t in range(tiles)
-    ])  # fmt: skip
+    a, b, c = (
+        random_bits(rng, (tiles, m, k), atype),
+        random_bits(rng, (tiles, k, n), btype),
+        random_bits(rng, (tiles, m, n), ctype),
+    )
+    expected = np.stack(
+        [
+            native.mma(rule, pack_a(a[t], atype), pack_b(b[t], btype), pack_a(c[t], ctype), reference=True)
+            .view(f"<u{maps['d'].element_bits // 8}")
+            .reshape(m, n)
+            for t in range(tiles)
+        ]
+    )
     shifted = {"e2m1": 2}
     registers = {
         "a": to_registers(maps["a"], a << np.uint64(shifted.get(atype, 0))),
@@ -121,11 +138,17 @@ def test_multiplication(form, arch, atype, btype, ctype, dtype, bitop, layout):
         for x, first, element in (("a", 10, atype), ("b", 30, btype), ("c", 50, ctype), ("d", 70, dtype))
     }
     if atype == "f64":
-        names = {x: [f"%fd{i + first}" for i in range(maps[x].registers)] for x, first in (("a", 0), ("b", 10), ("c", 16), ("d", 24))}
+        names = {
+            x: [f"%fd{i + first}" for i in range(maps[x].registers)]
+            for x, first in (("a", 0), ("b", 10), ("c", 16), ("d", 24))
+        }
     out = np.zeros((32, maps["d"].registers), np.uint64 if maps["d"].register_bits == 64 else np.uint32)
     operands = ", ".join(("{" + ", ".join(names[x]) + "}") for x in "dabc")
     loads = "".join(move("ld", maps[x], names[x], f"%a{i + 1}") for i, x in enumerate("abc"))
-    body = f"{loads} {opcode(form, atype, btype, ctype, dtype, bitop, layout)} {operands}; {move('st', maps['d'], names['d'], '%a0')}"
+    body = (
+        f"{loads} {opcode(form, atype, btype, ctype, dtype, bitop, layout)} {operands};"
+        f" {move('st', maps['d'], names['d'], '%a0')}"
+    )
     run(body, out, *registers.values(), target=arch, options=EmulatorOptions(threads=1))
     found = from_registers(maps["d"], out)
     assert (found == expected[maps["d"].tile, maps["d"].row, maps["d"].col]).all()
@@ -137,10 +160,15 @@ def every_fragment():
         if form.instruction != "wmma":
             continue
         arch = next(a for a in ARCHES if form.available(architecture(a)))
-        for matrix, elements in (("a", form.a), ("b", form.a), ("c", tuple(c for c, _ in form.cd)), ("d", tuple(d for _, d in form.cd))):
+        for matrix, elements in (
+            ("a", form.a),
+            ("b", form.a),
+            ("c", tuple(c for c, _ in form.cd)),
+            ("d", tuple(d for _, d in form.cd)),
+        ):
             for element in elements:
                 narrow = element in ("s4", "u4", "b1")
-                for layout in (({"a": "row", "b": "col"}[matrix],) if narrow else ("row", "col")):
+                for layout in ({"a": "row", "b": "col"}[matrix],) if narrow else ("row", "col"):
                     key = (form.shape, matrix, element, layout)
                     if key not in seen:
                         seen.add(key)
@@ -158,7 +186,11 @@ def in_memory(matrix: np.ndarray, layout: str, ldm: int, bits: int) -> np.ndarra
     return np.packbits(single.astype(np.uint8).reshape(-1), bitorder="little")
 
 
-SPACES = {"global": "mov.u64 %rd1, %a1;", "shared": "mov.u64 %rd1, s;", "": "mov.u64 %rd1, s; cvta.shared.u64 %rd1, %rd1;"}
+SPACES = {
+    "global": "mov.u64 %rd1, %a1;",
+    "shared": "mov.u64 %rd1, s;",
+    "": "mov.u64 %rd1, s; cvta.shared.u64 %rd1, %rd1;",
+}
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -175,10 +207,18 @@ def test_fragment_load_and_store(arch, shape, matrix, element, layout, space):
     names = [f"%{letter}{(0 if element == 'f64' else 10) + i}" for i in range(fragment.registers)]
     operand = "{" + ", ".join(names) + "}"
     s = f".{space}" if space else ""
-    fill = "" if space == "global" else (
-        "mov.u64 %rd8, s; mov.u32 %r1, 0; L: add.u32 %r2, %r1, %lane; setp.lt.u32 %p1, %r2, " + str(memory.size // 4) + "; mad.wide.u32 %rd3, %r2, 4, %a1; mad.wide.u32 %rd4, %r2, 4, %rd8;"
-        "@%p1 ld.global.b32 %r3, [%rd3]; @%p1 st.shared.b32 [%rd4], %r3; add.u32 %r1, %r1, 32; setp.lt.u32 %p2, %r1, " + str(memory.size // 4) + "; @%p2 bra L; bar.sync 0;"
-    )  # fmt: skip
+    fill = (
+        ""
+        if space == "global"
+        else (
+            "mov.u64 %rd8, s; mov.u32 %r1, 0; L: add.u32 %r2, %r1, %lane; setp.lt.u32 %p1, %r2, "
+            + str(memory.size // 4)
+            + "; mad.wide.u32 %rd3, %r2, 4, %a1; mad.wide.u32 %rd4, %r2, 4, %rd8;@%p1 ld.global.b32 %r3, [%rd3];"
+            " @%p1 st.shared.b32 [%rd4], %r3; add.u32 %r1, %r1, 32; setp.lt.u32 %p2, %r1, "
+            + str(memory.size // 4)
+            + "; @%p2 bra L; bar.sync 0;"
+        )
+    )
     declare = f".shared .align 32 .b8 s[{memory.size}];"
     address = f"{declare} {fill} {SPACES[space]}"
     if matrix != "d":
@@ -190,7 +230,14 @@ def test_fragment_load_and_store(arch, shape, matrix, element, layout, space):
         return
     other = random_bits(rng, fragment.shape, element)
     store = f"wmma.store.d.sync.aligned.{layout}.{shape}{s}.{element} [%rd1], {operand}, {ldm};"
-    back = "" if space == "global" else fill.replace("L:", "M:").replace("bra L", "bra M").replace("ld.global.b32 %r3, [%rd3]", "ld.shared.b32 %r3, [%rd4]").replace("st.shared.b32 [%rd4], %r3", "st.global.b32 [%rd3], %r3")
+    back = (
+        ""
+        if space == "global"
+        else fill.replace("L:", "M:")
+        .replace("bra L", "bra M")
+        .replace("ld.global.b32 %r3, [%rd3]", "ld.shared.b32 %r3, [%rd4]")
+        .replace("st.shared.b32 [%rd4], %r3", "st.global.b32 [%rd3], %r3")
+    )
     registers = to_registers(fragment, other[None])
     run(address + move("ld", fragment, names, "%a0") + store + back, registers, memory, target=arch)
     assert (memory == in_memory(other, layout, ldm, bits)).all()  # the gaps as well
@@ -205,8 +252,17 @@ def test_ldmatrix_and_stmatrix(num, trans, space):
     names = "{" + ", ".join(f"%r{10 + i}" for i in range(count)) + "}"
     s = f".{space}" if space else ""
     # Rows lie in reverse order, 16 bytes each.
-    set_up = """.shared .align 16 .b8 s[512]; mov.u64 %rd1, s; sub.u32 %r1, 31, %lane; mad.wide.u32 %rd2, %r1, 16, %rd1; mad.wide.u32 %rd3, %lane, 16, %a1; """ + ("" if space else "cvta.shared.u64 %rd2, %rd2;")
-    copy_in = "ld.global.v4.b32 {%r2, %r3, %r4, %r5}, [%rd3]; st.v4.b32 [%rd2], {%r2, %r3, %r4, %r5}; bar.sync 0;" if not space else "ld.global.v4.b32 {%r2, %r3, %r4, %r5}, [%rd3]; st.shared.v4.b32 [%rd2], {%r2, %r3, %r4, %r5}; bar.sync 0;"
+    set_up = """.shared .align 16 .b8 s[512]; mov.u64 %rd1, s; sub.u32 %r1, 31, %lane;
+        mad.wide.u32 %rd2, %r1, 16, %rd1; mad.wide.u32 %rd3, %lane, 16, %a1; """ + (
+        "" if space else "cvta.shared.u64 %rd2, %rd2;"
+    )
+    copy_in = (
+        "ld.global.v4.b32 {%r2, %r3, %r4, %r5}, [%rd3]; st.v4.b32 [%rd2], {%r2, %r3, %r4, %r5}; bar.sync 0;"
+        if not space
+        else (
+            "ld.global.v4.b32 {%r2, %r3, %r4, %r5}, [%rd3]; st.shared.v4.b32 [%rd2], {%r2, %r3, %r4, %r5}; bar.sync 0;"
+        )
+    )
     matrices = source[: 8 * count].reshape(count, 8, 8)
     fragment = ldmatrix_map(num, bool(trans))
     out = np.zeros((32, count), np.uint32)
@@ -217,8 +273,14 @@ def test_ldmatrix_and_stmatrix(num, trans, space):
     after = np.zeros_like(source)
     registers = to_registers(fragment, matrices)
     store = f"stmatrix.sync.aligned.m8n8.{num}{trans}{s}.b16 [%rd2], {names};"
-    copy_out = "bar.sync 0; ld{s}.v4.b32 {{%r2, %r3, %r4, %r5}}, [%rd2]; st.global.v4.b32 [%rd3], {{%r2, %r3, %r4, %r5}};".format(s=s)
-    run(set_up + move("ld", fragment, [f"%r{10 + i}" for i in range(count)], "%a0") + store + copy_out, registers, after)
+    copy_out = (
+        f"bar.sync 0; ld{s}.v4.b32 {{%r2, %r3, %r4, %r5}}, [%rd2]; st.global.v4.b32 [%rd3], {{%r2, %r3, %r4, %r5}};"
+    )
+    run(
+        set_up + move("ld", fragment, [f"%r{10 + i}" for i in range(count)], "%a0") + store + copy_out,
+        registers,
+        after,
+    )
     assert (after[: 8 * count] == source[: 8 * count]).all()
     assert (after[8 * count :].view(np.uint32) == 0x7FFF7EAD).all()  # nothing else was stored
 
@@ -226,7 +288,11 @@ def test_ldmatrix_and_stmatrix(num, trans, space):
 def test_movmatrix():
     source = np.random.default_rng(2).integers(0, 1 << 16, (8, 8), dtype=np.uint16)
     registers = to_registers(ldmatrix_map("x1", False), source[None])
-    out = result("mad.wide.u32 %rd1, %lane, 4, %a1; ld.global.b32 %r1, [%rd1]; movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r1; st.global.b32 [%to], %r1;", registers)
+    out = result(
+        "mad.wide.u32 %rd1, %lane, 4, %a1; ld.global.b32 %r1, [%rd1]; movmatrix.sync.aligned.m8n8.trans.b16 %r1,"
+        " %r1; st.global.b32 [%to], %r1;",
+        registers,
+    )
     assert (out == to_registers(ldmatrix_map("x1", True), source[None])[:, 0]).all()
 
 
@@ -236,10 +302,13 @@ def test_architectures_differ():
     for arch in ("sm_75", "sm_80", "sm_90"):
         out = np.zeros((32, 4), np.float32)
         k = kernel(
-            """mov.b32 %r1, 0x3c003c00; mov.b32 %r2, 0x00010001; mov.f32 %f9, 0f40000000; setp.eq.u32 %p1, %lane, 99; @%p1 mov.b32 %r2, %r1;
-            mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f1, %f2, %f3, %f4}, {%r1, %r1}, {%r2}, {%f9, %f9, %f9, %f9}; mul.wide.u32 %rd1, %lane, 16; add.u64 %rd1, %rd1, %a0; st.global.v4.f32 [%rd1], {%f1, %f2, %f3, %f4};""",
-            target="sm_75", arch=arch,
-        )  # fmt: skip
+            """mov.b32 %r1, 0x3c003c00; mov.b32 %r2, 0x00010001; mov.f32 %f9, 0f40000000;
+            setp.eq.u32 %p1, %lane, 99; @%p1 mov.b32 %r2, %r1;
+            mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f1, %f2, %f3, %f4}, {%r1, %r1}, {%r2}, {%f9, %f9, %f9, %f9};
+            mul.wide.u32 %rd1, %lane, 16; add.u64 %rd1, %rd1, %a0; st.global.v4.f32 [%rd1], {%f1, %f2, %f3, %f4};""",
+            target="sm_75",
+            arch=arch,
+        )
         k.launch(Launch((1, 1, 1), (32, 1, 1), [out]))
         values.append(out[0, 0])
     assert values[0] == values[1] != values[2]
@@ -247,13 +316,21 @@ def test_architectures_differ():
 
 # Faults
 
-LOAD = "wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%r10, %r11, %r12, %r13, %r14, %r15, %r16, %r17}, [%rd1], %r1;"
+LOAD = (
+    "wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%r10, %r11, %r12, %r13, %r14, %r15, %r16, %r17}, [%rd1], %r1;"
+)
 STORE = "wmma.store.d.sync.aligned.row.m16n16k16.global.f16 [%rd1], {%r10, %r11, %r12, %r13}, %r1;"
 
 
 def fault(body: str, size: int = 256, block: int = 32, **how) -> KernelFault:
     with pytest.raises(KernelFault) as error:
-        run("mov.u64 %rd1, %a0; mov.u32 %r1, 16;" + body, np.zeros(size, np.float16), block=block, names=("tile",), **how)
+        run(
+            "mov.u64 %rd1, %a0; mov.u32 %r1, 16;" + body,
+            np.zeros(size, np.float16),
+            block=block,
+            names=("tile",),
+            **how,
+        )
     return error.value
 
 
@@ -279,14 +356,21 @@ def test_lanes_that_disagree(operation):
     assert (error.kind, error.lane) == ("bad-operand", 9)
 
 
-MULTIPLY = "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r20, %r21}, {%r10, %r11, %r12, %r13}, {%r14, %r15}, {%r16, %r17};"
+MULTIPLY = (
+    "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r20, %r21}, {%r10, %r11, %r12, %r13}, {%r14, %r15}, {%r16,"
+    " %r17};"
+)
 MATRICES = ".shared .align 16 .b8 s[512]; mov.u64 %rd2, s; ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r10}, [%rd2];"
 TRANSPOSE = "movmatrix.sync.aligned.m8n8.trans.b16 %r10, %r11;"
 
 
 @pytest.mark.parametrize("operation", [LOAD, STORE, MULTIPLY, MATRICES, TRANSPOSE])
 def test_part_of_a_warp(operation):
-    for body, block in ((operation, 48), ("setp.lt.u32 %p1, %lane, 20; @%p1 ret;" + operation, 32), ("setp.lt.u32 %p1, %lane, 20; @%p1 bra E;" + operation + "E:", 32)):
+    for body, block in (
+        (operation, 48),
+        ("setp.lt.u32 %p1, %lane, 20; @%p1 ret;" + operation, 32),
+        ("setp.lt.u32 %p1, %lane, 20; @%p1 bra E;" + operation + "E:", 32),
+    ):
         error = fault(body, block=block)
         assert error.kind == "partial-warp" and error.hint
 
@@ -301,17 +385,34 @@ def test_lanes_meet_before_a_multiplication():
 
 
 def test_matrix_rows_out_of_bounds_name_their_lane():
-    error = fault(".shared .align 16 .b8 s[128]; mov.u64 %rd2, s; mad.wide.u32 %rd2, %lane, 16, %rd2; ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r10, %r11, %r12, %r13}, [%rd2];")
+    error = fault(
+        ".shared .align 16 .b8 s[128]; mov.u64 %rd2, s; mad.wide.u32 %rd2, %lane, 16, %rd2;"
+        " ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r10, %r11, %r12, %r13}, [%rd2];"
+    )
     assert (error.kind, error.lane) == ("out-of-bounds", 8)
-    error = fault(".shared .align 16 .b8 s[512]; mov.u64 %rd2, s; setp.eq.u32 %p1, %lane, 5; @%p1 add.u64 %rd2, %rd2, 8; ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r10}, [%rd2];")
+    error = fault(
+        ".shared .align 16 .b8 s[512]; mov.u64 %rd2, s; setp.eq.u32 %p1, %lane, 5; @%p1 add.u64 %rd2, %rd2, 8;"
+        " ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r10}, [%rd2];"
+    )
     assert (error.kind, error.lane) == ("misaligned", 5)
-    run(".shared .align 16 .b8 s[128]; mov.u64 %rd2, s; mad.wide.u32 %rd2, %lane, 16, %rd2; ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r10}, [%rd2];", np.zeros(4))
+    run(
+        ".shared .align 16 .b8 s[128]; mov.u64 %rd2, s; mad.wide.u32 %rd2, %lane, 16, %rd2;"
+        " ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r10}, [%rd2];",
+        np.zeros(4),
+    )
 
 
-@pytest.mark.parametrize("operation", [
-    "mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r20, %r21}, {%r10, %r11}, {%r14, %r15}, {%r16, %r17}, %r1, 0x0;",
-    "wgmma.fence.sync.aligned;", "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [tex, {%r1}];",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "operation",
+    [
+        (
+            "mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r20, %r21}, {%r10, %r11}, {%r14, %r15}, {%r16,"
+            " %r17}, %r1, 0x0;"
+        ),
+        "wgmma.fence.sync.aligned;",
+        "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [tex, {%r1}];",
+    ],
+)
 def test_refused_by_name(operation):
     with pytest.raises(UnsupportedError) as error:
         kernel(operation, target="sm_90a", globals=".global .texref tex;" if "tex" in operation else "")
