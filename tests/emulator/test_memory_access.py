@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ptx_kernels import kernel, module, result, run
 
 from wmmadiag.emulator import EmulatorOptions, load
-from wmmadiag.errors import ConfigurationError, KernelFault, WmmadiagError
+from wmmadiag.errors import ConfigurationError, KernelFault, UnsupportedError, WmmadiagError
 from wmmadiag.launch import Launch
 
 LANE = np.arange(32, dtype=np.uint32)
@@ -198,6 +198,12 @@ def test_isspacep_and_cvta_there_and_back():
         + STORE
     )
     assert set(out.tolist()) == {1 << 1 | 1 << 4 | 1 << 6 | 1 << 9 | 1 << 10}
+
+
+@pytest.mark.parametrize("space", ["const", "param"])
+def test_windows_that_are_not_told_apart_are_refused(space):
+    with pytest.raises(UnsupportedError, match="isspacep"):
+        kernel(f"isspacep.{space} %p1, %a0;")
 
 
 def test_local_memory_belongs_to_a_lane():
@@ -459,6 +465,7 @@ def test_between_two_arrays_the_nearer_one_is_named():
 def test_null(offset):
     error = fault(f"mov.u64 %rd1, 0; ld.global.b32 %r1, [%rd1+{offset}];")
     assert (error.kind, error.address) == ("out-of-bounds", offset)
+    assert ("null pointer" if offset < 1 << 16 else "no allocation is near") in error.detail
 
 
 @pytest.mark.parametrize("generic", ["", ".global"])

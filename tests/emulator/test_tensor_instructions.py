@@ -304,7 +304,8 @@ def test_architectures_differ():
         k = kernel(
             """mov.b32 %r1, 0x3c003c00; mov.b32 %r2, 0x00010001; mov.f32 %f9, 0f40000000;
             setp.eq.u32 %p1, %lane, 99; @%p1 mov.b32 %r2, %r1;
-            mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f1, %f2, %f3, %f4}, {%r1, %r1}, {%r2}, {%f9, %f9, %f9, %f9};
+            mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f1, %f2, %f3, %f4},
+            {%r1, %r1}, {%r2}, {%f9, %f9, %f9, %f9};
             mul.wide.u32 %rd1, %lane, 16; add.u64 %rd1, %rd1, %a0; st.global.v4.f32 [%rd1], {%f1, %f2, %f3, %f4};""",
             target="sm_75",
             arch=arch,

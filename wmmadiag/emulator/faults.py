@@ -61,6 +61,11 @@ HINTS: Mapping[str, str] = {
 """Fault kind → the next step for the user."""
 
 
+_FAR = 1 << 30
+"""Bytes from the nearest allocation from which on naming it says nothing."""
+_NULL = 1 << 16
+
+
 def coordinates(block: int, grid: Dim3) -> Dim3:
     """(x, y, z) of a block's linear index."""
     return block % grid[0], block // grid[0] % grid[1], block // grid[0] // grid[1]
@@ -121,7 +126,10 @@ def _memory(kind: str, fault: Mapping[str, Any], view: LaunchView) -> tuple[str,
     else:
         message = f"{verb} of {length} bytes out of bounds of {space} memory at {address:#x}"
     near = [extent.describe(address, length) for extent in view.extents if extent.space == space and extent.size]
-    return message, address, [min(near)[1]] if near else []
+    gap, words = min(near, default=(_FAR, ""))
+    if gap < _FAR:
+        return message, address, [words]
+    return message, address, ["a null pointer, or close to one" if address < _NULL else "no allocation is near"]
 
 
 def standing_lines(standings: Sequence[tuple[Any, ...]], view: LaunchView, most: int = 40) -> list[str]:

@@ -134,7 +134,9 @@ def convert_address(select: Selector, instruction: Instruction) -> None:
 
 @selects("isspacep")
 def is_space(select: Selector, instruction: Instruction) -> None:
-    space = {"const": "global", "param": "global"}.get(instruction.attributes["space"], instruction.attributes["space"])
+    space = instruction.attributes["space"]
+    if space not in SPACES:  # constants and parameters lie among global addresses here
+        raise select.unsupported(f"{instruction.text} is not emulated")
     select.emit(
         "isspacep",
         d=select.write(instruction.operands[0]),
