@@ -30,7 +30,7 @@ def _approximations(sm: int) -> list[Case]:
 
 
 FAMILIES = {
-    "lane_ops": Family(_lane_ops, "arithmetic, conversions, comparisons, all modifiers"),
+    "instructions": Family(_lane_ops, "arithmetic, conversions, comparisons, all modifiers"),
     "approximations": Family(_approximations, "approximate functions"),
     "warps": Family(lambda _: warp_cases(), "shuffles, votes, matches, reductions, atomics"),
     "programs": Family(lambda _: program_cases(0, PROGRAM_SEEDS), "random programs"),

@@ -112,7 +112,8 @@ def toolchain() -> Toolchain:
     nvrtc = nvrtc_module()
     _, major, minor = nvrtc.nvrtcVersion()
     _, arches = nvrtc.nvrtcGetSupportedArchs()
-    runtime = _header_folder("cudart", "cuda_runtime.h")
+    # The runtime's package may be there without the compiler's headers, and a toolkit have both.
+    runtime = _header_folder("cudart", "crt/mma.h") or _header_folder("cudart", "cuda_runtime.h")
     if runtime is None:
         raise _missing("the CUDA runtime headers (cuda_runtime.h)")
     if not (runtime / "crt" / "mma.h").exists():

@@ -1,0 +1,82 @@
+"""One test body, two backends: lane operations, warp operations and random programs, against what a GPU answered."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from wmmadiag.emulator import EmulatorOptions, load
+from wmmadiag.errors import UndecidedError
+from wmmadiag.gpu import devices
+from wmmadiag.gpu import load as load_gpu
+from wmmadiag.gpu.devices import available
+from wmmadiag.launch import LoadedKernel
+
+VECTORS = Path(__file__).parents[1] / "vectors"
+sys.path.insert(0, str(VECTORS))
+
+from cases import Array, Case, differences  # noqa: E402  (needs the path)
+from families import FAMILIES  # noqa: E402
+
+PARTS = 8
+RECORDS = [
+    (family, path.stem.removeprefix(f"{family}_"))
+    for family in FAMILIES
+    for path in sorted(VECTORS.glob(f"{family}_sm_*.npz"))
+]
+NO_GPU = available()
+BACKENDS = [
+    "emulator",
+    pytest.param("gpu", marks=[pytest.mark.gpu, pytest.mark.skipif(bool(NO_GPU), reason=f"no GPU: {NO_GPU}")]),
+]
+
+
+@cache
+def _record(family: str, arch: str) -> Mapping[str, Array]:
+    with np.load(VECTORS / f"{family}_{arch}.npz") as file:
+        return {name: file[name] for name in file.files}
+
+
+@cache
+def _cases(family: str, arch: str) -> list[Case]:
+    return FAMILIES[family].cases(int(arch.removeprefix("sm_")))
+
+
+def _kernel(case: Case, arch: str, backend: str) -> LoadedKernel:
+    if backend == "gpu":
+        return load_gpu(case.ptx, "k", arch=arch)
+    return load(case.ptx, "k", arch=arch, options=EmulatorOptions(threads=1))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(("family", "arch"), [one for one in RECORDS if one[0] != "approximations"])
+def test_same_bits_as_recorded(family: str, arch: str, part: int, backend: str) -> None:
+    if backend == "gpu" and devices()[0].arch != arch:
+        pytest.skip(f"the GPU is no {arch}")
+    record = _record(family, arch)
+    compared = 0
+    wrong = []
+    for case in _cases(family, arch)[part::PARTS]:
+        if not any(name.startswith(f"{case.key}/") for name in record):
+            continue  # the recorder's assembler could not make it
+        try:
+            outputs = case.run(_kernel(case, arch, backend))
+        except UndecidedError as error:
+            if backend == "gpu":
+                continue
+            wrong.append(f"{case.key}: {error.message}")
+            continue
+        wrong += differences(case, outputs, record)
+        compared += 1
+    assert compared > 0
+    assert wrong == []
+
+
+def test_there_are_records() -> None:
+    assert {family for family, _ in RECORDS} == set(FAMILIES)
