@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ptx_kernels import kernel, module, result, run
 
-from wmmadiag.emulator import EmulatorOptions, load
+from wmmadiag.emulator import Budget, EmulatorOptions, load
 from wmmadiag.errors import ConfigurationError, KernelFault, UnsupportedError, WmmadiagError
 from wmmadiag.launch import Launch
 
@@ -381,6 +381,39 @@ def test_launches_that_no_chip_takes(grid, block, shared, kind):
     with pytest.raises(WmmadiagError) as error:
         kernel("ret;").launch(Launch(grid, block, [np.zeros(64, np.uint32)], shared))
     assert getattr(error.value, "kind", None) == kind
+
+
+@pytest.mark.parametrize(
+    ("grid", "block"), [((1, 1), (32, 1, 1)), ((1.0, 1, 1), (32, 1, 1)), ((1, 1, 1), (32, 1, 1, 1))]
+)
+def test_extents_are_three_integers(grid, block):
+    with pytest.raises(ConfigurationError, match="three integers"):
+        kernel("ret;").launch(Launch(grid, block, [np.zeros(64, np.uint32)]))
+    kernel("ret;").launch(Launch((np.int64(1), 1, 1), (np.int32(32), 1, 1), [np.zeros(64, np.uint32)]))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        EmulatorOptions(threads=-1),
+        EmulatorOptions(budget=Budget(instructions=-1)),
+        EmulatorOptions(budget=Budget(seconds=-1.0)),
+        EmulatorOptions(warp_order=(0, 0)),
+        EmulatorOptions(warp_order=(0, 1, 2)),
+        EmulatorOptions(warp_order=(0, 5)),
+    ],
+)
+def test_options_that_make_no_sense(options):
+    with pytest.raises(ConfigurationError):
+        run("", np.zeros(64, np.uint32), block=64, options=options)
+
+
+def test_arrays_of_objects_and_empty_arrays():
+    with pytest.raises(ConfigurationError, match="Python objects"):
+        run("", np.zeros(4, object))
+    with pytest.raises(KernelFault) as error:
+        run("ld.global.b32 %r1, [%a1];", np.zeros(4, np.uint32), np.zeros(0, np.float32), names=("x", "empty"))
+    assert "0 bytes past the end of empty (0 bytes)" in error.value.detail
 
 
 def test_launch_bounds():

@@ -125,7 +125,7 @@ def _memory(kind: str, fault: Mapping[str, Any], view: LaunchView) -> tuple[str,
         message = f"{verb} of {length} bytes at {address:#x}, which is no {space} address"
     else:
         message = f"{verb} of {length} bytes out of bounds of {space} memory at {address:#x}"
-    near = [extent.describe(address, length) for extent in view.extents if extent.space == space and extent.size]
+    near = [extent.describe(address, length) for extent in view.extents if extent.space == space]
     gap, words = min(near, default=(_FAR, ""))
     if gap < _FAR:
         return message, address, [words]

@@ -26,6 +26,7 @@ REGISTER_POISON = 0x7FFF7EAF
 """The same for registers that are read before they are written."""
 _GAP = 1 << 20  # unmapped bytes between arrays, so that running past one is seen
 _ALIGN = 512
+_INTEGERS = (int, np.integer)
 _MAX_BLOCKS = 0xFFFFFFF0
 
 
@@ -81,6 +82,7 @@ class EmulatedKernel:
             ConfigurationError: grid, block or arguments do not fit the kernel.
         """
         self._check_shape(launch)
+        self._check_options(launch)
         regions, extents = self._memory(launch)
         kernel, options = self.kernel, self.options
         shared = kernel.dynamic_offset + launch.shared_bytes if launch.shared_bytes else kernel.static_shared
@@ -128,6 +130,12 @@ class EmulatedKernel:
     def _check_shape(self, launch: Launch) -> None:
         entry, arch = self.kernel.entry, self.kernel.arch
         bounds = limits(arch)
+        if any(
+            len(shape) != 3 or not all(isinstance(n, _INTEGERS) for n in shape) for shape in (launch.grid, launch.block)
+        ):
+            raise ConfigurationError(
+                f"grid {launch.grid} of blocks {launch.block} cannot be launched", hint="give both as three integers"
+            )
         threads = launch.block[0] * launch.block[1] * launch.block[2]
         place = entry.place
         if min(*launch.grid, *launch.block) < 1 or launch.grid[0] * launch.grid[1] * launch.grid[2] > _MAX_BLOCKS:
@@ -168,6 +176,20 @@ class EmulatedKernel:
                 f"{arch} has {bounds.shared_per_block:,}",
                 kind="launch-limits", place=place, hint="use smaller tiles or fewer stages",
             )  # fmt: skip
+
+    def _check_options(self, launch: Launch) -> None:
+        options = self.options
+        if options.threads < 0 or options.budget.instructions < 0 or options.budget.seconds < 0:
+            raise ConfigurationError(
+                f"{options.threads} threads, {options.budget}: negative",
+                hint="0 stands for all processors, or no limit",
+            )
+        warps = -(-launch.block[0] * launch.block[1] * launch.block[2] // 32)
+        if options.warp_order and sorted(options.warp_order) != list(range(warps)):
+            raise ConfigurationError(
+                f"warp order {options.warp_order} does not name each of the block's {warps} warps once",
+                hint="leave it empty for 0, 1, 2, …",
+            )
 
     def _memory(self, launch: Launch) -> tuple[list[tuple[int, NDArray[np.uint8], bool]], list[Extent]]:
         """(device address, bytes, writable) of all memory, and names for it."""
@@ -264,6 +286,8 @@ def _flat(array: NDArray[Any], name: str) -> NDArray[np.uint8]:
         raise ConfigurationError(
             f"{name} is no C-contiguous array", hint="pass np.ascontiguousarray(…), or the padded storage itself"
         )
+    if array.dtype.hasobject:
+        raise ConfigurationError(f"{name} holds Python objects", hint="pass an array of numbers")
     return array.reshape(-1).view(np.uint8)
 
 
