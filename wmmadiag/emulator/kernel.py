@@ -53,6 +53,7 @@ class EmulatorOptions:
         warp_order: order in which the warps of a block get their turns; empty: 0, 1, 2, ….
         eager_copies: cp.async data is visible at once, instead of at the wait that covers it.
         observer: an object with any of the methods of `wmmadiag.emulator.observer.Observer`.
+        checks: names of the engine's checks to run; what they find is in `EmulatedKernel.raw_findings`.
         poison, register_poison: what memory and registers hold that nothing has written.
     """
 
@@ -61,6 +62,7 @@ class EmulatorOptions:
     warp_order: tuple[int, ...] = ()
     eager_copies: bool = False
     observer: object | None = None
+    checks: tuple[str, ...] = ()
     poison: int = POISON
     register_poison: int = REGISTER_POISON
 
@@ -72,6 +74,7 @@ class EmulatedKernel:
         self.kernel = kernel
         self.options = options
         self._in_order = False
+        self.raw_findings: list[dict[str, Any]] = []
 
     def launch(self, launch: Launch) -> RunStats:
         """Run to completion; arrays in `launch.arguments` are changed in place.
@@ -106,9 +109,11 @@ class EmulatedKernel:
             options.eager_copies,
             self._in_order,
             options.observer,
+            list(options.checks),
         )
         seconds = time.perf_counter() - start
         self._in_order = self._in_order or result["order_mattered"]
+        self.raw_findings = result["findings"]
         view = LaunchView(kernel, launch.grid, extents)
         if result["outcome"] == "fault":
             raise fault_error(result["fault"], result["standings"], view)

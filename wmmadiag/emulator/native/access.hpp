@@ -108,10 +108,10 @@ Flow access(Warp& warp, Space space, Mask active, const Addresses& addresses, st
         actual = space_of(low);
         window = window_of(actual);
     }
-    if (shared.observer) {
+    if (auto* observer = warp.block().observer()) {
         Addresses seen;
         for (unsigned l = 0; l < lanes; ++l) seen.lane[l] = addresses.lane[l] - window;
-        shared.observer->memory({warp.where(), actual, kind, active, bytes, seen.lane});
+        observer->memory({warp.where(), actual, kind, active, bytes, seen.lane});
     }
     // One check for the whole warp where all lanes fall into one region.
     std::byte* host = nullptr;

@@ -174,7 +174,7 @@ nb::dict run(const Engine& engine, const LoadedProgram& loaded, std::array<std::
              const std::vector<std::tuple<std::uint64_t, std::uintptr_t, std::uint64_t, bool>>& regions, std::uint32_t shared_base,
              std::uint32_t shared_bytes, std::uint32_t dynamic_bytes, unsigned threads, std::uint64_t instruction_budget, double seconds_budget,
              std::uint32_t poison, std::uint32_t register_poison, std::vector<std::uint32_t> warp_order, bool eager_copies, bool in_order,
-             const nb::object& observer) {
+             const nb::object& observer, std::vector<std::string> checks) {
     const auto* program = loaded.program.get();
     RunRequest request;
     request.program = program;
@@ -197,6 +197,7 @@ nb::dict run(const Engine& engine, const LoadedProgram& loaded, std::array<std::
     request.spec.warp_order = std::move(warp_order);
     request.spec.eager_copies = eager_copies;
     request.in_order = in_order;
+    request.checks = std::move(checks);
     for (const auto& [base, host, size, writable] : regions) request.regions.push_back({base, size, reinterpret_cast<std::byte*>(host), writable});
     request.threads = threads;
     request.instruction_budget = instruction_budget;
@@ -225,6 +226,26 @@ nb::dict run(const Engine& engine, const LoadedProgram& loaded, std::array<std::
     to["threads"] = result.threads;
     to["order_mattered"] = result.order_mattered;
     to["standings"] = standings;
+    nb::list findings;
+    for (const auto& f : result.findings) {
+        nb::dict finding;
+        finding["check"] = f.check;
+        finding["kind"] = f.kind;
+        finding["pc"] = f.pc;
+        finding["other_pc"] = f.other_pc;
+        finding["space"] = space_names[static_cast<unsigned>(f.space)];
+        finding["address"] = f.address;
+        finding["bytes"] = f.bytes;
+        finding["block"] = f.block;
+        finding["warp"] = f.warp;
+        finding["lane"] = f.lane;
+        finding["other_warp"] = f.other_warp;
+        finding["other_lane"] = f.other_lane;
+        finding["count"] = f.count;
+        finding["values"] = f.values;
+        findings.append(finding);
+    }
+    to["findings"] = findings;
     if (result.outcome == Outcome::fault) {
         const auto& f = result.fault;
         nb::dict fault;
@@ -244,34 +265,33 @@ nb::dict run(const Engine& engine, const LoadedProgram& loaded, std::array<std::
 }
 
 // One lane operation on arrays of 32 values, for tests of the semantics.
+// `registers` in a row: each array then holds that many registers, one after the other.
 void lane_op(const Engine& engine, const std::string& name, std::uint32_t modifiers, Mask active, const std::vector<ConstBytes>& sources,
-             const Bytes& d, const nb::object& d2) {
+             const Bytes& d, const nb::object& d2, std::size_t registers) {
     const auto* op = engine.lane_op(name);
     if (op == nullptr) throw std::invalid_argument("unknown lane operation " + name);
     const auto function = op->select(Modifiers{modifiers});
     if (function == nullptr) throw std::invalid_argument(name + " does not take these modifiers");
     if (sources.size() > 4) throw std::invalid_argument("at most 4 sources");
+    if (registers == 0) throw std::invalid_argument("no registers");
     struct alignas(64) Slot {
         std::byte bytes[512]{};
     };
     std::array<Slot, 4> in;
     Slot out, out2;
-    LaneArgs args{active, Modifiers{modifiers}, out.bytes, out2.bytes, {}};
-    for (std::size_t i = 0; i < sources.size(); ++i) {
-        std::memcpy(in[i].bytes, sources[i].data(), std::min<std::size_t>(sources[i].size(), sizeof(Slot)));
-        args.s[i] = in[i].bytes;
-    }
-    const auto size = std::min<std::size_t>(d.size(), sizeof(Slot));
-    std::memcpy(out.bytes, d.data(), size);
+    const auto size_of = [registers](const auto& array) { return std::min<std::size_t>(array.size() / registers, sizeof(Slot)); };
     Bytes second;
-    if (d2.is_none()) args.d2 = nullptr;
-    else {
-        second = nb::cast<Bytes>(d2);
-        std::memcpy(out2.bytes, second.data(), std::min<std::size_t>(second.size(), sizeof(Slot)));
+    if (!d2.is_none()) second = nb::cast<Bytes>(d2);
+    LaneArgs args{active, Modifiers{modifiers}, out.bytes, d2.is_none() ? nullptr : out2.bytes, {}};
+    for (std::size_t i = 0; i < sources.size(); ++i) args.s[i] = in[i].bytes;
+    for (std::size_t r = 0; r < registers; ++r) {
+        for (std::size_t i = 0; i < sources.size(); ++i) std::memcpy(in[i].bytes, sources[i].data() + r * size_of(sources[i]), size_of(sources[i]));
+        std::memcpy(out.bytes, d.data() + r * size_of(d), size_of(d));
+        if (args.d2 != nullptr) std::memcpy(out2.bytes, second.data() + r * size_of(second), size_of(second));
+        function(args);
+        std::memcpy(d.data() + r * size_of(d), out.bytes, size_of(d));
+        if (args.d2 != nullptr) std::memcpy(second.data() + r * size_of(second), out2.bytes, size_of(second));
     }
-    function(args);
-    std::memcpy(d.data(), out.bytes, size);
-    if (args.d2 != nullptr) std::memcpy(second.data(), out2.bytes, std::min<std::size_t>(second.size(), sizeof(Slot)));
 }
 
 void mma(const Engine& engine, const nb::object& rule, const ConstBytes& a, const ConstBytes& b, const ConstBytes& c, const Bytes& d,
@@ -316,8 +336,8 @@ NB_MODULE(_core, m) {
              "local_bytes"_a)
         .def("run", &run, "program"_a, "grid"_a, "block"_a, "regions"_a, "shared_base"_a, "shared_bytes"_a, "dynamic_bytes"_a, "threads"_a,
              "instruction_budget"_a, "seconds_budget"_a, "poison"_a, "register_poison"_a, "warp_order"_a, "eager_copies"_a, "in_order"_a,
-             "observer"_a.none())
-        .def("lane_op", &lane_op, "name"_a, "modifiers"_a, "active"_a, "sources"_a, "d"_a, "d2"_a.none())
+             "observer"_a.none(), "checks"_a)
+        .def("lane_op", &lane_op, "name"_a, "modifiers"_a, "active"_a, "sources"_a, "d"_a, "d2"_a.none(), "registers"_a)
         .def("lane_op_names",
              [](const Engine& e) {
                  std::vector<std::string> names;

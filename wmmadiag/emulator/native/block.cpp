@@ -16,7 +16,7 @@ Block::Memory Block::allocate(std::uint64_t bytes) {
     return Memory(p);
 }
 
-Block::Block(Shared& shared, unsigned warps) : shared_(&shared), warps_(warps) {
+Block::Block(Shared& shared, unsigned warps, Observer* observer) : shared_(&shared), observer_(observer), warps_(warps) {
     const auto& source = shared.program->source();
     registers_ = allocate(std::uint64_t{source.register_bytes} * warps);
     shared_memory_ = allocate(std::uint64_t{shared.spec.shared_base} + shared.spec.shared_bytes);
@@ -43,6 +43,7 @@ void Block::start(std::uint64_t index) {
     fault_ = {};
     const auto threads = static_cast<std::uint32_t>(spec.block.count());
     for (unsigned w = 0; w < warps_.size(); ++w) warps_[w].start(*this, w, threads);
+    if (observer_ != nullptr) observer_->block_start(*this);
 }
 
 Dim3 Block::coordinates() const {
@@ -75,7 +76,10 @@ BlockStatus Block::run(std::uint64_t& quota) {
                 return BlockStatus::faulted;
             }
         }
-        if (done) return BlockStatus::done;
+        if (done) {
+            if (observer_ != nullptr) observer_->block_end(*this);
+            return BlockStatus::done;
+        }
         if (!progressed) {
             fail_deadlock();
             return BlockStatus::faulted;
@@ -122,7 +126,7 @@ Flow Block::arrive(Warp& warp, Mask active, std::uint32_t id, std::uint32_t thre
     barrier.reduce_count += static_cast<std::uint32_t>(std::popcount(predicate & active));
     barrier.reduce_and &= (predicate & active) == active ? 1u : 0u;
     barrier.reduce_or |= (predicate & active) != 0 ? 1u : 0u;
-    if (shared_->observer) shared_->observer->barrier({warp.where(), wait ? BarrierKind::wait : BarrierKind::arrive, id, active});
+    if (observer_) observer_->barrier({warp.where(), wait ? BarrierKind::wait : BarrierKind::arrive, id, active});
     Flow flow = Flow::next;
     if (wait) {
         barrier.waiting[w] |= active;
@@ -135,7 +139,7 @@ Flow Block::arrive(Warp& warp, Mask active, std::uint32_t id, std::uint32_t thre
 void Block::complete(std::uint32_t id) {
     finished_[id] = barriers_[id];
     barriers_[id] = {};
-    if (shared_->observer) shared_->observer->barrier({{index(), 0, 0}, BarrierKind::release, id, all_lanes});
+    if (observer_) observer_->barrier({{index(), 0, 0}, BarrierKind::release, id, all_lanes});
     for (auto& warp : warps_)
         if (finished_[id].waiting[warp.index()] != 0) warp.release(id, finished_[id]);
 }

@@ -36,7 +36,6 @@ struct Shared {
     const Program* program = nullptr;
     GridSpec spec;
     GlobalMemory* memory = nullptr;
-    Observer* observer = nullptr;
     bool tracking = false;          // several threads: note who wrote where
     std::atomic<bool> stop{false};  // interrupted, or another block ended the run
     std::atomic<bool> order_matters{false};
@@ -54,7 +53,8 @@ enum class BlockStatus : std::uint8_t { running, done, faulted };
 
 class Block {
 public:
-    Block(Shared& shared, unsigned warps);
+    // `observer`: of the worker that runs this block, or nullptr.
+    Block(Shared& shared, unsigned warps, Observer* observer);
 
     void start(std::uint64_t index);
     // Runs until done, a fault, `quota` used up, or `shared.stop`.
@@ -66,6 +66,7 @@ public:
     [[nodiscard]] const Barrier& reduced(std::uint32_t id) const { return finished_[id]; }
 
     [[nodiscard]] Shared& shared() const { return *shared_; }
+    [[nodiscard]] Observer* observer() const { return observer_; }
     [[nodiscard]] std::byte* shared_memory() const { return shared_memory_.get(); }
     [[nodiscard]] std::byte* local_memory() const { return local_memory_.get(); }
     [[nodiscard]] std::byte* registers(unsigned warp) const;
@@ -89,6 +90,7 @@ private:
     void fail_deadlock();
 
     Shared* shared_;
+    Observer* observer_;
     std::uint64_t index_ = 0;
     std::vector<Warp> warps_;
     std::vector<std::uint32_t> order_;

@@ -20,12 +20,12 @@ void land(Warp& warp, Mask mask, const std::array<std::uint32_t, lanes>& until) 
             landed |= m & -m;
         }
         copy.lanes_left &= ~landed;
-        if (landed != 0 && warp.block().shared().observer != nullptr) {
+        if (landed != 0 && warp.block().observer() != nullptr) {
             Addresses seen{};
             for (unsigned l = 0; l < lanes; ++l) seen.lane[l] = copy.destination[l];
             auto where = warp.where();
             where.pc = copy.pc;
-            warp.block().shared().observer->memory({where, Space::shared, AccessKind::async_store, landed, copy.bytes, seen.lane});
+            warp.block().observer()->memory({where, Space::shared, AccessKind::async_store, landed, copy.bytes, seen.lane});
         }
     }
     std::erase_if(warp.copies, [](const AsyncCopy& copy) { return copy.lanes_left == 0; });

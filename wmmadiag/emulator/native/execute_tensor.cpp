@@ -112,7 +112,7 @@ Flow multiply(Warp& warp, const Inst& inst, Mask active) {
     for (unsigned t = 0; t < op.tiles; ++t)
         op.function(op.rule, a.bytes + t * size(op.a_map), b.bytes + t * size(op.b_map), c.bytes + t * size(op.c_map), d.bytes + t * size(op.d_map));
     to_lanes(warp, fragment_map(warp, op.d_map), op.d, d);
-    if (auto* observer = warp.block().shared().observer) observer->tensor({warp.where(), &op, a.bytes, b.bytes, c.bytes, d.bytes});
+    if (auto* observer = warp.block().observer()) observer->tensor({warp.where(), &op, a.bytes, b.bytes, c.bytes, d.bytes});
     return Flow::next;
 }
 

@@ -197,7 +197,7 @@ Flow active_mask(Warp& warp, const Inst& inst, Mask active) {
 }
 
 Flow sync_warp(Warp& warp, const Inst& inst, Mask active) {
-    if (auto* observer = warp.block().shared().observer) observer->barrier({warp.where(), BarrierKind::warp, 0, active});
+    if (auto* observer = warp.block().observer()) observer->barrier({warp.where(), BarrierKind::warp, 0, active});
     return warp.sync_lanes(inst, active);
 }
 

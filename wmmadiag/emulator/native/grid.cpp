@@ -25,7 +25,6 @@ public:
         shared_.program = request.program;
         shared_.spec = request.spec;
         shared_.memory = &memory;
-        shared_.observer = request.observer;
         shared_.tracking = parallel;
         warps_ = static_cast<unsigned>((request.spec.block.count() + lanes - 1) / lanes);
         blocks_ = request.spec.grid.count();
@@ -39,7 +38,10 @@ public:
         for (unsigned t = 0; t < threads; ++t)
             workers.emplace_back([this] {
                 try {
-                    blocks_in_turn();
+                    CheckSet checks(request_.checks, shared_, request_.observer);
+                    blocks_in_turn(request_.checks.empty() ? request_.observer : &checks);
+                    const std::lock_guard lock(mutex_);
+                    checks.collect(result_.findings);
                 } catch (...) {
                     const std::lock_guard lock(mutex_);
                     if (!error_) error_ = std::current_exception();
@@ -113,7 +115,7 @@ private:
 
     // Block after block. One that does not end for long may wait for a later one: then that starts too, and they take turns.
     // Each worker does this with its share of the blocks.
-    void blocks_in_turn() {
+    void blocks_in_turn(Observer* observer) {
         struct Resident {
             std::unique_ptr<Block> block;
             std::uint64_t executed = 0;
@@ -123,7 +125,7 @@ private:
         while (!shared_.stop && !shared_.order_matters) {
             if (residents.size() < resident_limit) {
                 if (const auto index = next_++; index < blocks_) {
-                    auto block = spare ? std::move(spare) : std::make_unique<Block>(shared_, warps_);
+                    auto block = spare ? std::move(spare) : std::make_unique<Block>(shared_, warps_, observer);
                     block->start(index);
                     residents.push_back({std::move(block)});
                 }

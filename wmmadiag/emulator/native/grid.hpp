@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "block.hpp"
+#include "check.hpp"
 
 namespace wmmadiag {
 
@@ -15,6 +16,7 @@ struct RunRequest {
     GridSpec spec;
     std::vector<Region> regions;
     Observer* observer = nullptr;  // if set, blocks run in order on one thread
+    std::vector<std::string> checks;  // names, see check.hpp
     unsigned threads = 1;
     std::uint64_t instruction_budget = 0;  // warp instructions; 0: none
     double seconds_budget = 0;             // 0: none
@@ -38,6 +40,7 @@ struct RunResult {
     std::uint64_t instructions = 0;  // warp instructions
     std::string output;              // device printf, in block order
     unsigned threads = 1;
+    std::vector<RawFinding> findings;
     bool order_mattered = false;  // blocks wrote or read what others wrote: ran in block order
 };
 

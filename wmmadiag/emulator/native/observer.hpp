@@ -9,6 +9,8 @@
 
 namespace wmmadiag {
 
+class Block;
+
 struct Where {
     std::uint32_t block;  // linear index in the grid
     std::uint32_t warp;   // in the block
@@ -54,6 +56,9 @@ struct WriteEvent {
 class Observer {
 public:
     virtual ~Observer() = default;
+    // A block begins: its registers and memory hold their poison. And it has ended, every thread having exited.
+    virtual void block_start(const Block&) {}
+    virtual void block_end(const Block&) {}
     virtual void memory(const MemoryEvent&) {}
     virtual void tensor(const TensorEvent&) {}
     virtual void barrier(const BarrierEvent&) {}

@@ -86,7 +86,7 @@ std::byte* Warp::local(unsigned lane) const {
 }
 
 WarpStatus Warp::run(std::uint64_t& quota) {
-    const auto* observer = block_->shared().observer;
+    const auto* observer = block_->observer();
     return observer && observer->wants_instructions() ? run_loop<true>(quota) : run_loop<false>(quota);
 }
 
@@ -103,7 +103,7 @@ WarpStatus Warp::run_loop(std::uint64_t& quota) {
             [[maybe_unused]] const Where here = where();
             const Flow flow = inst.execute(*this, inst, active);
             if constexpr (observed) {
-                if (flow != Flow::fault) block_->shared().observer->executed({here, active, &inst, this});
+                if (flow != Flow::fault) block_->observer()->executed({here, active, &inst, this});
             }
             if (flow != Flow::next) {
                 if (flow == Flow::fault) return WarpStatus::faulted;

@@ -1,0 +1,66 @@
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <tuple>
+
+#include "../check.hpp"
+
+namespace wmmadiag {
+
+namespace {
+
+constexpr std::array<CheckEntry, 0> table{};
+
+}  // namespace
+
+std::span<const CheckEntry> all_checks() { return table; }
+
+CheckSet::CheckSet(const std::vector<std::string>& names, const Shared& shared, Observer* listener) {
+    for (const auto& name : names) {
+        const auto entry = std::find_if(all_checks().begin(), all_checks().end(), [&](const CheckEntry& e) { return e.name == name; });
+        if (entry == all_checks().end()) throw std::invalid_argument("unknown check " + name);
+        checks_.push_back(entry->make(shared));
+        all_.push_back(checks_.back().get());
+    }
+    if (listener != nullptr) all_.push_back(listener);
+    wants_ = std::any_of(all_.begin(), all_.end(), [](const Observer* o) { return o->wants_instructions(); });
+}
+
+void CheckSet::block_start(const Block& block) {
+    for (auto* observer : all_) observer->block_start(block);
+}
+void CheckSet::block_end(const Block& block) {
+    for (auto* observer : all_) observer->block_end(block);
+}
+void CheckSet::memory(const MemoryEvent& event) {
+    for (auto* observer : all_) observer->memory(event);
+}
+void CheckSet::tensor(const TensorEvent& event) {
+    for (auto* observer : all_) observer->tensor(event);
+}
+void CheckSet::barrier(const BarrierEvent& event) {
+    for (auto* observer : all_) observer->barrier(event);
+}
+void CheckSet::executed(const WriteEvent& event) {
+    for (auto* observer : all_)
+        if (observer->wants_instructions()) observer->executed(event);
+}
+
+void CheckSet::collect(std::vector<RawFinding>& merged) {
+    const auto key = [](const RawFinding& f) { return std::tie(f.check, f.kind, f.pc, f.other_pc, f.space); };
+    for (const auto& check : checks_) {
+        for (auto& finding : check->findings()) {
+            const auto same = std::find_if(merged.begin(), merged.end(), [&](const RawFinding& f) { return key(f) == key(finding); });
+            if (same == merged.end()) {
+                merged.push_back(std::move(finding));
+                continue;
+            }
+            const auto count = same->count + finding.count;
+            if (finding.block < same->block) *same = std::move(finding);
+            same->count = count;
+        }
+    }
+    std::sort(merged.begin(), merged.end(), [&](const RawFinding& a, const RawFinding& b) { return key(a) < key(b); });
+}
+
+}  // namespace wmmadiag
