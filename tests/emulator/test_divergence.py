@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ptx_kernels import kernel, module, result, run
 
-from wmmadiag.emulator import Budget, EmulatorOptions, load
+from wmmadiag.emulator import Budget, EmulatorOptions, load, select_control
 from wmmadiag.errors import KernelFault, PtxSyntaxError, UnsupportedError
 from wmmadiag.launch import Launch
 
@@ -274,7 +274,8 @@ def test_call_depth():
         kernel("call (%r1), f0, (%lane);", globals=chain(600))
 
 
-def test_calls_that_double_at_each_level_are_refused():
+def test_calls_that_double_at_each_level_are_refused(monkeypatch):
+    monkeypatch.setattr(select_control, "_INLINE_LIMIT", 5000)  # the real limit takes a second
     levels = "".join(
         f".func (.reg .b32 %d) g{i} (.reg .b32 %a) {{ .reg .b32 %t; call (%t), g{i + 1}, (%a); call (%d), g{i + 1},"
         " (%t); ret; }\n"
