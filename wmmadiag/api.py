@@ -79,7 +79,7 @@ def kernel(
     source: str | Path | Compilation,
     entry: str | None = None,
     *,
-    arch: str = DEFAULT_ARCH,
+    arch: str | None = None,
     macros: Macros | None = None,
     include_paths: Sequence[str | Path] = (),
     std: str = "c++17",
@@ -93,8 +93,9 @@ def kernel(
     Args:
         source: a path, a text, or what `compile_cuda` made.
         entry: the kernel's name, or "name<arguments>" of a template; None: the only one.
-        arch: target; its tensor cores are emulated bit for bit. A PTX file runs as its own target.
-        backend: "emulator", or "gpu" where there is one.
+        arch: target; its tensor cores are emulated bit for bit. None: "sm_90", or the GPU's own; a PTX file runs as
+            its own target.
+        backend: "emulator"; where there is a GPU also "gpu", or "both" to compare them.
         limits: threads and budget of a launch.
 
     Raises: as `compile_cuda`; UnsupportedError for a kernel that holds what is not emulated.
@@ -127,7 +128,7 @@ def kernel(
     if isinstance(source, (str, Path)):
         compilation = compile_cuda(
             source,
-            arch=arch,
+            arch=arch or backends.default_arch(backend),
             entry=entry,
             macros=macros,
             include_paths=include_paths,
@@ -176,12 +177,12 @@ def check(
 
     Args:
         subject: a card (its file, or loaded), or a source with at least `computes`.
-        arch: target; None for "sm_90", or for a PTX source its own target.
+        arch: target; None for "sm_90" (on a GPU its own), or for a PTX source its own.
         entry, grid, block, shared, macros, symbols, include_paths, std: in place of what the card or the source says;
             `symbols` such as {"S": 256} go into every case.
         variants, cases: names to take; None for all.
         seed, inputs: seed and distribution of the inputs.
-        backend: "emulator", or "gpu" where there is one.
+        backend: "emulator"; where there is a GPU also "gpu", or "both" to compare them.
         limits: threads and budget of each launch.
         resources: also ask ptxas for registers, spills and shared memory.
         against: another card, with whose outputs those of the same cases are compared, too.
@@ -222,7 +223,7 @@ def check(
     compiling = SubjectCompiler(compiler, use_cache=use_cache, resources=resources)
     report = check_card(
         card,
-        arch=_target(card, arch),
+        arch=_target(card, arch, backend),
         backend=loader,
         backend_name=backend,
         variants=variants,
@@ -274,14 +275,14 @@ def open_card(
     return open_subject(Path(subject), options)
 
 
-def _target(card: Card, arch: str | None) -> str:
+def _target(card: Card, arch: str | None, backend: str) -> str:
     """The architecture to check for, in its usual spelling."""
     from wmmadiag.compile import CompileOptions
 
     if arch is None and card.source.suffix == ".ptx":
         found = re.search(r"^\s*\.target\s+(sm_\w+)", card.source.read_text("utf-8", "replace"), re.MULTILINE)
         arch = found[1] if found else None
-    return CompileOptions(arch=arch or DEFAULT_ARCH).arch
+    return CompileOptions(arch=arch or backends.default_arch(backend)).arch
 
 
 def render(report: KernelReport, *, colour: bool = False, verbose: bool = False) -> str:

@@ -18,7 +18,6 @@ _PACKAGES = (
     "numpy", "ml-dtypes", "cuda-python", "cuda-bindings", "cuda-pathfinder", "nvidia-cuda-nvrtc",
     "nvidia-cuda-runtime", "nvidia-cuda-crt", "nvidia-cuda-cccl", "msgspec", "tabulate",
 )  # fmt: skip
-_OPTIONAL_PACKAGES = frozenset({"msgspec", "tabulate"})
 _REINSTALL = "pip install --force-reinstall wmmadiag"
 
 _SELF_TEST = """#include <mma.h>

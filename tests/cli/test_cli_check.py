@@ -224,3 +224,13 @@ def test_jobs_say_the_same(here, run):
     alone, together = run("check", *options), run("check", *options, "--jobs", "3")
     assert told(alone) == told(together)
     assert alone.err == together.err and "format 9" in alone.err
+
+
+def test_no_gpu_is_said_once(run):
+    from importlib import import_module
+
+    if not import_module("wmmadiag.gpu.devices").available():
+        pytest.skip("there is a GPU here")
+    answer = run("check", "right.toml", "--backend", "gpu")
+    assert answer.code == 2 and not answer.out and "--backend emulator" in answer.err
+    assert "known here: emulator, gpu" in run("check", "right.toml", "--backend", "tpu").err

@@ -79,6 +79,7 @@ def test_nothing_asked_shows_the_help(run):
         (("ptx", "empty.cu"), "the source has no kernel", ""),
         (("ptx", "gemm.cu", "--entry", "gem"), "no kernel 'gem'", "did you mean 'gemm'?"),
         (("init", "empty"), "not a CUDA source", ""),
+        (("init", ""), "not a CUDA source", ""),
         (("init", "gone.cu"), "no such file", ""),
         (("init", "gemm.cu", "--computes", "gem"), "unknown operation 'gem'", "did you mean 'gemm'?"),
     ],

@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_compilation(parser, many_arches=True)
     parser.add_argument("--resources", action="store_true", help="registers, spills and shared memory, by ptxas")
     group = parser.add_argument_group("where it runs")
-    group.add_argument("--backend", metavar="NAME", default="emulator", help="emulator (default) or gpu")
+    group.add_argument("--backend", metavar="NAME", default="emulator", help="emulator (default), gpu or both")
     group.add_argument("--threads", type=natural, metavar="N", default=0, help="host threads (default: all)")
     group.add_argument("--budget-instructions", type=natural, metavar="N", default=None, help="warp instructions")
     group.add_argument("--budget-seconds", type=seconds, metavar="S", default=None, help="wall time")

@@ -33,12 +33,15 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from wmmadiag.subject.new_card import new_card, write_card
 
     source = Path(args.source)
-    target = None if args.output == "-" else Path(args.output or source.with_suffix(".toml"))
+    beside = args.output in ("", "-")
     macros = {name: text or "" for name, text in definitions(args.define).items()}
-    text, todos = new_card(source, target, args.entry, args.computes, macros, tuple(map(Path, args.include)))
-    if target is None:
+    text, todos = new_card(
+        source, None if beside else Path(args.output), args.entry, args.computes, macros, tuple(map(Path, args.include))
+    )
+    if args.output == "-":
         console.print(text)
         return 0
+    target = Path(args.output or source.with_suffix(".toml"))
     write_card(target, text, overwrite=args.force)
     console.print(f"wrote {target}: {args.computes}, roles and values guessed from names; confirm them")
     if todos:
