@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from wmmadiag.emulator import native
 from wmmadiag.emulator.faults import Extent, LaunchView, budget_error, fault_error
-from wmmadiag.emulator.limits import limits
+from wmmadiag.emulator.limits import SHARED_WITHOUT_OPT_IN, limits
 from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.emulator.memory_layout import ARGUMENT_BASE, PARAMETER_BASE, align_up
 from wmmadiag.errors import ConfigurationError, KernelFault
@@ -173,6 +173,12 @@ class EmulatedKernel:
                     f"{'exactly' if name == 'reqntid' else 'at most'} {most}",
                     kind="launch-limits", place=place, hint="make __launch_bounds__ and the launch agree",
                 )  # fmt: skip
+        static = self.kernel.layout.declared_static_bytes
+        if static > SHARED_WITHOUT_OPT_IN:
+            raise KernelFault(
+                f"the kernel declares {static:,} bytes of static shared memory; ptxas allows {SHARED_WITHOUT_OPT_IN:,}",
+                kind="launch-limits", place=place, hint="use dynamic shared memory (extern __shared__) with the opt-in",
+            )  # fmt: skip
         total = self.kernel.dynamic_offset + launch.shared_bytes
         if total > bounds.shared_per_block:
             raise KernelFault(

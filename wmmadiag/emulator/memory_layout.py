@@ -62,6 +62,14 @@ class MemoryLayout:
         return self.shared[key].address
 
     @property
+    def declared_static_bytes(self) -> int:
+        """Static shared memory as ptxas counts it: with the declared alignments only."""
+        size = 0
+        for placed in sorted(self.shared.values(), key=lambda p: -p.variable.align):
+            size = align_up(size, placed.variable.align) + placed.variable.size
+        return size
+
+    @property
     def dynamic_offset(self) -> int:
         """Offset of dynamic shared memory from the first usable byte."""
         alignment = max([_SHARED_ALIGN, *(variable.align for variable in self.dynamic.values())])
