@@ -85,14 +85,17 @@ def lane_op(
     d: NDArray[Any],
     d2: NDArray[Any] | None = None,
     *,
+    registers: int = 1,
     isa: str | None = None,
 ) -> None:
-    """Run one lane operation: `sources`, `d` and `d2` are arrays of 32 registers (predicates: one uint32 mask).
+    """Run one lane operation: `sources`, `d` and `d2` hold 32 lanes (predicates: one uint32 mask).
 
-    `d` and `d2` must be C-contiguous; they are changed in place in the lanes of `active`.
+    With `registers` it runs that many times, on arrays of as many times 32 lanes. `d` and `d2` must be C-contiguous;
+    they are changed in place in the lanes of `active`.
     """
     outputs = [None if out is None else out.reshape(-1).view(np.uint8) for out in (d, d2)]
-    engine(isa).lane_op(name, modifiers, active, [_bytes(source) for source in sources], outputs[0], outputs[1])
+    inputs = [_bytes(source) for source in sources]
+    engine(isa).lane_op(name, modifiers, active, inputs, outputs[0], outputs[1], registers)
 
 
 _ELEMENT_BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "f32": 4, "f64": 8, "s32": 4}
