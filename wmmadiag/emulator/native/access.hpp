@@ -114,27 +114,34 @@ Flow access(Warp& warp, Space space, Mask active, const Addresses& addresses, st
         observer->memory({warp.where(), actual, kind, active, bytes, seen.lane});
     }
     // One check for the whole warp where all lanes fall into one region.
-    std::byte* host = nullptr;
+    // Host address less device address, as an integer: the difference is no pointer into anything.
+    bool together = false;
+    std::uintptr_t shift = 0;
+    const auto relate = [&](std::byte* host, std::uint64_t device) {
+        together = true;
+        shift = reinterpret_cast<std::uintptr_t>(host) - static_cast<std::uintptr_t>(device);
+    };
+    const auto at = [&](unsigned l) { return reinterpret_cast<std::byte*>(shift + static_cast<std::uintptr_t>(addresses.lane[l])); };
     if (actual == Space::shared) {
         const Region region{shared.spec.shared_base, shared.spec.shared_bytes, nullptr, true};
-        if (region.holds(low - window, high - low + bytes)) host = warp.block().shared_memory() - window;
+        if (region.holds(low - window, high - low + bytes)) relate(warp.block().shared_memory(), window);
     } else if (actual == Space::global && !shared.tracking) {
         if (auto* allocation = shared.memory->find(low);
             allocation != nullptr && allocation->region.holds(low, high - low + bytes) && (!write || allocation->region.writable))
-            host = allocation->region.host - allocation->region.base;
+            relate(allocation->region.host, allocation->region.base);
     } else if (actual == Space::global && !write) {
         if (auto* allocation = shared.memory->find(low); allocation != nullptr && allocation->region.holds(low, high - low + bytes)) {
             allocation->note_read();
-            host = allocation->region.host - allocation->region.base;
+            relate(allocation->region.host, allocation->region.base);
         }
     }
-    if (host != nullptr) {
+    if (together) {
         if (active == all_lanes) {
-            for (unsigned l = 0; l < lanes; ++l) body(l, host + addresses.lane[l]);
+            for (unsigned l = 0; l < lanes; ++l) body(l, at(l));
         } else {
             for (Mask m = active; m != 0; m &= m - 1) {
                 const auto lane = static_cast<unsigned>(std::countr_zero(m));
-                body(lane, host + addresses.lane[lane]);
+                body(lane, at(lane));
             }
         }
         return Flow::next;
