@@ -324,3 +324,22 @@ def test_any_text_compiles_or_is_refused_with_a_message(text: str) -> None:
         assert str(error)
     else:
         assert ".version" in compilation.ptx
+
+
+NAMESPACED = """
+namespace outer { namespace inner {
+template <int N> __global__ void fill(float* x) { x[threadIdx.x] = N; }
+}}
+"""
+
+
+@pytest.mark.parametrize("named", ["fill<7>", "inner::fill< 7 >", "outer::inner::fill<7>", "::outer::inner::fill<7>"])
+def test_a_template_in_a_namespace_may_be_named_without_it(named):
+    compiled = compile_text(NAMESPACED, "fill.cu", CompileOptions(name_expressions=(named,)), use_cache=False)
+    assert compiled.entry(named).demangled == "outer::inner::fill<7>"
+
+
+def test_a_name_that_two_namespaces_have_is_not_guessed():
+    twice = NAMESPACED + NAMESPACED.replace("outer", "other")
+    with pytest.raises(CompileError, match="undefined"):
+        compile_text(twice, "fill.cu", CompileOptions(name_expressions=("fill<7>",)), use_cache=False)

@@ -91,3 +91,18 @@ def test_launch_through_a_pointer() -> None:
     assert [one.text for one in launch.template_arguments] == ["64", "true"]
     assert [value.text for _, value in launch.attributes] == ["99"]
     assert launch.place.line == 4
+
+
+def test_several_definitions_in_one_declaration():
+    text = """
+__global__ void k(float* x) {}
+void run(float* x, int n) {
+  const int a = (n + 3) / 4, b = max(n, 2);
+  dim3 grid(a, b), block{32, 4}, one = dim3(1);
+  k<<<grid, block>>>(x);
+}
+"""
+    (launch,) = find_launches(text)
+    assert {name: value.text for name, value in launch.locals} == {
+        "a": "(n + 3) / 4", "b": "max(n, 2)", "grid": "dim3(a, b)", "block": "dim3(32, 4)", "one": "dim3(1)",
+    }  # fmt: skip

@@ -14,6 +14,7 @@ from wmmadiag.compile.instantiations import (
     boolean_choices,
     is_kernel,
     kernel_templates,
+    qualified_expressions,
     wanted_instantiations,
 )
 from wmmadiag.compile.lexer import line_index
@@ -93,13 +94,14 @@ def build(tree: SourceTree, options: CompileOptions, tools: Toolchain, *, cubin:
     blanked = {file.key: blank_host_code(file, known) for file in tree.files()}
     everything = [part for one in blanked.values() for part in one.parts]
     templates = kernel_templates(everything, known)
-    if not options.name_expressions:
+    named = qualified_expressions(options.name_expressions, templates)
+    if not named:
         state.expressions = list(wanted_instantiations(everything, templates))
     host_headers = [name for name in tree.unresolved if is_host_header(name)]
     for _ in range(_MAX_ROUNDS):
         root, headers = in_memory(tree, {key: one.text for key, one in blanked.items()})
         headers.update(dict.fromkeys((*host_headers, *state.empty), ""))
-        expressions = (*options.name_expressions, *state.expressions)
+        expressions = (*named, *state.expressions)
         flags = nvrtc_options(options, tools, tree, state.standard, cubin=cubin)
         result = run_nvrtc(root, tree.root.name, flags, headers=headers, name_expressions=expressions, cubin=cubin)
         if result.ok:

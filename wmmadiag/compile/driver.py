@@ -15,7 +15,7 @@ from wmmadiag.compile.build import build, kernel_places, rebuild
 from wmmadiag.compile.deleted import PROBE_HEADER, compile_notes
 from wmmadiag.compile.diagnostics import warnings_text
 from wmmadiag.compile.host_headers import STUBS, is_host_header
-from wmmadiag.compile.instantiations import kernel_templates
+from wmmadiag.compile.instantiations import kernel_templates, qualified_expressions
 from wmmadiag.compile.model import Compilation, Entry, source_name
 from wmmadiag.compile.names import base_name, demangle
 from wmmadiag.compile.nvcc import find_nvcc, nvcc, run_nvcc
@@ -151,32 +151,33 @@ def _by_nvcc(text: str, file_name: str, options: CompileOptions) -> Compilation:
     parts = {file.key: blank_host_code(file, known).parts for file in tree.files()}
     everything = [part for one in parts.values() for part in one]
     names = shown_names(tree)
-    ptx, log = run_nvcc(tool, text, file_name, options, expressions=options.name_expressions)
+    templates = kernel_templates(everything, known)
+    expressions = qualified_expressions(options.name_expressions, templates)
+    ptx, log = run_nvcc(tool, text, file_name, options, expressions=expressions)
     ptx = ptx_scan.drop_unused_globals(ptx_scan.rename_files(ptx, names))
 
     def recompile(change: Callable[[str], str]) -> str | None:
         try:
             probed, _ = run_nvcc(
-                tool, change(text), file_name, options, pre_include=PROBE_HEADER, expressions=options.name_expressions
+                tool, change(text), file_name, options, pre_include=PROBE_HEADER, expressions=expressions
             )
         except CompileError:
             return None
         return ptx_scan.rename_files(probed, names)
 
     notes = () if options.debug else compile_notes([(0, text)], ptx, log, tree, recompile)
-    wanted = {"".join(expression.split()): expression for expression in options.name_expressions}
+    wanted = {"".join(expression.split()): expression for expression in expressions}
     lowered = {
         wanted["".join(demangle(name).split())]: name
         for name in ptx_scan.entry_names(ptx)
         if "".join(demangle(name).split()) in wanted
     }
     entries = entries_of(ptx, lowered, kernel_places(tree, parts, known))
-    templates = [template.qualified_name for template in kernel_templates(everything, known)]
     return Compilation(
         ptx=ptx,
         log=warnings_text(log),
         entries=entries,
-        templates=_not_made(templates, entries),
+        templates=_not_made([template.qualified_name for template in templates], entries),
         includes=tuple(header.name for header in tree.headers.values()),
         options=options,
         compiler=tool.name,

@@ -344,26 +344,30 @@ _INTEGER_WORDS = frozenset({"int", "size_t", "long", "unsigned", "auto", "dim3",
 
 
 def _definitions(reader: _Reader, tokens: Sequence[Token]) -> tuple[tuple[str, SourceExpression], ...]:
-    """`dim3 grid(a, b);`, `int n = …;`, `dim3 block = …;` in one function body: name → initialiser."""
+    """`dim3 grid(a, b), block(c);`, `int n = …, m = …;` in one function body: name → initialiser."""
     found: list[tuple[str, SourceExpression]] = []
     for index in range(1, len(tokens) - 1):
-        token, before, after = tokens[index], tokens[index - 1], tokens[index + 1]
-        if token.kind != "id" or before.text not in _INTEGER_WORDS:
-            continue
-        if after.text in ("(", "{") and before.text == "dim3":
-            close = closing(tokens, index + 1)
-            value = reader.expression(tokens[index + 2 : close])
-            if value is not None:
-                found.append((token.text, SourceExpression(f"dim3({value.text})", value.place)))
-        elif after.text == "=":
-            end = index + 2
+        if tokens[index].kind == "id" and tokens[index - 1].text in _INTEGER_WORDS:
+            end = index
             while end < len(tokens) and tokens[end].text != ";":
                 end = closing(tokens, end) + 1 if tokens[end].text in ("(", "[", "{") else end + 1
-            first = split_arguments(tokens[index + 2 : min(end, len(tokens))])[:1]
-            value = reader.expression(first[0]) if first else None
-            if value is not None:
-                found.append((token.text, value))
+            for declarator in split_arguments(tokens[index : min(end, len(tokens))]):
+                value = _initialiser(reader, declarator, tokens[index - 1].text == "dim3")
+                if value is not None:
+                    found.append((declarator[0].text, value))
     return tuple(found)
+
+
+def _initialiser(reader: _Reader, declarator: Sequence[Token], dimensions: bool) -> SourceExpression | None:
+    """The value of `name(a, b)`, `name{a, b}` (of a dim3) or `name = value`."""
+    if len(declarator) < 3 or declarator[0].kind != "id":
+        return None
+    if declarator[1].text == "=":
+        return reader.expression(declarator[2:])
+    if dimensions and declarator[1].text in ("(", "{") and closing(declarator, 1) == len(declarator) - 1:
+        value = reader.expression(declarator[2:-1])
+        return None if value is None else SourceExpression(f"dim3({value.text})", value.place)
+    return None
 
 
 def mentioned_instantiations(tokens: Sequence[Token], templates: frozenset[str]) -> list[tuple[str, str]]:

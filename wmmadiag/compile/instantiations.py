@@ -82,6 +82,20 @@ def boolean_choices(expression: str, unknown: str, templates: Sequence[KernelTem
     )
 
 
+def qualified_expressions(expressions: Iterable[str], templates: Sequence[KernelTemplate]) -> tuple[str, ...]:
+    """Name expressions with the scope of the template that they name, where only one kernel template has that name.
+
+    The compiler looks names up at file scope; "attn<64>" for `ns::attn` is what people write.
+    """
+    found = []
+    for expression in expressions:
+        name, bracket, rest = expression.partition("<")
+        named = [one for one in templates if one.qualified_name.endswith("::" + name.strip().removeprefix("::"))]
+        exact = any(one.qualified_name == name.strip() for one in templates)
+        found.append(f"{named[0].qualified_name}{bracket}{rest}" if len(named) == 1 and not exact else expression)
+    return tuple(found)
+
+
 def wanted_instantiations(parts: Sequence[Part], templates: Sequence[KernelTemplate]) -> tuple[str, ...]:
     """Name expressions for every `kernel<…>` in host code, in order.
 

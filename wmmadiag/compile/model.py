@@ -137,6 +137,7 @@ def find_entries(entries: Sequence[Entry], name: str) -> list[Entry]:
         lambda e: e.base_name == wanted,
         # a template instantiation named without its namespace
         lambda e: _normal(e.demangled).endswith("::" + wanted),
+        lambda e: e.name_expression is not None and _normal(e.name_expression).endswith("::" + wanted),
     )
     for reading in readings:
         found = [entry for entry in entries if reading(entry)]
