@@ -77,6 +77,7 @@ class KernelFault(WmmadiagError):
         warp: warp index in the block, or None.
         lane: lane 0..31, or None.
         address: the offending address, or None.
+        output: what device `printf` had written.
     """
 
     exit_code = 1
@@ -93,9 +94,11 @@ class KernelFault(WmmadiagError):
         address: int | None = None,
         detail: str = "",
         hint: str = "",
+        output: str = "",
     ) -> None:
         super().__init__(message, place=place, detail=detail, hint=hint)
         self.kind = kind
+        self.output = output
         self.block = block
         self.warp = warp
         self.lane = lane

@@ -57,6 +57,16 @@ def test_printf_in_the_order_of_blocks(threads, debug):
     assert stats.output == expected
 
 
+def test_what_was_printed_before_a_fault_is_kept():
+    source = """
+#include <cstdio>
+extern "C" __global__ void k(int* out) { printf("before %d\\n", threadIdx.x); out[threadIdx.x * 1000] = 1; }
+"""
+    with pytest.raises(KernelFault) as caught:
+        kernel(source).launch(Launch((1, 1, 1), (2, 1, 1), [np.zeros(4, np.int32)]))
+    assert caught.value.output == "before 0\nbefore 1\n"
+
+
 ASSERT = r"""
 #include <cassert>
 __device__ void check(int i, const int* limit) {

@@ -84,6 +84,7 @@ class EmulatedKernel:
             BudgetError: it did not end within the budget.
             ConfigurationError: grid, block or arguments do not fit the kernel.
         """
+        self.raw_findings = []
         self._check_shape(launch)
         self._check_options(launch)
         regions, extents = self._memory(launch)
@@ -116,7 +117,10 @@ class EmulatedKernel:
         self.raw_findings = result["findings"]
         view = LaunchView(kernel, launch.grid, extents)
         if result["outcome"] == "fault":
-            raise fault_error(result["fault"], result["standings"], view)
+            fault = fault_error(result["fault"], result["standings"], view)
+            if isinstance(fault, KernelFault):
+                fault.output = result["output"].decode("utf-8", "replace")
+            raise fault
         if result["outcome"] in ("out-of-instructions", "out-of-time"):
             raise budget_error(
                 result["outcome"], result["standings"], view, result["instructions"], options.budget.seconds
@@ -131,6 +135,10 @@ class EmulatedKernel:
     def extents(self, launch: Launch) -> list[Extent]:
         """Name, device address and size of each array argument and global variable, as a launch places them."""
         return self._memory(launch)[1]
+
+    def named_memory(self, launch: Launch) -> list[Extent]:
+        """All memory that has a name: `extents`, the block's shared arrays, and a thread's local memory."""
+        return self._memory(launch)[1] + self._shared_extents(launch)
 
     def _check_shape(self, launch: Launch) -> None:
         entry, arch = self.kernel.entry, self.kernel.arch

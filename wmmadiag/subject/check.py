@@ -31,6 +31,7 @@ from wmmadiag.report.model import (
 )
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card, Case, Variant
+from wmmadiag.subject.conventions import with_convention
 from wmmadiag.subject.symbols import rendered_entry, rendered_macros
 from wmmadiag.subject.verdict import Expectation, Verdict, against_variant, also_elsewhere, judge_case
 
@@ -146,6 +147,7 @@ def check_card(
     session = _Session(card, arch, backend or _emulator(), compiler or _compiler())
     other = None if against is None else _Session(against, arch, session.backend, session.compiler)
     results: list[CaseResult] = []
+    assumed = ""
     total = len(chosen_variants) * len(chosen_cases)
     for case in chosen_cases:
         first: tuple[str, BoundCase, Verdict] | None = None
@@ -155,6 +157,12 @@ def check_card(
             if progress is not None:
                 progress(len(results), total, f"{card.name} {variant.name} / {case.name}")
             result, bound, verdict = _run(session, case, variant, seed, inputs)
+            if session.card.open_conventions and verdict is not None and verdict.convention is not None:
+                session.card = with_convention(session.card, verdict.convention)
+                assumed = f"assumed: {verdict.convention.meaning()}, which is what the result fits; a card can say what is meant"
+                result, bound, verdict = _run(session, case, variant, seed, inputs)
+            if assumed:
+                result, assumed = replace(result, notes=(*result.notes, assumed)), ""
             if bound is not None and verdict is not None:
                 if first is None:
                     first = (variant.name, bound, verdict)
@@ -219,7 +227,8 @@ def _run(
         for other in stats.elsewhere:
             verdict = also_elsewhere(bound, verdict, other, session.expectations)
     except WmmadiagError as error:
-        return replace(result, status=_status(error), problem=problem(error)), None, None
+        printed = error.output if isinstance(error, KernelFault) else ""
+        return replace(result, status=_status(error), problem=problem(error), output=printed), None, None
     done = replace(
         result,
         status=verdict.status,
