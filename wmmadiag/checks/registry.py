@@ -1,0 +1,150 @@
+"""The checks that there are, found by walking this package; and from what the engine saw to findings.
+
+To add a check, write one module here that defines `CHECK = Check(…)`, and, where it watches the run, one file
+`emulator/native/checks/NAME.cpp`. The module's docstring says what the check is for, in a few sentences, then holds a
+section "Bad:" and a section "Good:" with an indented example each; `docs/checks.md` is made of them by
+`python -m wmmadiag.checks.document`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from wmmadiag.checks.finding import Finding, Level
+from wmmadiag.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from wmmadiag.emulator import EmulatedKernel
+    from wmmadiag.emulator.faults import Extent
+    from wmmadiag.emulator.lower import LoweredKernel
+    from wmmadiag.launch import Launch
+
+Raw: TypeAlias = Mapping[str, Any]
+"""One `RawFinding` of emulator/native/check.hpp: its fields by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The run that findings are about.
+
+    Attributes:
+        kernel: what ran; `kernel.nodes[pc]` has place and text of an instruction.
+        launch: grid, block, arguments (arrays hold what the run left in them), names.
+        extents: named memory: arguments, global and shared variables, local memory.
+    """
+
+    kernel: LoweredKernel
+    launch: Launch
+    extents: Sequence[Extent]
+
+
+def _nothing(context: Context) -> Sequence[Finding]:
+    del context
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check.
+
+    Attributes:
+        name: as users write it, "bank-conflicts"; the module has underscores for the hyphens.
+        summary: one line.
+        levels: what its findings can be, with the evidence that each level takes, one clause.
+        cost: "free" (looks at the program or the launch only), "low" or "high" (slows the run noticeably).
+        default: part of `--checks default`.
+        native: names of the engine's checks that must watch the run.
+        describe: a raw finding of one of these → a finding, or None when it is none after all. Findings that differ in
+            detail and count alone become one.
+        inspect: findings from the program and the launch, after the run.
+    """
+
+    name: str
+    summary: str
+    levels: Mapping[Level, str]
+    cost: Literal["free", "low", "high"]
+    default: bool
+    native: tuple[str, ...] = ()
+    describe: Callable[[Raw, Context], Finding | None] | None = None
+    inspect: Callable[[Context], Sequence[Finding]] = _nothing
+
+
+@cache
+def all_checks() -> Mapping[str, Check]:
+    """Every check by name, in the order of their names."""
+    package = importlib.import_module("wmmadiag.checks")
+    found = {}
+    for module in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
+        check = getattr(importlib.import_module(f"wmmadiag.checks.{module}"), "CHECK", None)
+        if isinstance(check, Check):
+            found[check.name] = check
+    return dict(sorted(found.items()))
+
+
+def select(words: str | Iterable[str]) -> tuple[Check, ...]:
+    """The checks that "all", "default", "none", or names (in one string with commas, or several) stand for.
+
+    Raises:
+        ConfigurationError: there is no check of some name.
+    """
+    names = words.split(",") if isinstance(words, str) else list(words)
+    known = all_checks()
+    chosen: set[str] = set()
+    for name in (name.strip() for name in names):
+        if name in ("", "none"):
+            continue
+        if name == "all":
+            chosen |= set(known)
+        elif name == "default":
+            chosen |= {check.name for check in known.values() if check.default}
+        elif name in known:
+            chosen.add(name)
+        else:
+            near = difflib.get_close_matches(name, [*known, "all", "default", "none"], n=1)
+            hint = f"did you mean '{near[0]}'?" if near else f"known: all, default, none, {', '.join(known)}"
+            raise ConfigurationError(f"unknown check '{name}'", hint=hint)
+    return tuple(check for name, check in known.items() if name in chosen)
+
+
+def native_names(checks: Iterable[Check]) -> tuple[str, ...]:
+    """What `EmulatorOptions.checks` must hold for these."""
+    return tuple(dict.fromkeys(name for check in checks for name in check.native))
+
+
+def findings(kernel: EmulatedKernel, launch: Launch, checks: Iterable[Check]) -> tuple[Finding, ...]:
+    """What the checks found in the last launch of a kernel, also in one that ended with a fault.
+
+    The gravest first, then by place.
+    """
+    context = Context(kernel.kernel, launch, kernel.named_memory(launch))
+    found: list[Finding] = []
+    for check in checks:
+        found += check.inspect(context)
+        if check.describe is not None:
+            raws = [raw for raw in kernel.raw_findings if raw["check"] in check.native]
+            found += [one for raw in raws if (one := check.describe(raw, context)) is not None]
+    return merged(found)
+
+
+_ORDER = {level: rank for rank, level in enumerate(Level)}
+
+
+def merged(found: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings of one cause at one place as one, with the first one's detail and the sum of the counts; sorted."""
+    groups: dict[tuple[Any, ...], Finding] = {}
+    for one in found:
+        key = (one.check, one.kind, one.level, one.message, one.place, one.other)
+        seen = groups.get(key)
+        groups[key] = one if seen is None else replace(seen, count=seen.count + one.count)
+    return tuple(
+        sorted(
+            groups.values(),
+            key=lambda one: (_ORDER[one.level], one.place.file, one.place.line, one.place.column, one.check, one.kind),
+        )
+    )
