@@ -37,6 +37,10 @@ def _instructions() -> dict[str, list[Written]]:
             continue
         if any(spec.count != 1 or WIDTHS[spec.type] < 8 for spec in specs):
             continue
+        # Without a rounding modifier an assembler may fuse them (PTX ISA, "add", "mul").
+        fusible = one.op.startswith(("add.", "sub.", "mul.")) and CLASSES[specs[0].type] == "float"
+        if fusible and not {"rn", "rz", "rm", "rp"} & set(one.text.split(".")):
+            continue
         if one.op.startswith(("setp.bf16", "setp.f16")) and "x2" in one.op:
             continue
         found.setdefault(one.op.partition(".")[0], []).append(one)

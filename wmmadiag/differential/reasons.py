@@ -13,7 +13,7 @@ from wmmadiag.differential.difference import Difference
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.faults import coordinates
 from wmmadiag.errors import WmmadiagError
-from wmmadiag.gpu import GpuKernel
+from wmmadiag.gpu import Assembly, GpuKernel
 from wmmadiag.launch import Launch
 from wmmadiag.place import Place
 
@@ -42,6 +42,17 @@ def reasons(
     other = again(EmulatedKernel(emulated.kernel, replace(options, poison=0, register_poison=0)))
     if other is not None and not _same(ours, other):
         found.append("the result depends on what uninitialised shared or local memory, or a register, holds")
+    plain = _assembled_anew(gpu, Assembly(fuse=False))
+    unfused = again(plain) if plain is not None else None
+    if unfused is not None and not _same(theirs, unfused) and _same(ours, unfused):
+        found.append("the GPU's assembler fused multiplications and additions, which PTX allows where the kernel gives "
+                     "no rounding; without that the GPU gives the emulator's bits")  # fmt: skip
+    elif second is not None and _same(theirs, second):
+        plain = _assembled_anew(gpu, Assembly(level=0, fuse=False))
+        literal = again(plain) if plain is not None else None
+        if literal is not None and _same(ours, literal):
+            found.append("without the assembler's optimisation the GPU gives the emulator's bits: the kernel relies on "
+                         "what PTX leaves unspecified, such as the bits of a NaN")  # fmt: skip
     used = approximate_operations(emulated)
     if used:
         places = ", ".join(f"{name} at {place}" for name, place in used.items())
@@ -49,6 +60,13 @@ def reasons(
     if not found:
         found.append("no known reason shows: please report this as a bug of the emulator, with the kernel")
     return found
+
+
+def _assembled_anew(gpu: GpuKernel, how: Assembly) -> GpuKernel | None:
+    try:
+        return GpuKernel(gpu.ptx, gpu.entry, gpu.device, replace(gpu.options, assembly=how))
+    except WmmadiagError:
+        return None
 
 
 def approximate_operations(emulated: EmulatedKernel) -> dict[str, Place]:

@@ -4,8 +4,8 @@ Importing this package loads nothing of CUDA. A launch on NumPy arrays runs in a
 because a kernel that faults ends its whole process' use of the GPU.
 """
 
-from wmmadiag.gpu.assemble import assemble
+from wmmadiag.gpu.assemble import Assembly, assemble
 from wmmadiag.gpu.devices import Device, device, devices
 from wmmadiag.gpu.kernel import GpuKernel, GpuOptions, load
 
-__all__ = ["Device", "GpuKernel", "GpuOptions", "assemble", "device", "devices", "load"]
+__all__ = ["Assembly", "Device", "GpuKernel", "GpuOptions", "assemble", "device", "devices", "load"]

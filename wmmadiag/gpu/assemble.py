@@ -11,12 +11,30 @@ import re
 import shutil
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from wmmadiag.errors import CompileError, ConfigurationError, WmmadiagError
 
 _TARGET = re.compile(r"^\s*\.target\s+sm_(\d+)([af]?)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """How PTX becomes machine code.
+
+    Attributes:
+        level: of optimisation, 0 to 3. At 0 every instruction is carried out as it stands.
+        fuse: allow a multiplication and an addition without rounding modifiers to become one fused operation, as the
+            PTX ISA permits and ptxas does by default.
+    """
+
+    level: int = 3
+    fuse: bool = True
+
+
+OPTIMISED = Assembly()
 
 
 def check_target(ptx: str, arch: str) -> None:
@@ -38,8 +56,8 @@ def check_target(ptx: str, arch: str) -> None:
         )
 
 
-def assemble(ptx: str, arch: str, name: str = "<ptx>") -> bytes:
-    """Machine code of a PTX module, optimised.
+def assemble(ptx: str, arch: str, name: str = "<ptx>", how: Assembly = OPTIMISED) -> bytes:
+    """Machine code of a PTX module.
 
     Args:
         arch: "sm_90".
@@ -55,20 +73,20 @@ def assemble(ptx: str, arch: str, name: str = "<ptx>") -> bytes:
     check_target(ptx, arch)
     letter = _TARGET.search(ptx)
     target = arch + letter[2] if letter and letter[2] == "a" else arch
-    return _assembled(ptx, target, name)
+    return _assembled(ptx, target, name, how)
 
 
 @functools.lru_cache(maxsize=64)
-def _assembled(ptx: str, arch: str, name: str) -> bytes:
+def _assembled(ptx: str, arch: str, name: str, how: Assembly) -> bytes:
     linker = nvjitlink()
     if linker is not None:
         try:
-            return _by_nvjitlink(linker, ptx, arch, name)
+            return _by_nvjitlink(linker, ptx, arch, name, how)
         except _TooNew:
             pass
     program = _ptxas()
     if program is not None:
-        return _by_ptxas(program, ptx, arch, name)
+        return _by_ptxas(program, ptx, arch, name, how)
     return ptx.encode("utf-8", "surrogateescape") + b"\0"
 
 
@@ -88,9 +106,9 @@ def nvjitlink() -> Any | None:
     return module
 
 
-def _by_nvjitlink(linker: Any, ptx: str, arch: str, name: str) -> bytes:
+def _by_nvjitlink(linker: Any, ptx: str, arch: str, name: str, how: Assembly) -> bytes:
     data = ptx.encode("utf-8", "surrogateescape") + b"\0"  # it reads up to a NUL, whatever the size says
-    options = [f"-arch={arch}", "-O3", "-lineinfo"]
+    options = [f"-arch={arch}", f"-O{how.level}", f"-fma={int(how.fuse)}", "-lineinfo"]
     handle = linker.create(len(options), options)
     try:
         try:
@@ -133,11 +151,12 @@ def _ptxas() -> str | None:
     return shutil.which("ptxas")
 
 
-def _by_ptxas(program: str, ptx: str, arch: str, name: str) -> bytes:
+def _by_ptxas(program: str, ptx: str, arch: str, name: str, how: Assembly) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         source, result = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
         source.write_bytes(ptx.encode("utf-8", "surrogateescape"))
-        command = [program, f"-arch={arch}", "-O3", "-lineinfo", str(source), "-o", str(result)]
+        command = [program, f"-arch={arch}", f"-O{how.level}", f"--fmad={str(how.fuse).lower()}", "-lineinfo"]
+        command += [str(source), "-o", str(result)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return result.read_bytes()

@@ -15,6 +15,7 @@ from wmmadiag.compile.ptx_scan import first_places
 from wmmadiag.emulator.kernel import scalar_bytes
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.gpu.arrays import DeviceArray
+from wmmadiag.gpu.assemble import OPTIMISED, Assembly
 from wmmadiag.gpu.devices import Device
 from wmmadiag.gpu.devices import device as find_device
 from wmmadiag.gpu.faults import failure, stray_writes
@@ -33,22 +34,25 @@ class GpuOptions:
     Attributes:
         device: its number; None: WMMADIAG_GPU, else the first.
         seconds: how long a launch may take, 0: for ever.
+        assembly: how the PTX becomes machine code.
     """
 
     device: int | None = None
     seconds: float = 60.0
+    assembly: Assembly = OPTIMISED
 
 
 class GpuKernel:
     """A kernel ready for a GPU; see `load`."""
 
     def __init__(self, ptx: str, entry: str, device: Device, options: GpuOptions, code: bytes | None = None) -> None:
+        self.ptx = ptx
         self.entry = entry
         self.device = device
         self.options = options
         self.place: Place | None = first_places(ptx).get(entry)
         self.parameters = entry_parameters(ptx, entry)
-        self.code = code or worker(device.index).assemble(ptx, device.arch)
+        self.code = code or worker(device.index).assemble(ptx, device.arch, how=options.assembly)
         self.key = hashlib.sha256(self.code).hexdigest()
 
     def launch(self, launch: Launch) -> RunStats:

@@ -1,4 +1,4 @@
-"""The process that runs launches on one GPU: `python -m wmmadiag.gpu.worker DEVICE DESCRIPTOR`.
+"""The process that runs launches on one GPU; its arguments: number of the GPU, descriptor of the connection.
 
 It lives until its parent goes or a launch leaves a sticky error, after which no call of the process can succeed.
 """
@@ -40,9 +40,9 @@ class _Output:
         return text
 
 
-def main(argv: list[str]) -> int:
+def main() -> int:
     """Answer requests until the parent closes the connection or the GPU is lost to this process."""
-    device, descriptor = int(argv[0]), int(argv[1])
+    device, descriptor = int(sys.argv[1]), int(sys.argv[2])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -75,7 +75,3 @@ def main(argv: list[str]) -> int:
         if isinstance(answer, Failed) and meaning(answer.code).sticky:
             connection.close()
             os._exit(0)  # the driver's own clean-up would only meet the same error again
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import os
 import subprocess
 import sys
 import threading
@@ -12,6 +11,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from wmmadiag.errors import BudgetError, UndecidedError, WmmadiagError
+from wmmadiag.gpu.assemble import OPTIMISED, Assembly
 from wmmadiag.gpu.meanings import meaning
 from wmmadiag.gpu.wire import Failed
 
@@ -48,7 +48,7 @@ class Worker:
                 self._known.add(key)
             return self._exchange(connection, request, seconds)
 
-    def assemble(self, ptx: str, arch: str, name: str = "<ptx>") -> bytes:
+    def assemble(self, ptx: str, arch: str, name: str = "<ptx>", how: Assembly = OPTIMISED) -> bytes:
         """`assemble.assemble`, in the worker: no GPU is needed.
 
         Raises:
@@ -57,7 +57,7 @@ class Worker:
         """
         with self._lock:
             try:
-                code = self._exchange(self._running(), ("assemble", ptx, arch, name), 0.0)
+                code = self._exchange(self._running(), ("assemble", ptx, arch, name, how), 0.0)
             except UndecidedError as error:
                 raise UndecidedError(
                     f"the assembler crashed on {name}",
@@ -107,11 +107,11 @@ class Worker:
             return self._connection
         self.stop()
         ours, theirs = Pipe()
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        # The worker imports what this process would: not what happens to lie in the current folder.
+        start = f"import sys; sys.path[:] = {sys.path!r}; from wmmadiag.gpu.worker import main; sys.exit(main())"
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "wmmadiag.gpu.worker", str(self.device), str(theirs.fileno())],
+            [sys.executable, "-c", start, str(self.device), str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
-            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             start_new_session=True,

@@ -3,10 +3,13 @@
 #include <cmath>
 
 #include "access.hpp"
+#include "lane_ops/formats.hpp"
 
 namespace wmmadiag {
 
 namespace {
+
+using lanewise::bits_of, lanewise::F32, lanewise::F64, lanewise::float_of, lanewise::flush, lanewise::is_nan, lanewise::u64;
 
 // Written by lower.py into the code bits: operation, then type in the next byte.
 enum class AtomicOp : std::uint8_t { add, min, max, inc, dec, and_, or_, xor_, exch, cas };
@@ -37,7 +40,14 @@ T combine(AtomicOp op, T old, T b, T c) {
     return old;
 }
 
-float flush(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; }
+// A sum that is no number. In f64 shared memory keeps the last NaN among the operands and makes it quiet, as add.f64 does; global
+// memory keeps it as it is (recorded on sm_90).
+float nan_sum(float, float, bool) { return float_of(F32::nan); }
+double nan_sum(double old, double b, bool global) {
+    constexpr u64 quiet = 0x0008000000000000;
+    const u64 kept = is_nan(b) ? bits_of(b) : is_nan(old) ? bits_of(old) : F64::nan;
+    return float_of(global ? kept : kept | quiet);
+}
 
 // Packed and 16-bit float addition borrows the lane operation of the same name: one place for the semantics.
 template <class T>
@@ -75,9 +85,10 @@ Flow apply(Warp& warp, const Inst& inst, Mask active, const Addresses& addresses
                     result = flush(flush(old) + flush(b));
             }
             if constexpr (std::is_floating_point_v<T>) {
-                if (std::isnan(result) && op == AtomicOp::add) {
-                    const auto canonical = std::is_same_v<T, float> ? std::uint64_t{0x7fffffff} : 0x7fff'ffff'ffff'ffff;
-                    std::memcpy(&result, &canonical, sizeof(T));
+                if (op == AtomicOp::add && is_nan(result)) {
+                    const bool global = inst.space == Space::global ||
+                                        (inst.space == Space::generic && space_of(warp.at<std::uint64_t>(inst.s[0])[lane]) == Space::global);
+                    result = nan_sum(old, b, global);
                 }
             }
             std::memcpy(p + i * sizeof(T), &result, sizeof(T));
