@@ -213,3 +213,53 @@ def test_a_host_name_passed_for_several_extents_tells_nothing(tmp_path):
     path.write_text(path.read_text().replace("256", "4096"))
     with pytest.raises(ConfigurationError, match="M = 4096 only"):
         card_from_options(facts.entry, facts.parameters, find_launches(path.read_text(), ""), path, operation="gemm")
+
+
+BLAS = """
+__global__ void gemm(const half* A, const half* B, float* C, int M, int N, int K, float alpha, float beta) {
+  wmma::fragment<wmma::accumulator, 16, 16, 16, float> acc;
+}
+void run(half* a, half* b, float* c, int m, int n, int k) {
+  dim3 const grid{static_cast<unsigned>(n) / 256u, (m + 127) / 128}, block(256);
+  gemm<<<grid, block>>>(a, b, c, m, n, k, 1.1f, 1.2f);
+}
+"""
+
+
+def gemm_card(tmp_path, text):
+    path = tmp_path / "gemm.cu"
+    path.write_text(text)
+    facts = source_facts(path, SubjectOptions())
+    return card_from_options(facts.entry, facts.parameters, facts.launches, path, operation="gemm")
+
+
+def test_factors_are_symbols_and_what_beta_scales_is_read(tmp_path):
+    card = gemm_card(tmp_path, BLAS)
+    assert (card.arguments[2].views[0].role, card.arguments[2].direction) == ("c", "inout")
+    assert [case.symbols["alpha"] for case in card.cases] == [1, 2]
+    bound = bind(card, card.case("tiles"), card.variants[0])
+    assert (bound.parameters["alpha"], bound.parameters["beta"]) == (2.0, 3.0)
+    assert [float(value) for value in bound.launch.arguments[6:]] == [2.0, 3.0]
+
+
+def test_extents_are_multiples_of_what_the_grid_divides_them_by(tmp_path):
+    card = gemm_card(tmp_path, BLAS)
+    small, tiles = (bind(card, case, card.variants[0]) for case in card.cases)
+    assert (small.symbols["M"], small.symbols["N"], small.launch.grid) == (128, 256, (1, 1, 1))
+    assert (tiles.symbols["M"], tiles.symbols["N"], tiles.launch.grid) == (256, 512, (2, 2, 1))
+
+
+@pytest.mark.parametrize(
+    ("accumulators", "expected"),
+    [
+        ("wmma::fragment<wmma::accumulator, 16, 16, 16, half> c;", "f16"),
+        ('asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0}");', "f16"),
+        ("wmma::fragment<wmma::accumulator, 16, 16, 16, half> c; fragment<accumulator, 16, 16, 16, float> d;", "auto"),
+        ("// fragment<accumulator, 16, 16, 16, half>", "auto"),
+        ("wmma::fragment<wmma::accumulator, 16, 16, 16, T> c;", "auto"),
+    ],
+)
+def test_sums_are_kept_as_the_sources_accumulators_are(tmp_path, accumulators, expected):
+    text = BLAS.replace("wmma::fragment<wmma::accumulator, 16, 16, 16, float> acc;", accumulators)
+    card = gemm_card(tmp_path, text)
+    assert bind(card, card.cases[0], card.variants[0]).parameters["accumulate"] == expected

@@ -31,6 +31,7 @@ class HostLaunch:
         function: the host function that it stands in, "" at file scope.
         attributes: `cudaFuncSetAttribute` calls on that kernel in the source: (attribute, value).
         locals: `dim3` and integer definitions of that function, name → initialiser.
+        aliases: `using T = …;` of that function.
     """
 
     kernel: str
@@ -44,6 +45,7 @@ class HostLaunch:
     function: str
     attributes: tuple[tuple[str, SourceExpression], ...] = ()
     locals: tuple[tuple[str, SourceExpression], ...] = ()
+    aliases: tuple[tuple[str, SourceExpression], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ def find_launches(text: str, file: str = "") -> tuple[HostLaunch, ...]:
         return ()
     for declaration in _functions(scopes):
         body = declaration.body
-        definitions = _definitions(reader, body)
+        definitions, aliases = _definitions(reader, body), _aliases(reader, body)
         pointers = _kernel_pointers(reader, body)
         for launch in (*_chevrons(reader, body), *_api_launches(reader, body)):
             name, template_arguments, configuration, arguments, start = launch
@@ -103,6 +105,7 @@ def find_launches(text: str, file: str = "") -> tuple[HostLaunch, ...]:
                     declaration.qualified_name,
                     tuple((what, value) for kernel, what, value in attributes if kernel.split("::")[-1] in known),
                     definitions,
+                    aliases,
                 )
             )
     found.sort(key=lambda launch: (launch.place.line, launch.place.column))
@@ -347,14 +350,29 @@ def _definitions(reader: _Reader, tokens: Sequence[Token]) -> tuple[tuple[str, S
     """`dim3 grid(a, b), block(c);`, `int n = …, m = …;` in one function body: name → initialiser."""
     found: list[tuple[str, SourceExpression]] = []
     for index in range(1, len(tokens) - 1):
-        if tokens[index].kind == "id" and tokens[index - 1].text in _INTEGER_WORDS:
+        before = index - 1 - (tokens[index - 1].text == "const")  # `dim3 const grid{…};`
+        if tokens[index].kind == "id" and before >= 0 and tokens[before].text in _INTEGER_WORDS:
             end = index
             while end < len(tokens) and tokens[end].text != ";":
                 end = closing(tokens, end) + 1 if tokens[end].text in ("(", "[", "{") else end + 1
             for declarator in split_arguments(tokens[index : min(end, len(tokens))]):
-                value = _initialiser(reader, declarator, tokens[index - 1].text == "dim3")
+                value = _initialiser(reader, declarator, tokens[before].text == "dim3")
                 if value is not None:
                     found.append((declarator[0].text, value))
+    return tuple(found)
+
+
+def _aliases(reader: _Reader, tokens: Sequence[Token]) -> tuple[tuple[str, SourceExpression], ...]:
+    """`using T = …;` in one function body: name → type."""
+    found: list[tuple[str, SourceExpression]] = []
+    for index in range(len(tokens) - 3):
+        if tokens[index].text == "using" and tokens[index + 2].text == "=":
+            end = index + 3
+            while end < len(tokens) and tokens[end].text != ";":
+                end += 1
+            value = reader.expression(tokens[index + 3 : end])
+            if value is not None:
+                found.append((tokens[index + 1].text, value))
     return tuple(found)
 
 

@@ -155,7 +155,7 @@ class Card:
     """A kernel under test.
 
     `path` is the card's own file, or the source when there is no card; `command` the words that check it, if a path
-    alone does not.
+    alone does not. `open_conventions`: nobody said how the matrices are stored, so the result may.
     """
 
     name: str
@@ -176,6 +176,7 @@ class Card:
     seed: int = 0
     tolerance: Tolerance | None = None
     command: str = ""
+    open_conventions: bool = False
 
     @property
     def folder(self) -> Path:

@@ -19,7 +19,7 @@ from wmmadiag.errors import (
     UnsupportedError,
     WmmadiagError,
 )
-from wmmadiag.launch import LoadedKernel, RunStats
+from wmmadiag.launch import Launch, LoadedKernel, RunStats
 from wmmadiag.place import Place
 from wmmadiag.report.model import (
     CaseResult,
@@ -27,6 +27,7 @@ from wmmadiag.report.model import (
     KernelReport,
     Overwritten,
     Problem,
+    ReportedFinding,
     Status,
 )
 from wmmadiag.subject.binding import BoundCase, bind
@@ -45,6 +46,28 @@ class Backend(Protocol):
     def __call__(self, ptx: str, entry: str, *, arch: str) -> LoadedKernel:
         """Load one kernel of a PTX module."""
         ...
+
+
+class Runs(Protocol):
+    """Launches kernels and says what checks found; `wmmadiag.checks.run.CheckedRuns` is one."""
+
+    def launch(self, kernel: LoadedKernel, launch: Launch) -> RunStats:
+        """Run to completion, as `LoadedKernel.launch`."""
+        ...
+
+    def reported(self) -> tuple[ReportedFinding, ...]:
+        """What was found in the last launch, also when it died."""
+        ...
+
+
+class _PlainRuns:
+    """Launches without checks."""
+
+    def launch(self, kernel: LoadedKernel, launch: Launch) -> RunStats:
+        return kernel.launch(launch)
+
+    def reported(self) -> tuple[ReportedFinding, ...]:
+        return ()
 
 
 Compiler = Callable[[Path, "CompileOptions"], "Compilation"]
@@ -72,6 +95,7 @@ class _Session:
     arch: str
     backend: Backend
     compiler: Compiler
+    runs: Runs
     loaded: dict[tuple[Any, ...], _Loaded | WmmadiagError] = field(default_factory=dict)
     expectations: dict[Hashable, Expectation] = field(default_factory=dict)
 
@@ -121,6 +145,7 @@ def check_card(
     progress: Progress | None = None,
     compiler: Compiler | None = None,
     against: Card | None = None,
+    runs: Runs | None = None,
 ) -> KernelReport:
     """Compile, run and judge every case of every variant.
 
@@ -136,6 +161,7 @@ def check_card(
         inputs: distribution of the inputs, in place of the card's.
         progress: told before each case.
         compiler: compiles sources; None for `wmmadiag.compile.compile_source`.
+        runs: launches kernels and says what checks found; None for no checks.
         against: another kernel; its first variant's outputs for cases of the same names are compared with, too.
 
     Raises:
@@ -144,8 +170,8 @@ def check_card(
     started = time.perf_counter()
     chosen_variants = card.variants if variants is None else tuple(card.variant(name) for name in variants)
     chosen_cases = card.cases if cases is None else tuple(card.case(name) for name in cases)
-    session = _Session(card, arch, backend or _emulator(), compiler or _compiler())
-    other = None if against is None else _Session(against, arch, session.backend, session.compiler)
+    session = _Session(card, arch, backend or _emulator(), compiler or _compiler(), runs or _PlainRuns())
+    other = None if against is None else _Session(against, arch, session.backend, session.compiler, _PlainRuns())
     results: list[CaseResult] = []
     assumed = ""
     total = len(chosen_variants) * len(chosen_cases)
@@ -159,7 +185,8 @@ def check_card(
             result, bound, verdict = _run(session, case, variant, seed, inputs)
             if session.card.open_conventions and verdict is not None and verdict.convention is not None:
                 session.card = with_convention(session.card, verdict.convention)
-                assumed = f"assumed: {verdict.convention.meaning()}, which is what the result fits; a card can say what is meant"
+                meaning = verdict.convention.meaning()
+                assumed = f"assumed: {meaning}, which is what the result fits; a card can say what is meant"
                 result, bound, verdict = _run(session, case, variant, seed, inputs)
             if assumed:
                 result, assumed = replace(result, notes=(*result.notes, assumed)), ""
@@ -210,6 +237,7 @@ def _run(
     repeat = _repeat(card, case, variant, session.arch, seed, inputs)
     result = CaseResult(variant.name, case.name, "error", {}, repeat=repeat)
     stats = RunStats(0, 0.0)
+    launched = False
     try:
         bound = bind(card, case, variant, seed=seed, inputs=inputs)
         result = replace(
@@ -222,16 +250,20 @@ def _run(
             seed=bound.seed,
         )
         loaded = session.kernel(case, variant)
-        stats = loaded.kernel.launch(bound.launch)
+        launched = True
+        stats = session.runs.launch(loaded.kernel, bound.launch)
         verdict = judge_case(bound, session.expectations)
         for other in stats.elsewhere:
             verdict = also_elsewhere(bound, verdict, other, session.expectations)
     except WmmadiagError as error:
         printed = error.output if isinstance(error, KernelFault) else ""
-        return replace(result, status=_status(error), problem=problem(error), output=printed), None, None
+        found = session.runs.reported() if launched else ()
+        result = replace(result, problem=problem(error), output=printed, findings=found)
+        return replace(result, status=_status(error, found)), None, None
+    found = session.runs.reported()
     done = replace(
         result,
-        status=verdict.status,
+        status="failed" if any(one.level == "error" for one in found) else verdict.status,
         observations=verdict.observations,
         overwritten=tuple(
             Overwritten(name, damage.kind, damage.count, damage.first) for name, damage in verdict.damages
@@ -241,11 +273,14 @@ def _run(
         warp_instructions=stats.warp_instructions,
         seconds=stats.seconds,
         output=stats.output,
+        findings=found,
     )
     return done, bound, verdict
 
 
-def _status(error: WmmadiagError) -> Status:
+def _status(error: WmmadiagError, found: Sequence[ReportedFinding]) -> Status:
+    if any(one.level == "error" for one in found):
+        return "failed"
     return {1: "failed", 3: "undecided"}.get(error.exit_code, "error")  # type: ignore[return-value]
 
 

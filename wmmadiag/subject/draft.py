@@ -14,6 +14,7 @@ from wmmadiag.subject.expressions import ExpressionError, evaluate, names_in
 from wmmadiag.subject.guess import Parameter, roles_for, symbol_for, value_for
 from wmmadiag.subject.operations import OPERATIONS
 from wmmadiag.subject.source_facts import (
+    accumulates_in_half,
     call_values,
     constants,
     dimension_members,
@@ -93,6 +94,7 @@ class DraftArgument:
     reason: str = ""
     size: str = ""
     initial: str = ""
+    direction: str = ""
 
 
 @dataclass(slots=True)
@@ -104,6 +106,7 @@ class Draft:
         remarks: assumptions that the user should confirm.
         fixed: symbols that constants of the source determine.
         numbers: the parameters that are no pointers.
+        computes: parameters of the operation that the signature or the source tells.
     """
 
     entry: str
@@ -116,6 +119,7 @@ class Draft:
     remarks: list[str] = field(default_factory=list)
     fixed: dict[str, str] = field(default_factory=dict)
     numbers: list[Parameter] = field(default_factory=list)
+    computes: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +169,11 @@ def draft(
     ]
     _pointers(result, parameters, uses_tf32(source))
     result.numbers = [parameter for parameter in parameters if not parameter.pointer]
+    if operation == "gemm":
+        _gemm_parameters(result)
+    if "accumulate" in OPERATIONS[operation].parameters and accumulates_in_half(source):
+        result.computes["accumulate"] = "f16"
+        result.remarks.append("sums are kept in f16, as the source's accumulators are")
     symbols = _host_symbols(result, parameters, launch)
     local = {name: value.text for name, value in launch.locals} if launch is not None else {}
     local = {**dimension_members(local, source), **local}
@@ -253,6 +262,19 @@ def _pointers(result: Draft, parameters: Sequence[Parameter], tf32: bool) -> Non
         if element is None:
             result.open.append((f"the dtype of '{parameter.name}'", f"its C type is '{parameter.c_type}'"))
         result.arguments.append(argument)
+
+
+def _gemm_parameters(result: Draft) -> None:
+    """Factors that the kernel takes; and C, which a kernel with beta reads even where it also writes it."""
+    named = {value_for(parameter.name, "gemm") for parameter in result.numbers}
+    factors = [name for name in ("alpha", "beta") if name in named]
+    result.computes.update({name: name for name in factors})
+    by_role = {argument.role: argument for argument in result.arguments}
+    if "beta" in factors and "c" not in by_role and "d" in by_role and not by_role["d"].parameter.const:
+        by_role["d"].role, by_role["d"].direction = "c", "inout"
+    elif "c" in by_role and "beta" not in factors:
+        result.computes["beta"] = "1"
+        result.remarks.append(f"'{by_role['c'].parameter.name}' is added, since there is no beta")
 
 
 def _memory(

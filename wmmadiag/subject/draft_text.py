@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import json
 import re
+from collections.abc import Iterator
 
 from wmmadiag.subject.draft import TODO, Draft, DraftArgument
-from wmmadiag.subject.expressions import names_in
+from wmmadiag.subject.expressions import ExpressionError, evaluate, names_in
 from wmmadiag.subject.operations import OPERATIONS
 
 # Cases to begin with: small, several heads with different contents, more than one tile. Multiples of 64, because
@@ -16,9 +19,13 @@ _CASES: dict[str, tuple[dict[str, int], ...]] = {
     "qkt": ({"B": 1, "H": 1, "S": 64, "D": 64}, {"B": 2, "H": 2, "S": 128, "D": 64}),
     "pv": ({"B": 1, "H": 1, "S": 64, "D": 64}, {"B": 2, "H": 2, "S": 128, "D": 64}),
     "softmax": ({"M": 64, "N": 64}, {"M": 64, "N": 256}),
-    "gemm": ({"M": 64, "N": 64, "K": 64}, {"M": 128, "N": 192, "K": 64}),
+    # The second differs in every extent: a leading dimension that is another extent's shows.
+    "gemm": ({"batch": 1, "M": 64, "N": 64, "K": 64}, {"batch": 3, "M": 128, "N": 192, "K": 256}),
 }
 _NAMES = ("small", "tiles")
+# Plain numbers in the first case, so that a wrong factor shows in the second one alone.
+_FACTORS = {"alpha": ("1", "2"), "beta": ("0", "3")}
+_LARGEST_TILE = 512
 
 
 def draft_text(draft: Draft, source: str, name: str, symbols: dict[str, str] | None = None) -> str:
@@ -55,7 +62,10 @@ def draft_text(draft: Draft, source: str, name: str, symbols: dict[str, str] | N
         f"[computes]  # {operation.meaning}",
         f"operation = {_quoted(draft.operation)}",
     ]
+    lines += [f"{key} = {_quoted(value)}" for key, value in draft.computes.items()]
     for key, parameter in operation.parameters.items():
+        if key in draft.computes:
+            continue
         words = " (" + ", ".join(parameter.words) + ")" if parameter.words else ""
         lines.append(f"# {key} = {_quoted(str(parameter.default))}  # {parameter.meaning}{words}")
     lines += ["", "# Add the sizes that you care about, odd ones too if the kernel takes them."]
@@ -73,6 +83,8 @@ def _argument_lines(argument: DraftArgument, operation: str) -> list[str]:
     if argument.value:
         reason = f"  # {argument.reason}" if argument.reason else ""
         lines.append(f"value = {_quoted(argument.value)}{reason}")
+    if argument.direction:
+        lines.append(f"direction = {_quoted(argument.direction)}")
     if argument.size:
         lines.append(f"size = {_quoted(argument.size)}  # elements")
     if argument.initial:
@@ -92,6 +104,12 @@ def _cases(draft: Draft, symbols: dict[str, str]) -> list[str]:
         for symbol in ("B", "H"):
             if symbol in values and symbol not in used:
                 values[symbol] = "1"  # nothing in the launch speaks of it: the kernel takes one
+        if "batch" in values and "batch" not in used:
+            del values["batch"]
+        _fill_blocks(values, draft.grid, name == _NAMES[0])
+        for symbol, (first, second) in _FACTORS.items():
+            if draft.computes.get(symbol) == symbol:
+                values[symbol] = first if name == _NAMES[0] else second
         if "causal" in used and "causal" not in symbols:
             values["causal"] = "0"
         values.update(draft.fixed)
@@ -102,6 +120,35 @@ def _cases(draft: Draft, symbols: dict[str, str]) -> list[str]:
         written.append(body)
         lines += ["[[cases]]", f"name = {_quoted(name)}", *body, ""]
     return lines
+
+
+def _fill_blocks(values: dict[str, str], grid: list[str], smallest: bool) -> None:
+    """Make extents multiples of what the grid divides them by: many kernels take nothing else."""
+    for symbol, tile in (pair for extent in grid for pair in _quotients(extent)):
+        if symbol in values and 1 < tile <= _LARGEST_TILE:
+            blocks = -(-int(values[symbol]) // tile)
+            values[symbol] = str(tile * (blocks if smallest else max(blocks, 2)))
+
+
+def _quotients(expression: str) -> Iterator[tuple[str, int]]:
+    """(N, 64) for each `N // 64` and `ceil_div(N, 64)`; the divisor may be any expression of plain numbers."""
+    nothing: dict[str, int] = {}
+    try:
+        tree = ast.parse(expression, mode="eval")
+    except SyntaxError:
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.FloorDiv, ast.Div)):
+            left, right = node.left, node.right
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "ceil_div" and len(node.args) == 2:
+            left, right = node.args
+        else:
+            continue
+        if isinstance(left, ast.Name):
+            with contextlib.suppress(ExpressionError, KeyError):
+                value = evaluate(ast.unparse(right), nothing.__getitem__)
+                if isinstance(value, int):
+                    yield left.id, value
 
 
 def _used(draft: Draft) -> set[str]:

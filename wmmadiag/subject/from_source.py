@@ -84,7 +84,12 @@ def card_from_options(
         words += ["--define", f"{name}={value}" if value else name]
     for name, value in (symbols or {}).items():
         words += ["--symbol", f"{name}={value}"]
-    return replace(card, macros={**card.macros, **(macros or {})}, command=shlex.join(words))
+    return replace(
+        card,
+        macros={**card.macros, **(macros or {})},
+        command=shlex.join(words),
+        open_conventions=operation == "gemm",
+    )
 
 
 def _check_operation(operation: str) -> None:

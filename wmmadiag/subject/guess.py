@@ -17,12 +17,14 @@ _SYMBOLS: Mapping[str, Mapping[str, str]] = {
         "B": "b bs bsz batch batches batchsize nbatch numbatch numbatches",
         "B*H": "bh batchheads batchhead nbh numbh bxh batchxheads",
         "Hkv": "hkv kvheads nkvheads numkvheads nheadskv numheadskv nheadsk numheadsk kvhead hk",
-        "H": "h heads nheads numheads nhead head numhead headnum qheads nqheads numqheads hq nh headcount headscount",
+        "H": "h heads nheads numheads nhead head numhead headnum qheads nqheads numqheads hq nh headcount headscount qkvhead "
+             "qkvheads",
         "Sq": "sq seqlenq seqq qlen qseqlen lq nq slenq lenq querylen numqueries qlength mq",
         "Skv": "sk skv seqlenk seqk kvlen klen kvseqlen seqlenkv lk lkv nk nkv lenk lenkv keylen numkeys kseqlen",
-        "S": "s seq seqlen seqlength sequencelength slen n t l len length context contextlen nseq tokens numtokens ctx",
+        "S": "s seq seqlen seqlength sequencelength slen n t l len length context contextlen nseq tokens numtokens ctx nctx "
+             "ctxlen qkvseqlen maxseqlen seqs",
         "Dv": "dv vdim headdimv vheaddim",
-        "D": "d dim headdim headsize dhead hd dk embd depth dmodelperhead hdim embeddim headembd",
+        "D": "d dim headdim headsize dhead hd dk embd depth dmodelperhead hdim embeddim headembd headdimension qkvdim",
     },
     "gemm": {
         "batch": "b bs batch batches batchsize batchcount numbatches",
@@ -97,6 +99,11 @@ def _search(table: Mapping[str, str], name: str) -> str | None:
     return None
 
 
+def role_named(name: str, operation: str) -> str | None:
+    """The role that a pointer's or tensor's name suggests: "d_query" → "q"."""
+    return _search(_ROLES.get(operation, {}), name)
+
+
 def symbol_for(name: str, operation: str) -> str | None:
     """The symbol (or product of symbols) that an integer's name suggests: "seq_len" → "S"."""
     return _search(_SYMBOLS.get(_FAMILY.get(operation, ""), {}), name)
@@ -111,7 +118,7 @@ def value_for(name: str, operation: str) -> str | None:
     if found in ("lda", "ldb", "ldc"):
         return {"lda": "M if transpose_a else K", "ldb": "K if transpose_b else N", "ldc": "N"}[found]
     if found in ("alpha", "beta"):
-        return {"alpha": "1", "beta": "0"}[found]
+        return found
     return found
 
 

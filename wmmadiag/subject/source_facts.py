@@ -146,3 +146,11 @@ def dimension_members(local: Mapping[str, str], text: str) -> dict[str, str]:
 def uses_tf32(text: str) -> bool:
     """Whether the source multiplies in tf32: its f32 pointers then hold tf32 operands."""
     return re.search(r"precision::tf32|\.tf32\b", without_comments(text)) is not None
+
+
+def accumulates_in_half(text: str) -> bool:
+    """Whether every accumulator that the source names is f16: WMMA fragments, and `mma.sync` with an f16 D and C."""
+    plain = without_comments(text)
+    fragments = re.findall(r"\baccumulator\s*,[^<>;]*?,\s*([\w:]+)\s*>", plain)
+    forms = re.findall(r"\bmma\.sync\.aligned\.m\d+n\d+k\d+\.\w+\.\w+\.(\w+)\.\w+\.\w+\.\w+", plain)
+    return bool(fragments or forms) and {*fragments, *forms} <= {"half", "__half", "f16"}

@@ -16,6 +16,7 @@ from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Elsewhere
 from wmmadiag.report.model import Problem, Status
 from wmmadiag.subject.binding import BoundCase
+from wmmadiag.subject.conventions import Convention, fitting_convention
 from wmmadiag.subject.operations import OPERATIONS
 from wmmadiag.subject.oracles import reference
 from wmmadiag.subject.python_reference import python_reference
@@ -48,6 +49,7 @@ class Verdict:
         damages: (argument's name, what happened to it).
         problem: why it is undecided, or None.
         notes: remarks for the report.
+        convention: the one way to store a GEMM's matrices that makes a wrong result right, wholly or in part, or None.
     """
 
     status: Status
@@ -56,6 +58,7 @@ class Verdict:
     damages: tuple[tuple[str, Damage], ...]
     problem: Problem | None
     notes: tuple[str, ...]
+    convention: Convention | None = None
 
 
 def judge_case(bound: BoundCase, known: dict[Hashable, Expectation] | None = None) -> Verdict:
@@ -103,7 +106,11 @@ def judge_case(bound: BoundCase, known: dict[Hashable, Expectation] | None = Non
             hint="use a smaller shape or another distribution, or give the card a tolerance",
         )
     notes = _notes(bound, expected, observations) if wrong and criterion == "rounding bound" else ()
-    return Verdict(status, tuple(observations), judgements, damages, problem, notes)
+    convention = fitting_convention(bound) if wrong and not damages and not notes else None
+    if convention is not None and convention[1] == 1:
+        notes = (f"every element is right with {convention[0].meaning()}; if the kernel means that, let the card say "
+                 f"{convention[0].settings()}",)  # fmt: skip
+    return Verdict(status, tuple(observations), judgements, damages, problem, notes, convention and convention[0])
 
 
 def also_elsewhere(

@@ -1,0 +1,115 @@
+"""A GEMM whose source does not say how matrices are stored: the result does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fake_backend import Fake
+
+from wmmadiag.subject.card_file import parse_card
+from wmmadiag.subject.check import check_card
+from wmmadiag.subject.conventions import Convention, conventions
+
+CARD = """
+format = 1
+source = "k.cu"
+entry = "mm"
+[[arguments]]
+role = "a"
+dtype = "f16"
+[[arguments]]
+role = "b"
+dtype = "f16"
+[[arguments]]
+role = "c"
+dtype = "f32"
+direction = "inout"
+[launch]
+grid = 1
+block = 32
+[computes]
+operation = "gemm"
+alpha = 2
+beta = 3
+[[cases]]
+name = "one"
+M = 32
+N = 48
+K = 16
+[[cases]]
+name = "two"
+M = 16
+N = 64
+K = 80
+"""
+SIZES = {32 * 48: (32, 48, 16), 16 * 64: (16, 64, 80)}
+ALL = list(conventions())
+
+
+def gemm(convention: Convention, wrong_rows: int = 0):
+    """A kernel that stores its matrices so; the first rows of its result are negated."""
+
+    def kernel(_, launch):
+        a, b, c = launch.arguments
+        m, n, k = SIZES[c.size]
+        left = (a.reshape(k, m).T if convention.transpose_a else a.reshape(m, k)).astype(np.float32)
+        right = (b.reshape(n, k).T if convention.transpose_b else b.reshape(k, n)).astype(np.float32)
+        view = c.reshape(n, m).T if convention.column_major else c.reshape(m, n)
+        view[...] = 2 * (left @ right) + 3 * view
+        view[:wrong_rows] *= -1
+
+    return kernel
+
+
+@pytest.fixture
+def check(tmp_path):
+    (tmp_path / "k.cu").write_text("")
+
+    def run(kernel, open_conventions: bool):
+        fake = Fake(kernel)
+        card = replace(parse_card(CARD, tmp_path / "k.toml"), open_conventions=open_conventions)
+        return check_card(card, backend=fake.backend, compiler=fake.compiler)
+
+    return run
+
+
+@pytest.mark.parametrize("convention", ALL, ids=Convention.meaning)
+def test_a_source_alone_is_taken_as_the_result_fits(check, convention):
+    report = check(gemm(convention), open_conventions=True)
+    assert report.status == "passed"
+    notes = [note for case in report.cases for note in case.notes]
+    assert len(notes) == (convention != ALL[0]), "said once, and only where something was assumed"
+    assert all(convention.meaning() in note for note in notes)
+
+
+@pytest.mark.parametrize("convention", ALL[1:], ids=Convention.meaning)
+def test_a_card_means_what_it_says(check, convention):
+    report = check(gemm(convention), open_conventions=False)
+    assert [case.status for case in report.cases] == ["failed", "failed"]
+    assert all(convention.settings() in case.notes[-1] for case in report.cases)
+
+
+def test_a_kernel_that_is_wrong_in_places_still_shows_what_it_means(check):
+    report = check(gemm(Convention(False, True, False), wrong_rows=8), open_conventions=True)
+    assert [case.status for case in report.cases] == ["failed", "failed"]
+    assert report.cases[0].observations[0].wrong == 8 * 48
+    assert "B stored as N×K" in report.cases[0].notes[0]
+
+
+def test_a_wrong_kernel_is_not_explained_away(check):
+    def kernel(_, launch):
+        a, b, c = launch.arguments
+        m, n, k = SIZES[c.size]
+        right = np.zeros((k, n), np.float32)
+        for first in range(0, k, 16):  # every fragment of B transposed: no convention
+            for column in range(0, n, 16):
+                block = b.reshape(k, n)[first : first + 16, column : column + 16]
+                right[first : first + 16, column : column + 16] = block.T
+        view = c.reshape(m, n)
+        view[...] = 2 * (a.reshape(m, k).astype(np.float32) @ right) + 3 * view
+
+    report = check(kernel, open_conventions=True)
+    assert [case.status for case in report.cases] == ["failed", "failed"]
+    assert not any("stored" in note for case in report.cases for note in case.notes)

@@ -1,0 +1,147 @@
+"""How a GEMM stores its matrices, where a source does not say: found from the result itself.
+
+BLAS code stores columns, CUTLASS's "TN" kernels store B as N×K, textbooks store rows. All are GEMMs. A result that is
+wrong under one reading of the same bytes and right to the last element under another says which one is meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmmadiag.compare.bounds import judge
+from wmmadiag.subject.binding import BoundCase
+from wmmadiag.subject.card import Argument, Card
+from wmmadiag.subject.oracles import reference
+from wmmadiag.subject.storage import Placement
+
+_LARGEST = 1 << 27  # multiply-adds of a reference; a larger case is not looked at
+_LARGE_PART = 0.2  # of the elements; chance gives a thousandth of that
+
+
+@dataclass(frozen=True, slots=True)
+class Convention:
+    """What is stored how: `transpose_a`: A as K×M, `transpose_b`: B as N×K, `column_major`: C and D by columns."""
+
+    transpose_a: bool
+    transpose_b: bool
+    column_major: bool
+
+    def meaning(self) -> str:
+        """In words: "B stored as N×K"."""
+        parts = ["A stored as K×M"] if self.transpose_a else []
+        parts += ["B stored as N×K"] if self.transpose_b else []
+        parts += ["the result stored by columns"] if self.column_major else []
+        return " and ".join(parts) or "every matrix stored by rows"
+
+    def settings(self) -> str:
+        """As a card says it, relative to the defaults."""
+        parts = ["transpose_a = true"] if self.transpose_a else []
+        parts += ["transpose_b = true"] if self.transpose_b else []
+        parts += ['layout = "NM" ("BNM" in batches) for the result'] if self.column_major else []
+        return " and ".join(parts) or "no transpose_a, transpose_b or layout"
+
+
+def conventions() -> Iterator[Convention]:
+    """All of them, the plainest first."""
+    return (Convention(*flags) for flags in sorted(product((False, True), repeat=3), key=sum))
+
+
+def fitting_convention(bound: BoundCase) -> tuple[Convention, float] | None:
+    """The one other convention under which a finished, wrong GEMM is right, and which part of its elements is.
+
+    A part is enough if it is a large one and no other convention, the stated one included, has nearly as much: a
+    kernel that is wrong in places still shows what it means. None if no convention stands out. Only packed tensors are
+    looked at: strides that a card gives are meant.
+    """
+    if bound.card.computes.operation != "gemm":
+        return None
+    placements = {role: one for argument in bound.arguments for role, one in argument.placements.items()}
+    output = "d" if "d" in placements else "c"
+    if not {"a", "b"} <= set(placements) or not all(map(_packed, placements.values())):
+        return None
+    inputs, result = bound.inputs(), bound.outputs().get(output)
+    if result is None or result.ndim < 2:
+        return None
+    rows, columns = result.shape[-2:]
+    depth = inputs["a"].shape[-2 if bound.parameters["transpose_a"] else -1]
+    if result.size * depth > _LARGEST:
+        return None
+    stated = bool(bound.parameters["transpose_a"]), bool(bound.parameters["transpose_b"]), False
+    ranked = sorted(
+        ((_fitting(bound, one, inputs, output, result, (rows, columns, depth)), one) for one in conventions()),
+        key=lambda pair: -pair[0],
+    )
+    (best, convention), (second, _) = ranked[:2]
+    stands_out = best >= _LARGE_PART and second <= best / 4
+    return (convention, best) if stands_out and convention != Convention(*stated) else None
+
+
+def _packed(placement: Placement) -> bool:
+    expected = 1
+    for extent, stride in zip(reversed(placement.shape), reversed(placement.strides), strict=True):
+        if extent != 1 and stride != expected:
+            return False
+        expected *= extent
+    return True
+
+
+def _fitting(
+    bound: BoundCase,
+    convention: Convention,
+    inputs: Mapping[str, NDArray[Any]],
+    output: str,
+    result: NDArray[Any],
+    extents: tuple[int, int, int],
+) -> float:
+    """Which part of the elements is right under a convention."""
+    rows, columns, depth = extents
+    lead = result.shape[:-2]
+
+    def read(array: NDArray[Any], shape: tuple[int, int], turned: bool) -> NDArray[Any]:
+        """The same bytes as a matrix of that shape, or of its transpose, transposed back."""
+        flat = np.ascontiguousarray(array).reshape(*lead, *(shape[::-1] if turned else shape))
+        return np.swapaxes(flat, -1, -2) if turned else flat
+
+    try:
+        read_as = {
+            "a": read(inputs["a"], (rows, depth), convention.transpose_a),
+            "b": read(inputs["b"], (depth, columns), convention.transpose_b),
+        }
+        if "c" in inputs:
+            read_as["c"] = read(inputs["c"], (rows, columns), convention.column_major)
+    except ValueError:
+        return 0.0  # a broadcast operand: other extents than the result's
+    parameters = {**bound.parameters, "transpose_a": False, "transpose_b": False}
+    elements = bound.elements()
+    if elements["a"].name == "f16" and parameters["accumulate"] == "auto":
+        parameters["accumulate"] = "f16"  # how it adds up is another question
+    expected = {output: reference("gemm", parameters, read_as)[output]}
+    allowed = judge("gemm", parameters, read_as, expected, elements)[output].bound
+    observed = read(result, (rows, columns), convention.column_major).astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        return float((np.abs(observed - expected[output]) <= allowed).mean())
+
+
+def with_convention(card: Card, convention: Convention) -> Card:
+    """A card of a GEMM that takes its matrices so."""
+    parameters = {
+        **card.computes.parameters,
+        "transpose_a": convention.transpose_a,
+        "transpose_b": convention.transpose_b,
+    }
+    card = replace(card, computes=replace(card.computes, parameters=parameters), open_conventions=False)
+    if not convention.column_major:
+        return card
+    layout = "BNM" if all("batch" in case.symbols for case in card.cases) else "NM"
+
+    def by_columns(argument: Argument) -> Argument:
+        views = (replace(view, layout=layout) if view.role in ("c", "d") else view for view in argument.views)
+        return replace(argument, views=tuple(views))
+
+    return replace(card, arguments=tuple(map(by_columns, card.arguments)))
