@@ -15,6 +15,7 @@ COMMANDS = {
     "init": "write a card for a kernel, from its signature and launches",
     "ptx": "show a compiled kernel's instructions under their source lines",
     "examples": "list or copy the kernels that come with wmmadiag",
+    "bench": "time a card's kernel on a GPU, or the emulator itself",
     "doctor": "say what this machine has and what it lacks",
 }
 
