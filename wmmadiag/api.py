@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from wmmadiag.compile.options import CompilerName
     from wmmadiag.report.model import KernelReport
     from wmmadiag.subject.card import Card
+    from wmmadiag.subject.check import Runs
 
 Macros: TypeAlias = "Mapping[str, str | int | float | None]"
 """Name → value; None defines the bare name."""
@@ -171,6 +172,8 @@ def check(
     use_cache: bool = True,
     resources: bool = False,
     against: str | Path | Card | None = None,
+    checks: str | Sequence[str] = "default",
+    schedules: int = 0,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> KernelReport:
     """Compile, run and judge a kernel, case by case, against a float64 reference.
@@ -185,6 +188,9 @@ def check(
         backend: "emulator"; where there is a GPU also "gpu", or "both" to compare them.
         limits: threads and budget of each launch.
         resources: also ask ptxas for registers, spills and shared memory.
+        checks: "all", "default", "none", or names of checks (`wmmadiag.checks.all_checks`); on the emulator only. A
+            finding that is an error makes its case fail.
+        schedules: other orders of warps and asynchronous copies to run; outputs whose bits change are an error.
         against: another card, with whose outputs those of the same cases are compared, too.
         progress: told before each case: cases done, cases in all, what comes next.
 
@@ -201,7 +207,8 @@ def check(
 
     if inputs and inputs not in DISTRIBUTIONS:
         raise ConfigurationError(f"unknown distribution '{inputs}'", hint=did_you_mean(inputs, DISTRIBUTIONS))
-    loader = backends.backend(backend, limits)
+    runs, native = _checked_runs(checks, schedules)
+    loader = backends.backend(backend, limits, native)
     card = open_card(
         subject,
         entry=entry,
@@ -233,6 +240,7 @@ def check(
         progress=progress,
         compiler=compiling,
         against=None if against is None else open_card(against),
+        runs=runs,
     )
     return compiling.completed(report, card)
 
@@ -273,6 +281,18 @@ def open_card(
         return overlaid(subject, options)
     check_exists(Path(subject))
     return open_subject(Path(subject), options)
+
+
+def _checked_runs(checks: str | Sequence[str], schedules: int) -> tuple[Runs | None, tuple[str, ...]]:
+    """What launches with these checks, and the names of the engine's checks that it needs."""
+    from wmmadiag.checks import native_names, select
+
+    chosen = select(checks)
+    if not chosen and not schedules:
+        return None, ()
+    from wmmadiag.checks.run import CheckedRuns
+
+    return CheckedRuns(chosen, schedules), native_names(chosen)
 
 
 def _target(card: Card, arch: str | None, backend: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,8 +31,11 @@ class RunLimits:
     seconds: float | None = None
 
 
-def backend(name: str, limits: RunLimits | None = None) -> Loader:
+def backend(name: str, limits: RunLimits | None = None, checks: Sequence[str] = ()) -> Loader:
     """The loader of a backend.
+
+    Args:
+        checks: the engine's checks to run in each launch on the emulator.
 
     Raises:
         ConfigurationError: there is no backend of that name, or a limit is negative.
@@ -44,10 +47,10 @@ def backend(name: str, limits: RunLimits | None = None) -> Loader:
             raise ConfigurationError(f"a run cannot have {value} {what}", hint="give 0 for no limit, or more")
     if name not in _BACKENDS:
         raise ConfigurationError(f"unknown backend '{name}'", hint="known here: " + ", ".join(_BACKENDS))
-    return _BACKENDS[name](limits)
+    return _BACKENDS[name](limits, tuple(checks))
 
 
-def _emulator_options(limits: RunLimits) -> EmulatorOptions:
+def _emulator_options(limits: RunLimits, checks: tuple[str, ...]) -> EmulatorOptions:
     from wmmadiag.emulator import Budget, EmulatorOptions
 
     default = Budget()
@@ -55,13 +58,13 @@ def _emulator_options(limits: RunLimits) -> EmulatorOptions:
         default.instructions if limits.instructions is None else limits.instructions,
         default.seconds if limits.seconds is None else limits.seconds,
     )
-    return EmulatorOptions(threads=limits.threads, budget=budget)
+    return EmulatorOptions(threads=limits.threads, budget=budget, checks=checks)
 
 
-def _emulator(limits: RunLimits) -> Loader:
+def _emulator(limits: RunLimits, checks: tuple[str, ...]) -> Loader:
     from wmmadiag.emulator import load
 
-    options = _emulator_options(limits)
+    options = _emulator_options(limits, checks)
 
     def loader(ptx: str, entry: str, *, arch: str) -> LoadedKernel:
         return load(ptx, entry, arch=arch, options=options)
@@ -69,7 +72,8 @@ def _emulator(limits: RunLimits) -> Loader:
     return loader
 
 
-def _gpu(limits: RunLimits) -> Loader:
+def _gpu(limits: RunLimits, checks: tuple[str, ...]) -> Loader:
+    del checks  # a GPU shows no accesses
     from wmmadiag.gpu import GpuOptions, device, load
 
     device()  # no GPU: said once, here, and not for every case
@@ -81,7 +85,7 @@ def _gpu(limits: RunLimits) -> Loader:
     return loader
 
 
-def _both(limits: RunLimits) -> Loader:
+def _both(limits: RunLimits, checks: tuple[str, ...]) -> Loader:
     from wmmadiag.differential import load
     from wmmadiag.gpu import GpuOptions, device
 
@@ -89,7 +93,7 @@ def _both(limits: RunLimits) -> Loader:
     options = GpuOptions() if limits.seconds is None else GpuOptions(seconds=limits.seconds)
 
     def loader(ptx: str, entry: str, *, arch: str) -> LoadedKernel:
-        return load(ptx, entry, arch=arch, options=_emulator_options(limits), gpu_options=options)
+        return load(ptx, entry, arch=arch, options=_emulator_options(limits, checks), gpu_options=options)
 
     return loader
 
@@ -107,6 +111,10 @@ def default_arch(name: str) -> str:
     return device().arch
 
 
-_BACKENDS: dict[str, Callable[[RunLimits], Loader]] = {"emulator": _emulator, "gpu": _gpu, "both": _both}
+_BACKENDS: dict[str, Callable[[RunLimits, tuple[str, ...]], Loader]] = {
+    "emulator": _emulator,
+    "gpu": _gpu,
+    "both": _both,
+}
 BACKENDS = tuple(_BACKENDS)
 """The names that there are."""

@@ -39,6 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--inputs", metavar="NAME", default="", help="distribution of the inputs, such as growing_max")
     group.add_argument("--against", metavar="CARD", default=None, help="compare with another kernel's outputs, too")
     group.add_argument("--jobs", type=positive, metavar="N", default=1, help="cards checked at a time (default: 1)")
+    group = parser.add_argument_group("what to look for besides wrong numbers")
+    group.add_argument("--checks", metavar="NAMES", default="default", help="all, default, none, or races,async,…")
+    group.add_argument("--schedules", type=natural, metavar="N", default=0, help="try N other orders of warps, copies")
     group = parser.add_argument_group("the kernel, in place of what its card or source says")
     group.add_argument("--computes", metavar="OP", default="", help="attention, qkt, pv, softmax or gemm; for a source")
     group.add_argument("--grid", type=dimensions, metavar="X[,Y[,Z]]", default=(), help="blocks, expressions")
@@ -101,6 +104,8 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
         "use_cache": not args.no_cache,
         "resources": args.resources or args.verbose,
         "against": args.against,
+        "checks": args.checks,
+        "schedules": args.schedules,
     }
 
 

@@ -1,6 +1,6 @@
 """The report as data: what every format is a pure function of. Needs no NumPy.
 
-`FORMAT_VERSION` history: 1: first.
+`FORMAT_VERSION` history: 1: first. 2: `CaseResult.findings`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from wmmadiag.compare.observation import Observation
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 Status: TypeAlias = Literal["passed", "failed", "undecided", "error"]
 
@@ -61,6 +61,31 @@ class Overwritten:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportedFinding:
+    """What a check found: one cause at one place, however often it happened.
+
+    Attributes:
+        check, kind: which check, and a stable id within it.
+        level: "error" (results are wrong, or can be), "warning" (harmless in this run) or "advice" (slow).
+        message: one sentence.
+        place, other: "file:line:column" in the user's source, or "".
+        count: how often it happened.
+        detail: further lines.
+        hint: the next step.
+    """
+
+    check: str
+    kind: str
+    level: Literal["error", "warning", "advice"]
+    message: str
+    place: str = ""
+    other: str = ""
+    count: int = 1
+    detail: tuple[str, ...] = ()
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class CaseResult:
     """One case of one variant.
 
@@ -75,6 +100,7 @@ class CaseResult:
         warp_instructions, seconds: of the run.
         output: what the kernel printed.
         repeat: command that runs this case alone.
+        findings: what checks found, errors first. An error makes the case fail.
     """
 
     variant: str
@@ -94,6 +120,7 @@ class CaseResult:
     seconds: float = 0.0
     output: str = ""
     repeat: str = ""
+    findings: tuple[ReportedFinding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,16 @@ from dataclasses import replace
 from itertools import pairwise
 
 from wmmadiag.compare.observation import Axis, ElementDifference, Observation
-from wmmadiag.report.model import CaseResult, CompiledVariant, KernelReport, Problem, ResourceUse, Status
+from wmmadiag.report.finding_lines import finding_lines
+from wmmadiag.report.model import (
+    CaseResult,
+    CompiledVariant,
+    KernelReport,
+    Problem,
+    ReportedFinding,
+    ResourceUse,
+    Status,
+)
 from wmmadiag.report.tile_map import LEGEND, tile_map_lines
 
 WIDTH = 80
@@ -34,6 +43,7 @@ def render(report: KernelReport, *, colour: bool = False, verbose: bool = False)
     width = max((len(f"{case.variant} / {case.case}") for case in report.cases), default=0)
     told: dict[tuple[str, Status], int] = {}
     problems: list[Problem | None] = []
+    shown: frozenset[ReportedFinding] = frozenset()
     for case in report.cases:
         key = (case.variant, case.status)
         told[key] = told.get(key, 0) + 1
@@ -41,10 +51,26 @@ def render(report: KernelReport, *, colour: bool = False, verbose: bool = False)
         brief = not verbose and (case.status == "passed" or told[key] > FULL or repeated)
         problems.append(case.problem)
         lines += _brief_lines(case, min(width, 36), colour) if brief else _case_lines(case, min(width, 36), colour)
+        found, shown = _finding_lines(case, shown, verbose)
+        gap = lines[-1:] if found and not lines[-1] else []
+        lines = [*lines[: len(lines) - len(gap)], *found, *gap]
     if lines[-1]:
         lines.append("")
     lines.append(_painted(_verdict(report), report.status, colour))
     return "\n".join(lines) + "\n"
+
+
+def _finding_lines(
+    case: CaseResult, shown: frozenset[ReportedFinding], verbose: bool
+) -> tuple[list[str], frozenset[ReportedFinding]]:
+    """A case's findings, those of an earlier case only counted; and all that has been shown by now."""
+    alike = {one: replace(one, count=0, detail=()) for one in case.findings}
+    fresh = [one for one in case.findings if verbose or alike[one] not in shown]
+    lines = finding_lines(fresh, verbose=verbose)
+    known = len(case.findings) - len(fresh)
+    if known:
+        lines.append(f"    ({known} finding{'s' * (known > 1)} as in a case above)")
+    return lines, shown | frozenset(alike.values())
 
 
 def _painted(text: str, status: Status, colour: bool) -> str:

@@ -1,0 +1,94 @@
+"""Launches that checks watch, and launches in other orders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from wmmadiag.checks.finding import Finding
+from wmmadiag.checks.registry import Check, findings
+from wmmadiag.checks.schedules import other_orders
+from wmmadiag.emulator import EmulatedKernel
+from wmmadiag.errors import WmmadiagError
+from wmmadiag.launch import Launch, LoadedKernel, RunStats
+from wmmadiag.place import Place
+from wmmadiag.report.model import ReportedFinding
+from wmmadiag.subject.check import own_place
+
+
+@dataclass(slots=True)
+class CheckedRuns:
+    """Launches kernels and keeps what the checks found in the last launch.
+
+    The kernels must have been loaded with `native_names(checks)` in their options.
+
+    Attributes:
+        checks: which to ask.
+        schedules: other orders of warps and copies to try; see `wmmadiag.checks.schedules`.
+        found: of the last launch, also when it died.
+    """
+
+    checks: Sequence[Check] = ()
+    schedules: int = 0
+    found: tuple[Finding, ...] = field(default=(), init=False)
+
+    def launch(self, kernel: LoadedKernel, launch: Launch) -> RunStats:
+        """Run to completion, as `LoadedKernel.launch`; the arrays hold the first run's results."""
+        self.found = ()
+        emulated = emulator_of(kernel)
+        if emulated is None:
+            return kernel.launch(launch)
+        before = other_orders(emulated, launch, self.schedules)
+        try:
+            stats = kernel.launch(launch)
+        except WmmadiagError:
+            self.found = findings(emulated, launch, self.checks)
+            raise
+        self.found = (*findings(emulated, launch, self.checks), *before.compared())
+        return stats
+
+    def reported(self) -> tuple[ReportedFinding, ...]:
+        """`found` as a report holds it."""
+        return tuple(map(reported, self.found))
+
+
+def emulator_of(kernel: LoadedKernel) -> EmulatedKernel | None:
+    """The emulated kernel behind a loaded one, or None when it runs on a GPU alone."""
+    behind = getattr(kernel, "emulated", kernel)
+    return behind if isinstance(behind, EmulatedKernel) else None
+
+
+def reported(finding: Finding) -> ReportedFinding:
+    """A finding as plain data, at the user's own lines."""
+    return ReportedFinding(
+        check=finding.check,
+        kind=finding.kind,
+        level=finding.level.value,
+        message=finding.message,
+        place=_shown(finding.place),
+        other=_shown(finding.other) if finding.other is not None else "",
+        count=finding.count,
+        detail=finding.detail,
+        hint=finding.hint,
+    )
+
+
+def _shown(place: Place) -> str:
+    return str(own_place(place)) if place.file else ""
+
+
+def run_checks(kernel: EmulatedKernel, launch: Launch, checks: Iterable[Check]) -> tuple[Finding, ...]:
+    """Launch a kernel and return what the checks found; a launch that dies leaves what was found until then.
+
+    The kernel must have been loaded with `native_names(checks)` in its options.
+
+    Raises:
+        WmmadiagError: the launch could not even begin.
+    """
+    runs = CheckedRuns(tuple(checks))
+    try:
+        runs.launch(kernel, launch)
+    except WmmadiagError:
+        if not runs.found:
+            raise
+    return runs.found
