@@ -12,7 +12,7 @@ import pytest
 
 from wmmadiag.emulator import EmulatorOptions, load
 from wmmadiag.errors import UndecidedError
-from wmmadiag.gpu import devices
+from wmmadiag.gpu import GpuOptions, devices
 from wmmadiag.gpu import load as load_gpu
 from wmmadiag.gpu.devices import available
 from wmmadiag.launch import LoadedKernel
@@ -47,15 +47,15 @@ def _cases(family: str, arch: str) -> list[Case]:
     return FAMILIES[family].cases(int(arch.removeprefix("sm_")))
 
 
-def _kernel(case: Case, arch: str, backend: str) -> LoadedKernel:
+def _kernel(case: Case, arch: str, backend: str, family: str) -> LoadedKernel:
     if backend == "gpu":
-        return load_gpu(case.ptx, "k", arch=arch)
+        return load_gpu(case.ptx, "k", arch=arch, options=GpuOptions(assembly=FAMILIES[family].assembly))
     return load(case.ptx, "k", arch=arch, options=EmulatorOptions(threads=1))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize(("family", "arch"), [one for one in RECORDS if one[0] != "approximations"])
+@pytest.mark.parametrize(("family", "arch"), RECORDS)
 def test_same_bits_as_recorded(family: str, arch: str, part: int, backend: str) -> None:
     if backend == "gpu" and devices()[0].arch != arch:
         pytest.skip(f"the GPU is no {arch}")
@@ -66,7 +66,7 @@ def test_same_bits_as_recorded(family: str, arch: str, part: int, backend: str) 
         if not any(name.startswith(f"{case.key}/") for name in record):
             continue  # the recorder's assembler could not make it
         try:
-            outputs = case.run(_kernel(case, arch, backend))
+            outputs = case.run(_kernel(case, arch, backend, family))
         except UndecidedError as error:
             if backend == "gpu":
                 continue

@@ -24,7 +24,7 @@ from cases import Array, Case, record
 from families import FAMILIES
 
 from wmmadiag.errors import UndecidedError
-from wmmadiag.gpu import GpuKernel, GpuOptions, device
+from wmmadiag.gpu import Assembly, GpuKernel, GpuOptions, device
 from wmmadiag.gpu.workers import Worker
 
 HERE = Path(__file__).parent
@@ -38,11 +38,24 @@ def _alignment(folder: Path, arch: str) -> list[str]:
     return [str(HERE / "record_alignment.py"), str(folder / f"wmma_alignment_{arch}.json")]
 
 
-PROGRAMS: dict[str, Callable[[Path, str], list[str]]] = {"sums": _sums, "alignment": _alignment}
+def _lane_ops(folder: Path, arch: str) -> list[str]:
+    return [str(HERE / "record_lane_ops.py"), str(folder / f"lane_ops_{arch}.npz")]
+
+
+def _approximations(folder: Path, arch: str) -> list[str]:
+    return [str(HERE / "record_approximations.py"), str(folder / f"approximation_digests_{arch}.npz")]
+
+
+PROGRAMS: dict[str, Callable[[Path, str], list[str]]] = {
+    "sums": _sums,
+    "alignment": _alignment,
+    "lane_ops": _lane_ops,
+    "approximation_digests": _approximations,
+}
 """Recorders that are programs of their own: name → command line after the interpreter."""
 
 
-def assembled(cases: Sequence[Case], arch: str) -> list[bytes | None]:
+def assembled(cases: Sequence[Case], arch: str, how: Assembly) -> list[bytes | None]:
     """Machine code of each case, in parallel; None where the assembler crashes."""
     local = threading.local()
 
@@ -50,7 +63,7 @@ def assembled(cases: Sequence[Case], arch: str) -> list[bytes | None]:
         if not hasattr(local, "worker"):
             local.worker = Worker(0)
         try:
-            code: bytes = local.worker.assemble(case.ptx, arch, case.key)
+            code: bytes = local.worker.assemble(case.ptx, arch, case.key, how)
         except UndecidedError as error:
             print(f"left out: {error.message}", file=sys.stderr)
             return None
@@ -64,7 +77,7 @@ def record_family(name: str, folder: Path, full: bool) -> str:
     """Run all cases of a family on the GPU; returns a line about them."""
     gpu = device()
     cases = FAMILIES[name].cases(int(gpu.arch.removeprefix("sm_")))
-    codes = assembled(cases, gpu.arch)
+    codes = assembled(cases, gpu.arch, FAMILIES[name].assembly)
     kept: dict[str, Array] = {}
     everything: dict[str, Array] = {}
     rows = 0
