@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from wmmadiag.compile.declarations import Declaration, declarations
+from wmmadiag.compile.launch_macros import expand_launch_macros
 from wmmadiag.compile.lexer import Token, closing, line_index, tokenize
 from wmmadiag.place import Place
 
@@ -72,8 +73,10 @@ def find_launches(text: str, file: str = "") -> tuple[HostLaunch, ...]:
     """The kernel launches in a source, in order.
 
     Found: `k<<<…>>>(…)`, `cudaLaunchKernel`, `cudaLaunchCooperativeKernel` and `cudaLaunchKernelEx` (whose
-    configuration stays None). Never fails: what it does not understand it leaves out.
+    configuration stays None), also in macros, at the place of their invocation. Never fails: what it does not
+    understand it leaves out.
     """
+    text = expand_launch_macros(text)
     reader = _Reader(text, file, line_index(text))
     found: list[HostLaunch] = []
     attributes = _attributes(reader, tokenize(text))
@@ -312,8 +315,23 @@ def _api_launches(reader: _Reader, tokens: Sequence[Token]) -> list[_Launch]:
             # cudaLaunchKernel(func, gridDim, blockDim, args, sharedMem, stream)
             values = [reader.expression(part) for part in parts[1:]]
             configuration = tuple(values[:2] + values[3:5])
+            arguments = reader.expressions(_addressed(tokens, parts[3])) if len(parts) > 3 else ()
         found.append((name, reader.expressions(template_arguments), configuration, arguments, start))
     return found
+
+
+def _addressed(tokens: Sequence[Token], operand: Sequence[Token]) -> list[Sequence[Token]]:
+    """What `void *args[] = {&a, &b};` points to, for the `args` that is passed; empty if that is not to be seen."""
+    name = operand[0].text if operand else ""
+    for index in range(len(tokens) - 4):
+        if [token.text for token in tokens[index : index + 3]] == [name, "[", "]"] and name.isidentifier():
+            start = index + 3 + (tokens[index + 3].text == "=")
+            if tokens[start].text == "{":
+                parts = split_arguments(tokens[start + 1 : closing(tokens, start)])
+                values = [[token for token in part if token.text != "&"] for part in parts]
+                # A cast, `(void *)&a`, leaves the name last.
+                return [part[-1:] if any(token.text == "void" for token in part) else part for part in values]
+    return []
 
 
 def _attributes(reader: _Reader, tokens: Sequence[Token]) -> list[tuple[str, str, SourceExpression]]:

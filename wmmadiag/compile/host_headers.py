@@ -34,6 +34,7 @@ _PREFIXES = (
     "caffe2/",
     "pybind11/",
     "nanobind/",
+    "cub/device/",
     "thrust/",
     "gtest/",
     "gmock/",
