@@ -60,7 +60,7 @@ int main() {
   largest<64><<<1, 64>>>(thrust::raw_pointer_cast(x.data()), thrust::raw_pointer_cast(y.data()));
 }
 """,
-        "largest",
+        "largest<64>",
     ),
     one(
         "main-with-cudaMalloc",
