@@ -230,7 +230,9 @@ def gemm_card(tmp_path, text):
     path = tmp_path / "gemm.cu"
     path.write_text(text)
     facts = source_facts(path, SubjectOptions())
-    return card_from_options(facts.entry, facts.parameters, facts.launches, path, operation="gemm")
+    return card_from_options(
+        facts.entry, facts.parameters, facts.launches, path, operation="gemm", text=facts.text
+    )
 
 
 def test_factors_are_symbols_and_what_beta_scales_is_read(tmp_path):
@@ -263,3 +265,37 @@ def test_sums_are_kept_as_the_sources_accumulators_are(tmp_path, accumulators, e
     text = BLAS.replace("wmma::fragment<wmma::accumulator, 16, 16, 16, float> acc;", accumulators)
     card = gemm_card(tmp_path, text)
     assert bind(card, card.cases[0], card.variants[0]).parameters["accumulate"] == expected
+
+
+BATCHED = """
+__global__ void gemm(const half* A, const half* B, float* C, int M, int N, int K, int lda, long long strideB) {}
+void run(half* a, half* b, float* c, int m, int n, int k, int batch) {
+  auto launch = [&](auto kernel) {
+    kernel<<<dim3(n / 64, m / 64, batch), 256>>>(a, b, c, m, n, k, LDA, STRIDE);
+  };
+  launch(gemm);
+}
+"""
+
+
+@pytest.mark.parametrize(("lda", "stride", "expected"), [("k", "(long long)k * n", 256 * 192), ("m", "x.y", 256 * 192)])
+def test_distances_are_what_the_source_passes_else_what_their_names_say(tmp_path, lda, stride, expected):
+    card = gemm_card(tmp_path, BATCHED.replace("LDA", lda).replace("STRIDE", stride))
+    bound = bind(card, card.case("tiles"), card.variants[0])
+    assert bound.launch.grid == (3, 2, 3), "three batches, launched through a lambda's parameter"
+    assert [int(value) for value in bound.launch.arguments[6:]] == [bound.symbols[lda.upper()], expected]
+
+
+def test_constants_templates_and_launches_in_the_users_own_headers(tmp_path):
+    (tmp_path / "inc").mkdir()
+    (tmp_path / "inc" / "tile.h").write_text("constexpr int TILE = 64;\n")
+    (tmp_path / "inc" / "kernel.cuh").write_text(
+        '#include "tile.h"\n'
+        "namespace tc { template <typename In, typename Out>\n"
+        "__global__ void mm(const In* a, const In* b, Out* c, int m, int n, int k) {} }\n"
+        "inline void run(half* a, half* b, float* c, int m, int n, int k) {\n"
+        "  tc::mm<half, float><<<dim3(n / TILE, m / TILE), 32>>>(a, b, c, m, n, k); }\n"
+    )
+    card = gemm_card(tmp_path, '#include "inc/kernel.cuh"\nint main() {}\n')
+    assert [argument.element.name for argument in card.arguments[:3]] == ["f16", "f16", "f32"]
+    assert bind(card, card.case("tiles"), card.variants[0]).launch.grid == (3, 2, 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 Typed: TypeAlias = tuple[str, bool]
@@ -42,6 +42,10 @@ _FUNCTIONS: Mapping[str, tuple[str, bool | None]] = {
     "log2f": ("log2", True), "abs": ("abs", None),
 }  # fmt: skip
 _MAX_DEPTH = 24
+_TENSOR_MEMBER = re.compile(
+    r"(?:\.|->)(?:(?P<one>size|stride)\(|(?P<list>sizes|strides|shape)(?:\(\))?\[)(?P<index>-?\d+)[)\]]"
+)
+_TENSOR_LISTS = {"sizes": "size", "shape": "size", "strides": "stride"}
 
 
 class CannotTranslate(ValueError):
@@ -64,11 +68,17 @@ class HostScope:
         symbols: name → expression of the card's language.
         definitions: name → C text (constants, macros, local variables), looked up after `symbols`.
         helpers: functions and function-like macros.
+        ask: for the value of a constant that only a compiler knows; None where it has none.
     """
 
     symbols: Mapping[str, str]
     definitions: Mapping[str, str] = field(default_factory=dict)
     helpers: Mapping[str, Helper] = field(default_factory=dict)
+    ask: Callable[[str], int | None] | None = None
+
+    def constant(self, text: str) -> int | None:
+        """What the compiler says, or None."""
+        return None if self.ask is None else self.ask(text)
 
 
 def translate(text: str, scope: HostScope) -> str:
@@ -83,10 +93,17 @@ def translate(text: str, scope: HostScope) -> str:
 def _translate(text: str, scope: HostScope, depth: int) -> Typed:
     if depth > _MAX_DEPTH or len(text) > 2000:
         raise CannotTranslate("the definitions are nested too deeply")
-    parser = _Parser(_tokens(text), scope, depth)
-    result = parser.ternary()
-    if parser.position < len(parser.tokens):
-        raise CannotTranslate(f"'{text}' is not a plain expression")
+    try:
+        parser = _Parser(_tokens(text), scope, depth)
+        result = parser.ternary()
+        if parser.position < len(parser.tokens):
+            raise CannotTranslate(f"'{text}' is not a plain expression")
+    except CannotTranslate:
+        # `Traits<64>::kBytes`, or a constexpr function
+        value = scope.constant(text) if "<" in text or "(" in text else None
+        if value is None:
+            raise
+        return str(value), False
     return result
 
 
@@ -194,14 +211,12 @@ class _Parser:
         if name == "static_cast" and self.peek() == "<":
             return self._static_cast()
         if name == "sizeof":
-            self.take("(")
-            size = _SIZES.get(self.take())
-            if size is None:
-                raise CannotTranslate("the size of that type is not known")
-            self.take(")")
-            return str(size), False
+            return self._size_of(), False
         if self.peek() == "(":
             return self._call(name)
+        size = self._tensor_member(name)
+        if size is not None:
+            return size
         member = f"{name}.{self.peek(1)}"
         if self.peek() == "." and member in self.scope.definitions:
             self.position += 2
@@ -209,6 +224,31 @@ class _Parser:
         if self.peek() in ("[", ".") or (self.peek() == "-" and self.peek(1) == ">"):
             raise CannotTranslate(f"'{name}{self.peek()}…' is not a plain number")
         return self._name(name)
+
+    def _tensor_member(self, name: str) -> Typed | None:
+        """`q.size(1)`, `q->stride(0)`, `q.sizes()[1]`, `q.shape[1]`, if the scope knows them as "q.size(1)"."""
+        rest = "".join(self.tokens[self.position : self.position + 9])
+        match = _TENSOR_MEMBER.match(rest)
+        key = f"{name}.{match['one'] or _TENSOR_LISTS[match['list']]}({match['index']})" if match else ""
+        if match is None or key not in self.scope.symbols:
+            return None
+        end = match.end()
+        while end > 0:
+            end -= len(self.take())
+        return self._name(key)
+
+    def _size_of(self) -> str:
+        self.take("(")
+        words, depth = [], 0
+        while depth or self.peek() != ")":
+            words.append(self.take())
+            depth += (words[-1] in ("(", "[")) - (words[-1] in (")", "]"))
+        self.take(")")
+        size = _SIZES.get(" ".join(words))
+        size = self.scope.constant(f"sizeof({' '.join(words)})") if size is None else size
+        if size is None:
+            raise CannotTranslate(f"the size of '{' '.join(words)}' is not known")
+        return str(size)
 
     def _static_cast(self) -> Typed:
         self.take("<")
@@ -231,8 +271,11 @@ class _Parser:
             return ("1" if name == "true" else "0"), False
         if name in self.scope.definitions:
             rest = {key: value for key, value in self.scope.definitions.items() if key != name}
-            inner = HostScope(self.scope.symbols, rest, self.scope.helpers)
+            inner = replace(self.scope, definitions=rest)
             return _translate(self.scope.definitions[name], inner, self.depth + 1)
+        value = self.scope.constant(name) if "::" in name else None
+        if value is not None:
+            return str(value), False
         raise CannotTranslate(f"the name '{name}' is not known")
 
     def _call(self, name: str) -> Typed:
@@ -249,7 +292,7 @@ class _Parser:
             # Arguments go in as opaque names, so that their own names are not looked up again in the body.
             symbols = {**self.scope.symbols, **dict(zip(helper.parameters, texts, strict=True))}
             rest = {key: value for key, value in self.scope.helpers.items() if key != name}
-            return _translate(helper.body, HostScope(symbols, self.scope.definitions, rest), self.depth + 1)
+            return _translate(helper.body, replace(self.scope, symbols=symbols, helpers=rest), self.depth + 1)
         if name in _FUNCTIONS:
             known, floating = _FUNCTIONS[name]
             if known == "ceil" and len(texts) == 1:

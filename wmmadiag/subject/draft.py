@@ -6,19 +6,17 @@ import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from wmmadiag.subject.c_expressions import CannotTranslate, HostScope, dimensions, translate
 from wmmadiag.subject.dtypes import element_type
 from wmmadiag.subject.expressions import ExpressionError, evaluate, names_in
-from wmmadiag.subject.guess import Parameter, roles_for, symbol_for, value_for
+from wmmadiag.subject.guess import Parameter, batch_stride_for, roles_for, symbol_for, value_for
+from wmmadiag.subject.host_scope import Ask, Launched, host_names, host_scope, passed_variable, replaced, same_text
+from wmmadiag.subject.host_tensors import TensorAxes, stride_for
 from wmmadiag.subject.operations import OPERATIONS
 from wmmadiag.subject.source_facts import (
     accumulates_in_half,
-    call_values,
     constants,
-    dimension_members,
-    helpers,
     host_tensor,
     template_parameters,
     template_values,
@@ -27,60 +25,6 @@ from wmmadiag.subject.source_facts import (
 
 TODO = "TODO"
 _LARGEST_FIXED = 1024
-
-
-class Text(Protocol):
-    """An expression as written in host code."""
-
-    @property
-    def text(self) -> str:
-        """Its text."""
-        ...
-
-
-class Launched(Protocol):
-    """A launch in host code; `wmmadiag.compile.host_code.HostLaunch` is one."""
-
-    @property
-    def kernel(self) -> str:
-        """As in `HostLaunch`."""
-        ...
-
-    @property
-    def template_arguments(self) -> Sequence[Text]:
-        """As in `HostLaunch`."""
-        ...
-
-    @property
-    def grid(self) -> Text | None:
-        """As in `HostLaunch`."""
-        ...
-
-    @property
-    def block(self) -> Text | None:
-        """As in `HostLaunch`."""
-        ...
-
-    @property
-    def shared(self) -> Text | None:
-        """As in `HostLaunch`."""
-        ...
-
-    @property
-    def arguments(self) -> Sequence[Text]:
-        """As in `HostLaunch`."""
-        ...
-
-    @property
-    def function(self) -> str:
-        """As in `HostLaunch`."""
-        ...
-
-    @property
-    def locals(self) -> Sequence[tuple[str, Text]]:
-        """As in `HostLaunch`."""
-        ...
-
 
 
 @dataclass(slots=True)
@@ -95,6 +39,7 @@ class DraftArgument:
     size: str = ""
     initial: str = ""
     direction: str = ""
+    layout: str = ""
 
 
 @dataclass(slots=True)
@@ -107,6 +52,7 @@ class Draft:
         fixed: symbols that constants of the source determine.
         numbers: the parameters that are no pointers.
         computes: parameters of the operation that the signature or the source tells.
+        untold: symbols that nothing tells, with their meaning: a drafted value is a mere example.
     """
 
     entry: str
@@ -120,6 +66,7 @@ class Draft:
     fixed: dict[str, str] = field(default_factory=dict)
     numbers: list[Parameter] = field(default_factory=list)
     computes: dict[str, str] = field(default_factory=dict)
+    untold: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +85,7 @@ def draft(
     source: str,
     operation: str,
     wishes: Wishes | None = None,
+    ask: Ask | None = None,
 ) -> Draft:
     """Guess a card.
 
@@ -148,10 +96,11 @@ def draft(
         source: the source's text.
         operation: what the kernel computes.
         wishes: launch configuration that the user gave.
+        ask: for constants that only the compiler knows.
     """
     wishes = wishes or Wishes()
     result = Draft(entry, operation)
-    known, functions = constants(source), helpers(source)
+    known = constants(source)
     launch = launches[0] if launches else None
     if launch is not None and launch.template_arguments and "<" not in entry:
         _template_arguments(result, launch, known, source)
@@ -175,21 +124,42 @@ def draft(
         result.computes["accumulate"] = "f16"
         result.remarks.append("sums are kept in f16, as the source's accumulators are")
     symbols = _host_symbols(result, parameters, launch)
-    local = {name: value.text for name, value in launch.locals} if launch is not None else {}
-    local = {**dimension_members(local, source), **local}
-    scope = HostScope(symbols, {**known, **{k: v for k, v in local.items() if k not in symbols}}, functions)
+    roles = {argument.parameter.name: argument.role for argument in result.arguments}
+    scope, axes = host_scope(launch, source, operation, parameters, roles, symbols, ask)
+    _layouts(result, axes)
     pointers = {argument.parameter.name: argument for argument in result.arguments}
     result.arguments = [
-        pointers[parameter.name] if parameter.pointer else _scalar(result, parameter, index, launch, scope)
+        pointers[parameter.name] if parameter.pointer else _scalar(result, parameter, index, launch, scope, axes)
         for index, parameter in enumerate(parameters)
     ]
     for index, argument in enumerate(result.arguments):
         if argument.parameter.pointer:
             _memory(result, argument, index, launch, scope, source)
-    _launch(result, launch, scope, wishes)
+    equal = {} if launch is None else same_text(launch, parameters, operation)
+    _launch(result, launch, scope, wishes, equal)
     if launch is not None and not wishes.grid and not any(names_in(extent) for extent in result.grid):
         _sizes_of_fixed_grid(result, parameters, launch, scope)
+    _untold(result)
     return result
+
+
+def _untold(result: Draft) -> None:
+    """Extents of which neither the arguments nor the launch nor a constant speaks: any value would be a guess."""
+    if result.operation not in ("attention", "qkt", "pv"):
+        return
+    texts = [argument.value for argument in result.arguments if not _is_scale(argument)]
+    texts += [*result.grid, *result.block, result.shared, *re.findall(r"\{([^{}]*)\}", result.entry)]
+    texts += [argument.size for argument in result.arguments]
+    told = {*result.fixed, *(name for text in texts if text for name in names_in(text))}
+    if "D" not in told and not {"Dv"} & told:
+        result.untold["D"] = "head dimension"
+    if not {"S", "Sq", "Skv"} & told:
+        result.untold["S"] = "sequence length"
+
+
+def _is_scale(argument: DraftArgument) -> bool:
+    element = element_type(argument.parameter.dtype or "")
+    return element is not None and element.is_float
 
 
 def _sizes_of_fixed_grid(
@@ -216,11 +186,11 @@ def _sizes_of_fixed_grid(
 
 def _template_arguments(result: Draft, launch: Launched, known: Mapping[str, str], source: str) -> None:
     """The instantiation that the source launches; arguments that stay open become symbols where they mean one."""
-    host = call_values(source, launch.function.split("::")[-1])
+    host = host_names(launch, source)
     own = template_parameters(source, result.entry.split("::")[-1])
     filled = []
     for position, argument in enumerate(launch.template_arguments):
-        text = host.get(argument.text, argument.text)
+        text = replaced(argument.text, host)
         if text not in ("true", "false"):
             with contextlib.suppress(CannotTranslate):
                 filled.append(translate(text, HostScope({}, known)))
@@ -277,14 +247,24 @@ def _gemm_parameters(result: Draft) -> None:
         result.remarks.append(f"'{by_role['c'].parameter.name}' is added, since there is no beta")
 
 
+def _layouts(result: Draft, axes: TensorAxes) -> None:
+    """The layout that host code gives the tensors, where it is not the usual one."""
+    layout = axes.card_layout()
+    shaped = [argument for argument in result.arguments if argument.role in ("q", "k", "v", "o")]
+    if axes.known and layout != "BHSD" and shaped:
+        for argument in shaped:
+            argument.layout = layout
+        result.remarks.append(f"tensors lie as {layout}, as the sizes that the source reads off them say")
+
+
 def _memory(
     result: Draft, argument: DraftArgument, index: int, launch: Launched | None, scope: HostScope, source: str
 ) -> None:
     """How host code makes an output or a workspace: its initial value and size."""
     fact = None
     if launch is not None and index < len(launch.arguments):
-        passed = re.match(r"(?:\([^()]*\)\s*|\w+_cast<[^>]*>\s*\(\s*)*([A-Za-z_]\w*)", launch.arguments[index].text)
-        fact = host_tensor(source, passed[1]) if passed else None
+        passed = passed_variable(launch.arguments[index].text)
+        fact = host_tensor(source, passed) if passed else None
     if argument.role != TODO and (fact is None or _is_input(result, argument.role)):
         return
     if fact is not None and fact.fill:
@@ -337,8 +317,21 @@ def _texts(launch: Launched) -> list[str]:
     return [part.text for part in parts if part is not None]
 
 
+def _gemm_distance(parameter: Parameter, index: int, launch: Launched | None, scope: HostScope) -> str | None:
+    """A leading dimension or batch stride: what the source passes for it, if that is an extent or a product of some."""
+    stride = batch_stride_for(parameter.name)
+    if stride is None and (value_for(parameter.name, "gemm") or "alpha") in ("alpha", "beta"):
+        return None
+    if launch is not None and index < len(launch.arguments):
+        with contextlib.suppress(CannotTranslate):
+            value = translate(launch.arguments[index].text, scope)
+            if names_in(value) & {"M", "N", "K"}:
+                return value
+    return stride if "batch" in scope.symbols.values() else None
+
+
 def _scalar(
-    result: Draft, parameter: Parameter, index: int, launch: Launched | None, scope: HostScope
+    result: Draft, parameter: Parameter, index: int, launch: Launched | None, scope: HostScope, axes: TensorAxes
 ) -> DraftArgument:
     """A number: by its name, else by what the source's own launch passes for it."""
     argument = DraftArgument(parameter)
@@ -347,6 +340,8 @@ def _scalar(
     if element is None:
         result.open.append((f"the dtype of '{parameter.name}'", f"its C type is '{parameter.c_type}'"))
     value = value_for(parameter.name, result.operation)
+    if result.operation == "gemm" and (element is None or not element.is_float):
+        value = _gemm_distance(parameter, index, launch, scope) or value
     symbol = None
     if element is None or not element.is_float:
         symbol = symbol_for(parameter.name, result.operation)
@@ -356,6 +351,8 @@ def _scalar(
         text = launch.arguments[index].text
         with contextlib.suppress(CannotTranslate):
             argument.value, argument.reason = translate(text, scope), f"the source passes `{text}`"
+    if not argument.value and (stride := stride_for(parameter.name, result.operation, axes)):
+        argument.value, argument.reason = stride, f"a stride of {axes.card_layout()}, by its name"
     floats = [p for p in result.numbers if (e := element_type(p.dtype or "")) is not None and e.is_float]
     if not argument.value and floats == [parameter] and "scale" in OPERATIONS[result.operation].parameters:
         argument.value = str(OPERATIONS[result.operation].parameters["scale"].default)
@@ -366,7 +363,9 @@ def _scalar(
     return argument
 
 
-def _launch(result: Draft, launch: Launched | None, scope: HostScope, wishes: Wishes) -> None:
+def _launch(
+    result: Draft, launch: Launched | None, scope: HostScope, wishes: Wishes, equal: Mapping[str, str]
+) -> None:
     """Grid, block and shared memory: as the user says, else as the source launches."""
     for name, wish in (("grid", wishes.grid), ("block", wishes.block)):
         given = launch.grid if launch is not None and name == "grid" else launch.block if launch is not None else None
@@ -374,7 +373,7 @@ def _launch(result: Draft, launch: Launched | None, scope: HostScope, wishes: Wi
         reason = "the source has no launch of this kernel"
         if not found and given is not None:
             try:
-                found = dimensions(given.text, scope)
+                found = dimensions(given.text, scope, lambda text, inner: equal.get(text) or translate(text, inner))
             except CannotTranslate as error:
                 reason = f"the source launches with `{given.text}`: {error}"
         while len(found) > 1 and found[-1] == "1":

@@ -44,6 +44,10 @@ def draft_text(draft: Draft, source: str, name: str, symbols: dict[str, str] | N
         lines.append("")
     lines += [f"# Assumed: {remark}." for remark in draft.remarks]
     lines += [
+        f"# {symbol} is an example: nothing tells the {meaning} that the kernel is made for."
+        for symbol, meaning in draft.untold.items()
+    ]
+    lines += [
         "# [variants.scalar]",
         "# macros = { USE_WMMA = 0 }",
         "# [variants.wmma]",
@@ -90,7 +94,9 @@ def _argument_lines(argument: DraftArgument, operation: str) -> list[str]:
     if argument.initial:
         lines.append(f"initial = {_quoted(argument.initial)}  # as the source fills it")
     role = OPERATIONS[operation].roles.get(argument.role)
-    if role is not None:
+    if argument.layout:
+        lines.append(f"layout = {_quoted(argument.layout)}  # order of the axes in memory")
+    elif role is not None:
         lines.append(f'# layout = "{role.axes}"  # order of the axes in memory; or strides = [...], pad = {{ ... }}')
     return [*lines, ""]
 

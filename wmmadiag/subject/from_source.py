@@ -11,9 +11,10 @@ from pathlib import Path
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.card_file import parse_card
-from wmmadiag.subject.draft import Draft, Launched, Wishes, draft
+from wmmadiag.subject.draft import Draft, Wishes, draft
 from wmmadiag.subject.draft_text import draft_text
 from wmmadiag.subject.guess import Parameter
+from wmmadiag.subject.host_scope import Ask, Launched
 from wmmadiag.subject.operations import OPERATIONS
 from wmmadiag.subject.suggest import did_you_mean
 
@@ -24,8 +25,10 @@ def draft_card(
     launches: Sequence[Launched],
     source_path: Path,
     *,
+    text: str = "",
     operation: str = "attention",
     card_path: Path | None = None,
+    ask: Ask | None = None,
 ) -> str:
     """A commented card for a kernel, as TOML text; what is unknown says TODO.
 
@@ -34,8 +37,10 @@ def draft_card(
         parameters: of the kernel, in order.
         launches: of this kernel in the source's host code, the best one first.
         source_path: the source; read for its constants.
+        text: in place of what is read, empty to read it.
         operation: what the kernel computes.
         card_path: where the card will stand; beside the source if None.
+        ask: for constants that only the compiler knows.
 
     Raises:
         ConfigurationError: the source cannot be read, or the operation is unknown.
@@ -43,7 +48,7 @@ def draft_card(
     _check_operation(operation)
     folder = (card_path or source_path).parent
     relative = Path(os.path.relpath(source_path, folder)).as_posix()
-    drafted = draft(entry, parameters, launches, _read(source_path), operation)
+    drafted = draft(entry, parameters, launches, text or _read(source_path), operation, ask=ask)
     return draft_text(drafted, relative, source_path.stem)
 
 
@@ -54,28 +59,38 @@ def card_from_options(
     source_path: Path,
     *,
     operation: str,
+    text: str = "",
     grid: Sequence[str] = (),
     block: Sequence[str] = (),
     shared: str = "",
     symbols: Mapping[str, str] | None = None,
     macros: Mapping[str, str] | None = None,
+    ask: Ask | None = None,
 ) -> Card:
     """A card derived from a source and command-line options alone.
 
     Args:
+        text: the source's, with that of headers; empty to read the source.
         grid, block, shared: expressions in place of the source's own launch; empty to derive them.
         symbols: values such as S = 256 in place of the usual cases'.
         macros: for the compiler.
+        ask: for constants that only the compiler knows.
 
     Raises:
         ConfigurationError: something cannot be derived; the message says what, and how to give it.
     """
     _check_operation(operation)
-    drafted = draft(entry, parameters, launches, _read(source_path), operation, Wishes(grid, block, shared))
+    source = text or _read(source_path)
+    drafted = draft(entry, parameters, launches, source, operation, Wishes(grid, block, shared), ask)
+    drafted.open += [
+        (symbol, f"nothing tells the {meaning} that the kernel is made for; give it as --symbol {symbol}=…")
+        for symbol, meaning in drafted.untold.items()
+        if not {symbol, f"{symbol}q"} & set(symbols or {})
+    ]
     if drafted.open:
         raise _not_derived(drafted, source_path)
-    text = draft_text(drafted, source_path.name, source_path.stem, dict(symbols or {}))
-    card = parse_card(text, source_path, shown=f"card derived from {source_path}")
+    toml = draft_text(drafted, source_path.name, source_path.stem, dict(symbols or {}))
+    card = parse_card(toml, source_path, shown=f"card derived from {source_path}")
     words = ["wmmadiag", "check", str(source_path), "--entry", entry, "--computes", operation]
     for option, values in (("--grid", grid), ("--block", block), ("--shared", [shared] if shared else [])):
         if values:
@@ -107,6 +122,7 @@ def _read(path: Path) -> str:
 
 def _not_derived(drafted: Draft, path: Path) -> ConfigurationError:
     options = [f"--{what} …" for what, _ in drafted.open if what in ("grid", "block", "shared")]
+    options += [f"--symbol {what}=…" for what, _ in drafted.open if what in drafted.untold]
     write = f"wmmadiag init {shlex.quote(str(path))} --entry {shlex.quote(drafted.entry)}"
     hint = f"give {' '.join(options)}, or " if options and len(options) == len(drafted.open) else ""
     return ConfigurationError(

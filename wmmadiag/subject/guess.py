@@ -17,12 +17,12 @@ _SYMBOLS: Mapping[str, Mapping[str, str]] = {
         "B": "b bs bsz batch batches batchsize nbatch numbatch numbatches",
         "B*H": "bh batchheads batchhead nbh numbh bxh batchxheads",
         "Hkv": "hkv kvheads nkvheads numkvheads nheadskv numheadskv nheadsk numheadsk kvhead hk",
-        "H": "h heads nheads numheads nhead head numhead headnum qheads nqheads numqheads hq nh headcount headscount qkvhead "
-             "qkvheads",
+        "H": "h heads nheads numheads nhead head numhead headnum qheads nqheads numqheads hq nh headcount headscount "
+             "qkvhead qkvheads",
         "Sq": "sq seqlenq seqq qlen qseqlen lq nq slenq lenq querylen numqueries qlength mq",
         "Skv": "sk skv seqlenk seqk kvlen klen kvseqlen seqlenkv lk lkv nk nkv lenk lenkv keylen numkeys kseqlen",
-        "S": "s seq seqlen seqlength sequencelength slen n t l len length context contextlen nseq tokens numtokens ctx nctx "
-             "ctxlen qkvseqlen maxseqlen seqs",
+        "S": "s seq seqlen seqlength sequencelength slen n t l len length context contextlen nseq tokens numtokens ctx "
+             "nctx ctxlen qkvseqlen maxseqlen seqs",
         "Dv": "dv vdim headdimv vheaddim",
         "D": "d dim headdim headsize dhead hd dk embd depth dmodelperhead hdim embeddim headembd headdimension qkvdim",
     },
@@ -55,13 +55,18 @@ _ROLES: Mapping[str, Mapping[str, str]] = {
     },
 }  # fmt: skip
 
+_LOG2E = "1.4426950408889634"  # log2(e): exp(x) is exp2(x * log2(e))
+
 _EXPRESSIONS: Mapping[str, Mapping[str, str]] = {
     "sequence": {
         "scale": "scale smscale softmaxscale attnscale sc scaling qkscale scalefactor invsqrtd rsqrtd",
+        "scalelog2": "scalelog2 softmaxscalelog2 smscalelog2 scalesoftmaxlog2 scalelog2e qkscalelog2 softmaxscalelog2e",
         "causal": "causal iscausal usecausal",
     },
     "gemm": {"alpha": "alpha", "beta": "beta", "lda": "lda stridea ldma", "ldb": "ldb strideb ldmb",
              "ldc": "ldc ldd stridec ldmc ldmd"},
+    "batches": {"M*K": "stridea batchstridea stridebatcha bsa offseta", "K*N": "strideb batchstrideb stridebatchb bsb",
+                "M*N": "stridec strided batchstridec batchstrided stridebatchc bsc bsd"},
     "softmax": {"scale": "scale"},
 }  # fmt: skip
 
@@ -88,6 +93,7 @@ def _folded(name: str) -> str:
     """A name without case, underscores and the usual marks of pointers and places ("d_Q_ptr" → "q")."""
     plain = re.sub(r"^(?:d|g|p|m|in|gm|dev|device|glob|global|ptr)_(?=\w)|_(?:ptr|d|dev|g|gmem|global|data)$", "", name)
     plain = re.sub(r"(?<=.)(?:Ptr|_ptr|ptr)$|^(?:ptr|gm?(?=[A-Z])|d(?=[A-Z])|p(?=[A-Z]))", "", plain) or plain
+    plain = re.sub(r"^k(?=[A-Z][A-Za-z]|D$)", "", plain)  # kHeadDim, a constant's name
     return plain.replace("_", "").lower()
 
 
@@ -115,11 +121,18 @@ def value_for(name: str, operation: str) -> str | None:
     parameters = OPERATIONS[operation].parameters
     if found == "scale":
         return str(parameters["scale"].default) if "scale" in parameters else None
+    if found == "scalelog2":
+        return f"({parameters['scale'].default}) * {_LOG2E}" if "scale" in parameters else None
     if found in ("lda", "ldb", "ldc"):
         return {"lda": "M if transpose_a else K", "ldb": "K if transpose_b else N", "ldc": "N"}[found]
     if found in ("alpha", "beta"):
         return found
     return found
+
+
+def batch_stride_for(name: str) -> str | None:
+    """The distance between the matrices of a batched GEMM that a number's name suggests: "strideA" → "M*K"."""
+    return _search(_EXPRESSIONS["batches"], name)
 
 
 def roles_for(pointers: Sequence[Parameter], operation: str) -> list[str | None]:

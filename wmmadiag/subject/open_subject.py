@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.card import Card, LaunchShape
 from wmmadiag.subject.card_file import load_card
-from wmmadiag.subject.draft import Launched
 from wmmadiag.subject.from_source import card_from_options, draft_card
 from wmmadiag.subject.guess import Parameter
+from wmmadiag.subject.host_scope import Ask, Launched
 from wmmadiag.subject.operations import OPERATIONS
 
 if TYPE_CHECKING:
@@ -87,12 +87,14 @@ def open_subject(path: Path, options: SubjectOptions | None = None) -> Card:
         facts.parameters,
         facts.launches,
         path,
+        text=facts.text,
         operation=options.computes,
         grid=options.grid,
         block=options.block,
         shared=options.shared,
         symbols=options.symbols,
         macros=options.macros,
+        ask=_asking(path, options),
     )
     return replace(
         card,
@@ -113,18 +115,44 @@ def drafted_card(path: Path, card_path: Path, options: SubjectOptions) -> str:
         facts.parameters,
         facts.launches,
         path,
+        text=facts.text,
         operation=options.computes or "attention",
         card_path=card_path,
+        ask=_asking(path, options),
     )
+
+
+def _asking(path: Path, options: SubjectOptions) -> Ask | None:
+    """Asks the compiler for constants of a source."""
+    if path.suffix == ".ptx":
+        return None
+
+    def ask(expression: str, before: str) -> int | None:
+        from wmmadiag.compile import CompileOptions
+        from wmmadiag.compile.constant import constant_value
+        from wmmadiag.compile.sources import read_text
+
+        compile_options = CompileOptions(
+            macros={name: value or None for name, value in options.macros.items()},
+            include_paths=options.include_paths,
+            std=options.std or "c++17",
+        )
+        return constant_value(read_text(path), path.as_posix(), expression, compile_options, before=before)
+
+    return ask
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
-    """What a source says about one kernel: its name, parameters, and launches in host code, best first."""
+    """What a source says about one kernel: its name, parameters, and launches in host code, best first.
+
+    `text` is the source with the user's own headers, which hold constants and templates too.
+    """
 
     entry: str
     parameters: tuple[Parameter, ...]
     launches: tuple[Launched, ...]
+    text: str = ""
 
 
 def source_facts(path: Path, options: SubjectOptions) -> SourceFacts:
@@ -143,12 +171,14 @@ def source_facts(path: Path, options: SubjectOptions) -> SourceFacts:
 
 def _cuda_facts(path: Path, text: str, options: SubjectOptions) -> SourceFacts:
     from wmmadiag.compile import CompileOptions, compile_text, find_launches, kernel_signatures, signature
+    from wmmadiag.compile.sources import read_tree
 
     file = path.as_posix()
-    launches = find_launches(text, file)
+    tree = read_tree(text, file, options.include_paths, lambda _: False)
+    launches = [launch for one in tree.files() for launch in find_launches(one.text, one.name)]
+    names = list(dict.fromkeys(one.name for one in kernel_signatures(text, file)))
     entry = options.entry
     if not entry:
-        names = list(dict.fromkeys(one.name for one in kernel_signatures(text, file)))
         launched = [name for name in names if any(_base(one.kernel) == _base(name) for one in launches)]
         chosen = names if len(names) == 1 else launched
         if len(chosen) == 1:
@@ -160,6 +190,8 @@ def _cuda_facts(path: Path, text: str, options: SubjectOptions) -> SourceFacts:
                 hint="name one with --entry",
             )
     own = [one for one in launches if _base(one.kernel) == _base(entry)]
+    if not own:  # `launch(kernel)`, where a function or lambda launches what it is given
+        own = [one for one in launches if _base(one.kernel) not in map(_base, names)]
     own.sort(key=lambda one: (one.grid is None or one.block is None, not one.arguments))
     wanted = entry
     if "<" not in entry and own and own[0].template_arguments:
@@ -190,7 +222,7 @@ def _cuda_facts(path: Path, text: str, options: SubjectOptions) -> SourceFacts:
         )
         for index, one in enumerate(found.parameters)
     )
-    return SourceFacts(entry or found.name, parameters, tuple(own))
+    return SourceFacts(entry or found.name, parameters, tuple(own), "\n".join(one.text for one in tree.files()))
 
 
 def signature_of(compilation: Compilation, entry: Entry) -> KernelSignature:

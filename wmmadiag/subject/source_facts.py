@@ -80,13 +80,24 @@ def template_parameters(text: str, function: str) -> list[TemplateParameter]:
     return found
 
 
+def split_template_arguments(text: str) -> list[str]:
+    """The parts of `Traits<64, 32>, 64, half` between top-level commas; `<` opens a list here."""
+    parts, depth, start = [], 0, 0
+    for index, character in enumerate(text):
+        depth += (character in "<([{") - (character in ">)]}")
+        if character == "," and depth == 0:
+            parts.append(text[start:index].strip())
+            start = index + 1
+    return [part for part in [*parts, text[start:].strip()] if part]
+
+
 def template_values(text: str, entry: str) -> dict[str, str]:
     """What a name expression gives a kernel's template parameters: ("attn<64, 32>") → {"D": "64", "BM": "32"}."""
     name, bracket, arguments = entry.partition("<")
     if not bracket:
         return {}
     parameters = template_parameters(text, name.strip().split("::")[-1])
-    values = split_arguments(arguments.strip().removesuffix(">"))
+    values = split_template_arguments(arguments.strip().removesuffix(">"))
     return dict(zip((parameter.name for parameter in parameters), values, strict=False))
 
 

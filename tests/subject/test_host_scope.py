@@ -1,0 +1,86 @@
+"""Drafts of kernels whose launches need more than plain names."""
+
+from __future__ import annotations
+
+import pytest
+
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.subject.binding import bind
+from wmmadiag.subject.open_subject import SubjectOptions, open_subject
+
+KERNEL = """
+template <typename Traits, int kHeadDim, bool kCausal>
+__global__ void attn(const half* q, const half* k, const half* v, half* o, long q_batch_stride, long q_row_stride,
+                     int seqlen_q, int seqlen_k, float scale_log2) {}
+"""
+TRAITS = """
+#include <cuda_fp16.h>
+namespace lib {
+template <int M, int N> struct Traits { static constexpr int kThreads = M * 2; half tile[M][N + 8]; };
+""" + KERNEL + """
+template <int kHeadDim, bool kCausal>
+void run(at::Tensor q, at::Tensor k, at::Tensor v, at::Tensor out, float softmax_scale) {
+  using T = Traits<64, kHeadDim>;
+  const int batch = q.size(0), seqlen_q = q.size(1), heads = q.size(2);
+  dim3 grid((q.size(1) + 63) / 64, heads, batch), block(T::kThreads);
+  attn<T, kHeadDim, kCausal><<<grid, block, sizeof(T)>>>(
+      reinterpret_cast<const half*>(q.data_ptr()), (const half*)k.data_ptr(), (half*)v.data_ptr(),
+      (half*)out.data_ptr(), q.stride(0), q.stride(1), seqlen_q, k.size(1), softmax_scale * M_LOG2E);
+}
+}
+void any(at::Tensor q, at::Tensor k, at::Tensor v, at::Tensor out) { lib::run<32, true>(q, k, v, out, 1.f); }
+"""
+
+
+def subject(tmp_path, text, **options):
+    path = tmp_path / "kernel.cu"
+    path.write_text(text)
+    return open_subject(path, SubjectOptions(computes="attention", **options))
+
+
+def test_traits_tensor_sizes_and_a_layout(tmp_path):
+    card = subject(tmp_path, TRAITS)
+    assert card.entry.replace(" ", "") == "lib::attn<Traits<64,32>,32,true>"
+    bound = bind(card, card.case("tiles"), card.variants[0])
+    assert (bound.launch.grid, bound.launch.block) == ((2, 2, 2), (128, 1, 1))
+    assert bound.launch.shared_bytes == 64 * 40 * 2
+    assert [int(value) for value in bound.launch.arguments[4:8]] == [128 * 2 * 32, 2 * 32, 128, 128]
+    assert float(bound.launch.arguments[8]) == pytest.approx(1.4426950408889634 / 32**0.5)
+    assert bound.symbols["causal"] == 1 and bound.symbols["D"] == 32
+    views = [argument.views[0] for argument in card.arguments[:4]]
+    assert [view.layout for view in views] == ["BSHD"] * 4
+
+
+PLAIN = """
+#include <cuda_fp16.h>
+__global__ void attn(const half* q, const half* k, const half* v, half* o, int B, int H, int seq_len) {}
+void run(half* q, half* k, half* v, half* o, int B, int H, int n) {
+  attn<<<dim3(n / 64, B * H), 128>>>(q, k, v, o, B, H, n); }
+"""
+
+
+def test_a_head_dimension_that_nothing_tells_is_asked_for(tmp_path):
+    with pytest.raises(ConfigurationError) as raised:
+        subject(tmp_path, PLAIN)
+    assert "head dimension" in raised.value.detail and "--symbol D=" in raised.value.hint
+    card = subject(tmp_path, PLAIN, symbols={"D": "128"})
+    assert bind(card, card.case("tiles"), card.variants[0]).symbols["D"] == 128
+
+
+def test_a_fixed_sequence_length_counts_as_told(tmp_path):
+    text = "#define HEAD_DIM 32\nconst int SEQ_LEN = 256;\n" + PLAIN.replace(", int seq_len", "").replace(
+        "n / 64", "SEQ_LEN / 64"
+    ).replace(", n);", ");")
+    card = subject(tmp_path, text)
+    assert bind(card, card.cases[0], card.variants[0]).symbols["S"] == 256
+
+
+def test_the_same_expression_as_grid_and_argument(tmp_path):
+    path = tmp_path / "softmax.cu"
+    path.write_text(
+        "__global__ void sm(const float* x, float* y, int rows, int cols) {}\n"
+        "void run(float* x, float* y, int a, int b, int c) { sm<<<a * b, 256>>>(x, y, a  * b, c); }\n"
+    )
+    card = open_subject(path, SubjectOptions(computes="softmax"))
+    bound = bind(card, card.cases[0], card.variants[0])
+    assert bound.launch.grid[0] == bound.symbols["M"]

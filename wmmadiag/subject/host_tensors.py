@@ -1,0 +1,127 @@
+"""What host code says about the axes of its tensors: `int heads = q.size(1);`.
+
+Such definitions tell the layout of the arrays that the kernel gets, and what `q.size(1)` and `q.stride(0)` are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from wmmadiag.subject.guess import role_named, symbol_for
+from wmmadiag.subject.source_facts import without_comments
+
+# `name = [casts] tensor.size(1)`, also sizes()[1], shape[1].
+_DEFINITION = re.compile(
+    r"\b([A-Za-z_]\w*)\s*(?:=|\()\s*(?:\(\s*\w+\s*\)\s*|static_cast\s*<[^<>]*>\s*\(\s*)?"
+    r"([A-Za-z_]\w*)\s*(?:\.|->)\s*(?:size\s*\(\s*(-?\d)\s*\)|(?:sizes\s*\(\s*\)|shape)\s*\[\s*(-?\d)\s*\])"
+)
+_LETTERS = {"B": "B", "H": "H", "Hkv": "H", "S": "S", "Sq": "S", "Skv": "S", "D": "D", "Dv": "D", "B*H": "H"}
+_LAYOUTS: Mapping[int, tuple[str, ...]] = {4: ("BHSD", "BSHD", "SBHD"), 3: ("HSD", "SHD")}
+_ROLES = ("q", "k", "v", "o")
+
+
+@dataclass(frozen=True, slots=True)
+class TensorAxes:
+    """The axes of the tensors of an attention in host code.
+
+    Attributes:
+        layout: letters in memory order, "BHSD" or another; three letters for tensors without a batch axis of their own.
+        flat: whether the first of three axes is batch × heads.
+        known: whether the source says so; if not, the layout is the usual one.
+    """
+
+    layout: str = "BHSD"
+    flat: bool = False
+    known: bool = False
+
+    def card_layout(self) -> str:
+        """As a card writes it."""
+        return self.layout if len(self.layout) == 4 else {"HSD": "BHSD", "SHD": "BSHD"}[self.layout]
+
+    def symbols(self, tensor: str, role: str) -> dict[str, str]:
+        """Meaning of `tensor.size(i)` and `tensor.stride(i)`, written "tensor.size(i)", counted from either end."""
+        extents = [self._extent(letter, role) for letter in self.layout]
+        found: dict[str, str] = {}
+        rank = len(extents)
+        for axis, extent in enumerate(extents):
+            stride = "*".join(extents[axis + 1 :]) or "1"
+            for index in (axis, axis - rank):
+                found[f"{tensor}.size({index})"] = extent
+                found[f"{tensor}.stride({index})"] = stride
+        return found
+
+    def stride(self, letter: str, role: str) -> str | None:
+        """Elements from one index of an axis (B, H, S or D) to the next."""
+        layout = self.card_layout()
+        return "*".join(self._extent(inner, role) for inner in layout[layout.index(letter) + 1 :]) or "1"
+
+    def _extent(self, letter: str, role: str) -> str:
+        if letter == "H" and self.flat and len(self.layout) == 3:
+            return "B*H"
+        if role in ("k", "v"):
+            return {"H": "Hkv", "S": "Skv"}.get(letter, letter)
+        return {"S": "Sq"}.get(letter, letter)
+
+
+def tensor_axes(text: str, operation: str, roles: Mapping[str, str]) -> TensorAxes:
+    """The axes that a source's definitions agree on.
+
+    Args:
+        text: of the source.
+        roles: variable of the host code → role, for those that are passed to the kernel.
+    """
+    facts: list[tuple[int, str]] = []
+    for name, tensor, plain, other in _DEFINITION.findall(without_comments(text)):
+        role = roles.get(tensor) or role_named(tensor, operation)
+        symbol = symbol_for(name, operation)
+        if role in _ROLES and symbol in _LETTERS:
+            facts.append((int(plain or other), symbol))
+    if not facts:
+        return TensorAxes()
+    rank = 4 if any(index == 3 or symbol == "B" for index, symbol in facts) else 1 + max(index for index, _ in facts)
+    # One axis in the middle alone leaves open whether there are three or four.
+    candidates = [*_LAYOUTS.get(rank, ()), *(_LAYOUTS[4] if rank == 3 else ())]
+    for layout in candidates:
+        if all(_agrees(layout, index, symbol) for index, symbol in facts):
+            return TensorAxes(layout, ("B*H" in {symbol for _, symbol in facts}), _telling(facts))
+    return TensorAxes()
+
+
+# Words for axes in the names of strides; m, n and k as in Triton's tutorial, where k of V and n of V have changed.
+_AXIS_WORDS = {
+    "B": "b batch z", "H": "h head heads", "S": "s seq seqlen row token t l m n", "D": "d dim col k",
+}  # fmt: skip
+_AMBIGUOUS = {"vk", "vn", "n", "k", "m", "on"}
+
+
+def stride_for(name: str, operation: str, axes: TensorAxes) -> str | None:
+    """The stride that a parameter's name means: "q_stride_b", "stride_kh", "o_head_stride", "batch_stride"."""
+    words = [word for word in re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_") if word]
+    rest = [word.removeprefix("stride") for word in words if word not in ("stride", "strides")]
+    rest = [word for word in rest if word]
+    if operation != "attention" or "stride" not in name.lower() or len(rest) not in (1, 2):
+        return None
+    role = "q"
+    if len(rest) == 1 and len(rest[0]) == 2 and rest[0][0] in _ROLES:
+        rest = list(rest[0])
+    if len(rest) == 2:
+        roles = [word for word in rest if role_named(word, operation) in _ROLES or word in ("qkv", "kv")]
+        role = "k" if roles[:1] == ["kv"] else (role_named(roles[0], operation) or "q") if roles else ""
+        if not roles or "".join(rest) in _AMBIGUOUS:
+            return None
+        rest.remove(roles[0])
+    elif rest[0] in _AMBIGUOUS:
+        return None
+    letter = next((letter for letter, known in _AXIS_WORDS.items() if rest[0] in known.split()), None)
+    return None if letter is None or role not in (*_ROLES, "qkv") else axes.stride(letter, role)
+
+
+def _agrees(layout: str, index: int, symbol: str) -> bool:
+    return -len(layout) <= index < len(layout) and layout[index] == _LETTERS[symbol]
+
+
+def _telling(facts: Iterable[tuple[int, str]]) -> bool:
+    """Whether a fact places the heads or the rows: the batch and the columns stand alike in most layouts."""
+    return any(_LETTERS[symbol] in "HS" for _, symbol in facts)
