@@ -28,6 +28,7 @@ class Launch:
         shared_bytes: dynamic shared memory, bytes.
         arguments: in the kernel's order.
         names: of the arguments, for messages; empty or as long as `arguments`.
+        fresh: indices of array arguments whose contents mean nothing until the kernel writes them, for checks.
     """
 
     grid: Dim3
@@ -35,6 +36,7 @@ class Launch:
     arguments: Sequence[Argument]
     shared_bytes: int = 0
     names: Sequence[str] = ()
+    fresh: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,7 @@ class EmulatedKernel:
             self._in_order,
             options.observer,
             list(options.checks),
+            **({"fresh": _fresh(launch, extents)} if options.checks and launch.fresh else {}),
         )
         seconds = time.perf_counter() - start
         self._in_order = self._in_order or result["order_mattered"]
@@ -293,6 +294,13 @@ def _place_arrays(launch: Launch, regions: list[tuple[int, NDArray[np.uint8], bo
         regions.append((address, whole, any(launch.arguments[index].flags.writeable for _, index in group)))  # type: ignore[union-attr]
         address = align_up(address + size + _GAP, _ALIGN)
     return placed
+
+
+def _fresh(launch: Launch, extents: list[Extent]) -> list[tuple[int, int]]:
+    """(device address, bytes) of the array arguments that nothing has written yet."""
+    arrays = [index for index, argument in enumerate(launch.arguments) if isinstance(argument, np.ndarray)]
+    placed = dict(zip(arrays, extents, strict=False))  # the extents of arguments come first, in their order
+    return [(placed[index].start, placed[index].size) for index in launch.fresh if index in placed]
 
 
 def _memory_at(start: int, size: int) -> NDArray[np.uint8]:

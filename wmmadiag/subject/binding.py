@@ -273,4 +273,5 @@ def _launch(shape: LaunchShape, scope: Scope, arguments: tuple[BoundArgument, ..
         assert value is not None
         values.append(value)
     names = tuple(argument.spec.name for argument in arguments)
-    return Launch(dim3("grid", shape.grid, _GRID_LIMITS), block, tuple(values), shared, names)
+    fresh = [a.index for a in arguments if a.spec.direction in ("out", "workspace") and a.spec.initial == "poison"]
+    return Launch(dim3("grid", shape.grid, _GRID_LIMITS), block, tuple(values), shared, names, tuple(fresh))

@@ -55,8 +55,13 @@ public:
     void memory(const MemoryEvent& event) override;
     void tensor(const TensorEvent& event) override;
     void barrier(const BarrierEvent& event) override;
+    void async(const AsyncEvent& event) override;
+    void fence(const Where& where, Mask active) override;
+    void meet(const Where& where, Mask active) override;
+    void left(const Where& where, Mask active) override;
     void executed(const WriteEvent& event) override;
-    [[nodiscard]] bool wants_instructions() const override { return wants_; }
+    void skipped(const WriteEvent& event) override;
+    [[nodiscard]] bool wants_instructions() const override { return !instructions_.empty(); }
 
     // Adds what these checks found to `merged`: findings of one kind and place become one, the first seen being that of the lowest block.
     void collect(std::vector<RawFinding>& merged);
@@ -64,7 +69,7 @@ public:
 private:
     std::vector<std::unique_ptr<Check>> checks_;
     std::vector<Observer*> all_;
-    bool wants_ = false;
+    std::vector<Observer*> instructions_;  // those that want them
 };
 
 }  // namespace wmmadiag

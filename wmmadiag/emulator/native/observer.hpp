@@ -46,11 +46,25 @@ struct BarrierEvent {
     Mask active;
 };
 
+// cp.async: issued, its group closed, waited for, or tied to an mbarrier.
+enum class AsyncKind : std::uint8_t { issue, commit, wait, arrive };
+
+struct AsyncEvent {
+    Where where;
+    AsyncKind kind;
+    Mask active;
+    std::uint32_t bytes;                // issue: that each lane copies
+    const std::uint32_t* destinations;  // issue: 32 offsets in shared memory
+    const std::uint32_t* groups;        // issue: the lane's group. wait: groups below it have landed (arrive: all have)
+    std::int64_t pending;               // wait: groups that may stay in flight; -1: none, not even uncommitted ones
+};
+
 struct WriteEvent {
     Where where;
     Mask active;
     const Inst* inst;
     const Warp* warp;
+    Mask running;  // lanes at this pc, before the guard
 };
 
 class Observer {
@@ -62,8 +76,14 @@ public:
     virtual void memory(const MemoryEvent&) {}
     virtual void tensor(const TensorEvent&) {}
     virtual void barrier(const BarrierEvent&) {}
+    virtual void async(const AsyncEvent&) {}
+    virtual void fence(const Where&, Mask) {}  // membar, fence
+    virtual void meet(const Where&, Mask) {}   // shfl, vote, match, redux, elect: these lanes have all come here; no order of memory
+    virtual void left(const Where&, Mask) {}   // these lanes exited
     virtual void executed(const WriteEvent&) {}
-    // Whether `executed` is wanted: each instruction, after it ran.
+    // An instruction whose guard held in no lane; `active` is 0.
+    virtual void skipped(const WriteEvent&) {}
+    // Whether `executed` and `skipped` are wanted: each instruction, after it ran.
     [[nodiscard]] virtual bool wants_instructions() const { return false; }
 };
 

@@ -101,9 +101,10 @@ WarpStatus Warp::run_loop(std::uint64_t& quota) {
         ++executed_;
         if (active != 0 || inst.always) {
             [[maybe_unused]] const Where here = where();
+            [[maybe_unused]] const Mask running = mask_;
             const Flow flow = inst.execute(*this, inst, active);
             if constexpr (observed) {
-                if (flow != Flow::fault) block_->observer()->executed({here, active, &inst, this});
+                if (flow != Flow::fault) block_->observer()->executed({here, active, &inst, this, running});
             }
             if (flow != Flow::next) {
                 if (flow == Flow::fault) return WarpStatus::faulted;
@@ -114,6 +115,8 @@ WarpStatus Warp::run_loop(std::uint64_t& quota) {
                 if ((mask_ == 0 || !groups_.empty()) && !select()) return live_ ? WarpStatus::blocked : WarpStatus::done;
                 continue;
             }
+        } else if constexpr (observed) {
+            block_->observer()->skipped({where(), 0, &inst, this, mask_});
         }
         if (++pc_ == limit_ && !select()) return WarpStatus::blocked;
     }

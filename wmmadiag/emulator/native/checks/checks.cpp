@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <stdexcept>
 #include <tuple>
 
@@ -7,9 +8,13 @@
 
 namespace wmmadiag {
 
+std::unique_ptr<Check> make_uninitialised(const Shared&);
+
 namespace {
 
-constexpr std::array<CheckEntry, 0> table{};
+constexpr std::array table{
+    CheckEntry{"uninitialised", make_uninitialised},
+};
 
 }  // namespace
 
@@ -23,7 +28,7 @@ CheckSet::CheckSet(const std::vector<std::string>& names, const Shared& shared, 
         all_.push_back(checks_.back().get());
     }
     if (listener != nullptr) all_.push_back(listener);
-    wants_ = std::any_of(all_.begin(), all_.end(), [](const Observer* o) { return o->wants_instructions(); });
+    std::copy_if(all_.begin(), all_.end(), std::back_inserter(instructions_), [](const Observer* o) { return o->wants_instructions(); });
 }
 
 void CheckSet::block_start(const Block& block) {
@@ -41,9 +46,23 @@ void CheckSet::tensor(const TensorEvent& event) {
 void CheckSet::barrier(const BarrierEvent& event) {
     for (auto* observer : all_) observer->barrier(event);
 }
+void CheckSet::async(const AsyncEvent& event) {
+    for (auto* observer : all_) observer->async(event);
+}
+void CheckSet::fence(const Where& where, Mask active) {
+    for (auto* observer : all_) observer->fence(where, active);
+}
+void CheckSet::meet(const Where& where, Mask active) {
+    for (auto* observer : all_) observer->meet(where, active);
+}
+void CheckSet::left(const Where& where, Mask active) {
+    for (auto* observer : all_) observer->left(where, active);
+}
 void CheckSet::executed(const WriteEvent& event) {
-    for (auto* observer : all_)
-        if (observer->wants_instructions()) observer->executed(event);
+    for (auto* observer : instructions_) observer->executed(event);
+}
+void CheckSet::skipped(const WriteEvent& event) {
+    for (auto* observer : instructions_) observer->skipped(event);
 }
 
 void CheckSet::collect(std::vector<RawFinding>& merged) {
