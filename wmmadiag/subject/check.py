@@ -183,9 +183,10 @@ def check_card(
             if progress is not None:
                 progress(len(results), total, f"{card.name} {variant.name} / {case.name}")
             result, bound, verdict = _run(session, case, variant, seed, inputs)
-            if session.card.open_conventions and verdict is not None and verdict.convention is not None:
-                session.card = with_convention(session.card, verdict.convention)
-                meaning = verdict.convention.meaning()
+            meant = verdict.convention if verdict is not None else None
+            if session.card.open_conventions and meant is not None and meant.assumable:
+                session.card = with_convention(session.card, meant)
+                meaning = meant.meaning()
                 assumed = f"assumed: {meaning}, which is what the result fits; a card can say what is meant"
                 result, bound, verdict = _run(session, case, variant, seed, inputs)
             if assumed:

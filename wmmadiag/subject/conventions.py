@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.compare.bounds import judge
+from wmmadiag.subject.attention_conventions import AttentionConvention, fitting_attention, with_attention
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.card import Argument, Card
 from wmmadiag.subject.oracles import reference
@@ -31,6 +32,11 @@ class Convention:
     transpose_a: bool
     transpose_b: bool
     column_major: bool
+
+    @property
+    def assumable(self) -> bool:
+        """Whether kernels are written so on purpose."""
+        return True
 
     def meaning(self) -> str:
         """In words: "B stored as N×K"."""
@@ -52,13 +58,15 @@ def conventions() -> Iterator[Convention]:
     return (Convention(*flags) for flags in sorted(product((False, True), repeat=3), key=sum))
 
 
-def fitting_convention(bound: BoundCase) -> tuple[Convention, float] | None:
-    """The one other convention under which a finished, wrong GEMM is right, and which part of its elements is.
+def fitting_convention(bound: BoundCase) -> tuple[Convention | AttentionConvention, float] | None:
+    """The one other convention under which a finished, wrong GEMM or attention is right, and how much of it is.
 
     A part is enough if it is a large one and no other convention, the stated one included, has nearly as much: a
     kernel that is wrong in places still shows what it means. None if no convention stands out. Only packed tensors are
     looked at: strides that a card gives are meant.
     """
+    if bound.card.computes.operation == "attention":
+        return fitting_attention(bound)
     if bound.card.computes.operation != "gemm":
         return None
     placements = {role: one for argument in bound.arguments for role, one in argument.placements.items()}
@@ -128,8 +136,10 @@ def _fitting(
         return float((np.abs(observed - expected[output]) <= allowed).mean())
 
 
-def with_convention(card: Card, convention: Convention) -> Card:
-    """A card of a GEMM that takes its matrices so."""
+def with_convention(card: Card, convention: Convention | AttentionConvention) -> Card:
+    """A card of a kernel that means this."""
+    if isinstance(convention, AttentionConvention):
+        return with_attention(card, convention)
     parameters = {
         **card.computes.parameters,
         "transpose_a": convention.transpose_a,

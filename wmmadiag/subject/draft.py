@@ -248,12 +248,14 @@ def _gemm_parameters(result: Draft) -> None:
 
 
 def _layouts(result: Draft, axes: TensorAxes) -> None:
-    """The layout that host code gives the tensors, where it is not the usual one."""
+    """The layout that host code gives the tensors."""
     layout = axes.card_layout()
     shaped = [argument for argument in result.arguments if argument.role in ("q", "k", "v", "o")]
-    if axes.known and layout != "BHSD" and shaped:
+    if axes.known and shaped:
         for argument in shaped:
             argument.layout = layout
+        if layout == "BHSD":
+            return
         result.remarks.append(f"tensors lie as {layout}, as the sizes that the source reads off them say")
 
 

@@ -103,7 +103,7 @@ def card_from_options(
         card,
         macros={**card.macros, **(macros or {})},
         command=shlex.join(words),
-        open_conventions=operation == "gemm",
+        open_conventions=operation in ("gemm", "attention"),
     )
 
 

@@ -15,6 +15,7 @@ from wmmadiag.compare.observation import Observation
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Elsewhere
 from wmmadiag.report.model import Problem, Status
+from wmmadiag.subject.attention_conventions import AttentionConvention
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.conventions import Convention, fitting_convention
 from wmmadiag.subject.operations import OPERATIONS
@@ -58,7 +59,7 @@ class Verdict:
     damages: tuple[tuple[str, Damage], ...]
     problem: Problem | None
     notes: tuple[str, ...]
-    convention: Convention | None = None
+    convention: Convention | AttentionConvention | None = None
 
 
 def judge_case(bound: BoundCase, known: dict[Hashable, Expectation] | None = None) -> Verdict:
