@@ -1,6 +1,6 @@
 """Compares the emulator's approximate functions with the recorded digests and prints the table of the documentation:
 
-python tests/vectors/compare_approximations.py            # every argument: a quarter of an hour on two cores
+python tests/vectors/compare_approximations.py            # every argument: a quarter of an hour of CPU time
 python tests/vectors/compare_approximations.py --every 16 # of each 16 blocks of 2²³ arguments one
 """
 

@@ -6,12 +6,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from approximation_digests import APPROXIMATIONS, BY_TEXT, Approximation, arguments, digest
+from approximation_digests import APPROXIMATIONS, BY_TEXT, Approximation, Array, arguments, digest
 from compare_approximations import FILES, agrees, answer
 
 from wmmadiag.emulator import native
 
-RECORDS = {path.stem: dict(np.load(path)) for path in FILES}
+
+def load(path: Path) -> dict[str, Array]:
+    with np.load(path) as file:
+        return {name: file[name] for name in file.files}
+
+
+RECORDS = {path.stem: load(path) for path in FILES}
 
 
 def exponent(value: float) -> int:
