@@ -55,9 +55,9 @@ def test_agrees_with_the_gpu(arch: str, text: str, block: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("arch", "text"), dict.fromkeys((arch, text) for arch, text, _ in BLOCKS))
 def test_agrees_with_the_gpu_throughout(arch: str, text: str) -> None:
-    """One block of every 8: all exponents of one sign would take a minute per function."""
+    """One block of every 64; `compare_approximations.py` takes all."""
     one = BY_TEXT[text]
-    differing = [block for block in range(3, one.blocks, 8) if not agrees(one, block, RECORDS[arch][text])]
+    differing = [block for block in range(59, one.blocks, 64) if not agrees(one, block, RECORDS[arch][text])]
     assert differing == []
 
 
