@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -175,3 +176,15 @@ def test_help_imports_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     loaded = set(json.loads(done.stderr))
     assert not loaded & {"numpy", "cuda", "msgspec", "wmmadiag.compile", "wmmadiag.emulator", "asyncio"}
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("redirection", [">&-", "2>&-", ">&- 2>&-", "2>/dev/full"])
+def test_a_closed_or_full_stream_changes_no_exit_code(redirection):
+    command = f"{shlex.quote(sys.executable)} -m wmmadiag check gone.toml {redirection}"
+    assert subprocess.run(["bash", "-c", command], timeout=60, check=False).returncode == 2
+
+
+def test_a_link_to_nowhere(run):
+    Path("link.cu").symlink_to("gone.cu")
+    assert "it is a link to gone.cu" in run("check", "link.cu").err

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
+from pathlib import Path
 from typing import Any, TextIO
 
 from wmmadiag.errors import ConfigurationError, WmmadiagError
@@ -50,10 +52,11 @@ class Console:
             raise ConfigurationError(f"cannot write to standard output: {error.strerror}") from None
 
     def note(self, text: str) -> None:
-        """Write a line to standard error."""
+        """Write a line to standard error; one that cannot be written is nobody's to read, and changes no exit code."""
         self.clear()
-        sys.stderr.write(text if text.endswith("\n") else text + "\n")
-        sys.stderr.flush()
+        with contextlib.suppress(OSError):
+            sys.stderr.write(text if text.endswith("\n") else text + "\n")
+            sys.stderr.flush()
 
     def error(self, error: WmmadiagError | str) -> None:
         """Write an error to standard error: what, where, what next."""
@@ -80,8 +83,11 @@ class Console:
 
 
 def tolerant_streams() -> None:
-    """Let no character that the terminal's encoding lacks end the program."""
-    for stream in (sys.stdout, sys.stderr):
+    """Let neither a character that the terminal's encoding lacks nor a stream that is closed end the program."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller: `wmmadiag … >&-`
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115, open until the end
+        stream = getattr(sys, name)
         reconfigure: Any = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")

@@ -13,6 +13,16 @@ _HEAD = re.compile(
     r"^(?P<file>[^\n]+?)\((?P<line>\d+)\): "
     r"(?P<kind>catastrophic error|internal error|error|warning|remark)(?: #(?P<number>[\w-]+))?: (?P<text>.*)$"
 )
+# Why each overload of a library function does not fit: pages of them, none in the user's code.
+_CANDIDATE = re.compile(r"^[^\n]*/include/[^\n]*\(\d+\): note(?: #[\w-]+)?: ")
+# NVRTC reads name expressions as a file of its own; what is wrong there follows from what is wrong in the source.
+_OWN_FILE = "__nv_name_map"
+_NO_FRAGMENT = 'incomplete type "nvcuda::wmma::fragment<'
+# CUDA C++ Programming Guide 13, "Element Types and Matrix Sizes".
+_FRAGMENTS = (
+    "WMMA has no such fragment here: m16n16k16, m32n8k16 and m8n32k16 take half, signed and unsigned char, and from "
+    "sm_80 on __nv_bfloat16; from sm_80 on there are m16n16k8 for precision::tf32 and m8n8k4 for double"
+)
 _COUNT = re.compile(r"^\d+ (?:catastrophic )?errors? detected in the compilation of|^Compilation terminated\.")
 _REMARK = re.compile(r'^Remark: The warnings can be suppressed with "-diag-suppress')
 
@@ -30,13 +40,18 @@ class Diagnostic:
 def parse_log(log: str) -> tuple[Diagnostic, ...]:
     """The messages of a compiler log, in order, with column from the caret's position."""
     blocks: list[tuple[re.Match[str], list[str]]] = []
+    skipping = False
     for line in log.replace("\0", "").splitlines():
         match = _HEAD.match(line)
         if match:
             blocks.append((match, [line]))
-        elif _COUNT.match(line) or _REMARK.match(line):
+            skipping = False
+        elif _CANDIDATE.match(line):
+            skipping = True
+        elif (skipping and (not line or line[0].isspace())) or _COUNT.match(line) or _REMARK.match(line):
             continue
         elif blocks:
+            skipping = False
             blocks[-1][1].append(line)
     found = []
     for match, lines in blocks:
@@ -60,6 +75,9 @@ def error_from(errors: Sequence[Diagnostic], log: str, source: str, *, hint: str
     """The error for a failed compilation; its place is that of the first of `errors`."""
     if not errors:
         return CompileError("the compiler failed", place=Place(source, 0), detail=log.strip(), hint=hint)
+    errors = sorted(errors, key=lambda error: error.place.file == _OWN_FILE)
+    if not hint and any(error.message.startswith(_NO_FRAGMENT) for error in errors):
+        hint = _FRAGMENTS
     first = errors[0]
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     shown = [line for error in errors[:20] for line in (*error.lines, "")]

@@ -112,6 +112,8 @@ def _known_kind(path: Path) -> Path:
 def _near(path: Path) -> str:
     """A hint for a path that does not exist: the nearest name beside it, or how far the path goes."""
     parent = path.parent
+    if path.is_symlink():
+        return f"it is a link to {path.readlink()}, which does not exist"
     if not parent.is_dir():
         while not parent.is_dir() and parent != parent.parent:
             parent = parent.parent
