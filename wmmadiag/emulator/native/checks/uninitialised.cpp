@@ -25,15 +25,10 @@ constexpr std::uint64_t page_bytes = 4096;
 enum class Sink : std::uint8_t { output, branch, address };
 constexpr std::array sink_names{"output", "branch", "address"};
 
-// A read that found bytes without meaning: by instruction and space, last seen in one block.
+// A read that found bytes without meaning, by instruction and space: how it was first seen in the last block that did it.
 struct Origin {
-    std::uint32_t pc = 0;
-    Space space = Space::shared;
-    std::uint64_t count = 0;
-    std::uint32_t first_block = no_pc;
-    RawFinding first;  // as first seen in the first block
     std::uint32_t block = no_pc;
-    RawFinding here;  // as first seen in the last block
+    RawFinding here;
 };
 
 // Where the values of an origin arrive.
@@ -183,15 +178,6 @@ public:
             if (a.sink != Sink::output) std::fill_n(finding.values.begin(), 3, 0);
             found.push_back(std::move(finding));
         }
-        for (std::size_t i = 1; i < origins_.size(); ++i) {
-            auto& o = origins_[i];
-            if (o.count == 0) continue;
-            RawFinding finding = o.first;
-            finding.kind = "read";
-            finding.count = o.count;
-            finding.values.insert(finding.values.begin(), 3, 0);
-            found.push_back(std::move(finding));
-        }
         return found;
     }
 
@@ -234,21 +220,10 @@ private:
                 entry->second = 0xfffe;
             } else {
                 entry->second = static_cast<std::uint16_t>(origins_.size());
-                auto& o = origins_.emplace_back();
-                o.pc = pc;
-                o.space = space;
+                origins_.emplace_back();
             }
         }
         return entry->second;
-    }
-
-    void seen(Origin& o, const RawFinding& finding) {
-        o.block = finding.block;
-        o.here = finding;
-        if (o.first_block == no_pc) {
-            o.first_block = finding.block;
-            o.first = finding;
-        }
     }
 
     std::uint16_t register_origin(std::uint32_t block, std::uint32_t warp, std::uint32_t pc) {
@@ -262,7 +237,8 @@ private:
             f.block = block;
             f.warp = warp;
             f.values = {0, 0};
-            seen(o, f);
+            o.block = f.block;
+            o.here = std::move(f);
         }
         return number;
     }
@@ -271,7 +247,6 @@ private:
     std::uint16_t read_at(const MemoryEvent& event, const BlockState& state, Space space, std::uint64_t address, unsigned lane) {
         const auto number = origin_at(event.where.pc, space);
         auto& o = origins_[number];
-        ++o.count;
         if (o.block != event.where.block) {
             RawFinding f;
             f.check = "uninitialised";
@@ -283,7 +258,8 @@ private:
             f.warp = event.where.warp;
             f.lane = lane;
             f.values = space == Space::shared ? stretches(state) : std::vector<std::int64_t>{0, 0};
-            seen(o, f);
+            o.block = f.block;
+            o.here = std::move(f);
         }
         return number;
     }
@@ -410,7 +386,15 @@ private:
     // Whether nothing in a span of one space is tainted: then nobody looks at single lanes.
     [[nodiscard]] bool clean(const MemoryEvent& event, const BlockState& state, const Span& span) const {
         switch (event.space) {
-            case Space::shared: return !state.shared.any(span.low, span.high);
+            case Space::shared: {
+                if (!state.shared.any(span.low, span.high)) return true;
+                bool found = false;  // padding between rows, as a rule
+                for (Mask m = event.active; m != 0; m &= m - 1) {
+                    const auto a = event.addresses[std::countr_zero(m)];
+                    found |= event.bytes <= 32 ? state.shared.get(a, event.bytes) != 0 : state.shared.any(a, a + event.bytes);
+                }
+                return !found;
+            }
             case Space::global: {
                 if (!pages_.empty()) return false;
                 for (const auto& fresh : fresh_)
