@@ -66,7 +66,9 @@ class LoweredKernel:
         return self.nodes[min(pc, len(self.nodes) - 1)].place
 
 
-def lower(module: Module, entry: str, arch: str, *, share_registers: bool = True) -> LoweredKernel:
+def lower(
+    module: Module, entry: str, arch: str, *, share_registers: bool = True, fuse: bool = True
+) -> LoweredKernel:
     """Lower one kernel of a module.
 
     Args:
@@ -74,6 +76,7 @@ def lower(module: Module, entry: str, arch: str, *, share_registers: bool = True
         entry: name of the kernel.
         arch: whose tensor cores to emulate, at least the module's target.
         share_registers: let registers that are never alive together share storage.
+        fuse: join products and sums as ptxas does (see `contraction`).
 
     Raises:
         ConfigurationError: there is no such kernel, or the PTX is for a newer architecture.
@@ -92,6 +95,7 @@ def lower(module: Module, entry: str, arch: str, *, share_registers: bool = True
             if target is not None and target.space is Space.SHARED:
                 layout.shared_address(symbol.name, target)
     select = Selector(module, function, layout, arch)
+    select.fuse = fuse
     expand(select, function)
     select.ends()
     if select.local_bytes > bounds.local_per_thread:

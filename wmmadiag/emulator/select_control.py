@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from wmmadiag.emulator.contraction import contracted
 from wmmadiag.emulator.decoded import SPACES, Value
 from wmmadiag.emulator.selection import Frame, Selector, selects
 from wmmadiag.ptx.ir import Function, Instruction, Label, Operand, Parameter, Register, SymbolAddress, Vector
@@ -16,6 +17,8 @@ _DEPTH_LIMIT = 100
 
 def expand(select: Selector, function: Function) -> None:
     """Emit a function's body in the selector's current frame."""
+    if select.fuse:
+        function = contracted(function)
     by_index: dict[int, list[str]] = {}
     for name, index in function.labels.items():
         by_index.setdefault(index, []).append(name)

@@ -150,6 +150,7 @@ class Selector:
         self._text = ""
         self.frames = 0
         self.guard: tuple[Value, bool] | None = None
+        self.fuse = True
 
     # Emission
 

@@ -24,11 +24,15 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 class _Output:
-    """Device printf goes to the process' standard output: that is a file, read after each launch."""
+    """Device printf goes to the process' standard output, a failed assertion to its standard error.
+
+    Both are one file, read after each launch.
+    """
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as the process)
         os.dup2(self._file.fileno(), 1)
+        os.dup2(self._file.fileno(), 2)
         self._libc = ctypes.CDLL(None)
 
     def __call__(self) -> str:
