@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from wmmadiag.emulator.decoded import CODE_SHIFT, SIGN_EXTEND, WIDE_STATE, Value
+from wmmadiag.emulator.decoded import ACQUIRE, CODE_SHIFT, READ_ONLY, RELEASE, SIGN_EXTEND, STRONG, WIDE_STATE, Value
 from wmmadiag.emulator.modifiers import pack
 from wmmadiag.emulator.selection import Selector, selects, width_of
 from wmmadiag.ptx.ir import Immediate, Instruction, Operand
 from wmmadiag.ptx.types import WIDTHS
+
+
+def _order(instruction: Instruction) -> int:
+    """Flags for what a load, store or atomic promises about the order of memory accesses (PTX ISA, memory model)."""
+    attributes = instruction.attributes
+    sem = attributes.get("sem", "")
+    flags = STRONG if sem or attributes.get("volatile") or attributes.get("mmio") else 0
+    flags |= ACQUIRE if sem in ("acquire", "acq_rel") else 0
+    flags |= RELEASE if sem in ("release", "acq_rel") else 0
+    return flags | (READ_ONLY if attributes.get("nc") else 0)
 
 
 def _vec(instruction: Instruction) -> int:
@@ -33,7 +43,7 @@ def load(select: Selector, instruction: Instruction) -> None:
         bytes=WIDTHS[type_name] // 8,
         register_bytes=register_bytes,
         count=len(targets),
-        flags=flags,
+        flags=flags | _order(instruction),
         immediate=offset,
     )
 
@@ -53,7 +63,7 @@ def store(select: Selector, instruction: Instruction) -> None:
         bytes=WIDTHS[type_name] // 8,
         register_bytes=register_bytes,
         count=len(sources),
-        flags=flags,
+        flags=flags | _order(instruction),
         immediate=offset,
     )
 
@@ -90,7 +100,7 @@ def atomic(select: Selector, instruction: Instruction) -> None:
         writes_extra=tuple(range(0, len(extra), 3)),
         space=space,
         count=len(b),
-        flags=flags | code << CODE_SHIFT,
+        flags=flags | _order(instruction) | code << CODE_SHIFT,
         immediate=offset,
     )
 

@@ -97,9 +97,15 @@ def block_barrier(select: Selector, instruction: Instruction) -> None:
     select.emit("bar.red", d=d, s=(identity, threads, predicate), flags=code << CODE_SHIFT, modifiers=modifiers)
 
 
-@selects("membar", "fence", "griddepcontrol", "setmaxnreg", "pmevent")
+@selects("membar", "fence")
 def order(select: Selector, _instruction: Instruction) -> None:
-    """Memory is sequentially consistent here, so fences have nothing to do; the others only guide the hardware."""
+    """Memory is sequentially consistent here, so fences have nothing to do; but observers hear of them."""
+    select.emit("nop")
+
+
+@selects("griddepcontrol", "setmaxnreg", "pmevent")
+def guidance(select: Selector, _instruction: Instruction) -> None:
+    """These only guide the hardware."""
     select.emit("nop")
 
 

@@ -57,7 +57,7 @@ public:
     void barrier(const BarrierEvent& event) override;
     void async(const AsyncEvent& event) override;
     void fence(const Where& where, Mask active) override;
-    void meet(const Where& where, Mask active) override;
+    void meet(const Where& where, Mask here, Mask members) override;
     void left(const Where& where, Mask active) override;
     void executed(const WriteEvent& event) override;
     void skipped(const WriteEvent& event) override;

@@ -73,25 +73,33 @@ Flow copy_async(Warp& warp, const Inst& inst, Mask active) {
         copy.destination[lane] = static_cast<std::uint32_t>(offset);
         copy.group[lane] = warp.commits[lane];
     }
+    if (auto* observer = warp.block().observer())
+        observer->async({warp.where(), AsyncKind::issue, active, inst.bytes, copy.destination.data(), copy.group.data(), 0});
     warp.copies.push_back(std::move(copy));
     if (warp.block().shared().spec.eager_copies) land_all(warp, active);
     return Flow::next;
 }
 
 Flow commit_group(Warp& warp, const Inst&, Mask active) {
+    if (auto* observer = warp.block().observer()) observer->async({warp.where(), AsyncKind::commit, active, 0, nullptr, nullptr, 0});
     for (Mask m = active; m != 0; m &= m - 1) ++warp.commits[std::countr_zero(m)];
     return Flow::next;
 }
 
 // immediate: groups that may stay in flight; -1: wait for all copies, committed or not.
 Flow wait_group(Warp& warp, const Inst& inst, Mask active) {
+    std::array<std::uint32_t, lanes> until;
     if (inst.immediate < 0) {
+        until.fill(0xffffffffu);
+        if (auto* observer = warp.block().observer())
+            observer->async({warp.where(), AsyncKind::wait, active, 0, nullptr, until.data(), inst.immediate});
         land_all(warp, active);
         return Flow::next;
     }
-    std::array<std::uint32_t, lanes> until;
     for (unsigned l = 0; l < lanes; ++l)
         until[l] = static_cast<std::uint32_t>(std::max<std::int64_t>(0, std::int64_t{warp.commits[l]} - inst.immediate));
+    if (auto* observer = warp.block().observer())
+        observer->async({warp.where(), AsyncKind::wait, active, 0, nullptr, until.data(), inst.immediate});
     land(warp, active, until);
     return Flow::next;
 }
@@ -125,7 +133,10 @@ Flow mbarrier(Warp& warp, const Inst& inst, Mask active) {
     Addresses addresses;
     compute_addresses(warp, inst, addresses);
     const auto op = static_cast<BarrierOp>(inst.code);
-    if (op == BarrierOp::async_arrive || op == BarrierOp::async_arrive_noinc) land_all(warp, active);
+    if (op == BarrierOp::async_arrive || op == BarrierOp::async_arrive_noinc) {
+        if (auto* observer = warp.block().observer()) observer->async({warp.where(), AsyncKind::arrive, active, 0, nullptr, nullptr, -1});
+        land_all(warp, active);
+    }
     const bool waits = op == BarrierOp::test_wait || op == BarrierOp::try_wait;
     Mask done = 0;
     Mask bad = 0;

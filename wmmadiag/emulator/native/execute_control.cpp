@@ -21,9 +21,17 @@ Flow run_lane(Warp& warp, const Inst& inst, Mask active) {
 
 Flow branch(Warp& warp, const Inst& inst, Mask active) { return warp.branch(inst, active); }
 Flow branch_indexed(Warp& warp, const Inst& inst, Mask active) { return active == 0 ? Flow::next : warp.branch_indexed(inst, active); }
-Flow exit_lanes(Warp& warp, const Inst&, Mask active) { return warp.exit_lanes(active); }
+Flow exit_lanes(Warp& warp, const Inst&, Mask active) {
+    if (auto* observer = warp.block().observer()) observer->left(warp.where(), active);
+    return warp.exit_lanes(active);
+}
 Flow trap(Warp& warp, const Inst&, Mask active) { return warp.fail(FaultKind::trap, active); }
 Flow nothing(Warp&, const Inst&, Mask) { return Flow::next; }
+// Memory is sequentially consistent here, so fences have nothing to do.
+Flow fence(Warp& warp, const Inst&, Mask active) {
+    if (auto* observer = warp.block().observer()) observer->fence(warp.where(), active);
+    return Flow::next;
+}
 Flow sleep(Warp&, const Inst&, Mask) { return Flow::yield; }
 
 // s: barrier id, thread count or no_operand, predicate (bar.red). code: of bar.red 0 popc, 1 and, 2 or.
@@ -190,6 +198,7 @@ constexpr std::array table{
     Operation{"exit", exit_lanes},
     Operation{"trap", trap},
     Operation{"nop", nothing},
+    Operation{"fence", fence},
     Operation{"nanosleep", sleep},
     Operation{"bar.sync", barrier_sync},
     Operation{"bar.arrive", barrier_arrive},

@@ -23,8 +23,12 @@ Flow for_members(Warp& warp, Operand operand, Mask active, Body&& body) {
         const Mask members = mask[std::countr_zero(left)];
         const Mask here = left & lanes_with(mask, members);
         left &= ~here;
-        if ((members & warp.live() & ~here) != 0) waiting |= here;
-        else body(here, members);
+        if ((members & warp.live() & ~here) != 0) {
+            waiting |= here;
+            continue;
+        }
+        if (auto* observer = warp.block().observer()) observer->meet(warp.where(), here, members);
+        body(here, members);
     }
     return waiting == 0 ? Flow::next : warp.wait_here(waiting);
 }

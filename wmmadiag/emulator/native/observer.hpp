@@ -78,7 +78,8 @@ public:
     virtual void barrier(const BarrierEvent&) {}
     virtual void async(const AsyncEvent&) {}
     virtual void fence(const Where&, Mask) {}  // membar, fence
-    virtual void meet(const Where&, Mask) {}   // shfl, vote, match, redux, elect: these lanes have all come here; no order of memory
+    // shfl, vote, match, redux, elect: `here` have come together, naming `members`. Orders no memory.
+    virtual void meet(const Where&, [[maybe_unused]] Mask here, [[maybe_unused]] Mask members) {}
     virtual void left(const Where&, Mask) {}   // these lanes exited
     virtual void executed(const WriteEvent&) {}
     // An instruction whose guard held in no lane; `active` is 0.

@@ -54,6 +54,10 @@ inline constexpr std::uint32_t address32 = 1u << 1;    // the address register h
 inline constexpr std::uint32_t transposed = 1u << 3;   // ldmatrix .trans; wmma.load and store across the dense lines
 
 inline constexpr std::uint32_t whole_ldm = 1u << 5;   // wmma.load and store: see wmmadiag/fragments/memory_access.py
+inline constexpr std::uint32_t strong = 1u << 8;      // ld, st: volatile, relaxed, acquire, release or mmio: not a plain access
+inline constexpr std::uint32_t acquire = 1u << 9;     // ld, atom
+inline constexpr std::uint32_t release = 1u << 10;    // st, atom
+inline constexpr std::uint32_t read_only = 1u << 11;  // ld.global.nc: nobody writes there during the launch
 inline constexpr std::uint32_t wide_state = 1u << 7;  // mbarrier: has a state operand
 inline constexpr unsigned code_shift = 16;            // an enum of the operation: AtomicOp, ShuffleMode, ...
 }  // namespace flag

@@ -8,11 +8,13 @@
 
 namespace wmmadiag {
 
+std::unique_ptr<Check> make_races(const Shared&);
 std::unique_ptr<Check> make_uninitialised(const Shared&);
 
 namespace {
 
 constexpr std::array table{
+    CheckEntry{"races", make_races},
     CheckEntry{"uninitialised", make_uninitialised},
 };
 
@@ -52,8 +54,8 @@ void CheckSet::async(const AsyncEvent& event) {
 void CheckSet::fence(const Where& where, Mask active) {
     for (auto* observer : all_) observer->fence(where, active);
 }
-void CheckSet::meet(const Where& where, Mask active) {
-    for (auto* observer : all_) observer->meet(where, active);
+void CheckSet::meet(const Where& where, Mask here, Mask members) {
+    for (auto* observer : all_) observer->meet(where, here, members);
 }
 void CheckSet::left(const Where& where, Mask active) {
     for (auto* observer : all_) observer->left(where, active);
