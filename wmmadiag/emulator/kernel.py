@@ -54,6 +54,7 @@ class EmulatorOptions:
         eager_copies: cp.async data is visible at once, instead of at the wait that covers it.
         observer: an object with any of the methods of `wmmadiag.emulator.observer.Observer`.
         checks: names of the engine's checks to run; what they find is in `EmulatedKernel.raw_findings`.
+        check_table: what a native check takes from Python; only provenance has one.
         poison, register_poison: what memory and registers hold that nothing has written.
     """
 
@@ -63,6 +64,7 @@ class EmulatorOptions:
     eager_copies: bool = False
     observer: object | None = None
     checks: tuple[str, ...] = ()
+    check_table: tuple[int, ...] = ()
     poison: int = POISON
     register_poison: int = REGISTER_POISON
 
@@ -111,6 +113,7 @@ class EmulatedKernel:
             self._in_order,
             options.observer,
             list(options.checks),
+            **({"check_table": list(options.check_table)} if options.check_table else {}),
             **({"fresh": _fresh(launch, extents)} if options.checks and launch.fresh else {}),
         )
         seconds = time.perf_counter() - start

@@ -175,7 +175,8 @@ nb::dict run(const Engine& engine, const LoadedProgram& loaded, std::array<std::
              const std::vector<std::tuple<std::uint64_t, std::uintptr_t, std::uint64_t, bool>>& regions, std::uint32_t shared_base,
              std::uint32_t shared_bytes, std::uint32_t dynamic_bytes, unsigned threads, std::uint64_t instruction_budget, double seconds_budget,
              std::uint32_t poison, std::uint32_t register_poison, std::vector<std::uint32_t> warp_order, bool eager_copies, bool in_order,
-             const nb::object& observer, std::vector<std::string> checks, std::vector<std::pair<std::uint64_t, std::uint64_t>> fresh) {
+             const nb::object& observer, std::vector<std::string> checks, std::vector<std::pair<std::uint64_t, std::uint64_t>> fresh,
+             std::vector<std::int64_t> check_table) {
     const auto* program = loaded.program.get();
     RunRequest request;
     request.program = program;
@@ -199,6 +200,7 @@ nb::dict run(const Engine& engine, const LoadedProgram& loaded, std::array<std::
     request.spec.eager_copies = eager_copies;
     request.in_order = in_order;
     request.checks = std::move(checks);
+    request.check_table = std::move(check_table);
     request.spec.fresh = std::move(fresh);
     for (const auto& [base, host, size, writable] : regions) request.regions.push_back({base, size, reinterpret_cast<std::byte*>(host), writable});
     request.threads = threads;
@@ -338,7 +340,8 @@ NB_MODULE(_core, m) {
              "local_bytes"_a)
         .def("run", &run, "program"_a, "grid"_a, "block"_a, "regions"_a, "shared_base"_a, "shared_bytes"_a, "dynamic_bytes"_a, "threads"_a,
              "instruction_budget"_a, "seconds_budget"_a, "poison"_a, "register_poison"_a, "warp_order"_a, "eager_copies"_a, "in_order"_a,
-             "observer"_a.none(), "checks"_a, "fresh"_a = std::vector<std::pair<std::uint64_t, std::uint64_t>>{})
+             "observer"_a.none(), "checks"_a, "fresh"_a = std::vector<std::pair<std::uint64_t, std::uint64_t>>{},
+             "check_table"_a = std::vector<std::int64_t>{})
         .def("lane_op", &lane_op, "name"_a, "modifiers"_a, "active"_a, "sources"_a, "d"_a, "d2"_a.none(), "registers"_a)
         .def("lane_op_names",
              [](const Engine& e) {

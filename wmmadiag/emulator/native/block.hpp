@@ -37,6 +37,7 @@ struct Shared {
     const Program* program = nullptr;
     GridSpec spec;
     GlobalMemory* memory = nullptr;
+    std::vector<std::int64_t> check_table;  // what a check needs from Python; its own format
     bool tracking = false;          // several threads: note who wrote where
     std::atomic<bool> stop{false};  // interrupted, or another block ended the run
     std::atomic<bool> order_matters{false};

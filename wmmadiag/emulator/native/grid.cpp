@@ -25,6 +25,7 @@ public:
         shared_.program = request.program;
         shared_.spec = request.spec;
         shared_.memory = &memory;
+        shared_.check_table = request.check_table;
         shared_.tracking = parallel;
         warps_ = static_cast<unsigned>((request.spec.block.count() + lanes - 1) / lanes);
         blocks_ = request.spec.grid.count();

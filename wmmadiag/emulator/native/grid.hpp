@@ -17,6 +17,7 @@ struct RunRequest {
     std::vector<Region> regions;
     Observer* observer = nullptr;  // if set, blocks run in order on one thread
     std::vector<std::string> checks;  // names, see check.hpp
+    std::vector<std::int64_t> check_table;  // Shared::check_table
     unsigned threads = 1;
     std::uint64_t instruction_budget = 0;  // warp instructions; 0: none
     double seconds_budget = 0;             // 0: none

@@ -8,14 +8,26 @@
 
 namespace wmmadiag {
 
+std::unique_ptr<Check> make_barriers(const Shared&);
 std::unique_ptr<Check> make_races(const Shared&);
+std::unique_ptr<Check> make_provenance(const Shared&);
 std::unique_ptr<Check> make_uninitialised(const Shared&);
+std::unique_ptr<Check> make_accesses(const Shared&);
+std::unique_ptr<Check> make_numbers(const Shared&);
+std::unique_ptr<Check> make_coverage(const Shared&);
+std::unique_ptr<Check> make_banks(const Shared&);
 
 namespace {
 
 constexpr std::array table{
+    CheckEntry{"barriers", make_barriers},
     CheckEntry{"races", make_races},
+    CheckEntry{"provenance", make_provenance},
     CheckEntry{"uninitialised", make_uninitialised},
+    CheckEntry{"accesses", make_accesses},
+    CheckEntry{"numbers", make_numbers},
+    CheckEntry{"coverage", make_coverage},
+    CheckEntry{"banks", make_banks},
 };
 
 }  // namespace
@@ -31,6 +43,7 @@ CheckSet::CheckSet(const std::vector<std::string>& names, const Shared& shared, 
     }
     if (listener != nullptr) all_.push_back(listener);
     std::copy_if(all_.begin(), all_.end(), std::back_inserter(instructions_), [](const Observer* o) { return o->wants_instructions(); });
+    std::copy_if(all_.begin(), all_.end(), std::back_inserter(operands_), [](const Observer* o) { return o->wants_operands(); });
 }
 
 void CheckSet::block_start(const Block& block) {
@@ -62,6 +75,9 @@ void CheckSet::left(const Where& where, Mask active) {
 }
 void CheckSet::executed(const WriteEvent& event) {
     for (auto* observer : instructions_) observer->executed(event);
+}
+void CheckSet::executing(const WriteEvent& event) {
+    for (auto* observer : operands_) observer->executing(event);
 }
 void CheckSet::skipped(const WriteEvent& event) {
     for (auto* observer : instructions_) observer->skipped(event);

@@ -1,0 +1,160 @@
+"""What the engine's observer reports, as data; the counterpart of `Provenance::findings` in native/provenance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from wmmadiag.provenance.tags import Decoded, decode
+
+_NO_PC = 0xFFFFFFFF
+ROW, COLUMN = 0, 1
+"""An axis of a matrix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A matrix that multiplications made, and how much of the contracted axis it has added up.
+
+    Attributes:
+        number, base: in tags; `base` is the same for all partial sums of one product.
+        left, right: matrices; `left_axis`, `right_axis`: which of their axes is contracted.
+        corrected: residuals of split operands were added as well.
+        repeated: some index was added more than once.
+        coverage: [first, end) of the contracted axis, ascending.
+    """
+
+    number: int
+    base: int
+    left: int
+    left_axis: int
+    right: int
+    right_axis: int
+    corrected: bool
+    repeated: bool
+    coverage: tuple[tuple[int, int], ...]
+
+    def covers(self, first: int, end: int) -> bool:
+        """Whether all of [first, end) has been added."""
+        return first >= end or any(a <= first and end <= b for a, b in self.coverage)
+
+
+class Kind(IntEnum):
+    """`Kind` of provenance.hpp."""
+
+    UNWRITTEN = 0
+    OPERAND_A = 1
+    OPERAND_B = 2
+    CONTRACTION = 3
+    ACCUMULATOR = 4
+    STATISTIC = 5
+
+
+class EventKind(IntEnum):
+    """`EventKind` of provenance.hpp."""
+
+    OVERWRITTEN = 0
+    RESTARTED = 1
+    STRIDE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A disagreement at an instruction; values that it spoilt carry its number.
+
+    `line`, `column`, `k`: of the multiplication, where first seen; `first`, `second`: the tags that disagreed.
+    """
+
+    number: int
+    kind: Kind
+    pc: int
+    a_pc: int | None
+    b_pc: int | None
+    first: Decoded
+    second: Decoded
+    line: int
+    column: int
+    k: int
+    count: int
+    block: int
+    warp: int
+    lane: int
+    space: str
+    address: int
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that harms only if the sum or fragment is not made good later."""
+
+    kind: EventKind
+    pc: int
+    matrix: int
+    a: int
+    b: int
+    first: Decoded
+    count: int
+    block: int
+    warp: int
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What one multiplication (by program counter) made of one product: ranges are (lowest, highest)."""
+
+    pc: int
+    product: int
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+    ks: tuple[int, int]
+    swapped: bool
+    a_pc: int | None
+    b_pc: int | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """Everything that one run reported."""
+
+    derived: Mapping[int, Derived]
+    records: Mapping[int, Record]
+    events: tuple[Event, ...]
+    uses: tuple[Use, ...]
+    unexplained: Mapping[int, int]
+
+
+def read_raw(findings: Iterable[Mapping[str, Any]]) -> Raw:
+    """Decode `EmulatedKernel.raw_findings` of the check "provenance"."""
+    derived: dict[int, Derived] = {}
+    records: dict[int, Record] = {}
+    events: list[Event] = []
+    uses: list[Use] = []
+    unexplained: dict[int, int] = {}
+    for raw in findings:
+        if raw["check"] != "provenance":
+            continue
+        v, pc = raw["values"], raw["pc"]
+        where = raw["block"], raw["warp"]
+        if raw["kind"] == "matrix":
+            coverage = tuple(zip(v[8::2], v[9::2], strict=True))
+            derived[v[0]] = Derived(v[0], v[1], v[2], v[3], v[4], v[5], bool(v[6]), bool(v[7]), coverage)
+        elif raw["kind"] == "record":
+            records[v[0]] = Record(
+                v[0], Kind(v[1]), pc, _pc(v[2]), _pc(v[3]), decode(v[4]), decode(v[5]), v[6], v[7], v[8],
+                raw["count"], *where, raw["lane"], raw["space"], raw["address"],
+            )  # fmt: skip
+        elif raw["kind"] == "event":
+            events.append(Event(EventKind(v[0]), pc, v[1], v[2], v[3], decode(v[4]), raw["count"], *where))
+        elif raw["kind"] == "use":
+            ranges = (v[1], v[2]), (v[3], v[4]), (v[5], v[6])
+            uses.append(Use(pc, v[0], *ranges, bool(v[7]), _pc(v[8]), _pc(v[9]), raw["count"]))
+        else:
+            unexplained[pc] = raw["count"]
+    return Raw(derived, records, tuple(events), tuple(uses), unexplained)
+
+
+def _pc(value: int) -> int | None:
+    return None if value == _NO_PC else int(value)
