@@ -255,6 +255,19 @@ def program_case(seed: int) -> Case:
     return Case(f"program {seed}", "\n".join(lines) + "\n", [words], outputs, rows, _BLOCKS, threads, sample=1)
 
 
+GUARDED_SET = (
+    1, 5, 22, 25, 27, 28, 36, 42, 49, 67, 68, 77, 88, 104, 107, 130, 134, 136, 143, 145, 166, 179, 196, 212, 229, 235,
+    244, 252, 259, 264, 268, 288, 305, 316, 323, 338, 347, 370, 387, 392, 399,
+)  # fmt: skip
+"""Programs in which ptxas 13.0 changes the destination of a `set` whose guard is false: it guards the comparison, not
+the conversion of its result. Found by storing every register after every statement on the chip."""
+FLOAT_SHIFT = (17, 137, 237, 240)
+"""Programs in which it takes the amount of a shift for a float, and converts it, where a float instruction wrote it."""
+NAN_COPY = (9,)
+"""Programs in which `cvt.f32.f32` makes a NaN canonical without optimisation, and is a move with it."""
+
+
 def program_cases(first: int, last: int) -> list[Case]:
-    """The programs of a range of seeds, the last one not included."""
-    return [program_case(seed) for seed in range(first, last)]
+    """The programs of a range of seeds, the last one not included, but for those that ptxas gets wrong."""
+    left_out = {*GUARDED_SET, *FLOAT_SHIFT, *NAN_COPY}
+    return [program_case(seed) for seed in range(first, last) if seed not in left_out]
