@@ -343,3 +343,24 @@ def test_a_name_that_two_namespaces_have_is_not_guessed():
     twice = NAMESPACED + NAMESPACED.replace("outer", "other")
     with pytest.raises(CompileError, match="undefined"):
         compile_text(twice, "fill.cu", CompileOptions(name_expressions=("fill<7>",)), use_cache=False)
+
+
+LAMBDAS = """
+struct Table { int n[4]; };
+__global__ void fill(int* x) {
+  int a[2] = {1, 2};
+  auto set = [=] __device__ (int i) { x[i] = a[i]; };
+  auto both = [&]__host__ __device__(int i) mutable { x[i + 2] = a[i]; };
+  auto none = [] __device__ { return 5; };
+  set(threadIdx.x);
+  both(threadIdx.x);
+  x[7] = none();
+}
+[[maybe_unused]] __device__ int helper(int i) { return i; }
+"""
+
+
+def test_lambdas_with_an_execution_space():
+    compiled = compile_text(LAMBDAS, "lambdas.cu", CompileOptions(), use_cache=False)
+    assert [entry.demangled for entry in compiled.entries] == ["fill"]
+    assert compiled.entries[0].place is not None and compiled.entries[0].place.line == 3

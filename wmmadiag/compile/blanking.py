@@ -7,7 +7,7 @@ Preprocessor lines always stay, so that conditionals keep their balance.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from wmmadiag.compile.declarations import (
@@ -17,7 +17,7 @@ from wmmadiag.compile.declarations import (
     declarations,
 )
 from wmmadiag.compile.directives import macro_words, reaching, specifier_macros
-from wmmadiag.compile.lexer import blank, spans_without
+from wmmadiag.compile.lexer import Token, blank, spans_without
 from wmmadiag.compile.sources import SourceFile, SourceTree
 
 _CONSTANT = frozenset({"constexpr", "const", "consteval"})
@@ -55,6 +55,9 @@ class Blanked:
 
     text: str
     parts: tuple[Part, ...]
+
+
+_LAMBDA_SPACES = frozenset({"__device__", "__host__", "__forceinline__"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,21 @@ def blank_host_code(file: SourceFile, known: Context, refused: frozenset[tuple[i
         extent = (part.declaration.start, part.declaration.end)
         if part.verdict == "host" or (part.verdict == "unsure" and extent in refused):
             spans.extend(spans_without(file.tokens, *extent))
+    spans.extend(lambda_annotations(file.tokens))
     return Blanked(blank(file.text, spans), tuple(parts))
+
+
+def lambda_annotations(tokens: Sequence[Token]) -> list[tuple[int, int]]:
+    """The `__device__` of `[=] __device__ (int i) {…}`: NVRTC refuses it, and in device code it says nothing."""
+    found: list[tuple[int, int]] = []
+    for index, token in enumerate(tokens):
+        end = index + 1
+        while token.text == "]" and end < len(tokens) and tokens[end].text in _LAMBDA_SPACES:
+            end += 1
+        opened = tokens[end].text in ("(", "{", "mutable") if end < len(tokens) else False
+        if end > index + 1 and opened and not (index and tokens[index - 1].text == "]"):
+            found += [(space.start, space.end) for space in tokens[index + 1 : end]]
+    return found
 
 
 def _judge(declaration: Declaration, known: Context, parts: list[Part], in_class: bool) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from wmmadiag.subject.c_expressions import CannotTranslate, HostScope, dimensions, translate
 from wmmadiag.subject.dtypes import element_type
 from wmmadiag.subject.expressions import ExpressionError, evaluate, names_in
-from wmmadiag.subject.guess import Parameter, batch_stride_for, roles_for, symbol_for, value_for
+from wmmadiag.subject.guess import Parameter, batch_stride_for, role_remark, roles_for, symbol_for, value_for
 from wmmadiag.subject.host_scope import Ask, Launched, host_names, host_scope, passed_variable, replaced, same_text
 from wmmadiag.subject.host_tensors import TensorAxes, stride_for
 from wmmadiag.subject.operations import OPERATIONS
@@ -117,6 +117,7 @@ def draft(
         for parameter in parameters
     ]
     _pointers(result, parameters, uses_tf32(source))
+    _missing_roles(result)
     result.numbers = [parameter for parameter in parameters if not parameter.pointer]
     if operation == "gemm":
         _gemm_parameters(result)
@@ -247,6 +248,22 @@ def _gemm_parameters(result: Draft) -> None:
         result.remarks.append(f"'{by_role['c'].parameter.name}' is added, since there is no beta")
 
 
+# What a kernel that lacks a role of attention may be instead.
+_STAGES = {"v": "qkt", "o": "qkt", "q": "pv", "k": "pv or softmax"}
+
+
+def _missing_roles(result: Draft) -> None:
+    """Operands that no parameter is left for: an array for each of them is what the operation needs."""
+    covered = {"qkv": {"q", "k", "v"}, "kv": {"k", "v"}}
+    present = set().union(*(covered.get(argument.role, {argument.role}) for argument in result.arguments))
+    for name, role in OPERATIONS[result.operation].roles.items():
+        replaced_by_c = result.operation == "gemm" and name == "d" and "c" in present
+        if role.required and name not in present and not replaced_by_c and TODO not in present:
+            other = _STAGES.get(name) if result.operation == "attention" else None
+            hint = f"; a kernel for one stage of attention has --computes {other}" if other else ""
+            result.open.append((f"the role '{name}' of {result.operation}", f"no array is left for it{hint}"))
+
+
 def _layouts(result: Draft, axes: TensorAxes) -> None:
     """The layout that host code gives the tensors."""
     layout = axes.card_layout()
@@ -281,7 +298,8 @@ def _memory(
             argument.role = "workspace"
             result.remarks.append(f"'{argument.parameter.name}' is a workspace, as the source makes it")
             return
-    result.open.append((f"the role of '{argument.parameter.name}'", "no input or output is left for it"))
+    remark = role_remark(argument.parameter.name) or "no input or output is left for it"
+    result.open.append((f"the role of '{argument.parameter.name}'", remark))
 
 
 def _is_input(result: Draft, role: str | None) -> bool:
@@ -340,7 +358,15 @@ def _scalar(
     element = element_type(parameter.dtype or "")
     argument.dtype = element.name if element is not None else TODO
     if element is None:
-        result.open.append((f"the dtype of '{parameter.name}'", f"its C type is '{parameter.c_type}'"))
+        result.open.append(
+            (
+                f"the value of '{parameter.name}'",
+                f"its C type is '{parameter.c_type}'; a card gives numbers and arrays, no structs: let the kernel take "
+                "the struct's members as parameters",
+            )
+        )
+        argument.value = TODO
+        return argument
     value = value_for(parameter.name, result.operation)
     if result.operation == "gemm" and (element is None or not element.is_float):
         value = _gemm_distance(parameter, index, launch, scope) or value

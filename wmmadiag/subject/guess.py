@@ -24,7 +24,8 @@ _SYMBOLS: Mapping[str, Mapping[str, str]] = {
         "S": "s seq seqlen seqlength sequencelength slen n t l len length context contextlen nseq tokens numtokens ctx "
              "nctx ctxlen qkvseqlen maxseqlen seqs",
         "Dv": "dv vdim headdimv vheaddim",
-        "D": "d dim headdim headsize dhead hd dk embd depth dmodelperhead hdim embeddim headembd headdimension qkvdim",
+        "D": "d dim headdim headsize dhead hd dk embd depth dmodelperhead hdim embeddim headembd headdimension "
+             "qkvdim hs headsz",
     },
     "gemm": {
         "batch": "b bs batch batches batchsize batchcount numbatches",
@@ -110,6 +111,39 @@ def role_named(name: str, operation: str) -> str | None:
     return _search(_ROLES.get(operation, {}), name)
 
 
+# Words in the names of arrays that are no operand of an operation, and what to do about them. A name that has one is
+# never taken for an operand by its place among the parameters.
+_STRANGE: tuple[tuple[str, str], ...] = (
+    (
+        "cu cum culens seqlens seqused lens lengths offsets indptr indices idx table tables page pages slots",
+        "no card can describe lengths, offsets or page tables; launch the kernel from Python on arrays of yours",
+    ),
+    (
+        "grad grads dout dq dk dv do delta dpsum",
+        "a gradient: no built-in operation is a backward pass; describe it by a Python function "
+        "(`wmmadiag init` with --computes python)",
+    ),
+    (
+        "partial partials part tmp temp workspace ws scratch split splits max maxes maximum rowmax sum sums rowsum "
+        "expsum stats counter counters semaphore lock",
+        'an intermediate result; if its content does not matter, role = "workspace" with a size; if it is what the '
+        "kernel computes, describe it by a Python function (`wmmadiag init` with --computes python)",
+    ),
+    (
+        "mask bias alibi slopes slope rotary cos sin dropout rng seed sink sinks",
+        "no built-in operation has it; describe the kernel by a Python function (`wmmadiag init` with "
+        "--computes python)",
+    ),
+)
+
+
+def role_remark(name: str) -> str:
+    """Why an array of that name is no operand, with the next step; "" if nothing in the name says so."""
+    plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name) if not re.fullmatch(r"[dgh][A-Z]", name) else name
+    words = set(plain.lower().split("_"))
+    return next((remark for known, remark in _STRANGE if words & set(known.split())), "")
+
+
 def symbol_for(name: str, operation: str) -> str | None:
     """The symbol (or product of symbols) that an integer's name suggests: "seq_len" → "S"."""
     return _search(_SYMBOLS.get(_FAMILY.get(operation, ""), {}), name)
@@ -164,10 +198,13 @@ def roles_for(pointers: Sequence[Parameter], operation: str) -> list[str | None]
         outputs = []
     open_ones = [index for index, role in enumerate(roles) if role is None]
     if not any(pointer.const for pointer in pointers):
-        for index, name in zip(open_ones, inputs + outputs, strict=False):
+        plain = [index for index in open_ones if not role_remark(pointers[index].name)]
+        for index, name in zip(plain, inputs + outputs, strict=False):
             roles[index] = name
         return roles
     for index in open_ones:
+        if role_remark(pointers[index].name):
+            continue
         wanted = inputs if pointers[index].const else outputs
         if wanted:
             roles[index] = wanted.pop(0)

@@ -68,9 +68,12 @@ class TemplateParameter:
 
 def template_parameters(text: str, function: str) -> list[TemplateParameter]:
     """The template parameters of a function or kernel, by its unqualified name; empty if it is no template."""
-    declared = re.search(
-        r"template\s*<([^<>]*)>[^;{}]*?\b" + re.escape(function) + r"\s*\(", without_comments(text)
-    )
+    return _declared_parameters(text, rf"[^;{{}}]*?\b{re.escape(function)}\s*\(")
+
+
+def _declared_parameters(text: str, what: str) -> list[TemplateParameter]:
+    """The parameters of the first template whose declaration goes on as the pattern says."""
+    declared = re.search(rf"template\s*<([^<>]*)>{what}", without_comments(text))
     found = []
     for part in declared[1].split(",") if declared is not None else []:
         words = part.split("=")[0].split()
@@ -98,7 +101,15 @@ def template_values(text: str, entry: str) -> dict[str, str]:
         return {}
     parameters = template_parameters(text, name.strip().split("::")[-1])
     values = split_template_arguments(arguments.strip().removesuffix(">"))
-    return dict(zip((parameter.name for parameter in parameters), values, strict=False))
+    found: dict[str, str] = {}
+    for value in values:
+        # A class of constants: what it is made from counts as the kernel's own.
+        traits, opened, inner = value.partition("<")
+        if opened:
+            own = _declared_parameters(text, rf"\s*(?:struct|class)\s+{re.escape(traits.strip().split('::')[-1])}\b")
+            numbers = split_template_arguments(inner.removesuffix(">"))
+            found.update(zip((parameter.name for parameter in own), numbers, strict=False))
+    return {**found, **dict(zip((parameter.name for parameter in parameters), values, strict=False))}
 
 
 def call_values(text: str, function: str) -> dict[str, str]:
@@ -107,10 +118,12 @@ def call_values(text: str, function: str) -> dict[str, str]:
     parameters = template_parameters(text, function)
     if not function or not parameters:
         return {}
-    called = re.search(r"\b" + re.escape(function) + r"\s*<([^<>;{}()]*)>\s*\(", plain)
+    inner = r"<(?:[^<>;{}()]|<[^<>;{}()]*>)*>"
+    called = re.search(rf"\b{re.escape(function)}\s*({inner})\s*\(", plain)
     if called is None:
         return {}
-    return dict(zip((parameter.name for parameter in parameters), split_arguments(called[1]), strict=False))
+    values = split_template_arguments(called[1][1:-1])
+    return dict(zip((parameter.name for parameter in parameters), values, strict=False))
 
 
 @dataclass(frozen=True, slots=True)
