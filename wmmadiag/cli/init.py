@@ -17,7 +17,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SOURCE", help="CUDA source (.cu) or PTX")
     parser.add_argument("--entry", metavar="NAME", default="", help='the kernel, or an instantiation: "attn<64,64>"')
     parser.add_argument(
-        "--computes", metavar="OP", default="attention", help="attention (default), qkt, pv, softmax or gemm"
+        "--computes",
+        metavar="OP",
+        default="attention",
+        help="attention (default), qkt, pv, softmax or gemm; python for a reference of yours",
     )
     parser.add_argument(
         "-o", "--output", metavar="FILE", default="", help="the card (default: SOURCE with .toml); - for the terminal"
@@ -43,8 +46,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
         return 0
     target = Path(args.output or source.with_suffix(".toml"))
     write_card(target, text, overwrite=args.force)
-    console.print(f"wrote {target}: {args.computes}, roles and values guessed from names; confirm them")
+    guessed = "for a Python reference" if args.computes == "python" else f"{args.computes}, roles and values guessed"
+    console.print(f"wrote {target}: {guessed}{' from names; confirm them' * (args.computes != 'python')}")
     if todos:
-        console.print(f"{todos} place{'s' * (todos > 1)} marked TODO to be filled in, listed at its top")
+        console.print(f"{todos} place{'s' * (todos > 1)} marked TODO to be filled in")
     console.print(f"next: wmmadiag check {shlex.quote(str(target))}")
     return 0

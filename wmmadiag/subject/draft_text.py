@@ -61,7 +61,7 @@ def draft_text(draft: Draft, source: str, name: str, symbols: dict[str, str] | N
         "[launch]  # expressions over the symbols of a case, and macros",
         f"grid = {_list(draft.grid)}",
         f"block = {_list(draft.block)}",
-        f"shared = {_value(draft.shared)}  # dynamic shared memory, bytes",
+        f"shared = {toml_value(draft.shared)}  # dynamic shared memory, bytes",
         "",
         f"[computes]  # {operation.meaning}",
         f"operation = {_quoted(draft.operation)}",
@@ -120,7 +120,7 @@ def _cases(draft: Draft, symbols: dict[str, str]) -> list[str]:
             values["causal"] = "0"
         values.update(draft.fixed)
         values.update(symbols)
-        body = [f"{key} = {_value(value)}" for key, value in values.items()]
+        body = [f"{key} = {toml_value(value)}" for key, value in values.items()]
         if body in written:
             continue
         written.append(body)
@@ -166,12 +166,13 @@ def _quoted(text: str) -> str:
     return json.dumps(text)  # a JSON string is a TOML basic string
 
 
-def _value(text: str) -> str:
+def toml_value(text: str) -> str:
+    """A number as it is, anything else as a string."""
     return text if re.fullmatch(r"-?\d+", text) else _quoted(text)
 
 
 def _list(items: list[str]) -> str:
-    return "[" + ", ".join(_value(item) for item in items) + "]" if len(items) != 1 else _value(items[0])
+    return "[" + ", ".join(toml_value(item) for item in items) + "]" if len(items) != 1 else toml_value(items[0])
 
 
 assert TODO == "TODO", "card_file.py looks for this word"

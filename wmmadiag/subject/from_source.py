@@ -12,6 +12,7 @@ from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.card_file import parse_card
 from wmmadiag.subject.draft import Draft, Wishes, draft
+from wmmadiag.subject.draft_python import python_card
 from wmmadiag.subject.draft_text import draft_text
 from wmmadiag.subject.guess import Parameter
 from wmmadiag.subject.host_scope import Ask, Launched
@@ -38,17 +39,21 @@ def draft_card(
         launches: of this kernel in the source's host code, the best one first.
         source_path: the source; read for its constants.
         text: in place of what is read, empty to read it.
-        operation: what the kernel computes.
+        operation: what the kernel computes; "python" for a reference that the user writes.
         card_path: where the card will stand; beside the source if None.
         ask: for constants that only the compiler knows.
 
     Raises:
         ConfigurationError: the source cannot be read, or the operation is unknown.
     """
-    _check_operation(operation)
+    if operation != "python":
+        _check_operation(operation)
     folder = (card_path or source_path).parent
     relative = Path(os.path.relpath(source_path, folder)).as_posix()
-    drafted = draft(entry, parameters, launches, text or _read(source_path), operation, ask=ask)
+    text = text or _read(source_path)
+    if operation == "python":
+        return python_card(entry, parameters, launches, text, relative, source_path.stem)
+    drafted = draft(entry, parameters, launches, text, operation, ask=ask)
     return draft_text(drafted, relative, source_path.stem)
 
 
@@ -108,6 +113,10 @@ def card_from_options(
 
 
 def _check_operation(operation: str) -> None:
+    if operation == "python":
+        raise ConfigurationError(
+            "a Python reference needs a card", hint="write one with `wmmadiag init KERNEL.cu --computes python`"
+        )
     known = [name for name in OPERATIONS if name != "python"]
     if operation not in known:
         raise ConfigurationError(f"unknown operation '{operation}'", hint=did_you_mean(operation, known))
