@@ -139,8 +139,8 @@ def document(found: list[Line]) -> str:
     parts = [
         "# Exactness",
         "",
-        "What the emulator computes, compared bit for bit with what a GPU answered, signs of zero, subnormals and NaN bits",
-        "included. Made by `python tests/vectors/make_exactness.py` from the records in `tests/vectors/`, which",
+        "What the emulator computes, compared bit for bit with what a GPU answered, signs of zero, subnormals and the",
+        "bits of NaN included. Made by `python tests/vectors/make_exactness.py` from the records in `tests/vectors/`, which",
         "`python tests/vectors/record.py` makes on a GPU; the tests replay all of them without one.",
         "",
         f"**{total:,} outputs compared, {wrong:,} differ.**",
