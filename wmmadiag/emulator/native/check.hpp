@@ -61,6 +61,7 @@ public:
     void left(const Where& where, Mask active) override;
     void executed(const WriteEvent& event) override;
     void skipped(const WriteEvent& event) override;
+    void executing(const WriteEvent& event) override;
     [[nodiscard]] bool wants_instructions() const override { return !instructions_.empty(); }
 
     // Adds what these checks found to `merged`: findings of one kind and place become one, the first seen being that of the lowest block.
@@ -69,7 +70,7 @@ public:
 private:
     std::vector<std::unique_ptr<Check>> checks_;
     std::vector<Observer*> all_;
-    std::vector<Observer*> instructions_;  // those that want them
+    std::vector<Observer*> instructions_, operands_;  // those that want them
 };
 
 }  // namespace wmmadiag

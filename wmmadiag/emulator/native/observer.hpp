@@ -82,6 +82,9 @@ public:
     virtual void meet(const Where&, [[maybe_unused]] Mask here, [[maybe_unused]] Mask members) {}
     virtual void left(const Where&, Mask) {}   // these lanes exited
     virtual void executed(const WriteEvent&) {}
+    // Before an instruction runs that `executed` shows afterwards.
+    virtual void executing(const WriteEvent&) {}
+    [[nodiscard]] virtual bool wants_operands() const { return false; }
     // An instruction whose guard held in no lane; `active` is 0.
     virtual void skipped(const WriteEvent&) {}
     // Whether `executed` and `skipped` are wanted: each instruction, after it ran.

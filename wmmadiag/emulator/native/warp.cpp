@@ -102,6 +102,7 @@ WarpStatus Warp::run_loop(std::uint64_t& quota) {
         if (active != 0 || inst.always) {
             [[maybe_unused]] const Where here = where();
             [[maybe_unused]] const Mask running = mask_;
+            if constexpr (observed) block_->observer()->executing({here, active, &inst, this, running});
             const Flow flow = inst.execute(*this, inst, active);
             if constexpr (observed) {
                 if (flow != Flow::fault) block_->observer()->executed({here, active, &inst, this, running});

@@ -1,0 +1,135 @@
+// accesses: per instruction, how far it reaches into shared memory, and the alignment and leading dimensions of fragments.
+//
+// Kinds (Python judges them): "low" and "high": address: the lowest byte and the one after the highest that it touched in shared memory,
+// first seen there; other_pc repeats the address, so that findings of several workers stay apart. "alignment": other_pc: the largest power of
+// two up to 64 that divided every address of a fragment. "ldm": other_pc: a leading dimension, elements; count: how often.
+#include <algorithm>
+#include <map>
+
+#include "../access.hpp"
+#include "../check.hpp"
+
+namespace wmmadiag {
+
+namespace {
+
+constexpr std::size_t most_ldms = 16;
+constexpr std::uint64_t alignment_limit = 64;
+
+struct Reach {
+    std::uint64_t low = ~std::uint64_t{0}, high = 0;
+    RawFinding lowest, highest;
+};
+
+struct Fragment {
+    std::uint64_t alignment = alignment_limit;
+    RawFinding first;
+    std::map<std::uint32_t, RawFinding> ldms;
+};
+
+class Accesses final : public Check {
+public:
+    explicit Accesses(const Shared& shared)
+        : shared_(shared), source_(shared.program->source()), code_(shared.program->code().data()), reach_(source_.code.size()) {
+        for (const auto& name : source_.operations) fragment_.push_back(name == "wmma.load" || name == "wmma.store");
+    }
+
+    void block_start(const Block& block) override { blocks_[block.index()] = &block; }
+    void block_end(const Block& block) override { blocks_.erase(block.index()); }
+
+    void memory(const MemoryEvent& event) override {
+        const bool fragment = fragment_[source_.code[event.where.pc].op];
+        if (fragment) see_fragment(event);
+        if (event.space != Space::shared) return;
+        auto& reach = reach_[event.where.pc];
+        std::uint64_t low = ~std::uint64_t{0}, high = 0;
+        if (event.active == all_lanes) {
+            for (unsigned l = 0; l < lanes; ++l) {
+                low = std::min(low, event.addresses[l]);
+                high = std::max(high, event.addresses[l]);
+            }
+        } else {
+            for (Mask m = event.active; m != 0; m &= m - 1) {
+                low = std::min(low, event.addresses[std::countr_zero(m)]);
+                high = std::max(high, event.addresses[std::countr_zero(m)]);
+            }
+        }
+        if (low < reach.low) {
+            reach.low = low;
+            reach.lowest = seen(event, "low", low, low);
+        }
+        if (high + event.bytes > reach.high) {
+            reach.high = high + event.bytes;
+            reach.highest = seen(event, "high", reach.high, high);
+        }
+    }
+
+    std::vector<RawFinding> findings() override {
+        std::vector<RawFinding> found;
+        for (auto& reach : reach_) {
+            if (reach.high == 0) continue;
+            found.push_back(reach.lowest);
+            found.push_back(reach.highest);
+        }
+        for (auto& [pc, fragment] : fragments_) {
+            fragment.first.other_pc = static_cast<std::uint32_t>(fragment.alignment);
+            found.push_back(fragment.first);
+            for (auto& [ldm, finding] : fragment.ldms) found.push_back(finding);
+        }
+        return found;
+    }
+
+private:
+    static RawFinding seen(const MemoryEvent& event, const char* kind, std::uint64_t value, std::uint64_t at) {
+        RawFinding f;
+        f.check = "accesses";
+        f.kind = kind;
+        f.pc = event.where.pc;
+        f.other_pc = static_cast<std::uint32_t>(value);
+        f.space = event.space;
+        f.address = value;
+        f.bytes = event.bytes;
+        f.block = event.where.block;
+        f.warp = event.where.warp;
+        f.count = 1;
+        for (Mask m = event.active; m != 0; m &= m - 1) {
+            f.lane = static_cast<std::uint32_t>(std::countr_zero(m));
+            if (event.addresses[f.lane] == at) break;
+        }
+        return f;
+    }
+
+    void see_fragment(const MemoryEvent& event) {
+        auto& fragment = fragments_[event.where.pc];
+        const auto alignment = std::uint64_t{1} << std::countr_zero(event.addresses[0] | alignment_limit);
+        if (fragment.first.count == 0 || alignment < fragment.alignment) {
+            fragment.alignment = alignment;
+            fragment.first = seen(event, "alignment", event.addresses[0], event.addresses[0]);
+        }
+        const auto slot = code_[event.where.pc].s[1];
+        if (slot == no_operand) return;
+        const auto* base = (slot & constant_bit) != 0 ? shared_.program->constants() : blocks_.at(event.where.block)->registers(event.where.warp);
+        std::uint32_t ldm = 0;
+        std::memcpy(&ldm, base + (slot & ~constant_bit), sizeof ldm);
+        const auto entry = fragment.ldms.find(ldm);
+        if (entry != fragment.ldms.end()) {
+            ++entry->second.count;
+        } else if (fragment.ldms.size() < most_ldms) {
+            fragment.ldms.emplace(ldm, seen(event, "ldm", ldm, event.addresses[0]));
+        }
+    }
+
+    const Shared& shared_;
+    const ProgramSource& source_;
+    const Inst* code_;
+    std::vector<bool> fragment_;  // by operation
+    std::vector<Reach> reach_;    // by program counter
+    std::map<std::uint32_t, Fragment> fragments_;
+    std::map<std::uint32_t, const Block*> blocks_;
+};
+
+}  // namespace
+
+std::unique_ptr<Check> make_accesses(const Shared& shared) { return std::make_unique<Accesses>(shared); }
+
+}  // namespace wmmadiag
