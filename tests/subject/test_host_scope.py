@@ -84,3 +84,29 @@ def test_the_same_expression_as_grid_and_argument(tmp_path):
     card = open_subject(path, SubjectOptions(computes="softmax"))
     bound = bind(card, card.cases[0], card.variants[0])
     assert bound.launch.grid[0] == bound.symbols["M"]
+
+
+PACKED = """
+#define HEAD_DIM 64
+__global__ void attn(const half* qkv, half* out, int B, int S, int H) {}
+void run(at::Tensor qkv) {
+  const int B = qkv.size(0), S = qkv.size(1), H = qkv.size(3);
+  auto out = torch::empty({B, S, H, HEAD_DIM}, qkv.options());
+  attn<<<dim3(S / 64, H, B), 128>>>((half*)qkv.data_ptr(), (half*)out.data_ptr(), B, S, H);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "layout"),
+    [
+        (PACKED, "BSHD"),
+        (PACKED.replace("{B, S, H, HEAD_DIM}", "{B, H, S, HEAD_DIM}"), "BHSD"),
+        (PACKED.replace("torch::empty({B, S, H, HEAD_DIM}, qkv.options())", "make(qkv)"), "BSHD"),
+    ],
+    ids=["sizes", "other sizes", "unknown"],
+)
+def test_the_output_of_packed_operands(tmp_path, text, layout):
+    card = subject(tmp_path, text)
+    assert [view.role for view in card.arguments[0].views] == ["q", "k", "v"]
+    assert card.arguments[1].views[0].layout == layout

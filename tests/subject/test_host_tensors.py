@@ -51,3 +51,17 @@ def test_sizes_and_strides():
 )  # fmt: skip
 def test_strides_by_name(name, layout, stride):
     assert stride_for(name, "attention", TensorAxes(layout)) == stride
+
+
+@pytest.mark.parametrize(
+    ("definitions", "packed"),
+    [
+        ("int B = qkv.size(0), S = qkv.size(1), H = qkv.size(3), D = qkv.size(4);", "BS3HD"),
+        ("int S = qkv.size(1); int H = qkv.size(2);", "BSH3D"),
+        ("int bs = qkv.size(1); int heads = qkv.size(2); int seqlen = qkv.size(3);", "3BHSD"),
+        ("int seqlen = kv.size(1); int heads = kv.size(3);", "BS2HD"),
+        ("int d = qkv.size(4);", ""),
+    ],
+)
+def test_packed_layouts(definitions, packed):
+    assert tensor_axes(definitions, "attention", {}).packed == packed

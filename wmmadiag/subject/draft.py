@@ -12,7 +12,7 @@ from wmmadiag.subject.dtypes import element_type
 from wmmadiag.subject.expressions import ExpressionError, evaluate, names_in
 from wmmadiag.subject.guess import Parameter, batch_stride_for, role_remark, roles_for, symbol_for, value_for
 from wmmadiag.subject.host_scope import Ask, Launched, host_names, host_scope, passed_variable, replaced, same_text
-from wmmadiag.subject.host_tensors import TensorAxes, stride_for
+from wmmadiag.subject.host_tensors import TensorAxes, axis_letter, stride_for
 from wmmadiag.subject.operations import OPERATIONS
 from wmmadiag.subject.source_facts import (
     accumulates_in_half,
@@ -117,8 +117,9 @@ def draft(
         for parameter in parameters
     ]
     _pointers(result, parameters, uses_tf32(source))
-    _missing_roles(result)
     result.numbers = [parameter for parameter in parameters if not parameter.pointer]
+    if all(element_type(parameter.dtype or "") is not None for parameter in result.numbers):
+        _missing_roles(result)  # a struct may hold them
     if operation == "gemm":
         _gemm_parameters(result)
     if "accumulate" in OPERATIONS[operation].parameters and accumulates_in_half(source):
@@ -268,6 +269,13 @@ def _layouts(result: Draft, axes: TensorAxes) -> None:
     """The layout that host code gives the tensors."""
     layout = axes.card_layout()
     shaped = [argument for argument in result.arguments if argument.role in ("q", "k", "v", "o")]
+    packed = [argument for argument in result.arguments if argument.role in ("qkv", "kv")]
+    for argument in packed:
+        argument.layout = axes.packed
+    if packed and packed[0].role == "qkv" and shaped and not axes.known:
+        # What is packed as BS3HD is unpacked as BSHD.
+        shaped[0].layout = (axes.packed or "BS3HD").replace("3", "")
+        result.remarks.append(f"'{shaped[0].parameter.name}' lies as {shaped[0].layout}, like the packed operands")
     if axes.known and shaped:
         for argument in shaped:
             argument.layout = layout
@@ -286,6 +294,9 @@ def _memory(
         fact = host_tensor(source, passed) if passed else None
     if argument.role != TODO and (fact is None or _is_input(result, argument.role)):
         return
+    if argument.role == "o" and fact is not None and len(fact.sizes) == 4 and result.operation != "gemm":
+        letters = "".join(axis_letter(size, scope) for size in fact.sizes)
+        argument.layout = letters if sorted(letters) == sorted("BHSD") else argument.layout
     if fact is not None and fact.fill:
         fill = fact.fill.replace("std::numeric_limits<float>::infinity()", "INFINITY")
         with contextlib.suppress(CannotTranslate):

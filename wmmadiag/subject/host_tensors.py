@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from wmmadiag.subject.c_expressions import CannotTranslate, HostScope, translate
 from wmmadiag.subject.guess import role_named, symbol_for
 from wmmadiag.subject.source_facts import without_comments
 
@@ -20,6 +21,7 @@ _DEFINITION = re.compile(
 _LETTERS = {"B": "B", "H": "H", "Hkv": "H", "S": "S", "Sq": "S", "Skv": "S", "D": "D", "Dv": "D", "B*H": "H"}
 _LAYOUTS: Mapping[int, tuple[str, ...]] = {4: ("BHSD", "BSHD", "SBHD"), 3: ("HSD", "SHD")}
 _ROLES = ("q", "k", "v", "o")
+_PACKED = ("BS3HD", "BSH3D", "B3SHD", "B3HSD", "3BHSD", "BS2HD", "B2SHD", "2BHSD")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +32,13 @@ class TensorAxes:
         layout: letters in memory order, "BHSD" or another; three letters for tensors without a batch axis of their own.
         flat: whether the first of three axes is batch × heads.
         known: whether the source says so; if not, the layout is the usual one.
+        packed: layout of q, k and v (or k and v) in one tensor, "" if the source does not say.
     """
 
     layout: str = "BHSD"
     flat: bool = False
     known: bool = False
+    packed: str = ""
 
     def card_layout(self) -> str:
         """As a card writes it."""
@@ -73,11 +77,22 @@ def tensor_axes(text: str, operation: str, roles: Mapping[str, str]) -> TensorAx
         roles: variable of the host code → role, for those that are passed to the kernel.
     """
     facts: list[tuple[int, str]] = []
+    packed: list[tuple[int, str]] = []
+    parts = ""
     for name, tensor, plain, other in _DEFINITION.findall(without_comments(text)):
         role = roles.get(tensor) or role_named(tensor, operation)
         symbol = symbol_for(name, operation)
         if role in _ROLES and symbol in _LETTERS:
             facts.append((int(plain or other), symbol))
+        elif role in ("qkv", "kv") and symbol in _LETTERS:
+            packed.append((int(plain or other), symbol))
+            parts = "3" if role == "qkv" else "2"
+    layouts = [one for one in _PACKED if packed and parts in one]
+    found = [one for one in layouts if all(_agrees(one, index, symbol) for index, symbol in packed)]
+    return replace(_plain_axes(facts), packed=found[0] if found and _telling(packed) else "")
+
+
+def _plain_axes(facts: list[tuple[int, str]]) -> TensorAxes:
     if not facts:
         return TensorAxes()
     rank = 4 if any(index == 3 or symbol == "B" for index, symbol in facts) else 1 + max(index for index, _ in facts)
@@ -120,6 +135,14 @@ def stride_for(name: str, operation: str, axes: TensorAxes) -> str | None:
 
 def _agrees(layout: str, index: int, symbol: str) -> bool:
     return -len(layout) <= index < len(layout) and layout[index] == _LETTERS[symbol]
+
+
+def axis_letter(text: str, scope: HostScope) -> str:
+    """The axis whose extent an expression of host code is: B, H, S or D; "?" if none."""
+    try:
+        return _LETTERS.get(translate(text, scope), "?")
+    except CannotTranslate:
+        return "?"
 
 
 def _telling(facts: Iterable[tuple[int, str]]) -> bool:
