@@ -19,6 +19,7 @@ from wmmadiag.emulator.memory_layout import ARGUMENT_BASE, PARAMETER_BASE, align
 from wmmadiag.errors import ConfigurationError, KernelFault
 from wmmadiag.launch import Argument, Launch, RunStats
 from wmmadiag.ptx.ir import Parameter
+from wmmadiag.scalars import scalar_bytes
 
 POISON = 0x7FFF7EAD
 """What shared and local memory holds before the kernel writes it: a NaN as f32, and two NaNs as f16."""
@@ -319,35 +320,3 @@ def _flat(array: NDArray[Any], name: str) -> NDArray[np.uint8]:
     if array.dtype.hasobject:
         raise ConfigurationError(f"{name} holds Python objects", hint="pass an array of numbers")
     return array.reshape(-1).view(np.uint8)
-
-
-def scalar_bytes(argument: Argument, parameter: Parameter, name: str) -> bytes:
-    """The bytes of a scalar argument as the kernel's parameter wants them.
-
-    Raises:
-        ConfigurationError: a Python number does not fit the parameter's type.
-    """
-    if isinstance(argument, bytes):
-        return argument
-    if isinstance(argument, np.generic):
-        return bytes(argument.tobytes())
-    if isinstance(argument, (int, float)):
-        numpy_type = {"f32": np.float32, "f64": np.float64, "f16": np.float16}.get(parameter.type)
-        if isinstance(argument, float) and numpy_type is None:
-            raise ConfigurationError(
-                f"{name}: {argument!r} was given for an integer parameter (.{parameter.type})", hint="pass an int"
-            )
-        if numpy_type is not None:
-            try:
-                with np.errstate(over="raise"):
-                    return np.array(argument, numpy_type).tobytes()
-            except (OverflowError, FloatingPointError):
-                raise ConfigurationError(f"{name}: the number is too large for .{parameter.type}") from None
-        bits = 8 * parameter.size
-        value = int(argument)
-        if not -(1 << (bits - 1)) <= value < 1 << bits:
-            raise ConfigurationError(f"{name}: {value} does not fit {bits} bits")
-        return (value % (1 << bits)).to_bytes(parameter.size, "little")
-    raise ConfigurationError(
-        f"{name}: cannot pass a {type(argument).__name__}", hint="pass a NumPy array, a number, or a struct's bytes"
-    )

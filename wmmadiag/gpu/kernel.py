@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.compile.ptx_scan import first_places
-from wmmadiag.emulator.kernel import scalar_bytes
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.gpu.arrays import DeviceArray
 from wmmadiag.gpu.assemble import OPTIMISED, Assembly
@@ -25,6 +24,7 @@ from wmmadiag.gpu.wire import Address, Buffer, Done, Failed, Job, Pointer, Timin
 from wmmadiag.gpu.workers import worker
 from wmmadiag.launch import Launch, RunStats
 from wmmadiag.place import Place
+from wmmadiag.scalars import scalar_bytes
 
 
 @dataclass(frozen=True, slots=True)
