@@ -17,7 +17,7 @@ from wmmadiag.emulator.limits import SHARED_WITHOUT_OPT_IN, limits
 from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.emulator.memory_layout import ARGUMENT_BASE, PARAMETER_BASE, align_up
 from wmmadiag.errors import ConfigurationError, KernelFault
-from wmmadiag.launch import Argument, Launch, RunStats
+from wmmadiag.launch import Launch, RunStats
 from wmmadiag.ptx.ir import Parameter
 from wmmadiag.scalars import scalar_bytes
 
