@@ -44,7 +44,7 @@ def test_traits_tensor_sizes_and_a_layout(tmp_path):
     bound = bind(card, card.case("tiles"), card.variants[0])
     assert (bound.launch.grid, bound.launch.block) == ((2, 2, 2), (128, 1, 1))
     assert bound.launch.shared_bytes == 64 * 40 * 2
-    assert [int(value) for value in bound.launch.arguments[4:8]] == [128 * 2 * 32, 2 * 32, 128, 128]
+    assert [int(value) for value in bound.launch.arguments[4:8]] == [128 * 2 * 32, 2 * 32, 128, 256]
     assert float(bound.launch.arguments[8]) == pytest.approx(1.4426950408889634 / 32**0.5)
     assert bound.symbols["causal"] == 1 and bound.symbols["D"] == 32
     views = [argument.views[0] for argument in card.arguments[:4]]
@@ -110,3 +110,40 @@ def test_the_output_of_packed_operands(tmp_path, text, layout):
     card = subject(tmp_path, text)
     assert [view.role for view in card.arguments[0].views] == ["q", "k", "v"]
     assert card.arguments[1].views[0].layout == layout
+
+
+TILED = """
+#include <cuda_fp16.h>
+#define HEAD_DIM 64
+__global__ void attn(const half* q, const half* k, const half* v, half* o, int H, int Hkv, int seq_q, int seq_k) {
+  for (int j = 0; j < seq_k; j += 32) { BODY }
+}
+void run(half* q, half* k, half* v, half* o, int B, int H, int Hkv, int seq_q, int seq_k) {
+  attn<<<dim3((seq_q + 63) / 64, H, B), 128>>>(q, k, v, o, H, Hkv, seq_q, seq_k); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "tail"),
+    [
+        ("if (threadIdx.x < seq_q) o[0] = q[0];", True),
+        ("x = row >= seq_q ? 0.f : 1.f;", True),
+        ("", False),
+        ("assert(seq_q <= seq_k);", False),
+        ("if (seq_q % 64 != 0) return; if (threadIdx.x < seq_q) o[0] = q[0];", False),
+    ],
+)
+def test_a_tail_is_tried_where_the_kernel_guards_it(tmp_path, body, tail):
+    text = TILED.replace("BODY", body).replace("seq_", "seqlen_")
+    card = subject(tmp_path, text)
+    names = [case.name for case in card.cases]
+    assert names == ["small", "tiles", *(["tail"] if tail else [])]
+    if tail:
+        bound = bind(card, card.case("tail"), card.variants[0])
+        assert (bound.symbols["Sq"], bound.symbols["Skv"], bound.launch.grid[0]) == (80, 144, 2)
+
+
+def test_extents_that_a_kernel_takes_apart_differ(tmp_path):
+    card = subject(tmp_path, TILED.replace("BODY", "").replace("seq_", "seqlen_"))
+    symbols = bind(card, card.case("tiles"), card.variants[0]).symbols
+    assert (symbols["H"], symbols["Hkv"], symbols["Sq"], symbols["Skv"]) == (4, 2, 128, 256)

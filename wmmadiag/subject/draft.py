@@ -17,6 +17,7 @@ from wmmadiag.subject.operations import OPERATIONS
 from wmmadiag.subject.source_facts import (
     accumulates_in_half,
     constants,
+    guards_length,
     host_tensor,
     template_parameters,
     template_values,
@@ -53,6 +54,7 @@ class Draft:
         numbers: the parameters that are no pointers.
         computes: parameters of the operation that the signature or the source tells.
         untold: symbols that nothing tells, with their meaning: a drafted value is a mere example.
+        tail: whether the kernel seems to take lengths that are no multiple of its tile.
     """
 
     entry: str
@@ -67,6 +69,7 @@ class Draft:
     numbers: list[Parameter] = field(default_factory=list)
     computes: dict[str, str] = field(default_factory=dict)
     untold: dict[str, str] = field(default_factory=dict)
+    tail: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +145,8 @@ def draft(
     if launch is not None and not wishes.grid and not any(names_in(extent) for extent in result.grid):
         _sizes_of_fixed_grid(result, parameters, launch, scope)
     _untold(result)
+    lengths = {name for name, symbol in symbols.items() if symbol in ("S", "Sq", "Skv")}
+    result.tail = operation in ("attention", "qkt", "pv") and guards_length(source, lengths)
     return result
 
 
@@ -372,8 +377,8 @@ def _scalar(
         result.open.append(
             (
                 f"the value of '{parameter.name}'",
-                f"its C type is '{parameter.c_type}'; a card gives numbers and arrays, no structs: let the kernel take "
-                "the struct's members as parameters",
+                f"its C type is '{parameter.c_type}'; a card can give a struct of numbers (`fields`), but none that "
+                "holds pointers: let the kernel take its members as parameters",
             )
         )
         argument.value = TODO

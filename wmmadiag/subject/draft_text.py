@@ -83,6 +83,8 @@ def _argument_lines(argument: DraftArgument, operation: str) -> list[str]:
     lines = ["[[arguments]]", f"name = {_quoted(parameter.name)}  # {stars}"]
     if argument.role:
         lines.append(f"role = {_quoted(argument.role)}")
+    if not parameter.pointer and argument.dtype == TODO:
+        lines.append('# A struct of numbers has no dtype and value, but fields = [{ dtype = "s32", value = "M" }]')
     lines.append(f"dtype = {_quoted(argument.dtype)}")
     if argument.value:
         reason = f"  # {argument.reason}" if argument.reason else ""
@@ -105,7 +107,9 @@ def _cases(draft: Draft, symbols: dict[str, str]) -> list[str]:
     lines: list[str] = []
     used = _used(draft)
     written: list[list[str]] = []
-    for name, table in zip(_NAMES, _CASES[draft.operation], strict=True):
+    tables = [*zip(_NAMES, _CASES[draft.operation], strict=True)]
+    tables += [("tail", tables[-1][1])] if draft.tail else []
+    for name, table in tables:
         values: dict[str, str] = {key: str(value) for key, value in table.items()}
         for symbol in ("B", "H"):
             if symbol in values and symbol not in used:
@@ -113,6 +117,10 @@ def _cases(draft: Draft, symbols: dict[str, str]) -> list[str]:
         if "batch" in values and "batch" not in used:
             del values["batch"]
         _fill_blocks(values, draft.grid, name == _NAMES[0])
+        if name != _NAMES[0] and "S" in values:
+            _spread(values, used)
+        if name == "tail" and not _cut(values, draft.grid):
+            continue
         for symbol, (first, second) in _FACTORS.items():
             if draft.computes.get(symbol) == symbol:
                 values[symbol] = first if name == _NAMES[0] else second
@@ -128,9 +136,30 @@ def _cases(draft: Draft, symbols: dict[str, str]) -> list[str]:
     return lines
 
 
+def _spread(values: dict[str, str], used: set[str]) -> None:
+    """Give extents that a kernel takes apart different values, so that one in the other's place shows."""
+    if "Hkv" in used:
+        values.update(H="4", Hkv="2")
+    if {"Sq", "Skv"} <= used:
+        values["Skv"] = str(2 * int(values["S"]))
+
+
+def _cut(values: dict[str, str], grid: list[str]) -> bool:
+    """Make the sequence one tile and 16 rows long, where the grid rounds it up to tiles; whether it does."""
+    for extent in grid:
+        for symbol, tile in _quotients(extent):
+            if symbol in ("S", "Sq") and 16 < tile <= _LARGEST_TILE and "ceil_div" in extent:
+                values["S"] = str(tile + 16)
+                if "Skv" in values:
+                    values["Skv"] = str(2 * tile + 16)
+                return True
+    return False
+
+
 def _fill_blocks(values: dict[str, str], grid: list[str], smallest: bool) -> None:
     """Make extents multiples of what the grid divides them by: many kernels take nothing else."""
     for symbol, tile in (pair for extent in grid for pair in _quotients(extent)):
+        symbol = "S" if symbol in ("Sq", "Skv") else symbol
         if symbol in values and 1 < tile <= _LARGEST_TILE:
             blocks = -(-int(values[symbol]) // tile)
             values[symbol] = str(tile * (blocks if smallest else max(blocks, 2)))

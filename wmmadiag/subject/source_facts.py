@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from wmmadiag.subject.c_expressions import Helper, split_arguments
@@ -178,3 +178,18 @@ def accumulates_in_half(text: str) -> bool:
     fragments = re.findall(r"\baccumulator\s*,[^<>;]*?,\s*([\w:]+)\s*>", plain)
     forms = re.findall(r"\bmma\.sync\.aligned\.m\d+n\d+k\d+\.\w+\.\w+\.(\w+)\.\w+\.\w+\.\w+", plain)
     return bool(fragments or forms) and {*fragments, *forms} <= {"half", "__half", "f16"}
+
+
+def guards_length(text: str, names: Collection[str]) -> bool:
+    """Whether code compares indices with one of these lengths, and nowhere asks for a multiple of something.
+
+    The condition of a `for` loop is no guard: kernels that take whole tiles only have it, too.
+    """
+    plain = without_comments(text)
+    if not names:
+        return False
+    any_name = "(?:" + "|".join(re.escape(name) for name in sorted(names)) + ")"
+    if re.search(rf"\b{any_name}\s*%|%\s*{any_name}\b", plain):
+        return False
+    plain = re.sub(r"\b(?:for\s*\([^;{}]*;[^;{}]*;|(?:assert|[A-Z_]*CHECK[A-Z_]*)\s*\([^;]*;)", " ", plain)
+    return re.search(rf"(?<![<>])(?:<=?|>=)\s*{any_name}\b(?!\s*[(<])", plain) is not None
