@@ -52,7 +52,7 @@ def test_a_drafted_card_needs_shapes_and_a_function_and_then_runs(source, tmp_pa
 def test_without_a_launch_grid_and_block_are_to_be_filled_in(source):
     text = drafted(source, "__global__ void k(const float* x, float* y, Params p) {}\n")
     assert 'grid = ["TODO"]' in text and 'block = ["TODO"]' in text
-    assert 'dtype = "TODO"' in text, "a struct"
+    assert 'fields = [{ dtype = "s32", value = "TODO" }]' in text, "a struct"
 
 
 def test_a_source_alone_cannot_have_a_python_reference(source):

@@ -24,7 +24,10 @@ def read_arguments(card: Table, operation: str) -> tuple[Argument, ...]:
     """
     arguments: list[Argument] = []
     for table in card.tables("arguments"):
-        argument = _scalar(table) if "value" in table else _array(table, operation)
+        if "fields" in table:
+            argument = _struct(table)
+        else:
+            argument = _scalar(table) if "value" in table else _array(table, operation)
         if any(other.name == argument.name for other in arguments):
             raise table.error("name", f"there are two arguments named '{argument.name}'")
         arguments.append(argument)
@@ -55,6 +58,19 @@ def _scalar(table: Table) -> Argument:
     if isinstance(value, str) and "TODO" in value:
         raise table.error("value", f"the value of '{_name(table)}' is still to be filled in", "replace the TODO")
     return Argument(_name(table), _dtype(table), "in", table.place(), value=value)
+
+
+def _struct(table: Table) -> Argument:
+    """A struct of numbers passed by value: `fields = [{ dtype = "s32", value = "M" }, …]`, laid out as C++ does."""
+    table.check_keys(("name", "fields"))
+    fields = []
+    for field in table.tables("fields"):
+        field.require("value", 'value = "M"; a struct that holds pointers cannot be passed')
+        fields.append(_scalar(field))
+    if not fields:
+        raise table.error("fields", "a struct without fields", 'fields = [{ dtype = "s32", value = "M" }]')
+    first = fields[0]
+    return Argument(_name(table), first.element, "in", table.place(), value=first.value, fields=tuple(fields))
 
 
 def _array(table: Table, operation: str) -> Argument:

@@ -227,8 +227,20 @@ def _fill(
     return tuple(bound)
 
 
+def _struct(argument: Argument, scope: Scope) -> np.generic:
+    """The bytes of a struct: each field at a multiple of its size, the whole one of the largest (Itanium C++ ABI)."""
+    content = bytearray()
+    for field in argument.fields:
+        value = _scalar(field, scope)
+        content += bytes(-len(content) % value.nbytes) + value.tobytes()
+    content += bytes(-len(content) % max(field.element.bytes for field in argument.fields))
+    return np.void(bytes(content))
+
+
 def _scalar(argument: Argument, scope: Scope) -> np.generic:
     assert argument.value is not None
+    if argument.fields:
+        return _struct(argument, scope)
     element = argument.element
     what = f"the value of '{argument.name}'"
     dtype = storage_dtype(element)
@@ -271,7 +283,7 @@ def _launch(shape: LaunchShape, scope: Scope, arguments: tuple[BoundArgument, ..
     for argument in arguments:
         value = argument.scalar if argument.storage is None else argument.storage
         assert value is not None
-        values.append(value)
+        values.append(value.tobytes() if isinstance(value, np.void) else value)
     names = tuple(argument.spec.name for argument in arguments)
     fresh = [a.index for a in arguments if a.spec.direction in ("out", "workspace") and a.spec.initial == "poison"]
     return Launch(dim3("grid", shape.grid, _GRID_LIMITS), block, tuple(values), shared, names, tuple(fresh))

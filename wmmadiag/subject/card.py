@@ -71,6 +71,7 @@ class Argument:
         initial: of an output or workspace before the run: "poison", "zero", "inputs" for drawn values, or the text of
             an expression for every element.
         padding: content of storage that no view covers: "poison" or "zero".
+        fields: of a struct passed by value, in order; `element` and `value` are then those of the first.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Argument:
     inputs: str = ""
     initial: str = "poison"
     padding: str = "poison"
+    fields: tuple[Argument, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

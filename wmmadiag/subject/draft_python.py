@@ -77,8 +77,10 @@ def _argument(parameter: Parameter) -> list[str]:
     stars = ("const " if parameter.const else "") + parameter.c_type + ("*" if parameter.pointer else "")
     lines = ["[[arguments]]", f"name = {_quoted(parameter.name)}  # {stars}"]
     dtype = element.name if element is not None else "TODO"
+    if not parameter.pointer and element is None:
+        return [*lines, 'fields = [{ dtype = "s32", value = "TODO" }]  # of the struct, in order', ""]
     if not parameter.pointer:
-        value = parameter.name if _is_integer(parameter) else "1" if element is not None else "TODO"
+        value = parameter.name if _is_integer(parameter) else "1"
         return [*lines, f"dtype = {_quoted(dtype)}", f"value = {toml_value(value)}", ""]
     direction = "in" if parameter.const else "out"
     return [
