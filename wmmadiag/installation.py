@@ -165,6 +165,19 @@ def _gpu() -> Component:
     return Component("GPU", True, False, f"{names}; driver for CUDA {found[0].driver}")
 
 
+def _exactness() -> Component:
+    """What the emulator was compared with; `tests/vectors/make_exactness.py` writes the file."""
+    import json
+
+    rows = json.loads(Path(__file__).with_name("exactness.json").read_text("ascii"))
+    words = []
+    for arch in dict.fromkeys(row["arch"] for row in rows):
+        own = [row for row in rows if row["arch"] == arch]
+        outputs, differing = sum(row["outputs"] for row in own), sum(row["differing"] for row in own)
+        words.append(f"{outputs:,} results recorded on {arch}, {differing:,} of them differ")
+    return Component("exactness", True, False, "; ".join(words))
+
+
 def _nvcc() -> Component:
     from wmmadiag.compile.nvcc import find_nvcc
 
@@ -206,5 +219,6 @@ _PROBES: tuple[tuple[str, bool, Callable[[], Component]], ...] = (
     ("cache", False, _cache),
     ("nvcc", False, _nvcc),
     ("GPU", False, _gpu),
+    ("exactness", False, _exactness),
     ("self test", True, _self_test),
 )
