@@ -172,7 +172,10 @@ private:
 RunResult run_grid(const RunRequest& request, const std::function<bool()>& poll) {
     GlobalMemory memory(request.regions);
     const auto threads = static_cast<unsigned>(std::min<std::uint64_t>(std::max(request.threads, 1u), request.spec.grid.count()));
-    if (threads > 1 && !request.in_order && request.observer == nullptr) {
+    // Races between blocks are looked for in block order only, and only where blocks share memory; the first run tells.
+    const bool races = std::find(request.checks.begin(), request.checks.end(), "races") != request.checks.end();
+    const bool several = request.spec.grid.count() > 1;
+    if ((threads > 1 || (races && several)) && !request.in_order && request.observer == nullptr) {
         memory.track();
         auto result = Attempt(request, memory, true).run(threads, poll);
         const bool mattered = result.order_mattered || memory.order_mattered();

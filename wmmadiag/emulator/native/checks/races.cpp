@@ -420,8 +420,10 @@ void Races::touch(BlockState& b, const Access& access, const Cells& cells, Space
     const auto mine = static_cast<std::uint8_t>(access.whole ? whole_warp : lane);
     if (writes) {
         auto* to = cells.write + first;
-        // A copy in flight stays marked: whatever comes before its wait is unordered with it, too.
-        for (std::size_t i = 0; i < count; ++i) to[i] = (to[i] & in_flight) != 0 ? to[i] : s;
+        // A copy in flight stays marked: whatever comes before its wait is unordered with it, too. So does a plain write of this warp
+        // under its own atomic, with which other atomics are no race.
+        const auto kept = [&](Stamp w) { return access.role == Role::atomic && (w & warp_mask) == me && w > others && !entry(b, w).strong; };
+        for (std::size_t i = 0; i < count; ++i) to[i] = (to[i] & in_flight) != 0 || kept(to[i]) ? to[i] : s;
         std::memset(cells.write_lane + first, mine, count);
     }
     if (access.role == Role::write) return;

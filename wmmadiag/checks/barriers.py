@@ -1,0 +1,98 @@
+"""Who takes part in barriers: divergent, missing and exited threads, and warp masks that leave out a lane that runs.
+
+`__syncthreads()` must be reached by every thread of the block that has not exited, and by the lanes of one warp
+together, at one place; `__syncwarp(mask)`, `__shfl_sync(mask, …)` and their like by exactly the lanes that the mask
+names. A barrier that some threads never reach ends the run with a deadlock, which is reported with where each warp
+stands; this check finds what happens to end well.
+
+Bad:
+    if (threadIdx.x % 32 < 16) { a(); __syncthreads(); } else { b(); __syncthreads(); }
+
+Good:
+    if (threadIdx.x % 32 < 16) a(); else b();
+    __syncthreads();
+"""
+
+from __future__ import annotations
+
+from wmmadiag.checks.finding import Finding, Level
+from wmmadiag.checks.naming import thread_name, user_line
+from wmmadiag.checks.registry import Check, Context, Raw
+
+_NO_PC = 0xFFFFFFFF
+
+
+def describe(raw: Raw, context: Context) -> Finding | None:
+    """The finding for one kind of participation."""
+    place = user_line(context, raw["pc"])
+    other = user_line(context, raw["other_pc"]) if raw["other_pc"] != _NO_PC else None
+    text = context.kernel.nodes[raw["pc"]].text
+    values, lanes = raw["values"], _lanes(raw["address"])
+    first = f"first seen in {thread_name(context, raw['block'], raw['warp'])}: {lanes}"
+    line = f"line {other.line}" if other is not None else ""
+    hint = "let every thread of the block reach the same barrier: move it out of the branch"
+    match raw["kind"]:
+        case "divergent":
+            level = Level.ERROR
+            message = f"lanes of one warp are at this barrier while others of it are at the one of {line}"
+            first += f" here, {_lanes(values[1])} there"
+        case "places" if other == place:
+            return None  # the compiler copied the line
+        case "places":
+            level = Level.WARNING
+            message = (
+                f"warps meet at this barrier and at the one of {line}: both are number {values[0]}, so they pass"
+            )
+        case "exited-lanes":
+            level = Level.WARNING
+            message = f"lanes of a warp wait at this barrier, others of it have exited at {line}"
+            first += f" here, {_lanes(values[1])} have exited"
+            hint = "guard the work, not the thread: let all lanes reach the barrier, and return after the last one"
+        case "exited-warps":
+            level = Level.ADVICE
+            message = (
+                f"warps have exited at {line} before this barrier: it passes without them"
+            )
+            first = f"first seen in {thread_name(context, raw['block'], values[1])}"
+            hint = "guard the work, not the thread, where the tile needs all warps"
+        case "unfinished":
+            level = Level.WARNING
+            message = (
+                f"the kernel ends while barrier {values[0]} is incomplete: nobody waits for this arrival"
+            )
+            hint = "compare the thread counts of bar.arrive and bar.sync, and how often each side passes"
+        case "mask":
+            level = Level.ERROR
+            message = f"a lane runs this with a mask that does not name it ({values[0] & 0xFFFFFFFF:#010x}): undefined"
+            hint = "pass the lanes that run it: 0xffffffff where all do, __activemask() is no answer"
+        case _:
+            return None
+    return Finding("barriers", raw["kind"], level, message, place, other, raw["count"],
+                   (first, f"instruction: {text}"), hint)  # fmt: skip
+
+
+def _lanes(mask: int) -> str:
+    """Lanes of a mask in words: "lanes 0-15", "lane 3"."""
+    ranges: list[tuple[int, int]] = []
+    for lane in (lane for lane in range(32) if mask >> lane & 1):
+        if ranges and ranges[-1][1] == lane - 1:
+            ranges[-1] = (ranges[-1][0], lane)
+        else:
+            ranges.append((lane, lane))
+    parts = [str(a) if a == b else f"{a}-{b}" for a, b in ranges]
+    return f"lane{'s' * ((mask & 0xFFFFFFFF).bit_count() != 1)} {', '.join(parts)}"
+
+
+CHECK = Check(
+    name="barriers",
+    summary="divergent, missing or exited participants of barriers, and warp masks",
+    levels={
+        Level.ERROR: "undefined: lanes of one warp at different barriers, a mask without a lane that runs",
+        Level.WARNING: "passes on today's chips because of what the barrier counts",
+        Level.ADVICE: "whole warps have exited before a barrier",
+    },
+    cost="low",
+    default=False,
+    native=("barriers",),
+    describe=describe,
+)

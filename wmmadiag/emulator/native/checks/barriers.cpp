@@ -1,0 +1,141 @@
+// Who takes part in barriers: lanes of one warp that come from different places, warps that meet at different lines, threads that have
+// exited, arrivals that nobody waits for, and masks that leave out a lane that runs.
+#include <array>
+#include <bit>
+#include <map>
+#include <memory>
+#include <tuple>
+
+#include "../check.hpp"
+
+namespace wmmadiag {
+
+namespace {
+
+constexpr unsigned most_warps = 32;
+
+// One barrier between two releases.
+struct Phase {
+    std::array<Mask, most_warps> arrived{};
+    std::array<std::uint32_t, most_warps> pc{};
+    bool any = false;
+};
+
+struct BlockBarriers {
+    const Block* block = nullptr;
+    std::array<Phase, barrier_count> phases{};
+    std::array<Mask, most_warps> left{};
+    std::array<std::uint32_t, most_warps> left_pc{};
+};
+
+class Barriers final : public Check {
+public:
+    explicit Barriers(const Shared& shared) : shared_(shared) {}
+
+    void block_start(const Block& block) override {
+        auto& b = blocks_[block.index()];
+        b = {};
+        b.block = &block;
+    }
+
+    void block_end(const Block& block) override {
+        auto& b = blocks_[block.index()];
+        for (std::uint32_t id = 0; id < barrier_count; ++id) {
+            const auto& phase = b.phases[id];
+            for (unsigned w = 0; w < most_warps && phase.any; ++w)
+                if (phase.arrived[w] != 0) {
+                    add("unfinished", block.index(), w, phase.pc[w], no_pc, phase.arrived[w], {id});
+                    break;
+                }
+        }
+        blocks_.erase(block.index());
+    }
+
+    void left(const Where& where, Mask active) override {
+        auto& b = blocks_[where.block];
+        if (b.left[where.warp] == 0) b.left_pc[where.warp] = where.pc;
+        b.left[where.warp] |= active;
+    }
+
+    void barrier(const BarrierEvent& event) override {
+        auto& b = blocks_[event.where.block];
+        if (event.kind == BarrierKind::warp) {
+            const auto& inst = shared_.program->code()[event.where.pc];
+            const auto* members = b.block->warps()[event.where.warp].at<std::uint32_t>(inst.s[0]);
+            Mask unnamed = 0;
+            for (Mask m = event.active; m != 0; m &= m - 1)
+                if ((members[std::countr_zero(m)] & m & -m) == 0) unnamed |= m & -m;
+            if (unnamed != 0) add("mask", event.where.block, event.where.warp, event.where.pc, no_pc, unnamed, {members[std::countr_zero(unnamed)]});
+            return;
+        }
+        auto& phase = b.phases[event.barrier];
+        if (event.kind == BarrierKind::release) {
+            complete(b, event.where.block, event.barrier);
+            phase = {};
+            return;
+        }
+        const auto w = event.where.warp;
+        if (phase.arrived[w] != 0 && phase.pc[w] != event.where.pc)
+            add("divergent", event.where.block, w, event.where.pc, phase.pc[w], event.active, {event.barrier, phase.arrived[w]});
+        phase.arrived[w] |= event.active;
+        phase.pc[w] = event.where.pc;
+        phase.any = true;
+    }
+
+    void meet(const Where& where, Mask here, Mask members) override {
+        if ((here & ~members) != 0) add("mask", where.block, where.warp, where.pc, no_pc, here & ~members, {members});
+    }
+
+    [[nodiscard]] std::vector<RawFinding> findings() override {
+        std::vector<RawFinding> all;
+        for (auto& [key, finding] : found_) all.push_back(std::move(finding));
+        found_.clear();
+        return all;
+    }
+
+private:
+    void complete(const BlockBarriers& b, std::uint32_t block, std::uint32_t id) {
+        const auto& phase = b.phases[id];
+        unsigned first = most_warps;
+        for (unsigned w = 0; w < most_warps; ++w) {
+            if (phase.arrived[w] == 0) continue;
+            if (first == most_warps) {
+                first = w;
+            } else if (phase.pc[w] != phase.pc[first]) {
+                add("places", block, w, phase.pc[w], phase.pc[first], phase.arrived[w], {id, first});
+            }
+            if (b.left[w] != 0) add("exited-lanes", block, w, phase.pc[w], b.left_pc[w], phase.arrived[w], {id, b.left[w]});
+        }
+        if (first == most_warps || id != 0) return;  // others are for some of the warps
+        for (unsigned w = 0; w < b.block->warps().size(); ++w)
+            if (phase.arrived[w] == 0 && b.left[w] != 0)
+                add("exited-warps", block, first, phase.pc[first], b.left_pc[w], phase.arrived[first], {id, static_cast<std::int64_t>(w)});
+    }
+
+    void add(const char* kind, std::uint32_t block, std::uint32_t warp, std::uint32_t pc, std::uint32_t other_pc, Mask active,
+             std::vector<std::int64_t> values) {
+        auto [at, fresh] = found_.try_emplace(std::make_tuple(std::string(kind), pc, other_pc));
+        auto& f = at->second;
+        ++f.count;
+        if (!fresh) return;
+        f.check = "barriers";
+        f.kind = kind;
+        f.pc = pc;
+        f.other_pc = other_pc;
+        f.block = block;
+        f.warp = warp;
+        f.lane = active != 0 ? static_cast<std::uint32_t>(std::countr_zero(active)) : 0;
+        f.address = active;
+        f.values = std::move(values);
+    }
+
+    const Shared& shared_;
+    std::map<std::uint32_t, BlockBarriers> blocks_;
+    std::map<std::tuple<std::string, std::uint32_t, std::uint32_t>, RawFinding> found_;
+};
+
+}  // namespace
+
+std::unique_ptr<Check> make_barriers(const Shared& shared) { return std::make_unique<Barriers>(shared); }
+
+}  // namespace wmmadiag
