@@ -278,7 +278,7 @@ void run(half* a, half* b, float* c, int m, int n, int k, int batch) {
 """
 
 
-@pytest.mark.parametrize(("lda", "stride", "expected"), [("k", "(long long)k * n", 256 * 192), ("m", "x.y", 256 * 192)])
+@pytest.mark.parametrize(("lda", "stride", "expected"), [("k", "(long long)k * n", 320 * 192), ("m", "x.y", 320 * 192)])
 def test_distances_are_what_the_source_passes_else_what_their_names_say(tmp_path, lda, stride, expected):
     card = gemm_card(tmp_path, BATCHED.replace("LDA", lda).replace("STRIDE", stride))
     bound = bind(card, card.case("tiles"), card.variants[0])

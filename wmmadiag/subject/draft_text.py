@@ -19,8 +19,8 @@ _CASES: dict[str, tuple[dict[str, int], ...]] = {
     "qkt": ({"B": 1, "H": 1, "S": 64, "D": 64}, {"B": 2, "H": 2, "S": 128, "D": 64}),
     "pv": ({"B": 1, "H": 1, "S": 64, "D": 64}, {"B": 2, "H": 2, "S": 128, "D": 64}),
     "softmax": ({"M": 64, "N": 64}, {"M": 64, "N": 256}),
-    # The second differs in every extent: a leading dimension that is another extent's shows.
-    "gemm": ({"batch": 1, "M": 64, "N": 64, "K": 64}, {"batch": 3, "M": 128, "N": 192, "K": 256}),
+    # The second differs in every extent, so that a wrong leading dimension shows, and has an odd number of deep tiles.
+    "gemm": ({"batch": 1, "M": 64, "N": 64, "K": 64}, {"batch": 3, "M": 128, "N": 192, "K": 320}),
 }
 _NAMES = ("small", "tiles")
 # Plain numbers in the first case, so that a wrong factor shows in the second one alone.
