@@ -55,7 +55,7 @@ def test_a_right_kernel_gives_the_same_bits():
 
 def test_an_order_in_which_the_launch_dies():
     source = """extern "C" __global__ void k(int* out) {
-    __shared__ int n;
+    __shared__ volatile int n;
     if (threadIdx.x == 0) n = 1;
     if (threadIdx.x >= 32 && n != 1) asm volatile("trap;");
     out[threadIdx.x] = 1;

@@ -31,14 +31,14 @@ def describe(raw: Raw, context: Context) -> Finding | None:
     """The finding for an access to the destination of a copy in flight."""
     if raw["kind"] not in _VERBS:
         return None
-    own, committed, wait_pc, pending, age = raw["values"]
+    own, state, wait_pc, pending, age = raw["values"]
     place, issued = user_line(context, raw["pc"]), user_line(context, raw["other_pc"])
     array = array_name(context, raw["space"], raw["address"])
     element = element_name(context, raw["space"], raw["address"], raw["bytes"])
     waited = f"the wait at line {user_line(context, wait_pc).line}" if wait_pc >= 0 else ""
-    if not waited:
+    if state == 0:
         why, hint = "nothing has waited for it", "wait for its group (cp.async.wait_group, __pipeline_wait_prior) first"
-    elif not committed:
+    elif state == 1 and pending >= 0:
         why = f"its group was not closed before {waited}"
         hint = "commit the group (cp.async.commit_group, __pipeline_commit) before waiting for it"
     elif pending >= 0:

@@ -104,7 +104,8 @@ private:
             } else if (phase.pc[w] != phase.pc[first]) {
                 add("places", block, w, phase.pc[w], phase.pc[first], phase.arrived[w], {id, first});
             }
-            if (b.left[w] != 0) add("exited-lanes", block, w, phase.pc[w], b.left_pc[w], phase.arrived[w], {id, b.left[w]});
+            if (const Mask gone = b.left[w] & ~phase.arrived[w]; gone != 0)
+                add("exited-lanes", block, w, phase.pc[w], b.left_pc[w], phase.arrived[w], {id, gone});
         }
         if (first == most_warps || id != 0) return;  // others are for some of the warps
         for (unsigned w = 0; w < b.block->warps().size(); ++w)

@@ -71,6 +71,7 @@ struct Copy {
     std::uint32_t warp, lane;
     std::uint32_t group;
     std::uint32_t destination, bytes;
+    std::uint64_t waits;  // of its warp, before it was issued
 };
 
 struct WarpState {
@@ -81,7 +82,9 @@ struct WarpState {
     Mask arrived = 0;       // at a bar.warp.sync
     std::uint64_t epoch = 1;
     std::array<std::uint32_t, lanes> commits{};
-    std::vector<std::uint32_t> copies;  // in flight: indices into BlockState::copies
+    std::vector<std::uint32_t> copies;                  // in flight: indices into BlockState::copies
+    std::array<std::uint32_t, lanes> waited_commits{};  // commits at the last wait
+    std::uint64_t waits = 0;
     std::uint32_t last_wait = no_pc;
     std::int64_t last_pending = 0;
     std::vector<std::pair<std::uint64_t, Stamp>> stamps;  // by pc: epoch, stamp
@@ -227,6 +230,8 @@ void Races::block_start(const Block& block) {
         warp.copies.clear();
         warp.last_wait = no_pc;
         warp.last_pending = 0;
+        warp.waits = 0;
+        warp.waited_commits.fill(0);
         warp.pairs = nullptr;
         ++warp.epoch;  // which makes the stamps of the block before stale
         warp.stamps.resize(shared_.program->code().size(), {0, 0});
@@ -363,8 +368,12 @@ void Races::inspect(BlockState& b, const Access& access, const Cells& cells, Spa
         const auto& owner = b.warps[copy.warp];
         const bool own = copy.warp == me && !access.whole && copy.lane == lane;
         report(writes ? "in-flight-write" : "in-flight-read", b, access, shown, copy.pc, copy.warp, copy.lane, space, address,
-               {own, copy.group < owner.commits[copy.lane], owner.last_wait == no_pc ? -1 : static_cast<std::int64_t>(owner.last_wait),
-                owner.last_pending, static_cast<std::int64_t>(owner.commits[copy.lane]) - static_cast<std::int64_t>(copy.group)},
+               {own,
+                copy.waits == owner.waits                       ? 0
+                : copy.group >= owner.waited_commits[copy.lane] ? 1
+                                                                : 2,
+                owner.last_wait == no_pc ? -1 : static_cast<std::int64_t>(owner.last_wait), owner.last_pending,
+                static_cast<std::int64_t>(owner.waited_commits[copy.lane]) - static_cast<std::int64_t>(copy.group)},
                false);
     } else if ((w & warp_mask) != me) {
         if (w > b.all_known && !knows(b, me, w) && !(access.strong && entry(b, w).strong)) {
@@ -761,7 +770,7 @@ void Races::async(const AsyncEvent& event) {
                     index = b.free_copies.back();
                     b.free_copies.pop_back();
                 }
-                b.copies[index] = {event.where.pc, event.where.warp, lane, event.groups[lane], to, event.bytes};
+                b.copies[index] = {event.where.pc, event.where.warp, lane, event.groups[lane], to, event.bytes, warp.waits};
                 warp.copies.push_back(index);
                 std::fill_n(cells.write + first, count, in_flight | index << warp_bits | event.where.warp);
             }
@@ -773,6 +782,8 @@ void Races::async(const AsyncEvent& event) {
         case AsyncKind::wait:
             warp.last_wait = event.where.pc;
             warp.last_pending = event.pending;
+            warp.waited_commits = warp.commits;
+            ++warp.waits;
             land(b, event.where, event.active, event.groups);
             break;
         case AsyncKind::arrive: {
