@@ -28,7 +28,7 @@ Tag Provenance::combine(Tag a, Tag b, Arithmetic how) {
     if (b == none) return a;
     if (a == none) return b;
     if (a == b) {
-        if (how == Arithmetic::subtract && is_element(a) && is_regular(a)) return a | residual;
+        if (how == Arithmetic::subtract && is_element(a) && is_regular(a) && matrices_[matrix(a)].depth == 0) return a | residual;
         return a;
     }
     return combine_slow(a, b, how);
@@ -62,9 +62,16 @@ Tag Provenance::combine_slow(Tag a, Tag b, Arithmetic how) {
         return m | (same_row ? (a & (row_known | index_mask << row_shift)) : 0) | (same_column ? (a & (column_known | index_mask)) : 0);
     }
     if (is_element(a) && is_element(b)) {
-        // What a product is added to or scaled by, element by element, is an epilogue.
-        if ((da.depth == 0) != (db.depth == 0)) return da.depth != 0 ? a : b;
-        return mixed;
+        const bool first = da.depth > db.depth;
+        if (da.depth == db.depth) return mixed;
+        const Tag deep = first ? a : b, flat = first ? b : a;
+        const auto &upper = first ? da : db, &lower = first ? db : da;
+        if (lower.depth == 0) {  // an epilogue: what a product is added to or scaled by, element by element, by row or by column
+            const bool fits = column(flat) == column(deep) && (row(flat) == row(deep) || row(flat) == 0);
+            return fits || (row(flat) == 0 && column(flat) == row(deep)) ? deep : mixed;
+        }
+        // The only element of its row is that row's statistic.
+        return !reduces && upper.origin[0] == lower.origin[0] && row(a) == row(b) ? deep : mixed;
     }
     if (!is_element(a) && !is_element(b)) {
         if ((a & full) != 0 && (b & full) != 0) {
@@ -167,7 +174,8 @@ void Provenance::lane_rule(const Inst& inst, Mask active) {
             const auto factor = inst.s[t[0] == none ? 0 : 1];
             if (factor != inst.d && (now_->at<std::uint32_t>(factor)[lane] >> 31) != 0) result ^= negated;
         }
-        if (is_bad(result)) result = masked(result, values, lane);
+        // Zero times a statistic is zero, whatever row that is of: the running output before the first tile.
+        if (is_bad(result) || (is_regular(result) && !is_element(result) && plan.arithmetic == Arithmetic::multiply)) result = masked(result, values, lane);
         for (unsigned i = 0; i < n; ++i) to[i] = result;
     }
 }

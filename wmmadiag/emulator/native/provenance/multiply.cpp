@@ -102,9 +102,10 @@ void Provenance::use(std::uint32_t product, bool swapped, std::uint32_t row0, st
     widen(u.ks, k0, k1);
 }
 
-Tag Provenance::accumulate(Tag c, std::uint32_t product, std::uint32_t slice, Tag position, bool correction, unsigned line, unsigned column) {
+Tag Provenance::accumulate(Tag c, std::uint32_t product, std::uint32_t slice, Tag position, bool correction, unsigned line, unsigned column,
+                           bool zero) {
     std::uint32_t sum = product;
-    if (c != none) {
+    if (c != none && !zero) {
         if (is_bad(c)) return c;
         if (!is_regular(c)) return mixed;
         if (!is_element(c)) return mixed;
@@ -130,7 +131,7 @@ void Provenance::restarted(Tag now, bool fresh) {
     last = now;
 }
 
-bool Provenance::multiply_uniform(const TensorEvent& event, const Tag* a, const Tag* b, const Tag* c, Tag* d) {
+bool Provenance::multiply_uniform(const TensorEvent& event, unsigned tile, const Tag* a, const Tag* b, const Tag* c, Tag* d) {
     const auto& rule = event.op->rule;
     Uniform left, right;
     if (!uniform(a, rule.m, rule.k, left) || !uniform(b, rule.n, rule.k, right) || std::memcmp(left.k, right.k, rule.k * sizeof *left.k) != 0) return false;
@@ -151,7 +152,9 @@ bool Provenance::multiply_uniform(const TensorEvent& event, const Tag* a, const 
                 d[i * rule.n + j] = last_d | position;
                 continue;
             }
-            const Tag now = accumulate(before, product, slice, position, correction, i, j);
+            const bool zero = before != none && (!is_element(before) || matrices_[matrix(before)].base != product) &&
+                              magnitude(rule.c, event.c, (std::size_t{tile} * rule.m + i) * rule.n + j).zero;
+            const Tag now = accumulate(before, product, slice, position, correction, i, j, zero);
             d[i * rule.n + j] = now;
             if (is_element(now) && (before == none || (before & position_mask) == position)) {
                 last_c = before & upper;
@@ -224,6 +227,7 @@ void Provenance::multiply_general(const TensorEvent& event, unsigned tile, const
             const auto& y = right[j];
             auto& result = d[i * n + j];
             const Tag before = c[i * n + j];
+            const bool zero = before != none && magnitude(rule.c, event.c, (std::size_t{tile} * m + i) * n + j).zero;
             Tag wrong = none;
             bool unknown = false;
             ks.clear();
@@ -248,15 +252,17 @@ void Provenance::multiply_general(const TensorEvent& event, unsigned tile, const
                     wrong = x.state == Line::State::broken ? line_record(Kind::operand_a, x, i) : line_record(Kind::operand_b, y, j);
                 } else if (index(ta, ax) != index(tb, ay)) {
                     if (vanishes) continue;
-                    wrong = bad(record(Kind::contraction, where_.pc, a_pc_, b_pc_, ta, tb, i, j, k));
+                    const auto number = record(Kind::contraction, where_.pc, a_pc_, b_pc_, ta, tb, i, j, k);
+                    if (records_[number].count == 1) records_[number].lane = static_cast<std::uint32_t>(ax) | static_cast<std::uint32_t>(ay) << 1;
+                    wrong = bad(number);
                 } else {
                     ks.push_back(index(ta, ax));
                 }
             }
             if (wrong != none) {
-                result = is_bad(before) ? before : wrong;
+                result = is_bad(before) && !zero ? before : wrong;
             } else if (unknown) {
-                result = is_bad(before) ? before : mixed;
+                result = is_bad(before) && !zero ? before : mixed;
                 ++unexplained;
             } else if (ks.empty()) {
                 result = before;
@@ -265,7 +271,8 @@ void Provenance::multiply_general(const TensorEvent& event, unsigned tile, const
                 const auto product = matrices_.product(x.matrix, ax, y.matrix, ay, swapped);
                 const auto free_a = index(x.first, other(ax)), free_b = index(y.first, other(ay));
                 const Tag position = swapped ? Tag{free_b} << row_shift | free_a : Tag{free_a} << row_shift | free_b;
-                result = accumulate(before, product, matrices_.slice(ks.data(), static_cast<unsigned>(ks.size())), position, x.residual || y.residual, i, j);
+                result = accumulate(before, product, matrices_.slice(ks.data(), static_cast<unsigned>(ks.size())), position, x.residual || y.residual, i, j,
+                                    zero && (!is_element(before) || matrices_[matrix(before)].base != product));
                 if (i == 0 && j == 0 && is_element(result)) restarted(result, before == none);
                 const auto r = swapped ? free_b : free_a, s = swapped ? free_a : free_b;
                 const auto [low, high] = std::minmax_element(ks.begin(), ks.end());
@@ -324,7 +331,7 @@ void Provenance::tensor(const TensorEvent& event) {
             const auto* b = dense_[1].data() + std::size_t{t} * rule.n * rule.k;
             const auto* c = dense_[2].data() + std::size_t{t} * rule.m * rule.n;
             auto* to = d.data() + std::size_t{t} * rule.m * rule.n;
-            if (!multiply_uniform(event, a, b, c, to)) multiply_general(event, t, a, b, c, to);
+            if (!multiply_uniform(event, t, a, b, c, to)) multiply_general(event, t, a, b, c, to);
         }
     }
     for (const auto slot : out.slots) write(slot, d_bytes, all_lanes);

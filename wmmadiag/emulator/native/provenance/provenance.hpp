@@ -115,7 +115,8 @@ struct Record {
     Kind kind{};
     std::uint32_t pc = no_pc, a_pc = no_pc, b_pc = no_pc;
     std::uint64_t count = 0;
-    std::uint32_t block = 0, warp = 0, line = 0, column = 0, k = 0, lane = 0;
+    std::uint32_t block = 0, warp = 0, line = 0, column = 0, k = 0;
+    std::uint32_t lane = 0;  // of an access; of a contraction: axis of A that runs along k, and of B in bit 1
     Space space = Space::generic;
     std::uint64_t address = 0;
     Tag first = none, second = none;
@@ -190,10 +191,10 @@ private:
 
     // multiply.cpp
     struct Line;
-    bool multiply_uniform(const TensorEvent& event, const Tag* a, const Tag* b, const Tag* c, Tag* d);
+    bool multiply_uniform(const TensorEvent& event, unsigned tile, const Tag* a, const Tag* b, const Tag* c, Tag* d);
     void multiply_general(const TensorEvent& event, unsigned tile, const Tag* a, const Tag* b, const Tag* c, Tag* d);
     void analyse(const Tag* tags, unsigned lines, unsigned k, std::vector<Line>& to) const;
-    Tag accumulate(Tag c, std::uint32_t product, std::uint32_t slice, Tag position, bool correction, unsigned line, unsigned column);
+    Tag accumulate(Tag c, std::uint32_t product, std::uint32_t slice, Tag position, bool correction, unsigned line, unsigned column, bool zero);
     void use(std::uint32_t product, bool swapped, std::uint32_t row0, std::uint32_t row1, std::uint32_t column0, std::uint32_t column1,
              std::uint32_t k0, std::uint32_t k1);
     void restarted(Tag now, bool fresh);

@@ -1,0 +1,121 @@
+"""Run a case once with tags on every value, and say what each multiplication multiplied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from wmmadiag.emulator import EmulatedKernel
+from wmmadiag.provenance.disagreements import Classifier
+from wmmadiag.provenance.expected import expected_outputs
+from wmmadiag.provenance.model import Multiplication, ProvenanceRun
+from wmmadiag.provenance.naming import Names
+from wmmadiag.provenance.outputs import JudgedOutput, Products, judge_output
+from wmmadiag.provenance.raw import Raw, read_raw
+from wmmadiag.provenance.tags import TaggedArgument, granule_shift, number_matrices, tag_arguments
+from wmmadiag.subject.binding import BoundCase
+
+
+def trace(case: BoundCase, kernel: EmulatedKernel) -> ProvenanceRun:
+    """Launch a bound case with provenance; its arrays are changed as by any launch.
+
+    Blocks run in order on one thread, other checks of the kernel's options are left out.
+
+    Args:
+        case: freshly bound: inputs as they are before the launch.
+        kernel: the case's kernel.
+
+    Raises:
+        UnsupportedError: the case has more matrices or longer axes than a tag can tell apart.
+        KernelFault, BudgetError, ConfigurationError: as for a launch.
+    """
+    matrices = number_matrices(case)
+    tagged = tuple(tag_arguments(case, matrices))
+    options = replace(
+        kernel.options,
+        threads=1,
+        checks=("provenance",),
+        check_table=_table(case, kernel, tagged, len(matrices)),
+        observer=None,
+    )
+    watched = EmulatedKernel(kernel.kernel, options)
+    watched.launch(case.launch)
+    raw = read_raw(watched.raw_findings)
+    expected = expected_outputs(case, matrices)
+    products = Products(raw, expected)
+    names = Names(kernel.kernel, {matrix.number: matrix for matrix in matrices}, raw)
+    roles = {output.role for output in expected}
+    judged = [
+        judge_output(role, one.of(role), expected, raw, products)
+        for one in tagged
+        for role in one.argument.placements
+        if role in roles and one.argument.spec.direction != "in"
+    ]
+    return ProvenanceRun(
+        Classifier(names, raw, expected, products).disagreements(judged),
+        tuple(_multiplications(names, raw, products, known=bool(expected))),
+        tuple(output.summary() for output in judged),
+        tuple(_notes(names, raw, judged, known=bool(expected))),
+    )
+
+
+def _table(
+    case: BoundCase, kernel: EmulatedKernel, tagged: Sequence[TaggedArgument], matrices: int
+) -> tuple[int, ...]:
+    """What the engine takes: granule shift, number of matrices, then (address, bytes, tags) of each array."""
+    shift = granule_shift(case)
+    table = [shift, matrices]
+    for extent, one in zip(kernel.extents(case.launch), tagged, strict=False):  # module variables follow the arrays
+        table += [extent.start, extent.size, one.granules.ctypes.data]
+    return tuple(table)
+
+
+def _multiplications(names: Names, raw: Raw, products: Products, *, known: bool) -> Iterator[Multiplication]:
+    merged: dict[tuple[object, int], Multiplication] = {}
+    for use in raw.uses:
+        made = raw.derived[use.product]
+        one = Multiplication(
+            names.line(use.pc),
+            names.product(made),
+            names.contracts(made),
+            products.expected(use.product) if known else None,
+            _half_open(use.rows),
+            _half_open(use.columns),
+            _half_open(use.ks),
+            use.count,
+        )
+        key = (one.place, use.product)
+        seen = merged.get(key)
+        merged[key] = one if seen is None else _joined(seen, one)
+    yield from merged.values()
+
+
+def _half_open(ends: tuple[int, int]) -> tuple[int, int]:
+    return ends[0], ends[1] + 1
+
+
+def _joined(a: Multiplication, b: Multiplication) -> Multiplication:
+    def hull(x: tuple[int, int], y: tuple[int, int]) -> tuple[int, int]:
+        return min(x[0], y[0]), max(x[1], y[1])
+
+    return replace(
+        a, rows=hull(a.rows, b.rows), columns=hull(a.columns, b.columns), ks=hull(a.ks, b.ks), count=a.count + b.count
+    )
+
+
+def _notes(names: Names, raw: Raw, judged: Sequence[JudgedOutput], *, known: bool) -> Iterator[str]:
+    if not known:
+        yield "the card's operation has no matrix product: outputs are not judged"
+    by_line: Mapping[str, int] = {}
+    if any(output.unknown.any() for output in judged):
+        counts: dict[str, int] = {}
+        for pc, count in raw.unexplained.items():
+            place = str(names.line(pc))
+            counts[place] = counts.get(place, 0) + count
+        by_line = counts
+        for output in judged:
+            if output.unknown.any():
+                reach = output.reach(output.unknown)
+                yield f"{reach.elements} of {reach.of} elements of {output.role} are not followed to their inputs"
+    for place, count in sorted(by_line.items()):
+        yield f"{place}: {count} sums of operands that are not followed"
