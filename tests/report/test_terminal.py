@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,10 @@ def test_model_needs_no_numpy():
     code = "import sys; import wmmadiag.report.terminal; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     assert KernelReport("n", "c", "s", "o", "a", "b", (), ()).count("passed") == 0
+
+
+def test_what_was_assumed_is_said_of_a_right_case():
+    report = passing()
+    case = replace(report.cases[0], notes=("assumed: B stored as NxK, which is what the result fits",))
+    text = render(replace(report, cases=(case, *report.cases[1:])))
+    assert "assumed: B stored as NxK" in text

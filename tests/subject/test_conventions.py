@@ -95,7 +95,7 @@ def test_a_kernel_that_is_wrong_in_places_still_shows_what_it_means(check):
     report = check(gemm(Convention(False, True, False), wrong_rows=8), open_conventions=True)
     assert [case.status for case in report.cases] == ["failed", "failed"]
     assert report.cases[0].observations[0].wrong == 8 * 48
-    assert "B stored as N×K" in report.cases[0].notes[0]
+    assert "B stored as NxK" in report.cases[0].notes[0]
 
 
 def test_a_wrong_kernel_is_not_explained_away(check):

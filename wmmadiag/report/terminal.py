@@ -146,9 +146,10 @@ def _brief_lines(case: CaseResult, width: int, colour: bool) -> list[str]:
     if case.problem is not None:
         wrong = [f"{case.problem.place}: " * bool(case.problem.place) + case.problem.message]
     text = "; ".join(wrong) or ("memory overwritten" if case.overwritten else _margin(case))
+    notes = [line for note in case.notes if case.status == "passed" for line in wrapped(note, " " * 10)]
     if length + 2 + len(text) <= WIDTH and text:
-        return [*lines[:-1], f"{lines[-1]}  {text}"]
-    return [*lines, *wrapped(text, " " * 10)]
+        return [*lines[:-1], f"{lines[-1]}  {text}", *notes]
+    return [*lines, *wrapped(text, " " * 10), *notes]
 
 
 def _case_lines(case: CaseResult, width: int, colour: bool) -> list[str]:

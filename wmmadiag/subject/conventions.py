@@ -39,9 +39,9 @@ class Convention:
         return True
 
     def meaning(self) -> str:
-        """In words: "B stored as N×K"."""
-        parts = ["A stored as K×M"] if self.transpose_a else []
-        parts += ["B stored as N×K"] if self.transpose_b else []
+        """In words: "B stored as NxK"."""
+        parts = ["A stored as KxM"] if self.transpose_a else []
+        parts += ["B stored as NxK"] if self.transpose_b else []
         parts += ["the result stored by columns"] if self.column_major else []
         return " and ".join(parts) or "every matrix stored by rows"
 
