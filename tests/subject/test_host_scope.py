@@ -143,6 +143,12 @@ def test_a_tail_is_tried_where_the_kernel_guards_it(tmp_path, body, tail):
         assert (bound.symbols["Sq"], bound.symbols["Skv"], bound.launch.grid[0]) == (80, 144, 2)
 
 
+def test_strides_of_keys_do_not_mean_fewer_heads(tmp_path):
+    card = subject(tmp_path, TRAITS.replace("q.stride(0)", "k.stride(0)"))
+    symbols = bind(card, card.case("tiles"), card.variants[0]).symbols
+    assert symbols["H"] == symbols["Hkv"] == 2
+
+
 def test_extents_that_a_kernel_takes_apart_differ(tmp_path):
     card = subject(tmp_path, TILED.replace("BODY", "").replace("seq_", "seqlen_"))
     symbols = bind(card, card.case("tiles"), card.variants[0]).symbols

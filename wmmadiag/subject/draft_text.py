@@ -118,7 +118,7 @@ def _cases(draft: Draft, symbols: dict[str, str]) -> list[str]:
             del values["batch"]
         _fill_blocks(values, draft.grid, name == _NAMES[0])
         if name != _NAMES[0] and "S" in values:
-            _spread(values, used)
+            _spread(values, {argument.value for argument in draft.arguments})
         if name == "tail" and not _cut(values, draft.grid):
             continue
         for symbol, (first, second) in _FACTORS.items():
@@ -136,11 +136,11 @@ def _cases(draft: Draft, symbols: dict[str, str]) -> list[str]:
     return lines
 
 
-def _spread(values: dict[str, str], used: set[str]) -> None:
-    """Give extents that a kernel takes apart different values, so that one in the other's place shows."""
-    if "Hkv" in used:
+def _spread(values: dict[str, str], taken: set[str]) -> None:
+    """Give extents that a kernel takes as numbers of their own different values: one in the other's place shows."""
+    if "Hkv" in taken:
         values.update(H="4", Hkv="2")
-    if {"Sq", "Skv"} <= used:
+    if {"Sq", "Skv"} <= taken:
         values["Skv"] = str(2 * int(values["S"]))
 
 
