@@ -67,7 +67,7 @@ CHECK = Check(
         Level.WARNING: "it only reads there",
     },
     cost="low",
-    default=True,
+    default=False,
     native=("accesses",),
     describe=describe,
 )

@@ -195,7 +195,7 @@ CHECK = Check(
         Level.WARNING: "such a value decides a branch, and no output holds it",
     },
     cost="high",
-    default=True,
+    default=False,
     native=("uninitialised",),
     describe=describe,
 )
