@@ -113,3 +113,17 @@ def test_a_wrong_kernel_is_not_explained_away(check):
     report = check(kernel, open_conventions=True)
     assert [case.status for case in report.cases] == ["failed", "failed"]
     assert not any("stored" in note for case in report.cases for note in case.notes)
+
+
+def test_a_deep_sum_whose_f16_bound_would_allow_anything(tmp_path):
+    (tmp_path / "k.cu").write_text("")
+    text = CARD[: CARD.index("[[cases]]")] + '[[cases]]\nname = "deep"\nM = 16\nN = 32\nK = 4096\n'
+
+    def kernel(_, launch):
+        a, b, c = launch.arguments
+        c[...] = (2 * (a.reshape(16, 4096) @ b.reshape(32, 4096).T.astype(np.float32))).ravel() + 3 * c
+
+    fake = Fake(kernel)
+    card = replace(parse_card(text, tmp_path / "k.toml"), open_conventions=True)
+    report = check_card(card, backend=fake.backend, compiler=fake.compiler)
+    assert report.status == "passed" and "B stored as NxK" in report.cases[0].notes[0]

@@ -107,7 +107,7 @@ def judge_case(bound: BoundCase, known: dict[Hashable, Expectation] | None = Non
             hint="use a smaller shape or another distribution, or give the card a tolerance",
         )
     notes = _notes(bound, expected, observations) if wrong and criterion == "rounding bound" else ()
-    convention = fitting_convention(bound) if wrong and not damages and not notes else None
+    convention = fitting_convention(bound) if wrong and not damages else None
     if convention is not None and convention[1] == 1:
         notes = (f"every element is right with {convention[0].meaning()}; if the kernel means that, let the card say "
                  f"{convention[0].settings()}",)  # fmt: skip
