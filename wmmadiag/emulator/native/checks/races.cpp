@@ -35,7 +35,7 @@ constexpr Stamp in_flight = 0x80000000u;
 constexpr unsigned warp_bits = 5;
 constexpr Stamp warp_mask = (1u << warp_bits) - 1;
 constexpr std::uint32_t last_sequence = (in_flight >> warp_bits) - 2;
-constexpr std::uint8_t whole_warp = 32, several_lanes = 33;
+constexpr std::uint32_t whole_warp = 32, several_lanes = 33;  // in place of a lane
 constexpr unsigned max_warps = 32;
 constexpr std::uint32_t nobody = 0xffffffffu;
 
@@ -57,8 +57,8 @@ struct Access {
 
 // What the shadow of some memory holds, one element per granule.
 struct Cells {
-    Stamp *write, *read, *other_read;      // other_read: by another warp than `read`
-    std::uint8_t *write_lane, *read_lane;  // read_lane goes with `read`
+    Stamp *write, *read, *other_read;       // other_read: by another warp than `read`
+    std::uint32_t *write_lane, *read_lane;  // read_lane goes with `read`
 };
 
 struct Entry {
@@ -96,7 +96,7 @@ constexpr unsigned page_bits = 12;
 
 struct Page {
     std::vector<Stamp> write, read, other_read;
-    std::vector<std::uint8_t> write_lane, read_lane;
+    std::vector<std::uint32_t> write_lane, read_lane;
     std::vector<std::uint32_t> write_block, write_pc;                       // block + 1
     std::vector<std::uint32_t> read_block, read_pc, older_block, older_pc;  // older: the last read by another block than read_block's
     explicit Page(std::size_t n)
@@ -121,7 +121,7 @@ struct BlockState {
     std::vector<Entry> entries;
     Stamp all_known = 0;  // every stamp up to here is known to every warp
     std::vector<Stamp> write, read, other_read;
-    std::vector<std::uint8_t> write_lane, read_lane;
+    std::vector<std::uint32_t> write_lane, read_lane;
     std::vector<Copy> copies;
     std::vector<std::uint32_t> free_copies;
     std::array<std::array<Mask, max_warps>, barrier_count> arrived{};
@@ -131,7 +131,11 @@ struct BlockState {
 
 class Races final : public Check {
 public:
-    explicit Races(const Shared& shared) : shared_(shared) { survey(); }
+    explicit Races(const Shared& shared) : shared_(shared), whole_(1u << page_bits, whole_warp), several_(64, several_lanes) {
+        for (std::size_t k = 0; k < patterns_.size(); ++k)
+            for (std::uint32_t i = 0; i < lanes << k; ++i) patterns_[k].push_back(i >> k);
+        survey();
+    }
 
     void block_start(const Block& block) override;
     void block_end(const Block& block) override;
@@ -150,9 +154,12 @@ private:
     Cells shared_cells(BlockState& b) { return {b.write.data(), b.read.data(), b.other_read.data(), b.write_lane.data(), b.read_lane.data()}; }
 
     void touch(BlockState& b, const Access& access, const Cells& cells, Space space, std::uint64_t base, std::size_t first, std::size_t count,
-               unsigned shift, unsigned lane);
+               unsigned shift, const std::uint32_t* lane_of);
+    template <std::size_t fixed>
+    void touch_some(BlockState& b, const Access& access, const Cells& cells, Space space, std::uint64_t base, std::size_t first, std::size_t n,
+                    unsigned shift, const std::uint32_t* lane_of);
     void inspect(BlockState& b, const Access& access, const Cells& cells, Space space, std::uint64_t address, std::size_t g, unsigned lane);
-    void touch_global(BlockState& b, const Access& access, std::uint64_t address, std::uint32_t bytes, unsigned lane);
+    void touch_global(BlockState& b, const Access& access, std::uint64_t address, std::uint32_t bytes, const std::uint32_t* lane_of);
     void between_blocks(BlockState& b, const Access& access, Page& page, std::uint64_t address, std::size_t g, unsigned lane);
     bool knows(const BlockState& b, unsigned warp, Stamp other) const { return b.warps[warp].known[other & warp_mask] >= other; }
     void same_instruction(BlockState& b, const MemoryEvent& event);
@@ -166,7 +173,15 @@ private:
     bool unchanged(const BlockState& b, const Access& access, unsigned lane, Space space, std::uint64_t address) const;
     Page& page(std::uint64_t number);
 
+    // The lanes of granules that lanes from `lane` on touch, `bytes` each.
+    [[nodiscard]] const std::uint32_t* lanes_of(std::uint32_t bytes, unsigned shift, unsigned lane) const {
+        const auto k = static_cast<unsigned>(std::bit_width(std::max(bytes >> shift, 1u) - 1));
+        return patterns_[k].data() + (std::size_t{lane} << k);
+    }
+
     const Shared& shared_;
+    std::array<std::vector<std::uint32_t>, 7> patterns_;  // per log2 of a lane's granules
+    std::vector<std::uint32_t> whole_, several_;
     unsigned shared_shift_ = 4, global_shift_ = 4;
     bool synchronises_ = false;  // the program has fences, mbarriers or acquire-release accesses
     Execute mbarrier_ = nullptr, store_ = nullptr, atom_ = nullptr, collective_[4]{};
@@ -359,9 +374,8 @@ void Races::inspect(BlockState& b, const Access& access, const Cells& cells, Spa
     const auto me = access.where.warp;
     const auto& warp = b.warps[me];
     const bool writes = access.role != Role::read;
-    const auto mine = static_cast<std::uint8_t>(access.whole ? whole_warp : lane);
-    const auto lane_of = [](std::uint8_t l) { return l < lanes ? std::uint32_t{l} : nobody; };
-    const auto shown = access.whole ? nobody : lane;
+    const auto lane_of = [](std::uint32_t l) { return l < lanes ? l : nobody; };
+    const auto shown = lane_of(lane), mine = lane;
     const Stamp w = cells.write[g];
     if ((w & in_flight) != 0) {
         const auto& copy = b.copies[(w & ~in_flight) >> warp_bits];
@@ -386,7 +400,7 @@ void Races::inspect(BlockState& b, const Access& access, const Cells& cells, Spa
         }
     } else if (w > warp.lanes_known) {
         const auto other = cells.write_lane[g];
-        const bool known = other < lanes && lane < lanes && !access.whole && warp.pairs != nullptr && (*warp.pairs)[lane * lanes + other] >= w;
+        const bool known = other < lanes && lane < lanes && warp.pairs != nullptr && (*warp.pairs)[lane * lanes + other] >= w;
         if (other != mine && !known && !(access.strong && entry(b, w).strong) && w != access.stamp) {
             const bool same = writes && unchanged(b, access, lane, space, address);
             if (!same)
@@ -403,7 +417,7 @@ void Races::inspect(BlockState& b, const Access& access, const Cells& cells, Spa
                        reads == cells.read ? lane_of(cells.read_lane[g]) : nobody, space, address, {0}, true);
         } else if (r > std::max(warp.met, warp.lanes_known) && reads == cells.read) {
             const auto other = cells.read_lane[g];
-            const bool known = other < lanes && !access.whole && warp.pairs != nullptr && (*warp.pairs)[lane * lanes + other] >= r;
+            const bool known = other < lanes && lane < lanes && warp.pairs != nullptr && (*warp.pairs)[lane * lanes + other] >= r;
             if (other != mine && other != whole_warp && !known && !access.whole && !(access.strong && entry(b, r).strong))
                 report("lanes-read-write", b, access, shown, entry(b, r).pc, me, lane_of(other), space, address, {0}, true);
         }
@@ -411,39 +425,74 @@ void Races::inspect(BlockState& b, const Access& access, const Cells& cells, Spa
 }
 
 // Granules [first, first + count) of one lane, or of the warp as one: looks for races, then remembers the access.
-void Races::touch(BlockState& b, const Access& access, const Cells& cells, Space space, std::uint64_t base, std::size_t first, std::size_t count,
-                  unsigned shift, unsigned lane) {
-    const Stamp me = access.where.warp, others = b.all_known, own = b.warps[me].lanes_known, s = access.stamp;
+// Whether one of these stamps is newer than what is known: for the warp's own, than `own`; for others, than `others`.
+inline bool newer(const Stamp* at, std::size_t count, Stamp me, Stamp own, Stamp others) {
+    std::uint32_t bad = 0;
+    for (std::size_t i = 0; i < count; ++i) bad |= static_cast<std::uint32_t>(at[i] > ((at[i] & warp_mask) == me ? own : others));
+    return bad != 0;
+}
+
+// `n` granules from `first`, lane_of[i] the lane that touches each: looks for races, then remembers the access. A number that is known
+// when compiling makes the short accesses of single lanes fast.
+template <std::size_t fixed>
+void Races::touch_some(BlockState& b, const Access& access, const Cells& cells, Space space, std::uint64_t base, std::size_t first, std::size_t n,
+                       unsigned shift, const std::uint32_t* lane_of) {
+    const std::size_t count = fixed == 0 ? n : fixed;
+    const auto& warp = b.warps[access.where.warp];
+    const Stamp me = access.where.warp, others = b.all_known, own = warp.lanes_known, s = access.stamp;
+    const Stamp read_limit = std::max(own, warp.met);
+    auto* const __restrict write = cells.write + first;
+    auto* const __restrict read = cells.read + first;
+    auto* const __restrict other_read = cells.other_read + first;
     const bool writes = access.role != Role::read;
-    const auto* const write = cells.write + first;
-    auto* const read = cells.read + first;
-    auto* const other_read = cells.other_read + first;
-    const auto suspicious = [&](const Stamp* at, Stamp own_limit) {
-        std::uint32_t bad = 0;
-        for (std::size_t i = 0; i < count; ++i) bad |= static_cast<std::uint32_t>(at[i] > ((at[i] & warp_mask) == me ? own_limit : others));
-        return bad != 0;
-    };
-    const auto read_limit = std::max(own, b.warps[me].met);
-    if (suspicious(write, own) || (writes && (suspicious(read, read_limit) || suspicious(other_read, read_limit))))
-        for (std::size_t i = 0; i < count; ++i) inspect(b, access, cells, space, base + (i << shift), first + i, lane);
-    const auto mine = static_cast<std::uint8_t>(access.whole ? whole_warp : lane);
+    if (newer(write, count, me, own, others) ||
+        (writes && (newer(read, count, me, read_limit, others) || newer(other_read, count, me, read_limit, others))))
+        for (std::size_t i = 0; i < count; ++i) {
+            // What a lane wrote and read itself is the usual case here, and no race.
+            const auto lane = lane_of[i];
+            const auto harmless = [&](Stamp at, std::uint32_t by) { return at <= others || ((at & (warp_mask | in_flight)) == me && by == lane); };
+            if (harmless(write[i], cells.write_lane[first + i]) &&
+                (!writes || (harmless(read[i], cells.read_lane[first + i]) && other_read[i] <= others)))
+                continue;
+            inspect(b, access, cells, space, base + (i << shift), first + i, lane);
+        }
     if (writes) {
-        auto* to = cells.write + first;
+        auto* const __restrict write_lane = cells.write_lane + first;
         // A copy in flight stays marked: whatever comes before its wait is unordered with it, too. So does a plain write of this warp
         // under its own atomic, with which other atomics are no race.
-        const auto kept = [&](Stamp w) { return access.role == Role::atomic && (w & warp_mask) == me && w > others && !entry(b, w).strong; };
-        for (std::size_t i = 0; i < count; ++i) to[i] = (to[i] & in_flight) != 0 || kept(to[i]) ? to[i] : s;
-        std::memset(cells.write_lane + first, mine, count);
+        if (access.role == Role::atomic) {
+            for (std::size_t i = 0; i < count; ++i) {
+                const Stamp w = write[i];
+                const bool kept = (w & in_flight) != 0 || ((w & warp_mask) == me && w > others && !entry(b, w).strong);
+                write[i] = kept ? w : s;
+            }
+        } else {
+            for (std::size_t i = 0; i < count; ++i) write[i] = (write[i] & in_flight) != 0 ? write[i] : s;
+        }
+        for (std::size_t i = 0; i < count; ++i) write_lane[i] = lane_of[i];
     }
     if (access.role == Role::write) return;
-    auto* const read_lane = cells.read_lane + first;
+    auto* const __restrict read_lane = cells.read_lane + first;
     for (std::size_t i = 0; i < count; ++i) {
         const Stamp r = read[i];
+        const std::uint32_t old = read_lane[i], mine = lane_of[i];
         const bool ours = (r & warp_mask) == me, take = r <= others || ours;
-        const bool fresh = !ours || r <= read_limit;
-        read_lane[i] = !take ? read_lane[i] : fresh || read_lane[i] == mine ? mine : several_lanes;
+        const std::uint32_t lane = ours && r > read_limit && old != mine ? several_lanes : mine;
+        read_lane[i] = take ? lane : old;
         other_read[i] = take ? other_read[i] : s;
         read[i] = take ? s : r;
+    }
+}
+
+void Races::touch(BlockState& b, const Access& access, const Cells& cells, Space space, std::uint64_t base, std::size_t first, std::size_t count,
+                  unsigned shift, const std::uint32_t* lane_of) {
+    switch (count) {
+        case 1: return touch_some<1>(b, access, cells, space, base, first, count, shift, lane_of);
+        case 2: return touch_some<2>(b, access, cells, space, base, first, count, shift, lane_of);
+        case 4: return touch_some<4>(b, access, cells, space, base, first, count, shift, lane_of);
+        case 8: return touch_some<8>(b, access, cells, space, base, first, count, shift, lane_of);
+        case 16: return touch_some<16>(b, access, cells, space, base, first, count, shift, lane_of);
+        default: return touch_some<0>(b, access, cells, space, base, first, count, shift, lane_of);
     }
 }
 
@@ -457,7 +506,7 @@ Page& Races::page(std::uint64_t number) {
     return *last_page_data_;
 }
 
-void Races::touch_global(BlockState& b, const Access& access, std::uint64_t address, std::uint32_t bytes, unsigned lane) {
+void Races::touch_global(BlockState& b, const Access& access, std::uint64_t address, std::uint32_t bytes, const std::uint32_t* lane_of) {
     const auto mask = (std::uint64_t{1} << page_bits) - 1;
     const auto tag = b.index + 1;
     while (bytes != 0) {
@@ -465,13 +514,13 @@ void Races::touch_global(BlockState& b, const Access& access, std::uint64_t addr
         const auto length = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes, mask + 1 - (address & mask)));
         const std::size_t first = (address & mask) >> global_shift_, count = std::max<std::size_t>(length >> global_shift_, 1);
         for (std::size_t g = first; g < first + count; ++g) {
-            if (!shared_.tracking) between_blocks(b, access, p, address + ((g - first) << global_shift_), g, lane);
+            if (!shared_.tracking) between_blocks(b, access, p, address + ((g - first) << global_shift_), g, lane_of[g - first]);
             // Stamps are those of one block.
             if (p.write_block[g] != tag) p.write[g] = 0;
             if (p.read_block[g] != tag) p.read[g] = p.other_read[g] = 0;
         }
         const Cells cells{p.write.data(), p.read.data(), p.other_read.data(), p.write_lane.data(), p.read_lane.data()};
-        touch(b, access, cells, Space::global, address, first, count, global_shift_, lane);
+        touch(b, access, cells, Space::global, address, first, count, global_shift_, lane_of);
         if (access.role != Role::read)
             for (std::size_t g = first; g < first + count; ++g) {
                 p.write_block[g] = tag;
@@ -486,6 +535,7 @@ void Races::touch_global(BlockState& b, const Access& access, std::uint64_t addr
                 p.read_block[g] = tag;
                 p.read_pc[g] = access.where.pc;
             }
+        lane_of += count;
         address += length;
         bytes -= length;
     }
@@ -498,7 +548,7 @@ void Races::between_blocks(BlockState& b, const Access& access, Page& page, std:
         const auto& inst = shared_.program->code()[pc];
         return inst.execute != mbarrier_ && ((inst.flags & flag::strong) != 0 || inst.execute == atom_);
     };
-    const auto shown = access.whole ? nobody : lane;
+    const auto shown = lane < lanes ? lane : nobody;
     const auto unordered = [&](std::uint32_t other, std::uint32_t pc) {
         return other != 0 && other != tag && !b.ordered_blocks.contains(other - 1) && !(access.strong && strong(pc));
     };
@@ -621,22 +671,36 @@ void Races::memory(const MemoryEvent& event) {
         }
     }
     const Access access{event.where, role, strong, matrix, stamp(b, event.where, strong)};
-    if (role == Role::write && !matrix) same_instruction(b, event);
+    const bool global = event.space == Space::global;
+    const auto shift = global ? global_shift_ : shared_shift_;
     const auto cells = shared_cells(b);
+    const auto go = [&](std::uint64_t address, std::uint32_t bytes, const std::uint32_t* lane_of) {
+        if (global) touch_global(b, access, address, bytes, lane_of);
+        else touch(b, access, cells, Space::shared, address, address >> shift, std::max<std::size_t>(bytes >> shift, 1), shift, lane_of);
+    };
+    const auto* addresses = event.addresses;
+    const auto bytes = event.bytes;
+    if (!matrix && event.active == all_lanes) {
+        std::uint64_t apart = 0, astride = 0;
+        for (unsigned l = 0; l < lanes; ++l) {
+            apart |= addresses[l] ^ addresses[0];
+            astride |= addresses[l] ^ (addresses[0] + std::uint64_t{l} * bytes);
+        }
+        if (apart == 0 && role == Role::read) return go(addresses[0], bytes, several_.data());
+        if (astride == 0 && std::has_single_bit(bytes)) return go(addresses[0], bytes * lanes, lanes_of(bytes, shift, 0));
+    }
+    if (role == Role::write && !matrix) same_instruction(b, event);
     for (Mask m = event.active; m != 0;) {
         const auto lane = static_cast<unsigned>(std::countr_zero(m));
-        const auto address = event.addresses[lane];
-        std::uint32_t bytes = event.bytes;
         m &= m - 1;
-        if (matrix)  // lines that follow each other as one
-            while (m != 0 && event.addresses[std::countr_zero(m)] == address + bytes) {
-                bytes += event.bytes;
-                m &= m - 1;
-            }
-        if (event.space == Space::global) touch_global(b, access, address, bytes, lane);
-        else
-            touch(b, access, cells, Space::shared, address, address >> shared_shift_, std::max<std::size_t>(bytes >> shared_shift_, 1), shared_shift_,
-                  lane);
+        // Lanes, or lines of a fragment, that follow each other are looked at together.
+        std::uint32_t length = bytes;
+        for (unsigned next = lane + 1;
+             next < lanes && (m >> next & 1) != 0 && addresses[next] == addresses[lane] + length && (matrix || std::has_single_bit(bytes)); ++next) {
+            length += bytes;
+            m &= m - 1;
+        }
+        go(addresses[lane], length, matrix ? whole_.data() : lanes_of(bytes, shift, lane));
     }
 }
 
@@ -743,7 +807,7 @@ void Races::land(BlockState& b, const Where& where, Mask active, const std::uint
         for (auto g = copy.destination >> shared_shift_; g < (copy.destination + copy.bytes) >> shared_shift_; ++g)
             if (cells.write[g] == marker) {
                 cells.write[g] = now;
-                cells.write_lane[g] = static_cast<std::uint8_t>(copy.lane);
+                cells.write_lane[g] = copy.lane;
             }
         b.free_copies.push_back(index);
         return true;
@@ -762,7 +826,7 @@ void Races::async(const AsyncEvent& event) {
                 const auto lane = static_cast<unsigned>(std::countr_zero(m));
                 const auto to = event.destinations[lane];
                 const std::size_t first = to >> shared_shift_, count = event.bytes >> shared_shift_;
-                touch(b, access, cells, Space::shared, to, first, count, shared_shift_, lane);
+                touch(b, access, cells, Space::shared, to, first, count, shared_shift_, lanes_of(event.bytes, shared_shift_, lane));
                 auto index = static_cast<std::uint32_t>(b.copies.size());
                 if (b.free_copies.empty()) {
                     b.copies.emplace_back();
