@@ -145,3 +145,16 @@ def test_a_layout_that_a_card_states_is_meant(tmp_path, check):
     stated = parse_card(CARD.replace('dtype = "f16"', 'dtype = "f16"\nlayout = "BHSD"'), tmp_path / "k.toml")
     report = check(attention(order="BSHD"), arguments=stated.arguments)
     assert report.exit_code == 1 and not report.cases[1].notes
+
+
+def test_the_corner_of_a_square_mask_is_not_told(tmp_path, check):
+    one_case = CARD.replace("Skv = 48", "Skv = 16").split('[[cases]]\nname = "heads"')[0]
+    square = parse_card(one_case, tmp_path / "k.toml")
+    sizes = dict(SIZES)
+    SIZES[16 * 16] = (1, 1, 1, 16, 16, 16)
+    try:
+        report = check(attention(mask="top-left"), cases=square.cases)
+    finally:
+        SIZES.update(sizes)
+    assert report.exit_code == 0
+    assert "causal mask" in report.cases[0].notes[0] and "corner" not in report.cases[0].notes[0]

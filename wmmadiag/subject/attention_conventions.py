@@ -30,7 +30,7 @@ class AttentionConvention:
     """Changes to what a card states; None for what stays.
 
     Attributes:
-        mask: corner of a causal mask ("top-left", "bottom-right"), or "none".
+        mask: corner of a causal mask ("top-left", "bottom-right"; "any" where both are the same), or "none".
         layout: of q, k, v and o; keys: of k alone.
         scale: 1 where the stated one is not.
     """
@@ -49,7 +49,8 @@ class AttentionConvention:
         """In words: "a causal mask"."""
         parts = []
         if self.mask is not None:
-            parts.append("no mask" if self.mask == "none" else f"a causal mask aligned to the {self.mask} corner")
+            corner = f" aligned to the {self.mask} corner" if self.mask != "any" else ""
+            parts.append("no mask" if self.mask == "none" else f"a causal mask{corner}")
         if self.layout is not None:
             parts.append(f"q, k, v and o stored as {self.layout}")
         if self.keys is not None:
@@ -62,7 +63,8 @@ class AttentionConvention:
         """As a card says it."""
         parts = []
         if self.mask is not None:
-            parts.append("causal = false" if self.mask == "none" else f'causal = true, alignment = "{self.mask}"')
+            corner = f', alignment = "{self.mask}"' if self.mask != "any" else ""
+            parts.append("causal = false" if self.mask == "none" else f"causal = true{corner}")
         if self.layout is not None:
             parts.append(f'layout = "{self.layout}" for q, k, v and o')
         if self.keys is not None:
@@ -107,7 +109,7 @@ def _candidates(bound: BoundCase) -> Iterator[AttentionConvention]:
     batches, heads, queries, depth = inputs["q"].shape
     keys = inputs["k"].shape[2]
     causal, alignment = bool(bound.parameters["causal"]), str(bound.parameters["alignment"])
-    corners = ["top-left", "bottom-right"] if keys != queries else ["top-left"]
+    corners = ["top-left", "bottom-right"] if keys != queries else ["any"]
     masks: list[str | None] = [None, *(corner for corner in corners if not causal or corner != alignment)]
     if causal:
         masks = [mask for mask in masks if mask is None or keys != queries] + ["none"]
@@ -161,7 +163,8 @@ def _right_part(bound: BoundCase, convention: AttentionConvention, head: tuple[i
     parameters = dict(bound.parameters)
     if convention.mask is not None:
         parameters["causal"] = convention.mask != "none"
-        parameters["alignment"] = convention.mask if convention.mask != "none" else "top-left"
+        if convention.mask not in ("none", "any"):
+            parameters["alignment"] = convention.mask
     if convention.scale is not None:
         parameters["scale"] = convention.scale
     expected = reference("attention", parameters, arrays)
@@ -179,7 +182,8 @@ def with_attention(card: Card, convention: AttentionConvention) -> Card:
     parameters = dict(card.computes.parameters)
     if convention.mask is not None:
         parameters["causal"] = convention.mask != "none"
-        parameters["alignment"] = convention.mask if convention.mask != "none" else "top-left"
+        if convention.mask not in ("none", "any"):
+            parameters["alignment"] = convention.mask
 
     def laid_out(argument: Argument) -> Argument:
         views = []
