@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cuda_checks import found
+from cuda_checks import PRELUDE, found
 
+import wmmadiag
 from wmmadiag.checks.finding import Finding, Level
+from wmmadiag.emulator import EmulatedKernel, EmulatorOptions, lower
+from wmmadiag.errors import KernelFault
+from wmmadiag.launch import Launch
+from wmmadiag.ptx.parser import parse
+from wmmadiag.subject.check import own_place
 
 _SHARED = """__global__ void k(const half* x, float* out) {
     __shared__ %s half a[1024];
@@ -78,3 +84,20 @@ def test_one_finding_for_all_arrays() -> None:
         "b: declared 2 bytes, line 15 faults below 16",
         "c: declared 4 bytes, line 17 faults below 8",
     )
+
+
+@pytest.mark.parametrize("declared", ["", "__align__(8)", "__align__(16)"])
+def test_what_the_declaration_does_not_promise_faults_where_it_is_not_kept(declared: str) -> None:
+    source = _SHARED % (declared, 0, 16, 0, 16, 16)
+    made = wmmadiag.compile_cuda(PRELUDE + source, arch="sm_80")
+    module = parse(made.ptx, name="k.ptx")
+    lowered = lower(module, made.entries[0].name, "sm_80", least_aligned=True)
+    launch = Launch((1, 1, 1), (32, 1, 1), (np.zeros(4096, np.float16), np.zeros(1024, np.float32)))
+    findings = _run(source)
+    if not findings:
+        EmulatedKernel(lowered, EmulatorOptions()).launch(launch)
+        return
+    with pytest.raises(KernelFault, match="misaligned") as fault:
+        EmulatedKernel(lowered, EmulatorOptions()).launch(launch)
+    assert fault.value.place is not None
+    assert f"line {own_place(fault.value.place).line} faults below 16" in findings[0].detail[0]

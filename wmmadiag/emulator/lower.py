@@ -67,7 +67,13 @@ class LoweredKernel:
 
 
 def lower(
-    module: Module, entry: str, arch: str, *, share_registers: bool = True, fuse: bool = True
+    module: Module,
+    entry: str,
+    arch: str,
+    *,
+    share_registers: bool = True,
+    fuse: bool = True,
+    least_aligned: bool = False,
 ) -> LoweredKernel:
     """Lower one kernel of a module.
 
@@ -77,6 +83,7 @@ def lower(
         arch: whose tensor cores to emulate, at least the module's target.
         share_registers: let registers that are never alive together share storage.
         fuse: join products and sums as ptxas does (see `contraction`).
+        least_aligned: place static shared arrays at addresses that are aligned as declared and no more.
 
     Raises:
         ConfigurationError: there is no such kernel, or the PTX is for a newer architecture.
@@ -88,7 +95,7 @@ def lower(
             f"there is no kernel {entry}", hint=f"kernels in this PTX: {', '.join(module.entries) or 'none'}"
         )
     bounds = limits(arch)
-    layout = MemoryLayout(module, bounds.reserved_shared)
+    layout = MemoryLayout(module, bounds.reserved_shared, least_aligned)
     for variable in module.variables.values():  # other shared variables are placed where this kernel uses them
         for _, _, _, symbol, _ in variable.initializer.relocations if variable.initializer else ():
             target = module.variables.get(symbol.name)

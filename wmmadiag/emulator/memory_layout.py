@@ -40,10 +40,12 @@ class MemoryLayout:
 
     Shared arrays are aligned generously, as ptxas in practice does, whatever their declaration promises.
     `reserved_shared`: bytes at the start of shared memory that belong to the system.
+    `least_aligned`: static shared arrays lie at addresses that have the declared alignment and no more.
     """
 
     module: Module
     reserved_shared: int
+    least_aligned: bool = False
     shared: dict[str, Placed] = field(default_factory=dict)
     dynamic: dict[str, Variable] = field(default_factory=dict)
     static: dict[str, Placed] = field(default_factory=dict)
@@ -56,7 +58,10 @@ class MemoryLayout:
             self.dynamic[key] = variable
             return None
         if key not in self.shared:
-            offset = align_up(self.static_bytes, max(variable.align, _SHARED_ALIGN))
+            if self.least_aligned and variable.align < _SHARED_ALIGN:
+                offset = align_up(self.static_bytes, _SHARED_ALIGN) + variable.align
+            else:
+                offset = align_up(self.static_bytes, max(variable.align, _SHARED_ALIGN))
             self.static_bytes = offset + variable.size
             self.shared[key] = Placed(variable, self.reserved_shared + offset)
         return self.shared[key].address
