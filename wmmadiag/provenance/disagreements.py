@@ -245,8 +245,7 @@ class Classifier:
     def _same_operands(self, made: Derived, wanted: ExpectedProduct) -> bool:
         matches = self._products.matches
         return any(
-            matches(x, wanted.left) and y == wanted.right
-            for x, y in ((made.left, made.right), (made.right, made.left))
+            matches(x, wanted.left) and y == wanted.right for x, y in ((made.left, made.right), (made.right, made.left))
         )
 
     def _incomplete(self, base: int, output: JudgedOutput, where: Where) -> Iterator[Disagreement]:

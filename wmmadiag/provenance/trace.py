@@ -59,9 +59,7 @@ def trace(case: BoundCase, kernel: EmulatedKernel) -> ProvenanceRun:
     )
 
 
-def _table(
-    case: BoundCase, kernel: EmulatedKernel, tagged: Sequence[TaggedArgument], matrices: int
-) -> tuple[int, ...]:
+def _table(case: BoundCase, kernel: EmulatedKernel, tagged: Sequence[TaggedArgument], matrices: int) -> tuple[int, ...]:
     """What the engine takes: granule shift, number of matrices, then (address, bytes, tags) of each array."""
     shift = granule_shift(case)
     table = [shift, matrices]

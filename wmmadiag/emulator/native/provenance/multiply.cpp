@@ -124,9 +124,8 @@ Tag Provenance::accumulate(Tag c, std::uint32_t product, std::uint32_t slice, Ta
 
 // An accumulator that starts from zero although a sum of the same element was under way here.
 void Provenance::restarted(Tag now, bool fresh) {
-    auto& last = warp_->last_sum[where_.pc];
-    if (fresh && is_element(last) && ((last ^ now) & position_mask) == 0 && matrices_[matrix(last)].base == matrices_[matrix(now)].base &&
-        !matrices_.includes(matrix(now), matrix(last)))
+    auto& last = warp_->last_sum[element(matrices_[matrix(now)].base, row(now), column(now))];
+    if (fresh && is_element(last) && !matrices_.includes(matrix(now), matrix(last)))
         note(EventKind::restarted, where_.pc, matrices_[matrix(now)].base, 0, 0, last);
     last = now;
 }
@@ -202,9 +201,23 @@ void Provenance::analyse(const Tag* tags, unsigned lines, unsigned k, std::vecto
     }
     // A line of one element goes along with the others.
     const auto known = std::find_if(to.begin(), to.end(), [](const Line& l) { return l.axis_known; });
-    if (known == to.end()) return;
-    for (auto& l : to)
-        if (!l.axis_known) l.axis = known->axis;
+    auto axis = known == to.end() ? Axis::column : known->axis;
+    bool sure = known != to.end();
+    for (const auto& l : to) {
+        // Lines of one element each: the index in which they differ is not the contracted one.
+        if (sure || l.state != Line::State::whole) continue;
+        for (const auto& m : to) {
+            if (sure || m.state != Line::State::whole || m.matrix != l.matrix) continue;
+            const bool rows = row(l.first) != row(m.first), columns = column(l.first) != column(m.first);
+            sure = rows != columns;
+            axis = rows ? Axis::column : Axis::row;
+        }
+    }
+    for (auto& l : to) {
+        if (l.axis_known) continue;
+        l.axis = axis;
+        l.axis_known = sure;
+    }
 }
 
 void Provenance::multiply_general(const TensorEvent& event, unsigned tile, const Tag* a, const Tag* b, const Tag* c, Tag* d) {
@@ -232,10 +245,17 @@ void Provenance::multiply_general(const TensorEvent& event, unsigned tile, const
             bool unknown = false;
             ks.clear();
             Axis ax = x.axis, ay = y.axis;
-            if (!x.axis_known && !y.axis_known && x.state == Line::State::whole && y.state == Line::State::whole) {
-                for (const auto p : {Axis::column, Axis::row})
-                    for (const auto q : {Axis::row, Axis::column})
-                        if (index(x.first, p) == index(y.first, q)) ax = p, ay = q;
+            if ((!x.axis_known || !y.axis_known) && x.state == Line::State::whole && y.state == Line::State::whole) {
+                bool found = false;
+                for (const auto p : {Axis::column, Axis::row}) {
+                    for (const auto q : {Axis::row, Axis::column}) {
+                        if (found || (x.axis_known && p != x.axis) || (y.axis_known && q != y.axis)) continue;
+                        if (index(x.first, p) != index(y.first, q)) continue;
+                        found = true;
+                        ax = p;
+                        ay = q;
+                    }
+                }
             }
             for (unsigned k = 0; k < depth && wrong == none; ++k) {
                 const Tag ta = a[std::size_t{i} * depth + k], tb = b[std::size_t{j} * depth + k];

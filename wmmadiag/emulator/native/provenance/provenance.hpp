@@ -80,7 +80,7 @@ struct WarpShadow {
     std::vector<std::uint32_t> writer;   // per 64 bytes: the instruction that wrote tags here last
     std::vector<Tag> local;
     std::deque<AsyncTags> copies;
-    std::unordered_map<std::uint32_t, Tag> last_sum;  // per multiplication: what its first element was
+    std::unordered_map<Tag, Tag> last_sum;  // per first element of a multiplication's tile: how far its sum had come last
 };
 
 struct BlockShadow {
