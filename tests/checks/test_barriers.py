@@ -42,6 +42,10 @@ LOOK_ALIKES = {
     "returns after the last barrier": "__syncthreads(); if (t >= 40) return; out[t] = 1;",
     "a loop": "for (int i = 0; i < 4; ++i) { out[t] = i; __syncthreads(); }",
     "named barriers": 'if (t < 32) asm volatile("bar.arrive 3, 64;"); else asm volatile("bar.sync 3, 64;");',
+    "warps of two roles meet at a named barrier": (
+        'if (t < 32) { out[t] = 1;\n asm volatile("bar.sync 1, 64;" ::: "memory"); } else {'
+        'out[t] = 2;\n asm volatile("bar.sync 1, 64;" ::: "memory"); }'
+    ),
     "half a warp synchronises": "if (lane < 16) { out[t] = 1; __syncwarp(0xffff); out[t + 64] = 2; }",
     "half a warp shuffles": "if (lane < 16) out[t] = __shfl_xor_sync(0xffff, (float)t, 1);",
     "active mask": "if (lane % 3 == 0) out[t] = __reduce_add_sync(__activemask(), t);",

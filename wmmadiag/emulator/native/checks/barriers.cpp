@@ -101,7 +101,7 @@ private:
             if (phase.arrived[w] == 0) continue;
             if (first == most_warps) {
                 first = w;
-            } else if (phase.pc[w] != phase.pc[first]) {
+            } else if (id == 0 && phase.pc[w] != phase.pc[first]) {  // others are there to be met from different places
                 add("places", block, w, phase.pc[w], phase.pc[first], phase.arrived[w], {id, first});
             }
             if (const Mask gone = b.left[w] & ~phase.arrived[w]; gone != 0)
