@@ -29,6 +29,9 @@ _WORDS: dict[Status, str] = {"passed": "ok", "failed": "WRONG", "undecided": "UN
 _COLOURS: dict[Status, str] = {"passed": "32", "failed": "31;1", "undecided": "33;1", "error": "35;1"}
 
 
+_BACKENDS = {"emulator": "the emulator", "gpu": "the GPU", "both": "the emulator and the GPU"}
+
+
 def render(report: KernelReport, *, colour: bool = False, verbose: bool = False) -> str:
     """The report as text, ending with a newline.
 
@@ -36,7 +39,7 @@ def render(report: KernelReport, *, colour: bool = False, verbose: bool = False)
         colour: with terminal colour codes.
         verbose: more about right cases too.
     """
-    lines = [f"{report.name}: {report.operation}, {report.source}", f"{report.arch} on the {report.backend}"]
+    lines = [f"{report.name}: {report.operation}, {report.source}", f"{report.arch} on {_BACKENDS.get(report.backend, report.backend)}"]
     for variant in dict.fromkeys(compiled.variant for compiled in report.compiled):
         lines += _compiled_lines([c for c in report.compiled if c.variant == variant], verbose)
     lines.append("")
