@@ -30,8 +30,17 @@ extern "C" __global__ void k(const half* a, const half* b, float* d, int m, int 
 """
 
 
-def wmma(tmp_path: Path, *, first: str = "", a: str = "i * kk + k", lda: str = "kk", b: str = "k * n + j", ldb: str = "n",
-         last: str = "", case: str = "M = 32, N = 48, K = 64") -> tuple[ProvenanceRun, str]:  # fmt: skip
+def wmma(
+    tmp_path: Path,
+    *,
+    first: str = "",
+    a: str = "i * kk + k",
+    lda: str = "kk",
+    b: str = "k * n + j",
+    ldb: str = "n",
+    last: str = "",
+    case: str = "M = 32, N = 48, K = 64",
+) -> tuple[ProvenanceRun, str]:
     source = WMMA % (first, a, lda, b, ldb, last)
     return traced_source(tmp_path, source, "gemm", GEMM, case, grid='"M/16", "N/16"'), source
 
@@ -147,7 +156,8 @@ extern "C" __global__ void k(const half* a, const half* b, float* d, int m, int 
                         (unsigned)__half_as_ushort(a[(g + 8) * kk + k + 2 * t + 1]) << 16;
         // Each lane reads two elements of a row of B; the column that it needs comes from other lanes.
         unsigned pair = *(const unsigned*)(b + (k + g) * n + j + 2 * t);
-        unsigned from0 = __shfl_sync(~0u, pair, (2 * t) * 4 + g / 2), from1 = __shfl_sync(~0u, pair, (2 * t + 1) * 4 + g / 2);
+        unsigned from0 = __shfl_sync(~0u, pair, (2 * t) * 4 + g / 2);
+        unsigned from1 = __shfl_sync(~0u, pair, (2 * t + 1) * 4 + g / 2);
         unsigned fb = FB;
         asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
             : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(*(unsigned*)&low), "r"(high), "r"(fb));

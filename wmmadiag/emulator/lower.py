@@ -49,6 +49,7 @@ class LoweredKernel:
         layout: where variables lie.
         static_shared, dynamic_offset: bytes of static shared memory, and offset at which dynamic memory begins.
         local_bytes: local memory of a lane.
+        maps: fragment maps, as the engine takes them; `TensorSpec.maps` are positions here.
     """
 
     entry: Function
@@ -60,6 +61,7 @@ class LoweredKernel:
     static_shared: int
     dynamic_offset: int
     local_bytes: int
+    maps: tuple[Any, ...] = ()
 
     def place(self, pc: int) -> Place:
         """Place of the operation at a program counter."""
@@ -127,6 +129,7 @@ def lower(
         layout.static_bytes,
         layout.dynamic_offset,
         select.local_bytes,
+        tuple(select.maps.rows),
     )
 
 

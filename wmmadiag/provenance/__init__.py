@@ -13,7 +13,17 @@ dequantisation by a scale per group; such outputs count as unknown, never as wro
 
 from __future__ import annotations
 
+from wmmadiag.provenance.explain import Origin, explain
 from wmmadiag.provenance.model import Disagreement, Multiplication, OutputSummary, ProvenanceRun, Reach
 from wmmadiag.provenance.trace import trace
 
-__all__ = ["Disagreement", "Multiplication", "OutputSummary", "ProvenanceRun", "Reach", "trace"]
+__all__ = [
+    "Disagreement",
+    "Multiplication",
+    "Origin",
+    "OutputSummary",
+    "ProvenanceRun",
+    "Reach",
+    "explain",
+    "trace",
+]

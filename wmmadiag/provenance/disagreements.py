@@ -213,6 +213,11 @@ class Classifier:
             if inner is not None and self._products.expected(inner.base):
                 wanted = next(w for w in self._expected if self._products.is_product(inner.base, w))
                 if not inner.covers(0, wanted.extent):
+                    detail = (f"uses {_ranges(inner.coverage)} of [0, {wanted.extent})",)
+                    lost = tuple(self._lost_sums(inner.base, wanted, reach, detail))
+                    if lost:
+                        yield from lost
+                        return
                     yield from self._at_uses(
                         root.base,
                         "incomplete",
@@ -256,12 +261,16 @@ class Classifier:
         detail = (
             f"{output.role}{list(reach.first)} has {_ranges(made.coverage) or 'nothing'} of [0, {wanted.extent})",
         )
+        lost = tuple(self._lost_sums(base, wanted, reach, detail))
+        yield from lost or self._at_uses(
+            base, "incomplete", reach, f"the sum of {wanted.words} lacks indices", detail=detail
+        )
+
+    def _lost_sums(
+        self, base: int, wanted: ExpectedProduct, reach: Reach, detail: tuple[str, ...]
+    ) -> Iterator[Disagreement]:
+        """Where sums of a product that is not complete were overwritten, or else started again."""
         events = [e for e in self._raw.events if e.matrix == base and e.kind is not EventKind.STRIDE]
-        if not events:
-            yield from self._at_uses(
-                base, "incomplete", reach, f"the sum of {wanted.words} lacks indices", detail=detail
-            )
-            return
         restarts = [e for e in events if e.kind is EventKind.RESTARTED]
         for event in [e for e in events if e.kind is EventKind.OVERWRITTEN] or restarts:
             words = (

@@ -1,0 +1,51 @@
+"""The backward slice of one output element."""
+
+from __future__ import annotations
+
+import pytest
+from traced import KERNELS, prepared
+
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.provenance import explain
+
+
+def test_score_is_a_row_of_q_and_a_row_of_k() -> None:
+    tree = explain(*prepared(KERNELS / "qkt" / "kernel.toml", "one_tile"), "scores", (0, 0, 3, 5))
+    elements = {leaf.what for leaf in tree.leaves() if leaf.what[:2] in ("q[", "k[")}
+    # Of each multiplication the first element along k.
+    assert elements == {f"{role}[0, 0, {row}, {k}]" for role, row in (("q", 3), ("k", 5)) for k in (0, 16, 32, 48)}
+    text = tree.render()
+    assert text.count(", row 3, column 5") == 4
+    assert "cp.async" in text
+    assert "sOut, byte" in text
+
+
+@pytest.mark.parametrize(
+    ("card", "variant", "case", "index", "leaves"),
+    [
+        ("attention_fused/kernel.toml", "rows16", "one_tile", (0, 0, 7, 11), {"q[0, 0, 7, 0]", "v[0, 0, 0, 11]"}),
+        ("attention/kernel.toml", "", "one_tile", (0, 0, 7, 11), {"q[0, 0, 7, 0]", "v[0, 0, 0, 11]"}),
+        ("attention/wrong/qk_not_transposed.toml", "", "two_heads", (0, 1, 40, 3), {"v[0, 1, 0, 3]"}),
+    ],
+)
+def test_attention(card: str, variant: str, case: str, index: tuple[int, ...], leaves: set[str]) -> None:
+    tree = explain(*prepared(KERNELS / card, case, variant), "o", index, most=3000)
+    found = {leaf.what for leaf in tree.leaves()}
+    assert leaves <= found
+    queries = {what for what in found if what.startswith("q[")}
+    assert queries
+    assert {what.split(", ")[2] for what in queries} == {str(index[2])}  # no other row of Q
+
+
+def test_values_that_nothing_wrote_end_the_slice() -> None:
+    bound = prepared(KERNELS / "attention" / "wrong" / "too_few_warps.toml", "two_heads")
+    tree = explain(*bound, "o", (0, 0, 20, 0))
+    assert any(leaf.note == "nothing in this block wrote it" for leaf in tree.leaves())
+
+
+def test_elements_that_do_not_exist() -> None:
+    bound = prepared(KERNELS / "qkt" / "kernel.toml", "one_tile")
+    with pytest.raises(ConfigurationError, match="there is no element"):
+        explain(*bound, "scores", (0, 0, 16, 0))
+    with pytest.raises(ConfigurationError, match="no tensor 'x'"):
+        explain(*bound, "x", (0,))

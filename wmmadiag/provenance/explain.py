@@ -1,0 +1,421 @@
+"""Where one output element comes from: its backward slice, by running again with a watch on every instruction."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from wmmadiag.emulator import EmulatedKernel
+from wmmadiag.emulator.decoded import CODE_SHIFT, TRANSPOSED, Decoded, Value
+from wmmadiag.emulator.faults import Extent
+from wmmadiag.emulator.memory_layout import PARAMETER_BASE
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.place import Place
+from wmmadiag.ptx.demangle import demangle
+from wmmadiag.ptx.ir import Parameter
+from wmmadiag.subject.binding import BoundCase
+from wmmadiag.subject.check import own_place
+
+_SPACES = ("generic", "global", "shared", "local")
+_STORES = (1, 2, 4)  # AccessKind: store, atomic, async_store
+
+
+@dataclass(slots=True)
+class Origin:
+    """One step of a slice: what made a value, and what it was made of.
+
+    Attributes:
+        what: words: "mma, row 3, column 5", "K[0, 1, 3, 5]", "sP, byte 1040".
+        place: the user's line; None for an element of an argument.
+        children: what it was made of; empty at arguments, constants, and where the slice was seen before.
+        note: "seen above", "not followed further", or "".
+    """
+
+    what: str
+    place: Place | None = None
+    children: list[Origin] = field(default_factory=list)
+    note: str = ""
+
+    def steps(self) -> Iterator[tuple[int, Origin]]:
+        """(depth, step) of the whole tree, each step before its children."""
+        stack = [(0, self)]
+        while stack:
+            depth, step = stack.pop()
+            yield depth, step
+            stack += [(depth + 1, child) for child in reversed(step.children)]
+
+    def leaves(self) -> Iterator[Origin]:
+        """Arguments, constants and cut branches."""
+        return (step for _, step in self.steps() if not step.children)
+
+    def render(self) -> str:
+        """The tree as indented text."""
+        lines = []
+        for depth, step in self.steps():
+            where = f"  ({step.place})" if step.place else ""
+            note = f"  [{step.note}]" if step.note else ""
+            lines.append(f"{'  ' * depth}{step.what}{where}{note}")
+        return "\n".join(lines)
+
+
+def explain(case: BoundCase, kernel: EmulatedKernel, role: str, index: Sequence[int], *, most: int = 500) -> Origin:
+    """The backward slice of one output element.
+
+    Of a multiplication it follows the accumulator and, for each operand, the first element along k; each step is
+    expanded once. Addresses and conditions are not part of it. Slow: for small cases.
+
+    Args:
+        case: freshly bound.
+        role, index: the output element, in its logical tensor.
+        most: steps to follow.
+
+    Raises:
+        ConfigurationError: there is no such output or element, or nothing stored it.
+        KernelFault, BudgetError: as for a launch.
+    """
+    address, size = _address(case, kernel, role, index)
+    recorder = _Recorder(address, size)
+    options = replace(kernel.options, threads=1, checks=(), check_table=(), observer=recorder)
+    EmulatedKernel(kernel.kernel, options).launch(case.launch)
+    recorder.close()
+    if recorder.found is None:
+        raise ConfigurationError(f"nothing stored {role}{list(index)}", hint="see which blocks cover this element")
+    slicer = _Slicer(case, kernel, recorder.found, most)
+    last = slicer.last_store("global", address, 0, 0, len(recorder.found))
+    assert last is not None
+    root = Origin(f"{role}{list(map(int, index))}", None, [slicer.stored(*last, address)])
+    slicer.follow()
+    return root
+
+
+def _address(case: BoundCase, kernel: EmulatedKernel, role: str, index: Sequence[int]) -> tuple[int, int]:
+    arrays = [argument for argument in case.arguments if argument.storage is not None]
+    for argument, extent in zip(arrays, kernel.extents(case.launch), strict=False):
+        placement = argument.placements.get(role)
+        if placement is None or argument.storage is None:
+            continue
+        inside = len(index) == len(placement.shape) and all(
+            0 <= i < n for i, n in zip(index, placement.shape, strict=True)
+        )
+        if not inside:
+            raise ConfigurationError(f"{role} has shape {placement.shape}; there is no element {tuple(index)}")
+        offset = placement.offset + sum(i * s for i, s in zip(index, placement.strides, strict=True))
+        size = argument.storage.dtype.itemsize
+        return extent.start + offset * size, size
+    raise ConfigurationError(f"the case has no tensor '{role}'")
+
+
+@dataclass(slots=True)
+class _Access:
+    """One memory event: per lane (or line of a fragment) an address."""
+
+    space: str
+    kind: int
+    active: int
+    size: int
+    addresses: Any
+
+
+@dataclass(slots=True)
+class _Step:
+    warp: int
+    pc: int
+    active: int
+    accesses: list[_Access]
+
+
+class _Recorder:
+    """Keeps the instructions of the last block that stored the watched bytes."""
+
+    def __init__(self, address: int, size: int) -> None:
+        self._address, self._size = address, size
+        self._block = -1
+        self._steps: list[_Step] = []
+        self._pending: list[_Access] = []
+        self._hit = False
+        self.found: list[_Step] | None = None
+
+    def close(self) -> None:
+        """The current block has ended."""
+        if self._hit:
+            self.found = self._steps
+        self._steps, self._hit = [], False
+
+    def on_memory(self, where: Any, space: int, kind: int, active: int, size: int, addresses: bytes) -> None:
+        access = _Access(_SPACES[space], kind, active, size, np.frombuffer(addresses, "<u8"))
+        if kind == 4:  # lands at a later instruction than the one that it belongs to
+            self._turn(where[0])
+            self._steps.append(_Step(where[1], where[2], active, [access]))
+            return
+        self._pending.append(access)
+        if space == 1 and kind in _STORES:
+            near = (access.addresses <= self._address) & (self._address < access.addresses + np.uint64(size))
+            if any(near[lane] and active >> lane & 1 for lane in range(32)):
+                self._turn(where[0])
+                self._hit = True
+
+    def on_instruction(self, where: Any, active: int, _registers: bytes) -> None:
+        self._turn(where[0])
+        self._steps.append(_Step(where[1], where[2], active, self._pending))
+        self._pending = []
+
+    def _turn(self, block: int) -> None:
+        if block != self._block:
+            self.close()
+            self._block = block
+
+
+class _Slicer:
+    def __init__(self, case: BoundCase, kernel: EmulatedKernel, steps: list[_Step], most: int) -> None:
+        self._kernel, self._steps, self._left = kernel.kernel, steps, most
+        self._nodes = kernel.kernel.nodes
+        self._extents = kernel.named_memory(case.launch)
+        arrays = [a for a in case.arguments if a.storage is not None]
+        self._arguments = list(zip(arrays, kernel.extents(case.launch), strict=False))
+        self._seen: set[tuple[Any, ...]] = set()
+        self._queue: deque[tuple[Origin, Callable[[], None]]] = deque()
+        self._writes: dict[tuple[int, int], list[int]] = {}
+        self._stores: dict[tuple[Any, ...], list[tuple[int, int, int]]] = {}
+        written = [[id(value) for value in node.written()] for node in self._nodes]
+        for number, step in enumerate(steps):
+            landing = len(step.accesses) == 1 and step.accesses[0].kind == 4
+            for value in () if landing else written[step.pc]:
+                self._writes.setdefault((step.warp, value), []).append(number)
+            for which, access in enumerate(step.accesses):
+                if access.kind in _STORES:
+                    self._index(number, which, access, step.warp)
+
+    def _index(self, number: int, which: int, access: _Access, warp: int) -> None:
+        for lane in range(32):
+            if access.active >> lane & 1:
+                first = int(access.addresses[lane])
+                for byte in range(first, first + access.size, 2 if access.size > 1 else 1):
+                    key = (access.space, byte // 2, *((warp, lane) if access.space == "local" else ()))
+                    self._stores.setdefault(key, []).append((number, which, lane))
+
+    def last_store(self, space: str, address: int, warp: int, lane: int, before: int) -> tuple[int, int, int] | None:
+        """(step, access, lane or line) of the last store to an address before a step."""
+        key = (space, address // 2, *((warp, lane) if space == "local" else ()))
+        stores = self._stores.get(key, [])
+        position = bisect_left(stores, (before, -1, -1))
+        return stores[position - 1] if position else None
+
+    def _place(self, step: _Step) -> Place:
+        return own_place(self._kernel.place(step.pc))
+
+    def _later(self, key: tuple[Any, ...], origin: Origin, expand: Callable[[], None]) -> None:
+        """Expand a step when its turn comes, nearest to the output first; once only."""
+        if key in self._seen:
+            origin.note = "seen above"
+            return
+        self._seen.add(key)
+        self._queue.append((origin, expand))
+
+    def follow(self) -> None:
+        """Expand steps until none is left, or enough."""
+        while self._queue:
+            origin, expand = self._queue.popleft()
+            if self._left <= 0:
+                origin.note = "not followed further"
+                continue
+            self._left -= 1
+            expand()
+
+    # Memory
+
+    def memory(self, space: str, address: int, warp: int, lane: int, before: int) -> Origin:
+        """Who wrote an address, or which argument's element it is."""
+        store = self.last_store(space, address, warp, lane, before)
+        name = self._element(space, address)
+        origin = Origin(name)
+        if store is not None:
+            found = store
+            self._later((space, address, store), origin, lambda: origin.children.append(self.stored(*found, address)))
+        elif space != "global":
+            origin.note = "nothing in this block wrote it"
+        return origin
+
+    def _element(self, space: str, address: int) -> str:
+        if space == "global":
+            for argument, extent in self._arguments:
+                if not extent.start <= address < extent.start + extent.size or argument.storage is None:
+                    continue
+                element = (address - extent.start) // argument.storage.dtype.itemsize
+                for role, placement in argument.placements.items():
+                    index = _index_of(element - placement.offset, placement.shape, placement.strides)
+                    if index is not None:
+                        return f"{role}{list(index)}"
+        extent_found: Extent | None = next(
+            (e for e in self._extents if e.space == space and e.start <= address < e.start + e.size), None
+        )
+        if extent_found is None:
+            for parameter in self._kernel.entry.parameters:
+                if isinstance(parameter, Parameter) and address == PARAMETER_BASE + parameter.offset:
+                    return f"parameter {parameter.name.rpartition('_param_')[2]}"
+            return f"{space} address {address:#x}"
+        return f"{demangle(extent_found.name).rpartition('::')[2]}, byte {address - extent_found.start}"
+
+    def stored(self, number: int, which: int, lane: int, address: int) -> Origin:
+        """The store of a step, and what it stored at the address."""
+        step = self._steps[number]
+        node, access = self._nodes[step.pc], step.accesses[which]
+        origin = Origin(node.text or node.op, self._place(step))
+        inside = address - int(access.addresses[lane])
+        if node.op == "st":
+            value = node.extra[inside // node.bytes]
+            if isinstance(value, Value):
+                origin.children.append(self.register(value, step.warp, lane, number))
+        elif node.op == "wmma.store":
+            value, held_by = self._fragment_register(node, lane, inside)
+            origin.what += f", register {value.name or 'of the fragment'} of lane {held_by}"
+            origin.children.append(self.register(value, step.warp, held_by, number))
+        elif node.op == "stmatrix":
+            column, row = inside // 2, lane % 8
+            if node.flags & TRANSPOSED:
+                column, row = row, column
+            value = node.extra[lane // 8]
+            if isinstance(value, Value):
+                origin.children.append(self.register(value, step.warp, row * 4 + column // 2, number))
+        elif node.op == "cp.async":
+            source = self._copy_source(number, step, lane)
+            if source is not None:
+                origin.children.append(self.memory("global", source + inside, step.warp, lane, number))
+        elif node.op == "atom":
+            for value in node.extra:
+                if isinstance(value, Value) and value not in node.written():
+                    origin.children.append(self.register(value, step.warp, lane, number))
+            origin.children.append(self.memory(access.space, address, step.warp, lane, number))
+        return origin
+
+    def _copy_source(self, number: int, landing: _Step, lane: int) -> int | None:
+        for step in reversed(self._steps[:number]):
+            if step.pc != landing.pc or step.warp != landing.warp:
+                continue
+            for access in step.accesses:
+                if access.kind == 3 and access.active >> lane & 1:
+                    return int(access.addresses[lane])
+        return None
+
+    # Registers
+
+    def register(self, value: Value, warp: int, lane: int, before: int) -> Origin:
+        """What gave a register of a lane its value."""
+        if value.constant is not None:
+            return Origin(f"constant {value.constant:#x}")
+        writes = self._writes.get((warp, id(value)), [])
+        for position in range(bisect_left(writes, before) - 1, -1, -1):
+            step = self._steps[writes[position]]
+            if step.active >> lane & 1:
+                return self._made(writes[position], step, value, lane)
+        return Origin(f"{value.name or 'register'}", note="" if value.preset is not None else "never written")
+
+    def _made(self, number: int, step: _Step, value: Value, lane: int) -> Origin:
+        node = self._nodes[step.pc]
+        origin = Origin(node.text or node.op, self._place(step))
+        self._later((number, id(value), lane), origin, lambda: self._expand(origin, number, step, value, lane))
+        return origin
+
+    def _expand(self, origin: Origin, number: int, step: _Step, value: Value, lane: int) -> None:
+        node = self._nodes[step.pc]
+        if node.op == "mma":
+            self._multiplied(origin, node, number, step.warp, value, lane)
+        elif step.accesses and node.op in ("ld", "wmma.load", "ldmatrix", "atom"):
+            self._loaded(origin, node, number, step, value, lane)
+        elif node.op == "shfl":
+            self._shuffled(origin, node, number, step.warp, lane)
+        else:
+            for source in (*node.s, *node.extra):
+                if isinstance(source, Value) and (source in node.s or source not in node.written()):
+                    origin.children.append(self.register(source, step.warp, lane, number))
+            origin.children = [c for c in origin.children if not c.what.startswith("constant")] or origin.children
+
+    def _shuffled(self, origin: Origin, node: Decoded, number: int, warp: int, lane: int) -> None:
+        value, by, clamp = node.s[:3]
+        if value is None:
+            return
+        if by is None or clamp is None or by.constant is None or clamp.constant is None:
+            origin.note = "from a lane that depends on a value: not followed"
+            return
+        offset, segment = by.constant & 31, clamp.constant >> 8 & 31
+        limit = lane & segment | clamp.constant & 31 & ~segment
+        mode = node.flags >> CODE_SHIFT  # up, down, bfly, idx
+        source = (lane - offset, lane + offset, lane ^ offset, lane & segment | offset & ~segment)[mode]
+        inside = source >= limit if mode == 0 else source <= limit
+        source = source if inside else lane
+        origin.what += f" from lane {source}"
+        origin.children.append(self.register(value, warp, source, number))
+
+    def _loaded(self, origin: Origin, node: Decoded, number: int, step: _Step, value: Value, lane: int) -> None:
+        access = step.accesses[0]
+        if node.op == "wmma.load":
+            line, inside = self._fragment_place(node, value, lane)
+        elif node.op == "ldmatrix":
+            which = next(i for i, one in enumerate(node.extra) if one is value)
+            row, column = lane // 4, lane % 4 * 2
+            if node.flags & TRANSPOSED:
+                row, column = column, row
+            line, inside = 8 * which + row, 2 * column
+        else:
+            position = next((i for i, one in enumerate(node.extra) if one is value), 0)
+            line, inside = lane, position * node.bytes
+        address = int(access.addresses[line]) + inside
+        origin.children.append(self.memory(access.space, address, step.warp, lane, number))
+
+    def _multiplied(self, origin: Origin, node: Decoded, number: int, warp: int, value: Value, lane: int) -> None:
+        spec = node.tensor
+        assert spec is not None
+        register = next(i for i, one in enumerate(spec.registers[3]) if one is value)
+        index, _, width = self._map(spec.maps[3])
+        line, column = divmod(int(index[register, 0, lane]), width)
+        order = list(spec.column_order)
+        origin.what += f", row {line}, column {order.index(column) if order else column}"
+        origin.children.append(self._dense(spec.maps[2], spec.registers[2], line, column, warp, number, "C"))
+        origin.children.append(self._dense(spec.maps[0], spec.registers[0], line, 0, warp, number, "A, k = 0"))
+        origin.children.append(self._dense(spec.maps[1], spec.registers[1], column, 0, warp, number, "B, k = 0"))
+
+    def _dense(
+        self, map_index: int, registers: Sequence[Value], line: int, inside: int, warp: int, before: int, words: str
+    ) -> Origin:
+        index, _, width = self._map(map_index)
+        register, _, lane = (int(x[0]) for x in np.nonzero(index == line * width + inside))
+        return Origin(f"{words}: lane {lane}", None, [self.register(registers[register], warp, lane, before)])
+
+    def _map(self, number: int) -> tuple[Any, int, int]:
+        """(positions [register][element][lane], bits of an element, width) of a fragment map."""
+        _, width, registers, elements, bits, _, data = self._kernel.maps[number]
+        return np.frombuffer(data, "<i2").reshape(registers, elements, 32), bits, width
+
+    def _fragment_place(self, node: Decoded, value: Value, lane: int) -> tuple[int, int]:
+        """Line of the access, and byte in it, of the first element that a register of a fragment holds."""
+        assert node.tensor is not None
+        register = next(i for i, one in enumerate(node.tensor.registers[3]) if one is value)
+        index, bits, width = self._map(node.tensor.maps[3])
+        line, inside = divmod(int(index[register, 0, lane]), width)
+        if node.flags & TRANSPOSED:
+            line, inside = inside, line
+        return line, inside * bits // 8
+
+    def _fragment_register(self, node: Decoded, line: int, byte: int) -> tuple[Value, int]:
+        """The register and lane that hold the element at a byte of a line of a fragment store."""
+        assert node.tensor is not None
+        index, bits, width = self._map(node.tensor.maps[3])
+        inside = byte * 8 // bits
+        position = inside * width + line if node.flags & TRANSPOSED else line * width + inside
+        register, _, lane = (int(x[0]) for x in np.nonzero(index == position))
+        return node.tensor.registers[3][register], lane
+
+
+def _index_of(element: int, shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] | None:
+    """The logical index of a position in the storage, None if no element lies there (nested strides)."""
+    index = [0] * len(shape)
+    for axis in sorted(range(len(shape)), key=lambda axis: -strides[axis]):
+        if strides[axis] > 0 and shape[axis] > 1:
+            index[axis], element = divmod(element, strides[axis])
+            if not 0 <= index[axis] < shape[axis]:
+                return None
+    return tuple(index) if element == 0 else None
