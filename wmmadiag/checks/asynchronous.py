@@ -74,7 +74,7 @@ CHECK = Check(
     summary="cp.async data used before its wait, memory used again under a copy in flight",
     levels={Level.ERROR: "a legal order of the copy gives other values"},
     cost="low",
-    default=False,
+    default=True,
     native=("races",),
     describe=describe,
 )

@@ -92,7 +92,7 @@ CHECK = Check(
         Level.ADVICE: "whole warps have exited before a barrier",
     },
     cost="low",
-    default=False,
+    default=True,
     native=("barriers",),
     describe=describe,
 )

@@ -137,7 +137,7 @@ CHECK = Check(
         Level.WARNING: "between lanes of one warp, or every write leaves the value as it is",
     },
     cost="low",
-    default=False,
+    default=True,
     native=("races",),
     describe=describe,
 )

@@ -68,9 +68,18 @@ def reported(finding: Finding) -> ReportedFinding:
         place=_shown(finding.place),
         other=_shown(finding.other) if finding.other is not None else "",
         count=finding.count,
-        detail=finding.detail,
+        detail=(*finding.detail, *_callers(finding.place), *_callers(finding.other)),
         hint=finding.hint,
     )
+
+
+def _callers(place: Place | None) -> tuple[str, ...]:
+    """Where the shown line was inlined, when that is elsewhere."""
+    if place is None or not place.file:
+        return ()
+    shown = own_place(place)
+    *_, outermost = place.frames()
+    return (f"line {shown.line} is called from {outermost}",) if outermost != shown else ()
 
 
 def _shown(place: Place) -> str:

@@ -100,7 +100,7 @@ def block_barrier(select: Selector, instruction: Instruction) -> None:
 @selects("membar", "fence")
 def order(select: Selector, _instruction: Instruction) -> None:
     """Memory is sequentially consistent here, so fences have nothing to do; but observers hear of them."""
-    select.emit("nop")
+    select.emit("fence")
 
 
 @selects("griddepcontrol", "setmaxnreg", "pmevent")
