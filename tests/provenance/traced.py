@@ -51,8 +51,8 @@ def traced_source(
 ) -> ProvenanceRun:
     """Trace the kernel `k` of a source, which stands after PRELUDE.
 
-    `computes`: operation and parameters as in a card's table, "gemm\\ntranspose_b = true"; `arguments`: "name role dtype"
-    or "name = value", separated by commas; `case`: symbols, "M = 16, N = 16, K = 32".
+    `computes`: operation and parameters as in a card's table, "gemm\\ntranspose_b = true"; `arguments`:
+    "name role dtype" or "name = value", separated by commas; `case`: symbols, "M = 16, N = 16, K = 32".
     """
     (folder / "k.cu").write_text(PRELUDE + source)
     operation, _, parameters = computes.partition("\n")

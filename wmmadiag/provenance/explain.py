@@ -16,13 +16,11 @@ from wmmadiag.emulator.faults import Extent
 from wmmadiag.emulator.memory_layout import PARAMETER_BASE
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.place import Place
+from wmmadiag.provenance.watch import STORES, Access, Recorder, Step
 from wmmadiag.ptx.demangle import demangle
 from wmmadiag.ptx.ir import Parameter
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.check import own_place
-
-_SPACES = ("generic", "global", "shared", "local")
-_STORES = (1, 2, 4)  # AccessKind: store, atomic, async_store
 
 
 @dataclass(slots=True)
@@ -79,7 +77,7 @@ def explain(case: BoundCase, kernel: EmulatedKernel, role: str, index: Sequence[
         KernelFault, BudgetError: as for a launch.
     """
     address, size = _address(case, kernel, role, index)
-    recorder = _Recorder(address, size)
+    recorder = Recorder(address, size)
     options = replace(kernel.options, threads=1, checks=(), check_table=(), observer=recorder)
     EmulatedKernel(kernel.kernel, options).launch(case.launch)
     recorder.close()
@@ -110,68 +108,8 @@ def _address(case: BoundCase, kernel: EmulatedKernel, role: str, index: Sequence
     raise ConfigurationError(f"the case has no tensor '{role}'")
 
 
-@dataclass(slots=True)
-class _Access:
-    """One memory event: per lane (or line of a fragment) an address."""
-
-    space: str
-    kind: int
-    active: int
-    size: int
-    addresses: Any
-
-
-@dataclass(slots=True)
-class _Step:
-    warp: int
-    pc: int
-    active: int
-    accesses: list[_Access]
-
-
-class _Recorder:
-    """Keeps the instructions of the last block that stored the watched bytes."""
-
-    def __init__(self, address: int, size: int) -> None:
-        self._address, self._size = address, size
-        self._block = -1
-        self._steps: list[_Step] = []
-        self._pending: list[_Access] = []
-        self._hit = False
-        self.found: list[_Step] | None = None
-
-    def close(self) -> None:
-        """The current block has ended."""
-        if self._hit:
-            self.found = self._steps
-        self._steps, self._hit = [], False
-
-    def on_memory(self, where: Any, space: int, kind: int, active: int, size: int, addresses: bytes) -> None:
-        access = _Access(_SPACES[space], kind, active, size, np.frombuffer(addresses, "<u8"))
-        if kind == 4:  # lands at a later instruction than the one that it belongs to
-            self._turn(where[0])
-            self._steps.append(_Step(where[1], where[2], active, [access]))
-            return
-        self._pending.append(access)
-        if space == 1 and kind in _STORES:
-            near = (access.addresses <= self._address) & (self._address < access.addresses + np.uint64(size))
-            if any(near[lane] and active >> lane & 1 for lane in range(32)):
-                self._turn(where[0])
-                self._hit = True
-
-    def on_instruction(self, where: Any, active: int, _registers: bytes) -> None:
-        self._turn(where[0])
-        self._steps.append(_Step(where[1], where[2], active, self._pending))
-        self._pending = []
-
-    def _turn(self, block: int) -> None:
-        if block != self._block:
-            self.close()
-            self._block = block
-
-
 class _Slicer:
-    def __init__(self, case: BoundCase, kernel: EmulatedKernel, steps: list[_Step], most: int) -> None:
+    def __init__(self, case: BoundCase, kernel: EmulatedKernel, steps: list[Step], most: int) -> None:
         self._kernel, self._steps, self._left = kernel.kernel, steps, most
         self._nodes = kernel.kernel.nodes
         self._extents = kernel.named_memory(case.launch)
@@ -187,10 +125,10 @@ class _Slicer:
             for value in () if landing else written[step.pc]:
                 self._writes.setdefault((step.warp, value), []).append(number)
             for which, access in enumerate(step.accesses):
-                if access.kind in _STORES:
+                if access.kind in STORES:
                     self._index(number, which, access, step.warp)
 
-    def _index(self, number: int, which: int, access: _Access, warp: int) -> None:
+    def _index(self, number: int, which: int, access: Access, warp: int) -> None:
         for lane in range(32):
             if access.active >> lane & 1:
                 first = int(access.addresses[lane])
@@ -205,7 +143,7 @@ class _Slicer:
         position = bisect_left(stores, (before, -1, -1))
         return stores[position - 1] if position else None
 
-    def _place(self, step: _Step) -> Place:
+    def _place(self, step: Step) -> Place:
         return own_place(self._kernel.place(step.pc))
 
     def _later(self, key: tuple[Any, ...], origin: Origin, expand: Callable[[], None]) -> None:
@@ -269,22 +207,23 @@ class _Slicer:
         if node.op == "st":
             value = node.extra[inside // node.bytes]
             if isinstance(value, Value):
-                origin.children.append(self.register(value, step.warp, lane, number))
+                origin.children.append(self.register(value, step.warp, lane, number, inside % node.bytes))
         elif node.op == "wmma.store":
-            value, held_by = self._fragment_register(node, lane, inside)
+            value, held_by, byte = self._fragment_register(node, lane, inside)
             origin.what += f", register {value.name or 'of the fragment'} of lane {held_by}"
-            origin.children.append(self.register(value, step.warp, held_by, number))
+            origin.children.append(self.register(value, step.warp, held_by, number, byte))
         elif node.op == "stmatrix":
             column, row = inside // 2, lane % 8
             if node.flags & TRANSPOSED:
                 column, row = row, column
             value = node.extra[lane // 8]
             if isinstance(value, Value):
-                origin.children.append(self.register(value, step.warp, row * 4 + column // 2, number))
+                source = row * 4 + column // 2
+                origin.children.append(self.register(value, step.warp, source, number, column % 2 * 2))
         elif node.op == "cp.async":
-            source = self._copy_source(number, step, lane)
-            if source is not None:
-                origin.children.append(self.memory("global", source + inside, step.warp, lane, number))
+            copied = self._copy_source(number, step, lane)
+            if copied is not None:
+                origin.children.append(self.memory("global", copied + inside, step.warp, lane, number))
         elif node.op == "atom":
             for value in node.extra:
                 if isinstance(value, Value) and value not in node.written():
@@ -292,7 +231,7 @@ class _Slicer:
             origin.children.append(self.memory(access.space, address, step.warp, lane, number))
         return origin
 
-    def _copy_source(self, number: int, landing: _Step, lane: int) -> int | None:
+    def _copy_source(self, number: int, landing: Step, lane: int) -> int | None:
         for step in reversed(self._steps[:number]):
             if step.pc != landing.pc or step.warp != landing.warp:
                 continue
@@ -303,38 +242,41 @@ class _Slicer:
 
     # Registers
 
-    def register(self, value: Value, warp: int, lane: int, before: int) -> Origin:
-        """What gave a register of a lane its value."""
+    def register(self, value: Value, warp: int, lane: int, before: int, byte: int = 0) -> Origin:
+        """What gave a register of a lane its value; `byte`: of packed elements, the one that begins there."""
         if value.constant is not None:
             return Origin(f"constant {value.constant:#x}")
         writes = self._writes.get((warp, id(value)), [])
         for position in range(bisect_left(writes, before) - 1, -1, -1):
             step = self._steps[writes[position]]
             if step.active >> lane & 1:
-                return self._made(writes[position], step, value, lane)
+                return self._made(writes[position], step, value, lane, byte)
         return Origin(f"{value.name or 'register'}", note="" if value.preset is not None else "never written")
 
-    def _made(self, number: int, step: _Step, value: Value, lane: int) -> Origin:
+    def _made(self, number: int, step: Step, value: Value, lane: int, byte: int) -> Origin:
         node = self._nodes[step.pc]
         origin = Origin(node.text or node.op, self._place(step))
-        self._later((number, id(value), lane), origin, lambda: self._expand(origin, number, step, value, lane))
+        key = (number, id(value), lane, byte)
+        self._later(key, origin, lambda: self._expand(origin, number, step, value, lane, byte))
         return origin
 
-    def _expand(self, origin: Origin, number: int, step: _Step, value: Value, lane: int) -> None:
+    def _expand(self, origin: Origin, number: int, step: Step, value: Value, lane: int, byte: int) -> None:
         node = self._nodes[step.pc]
         if node.op == "mma":
             self._multiplied(origin, node, number, step.warp, value, lane)
         elif step.accesses and node.op in ("ld", "wmma.load", "ldmatrix", "atom"):
-            self._loaded(origin, node, number, step, value, lane)
+            self._loaded(origin, node, number, step, value, lane, byte)
         elif node.op == "shfl":
-            self._shuffled(origin, node, number, step.warp, lane)
+            self._shuffled(origin, node, number, step.warp, lane, byte)
+        elif (one := _packed_source(node, value, byte)) is not None:
+            origin.children.append(self.register(one[0], step.warp, lane, number, one[1]))
         else:
             for source in (*node.s, *node.extra):
                 if isinstance(source, Value) and (source in node.s or source not in node.written()):
                     origin.children.append(self.register(source, step.warp, lane, number))
             origin.children = [c for c in origin.children if not c.what.startswith("constant")] or origin.children
 
-    def _shuffled(self, origin: Origin, node: Decoded, number: int, warp: int, lane: int) -> None:
+    def _shuffled(self, origin: Origin, node: Decoded, number: int, warp: int, lane: int, byte: int) -> None:
         value, by, clamp = node.s[:3]
         if value is None:
             return
@@ -348,21 +290,23 @@ class _Slicer:
         inside = source >= limit if mode == 0 else source <= limit
         source = source if inside else lane
         origin.what += f" from lane {source}"
-        origin.children.append(self.register(value, warp, source, number))
+        origin.children.append(self.register(value, warp, source, number, byte))
 
-    def _loaded(self, origin: Origin, node: Decoded, number: int, step: _Step, value: Value, lane: int) -> None:
+    def _loaded(
+        self, origin: Origin, node: Decoded, number: int, step: Step, value: Value, lane: int, byte: int
+    ) -> None:
         access = step.accesses[0]
         if node.op == "wmma.load":
-            line, inside = self._fragment_place(node, value, lane)
+            line, inside = self._fragment_place(node, value, lane, byte)
         elif node.op == "ldmatrix":
             which = next(i for i, one in enumerate(node.extra) if one is value)
-            row, column = lane // 4, lane % 4 * 2
+            row, column = lane // 4, lane % 4 * 2 + byte // 2
             if node.flags & TRANSPOSED:
                 row, column = column, row
             line, inside = 8 * which + row, 2 * column
         else:
             position = next((i for i, one in enumerate(node.extra) if one is value), 0)
-            line, inside = lane, position * node.bytes
+            line, inside = lane, position * node.bytes + byte
         address = int(access.addresses[line]) + inside
         origin.children.append(self.memory(access.space, address, step.warp, lane, number))
 
@@ -381,33 +325,50 @@ class _Slicer:
     def _dense(
         self, map_index: int, registers: Sequence[Value], line: int, inside: int, warp: int, before: int, words: str
     ) -> Origin:
-        index, _, width = self._map(map_index)
-        register, _, lane = (int(x[0]) for x in np.nonzero(index == line * width + inside))
-        return Origin(f"{words}: lane {lane}", None, [self.register(registers[register], warp, lane, before)])
+        index, bits, width = self._map(map_index)
+        register, position, lane = (int(x[0]) for x in np.nonzero(index == line * width + inside))
+        source = self.register(registers[register], warp, lane, before, position * bits // 8)
+        return Origin(f"{words}: lane {lane}", None, [source])
 
     def _map(self, number: int) -> tuple[Any, int, int]:
         """(positions [register][element][lane], bits of an element, width) of a fragment map."""
         _, width, registers, elements, bits, _, data = self._kernel.maps[number]
         return np.frombuffer(data, "<i2").reshape(registers, elements, 32), bits, width
 
-    def _fragment_place(self, node: Decoded, value: Value, lane: int) -> tuple[int, int]:
-        """Line of the access, and byte in it, of the first element that a register of a fragment holds."""
+    def _fragment_place(self, node: Decoded, value: Value, lane: int, byte: int) -> tuple[int, int]:
+        """Line of the access, and byte in it, of the element that a register of a fragment holds at a byte."""
         assert node.tensor is not None
         register = next(i for i, one in enumerate(node.tensor.registers[3]) if one is value)
         index, bits, width = self._map(node.tensor.maps[3])
-        line, inside = divmod(int(index[register, 0, lane]), width)
+        line, inside = divmod(int(index[register, byte * 8 // bits, lane]), width)
         if node.flags & TRANSPOSED:
             line, inside = inside, line
         return line, inside * bits // 8
 
-    def _fragment_register(self, node: Decoded, line: int, byte: int) -> tuple[Value, int]:
-        """The register and lane that hold the element at a byte of a line of a fragment store."""
+    def _fragment_register(self, node: Decoded, line: int, byte: int) -> tuple[Value, int, int]:
+        """The register, lane and byte in it that hold the element at a byte of a line of a fragment store."""
         assert node.tensor is not None
         index, bits, width = self._map(node.tensor.maps[3])
         inside = byte * 8 // bits
         position = inside * width + line if node.flags & TRANSPOSED else line * width + inside
-        register, _, lane = (int(x[0]) for x in np.nonzero(index == position))
-        return node.tensor.registers[3][register], lane
+        register, element, lane = (int(x[0]) for x in np.nonzero(index == position))
+        return node.tensor.registers[3][register], lane, element * bits // 8
+
+
+def _packed_source(node: Decoded, value: Value, byte: int) -> tuple[Value, int] | None:
+    """The source, and the byte in it, of one element of a packed destination; None where all sources count."""
+    if node.op == "mov.pack":
+        source = node.extra[byte // node.bytes]
+        return (source, byte % node.bytes) if isinstance(source, Value) else None
+    if node.op == "mov.unpack" and node.s[0] is not None:
+        position = next(i for i, one in enumerate(node.extra) if one is value)
+        return node.s[0], position * node.bytes + byte
+    if node.op in ("cvt.f16x2.f32", "cvt.bf16x2.f32") and len(node.s) == 2:
+        chosen = node.s[0 if byte >= 2 else 1]
+        return None if chosen is None else (chosen, 0)
+    if node.op in ("mov.b32", "mov.b64", "mov.b16") and node.s[0] is not None:
+        return node.s[0], byte
+    return None
 
 
 def _index_of(element: int, shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] | None:
