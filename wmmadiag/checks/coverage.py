@@ -41,7 +41,7 @@ CHECK = Check(
     summary="warps that do no work",
     levels={Level.ADVICE: "they change nothing in any block"},
     cost="low",
-    default=False,
+    default=True,
     native=("coverage",),
     describe=describe,
 )

@@ -67,7 +67,7 @@ CHECK = Check(
         Level.WARNING: "it only reads there",
     },
     cost="low",
-    default=False,
+    default=True,
     native=("accesses",),
     describe=describe,
 )

@@ -107,7 +107,7 @@ CHECK = Check(
     summary="where a NaN or an infinity was made that an output holds",
     levels={Level.WARNING: "an output holds a NaN or an infinity at the end; whether it should is for the reference"},
     cost="low",
-    default=False,
+    default=True,
     native=("numbers",),
     describe=describe,
 )

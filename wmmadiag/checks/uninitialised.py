@@ -195,7 +195,7 @@ CHECK = Check(
         Level.WARNING: "such a value decides a branch, and no output holds it",
     },
     cost="high",
-    default=False,
+    default=True,
     native=("uninitialised",),
     describe=describe,
 )

@@ -156,7 +156,7 @@ CHECK = Check(
         Level.WARNING: "undefined, or right only by the compiler's placement; harmless in this run",
     },
     cost="low",
-    default=False,
+    default=True,
     native=("accesses",),
     describe=describe,
     inspect=inspect,

@@ -71,11 +71,16 @@ unsigned kind_of(Type type, const std::byte* p, unsigned lane) {
 // Lanes whose result is no finite number; quick, since it is asked of every instruction.
 Mask suspicious(Type type, const std::byte* p, Mask active) {
     Mask found = 0;
+    std::uint32_t highest = 0;  // the exponent is all ones in the highest magnitude if in any
     if (type == Type::f32) {
         const auto* words = reinterpret_cast<const std::uint32_t*>(p);
+        for (unsigned l = 0; l < lanes; ++l) highest = std::max(highest, words[l] & 0x7fffffffu);
+        if (highest < 0x7f800000u) return 0;
         for (unsigned l = 0; l < lanes; ++l) found |= Mask{(words[l] & 0x7f800000u) == 0x7f800000u} << l;
     } else if (type == Type::f16) {
         const auto* words = reinterpret_cast<const std::uint16_t*>(p);
+        for (unsigned l = 0; l < lanes; ++l) highest = std::max<std::uint32_t>(highest, words[l] & 0x7fffu);
+        if (highest < 0x7c00u) return 0;
         for (unsigned l = 0; l < lanes; ++l) found |= Mask{(words[l] & 0x7c00u) == 0x7c00u} << l;
     } else {
         for (unsigned l = 0; l < lanes; ++l) found |= Mask{kind_of(type, p, l) != 0} << l;
@@ -100,7 +105,11 @@ public:
     [[nodiscard]] bool wants_operands() const override { return true; }
 
     void executing(const WriteEvent& event) override {
-        if (rules_[event.where.pc].overwrites) std::memcpy(operand_.data(), event.warp->at<std::byte>(event.inst->d), operand_.size());
+        const auto& rule = rules_[event.where.pc];
+        if (!rule.overwrites) return;
+        const auto* from = event.warp->at<std::byte>(event.inst->d);
+        if (rule.s == Type::f32) std::memcpy(operand_.data(), from, 4 * lanes);
+        else std::memcpy(operand_.data(), from, 8 * lanes);
     }
 
     void executed(const WriteEvent& event) override {
@@ -188,7 +197,7 @@ private:
 
     const ProgramSource& source_;
     std::vector<Rule> rules_;
-    std::array<std::byte, 16 * lanes> operand_{};  // that the running instruction overwrites
+    std::array<std::byte, 8 * lanes> operand_{};  // that the running instruction overwrites
     std::vector<std::vector<RawFinding>> found_;  // by program counter
 };
 

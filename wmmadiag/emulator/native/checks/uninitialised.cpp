@@ -145,11 +145,18 @@ public:
                 if (const Mask m = registers.mask(slot) & who; m != 0) arrive(event.where, registers, slot, m, Sink::address);
         }
         Span span{~std::uint64_t{0}, 0};
-        for (Mask m = event.active; m != 0; m &= m - 1) {
-            const auto a = event.addresses[std::countr_zero(m)];
-            span.low = std::min(span.low, a);
-            span.high = std::max(span.high, a + event.bytes);
+        if (event.active == all_lanes) {
+            for (unsigned l = 0; l < lanes; ++l) {
+                span.low = std::min(span.low, event.addresses[l]);
+                span.high = std::max(span.high, event.addresses[l]);
+            }
+        } else {
+            for (Mask m = event.active; m != 0; m &= m - 1) {
+                span.low = std::min(span.low, event.addresses[std::countr_zero(m)]);
+                span.high = std::max(span.high, event.addresses[std::countr_zero(m)]);
+            }
         }
+        span.high += event.bytes;
         // What leaves its memory faults next; several windows in one instruction are taken lane by lane.
         if (event.space == Space::shared && !state.shared.holds(span.low, span.high - span.low)) return;
         if (event.space == Space::local && span.high > source_.local_bytes) return;
@@ -482,9 +489,9 @@ private:
             wrote(state, event.where.pc, span, std::uint64_t{count} * event.bytes);
             // Lanes side by side, as most are: as many bytes as the span is long, each lane at its place.
             if (event.active == all_lanes && span.high - span.low == std::uint64_t{lanes} * event.bytes) {
-                bool ordered = true;
-                for (unsigned l = 0; l < lanes; ++l) ordered &= event.addresses[l] == span.low + std::uint64_t{l} * event.bytes;
-                if (ordered) {
+                std::uint64_t apart = 0;
+                for (unsigned l = 0; l < lanes; ++l) apart |= event.addresses[l] ^ (span.low + std::uint64_t{l} * event.bytes);
+                if (apart == 0) {
                     state.shared.clear(span.low, span.high);
                     return;
                 }
