@@ -158,6 +158,8 @@ private:
     template <std::size_t fixed>
     void touch_some(BlockState& b, const Access& access, const Cells& cells, Space space, std::uint64_t base, std::size_t first, std::size_t n,
                     unsigned shift, const std::uint32_t* lane_of);
+    template <bool writes>
+    void touch_scattered(BlockState& b, const Access& access, const Cells& cells, const MemoryEvent& event);
     void inspect(BlockState& b, const Access& access, const Cells& cells, Space space, std::uint64_t address, std::size_t g, unsigned lane);
     void touch_global(BlockState& b, const Access& access, std::uint64_t address, std::uint32_t bytes, const std::uint32_t* lane_of);
     void between_blocks(BlockState& b, const Access& access, Page& page, std::uint64_t address, std::size_t g, unsigned lane);
@@ -496,6 +498,41 @@ void Races::touch(BlockState& b, const Access& access, const Cells& cells, Space
     }
 }
 
+// The same for lanes that touch a few granules here and there: a loop without calls, but for what looks like a race.
+template <bool writes>
+void Races::touch_scattered(BlockState& b, const Access& access, const Cells& cells, const MemoryEvent& event) {
+    const auto& warp = b.warps[access.where.warp];
+    const Stamp me = access.where.warp, others = b.all_known, own = warp.lanes_known, s = access.stamp;
+    const Stamp read_limit = std::max(own, warp.met);
+    const auto shift = shared_shift_;
+    const std::size_t count = std::max(event.bytes >> shift, 1u);
+    const auto unknown = [&](Stamp at, Stamp limit, std::uint32_t by, std::uint32_t lane) {
+        return at > others && (at & in_flight || (at & warp_mask) != me || (at > limit && by != lane));
+    };
+    for (Mask m = event.active; m != 0; m &= m - 1) {
+        const auto lane = static_cast<std::uint32_t>(std::countr_zero(m));
+        const auto first = static_cast<std::size_t>(event.addresses[lane] >> shift);
+        for (std::size_t g = first; g < first + count; ++g) {
+            const Stamp w = cells.write[g], r = cells.read[g];
+            if (unknown(w, own, cells.write_lane[g], lane) ||
+                (writes && (unknown(r, read_limit, cells.read_lane[g], lane) || cells.other_read[g] > others)))
+                inspect(b, access, cells, Space::shared, event.addresses[lane] + ((g - first) << shift), g, lane);
+            if constexpr (writes) {
+                cells.write[g] = (w & in_flight) != 0 ? w : s;
+                cells.write_lane[g] = lane;
+            } else {
+                const bool ours = (r & warp_mask) == me;
+                if (r <= others || ours) {
+                    cells.read_lane[g] = ours && r > read_limit && cells.read_lane[g] != lane ? several_lanes : lane;
+                    cells.read[g] = s;
+                } else {
+                    cells.other_read[g] = s;
+                }
+            }
+        }
+    }
+}
+
 Page& Races::page(std::uint64_t number) {
     if (number != last_page_ || last_page_data_ == nullptr) {
         auto& at = pages_[number];
@@ -690,6 +727,11 @@ void Races::memory(const MemoryEvent& event) {
         if (astride == 0 && std::has_single_bit(bytes)) return go(addresses[0], bytes * lanes, lanes_of(bytes, shift, 0));
     }
     if (role == Role::write && !matrix) same_instruction(b, event);
+    if (!global && !matrix && role != Role::atomic && bytes >> shift <= 4) {
+        if (role == Role::write) touch_scattered<true>(b, access, cells, event);
+        else touch_scattered<false>(b, access, cells, event);
+        return;
+    }
     for (Mask m = event.active; m != 0;) {
         const auto lane = static_cast<unsigned>(std::countr_zero(m));
         m &= m - 1;
