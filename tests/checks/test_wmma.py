@@ -78,7 +78,7 @@ def test_one_finding_for_all_arrays() -> None:
         for (int i = threadIdx.x; i < 256; i += 32) out[i] = c[i];
     }"""
     (finding,) = _run(source)
-    assert finding.message.startswith("a, b, c are declared with less alignment than WMMA needs")
+    assert finding.message.startswith("a, b, c are declared with less alignment than their matrix loads need")
     assert finding.detail == (
         "a: declared 2 bytes, line 14 faults below 16",
         "b: declared 2 bytes, line 15 faults below 16",

@@ -136,7 +136,7 @@ def inspect(context: Context) -> Sequence[Finding]:
             check="wmma",
             kind="declared-alignment",
             level=Level.WARNING,
-            message=f"{names} {are} declared with less alignment than WMMA needs: right only by placement",
+            message=f"{names} {are} declared with less alignment than their matrix loads need: right only by placement",
             place=user_line(context, first[2]),
             detail=tuple(
                 f"{name}: declared {declared} byte{'s' * (declared > 1)}, "
