@@ -136,7 +136,6 @@ void Provenance::lane_rule(const Inst& inst, Mask active) {
     }
     if (tagged == 0) {
         clear(inst.d, plan.width, active);
-        if (inst.d2 != no_operand && plan.width > 2) clear(inst.d2, plan.width, active);
         return;
     }
     const auto n = granules(plan.width), from = granules(plan.source_width);
@@ -147,6 +146,15 @@ void Provenance::lane_rule(const Inst& inst, Mask active) {
         else
             for (Mask m = active; m != 0; m &= m - 1) std::copy_n(s[first] + std::size_t{n} * static_cast<unsigned>(std::countr_zero(m)), n, d + std::size_t{n} * static_cast<unsigned>(std::countr_zero(m)));
         return;
+    }
+    if (tagged == 1 && n == from && active == all_lanes && plan.rule == Rule::lanes) {
+        // Elements, and constants: they stay what they are. (A bad tag is no element.)
+        Tag common = full;
+        for (unsigned i = 0; i < n * lanes; ++i) common &= s[first][i];
+        if (common == full) {
+            std::copy_n(s[first], std::size_t{n} * lanes, d);
+            return;
+        }
     }
     const auto* values = now_->at<std::byte>(inst.d);
     for (Mask m = active; m != 0; m &= m - 1) {
@@ -160,8 +168,7 @@ void Provenance::lane_rule(const Inst& inst, Mask active) {
         }
         Tag t[3]{};
         for (unsigned i = 0; i < 3; ++i) {
-            // In add.f32.f16 and its kin the first source is the narrow one.
-            if (s[i] != nullptr) t[i] = of_lane(s[i], lane, plan.source_width);
+            if (s[i] != nullptr) t[i] = of_lane(s[i], lane, i == plan.wide_source ? plan.width : plan.source_width);
         }
         Tag result = none;
         switch (plan.arithmetic) {
@@ -288,7 +295,7 @@ void Provenance::select_rule(const Inst& inst, Mask active) {
 }
 
 void Provenance::shuffle_rule(const Inst& inst, Mask active) {
-    if (inst.d == no_operand) return;
+    if (inst.d == no_operand || active == 0) return;
     const auto* a = read(inst.s[0]);
     if (a == nullptr) {
         clear(inst.d, 4, active);
@@ -315,6 +322,7 @@ void Provenance::shuffle_rule(const Inst& inst, Mask active) {
 }
 
 void Provenance::reduce_rule(const Inst& inst, Mask active) {
+    if (active == 0) return;
     const auto* a = read(inst.s[0]);
     if (a == nullptr) {
         clear(inst.d, 4, active);

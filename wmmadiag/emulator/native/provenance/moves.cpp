@@ -162,9 +162,9 @@ void Provenance::fragment_rule(const Inst& inst, bool store) {
     }
     const auto n = gather.granules;
     const auto place = [&](std::uint32_t position) -> Tag* {
-        const auto dense_line = position / gather.width, inside = position % gather.width;
-        auto* base = line[along ? dense_line : inside];
-        return base == nullptr ? nullptr : base + std::size_t{n} * (along ? inside : dense_line);
+        const auto p = gather.place[position];
+        auto* base = line[p >> 16];
+        return base == nullptr ? nullptr : base + (p & 0xffff);
     };
     if (store) {
         for (const auto slot : gather.slots) materialise(slot, register_bytes(0));
@@ -177,13 +177,13 @@ void Provenance::fragment_rule(const Inst& inst, bool store) {
         return;
     }
     auto& dense = dense_[3];
-    dense.assign(gather.granule.size(), none);
+    dense.resize(gather.granule.size());
     bool suspicious = false;
     for (std::uint32_t position = 0; position < dense.size(); ++position) {
         const auto* from = place(position);
-        if (from == nullptr) continue;
-        dense[position] = from[0];
-        suspicious |= from[0] == unwritten;
+        const Tag tag = from == nullptr ? none : from[0];
+        dense[position] = tag;
+        suspicious |= tag == unwritten;
     }
     for (const auto slot : gather.slots) write(slot, register_bytes(0), all_lanes);
     fit_stride(inst, access, dense, gather, along);

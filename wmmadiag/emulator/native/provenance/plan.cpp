@@ -60,7 +60,6 @@ Plan lane_plan(string_view name) {
     if (one_of(op, {"setp", "testp"}) || last == "pred") return plan;
     plan.width = plan.source_width = static_cast<std::uint8_t>(bytes_of(last));
     plan.rule = Rule::lanes;
-    plan.sources = 3;
     if (op == "mov") {
         plan.rule = Rule::copy;
     } else if (op == "selp") {
@@ -83,11 +82,15 @@ Plan lane_plan(string_view name) {
         plan.rule = Rule::halves;
     } else if (rest.find("wide") != string_view::npos) {
         plan.width = static_cast<std::uint8_t>(2 * plan.source_width);
+        if (op == "mad") plan.wide_source = 2;
     } else if (rest.find('.') != string_view::npos && first == "f32" && one_of(last, {"f16", "bf16"})) {
-        plan.width = 4;  // add.f32.f16: mixed widths; f32 destination and addend
-        plan.rule = Rule::lanes;
+        plan.width = 4;
+        plan.wide_source = op == "fma" ? 2 : 1;
     }
-    if (op == "set") plan.rule = Rule::clear;
+    if (op == "set") {
+        plan.rule = Rule::clear;
+        plan.width = static_cast<std::uint8_t>(bytes_of(first));
+    }
     plan.floating = one_of(last, {"f32", "f16"}) && plan.rule == Rule::lanes && plan.width == plan.source_width;
     plan.arithmetic = one_of(op, {"sub"})                ? Arithmetic::subtract
                       : one_of(op, {"add"})              ? Arithmetic::add
@@ -138,6 +141,7 @@ void Provenance::make_plans() {
         const auto found = std::find_if(named.begin(), named.end(), [&](const Named& n) { return n.name == name; });
         if (found != named.end()) {
             plan.rule = found->rule;
+            if (name == "clock") plan.width = raw.register_bytes;
         } else if (find_operation(name) == nullptr) {
             plan = lane_plan(name);
         } else if (name == "vote" && (raw.flags >> flag::code_shift) == 3) {
@@ -150,7 +154,12 @@ void Provenance::make_plans() {
         } else if (plan.rule == Rule::load_fragment || plan.rule == Rule::store_fragment) {
             const auto& op = source.tensor[raw.target];
             plan.gather = std::make_unique<std::array<Gather, 4>>();
-            (*plan.gather)[3] = make_gather(op.d_map, op.d);
+            auto& gather = (*plan.gather)[3] = make_gather(op.d_map, op.d);
+            const bool along = (raw.flags & flag::transposed) == 0;
+            for (std::uint32_t p = 0; p < gather.granule.size(); ++p) {
+                const auto line = p / gather.width, inside = p % gather.width;
+                gather.place.push_back((along ? line : inside) << 16 | (along ? inside : line) * gather.granules);
+            }
         }
     }
 }

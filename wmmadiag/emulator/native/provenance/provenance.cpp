@@ -127,8 +127,7 @@ void Provenance::note(EventKind kind, std::uint32_t pc, std::uint32_t matrix, st
     }
 }
 
-Tag Provenance::loaded(Tag tag, Space space, std::uint64_t address, unsigned lane) {
-    if (tag != unwritten) return tag;
+Tag Provenance::read_unwritten(Space space, std::uint64_t address, unsigned lane) {
     const auto index = record(Kind::unwritten, where_.pc, no_pc, no_pc, none, none);
     auto& made = records_[index];
     if (made.count == 1) {
@@ -139,13 +138,21 @@ Tag Provenance::loaded(Tag tag, Space space, std::uint64_t address, unsigned lan
     return bad(index);
 }
 
-void Provenance::stored(Tag& to, Tag tag) {
-    // A partial sum that gives way to another of the same element, which lacks some of what it had.
-    if (is_element(to) && is_element(tag) && ((to ^ tag) & position_mask) == 0 && matrix(to) != matrix(tag)) {
-        const auto old = matrix(to), now = matrix(tag);
-        if (matrices_[old].base == matrices_[now].base && !matrices_.includes(now, old)) note(EventKind::overwritten, where_.pc, matrices_[old].base, 0, 0, to);
+// A partial sum that gives way to another of the same element, which lacks some of what it had.
+void Provenance::replaced(Tag to, Tag tag) {
+    const auto old = matrix(to), now = matrix(tag);
+    if (((to ^ tag) & position_mask) == 0 && matrices_[old].base == matrices_[now].base && !includes(now, old))
+        note(EventKind::overwritten, where_.pc, matrices_[old].base, 0, 0, to);
+}
+
+// One pair is asked for again and again.
+bool Provenance::includes(std::uint32_t a, std::uint32_t b) {
+    if (a != included_[0] || b != included_[1]) {
+        included_result_ = matrices_.includes(a, b);
+        included_[0] = a;
+        included_[1] = b;
     }
-    to = tag;
+    return included_result_;
 }
 
 void Provenance::memory(const MemoryEvent& event) {
@@ -158,10 +165,13 @@ void Provenance::memory(const MemoryEvent& event) {
     pending_.push_back(access);
 }
 
+void Provenance::meet(const Where&, Mask here, Mask) { met_ |= here; }
+
 void Provenance::executed(const WriteEvent& event) {
     const auto& plan = plans_[event.where.pc];
     if (plan.rule == Rule::ignore) {
         pending_.clear();
+        met_ = 0;
         return;
     }
     where_ = event.where;
@@ -179,7 +189,7 @@ void Provenance::executed(const WriteEvent& event) {
     }
     switch (plan.rule) {
         case Rule::ignore: break;
-        case Rule::clear: clear(inst.d, 8, active); break;
+        case Rule::clear: clear(inst.d, plan.width, active); break;
         case Rule::copy:
         case Rule::integer:
         case Rule::lanes: lane_rule(inst, active); break;
@@ -190,8 +200,8 @@ void Provenance::executed(const WriteEvent& event) {
         case Rule::shift_right:
         case Rule::mask:
         case Rule::permute: bit_rule(inst, active); break;
-        case Rule::shuffle: shuffle_rule(inst, active); break;
-        case Rule::reduce: reduce_rule(inst, active); break;
+        case Rule::shuffle: shuffle_rule(inst, active & met_); break;
+        case Rule::reduce: reduce_rule(inst, active & met_); break;
         case Rule::pack:
         case Rule::unpack: pack_rule(inst, active); break;
         case Rule::load: load_rule(inst); break;
@@ -206,6 +216,7 @@ void Provenance::executed(const WriteEvent& event) {
         case Rule::multiply: break;  // in `tensor`
     }
     pending_.clear();
+    met_ = 0;
 }
 
 // Kinds and their values; wmmadiag/provenance/raw.py reads them.

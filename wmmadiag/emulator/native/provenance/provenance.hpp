@@ -53,6 +53,8 @@ inline constexpr std::uint32_t no_granule = 0xffffffffu;
 struct Gather {
     std::vector<std::uint32_t> granule;               // [line * width + position]
     std::vector<std::pair<std::uint32_t, std::uint32_t>> scatter;  // (granule, dense position) of every element held
+    // Of a load or store: memory line of each dense position in the high half, granules from its begin in the low half.
+    std::vector<std::uint32_t> place;
     std::vector<Operand> slots;
     unsigned lines = 0, width = 0, bits = 0, granules = 0;  // granules per element; 0: not followed
 };
@@ -60,7 +62,7 @@ struct Gather {
 struct Plan {
     Rule rule = Rule::ignore;
     Arithmetic arithmetic = Arithmetic::other;
-    std::uint8_t sources = 0;
+    std::uint8_t wide_source = 0xff;  // a source as wide as the destination: the addend of mad.wide, add.f32.f16, ...
     std::uint8_t width = 4, source_width = 4;  // bytes per lane of destination and sources
     bool floating = false;                     // values of f16 or f32, by width
     bool arithmetic_shift = false;
@@ -140,6 +142,7 @@ public:
     void block_end(const Block& block) override;
     void memory(const MemoryEvent& event) override;
     void tensor(const TensorEvent& event) override;
+    void meet(const Where& where, Mask here, Mask members) override;
     void executed(const WriteEvent& event) override;
     [[nodiscard]] bool wants_instructions() const override { return true; }
     [[nodiscard]] std::vector<RawFinding> findings() override;
@@ -160,8 +163,14 @@ private:
     std::uint32_t record(Kind kind, std::uint32_t pc, std::uint32_t a_pc, std::uint32_t b_pc, Tag first, Tag second, std::uint32_t line = 0,
                          std::uint32_t column = 0, std::uint32_t k = 0);
     void note(EventKind kind, std::uint32_t pc, std::uint32_t matrix, std::int64_t a, std::int64_t b, Tag first);
-    Tag loaded(Tag tag, Space space, std::uint64_t address, unsigned lane);
-    void stored(Tag& to, Tag tag);
+    Tag loaded(Tag tag, Space space, std::uint64_t address, unsigned lane) { return tag == unwritten ? read_unwritten(space, address, lane) : tag; }
+    Tag read_unwritten(Space space, std::uint64_t address, unsigned lane);
+    void stored(Tag& to, Tag tag) {
+        if (((to ^ tag) & matrix_mask) != 0 && is_element(to) && is_element(tag)) replaced(to, tag);
+        to = tag;
+    }
+    void replaced(Tag to, Tag tag);
+    bool includes(std::uint32_t a, std::uint32_t b);
 
     // lanes.cpp
     Tag combine(Tag a, Tag b, Arithmetic how);
@@ -213,6 +222,7 @@ private:
     const Warp* now_ = nullptr;
     Where where_{};
     std::vector<Access> pending_;
+    Mask met_ = 0;  // lanes that exchange values in the running instruction; others of its group still wait
     std::vector<Record> records_;
     std::map<std::array<std::uint32_t, 4>, std::uint32_t> record_index_;
     struct Event {
@@ -225,6 +235,8 @@ private:
     std::map<std::uint32_t, std::uint64_t> unexplained_;  // multiplications some of whose operands are not followed: elements
     std::vector<Tag> dense_[4];
     std::uint32_t a_pc_ = no_pc, b_pc_ = no_pc;
+    std::uint32_t included_[2]{~0u, ~0u};
+    bool included_result_ = false;
 };
 
 }  // namespace wmmadiag::provenance
