@@ -266,3 +266,62 @@ def test_keys_of_another_head(tmp_path: Path) -> None:
     assert one.place.line == line_of(source, "mma_sync(acc, fa, fk, acc)")
     assert one.reach[0].elements == 16 * 16  # the second head only
     assert one.reach[0].first == (0, 1, 0, 0)
+
+
+def test_tail_rows_that_hold_garbage_are_harmless(tmp_path: Path) -> None:
+    # Rows past the end are multiplied uninitialised, and never stored.
+    source = """
+extern "C" __global__ void k(const half* a, const half* b, float* d, int m, int n, int kk) {
+    __shared__ __align__(32) half tile[16 * 16];
+    __shared__ __align__(32) float out[16 * 16];
+    Acc acc;
+    wmma::fill_fragment(acc, 0.0f);
+    for (int k = 0; k < kk; k += 16) {
+        for (int e = threadIdx.x; e < m * 16; e += 32) tile[e] = a[e / 16 * kk + k + e % 16];
+        __syncwarp();
+        FragA fa;
+        RowB fb;
+        wmma::load_matrix_sync(fa, tile, 16);
+        wmma::load_matrix_sync(fb, b + k * n, n);
+        wmma::mma_sync(acc, fa, fb, acc);
+        __syncwarp();
+    }
+    wmma::store_matrix_sync(out, acc, 16, wmma::mem_row_major);
+    __syncwarp();
+    for (int e = threadIdx.x; e < m * 16; e += 32) d[e] = out[e];
+}
+"""
+    run = traced_source(tmp_path, source, "gemm", GEMM, "M = 11, N = 16, K = 32")
+    assert run.explained, run
+    assert run.disagreements == ()
+
+
+def test_operand_split_into_two_halves(tmp_path: Path) -> None:
+    # A = high + low: two products per index, and no repetition.
+    source = """
+extern "C" __global__ void k(const float* a, const half* b, float* d, int m, int n, int kk) {
+    __shared__ __align__(32) half high[256], low[256];
+    Acc acc;
+    wmma::fill_fragment(acc, 0.0f);
+    for (int k = 0; k < kk; k += 16) {
+        for (int e = threadIdx.x; e < 256; e += 32) {
+            float x = a[e / 16 * kk + k + e % 16];
+            high[e] = __float2half(x);
+            low[e] = __float2half(x - __half2float(high[e]));
+        }
+        __syncwarp();
+        FragA fa;
+        RowB fb;
+        wmma::load_matrix_sync(fb, b + k * n, n);
+        wmma::load_matrix_sync(fa, low, 16);
+        wmma::mma_sync(acc, fa, fb, acc);
+        wmma::load_matrix_sync(fa, high, 16);
+        wmma::mma_sync(acc, fa, fb, acc);
+        __syncwarp();
+    }
+    wmma::store_matrix_sync(d, acc, n, wmma::mem_row_major);
+}
+"""
+    run = traced_source(tmp_path, source, "gemm", GEMM.replace("a a f16", "a a f32"), "M = 16, N = 16, K = 48")
+    assert run.explained, run
+    assert run.disagreements == ()
