@@ -32,7 +32,8 @@ struct Rule {
 
 Rule rule_of(std::string_view name) {
     const auto op = name.substr(0, name.find('.'));
-    for (const std::string_view silent : {"mov", "selp", "slct", "setp", "set", "neg", "abs", "ld", "st", "atom", "shfl", "mma", "wmma", "testp", "copysign"})
+    for (const std::string_view silent :
+         {"mov", "selp", "slct", "setp", "set", "neg", "abs", "ld", "st", "atom", "shfl", "mma", "wmma", "testp", "copysign"})
         if (op == silent) return {};
     if (op == "cvt") {
         const auto rest = name.substr(4);

@@ -27,9 +27,26 @@ unsigned type_bytes(std::string_view type) {
 }
 
 TaintRule rule_of(std::string_view name) {
-    constexpr auto silent = std::to_array<std::string_view>(
-        {"exit", "trap", "nop", "nanosleep", "bar.sync", "bar.arrive", "vprintf", "assertfail", "ld", "st", "atom", "cp.async",
-         "cp.async.commit_group", "cp.async.wait_group", "mbarrier", "bar.warp.sync", "wmma.load", "wmma.store", "ldmatrix", "stmatrix"});
+    constexpr auto silent = std::to_array<std::string_view>({"exit",
+                                                             "trap",
+                                                             "nop",
+                                                             "nanosleep",
+                                                             "bar.sync",
+                                                             "bar.arrive",
+                                                             "vprintf",
+                                                             "assertfail",
+                                                             "ld",
+                                                             "st",
+                                                             "atom",
+                                                             "cp.async",
+                                                             "cp.async.commit_group",
+                                                             "cp.async.wait_group",
+                                                             "mbarrier",
+                                                             "bar.warp.sync",
+                                                             "wmma.load",
+                                                             "wmma.store",
+                                                             "ldmatrix",
+                                                             "stmatrix"});
     if (std::find(silent.begin(), silent.end(), name) != silent.end()) return {.form = Form::none};
     if (name == "clock" || name == "activemask" || name == "elect") return {.form = Form::clean};
     if (name == "bra") return {.form = Form::jump};
@@ -74,7 +91,9 @@ TaintRule rule_of(std::string_view name) {
         rule.form = Form::permute;
     } else if (op == "cvt") {
         rule.d_bytes = static_cast<std::uint8_t>(type_bytes(first));
-        const auto integer = [](std::string_view t) { return !t.empty() && (t[0] == 'u' || t[0] == 's' || t[0] == 'b') && t.find('x') == t.npos && !t.starts_with("bf") && !t.starts_with("ue"); };
+        const auto integer = [](std::string_view t) {
+            return !t.empty() && (t[0] == 'u' || t[0] == 's' || t[0] == 'b') && t.find('x') == t.npos && !t.starts_with("bf") && !t.starts_with("ue");
+        };
         if ((first == "f16x2" || first == "bf16x2") && last == "f32") rule.form = Form::pair;
         else if (integer(first) && integer(last)) rule.form = Form::extend;
         rule.is_signed = last.starts_with("s");
@@ -479,11 +498,12 @@ std::vector<std::pair<Operand, std::uint32_t>> unwritten_registers(const Program
         const std::string_view name = source.operations[raw.op];
         Slots after = written[pc];
         const bool guarded = (raw.guard & constant_bit) == 0;
-        operands(source, raw, [](Operand) {},
-                 [&](Operand slot) {
-                     // A register written under a guard counts as written: which lanes did is seen when it runs.
-                     after[slot / 4 / 64] |= std::uint64_t{1} << (slot / 4 % 64);
-                 });
+        operands(
+            source, raw, [](Operand) {},
+            [&](Operand slot) {
+                // A register written under a guard counts as written: which lanes did is seen when it runs.
+                after[slot / 4 / 64] |= std::uint64_t{1} << (slot / 4 % 64);
+            });
         next.clear();
         if (name == "bra") {
             next.push_back(raw.target);
@@ -513,15 +533,16 @@ std::vector<std::pair<Operand, std::uint32_t>> unwritten_registers(const Program
     }
     for (std::uint32_t pc = 0; pc < count; ++pc) {
         if (written[pc].empty()) continue;
-        operands(source, source.code[pc],
-                 [&](Operand slot) {
-                     const auto w = slot / 4 / 64;
-                     const auto bit = std::uint64_t{1} << (slot / 4 % 64);
-                     if ((written[pc][w] & bit) != 0 || (reported[w] & bit) != 0) return;
-                     reported[w] |= bit;
-                     found.emplace_back(slot, pc);
-                 },
-                 [](Operand) {});
+        operands(
+            source, source.code[pc],
+            [&](Operand slot) {
+                const auto w = slot / 4 / 64;
+                const auto bit = std::uint64_t{1} << (slot / 4 % 64);
+                if ((written[pc][w] & bit) != 0 || (reported[w] & bit) != 0) return;
+                reported[w] |= bit;
+                found.emplace_back(slot, pc);
+            },
+            [](Operand) {});
     }
     return found;
 }

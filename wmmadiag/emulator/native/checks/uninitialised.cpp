@@ -51,15 +51,18 @@ struct BlockState {
     ShadowBits shared, local;
     std::vector<std::uint16_t> shared_origin, local_origin;  // of tainted bytes that were written; 0: never written
     bool origins_used = false;
-    std::vector<std::pair<std::uint32_t, Writer>> writers;     // by pc, in order of the first write
-    std::vector<std::uint16_t> writer_of;                      // pc to position in `writers` + 1
+    std::vector<std::pair<std::uint32_t, Writer>> writers;                               // by pc, in order of the first write
+    std::vector<std::uint16_t> writer_of;                                                // pc to position in `writers` + 1
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::array<Taint, lanes>> copies;  // (warp, pc): tainted cp.async in flight
 };
 
 class Uninitialised final : public Check {
 public:
     explicit Uninitialised(const Shared& shared)
-        : shared_(shared), source_(shared.program->source()), code_(shared.program->code().data()), rules_(taint_rules(source_)),
+        : shared_(shared),
+          source_(shared.program->source()),
+          code_(shared.program->code().data()),
+          rules_(taint_rules(source_)),
           unwritten_(unwritten_registers(*shared.program)) {
         for (const auto& [base, size] : shared.spec.fresh) {
             fresh_.push_back({base, size, ShadowBits(size)});
@@ -181,7 +184,8 @@ public:
             finding.kind = sink_names[static_cast<unsigned>(a.sink)];
             finding.other_pc = a.pc;
             finding.count = a.count;
-            finding.values.insert(finding.values.begin(), {static_cast<std::int64_t>(a.low), static_cast<std::int64_t>(a.high), static_cast<std::int64_t>(a.bytes)});
+            finding.values.insert(finding.values.begin(),
+                                  {static_cast<std::int64_t>(a.low), static_cast<std::int64_t>(a.high), static_cast<std::int64_t>(a.bytes)});
             if (a.sink != Sink::output) std::fill_n(finding.values.begin(), 3, 0);
             found.push_back(std::move(finding));
         }
@@ -384,7 +388,8 @@ private:
         for (const auto& fresh : fresh_) {
             if (address < fresh.base || !fresh.bits.holds(address - fresh.base, bytes)) continue;
             const auto more = fresh.bits.get(address - fresh.base, bytes);
-            if (more != 0 && found.origin == 0) found.origin = read_at(event, state, Space::global, address + static_cast<unsigned>(std::countr_zero(more)), lane);
+            if (more != 0 && found.origin == 0)
+                found.origin = read_at(event, state, Space::global, address + static_cast<unsigned>(std::countr_zero(more)), lane);
             found.bytes |= more;
         }
         return found;
@@ -445,7 +450,8 @@ private:
 
     void poke_global(const MemoryEvent& event, unsigned lane, std::uint64_t address, unsigned bytes, std::uint32_t bits, std::uint16_t origin) {
         for (auto& fresh : fresh_)
-            if (address >= fresh.base && fresh.bits.holds(address - fresh.base, bytes)) fresh.bits.clear(address - fresh.base, address - fresh.base + bytes);
+            if (address >= fresh.base && fresh.bits.holds(address - fresh.base, bytes))
+                fresh.bits.clear(address - fresh.base, address - fresh.base + bytes);
         if (bits == 0 && pages_.empty()) return;
         std::uint16_t number = 0;
         if (bits != 0) {
@@ -512,7 +518,9 @@ private:
             }
             return;
         }
-        each_piece(event, [&](unsigned lane, std::uint64_t address, unsigned bytes, unsigned) { poke(event, state, event.space, lane, address, bytes, 0, 0); });
+        each_piece(event, [&](unsigned lane, std::uint64_t address, unsigned bytes, unsigned) {
+            poke(event, state, event.space, lane, address, bytes, 0, 0);
+        });
     }
 
     // Pieces of at most 32 bytes of what each lane (or line of a fragment) touches: f(lane, address, bytes, offset in the lane's bytes).
@@ -520,8 +528,7 @@ private:
     static void each_piece(const MemoryEvent& event, F&& f) {
         for (Mask m = event.active; m != 0; m &= m - 1) {
             const auto lane = static_cast<unsigned>(std::countr_zero(m));
-            for (unsigned done = 0; done < event.bytes; done += 32)
-                f(lane, event.addresses[lane] + done, std::min(32u, event.bytes - done), done);
+            for (unsigned done = 0; done < event.bytes; done += 32) f(lane, event.addresses[lane] + done, std::min(32u, event.bytes - done), done);
         }
     }
 
@@ -529,11 +536,12 @@ private:
 
     void load(const MemoryEvent& event, BlockState& state, const Span& span) {
         auto& registers = state.warps[event.where.warp];
+        const bool known_all = clean(event, state, span);
+        if (known_all && registers.clean()) return;
         const auto& inst = code_[event.where.pc];
         const std::string_view name = source_.operations[source_.code[event.where.pc].op];
         const bool fragment = name == "wmma.load";
-        if (clean(event, state, span)) {
-            if (registers.clean()) return;
+        if (known_all) {
             if (fragment) {
                 for (const auto d : source_.tensor[inst.target].d) registers.clear(d, all_lanes);
             } else if (name == "ldmatrix" || name == "ld") {
@@ -602,14 +610,15 @@ private:
 
     void store(const MemoryEvent& event, BlockState& state, const Span& span) {
         auto& registers = state.warps[event.where.warp];
+        if (registers.clean()) return known(event, state, span);
         const auto& inst = code_[event.where.pc];
         const std::string_view name = source_.operations[source_.code[event.where.pc].op];
-        if (registers.clean()) return known(event, state, span);
         if (name == "wmma.store") return store_fragment(event, state, span);
         Mask dirty = 0;
         for (unsigned i = 0; i < inst.count; ++i) dirty |= registers.mask(inst.extra[i]);
         if ((dirty & (name == "st" ? event.active : all_lanes)) == 0) return known(event, state, span);
-        if (event.space == Space::shared) wrote(state, event.where.pc, span, std::uint64_t{static_cast<unsigned>(std::popcount(event.active))} * event.bytes);
+        if (event.space == Space::shared)
+            wrote(state, event.where.pc, span, std::uint64_t{static_cast<unsigned>(std::popcount(event.active))} * event.bytes);
         for (Mask m = event.active; m != 0; m &= m - 1) {
             const auto lane = static_cast<unsigned>(std::countr_zero(m));
             Taint taint;
@@ -642,7 +651,8 @@ private:
         Mask dirty = 0;
         for (const auto d : op.d) dirty |= registers.mask(d);
         if (dirty == 0) return known(event, state, span);
-        if (event.space == Space::shared) wrote(state, event.where.pc, span, std::uint64_t{static_cast<unsigned>(std::popcount(event.active))} * event.bytes);
+        if (event.space == Space::shared)
+            wrote(state, event.where.pc, span, std::uint64_t{static_cast<unsigned>(std::popcount(event.active))} * event.bytes);
         const bool along = (inst.flags & flag::transposed) == 0;
         const unsigned element_bytes = std::max(map.element_bits / 8u, 1u);
         std::vector<Taint> dense(std::size_t{map.lines} * map.width);
