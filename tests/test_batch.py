@@ -43,9 +43,7 @@ def test_names_that_no_card_has():
         plan([PV, ATTENTION], [None], ["odd"], ["wmma"], {})
 
 
-@pytest.mark.parametrize(
-    ("codes", "worst"), [([], 2), ([0], 0), ([0, 3], 3), ([3, 2], 2), ([2, 1, 3], 1), ([0, 1], 1)]
-)
+@pytest.mark.parametrize(("codes", "worst"), [([], 2), ([0], 0), ([0, 3], 3), ([3, 2], 2), ([2, 1, 3], 1), ([0, 1], 1)])
 def test_the_worst_exit_code(codes, worst):
     task = Task(PV, None)
     assert exit_code([Outcome(task, code=code) for code in codes]) == worst

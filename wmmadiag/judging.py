@@ -123,9 +123,7 @@ def compare_arrays(
     try:
         limit = np.broadcast_to(limit, values.shape)
     except ValueError:
-        raise ConfigurationError(
-            f"the bound has shape {list(limit.shape)}, the output {list(values.shape)}"
-        ) from None
+        raise ConfigurationError(f"the bound has shape {list(limit.shape)}, the output {list(values.shape)}") from None
     judgement = Judgement(np.array(limit), allowed)
     return compare(observed, values, judgement, output=name, element=element_of(observed), criterion=criterion)
 

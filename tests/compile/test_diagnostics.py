@@ -31,9 +31,7 @@ k.cu(3): note #3326-D: function "mine" does not match
 
 def test_overloads_of_library_functions_are_left_out_and_the_users_stay():
     last = errors_in(LOG)[-1]
-    assert [line for line in last.lines if "note" in line] == [
-        'k.cu(3): note #3326-D: function "mine" does not match'
-    ]
+    assert [line for line in last.lines if "note" in line] == ['k.cu(3): note #3326-D: function "mine" does not match']
     assert "    void mine();" in last.lines
     assert not any("mma.hpp" in line or "void load_matrix_sync" in line for line in last.lines)
 

@@ -39,7 +39,9 @@ STORE = "st.global.u32 [%to], %r9;"
             LANES,
             id="pack-and-unpack",
         ),
-        pytest.param("mov.f32 %f1, 0d3FF8000000000000; mov.b32 %r9, %f1;", LANES * 0 + 0x3FC00000, id="f64-literal-in-f32"),
+        pytest.param(
+            "mov.f32 %f1, 0d3FF8000000000000; mov.b32 %r9, %f1;", LANES * 0 + 0x3FC00000, id="f64-literal-in-f32"
+        ),
     ],
 )
 def test_lane_forms(body: str, expected: np.ndarray) -> None:

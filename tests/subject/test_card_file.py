@@ -192,7 +192,7 @@ def test_unreadable_files(folder):
 
 def test_lines_of_keys():
     text = 'a = 1\n# c\n[t]\nb = """\nx = 1\n"""\nc = [\n  1, # one\n  { d = 2,\n e = "]}" } ]\n'
-    text += '[[u]]\nv.w = 1\n[[u]]\n"v" = \'\'\n'
+    text += "[[u]]\nv.w = 1\n[[u]]\n\"v\" = ''\n"
     lines = key_lines(text)
     assert lines[("a",)] == 1
     assert lines[("t", "b")] == 4

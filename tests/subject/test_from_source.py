@@ -230,9 +230,7 @@ def gemm_card(tmp_path, text):
     path = tmp_path / "gemm.cu"
     path.write_text(text)
     facts = source_facts(path, SubjectOptions())
-    return card_from_options(
-        facts.entry, facts.parameters, facts.launches, path, operation="gemm", text=facts.text
-    )
+    return card_from_options(facts.entry, facts.parameters, facts.launches, path, operation="gemm", text=facts.text)
 
 
 def test_factors_are_symbols_and_what_beta_scales_is_read(tmp_path):

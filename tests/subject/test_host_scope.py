@@ -13,11 +13,14 @@ template <typename Traits, int kHeadDim, bool kCausal>
 __global__ void attn(const half* q, const half* k, const half* v, half* o, long q_batch_stride, long q_row_stride,
                      int seqlen_q, int seqlen_k, float scale_log2) {}
 """
-TRAITS = """
+TRAITS = (
+    """
 #include <cuda_fp16.h>
 namespace lib {
 template <int M, int N> struct Traits { static constexpr int kThreads = M * 2; half tile[M][N + 8]; };
-""" + KERNEL + """
+"""
+    + KERNEL
+    + """
 template <int kHeadDim, bool kCausal>
 void run(at::Tensor q, at::Tensor k, at::Tensor v, at::Tensor out, float softmax_scale) {
   using T = Traits<64, kHeadDim>;
@@ -30,6 +33,7 @@ void run(at::Tensor q, at::Tensor k, at::Tensor v, at::Tensor out, float softmax
 }
 void any(at::Tensor q, at::Tensor k, at::Tensor v, at::Tensor out) { lib::run<32, true>(q, k, v, out, 1.f); }
 """
+)
 
 
 def subject(tmp_path, text, **options):

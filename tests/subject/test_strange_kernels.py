@@ -14,18 +14,31 @@ LAUNCH = "\nvoid run(half* p, float* f, int* c, int n) { k<<<n / 64, 128>>>(%s);
 @pytest.mark.parametrize(
     ("signature", "passed", "told"),
     [
-        ("const half* q, const half* k, const half* v, half* o, const int* cu_seqlens, int S, int D",
-         "p, p, p, p, c, n, n",
-         ("cu_seqlens", "from Python")),
-        ("const half* Q, const half* K, const half* V, const half* dO, float* dQ, int S, int D", "p, p, p, p, f, n, n",
-         ("dO", "backward", "--computes python")),
-        ("const float* partial_o, const float* partial_m, const float* partial_l, half* out, int S, int D",
-         "f, f, f, p, n, n", ("partial_m", "intermediate result")),
-        ("const half* q, const half* k, const half* v, const half* attn_mask, half* o, int S, int D",
-         "p, p, p, p, p, n, n",
-         ("attn_mask", "no built-in operation")),
-        ("const half* q, const half* k, float* scores, int S, int D", "p, p, f, n, n",
-         ("'v' of attention", "--computes qkt")),
+        (
+            "const half* q, const half* k, const half* v, half* o, const int* cu_seqlens, int S, int D",
+            "p, p, p, p, c, n, n",
+            ("cu_seqlens", "from Python"),
+        ),
+        (
+            "const half* Q, const half* K, const half* V, const half* dO, float* dQ, int S, int D",
+            "p, p, p, p, f, n, n",
+            ("dO", "backward", "--computes python"),
+        ),
+        (
+            "const float* partial_o, const float* partial_m, const float* partial_l, half* out, int S, int D",
+            "f, f, f, p, n, n",
+            ("partial_m", "intermediate result"),
+        ),
+        (
+            "const half* q, const half* k, const half* v, const half* attn_mask, half* o, int S, int D",
+            "p, p, p, p, p, n, n",
+            ("attn_mask", "no built-in operation"),
+        ),
+        (
+            "const half* q, const half* k, float* scores, int S, int D",
+            "p, p, f, n, n",
+            ("'v' of attention", "--computes qkt"),
+        ),
         ("const Params params", "{}", ("'params'", "Params", "members as parameters")),
     ],
     ids=["varlen", "backward", "reduce", "mask", "stage", "struct"],

@@ -40,9 +40,7 @@ def describe(raw: Raw, context: Context) -> Finding | None:
             return None  # the compiler copied the line
         case "places":
             level = Level.WARNING
-            message = (
-                f"warps meet at this barrier and at the one of {line}: both are number {values[0]}, so they pass"
-            )
+            message = f"warps meet at this barrier and at the one of {line}: both are number {values[0]}, so they pass"
         case "exited-lanes":
             level = Level.WARNING
             message = f"lanes of a warp wait at this barrier, others of it have exited at {line}"
@@ -50,16 +48,12 @@ def describe(raw: Raw, context: Context) -> Finding | None:
             hint = "guard the work, not the thread: let all lanes reach the barrier, and return after the last one"
         case "exited-warps":
             level = Level.ADVICE
-            message = (
-                f"warps have exited at {line} before this barrier: it passes without them"
-            )
+            message = f"warps have exited at {line} before this barrier: it passes without them"
             first = f"first seen in {thread_name(context, raw['block'], values[1])}"
             hint = "guard the work, not the thread, where the tile needs all warps"
         case "unfinished":
             level = Level.WARNING
-            message = (
-                f"the kernel ends while barrier {values[0]} is incomplete: nobody waits for this arrival"
-            )
+            message = f"the kernel ends while barrier {values[0]} is incomplete: nobody waits for this arrival"
             hint = "compare the thread counts of bar.arrive and bar.sync, and how often each side passes"
         case "mask":
             level = Level.ERROR

@@ -108,9 +108,7 @@ def compare_outputs(
     return compare(observed, values, judgement, output=output, element=element, against=against, axes=axes)
 
 
-def _overflow_explained(
-    values: Doubles, expected: Doubles, bound: Doubles, element: ElementType
-) -> NDArray[np.bool_]:
+def _overflow_explained(values: Doubles, expected: Doubles, bound: Doubles, element: ElementType) -> NDArray[np.bool_]:
     """Infinities of the right sign where an allowed value already rounds to infinity in the output's type."""
     if not element.is_float or not np.isinf(values).any():
         return np.zeros(values.shape, np.bool_)

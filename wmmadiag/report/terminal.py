@@ -39,7 +39,8 @@ def render(report: KernelReport, *, colour: bool = False, verbose: bool = False)
         colour: with terminal colour codes.
         verbose: more about right cases too.
     """
-    lines = [f"{report.name}: {report.operation}, {report.source}", f"{report.arch} on {_BACKENDS.get(report.backend, report.backend)}"]
+    backend = _BACKENDS.get(report.backend, report.backend)
+    lines = [f"{report.name}: {report.operation}, {report.source}", f"{report.arch} on {backend}"]
     for variant in dict.fromkeys(compiled.variant for compiled in report.compiled):
         lines += _compiled_lines([c for c in report.compiled if c.variant == variant], verbose)
     lines.append("")

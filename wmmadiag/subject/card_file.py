@@ -164,9 +164,7 @@ def _computes(table: Table) -> Computes:
         parameter = operation.parameters.get(key)
         if parameter is None:
             continue
-        parameters[key] = (
-            table.word(key, parameter.words, "") if parameter.kind == "word" else table.expression(key)
-        )
+        parameters[key] = table.word(key, parameter.words, "") if parameter.kind == "word" else table.expression(key)
     python = table.string("python")
     if name == "python":
         table.require("python", 'python = "reference.py:attention"')
@@ -219,9 +217,7 @@ def _tolerance(table: Table) -> Tolerance | None:
     inner.check_keys(("atol", "rtol"))
     if not inner.content:
         raise table.error("tolerance", "'tolerance' is empty", "write tolerance = { atol = 1e-3, rtol = 1e-3 }")
-    return Tolerance(
-        inner.number("atol") if "atol" in inner else 0.0, inner.number("rtol") if "rtol" in inner else 0.0
-    )
+    return Tolerance(inner.number("atol") if "atol" in inner else 0.0, inner.number("rtol") if "rtol" in inner else 0.0)
 
 
 def _looks_misspelt(key: str) -> bool:

@@ -214,9 +214,7 @@ def check_card(
     )
 
 
-def _other_kernel(
-    session: _Session, case: str, seed: int | None, inputs: str
-) -> tuple[str, BoundCase, Verdict] | None:
+def _other_kernel(session: _Session, case: str, seed: int | None, inputs: str) -> tuple[str, BoundCase, Verdict] | None:
     """Another kernel's outputs for the case of the same name."""
     card = session.card
     variant = card.variants[0]

@@ -169,9 +169,7 @@ def _is_scale(argument: DraftArgument) -> bool:
     return element is not None and element.is_float
 
 
-def _sizes_of_fixed_grid(
-    result: Draft, parameters: Sequence[Parameter], launch: Launched, scope: HostScope
-) -> None:
+def _sizes_of_fixed_grid(result: Draft, parameters: Sequence[Parameter], launch: Launched, scope: HostScope) -> None:
     """A grid of plain numbers fits only the extents that the source launches with: the cases take those."""
     nothing: dict[str, int] = {}
     for parameter, argument in zip(parameters, launch.arguments, strict=False):
@@ -323,9 +321,7 @@ def _is_input(result: Draft, role: str | None) -> bool:
     return known is None or not known.output
 
 
-def _host_symbols(
-    result: Draft, parameters: Sequence[Parameter], launch: Launched | None
-) -> dict[str, str]:
+def _host_symbols(result: Draft, parameters: Sequence[Parameter], launch: Launched | None) -> dict[str, str]:
     """What names in host code mean: by their own name, or because they are passed for a parameter of known meaning."""
     symbols: dict[str, str] = {}
     several: set[str] = set()  # names passed for more than one extent tell nothing
@@ -407,9 +403,7 @@ def _scalar(
     return argument
 
 
-def _launch(
-    result: Draft, launch: Launched | None, scope: HostScope, wishes: Wishes, equal: Mapping[str, str]
-) -> None:
+def _launch(result: Draft, launch: Launched | None, scope: HostScope, wishes: Wishes, equal: Mapping[str, str]) -> None:
     """Grid, block and shared memory: as the user says, else as the source launches."""
     for name, wish in (("grid", wishes.grid), ("block", wishes.block)):
         given = launch.grid if launch is not None and name == "grid" else launch.block if launch is not None else None

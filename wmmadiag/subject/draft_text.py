@@ -37,7 +37,7 @@ def draft_text(draft: Draft, source: str, name: str, symbols: dict[str, str] | N
     """
     operation = OPERATIONS[draft.operation]
     lines = ["format = 1", f"name = {_quoted(name)}", f"source = {_quoted(source)}"]
-    lines += [f"entry = {_quoted(draft.entry)}  # {{expression}} in it is replaced: \"attn<{{D}}>\"", ""]
+    lines += [f'entry = {_quoted(draft.entry)}  # {{expression}} in it is replaced: "attn<{{D}}>"', ""]
     if draft.open:
         lines.append("# Still to be filled in (search for TODO):")
         lines += [f"#   {what}: {why}" for what, why in draft.open]

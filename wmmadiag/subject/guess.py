@@ -18,14 +18,14 @@ _SYMBOLS: Mapping[str, Mapping[str, str]] = {
         "B*H": "bh batchheads batchhead nbh numbh bxh batchxheads",
         "Hkv": "hkv kvheads nkvheads numkvheads nheadskv numheadskv nheadsk numheadsk kvhead hk",
         "H": "h heads nheads numheads nhead head numhead headnum qheads nqheads numqheads hq nh headcount headscount "
-             "qkvhead qkvheads",
+        "qkvhead qkvheads",
         "Sq": "sq seqlenq seqq qlen qseqlen lq nq slenq lenq querylen numqueries qlength mq",
         "Skv": "sk skv seqlenk seqk kvlen klen kvseqlen seqlenkv lk lkv nk nkv lenk lenkv keylen numkeys kseqlen",
         "S": "s seq seqlen seqlength sequencelength slen n t l len length context contextlen nseq tokens numtokens ctx "
-             "nctx ctxlen qkvseqlen maxseqlen seqs",
+        "nctx ctxlen qkvseqlen maxseqlen seqs",
         "Dv": "dv vdim headdimv vheaddim",
         "D": "d dim headdim headsize dhead hd dk embd depth dmodelperhead hdim embeddim headembd headdimension "
-             "qkvdim hs headsz",
+        "qkvdim hs headsz",
     },
     "gemm": {
         "batch": "b bs batch batches batchsize batchcount numbatches",

@@ -302,9 +302,7 @@ def overlaid(card: Card, options: SubjectOptions) -> Card:
             hint="change the card, or leave --computes out",
         )
     if options.entry:
-        card = replace(
-            card, entry=options.entry, variants=tuple(replace(one, entry=None) for one in card.variants)
-        )
+        card = replace(card, entry=options.entry, variants=tuple(replace(one, entry=None) for one in card.variants))
     if options.macros:
         card = card.with_macros(options.macros)
         given = options.macros
@@ -343,4 +341,3 @@ def _check_symbols(symbols: Mapping[str, str]) -> None:
     for name in symbols:
         if not name.isidentifier():
             raise ConfigurationError(f"'{name}' cannot be a symbol", hint="write --symbol S=256")
-

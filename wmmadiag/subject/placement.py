@@ -87,9 +87,7 @@ def _unknown_layout(view: View, axes: str) -> ConfigurationError:
     )
 
 
-def _strides(
-    argument: Argument, view: View, axes: str, shape: tuple[int, ...], scope: Scope
-) -> tuple[int, ...]:
+def _strides(argument: Argument, view: View, axes: str, shape: tuple[int, ...], scope: Scope) -> tuple[int, ...]:
     if view.strides:
         if len(view.strides) != len(shape):
             raise ConfigurationError(

@@ -75,9 +75,7 @@ class Damage:
     kind: str
 
 
-def damage(
-    before: NDArray[Any], after: NDArray[Any], writable: Sequence[Placement], kind: str
-) -> Damage | None:
+def damage(before: NDArray[Any], after: NDArray[Any], writable: Sequence[Placement], kind: str) -> Damage | None:
     """Compare an argument's storage with what it was.
 
     Args:

@@ -44,9 +44,7 @@ def case_scope(card: Card, case: Case, variant: Variant) -> Scope:
 
 
 def _macro_symbols(macros: Mapping[str, Expression]) -> dict[str, Expression]:
-    return {
-        name: _BRACES.sub(r"(\1)", value) if isinstance(value, str) else value for name, value in macros.items()
-    }
+    return {name: _BRACES.sub(r"(\1)", value) if isinstance(value, str) else value for name, value in macros.items()}
 
 
 def evaluate_parameters(computes: Computes, scope: Scope) -> dict[str, float | int | bool | str]:

@@ -42,9 +42,7 @@ def judge(
             )
             return {"scores": scores}
         case "pv":
-            return {
-                "o": matmul.pv(inputs["p"], inputs["v"], expected["o"], parameters, elements["p"], elements["o"])
-            }
+            return {"o": matmul.pv(inputs["p"], inputs["v"], expected["o"], parameters, elements["p"], elements["o"])}
         case "softmax":
             return {"y": softmax.bound(inputs["x"], expected["y"], parameters, elements["x"], elements["y"])}
         case "gemm":
