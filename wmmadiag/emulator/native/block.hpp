@@ -27,8 +27,8 @@ struct GridSpec {
     std::uint32_t dynamic_bytes = 0;
     std::uint32_t poison = 0;  // word that fills shared and local memory
     std::uint32_t register_poison = 0;
-    std::vector<std::uint32_t> warp_order;  // empty: 0, 1, 2, ...
-    bool eager_copies = false;              // cp.async lands at once
+    std::vector<std::uint32_t> warp_order;                       // empty: 0, 1, 2, ...
+    bool eager_copies = false;                                   // cp.async lands at once
     std::vector<std::pair<std::uint64_t, std::uint64_t>> fresh;  // (device address, bytes) of global memory that nothing has written yet
 };
 
@@ -38,8 +38,8 @@ struct Shared {
     GridSpec spec;
     GlobalMemory* memory = nullptr;
     std::vector<std::int64_t> check_table;  // what a check needs from Python; its own format
-    bool tracking = false;          // several threads: note who wrote where
-    std::atomic<bool> stop{false};  // interrupted, or another block ended the run
+    bool tracking = false;                  // several threads: note who wrote where
+    std::atomic<bool> stop{false};          // interrupted, or another block ended the run
     std::atomic<bool> order_matters{false};
 };
 

@@ -60,9 +60,9 @@ Flow copy_async(Warp& warp, const Inst& inst, Mask active) {
             return warp.fail(FaultKind::bad_operand, same,
                              "cp.async: source size " + std::to_string(bytes) + " of a copy of " + std::to_string(inst.bytes) + " bytes");
         if (bytes == 0) continue;
-        const auto flow =
-            access(warp, Space::global, same, from, bytes, inst.bytes, AccessKind::async_load,
-                   [&](unsigned lane, const std::byte* p) { std::memcpy(copy.data.data() + std::size_t{lane} * inst.bytes, p, bytes); });
+        const auto flow = access(warp, Space::global, same, from, bytes, inst.bytes, AccessKind::async_load, [&](unsigned lane, const std::byte* p) {
+            std::memcpy(copy.data.data() + std::size_t{lane} * inst.bytes, p, bytes);
+        });
         if (flow != Flow::next) return flow;
     }
     for (Mask m = active; m != 0; m &= m - 1) {
@@ -98,8 +98,7 @@ Flow wait_group(Warp& warp, const Inst& inst, Mask active) {
     }
     for (unsigned l = 0; l < lanes; ++l)
         until[l] = static_cast<std::uint32_t>(std::max<std::int64_t>(0, std::int64_t{warp.commits[l]} - inst.immediate));
-    if (auto* observer = warp.block().observer())
-        observer->async({warp.where(), AsyncKind::wait, active, 0, nullptr, until.data(), inst.immediate});
+    if (auto* observer = warp.block().observer()) observer->async({warp.where(), AsyncKind::wait, active, 0, nullptr, until.data(), inst.immediate});
     land(warp, active, until);
     return Flow::next;
 }

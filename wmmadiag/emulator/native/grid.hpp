@@ -15,8 +15,8 @@ struct RunRequest {
     const Program* program = nullptr;
     GridSpec spec;
     std::vector<Region> regions;
-    Observer* observer = nullptr;  // if set, blocks run in order on one thread
-    std::vector<std::string> checks;  // names, see check.hpp
+    Observer* observer = nullptr;           // if set, blocks run in order on one thread
+    std::vector<std::string> checks;        // names, see check.hpp
     std::vector<std::int64_t> check_table;  // Shared::check_table
     unsigned threads = 1;
     std::uint64_t instruction_budget = 0;  // warp instructions; 0: none

@@ -80,7 +80,7 @@ public:
     virtual void fence(const Where&, Mask) {}  // membar, fence
     // shfl, vote, match, redux, elect: `here` have come together, naming `members`. Orders no memory.
     virtual void meet(const Where&, [[maybe_unused]] Mask here, [[maybe_unused]] Mask members) {}
-    virtual void left(const Where&, Mask) {}   // these lanes exited
+    virtual void left(const Where&, Mask) {}  // these lanes exited
     virtual void executed(const WriteEvent&) {}
     // Before an instruction runs that `executed` shows afterwards.
     virtual void executing(const WriteEvent&) {}

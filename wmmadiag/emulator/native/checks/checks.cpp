@@ -20,14 +20,9 @@ std::unique_ptr<Check> make_banks(const Shared&);
 namespace {
 
 constexpr std::array table{
-    CheckEntry{"barriers", make_barriers},
-    CheckEntry{"races", make_races},
-    CheckEntry{"provenance", make_provenance},
-    CheckEntry{"uninitialised", make_uninitialised},
-    CheckEntry{"accesses", make_accesses},
-    CheckEntry{"numbers", make_numbers},
-    CheckEntry{"coverage", make_coverage},
-    CheckEntry{"banks", make_banks},
+    CheckEntry{"barriers", make_barriers},           CheckEntry{"races", make_races},       CheckEntry{"provenance", make_provenance},
+    CheckEntry{"uninitialised", make_uninitialised}, CheckEntry{"accesses", make_accesses}, CheckEntry{"numbers", make_numbers},
+    CheckEntry{"coverage", make_coverage},           CheckEntry{"banks", make_banks},
 };
 
 }  // namespace

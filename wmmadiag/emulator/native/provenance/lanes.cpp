@@ -76,7 +76,8 @@ Tag Provenance::combine_slow(Tag a, Tag b, Arithmetic how) {
     if (!is_element(a) && !is_element(b)) {
         if ((a & full) != 0 && (b & full) != 0) {
             const auto xa = known_axis(a), xb = known_axis(b);
-            if (da.origin[static_cast<unsigned>(xa)] == db.origin[static_cast<unsigned>(xb)] && index(a, xa) == index(b, xb)) return da.depth >= db.depth ? a : b;
+            if (da.origin[static_cast<unsigned>(xa)] == db.origin[static_cast<unsigned>(xb)] && index(a, xa) == index(b, xb))
+                return da.depth >= db.depth ? a : b;
         }
         return mixed;
     }
@@ -98,7 +99,9 @@ Tag Provenance::combine_slow(Tag a, Tag b, Arithmetic how) {
 Tag Provenance::masked(Tag tag, const void* d, unsigned lane) const {
     const auto& plan = plans_[where_.pc];
     if (!plan.floating) return tag;
-    const float value = plan.width == 4 ? static_cast<const float*>(d)[lane] : plan.width == 2 ? half_value(static_cast<const std::uint16_t*>(d)[lane]) : 1.0f;
+    const float value = plan.width == 4   ? static_cast<const float*>(d)[lane]
+                        : plan.width == 2 ? half_value(static_cast<const std::uint16_t*>(d)[lane])
+                                          : 1.0f;
     return value == 0.0f || value <= mask_value ? none : tag;
 }
 
@@ -106,7 +109,9 @@ Tag Provenance::masked(Tag tag, const void* d, unsigned lane) const {
 Tag Provenance::extremum(Tag a, Tag b, const Inst& inst, unsigned lane) const {
     const auto bits = [&](Operand slot) -> std::uint64_t {
         const auto width = plans_[where_.pc].width;
-        return width == 2 ? now_->at<std::uint16_t>(slot)[lane] : width == 4 ? now_->at<std::uint32_t>(slot)[lane] : now_->at<std::uint64_t>(slot)[lane];
+        return width == 2   ? now_->at<std::uint16_t>(slot)[lane]
+               : width == 4 ? now_->at<std::uint32_t>(slot)[lane]
+                            : now_->at<std::uint64_t>(slot)[lane];
     };
     const unsigned worse = is_bad(a) ? 0 : 1;
     const Tag other = worse == 0 ? b : a;
@@ -144,7 +149,9 @@ void Provenance::lane_rule(const Inst& inst, Mask active) {
     if (tagged == 1 && n == from && !signs && (!plan.floating || plan.arithmetic == Arithmetic::other)) {
         if (active == all_lanes) std::copy_n(s[first], std::size_t{n} * lanes, d);
         else
-            for (Mask m = active; m != 0; m &= m - 1) std::copy_n(s[first] + std::size_t{n} * static_cast<unsigned>(std::countr_zero(m)), n, d + std::size_t{n} * static_cast<unsigned>(std::countr_zero(m)));
+            for (Mask m = active; m != 0; m &= m - 1)
+                std::copy_n(s[first] + std::size_t{n} * static_cast<unsigned>(std::countr_zero(m)), n,
+                            d + std::size_t{n} * static_cast<unsigned>(std::countr_zero(m)));
         return;
     }
     if (tagged == 1 && n == from && active == all_lanes && plan.rule == Rule::lanes) {
@@ -174,15 +181,19 @@ void Provenance::lane_rule(const Inst& inst, Mask active) {
         switch (plan.arithmetic) {
             case Arithmetic::negate: result = is_regular(t[0]) && !is_element(t[0]) ? t[0] ^ negated : t[0]; break;
             case Arithmetic::fused: result = combine(combine(t[0], t[1], Arithmetic::multiply), t[2], Arithmetic::add); break;
-            case Arithmetic::extremum: result = is_bad(t[0]) || is_bad(t[1]) ? extremum(t[0], t[1], inst, lane) : combine(t[0], t[1], plan.arithmetic); break;
+            case Arithmetic::extremum:
+                result = is_bad(t[0]) || is_bad(t[1]) ? extremum(t[0], t[1], inst, lane) : combine(t[0], t[1], plan.arithmetic);
+                break;
             default: result = combine(combine(t[0], t[1], plan.arithmetic), t[2], Arithmetic::other); break;
         }
-        if (plan.arithmetic == Arithmetic::multiply && is_regular(result) && !is_element(result) && (t[0] == none || t[1] == none) && plan.floating && plan.width == 4) {
+        if (plan.arithmetic == Arithmetic::multiply && is_regular(result) && !is_element(result) && (t[0] == none || t[1] == none) && plan.floating &&
+            plan.width == 4) {
             const auto factor = inst.s[t[0] == none ? 0 : 1];
             if (factor != inst.d && (now_->at<std::uint32_t>(factor)[lane] >> 31) != 0) result ^= negated;
         }
         // Zero times a statistic is zero, whatever row that is of: the running output before the first tile.
-        if (is_bad(result) || (is_regular(result) && !is_element(result) && plan.arithmetic == Arithmetic::multiply)) result = masked(result, values, lane);
+        if (is_bad(result) || (is_regular(result) && !is_element(result) && plan.arithmetic == Arithmetic::multiply))
+            result = masked(result, values, lane);
         for (unsigned i = 0; i < n; ++i) to[i] = result;
     }
 }

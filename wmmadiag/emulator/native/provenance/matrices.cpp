@@ -121,7 +121,8 @@ bool Matrices::includes(std::uint32_t a, std::uint32_t b) {
         const auto& outer = coverages_[matrices_[a].coverage].intervals;
         const auto& inner = coverages_[matrices_[b].coverage].intervals;
         found->second = std::all_of(inner.begin(), inner.end(), [&](const auto& part) {
-            return std::any_of(outer.begin(), outer.end(), [&](const auto& whole) { return whole.first <= part.first && part.second <= whole.second; });
+            return std::any_of(outer.begin(), outer.end(),
+                               [&](const auto& whole) { return whole.first <= part.first && part.second <= whole.second; });
         });
     }
     return found->second;

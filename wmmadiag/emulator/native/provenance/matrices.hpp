@@ -24,15 +24,17 @@ struct Product {
     Axis left_axis, right_axis;
     bool corrected = false;  // residuals of split operands were added, too
 
-    [[nodiscard]] auto key() const { return std::array<std::uint32_t, 4>{left, right, static_cast<std::uint32_t>(left_axis), static_cast<std::uint32_t>(right_axis)}; }
+    [[nodiscard]] auto key() const {
+        return std::array<std::uint32_t, 4>{left, right, static_cast<std::uint32_t>(left_axis), static_cast<std::uint32_t>(right_axis)};
+    }
 };
 
 struct Matrix {
-    std::uint32_t base = 0;                     // an argument: itself; else the product's matrix of empty coverage
-    std::uint32_t product = 0xffffffffu;        // index, or none for an argument
-    std::uint32_t coverage = 0;                 // index
-    std::uint32_t depth = 0;                    // 0: an argument
-    std::uint32_t origin[2]{};                  // identity of the row and of the column axis
+    std::uint32_t base = 0;               // an argument: itself; else the product's matrix of empty coverage
+    std::uint32_t product = 0xffffffffu;  // index, or none for an argument
+    std::uint32_t coverage = 0;           // index
+    std::uint32_t depth = 0;              // 0: an argument
+    std::uint32_t origin[2]{};            // identity of the row and of the column axis
 };
 
 struct Coverage {

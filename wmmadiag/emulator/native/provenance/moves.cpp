@@ -38,7 +38,8 @@ void Provenance::pack_rule(const Inst& inst, Mask active) {
         auto* d = write(inst.extra[i], std::max<unsigned>(inst.bytes, 2), active);
         for (Mask m = active; m != 0; m &= m - 1) {
             const auto lane = static_cast<unsigned>(std::countr_zero(m));
-            for (unsigned g = 0; g < own; ++g) d[std::size_t{own} * lane + g] = g < part ? copy[std::size_t{total} * lane + (i * inst.bytes >> shift_) + g] : none;
+            for (unsigned g = 0; g < own; ++g)
+                d[std::size_t{own} * lane + g] = g < part ? copy[std::size_t{total} * lane + (i * inst.bytes >> shift_) + g] : none;
         }
     }
 }
@@ -84,7 +85,8 @@ void Provenance::store_rule(const Inst& inst) {
         auto* to = at(access.space, access.addresses[lane], lane);
         if (to == nullptr) continue;
         for (unsigned i = 0; i < inst.count && i < 8; ++i)
-            for (unsigned g = 0; g < part; ++g) stored(to[(i * inst.bytes >> shift_) + g], from[i] == nullptr ? none : from[i][std::size_t{own} * lane + g]);
+            for (unsigned g = 0; g < part; ++g)
+                stored(to[(i * inst.bytes >> shift_) + g], from[i] == nullptr ? none : from[i][std::size_t{own} * lane + g]);
     }
 }
 
@@ -137,7 +139,8 @@ void Provenance::async_rule(const Inst& inst, Mask active) {
 void Provenance::async_landed(const MemoryEvent& event) {
     auto& block = *blocks_.at(event.where.block);
     auto& copies = block.warps[event.where.warp].copies;
-    const auto copy = std::find_if(copies.begin(), copies.end(), [&](const AsyncTags& c) { return c.pc == event.where.pc && (c.left & event.active) == event.active; });
+    const auto copy = std::find_if(copies.begin(), copies.end(),
+                                   [&](const AsyncTags& c) { return c.pc == event.where.pc && (c.left & event.active) == event.active; });
     if (copy == copies.end()) return;
     for (Mask m = event.active; m != 0; m &= m - 1) {
         const auto lane = static_cast<unsigned>(std::countr_zero(m));
@@ -157,7 +160,8 @@ void Provenance::fragment_rule(const Inst& inst, bool store) {
     for (unsigned i = 0; i < lines; ++i) line[i] = at(access.space, access.addresses[i], 0);
     const auto register_bytes = [&](std::size_t r) { return gather.slots[r] == no_operand ? 4u : gather.bits == 64 ? 8u : 4u; };
     if (gather.granules == 0) {  // elements narrower than a granule are not followed
-        for (std::size_t r = 0; r < gather.slots.size() && !store; ++r) std::fill_n(write(gather.slots[r], 4, all_lanes), std::size_t{granules(4)} * lanes, mixed);
+        for (std::size_t r = 0; r < gather.slots.size() && !store; ++r)
+            std::fill_n(write(gather.slots[r], 4, all_lanes), std::size_t{granules(4)} * lanes, mixed);
         return;
     }
     const auto n = gather.granules;
@@ -202,7 +206,9 @@ void Provenance::fragment_rule(const Inst& inst, bool store) {
 void Provenance::fit_stride(const Inst& inst, const Access& access, const std::vector<Tag>& dense, const Gather& gather, bool along) {
     const auto lines = static_cast<unsigned>(std::popcount(access.active));
     if (lines < 2) return;
-    const auto value = [&](unsigned i, unsigned j) { return dense[along ? i * gather.width + j : j * gather.width + i]; };  // memory line i, element j
+    const auto value = [&](unsigned i, unsigned j) {
+        return dense[along ? i * gather.width + j : j * gather.width + i];
+    };  // memory line i, element j
     const unsigned width = along ? gather.width : gather.lines;
     const Tag first = value(0, 0);
     if (!is_element(first) || !is_regular(first)) return;
@@ -218,8 +224,12 @@ void Provenance::fit_stride(const Inst& inst, const Access& access, const std::v
         constexpr unsigned furthest = 1u << 14;  // elements
         const auto bytes = gather.bits / 8;
         for (unsigned distance = 1; distance < furthest; ++distance) {
-            if (access.space == Space::shared && access.addresses[0] + std::uint64_t{distance + 1} * bytes > std::uint64_t{shared_.spec.shared_base} + shared_.spec.shared_bytes) return;
-            if (access.space == Space::global && (last_region_ == nullptr || access.addresses[0] + std::uint64_t{distance + 1} * bytes > last_region_->base + last_region_->bytes)) return;
+            if (access.space == Space::shared &&
+                access.addresses[0] + std::uint64_t{distance + 1} * bytes > std::uint64_t{shared_.spec.shared_base} + shared_.spec.shared_bytes)
+                return;
+            if (access.space == Space::global &&
+                (last_region_ == nullptr || access.addresses[0] + std::uint64_t{distance + 1} * bytes > last_region_->base + last_region_->bytes))
+                return;
             if (access.space != Space::shared && access.space != Space::global) return;
             const auto* tag = at(access.space, access.addresses[0] + std::uint64_t{distance} * bytes, 0);
             if (tag == nullptr) return;
@@ -250,7 +260,9 @@ void Provenance::matrices_rule(const Inst& inst, bool store) {
                 const auto offset = n * (transposed ? line : k);
                 for (unsigned g = 0; g < n; ++g) {
                     const auto mine = n * (2 * lane + half) + g;
-                    if (!store) d[mine] = cell == nullptr ? none : loaded(cell[offset + g], access.space, access.addresses[8 * i + (transposed ? k : line)], lane);
+                    if (!store)
+                        d[mine] =
+                            cell == nullptr ? none : loaded(cell[offset + g], access.space, access.addresses[8 * i + (transposed ? k : line)], lane);
                     else if (cell != nullptr) stored(cell[offset + g], s == nullptr ? none : s[mine]);
                 }
             }

@@ -20,11 +20,23 @@ Magnitude magnitude(Element type, const void* matrix, std::size_t index) {
         return v;
     };
     switch (type) {
-        case Element::f16: { const auto v = word(2); return {(v & 0x7fff) == 0, (v & 0x7c00) != 0x7c00}; }
-        case Element::bf16: { const auto v = word(2); return {(v & 0x7fff) == 0, (v & 0x7f80) != 0x7f80}; }
+        case Element::f16: {
+            const auto v = word(2);
+            return {(v & 0x7fff) == 0, (v & 0x7c00) != 0x7c00};
+        }
+        case Element::bf16: {
+            const auto v = word(2);
+            return {(v & 0x7fff) == 0, (v & 0x7f80) != 0x7f80};
+        }
         case Element::tf32:
-        case Element::f32: { const auto v = word(4); return {(v & 0x7fffffff) == 0, (v & 0x7f800000) != 0x7f800000}; }
-        case Element::f64: { const auto v = word(8); return {v << 1 == 0, (v >> 52 & 0x7ff) != 0x7ff}; }
+        case Element::f32: {
+            const auto v = word(4);
+            return {(v & 0x7fffffff) == 0, (v & 0x7f800000) != 0x7f800000};
+        }
+        case Element::f64: {
+            const auto v = word(8);
+            return {v << 1 == 0, (v >> 52 & 0x7ff) != 0x7ff};
+        }
         case Element::s32: return {word(4) == 0, true};
         case Element::s8:
         case Element::u8: return {word(1) == 0, true};
@@ -111,7 +123,8 @@ Tag Provenance::accumulate(Tag c, std::uint32_t product, std::uint32_t slice, Ta
         if (!is_element(c)) return mixed;
         const auto& m = matrices_[matrix(c)];
         if (m.base == product) {
-            if (((c ^ position) & position_mask) != 0) return bad(record(Kind::accumulator, where_.pc, a_pc_, b_pc_, c, position | Tag{product} << matrix_shift, line, column));
+            if (((c ^ position) & position_mask) != 0)
+                return bad(record(Kind::accumulator, where_.pc, a_pc_, b_pc_, c, position | Tag{product} << matrix_shift, line, column));
             sum = matrix(c);
         } else if (m.depth != 0) {
             return mixed;  // a sum of two products
@@ -133,7 +146,8 @@ void Provenance::restarted(Tag now, bool fresh) {
 bool Provenance::multiply_uniform(const TensorEvent& event, unsigned tile, const Tag* a, const Tag* b, const Tag* c, Tag* d) {
     const auto& rule = event.op->rule;
     Uniform left, right;
-    if (!uniform(a, rule.m, rule.k, left) || !uniform(b, rule.n, rule.k, right) || std::memcmp(left.k, right.k, rule.k * sizeof *left.k) != 0) return false;
+    if (!uniform(a, rule.m, rule.k, left) || !uniform(b, rule.n, rule.k, right) || std::memcmp(left.k, right.k, rule.k * sizeof *left.k) != 0)
+        return false;
     bool swapped = false;
     const auto product = matrices_.product(left.matrix, left.axis, right.matrix, right.axis, swapped);
     const auto slice = matrices_.slice(left.k, rule.k);
@@ -163,7 +177,8 @@ bool Provenance::multiply_uniform(const TensorEvent& event, unsigned tile, const
     }
     if (is_element(d[0])) restarted(d[0], c[0] == none);
     const auto range = [](const std::uint32_t* v, unsigned n) { return std::pair(*std::min_element(v, v + n), *std::max_element(v, v + n)); };
-    const auto r = range(swapped ? right.lines : left.lines, swapped ? rule.n : rule.m), s = range(swapped ? left.lines : right.lines, swapped ? rule.m : rule.n);
+    const auto r = range(swapped ? right.lines : left.lines, swapped ? rule.n : rule.m),
+               s = range(swapped ? left.lines : right.lines, swapped ? rule.m : rule.n);
     const auto k = range(left.k, rule.k);
     use(product, swapped, r.first, r.second, s.first, s.second, k.first, k.second);
     return true;
@@ -291,8 +306,8 @@ void Provenance::multiply_general(const TensorEvent& event, unsigned tile, const
                 const auto product = matrices_.product(x.matrix, ax, y.matrix, ay, swapped);
                 const auto free_a = index(x.first, other(ax)), free_b = index(y.first, other(ay));
                 const Tag position = swapped ? Tag{free_b} << row_shift | free_a : Tag{free_a} << row_shift | free_b;
-                result = accumulate(before, product, matrices_.slice(ks.data(), static_cast<unsigned>(ks.size())), position, x.residual || y.residual, i, j,
-                                    zero && (!is_element(before) || matrices_[matrix(before)].base != product));
+                result = accumulate(before, product, matrices_.slice(ks.data(), static_cast<unsigned>(ks.size())), position, x.residual || y.residual,
+                                    i, j, zero && (!is_element(before) || matrices_[matrix(before)].base != product));
                 if (i == 0 && j == 0 && is_element(result)) restarted(result, before == none);
                 const auto r = swapped ? free_b : free_a, s = swapped ? free_a : free_b;
                 const auto [low, high] = std::minmax_element(ks.begin(), ks.end());

@@ -92,13 +92,13 @@ Plan lane_plan(string_view name) {
         plan.width = static_cast<std::uint8_t>(bytes_of(first));
     }
     plan.floating = one_of(last, {"f32", "f16"}) && plan.rule == Rule::lanes && plan.width == plan.source_width;
-    plan.arithmetic = one_of(op, {"sub"})                ? Arithmetic::subtract
-                      : one_of(op, {"add"})              ? Arithmetic::add
-                      : one_of(op, {"mul", "div"})       ? Arithmetic::multiply
-                      : one_of(op, {"fma", "mad"})       ? Arithmetic::fused
-                      : one_of(op, {"neg"})              ? Arithmetic::negate
-                      : one_of(op, {"max", "min"})       ? Arithmetic::extremum
-                                                         : Arithmetic::other;
+    plan.arithmetic = one_of(op, {"sub"})          ? Arithmetic::subtract
+                      : one_of(op, {"add"})        ? Arithmetic::add
+                      : one_of(op, {"mul", "div"}) ? Arithmetic::multiply
+                      : one_of(op, {"fma", "mad"}) ? Arithmetic::fused
+                      : one_of(op, {"neg"})        ? Arithmetic::negate
+                      : one_of(op, {"max", "min"}) ? Arithmetic::extremum
+                                                   : Arithmetic::other;
     return plan;
 }
 
@@ -149,8 +149,8 @@ void Provenance::make_plans() {
         }
         if (plan.rule == Rule::multiply) {
             const auto& op = source.tensor[raw.target];
-            plan.gather = std::make_unique<std::array<Gather, 4>>(std::array<Gather, 4>{
-                make_gather(op.a_map, op.a), make_gather(op.b_map, op.b), make_gather(op.c_map, op.c), make_gather(op.d_map, op.d)});
+            plan.gather = std::make_unique<std::array<Gather, 4>>(std::array<Gather, 4>{make_gather(op.a_map, op.a), make_gather(op.b_map, op.b),
+                                                                                        make_gather(op.c_map, op.c), make_gather(op.d_map, op.d)});
         } else if (plan.rule == Rule::load_fragment || plan.rule == Rule::store_fragment) {
             const auto& op = source.tensor[raw.target];
             plan.gather = std::make_unique<std::array<Gather, 4>>();

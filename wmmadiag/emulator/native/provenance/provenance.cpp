@@ -103,7 +103,8 @@ Tag* Provenance::at(Space space, std::uint64_t address, unsigned lane) {
 
 std::uint32_t Provenance::record(Kind kind, std::uint32_t pc, std::uint32_t a_pc, std::uint32_t b_pc, Tag first, Tag second, std::uint32_t line,
                                  std::uint32_t column, std::uint32_t k) {
-    const auto [found, fresh] = record_index_.try_emplace({static_cast<std::uint32_t>(kind), pc, a_pc, b_pc}, static_cast<std::uint32_t>(records_.size()));
+    const auto [found, fresh] =
+        record_index_.try_emplace({static_cast<std::uint32_t>(kind), pc, a_pc, b_pc}, static_cast<std::uint32_t>(records_.size()));
     if (fresh) {
         Record made{kind, pc, a_pc, b_pc};
         made.block = where_.block;
@@ -238,7 +239,8 @@ std::vector<RawFinding> Provenance::findings() {
         if (one.product == 0xffffffffu) continue;
         const auto& p = matrices_.products()[one.product];
         const auto& coverage = matrices_.coverage(static_cast<std::uint32_t>(m));
-        std::vector<std::int64_t> values{i64(m), i64(one.base), i64(p.left), i64(p.left_axis), i64(p.right), i64(p.right_axis), i64(p.corrected), i64(coverage.repeated)};
+        std::vector<std::int64_t> values{i64(m),       i64(one.base),     i64(p.left),      i64(p.left_axis),
+                                         i64(p.right), i64(p.right_axis), i64(p.corrected), i64(coverage.repeated)};
         for (const auto& [first, end] : coverage.intervals) {
             values.push_back(first);
             values.push_back(end);
@@ -247,7 +249,8 @@ std::vector<RawFinding> Provenance::findings() {
     }
     for (std::size_t r = 1; r < records_.size(); ++r) {
         const auto& one = records_[r];
-        auto& f = add("record", one.pc, {i64(r), i64(one.kind), i64(one.a_pc), i64(one.b_pc), i64(one.first), i64(one.second), one.line, one.column, one.k});
+        auto& f = add("record", one.pc,
+                      {i64(r), i64(one.kind), i64(one.a_pc), i64(one.b_pc), i64(one.first), i64(one.second), one.line, one.column, one.k});
         f.count = one.count;
         f.block = one.block;
         f.warp = one.warp;
@@ -263,8 +266,9 @@ std::vector<RawFinding> Provenance::findings() {
         f.warp = event.where.warp;
     }
     for (const auto& [key, use] : uses_) {
-        auto& f = add("use", key.first,
-                      {key.second, use.rows[0], use.rows[1], use.columns[0], use.columns[1], use.ks[0], use.ks[1], i64(use.swapped), use.a_pc, use.b_pc});
+        auto& f =
+            add("use", key.first,
+                {key.second, use.rows[0], use.rows[1], use.columns[0], use.columns[1], use.ks[0], use.ks[1], i64(use.swapped), use.a_pc, use.b_pc});
         f.count = use.count;
     }
     for (const auto& [pc, count] : unexplained_) add("unexplained", pc, {}).count = count;

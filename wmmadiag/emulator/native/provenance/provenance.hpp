@@ -17,12 +17,12 @@ namespace wmmadiag::provenance {
 
 // How an instruction moves tags.
 enum class Rule : std::uint8_t {
-    ignore,     // writes no register that can hold an element
-    clear,      // writes something of no matrix
-    copy,       // granule by granule
-    integer,    // integer to integer: the low granules, zeros above
-    lanes,      // one value per lane, of all sources
-    halves,     // packed 16-bit values
+    ignore,       // writes no register that can hold an element
+    clear,        // writes something of no matrix
+    copy,         // granule by granule
+    integer,      // integer to integer: the low granules, zeros above
+    lanes,        // one value per lane, of all sources
+    halves,       // packed 16-bit values
     pack_halves,  // cvt.f16x2.f32
     select,
     shift_left,
@@ -51,7 +51,7 @@ enum class Arithmetic : std::uint8_t { add, subtract, multiply, fused, negate, e
 // register shadow; `no_granule` for a constant.
 inline constexpr std::uint32_t no_granule = 0xffffffffu;
 struct Gather {
-    std::vector<std::uint32_t> granule;               // [line * width + position]
+    std::vector<std::uint32_t> granule;                            // [line * width + position]
     std::vector<std::pair<std::uint32_t, std::uint32_t>> scatter;  // (granule, dense position) of every element held
     // Of a load or store: memory line of each dense position in the high half, granules from its begin in the low half.
     std::vector<std::uint32_t> place;
@@ -62,7 +62,7 @@ struct Gather {
 struct Plan {
     Rule rule = Rule::ignore;
     Arithmetic arithmetic = Arithmetic::other;
-    std::uint8_t wide_source = 0xff;  // a source as wide as the destination: the addend of mad.wide, add.f32.f16, ...
+    std::uint8_t wide_source = 0xff;           // a source as wide as the destination: the addend of mad.wide, add.f32.f16, ...
     std::uint8_t width = 4, source_width = 4;  // bytes per lane of destination and sources
     bool floating = false;                     // values of f16 or f32, by width
     bool arithmetic_shift = false;
@@ -77,9 +77,9 @@ struct AsyncTags {
 };
 
 struct WarpShadow {
-    std::vector<Tag> tags;               // of the register file
-    std::vector<std::uint8_t> tagged;    // per 64 bytes: 0: all tags here are none, whatever `tags` says
-    std::vector<std::uint32_t> writer;   // per 64 bytes: the instruction that wrote tags here last
+    std::vector<Tag> tags;              // of the register file
+    std::vector<std::uint8_t> tagged;   // per 64 bytes: 0: all tags here are none, whatever `tags` says
+    std::vector<std::uint32_t> writer;  // per 64 bytes: the instruction that wrote tags here last
     std::vector<Tag> local;
     std::deque<AsyncTags> copies;
     std::unordered_map<Tag, Tag> last_sum;  // per first element of a multiplication's tile: how far its sum had come last
@@ -105,12 +105,12 @@ struct Access {
 };
 
 enum class Kind : std::uint8_t {
-    unwritten,      // 0: read of memory that nothing wrote
-    operand_a,      // 1: a row of A is not one row or column of one matrix
-    operand_b,      // 2: likewise, a column of B
-    contraction,    // 3: A's and B's indices along k differ
-    accumulator,    // 4: the accumulator holds another element
-    statistic,      // 5: a row's statistic used on another row
+    unwritten,    // 0: read of memory that nothing wrote
+    operand_a,    // 1: a row of A is not one row or column of one matrix
+    operand_b,    // 2: likewise, a column of B
+    contraction,  // 3: A's and B's indices along k differ
+    accumulator,  // 4: the accumulator holds another element
+    statistic,    // 5: a row's statistic used on another row
 };
 
 struct Record {
@@ -154,7 +154,7 @@ private:
 
     // provenance.cpp: shadow access
     Tag* registers(Operand slot) { return (slot & constant_bit) != 0 ? nullptr : warp_->tags.data() + (slot >> shift_); }
-    const Tag* read(Operand slot);                  // nullptr: none in all lanes
+    const Tag* read(Operand slot);                          // nullptr: none in all lanes
     Tag* write(Operand slot, unsigned width, Mask active);  // lanes outside `active` keep theirs
     void clear(Operand slot, unsigned width, Mask active);
     void materialise(Operand slot, unsigned width);
