@@ -92,11 +92,11 @@ def _alignment(raw: Raw, context: Context, node: Decoded) -> Finding | None:
         check="wmma",
         kind="pointer-alignment",
         level=Level.WARNING,
-        message=f"the pointer to matrix {matrix} is aligned to {alignment} bytes; the PTX ISA asks for 32",
+        message=f"the pointer to matrix {matrix} is aligned to less than {_SAFE_BYTES} bytes; the PTX ISA asks for 32",
         place=where,
         count=int(raw["count"]),
         detail=(
-            f"what was measured on a chip needs {rule.granule} bytes here, so it works there",
+            f"aligned to {alignment} bytes; what was measured on a chip needs {rule.granule} here, so it works there",
             f"first seen: {thread_name(context, raw['block'], raw['warp'])}, {node.text}",
         ),
         hint="align the array and every tile's first element to 32 bytes",

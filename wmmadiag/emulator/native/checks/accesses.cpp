@@ -1,9 +1,11 @@
 // accesses: per instruction, how far it reaches into shared memory, and the alignment and leading dimensions of fragments.
 //
 // Kinds (Python judges them): "low" and "high": address: the lowest byte and the one after the highest that it touched in shared memory,
-// first seen there; other_pc repeats the address, so that findings of several workers stay apart. "alignment": other_pc: the largest power of
-// two up to 64 that divided every address of a fragment. "ldm": other_pc: a leading dimension, elements; count: how often.
+// first seen there; other_pc repeats the address (inverted for "high"), so that findings of several workers stay apart. "alignment": other_pc: the
+// largest power of two up to 64 that divides the address; count: of such fragments. "ldm": other_pc: a leading dimension, elements; count: how often.
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <map>
 
 #include "../access.hpp"
@@ -22,8 +24,7 @@ struct Reach {
 };
 
 struct Fragment {
-    std::uint64_t alignment = alignment_limit;
-    RawFinding first;
+    std::array<RawFinding, 7> alignments;  // by power of two
     std::map<std::uint32_t, RawFinding> ldms;
 };
 
@@ -61,6 +62,7 @@ public:
         if (high + event.bytes > reach.high) {
             reach.high = high + event.bytes;
             reach.highest = seen(event, "high", reach.high, high);
+            reach.highest.other_pc = ~reach.highest.other_pc;  // the highest sorts first
         }
     }
 
@@ -72,8 +74,8 @@ public:
             found.push_back(reach.highest);
         }
         for (auto& [pc, fragment] : fragments_) {
-            fragment.first.other_pc = static_cast<std::uint32_t>(fragment.alignment);
-            found.push_back(fragment.first);
+            for (auto& finding : fragment.alignments)
+                if (finding.count != 0) found.push_back(finding);
             for (auto& [ldm, finding] : fragment.ldms) found.push_back(finding);
         }
         return found;
@@ -101,11 +103,9 @@ private:
 
     void see_fragment(const MemoryEvent& event) {
         auto& fragment = fragments_[event.where.pc];
-        const auto alignment = std::uint64_t{1} << std::countr_zero(event.addresses[0] | alignment_limit);
-        if (fragment.first.count == 0 || alignment < fragment.alignment) {
-            fragment.alignment = alignment;
-            fragment.first = seen(event, "alignment", event.addresses[0], event.addresses[0]);
-        }
+        const auto power = static_cast<unsigned>(std::countr_zero(event.addresses[0] | alignment_limit));
+        auto& of_power = fragment.alignments[power];
+        if (of_power.count++ == 0) of_power = seen(event, "alignment", std::uint64_t{1} << power, event.addresses[0]);
         const auto slot = code_[event.where.pc].s[1];
         if (slot == no_operand) return;
         const auto* base = (slot & constant_bit) != 0 ? shared_.program->constants() : blocks_.at(event.where.block)->registers(event.where.warp);
