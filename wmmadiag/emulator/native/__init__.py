@@ -15,8 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-import wmmadiag.emulator.native._core as _core
 from wmmadiag.errors import ConfigurationError
+
+try:
+    import wmmadiag.emulator.native._core as _core
+except ImportError as error:
+    raise ConfigurationError(
+        f"the emulator's core is not built for this Python: {error}",
+        hint="install wmmadiag (pip install .), and do not run it from inside a source tree that was not built",
+    ) from error
 
 if TYPE_CHECKING:
     from wmmadiag.numerics.tensor_core import MmaRule
