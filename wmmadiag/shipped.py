@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from importlib import resources
 from pathlib import Path
 
 from wmmadiag.errors import ConfigurationError
@@ -15,7 +14,7 @@ def kernels() -> Path:
     Raises:
         ConfigurationError: the installation lacks it.
     """
-    package = Path(str(resources.files("wmmadiag")))
+    package = Path(__file__).parent
     for folder in (package / "shipped" / "kernels", package.parent / "kernels"):
         if folder.is_dir():
             return folder
