@@ -61,6 +61,11 @@ def render(report: KernelReport, *, colour: bool = False, verbose: bool = False)
     if lines[-1]:
         lines.append("")
     lines.append(_painted(_verdict(report), report.status, colour))
+    if report.status == "passed" and not report.card.endswith(".toml"):
+        lines += wrapped(
+            "only these sizes, derived from the source, were tried: --symbol NAME=VALUE tries others,"
+            " `wmmadiag init` writes a card"
+        )
     return "\n".join(lines) + "\n"
 
 
