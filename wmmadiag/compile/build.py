@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from wmmadiag.compile.blanking import Blanked, Context, Part, blank_host_code, context
@@ -21,6 +22,7 @@ from wmmadiag.compile.lexer import line_index
 from wmmadiag.compile.model import CompileNote
 from wmmadiag.compile.nvrtc import NvrtcResult, run_nvrtc
 from wmmadiag.compile.options import CompileOptions
+from wmmadiag.compile.precompiled import IN_USE, precompiling
 from wmmadiag.compile.sources import SourceFile, SourceTree, in_memory
 from wmmadiag.compile.toolchain import Toolchain
 from wmmadiag.errors import CompileError
@@ -42,6 +44,10 @@ _STANDARD_MEMBERS = {
     "numeric_limits": "limits",
     "array": "array",
 }
+_STANDARD_MACROS = re.compile(
+    r"(?P<cfloat>(?:FLT|DBL)_\w+)|(?P<climits>(?:U?(?:INT|LONG|LLONG|SHRT|CHAR)|SCHAR)_(?:MAX|MIN)|CHAR_BIT)"
+    r"|(?P<cmath>M_\w+|INFINITY|NAN)|(?P<cstdint>U?INT(?:8|16|32|64)_(?:MAX|MIN))"
+)
 _MAX_EXPRESSIONS = 128
 _SEEN_FROM = re.compile(r"at line (\d+) of (.+?)\s*$")
 
@@ -103,7 +109,10 @@ def build(tree: SourceTree, options: CompileOptions, tools: Toolchain, *, cubin:
         headers.update(dict.fromkeys((*host_headers, *state.empty), ""))
         expressions = (*named, *state.expressions)
         flags = nvrtc_options(options, tools, tree, state.standard, cubin=cubin)
-        result = run_nvrtc(root, tree.root.name, flags, headers=headers, name_expressions=expressions, cubin=cubin)
+        if options.precompiled is not None:
+            flags += precompiling(headers, options.precompiled, tools)
+        with IN_USE if options.precompiled is not None else nullcontext():
+            result = run_nvrtc(root, tree.root.name, flags, headers=headers, name_expressions=expressions, cubin=cubin)
         if result.ok:
             return Built(
                 result,
@@ -201,7 +210,10 @@ def _react(
     progress = False
     files = {file.name: file for file in tree.files()}
     members = [match[1] for error in errors if (match := _NO_MEMBER.search(error.message))]
-    wanted = {_STANDARD_MEMBERS[member] for member in members if member in _STANDARD_MEMBERS} - set(state.standard)
+    wanted = {_STANDARD_MEMBERS[member] for member in members if member in _STANDARD_MEMBERS}
+    undefined = [match[1] for error in errors if (match := _UNDEFINED.search(error.message))]
+    wanted |= {found.lastgroup for name in undefined if (found := _STANDARD_MACROS.fullmatch(name)) and found.lastgroup}
+    wanted -= set(state.standard)
     if wanted:
         # nvcc reads host headers first, and sources rely on what these bring; other errors may follow from it.
         state.standard += sorted(wanted)

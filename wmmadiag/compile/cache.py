@@ -1,4 +1,7 @@
-"""Compilations kept on disk: one file each, named by a hash of everything that the result depends on."""
+"""Compilations (and results of checks) kept on disk: one file each, named by a hash of all that it depends on.
+
+Each kind has a folder of its own and bounds of its own. A file appears whole or not at all, so that processes share it.
+"""
 
 from __future__ import annotations
 
@@ -49,9 +52,9 @@ def code_fingerprint() -> str:
     )
 
 
-def load(key: str) -> dict[str, Any] | None:
+def load(key: str, kind: str = "compile") -> dict[str, Any] | None:
     """What was stored under `key`; None if nothing, or if the file is damaged or of another format."""
-    path = _path(key)
+    path = _path(key, kind)
     try:
         text = path.read_text("utf-8")
         head, _, body = text.partition("\n")
@@ -65,9 +68,9 @@ def load(key: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def store(key: str, value: dict[str, Any]) -> None:
+def store(key: str, value: dict[str, Any], kind: str = "compile") -> None:
     """Keep `value` (plain JSON data). Failing to do so (a full or read-only disk) is no error."""
-    path = _path(key)
+    path = _path(key, kind)
     body = json.dumps(value)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -84,8 +87,8 @@ def store(key: str, value: dict[str, Any]) -> None:
         return
 
 
-def _path(key: str) -> Path:
-    return cache_folder() / f"compile-{FORMAT}" / f"{key}.json"
+def _path(key: str, kind: str) -> Path:
+    return cache_folder() / f"{kind}-{FORMAT}" / f"{key}.json"
 
 
 def _head(body: str) -> str:

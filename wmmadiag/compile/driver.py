@@ -20,6 +20,7 @@ from wmmadiag.compile.model import Compilation, Entry, source_name
 from wmmadiag.compile.names import base_name, demangle
 from wmmadiag.compile.nvcc import find_nvcc, nvcc, run_nvcc
 from wmmadiag.compile.options import CompileOptions
+from wmmadiag.compile.origin import remember
 from wmmadiag.compile.records import from_record, to_record
 from wmmadiag.compile.sources import SourceTree, read_text, read_tree
 from wmmadiag.compile.toolchain import Toolchain, check_arch, has_nvrtc, toolchain
@@ -41,14 +42,29 @@ def compile_source(path: Path | str, options: CompileOptions | None = None, *, u
 
 
 def compile_text(
-    text: str, file_name: str, options: CompileOptions | None = None, *, use_cache: bool = True
+    text: str,
+    file_name: str,
+    options: CompileOptions | None = None,
+    *,
+    use_cache: bool = True,
+    headers: Mapping[str, str] | None = None,
 ) -> Compilation:
     """Compile source text under the name `file_name`, which messages show and quoted includes are relative to.
 
+    Args:
+        headers: absolute path of a header → the text to take in place of the file's; not with nvcc.
+
     Raises: as `compile_source`.
     """
+    compilation = _compile_text(text, file_name, options or CompileOptions(), use_cache, headers)
+    remember(compilation)
+    return compilation
+
+
+def _compile_text(
+    text: str, file_name: str, options: CompileOptions, use_cache: bool, headers: Mapping[str, str] | None
+) -> Compilation:
     started = time.perf_counter()
-    options = options or CompileOptions()
     if file_name.endswith(".ptx"):
         return _ready_ptx(text, file_name, options, started)
     if "\0" in text or "\0" in file_name or not file_name:
@@ -60,7 +76,7 @@ def compile_text(
         return replace(_by_nvcc(text, file_name, options), seconds=time.perf_counter() - started)
     tools = toolchain()
     check_arch(options.arch, tools)
-    tree = source_tree(text, file_name, options, tools)
+    tree = source_tree(text, file_name, options, tools, headers)
     key = source_key(tree, options, tools)
     # A header whose name the preprocessor computes is read by the compiler alone: its changes would go unseen.
     may_cache = use_cache and not tree.computed and not any(_READS_FILES.match(option) for option in options.extra)
@@ -79,9 +95,11 @@ def uses_nvcc(options: CompileOptions) -> bool:
     return options.compiler == "nvcc" or (options.compiler == "auto" and not has_nvrtc() and find_nvcc() is not None)
 
 
-def source_tree(text: str, file_name: str, options: CompileOptions, tools: Toolchain) -> SourceTree:
-    """The source with every header of the user's that it can include."""
-    return read_tree(text, file_name, options.include_paths, lambda name: is_provided(name, tools))
+def source_tree(
+    text: str, file_name: str, options: CompileOptions, tools: Toolchain, headers: Mapping[str, str] | None = None
+) -> SourceTree:
+    """The source with every header of the user's that it can include; `headers`: texts in place of files."""
+    return read_tree(text, file_name, options.include_paths, lambda name: is_provided(name, tools), headers)
 
 
 def source_key(tree: SourceTree, options: CompileOptions, tools: Toolchain, *purpose: str) -> str:

@@ -50,7 +50,7 @@ _PREFIXES = (
     "nlohmann/",
 )
 # Under those prefixes, but used by device code: there are stubs for them.
-_STUBBED_PREFIXES = ("c10/macros/", "c10/util/Half", "c10/util/BFloat16", "torch/")
+_STUBBED_PREFIXES = ("c10/macros/", "c10/util/Half", "c10/util/BFloat16", "torch/", "ATen/ATen.h", "ATen/core/Tensor")
 
 
 def is_host_header(name: str) -> bool:

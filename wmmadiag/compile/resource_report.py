@@ -17,6 +17,7 @@ from wmmadiag.compile.driver import compile_text, shown_names, source_key, sourc
 from wmmadiag.compile.model import Compilation, PtxasError, Resources, source_name
 from wmmadiag.compile.names import demangle
 from wmmadiag.compile.options import CompileOptions
+from wmmadiag.compile.origin import remember_resources
 from wmmadiag.compile.sources import read_text
 from wmmadiag.compile.toolchain import check_arch, toolchain
 from wmmadiag.errors import CompileError, ConfigurationError
@@ -49,6 +50,13 @@ def resources(subject: Compilation | Path | str, options: CompileOptions | None 
         PtxasError: ptxas refused the code, e.g. for more than 48 KB of static shared memory.
         CompileError, ConfigurationError: as `compile_source`.
     """
+    found = _resources(subject, options)
+    if isinstance(subject, Compilation) and options is None:
+        remember_resources(subject, found)
+    return found
+
+
+def _resources(subject: Compilation | Path | str, options: CompileOptions | None) -> tuple[Resources, ...]:
     if isinstance(subject, Compilation):
         text, name, options = subject.text, subject.source, options or subject.options
     else:

@@ -93,6 +93,14 @@ _QUALIFIERS = frozenset(
 )
 
 
+def type_bytes(text: str) -> int | None:
+    """Bytes of a scalar or vector type without qualifiers, "__half" or "float4"; None for any other."""
+    dtype, lanes = (_SCALARS[text], 1) if text in _SCALARS else _VECTORS.get(text, ("", 1))
+    if dtype in ("", "e4m3", "e5m2"):
+        return 1 if dtype else None
+    return int(dtype.lstrip("bfiu")) // 8 * lanes
+
+
 @dataclass(frozen=True, slots=True)
 class KernelParameter:
     """One parameter of a kernel.

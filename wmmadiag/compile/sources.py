@@ -84,6 +84,7 @@ def read_text(path: Path) -> str:
 class _Reader:
     include_paths: tuple[Path, ...]
     is_provided: Callable[[str], bool]
+    replaced: Mapping[str, str]
     headers: dict[str, SourceFile] = field(default_factory=dict)
     targets: dict[tuple[str, int], str] = field(default_factory=dict)
     probed: dict[str, bool] = field(default_factory=dict)
@@ -133,7 +134,7 @@ class _Reader:
             if key not in self.headers and key != file.key:
                 if len(self.headers) >= _MAX_FILES:
                     raise CompileError(f"{file.name}: more than {_MAX_FILES} headers are included")
-                text = read_text(path)
+                text = self.replaced[key] if key in self.replaced else read_text(path)
                 header = SourceFile(key, path.as_posix(), text, tuple(tokenize(text)))
                 self.headers[key] = header
                 yield header, path.parent
@@ -144,17 +145,19 @@ def read_tree(
     file_name: str,
     include_paths: Iterable[Path],
     is_provided: Callable[[str], bool],
+    replaced: Mapping[str, str] | None = None,
 ) -> SourceTree:
     """Read every header that `text`, under the name `file_name`, can include.
 
-    `is_provided(name)`: whether a stub or a CUDA header of that name stands in for `<name>`.
+    `is_provided(name)`: whether a stub or a CUDA header of that name stands in for `<name>`. `replaced`: absolute path
+    of a header → the text to take in place of the file's.
 
     Raises:
         ConfigurationError: a header cannot be read.
     """
     path = Path(file_name)
     root = SourceFile(path.resolve().as_posix(), file_name, text, tuple(tokenize(text)))
-    reader = _Reader(tuple(include_paths), is_provided)
+    reader = _Reader(tuple(include_paths), is_provided, replaced or {})
     queue: list[tuple[SourceFile, Path]] = [(root, path.parent)]
     while queue:
         file, folder = queue.pop(0)

@@ -6,6 +6,7 @@ Nothing here needs a driver, and nothing CUDA is imported before the first call.
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,15 +142,19 @@ def check_arch(arch: str, tools: Toolchain) -> None:
         )
 
 
+@functools.cache
 def _header_stamp(folders: tuple[Path, ...]) -> tuple[str, ...]:
-    """Folder, size and time of the headers that every CUDA release changes: a new toolkit gives a new key."""
+    """Folder and content of the headers that every CUDA release changes: a new toolkit gives a new key.
+
+    Not their times: a CI's fresh installation of the same release must find what is cached.
+    """
     stamps = []
     for folder in folders:
         stamps.append(str(folder))
         for name in ("cuda_runtime_api.h", "crt/mma.hpp", "cuda_fp16.hpp", "cuda/std/__cccl/version.h"):
             try:
-                status = (folder / name).stat()
+                data = (folder / name).read_bytes()
             except OSError:
                 continue
-            stamps.append(f"{name}:{status.st_size}:{status.st_mtime_ns}")
+            stamps.append(f"{name}:{hashlib.sha256(data).hexdigest()}")
     return tuple(stamps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wmmadiag.compile.origin import origin_of
 from wmmadiag.emulator.kernel import Budget, EmulatedKernel, EmulatorOptions
 from wmmadiag.emulator.lower import LoweredKernel, lower
 from wmmadiag.errors import ConfigurationError
@@ -34,4 +35,4 @@ def load(
                 f"{name} holds {len(module.entries)} kernels", hint=f"choose one: {', '.join(module.entries)}"
             )
         entry = module.entries[0]
-    return EmulatedKernel(lower(module, entry, arch or module.target), options or EmulatorOptions())
+    return EmulatedKernel(lower(module, entry, arch or module.target), options or EmulatorOptions(), origin_of(ptx))

@@ -2,40 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from wmmadiag.emulator.extents import Extent
 from wmmadiag.emulator.lower import LoweredKernel
+from wmmadiag.emulator.native import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE
 from wmmadiag.errors import BudgetError, KernelFault, UnsupportedError, WmmadiagError
 from wmmadiag.launch import Dim3
 from wmmadiag.place import Place
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """A named range of memory: [start, start + size) in one state space, bytes."""
-
-    name: str
-    space: str
-    start: int
-    size: int
-
-    def describe(self, address: int, length: int) -> tuple[int, str]:
-        """Distance in bytes from an access to this range (0: it overlaps), and words for it."""
-        end = self.start + self.size
-        if address >= end:
-            gap = address - end
-            return gap, f"{gap} bytes past the end of {self.name} ({self.size} bytes)"
-        if address + length <= self.start:
-            gap = self.start - address
-            return gap, f"{gap} bytes before the start of {self.name} ({self.size} bytes)"
-        if address + length > end:
-            first = address - self.start
-            return 0, f"runs over the end of {self.name}: bytes {first} to {first + length} of {self.size}"
-        if address < self.start:
-            return 0, f"begins {self.start - address} bytes before {self.name} ({self.size} bytes) and runs into it"
-        return 0, f"byte {address - self.start} of {self.name} ({self.size} bytes)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +42,8 @@ _FAR = 1 << 30
 """Bytes from the nearest allocation from which on naming it says nothing."""
 _NULL = 1 << 16
 
+_LINE = re.compile(r"line (\d+) of the fragment")  # as native/execute_tensor.cpp writes it
+
 
 def coordinates(block: int, grid: Dim3) -> Dim3:
     """(x, y, z) of a block's linear index."""
@@ -80,9 +59,10 @@ def fault_error(fault: Mapping[str, Any], standings: Sequence[tuple[Any, ...]], 
     if kind == "unsupported":
         return UnsupportedError(f"{fault['text']} is not emulated", place=node.place, detail=where)
     detail = [where, f"instruction: {node.text}"]
-    address = None
+    address, space, write = None, "", None
     if kind in ("out-of-bounds", "misaligned", "read-only", "wrong-space"):
         message, address, more = _memory(kind, fault, view)
+        space, write = _space(fault), bool(fault["write"])
         detail += more
         if fault["text"]:
             detail.append(f"at {fault['text']}")
@@ -108,7 +88,22 @@ def fault_error(fault: Mapping[str, Any], standings: Sequence[tuple[Any, ...]], 
         address=address,
         detail="\n".join(f"  {line}" for line in detail),
         hint=HINTS[kind],
+        op=node.text.split()[0] if node.text else node.op,
+        space=space,
+        write=write,
+        fragment_line=int(line[1]) if (line := _LINE.match(str(fault["text"]))) else None,
     )
+
+
+def _space(fault: Mapping[str, Any]) -> str:
+    """Where an access really goes: a generic address in the window of shared or local memory lies there."""
+    space, address = str(fault["space"]), int(fault["address"])
+    if space not in ("generic", "global"):
+        return space
+    for name, window in (("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW)):
+        if 0 <= address - window < WINDOW_SIZE:
+            return name
+    return "global"
 
 
 def _memory(kind: str, fault: Mapping[str, Any], view: LaunchView) -> tuple[str, int, list[str]]:

@@ -5,19 +5,30 @@ from __future__ import annotations
 import ctypes
 import os
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wmmadiag.compile.origin import Origin
 from wmmadiag.emulator import native
-from wmmadiag.emulator.faults import Extent, LaunchView, budget_error, fault_error
+from wmmadiag.emulator.extents import Extent
+from wmmadiag.emulator.faults import LaunchView, budget_error, fault_error
 from wmmadiag.emulator.limits import SHARED_WITHOUT_OPT_IN, limits
 from wmmadiag.emulator.lower import LoweredKernel
-from wmmadiag.emulator.memory_layout import ARGUMENT_BASE, PARAMETER_BASE, align_up
-from wmmadiag.errors import ConfigurationError, KernelFault
-from wmmadiag.launch import Launch, RunStats
+from wmmadiag.emulator.memory_layout import (
+    ARGUMENT_BASE,
+    GRID_WORKSPACE_BASE,
+    GRID_WORKSPACE_BYTES,
+    PARAMETER_BASE,
+    align_up,
+)
+from wmmadiag.emulator.naming import ArrayNames
+from wmmadiag.emulator.output_words import Words, watched
+from wmmadiag.errors import ConfigurationError, KernelFault, UnsupportedError, WmmadiagError
+from wmmadiag.launch import Launch, RunStats, struct_bytes
 from wmmadiag.ptx.ir import Parameter
 from wmmadiag.scalars import scalar_bytes
 
@@ -26,6 +37,9 @@ POISON = 0x7FFF7EAD
 REGISTER_POISON = 0x7FFF7EAF
 """The same for registers that are read before they are written."""
 _GAP = 1 << 20  # unmapped bytes between arrays, so that running past one is seen
+_COOPERATIVE_PATIENCE = 1 << 14
+"""Warp instructions until a block that does not end lets the next one go on, where blocks are known to wait for each
+other."""
 _ALIGN = 512
 _INTEGERS = (int, np.integer)
 _MAX_BLOCKS = 0xFFFFFFF0
@@ -73,11 +87,15 @@ class EmulatorOptions:
 class EmulatedKernel:
     """A lowered kernel; see `wmmadiag.emulator.load`."""
 
-    def __init__(self, kernel: LoweredKernel, options: EmulatorOptions) -> None:
+    def __init__(self, kernel: LoweredKernel, options: EmulatorOptions, origin: Origin | None = None) -> None:
         self.kernel = kernel
         self.options = options
+        self.origin = origin
+        self._names = ArrayNames(kernel, origin)
         self._in_order = False
         self.raw_findings: list[dict[str, Any]] = []
+        self.output_words: dict[int, Words] = {}
+        self.finished = False
 
     def launch(self, launch: Launch) -> RunStats:
         """Run to completion; arrays in `launch.arguments` are changed in place.
@@ -87,13 +105,16 @@ class EmulatedKernel:
             BudgetError: it did not end within the budget.
             ConfigurationError: grid, block or arguments do not fit the kernel.
         """
-        self.raw_findings = []
+        self.raw_findings, self.output_words, self.finished = [], {}, False
         self._check_shape(launch)
         self._check_options(launch)
         regions, extents = self._memory(launch)
         kernel, options = self.kernel, self.options
         shared = kernel.dynamic_offset + launch.shared_bytes if launch.shared_bytes else kernel.static_shared
         reserved = kernel.layout.reserved_shared
+        table: list[tuple[int, int, int, int]] = []
+        if "outputs" in options.checks:
+            table, self.output_words = watched(launch, extents)
         extents += self._shared_extents(launch)
         start = time.perf_counter()
         result = native.engine().run(
@@ -115,27 +136,76 @@ class EmulatedKernel:
             options.observer,
             list(options.checks),
             **({"check_table": list(options.check_table)} if options.check_table else {}),
+            **({"watched": table} if table else {}),
+            **({"patience": _COOPERATIVE_PATIENCE} if kernel.layout.grid_workspace else {}),
             **({"fresh": _fresh(launch, extents)} if options.checks and launch.fresh else {}),
         )
         seconds = time.perf_counter() - start
         self._in_order = self._in_order or result["order_mattered"]
         self.raw_findings = result["findings"]
-        view = LaunchView(kernel, launch.grid, extents)
+        if result["outcome"] == "finished":
+            self.finished = True
+            return RunStats(
+                warp_instructions=result["instructions"],
+                seconds=seconds,
+                output=result["output"].decode("utf-8", "replace"),
+                threads=result["threads"],
+            )
+        view = LaunchView(kernel, launch.grid, self._names.named(extents, launch))
         if result["outcome"] == "fault":
             fault = fault_error(result["fault"], result["standings"], view)
             if isinstance(fault, KernelFault):
                 fault.output = result["output"].decode("utf-8", "replace")
             raise fault
-        if result["outcome"] in ("out-of-instructions", "out-of-time"):
-            raise budget_error(
-                result["outcome"], result["standings"], view, result["instructions"], options.budget.seconds
+        raise budget_error(result["outcome"], result["standings"], view, result["instructions"], options.budget.seconds)
+
+    @property
+    def names(self) -> ArrayNames:
+        """What the source says of its arrays and its resources."""
+        return self._names
+
+    def stepper(self, launch: Launch, memory_limit: int, interval: int) -> tuple[Any, list[NDArray[np.uint8]]]:
+        """The engine's debugger (`native/debugger.hpp`) at the beginning of a launch, and the memory that it works on.
+
+        Args:
+            launch: its arrays are changed in place, and back.
+            memory_limit: bytes for snapshots.
+            interval: warp instructions from one snapshot to the next, at first.
+
+        Raises: as `launch`, for what does not fit the kernel.
+            UnsupportedError: blocks wait for each other; here each runs to its end.
+        """
+        if self.kernel.layout.grid_workspace and max(launch.grid) > 1:
+            raise UnsupportedError(
+                "the debugger runs block after block, and this kernel's blocks wait for each other at a grid barrier",
+                place=self.kernel.entry.place,
+                hint="debug a case with one block",
             )
-        return RunStats(
-            warp_instructions=result["instructions"],
-            seconds=seconds,
-            output=result["output"].decode("utf-8", "replace"),
-            threads=result["threads"],
+        self._check_shape(launch)
+        self._check_options(launch)
+        regions, _ = self._memory(launch)
+        kernel, options = self.kernel, self.options
+        made = native.debug(
+            kernel.program,
+            launch.grid,
+            launch.block,
+            [(base, data.ctypes.data, data.nbytes, writable) for base, data, writable in regions],
+            kernel.layout.reserved_shared,
+            kernel.dynamic_offset + launch.shared_bytes if launch.shared_bytes else kernel.static_shared,
+            launch.shared_bytes,
+            options.poison,
+            options.register_poison,
+            list(options.warp_order),
+            options.eager_copies,
+            memory_limit,
+            interval,
         )
+        return made, [data for _, data, _ in regions]
+
+    def fault(self, fault: Mapping[str, Any], standings: Sequence[tuple[Any, ...]], launch: Launch) -> WmmadiagError:
+        """The error for a fault as the engine reports it; `standings`: where groups of lanes stand."""
+        extents = self._memory(launch)[1] + self._shared_extents(launch)
+        return fault_error(fault, standings, LaunchView(self.kernel, launch.grid, self._names.named(extents, launch)))
 
     def extents(self, launch: Launch) -> list[Extent]:
         """Name, device address and size of each array argument and global variable, as a launch places them."""
@@ -143,7 +213,12 @@ class EmulatedKernel:
 
     def named_memory(self, launch: Launch) -> list[Extent]:
         """All memory that has a name: `extents`, the block's shared arrays, and a thread's local memory."""
-        return self._memory(launch)[1] + self._shared_extents(launch)
+        return self._names.named(self._memory(launch)[1] + self._shared_extents(launch), launch)
+
+    def static_arrays(self) -> dict[str, int]:
+        """Bytes of each static shared array, by its name in the source."""
+        placed = self.kernel.layout.shared
+        return {Extent(key.rpartition(":")[2], "shared", 0, 0).label: one.variable.size for key, one in placed.items()}
 
     def _check_shape(self, launch: Launch) -> None:
         entry, arch = self.kernel.entry, self.kernel.arch
@@ -191,6 +266,7 @@ class EmulatedKernel:
             raise KernelFault(
                 f"the kernel declares {static:,} bytes of static shared memory; ptxas allows {SHARED_WITHOUT_OPT_IN:,}",
                 kind="launch-limits", place=place, hint="use dynamic shared memory (extern __shared__) with the opt-in",
+                space="shared",
             )  # fmt: skip
         total = self.kernel.dynamic_offset + launch.shared_bytes
         if total > bounds.shared_per_block:
@@ -198,7 +274,7 @@ class EmulatedKernel:
                 f"the block needs {total:,} bytes of shared memory ({self.kernel.static_shared:,} static, "
                 f"{launch.shared_bytes:,} dynamic); "
                 f"{arch} has {bounds.shared_per_block:,}",
-                kind="launch-limits", place=place, hint="use smaller tiles or fewer stages",
+                kind="launch-limits", place=place, hint="use smaller tiles or fewer stages", space="shared",
             )  # fmt: skip
 
     def _check_options(self, launch: Launch) -> None:
@@ -218,9 +294,10 @@ class EmulatedKernel:
     def _memory(self, launch: Launch) -> tuple[list[tuple[int, NDArray[np.uint8], bool]], list[Extent]]:
         """(device address, bytes, writable) of all memory, and names for it."""
         parameters = self.kernel.entry.parameters
-        if len(launch.arguments) != len(parameters):
+        given = launch.parameters()
+        if len(given) != len(parameters):
             raise ConfigurationError(
-                f"{self.kernel.entry.name} takes {len(parameters)} arguments, {len(launch.arguments)} were given",
+                f"{self.kernel.entry.name} takes {len(parameters)} arguments, {len(given)} were given",
                 place=self.kernel.entry.place,
             )
         regions: list[tuple[int, NDArray[np.uint8], bool]] = []
@@ -228,18 +305,21 @@ class EmulatedKernel:
         placed = _place_arrays(launch, regions)
         size = max((p.offset + p.size for p in parameters if isinstance(p, Parameter)), default=0)
         block = np.zeros(max(size, 1), np.uint8)
-        for index, (parameter, argument) in enumerate(zip(parameters, launch.arguments, strict=True)):
+        for parameter, indices in zip(parameters, given, strict=True):
             if not isinstance(parameter, Parameter):
                 raise ConfigurationError(
                     f"parameter {parameter.name} of the kernel is a register", place=self.kernel.entry.place
                 )
-            name = launch.names[index] if index < len(launch.names) else f"argument {index}"
-            if isinstance(argument, np.ndarray):
-                address = placed[index]
-                extents.append(Extent(name, "global", address, argument.nbytes))
-                value = address.to_bytes(8, "little")
-            else:
-                value = scalar_bytes(argument, parameter, name)
+            name = " and ".join(launch.name(index) for index in indices)
+            values: list[bytes] = []
+            for index in indices:
+                argument = launch.arguments[index]
+                if isinstance(argument, np.ndarray):
+                    extents.append(Extent(launch.name(index), "global", placed[index], argument.nbytes))
+                    values.append(placed[index].to_bytes(8, "little"))
+                else:
+                    values.append(scalar_bytes(argument, parameter, launch.name(index)))
+            value = values[0] if (indices.start, len(indices)) not in launch.structs else struct_bytes(values)
             if len(value) != parameter.size:
                 raise ConfigurationError(
                     f"{name}: {len(value)} bytes given for a parameter of {parameter.size} bytes (.{parameter.type})",
@@ -248,6 +328,10 @@ class EmulatedKernel:
                 )  # fmt: skip
             block[parameter.offset : parameter.offset + parameter.size] = np.frombuffer(value, np.uint8)
         regions.append((PARAMETER_BASE, block, False))
+        if self.kernel.layout.grid_workspace:
+            workspace = np.zeros(GRID_WORKSPACE_BYTES, np.uint8)
+            regions.append((GRID_WORKSPACE_BASE, workspace, True))
+            extents.append(Extent("the grid's barrier", "global", GRID_WORKSPACE_BASE, workspace.nbytes))
         for base, image, writable, name in self.kernel.layout.images():
             if image.size:
                 regions.append((base, image, writable))
@@ -275,7 +359,7 @@ def _place_arrays(launch: Launch, regions: list[tuple[int, NDArray[np.uint8], bo
     Arrays that overlap in host memory, such as views of one buffer, overlap in the same way on the device.
     """
     arrays = [
-        (_flat(argument, launch.names[index] if index < len(launch.names) else f"argument {index}"), index)
+        (_flat(argument, launch.name(index)), index)
         for index, argument in enumerate(launch.arguments)
         if isinstance(argument, np.ndarray)
     ]

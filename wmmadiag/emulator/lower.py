@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,7 @@ class LoweredKernel:
         static_shared, dynamic_offset: bytes of static shared memory, and offset at which dynamic memory begins.
         local_bytes: local memory of a lane.
         maps: fragment maps, as the engine takes them; `TensorSpec.maps` are positions here.
+        branches: program counter of each branch → where it may go, besides the next operation.
     """
 
     entry: Function
@@ -62,6 +64,7 @@ class LoweredKernel:
     dynamic_offset: int
     local_bytes: int
     maps: tuple[Any, ...] = ()
+    branches: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     def place(self, pc: int) -> Place:
         """Place of the operation at a program counter."""
@@ -130,7 +133,25 @@ def lower(
         layout.dynamic_offset,
         select.local_bytes,
         tuple(select.maps.rows),
+        _branches(select, blocks, nodes, positions),
     )
+
+
+def _branches(
+    select: Selector, blocks: list[Block], nodes: list[Decoded], positions: dict[int, int]
+) -> dict[int, tuple[int, ...]]:
+    at_label = {block.start: number for number, block in enumerate(blocks)}
+    return {
+        pc: tuple(_position(select, at_label, positions, name) for name in node.targets or (node.target or "",))
+        for pc, node in enumerate(nodes)
+        if node.target is not None or node.targets
+    }
+
+
+def _position(select: Selector, at_label: dict[int, int], positions: dict[int, int], label: str) -> int:
+    if label.startswith("block:"):
+        return positions[int(label.removeprefix("block:"))]
+    return positions[at_label[select.labels[label]]]
 
 
 def _constants(select: Selector) -> tuple[dict[Value, int], NDArray[np.uint8]]:
@@ -170,9 +191,7 @@ def _pack(
         return pool[value] | _CONSTANT if value.constant is not None else slots[value]
 
     def position(label: str) -> int:
-        if label.startswith("block:"):
-            return positions[int(label.removeprefix("block:"))]
-        return positions[at_label[select.labels[label]]]
+        return _position(select, at_label, positions, label)
 
     names: dict[str, int] = {}
     extra: list[int] = []

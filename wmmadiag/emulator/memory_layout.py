@@ -11,6 +11,10 @@ from wmmadiag.emulator.native import SHARED_WINDOW
 from wmmadiag.errors import UnsupportedError
 from wmmadiag.ptx.ir import Module, Space, Variable
 
+GRID_WORKSPACE_BASE = 0x7A00_0000_0000
+"""What `%envreg1` and `%envreg2` point to in a cooperative launch: 4 bytes of size, 4 of the grid's barrier
+(cooperative_groups/details/driver_abi.h)."""
+GRID_WORKSPACE_BYTES = 8
 PARAMETER_BASE = 0x7B00_0000_0000
 GLOBAL_BASE = 0x7C00_0000_0000
 ARGUMENT_BASE = 0x7F00_0000_0000
@@ -40,6 +44,7 @@ class MemoryLayout:
 
     Shared arrays are aligned generously, as ptxas in practice does, whatever their declaration promises.
     `reserved_shared`: bytes at the start of shared memory that belong to the system.
+    `grid_workspace`: the kernel asks for the workspace of a cooperative launch.
     `least_aligned`: static shared arrays lie at addresses that have the declared alignment and no more.
     """
 
@@ -50,6 +55,7 @@ class MemoryLayout:
     dynamic: dict[str, Variable] = field(default_factory=dict)
     static: dict[str, Placed] = field(default_factory=dict)
     static_bytes: int = 0
+    grid_workspace: bool = False
     _next_global: int = GLOBAL_BASE
 
     def shared_address(self, key: str, variable: Variable) -> int | None:

@@ -15,7 +15,7 @@ import numpy as np
 from wmmadiag.emulator import native
 from wmmadiag.emulator.decoded import ADDRESS32, REGISTER_BYTES, SPACES, Decoded, Value
 from wmmadiag.emulator.fragment_maps import MapTable
-from wmmadiag.emulator.memory_layout import PARAMETER_BASE, MemoryLayout, align_up
+from wmmadiag.emulator.memory_layout import GRID_WORKSPACE_BASE, PARAMETER_BASE, MemoryLayout, align_up
 from wmmadiag.errors import PtxSyntaxError, UnsupportedError
 from wmmadiag.place import Place
 from wmmadiag.ptx.ir import (
@@ -176,7 +176,7 @@ class Selector:
 
     def unsupported(self, message: str, hint: str = "") -> UnsupportedError:
         """An error at the current place."""
-        return UnsupportedError(message, place=self.place, hint=hint)
+        return UnsupportedError(message, place=self.place, hint=hint, op=self._text)
 
     def emit(self, op: str, **fields: object) -> Decoded:
         """Append an operation at the current place, under the current guard."""
@@ -266,7 +266,7 @@ class Selector:
 
     def malformed(self, message: str) -> PtxSyntaxError:
         """An error in the PTX at the current place."""
-        return PtxSyntaxError(message, place=self.place, detail=f"PTX line {self.ptx_line}")
+        return PtxSyntaxError(message, place=self.place, detail=f"PTX line {self.ptx_line}", op=self._text)
 
     def special(self, name: str, width: int) -> Value:
         """The value of a special register."""
@@ -279,6 +279,11 @@ class Selector:
             d = self.temporary(width)
             self.emit("clock", d=d, register_bytes=width, immediate=CLOCKS[name])
             return d
+        if name in ("%envreg1", "%envreg2"):
+            self.layout.grid_workspace = True
+            return self.constant(
+                GRID_WORKSPACE_BASE >> 32 if name == "%envreg1" else GRID_WORKSPACE_BASE & 0xFFFFFFFF, width
+            )
         if name in _ZERO or name.startswith("%envreg"):
             return self.constant(0, width)
         if name in _ONE:

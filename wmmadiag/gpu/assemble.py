@@ -18,6 +18,10 @@ from typing import Any
 from wmmadiag.errors import CompileError, ConfigurationError, WmmadiagError
 
 _TARGET = re.compile(r"^\s*\.target\s+sm_(\d+)([af]?)", re.MULTILINE)
+# ptxas 12: "Unexpected instruction types specified for 'cp.async'", "Argument 2 of instruction 'ld': …";
+# "Entry function 'k' uses too much shared data (0x10000 bytes, 0xc000 max)".
+_NAMED = re.compile(r"(?:specified for|instruction) '([a-z][\w.:]*)'")
+_TOO_MUCH_SHARED = re.compile(r"too much shared data")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +140,13 @@ def _log(linker: Any, handle: Any) -> str:
 def _refused(log: str, name: str) -> WmmadiagError:
     lines = [line for line in log.splitlines() if "error" in line.lower() or "fatal" in line.lower()]
     first = lines[0].split(":", 1)[-1].strip() if lines else "no reason given"
+    named = _NAMED.search(first)
     return CompileError(
         f"the assembler refuses {name}: {first}",
         detail=log.strip(),
         hint="`wmmadiag ptx` shows the instruction; a limit such as 48 KB of static shared memory is met only here",
+        op=named[1] if named is not None else "",
+        space="shared" if _TOO_MUCH_SHARED.search(log) else "",
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from wmmadiag.errors import ConfigurationError, KernelFault, UndecidedError, WmmadiagError
 from wmmadiag.gpu.devices import Device
 from wmmadiag.gpu.meanings import meaning
-from wmmadiag.gpu.wire import Attributes, Done, Failed
+from wmmadiag.gpu.wire import OPT_IN, Attributes, Done, Failed
 from wmmadiag.launch import Launch
 from wmmadiag.place import Place
 
@@ -24,39 +24,36 @@ def failure(failed: Failed, launch: Launch, device: Device, entry: str, place: P
     if failed.log:
         details.append("  " + failed.log.replace("\n", "\n  "))
     detail = "\n".join(details)
-    if known.kind and failed.doing in ("launch", "run", "opt in to the shared memory"):
-        cause = _limit(failed.attributes, launch, device) if known.kind == "launch-limits" else ""
+    if known.kind and failed.doing in ("launch", "run", OPT_IN):
+        cause, space = _limit(failed.attributes, launch, device) if known.kind == "launch-limits" else ("", "")
         return KernelFault(
-            f"{name}: {cause or known.meaning}", kind=known.kind, place=place, detail=detail, hint=known.hint
-        )
+            f"{name}: {cause or known.meaning}", kind=known.kind, place=place, detail=detail, hint=known.hint,
+            space="shared" if failed.doing == OPT_IN else space,
+        )  # fmt: skip
     if known.kind or known.sticky:
         return UndecidedError(f"{name}: {known.meaning}", place=place, detail=detail, hint=known.hint)
     return ConfigurationError(f"{name}: {known.meaning}", place=place, detail=detail, hint=known.hint)
 
 
-def _limit(attributes: Attributes | None, launch: Launch, device: Device) -> str:
-    """Which limit a launch exceeds, if it can be told."""
+def _limit(attributes: Attributes | None, launch: Launch, device: Device) -> tuple[str, str]:
+    """(which limit a launch exceeds, the memory whose limit it is), each "" where it cannot be told."""
     threads = launch.block[0] * launch.block[1] * launch.block[2]
     if threads > 1024 or launch.block[2] > 64:
-        return f"a block of {launch.block} has {threads} threads; 1024 are allowed, 64 of them in z"
+        return f"a block of {launch.block} has {threads} threads; 1024 are allowed, 64 of them in z", ""
     if launch.grid[1] > 65535 or launch.grid[2] > 65535:
-        return f"grid {launch.grid}: y and z may be 65535 at most"
+        return f"grid {launch.grid}: y and z may be 65535 at most", ""
     if attributes is None:
-        return ""
+        return "", ""
     if threads > attributes.max_threads > 0:
-        return (
-            f"{threads} threads per block, but the kernel allows {attributes.max_threads} "
-            f"({attributes.registers} registers per thread, __launch_bounds__)"
-        )
+        words = f"{threads} threads per block, but the kernel allows {attributes.max_threads} "
+        return words + f"({attributes.registers} registers per thread, __launch_bounds__)", ""
     total = attributes.static_shared + launch.shared_bytes
     if total > device.shared_per_block:
-        return (
-            f"the block needs {total:,} bytes of shared memory ({attributes.static_shared:,} static, "
-            f"{launch.shared_bytes:,} dynamic); {device.name} has {device.shared_per_block:,}"
-        )
+        words = f"the block needs {total:,} bytes of shared memory ({attributes.static_shared:,} static, "
+        return words + f"{launch.shared_bytes:,} dynamic); {device.name} has {device.shared_per_block:,}", "shared"
     if attributes.static_shared > _OPTED_OUT:
-        return f"{attributes.static_shared:,} bytes of static shared memory; more than 48 KB must be dynamic"
-    return ""
+        return f"{attributes.static_shared:,} bytes of static shared memory; more than 48 KB must be dynamic", "shared"
+    return "", ""
 
 
 def stray_writes(done: Done, names: Sequence[str], place: Place | None) -> KernelFault | None:

@@ -18,11 +18,11 @@ from wmmadiag.gpu.assemble import OPTIMISED, Assembly
 from wmmadiag.gpu.devices import Device
 from wmmadiag.gpu.devices import device as find_device
 from wmmadiag.gpu.faults import failure, stray_writes
-from wmmadiag.gpu.parameters import entry_parameters
+from wmmadiag.gpu.parameters import entry_parameters, is_cooperative
 from wmmadiag.gpu.session import Session
-from wmmadiag.gpu.wire import Address, Buffer, Done, Failed, Job, Pointer, Timing, WireArgument
+from wmmadiag.gpu.wire import Address, Buffer, Done, Failed, Job, Pointer, Timing, WireArgument, WireField
 from wmmadiag.gpu.workers import worker
-from wmmadiag.launch import Launch, RunStats
+from wmmadiag.launch import Launch, RunStats, field_offsets
 from wmmadiag.place import Place
 from wmmadiag.scalars import scalar_bytes
 
@@ -52,6 +52,7 @@ class GpuKernel:
         self.options = options
         self.place: Place | None = first_places(ptx).get(entry)
         self.parameters = entry_parameters(ptx, entry)
+        self.cooperative = is_cooperative(ptx, entry)
         self.code = code or worker(device.index).assemble(ptx, device.arch, how=options.assembly)
         self.key = hashlib.sha256(self.code).hexdigest()
 
@@ -69,7 +70,10 @@ class GpuKernel:
             UndecidedError: the GPU failed, not the kernel.
         """
         job, groups, names = self._job(launch)
-        if any(isinstance(argument, Address) for argument in job.arguments):
+        fields = [
+            one for argument in job.arguments for one in (argument if isinstance(argument, tuple) else [argument])
+        ]
+        if any(isinstance(one, Address) for one in fields):
             session = _own_session(self.device.index)
             answer = session.load(self.key, self.code) or session.run(job)
         else:
@@ -102,15 +106,13 @@ class GpuKernel:
 
     def _job(self, launch: Launch) -> tuple[Job, list[NDArray[np.uint8]], list[str]]:
         """The launch as data, the host memory of each buffer, and the buffers' names."""
-        if len(launch.arguments) != len(self.parameters):
+        given = launch.parameters()
+        if len(given) != len(self.parameters):
             raise ConfigurationError(
-                f"{self.entry} takes {len(self.parameters)} arguments, {len(launch.arguments)} were given",
+                f"{self.entry} takes {len(self.parameters)} arguments, {len(given)} were given",
                 place=self.place,
             )
-        names = [
-            launch.names[index] if index < len(launch.names) else f"argument {index}"
-            for index in range(len(launch.arguments))
-        ]
+        names = [launch.name(index) for index in range(len(launch.arguments))]
         if min(*launch.grid, *launch.block) < 1:
             raise ConfigurationError(
                 f"grid {launch.grid} of blocks {launch.block} cannot be launched",
@@ -119,33 +121,39 @@ class GpuKernel:
         arrays = [(index, one) for index, one in enumerate(launch.arguments) if isinstance(one, np.ndarray)]
         groups, pointers = grouped(arrays, names)
         arguments: list[WireArgument] = []
-        for index, (argument, parameter) in enumerate(zip(launch.arguments, self.parameters, strict=True)):
-            if isinstance(argument, np.ndarray):
-                value: WireArgument = pointers[index]
-                size = 8
-            elif isinstance(argument, DeviceArray):
-                if argument.device != self.device.index:
-                    raise ConfigurationError(
-                        f"{names[index]} lives on GPU {argument.device}, the kernel runs on GPU {self.device.index}"
-                    )
-                value, size = Address(argument.address), 8
-            else:
-                value = scalar_bytes(argument, parameter, names[index])
-                size = len(value)
+        for indices, parameter in zip(given, self.parameters, strict=True):
+            fields: list[WireField] = []
+            for index in indices:
+                argument = launch.arguments[index]
+                if isinstance(argument, np.ndarray):
+                    fields.append(pointers[index])
+                elif isinstance(argument, DeviceArray):
+                    if argument.device != self.device.index:
+                        raise ConfigurationError(
+                            f"{names[index]} lives on GPU {argument.device}, the kernel runs on GPU {self.device.index}"
+                        )
+                    fields.append(Address(argument.address))
+                else:
+                    fields.append(scalar_bytes(argument, parameter, names[index]))
+            struct = (indices.start, len(indices)) in launch.structs
+            sizes = [len(one) if isinstance(one, bytes) else 8 for one in fields]
+            size = field_offsets(sizes)[1] if struct else sizes[0]
             if size != parameter.size:
                 raise ConfigurationError(
-                    f"{names[index]}: {size} bytes were given for a parameter of {parameter.size} bytes "
-                    f"(.{parameter.type})",
+                    f"{' and '.join(names[index] for index in indices)}: {size} bytes were given for a parameter of "
+                    f"{parameter.size} bytes (.{parameter.type})",
                     place=self.place,
                     hint="pass an array for a pointer, and a scalar of the parameter's type otherwise",
                 )
-            arguments.append(value)
+            arguments.append(tuple(fields) if struct else fields[0])
         titles = [
             " and ".join(names[index] for index, _ in arrays if pointers[index].buffer == number)
             for number in range(len(groups))
         ]
         buffers = [Buffer(data.tobytes(), writable) for data, writable in groups]
-        job = Job(self.key, self.entry, launch.grid, launch.block, launch.shared_bytes, arguments, buffers)
+        job = Job(
+            self.key, self.entry, launch.grid, launch.block, launch.shared_bytes, arguments, buffers, self.cooperative
+        )
         return job, [data for data, _ in groups], titles
 
 

@@ -22,6 +22,14 @@ def entries(ptx: str) -> dict[str, tuple[Parameter, ...]]:
     return {match[1]: _parameters(match[2] or "") for match in _ENTRY.finditer(text)}
 
 
+def is_cooperative(ptx: str, entry: str) -> bool:
+    """Whether a kernel asks for the workspace that only a cooperative launch has: it waits for its whole grid."""
+    text = _COMMENT.sub(" ", ptx)
+    parts = re.split(r"\.entry\s+([\w$%.]+)", text)
+    bodies = dict(zip(parts[1::2], parts[2::2], strict=True))
+    return re.search(r"%envreg[12]\b", bodies.get(entry, "")) is not None
+
+
 def entry_parameters(ptx: str, entry: str) -> tuple[Parameter, ...]:
     """The parameters of one kernel.
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from wmmadiag.gpu.driver import DriverError, api, call
 from wmmadiag.gpu.memory import Arena
-from wmmadiag.gpu.wire import Address, Attributes, Done, Failed, Job, Pointer, Timing
+from wmmadiag.gpu.wire import OPT_IN, Address, Attributes, Done, Failed, Job, Pointer, Timing, WireArgument
+from wmmadiag.launch import struct_bytes
 
 _DEFAULT_SHARED = 48 << 10  # more needs the opt-in (CUDA C++ Programming Guide, "Shared Memory")
 _LOG_BYTES = 1 << 14
@@ -147,7 +148,7 @@ class Session:
         driver = api()
         if attributes.static_shared + job.shared_bytes > _DEFAULT_SHARED:
             option = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            call(driver.cuFuncSetAttribute(function, option, job.shared_bytes), "opt in to the shared memory")
+            call(driver.cuFuncSetAttribute(function, option, job.shared_bytes), OPT_IN)
         threads = job.block[0] * job.block[1] * job.block[2]
         status, blocks = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(function, threads, job.shared_bytes)
         blocks = int(blocks) if int(status) == 0 else 0
@@ -157,13 +158,16 @@ class Session:
     def _launch(function: Any, job: Job, arena: Arena) -> None:
         values = [np.frombuffer(_value(argument, arena), np.uint8) for argument in job.arguments]
         pointers = np.array([value.ctypes.data for value in values], np.uint64)
-        call(
-            api().cuLaunchKernel(function, *job.grid, *job.block, job.shared_bytes, 0, pointers.ctypes.data, 0),
-            "launch",
-        )
+        shape = (function, *job.grid, *job.block, job.shared_bytes, 0, pointers.ctypes.data)
+        if job.cooperative:
+            call(api().cuLaunchCooperativeKernel(*shape), "launch")
+        else:
+            call(api().cuLaunchKernel(*shape, 0), "launch")
 
 
-def _value(argument: Pointer | Address | bytes, arena: Arena) -> bytes:
+def _value(argument: WireArgument, arena: Arena) -> bytes:
+    if isinstance(argument, tuple):
+        return struct_bytes([_value(field, arena) for field in argument])
     if isinstance(argument, Pointer):
         return arena.address(argument.buffer, argument.offset).to_bytes(8, "little")
     if isinstance(argument, Address):

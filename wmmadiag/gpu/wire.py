@@ -24,7 +24,9 @@ class Address:
     value: int
 
 
-WireArgument: TypeAlias = "Pointer | Address | bytes"
+WireField: TypeAlias = "Pointer | Address | bytes"
+WireArgument: TypeAlias = "WireField | tuple[WireField, ...]"
+"""One parameter; a tuple holds the fields of a struct passed by value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class Job:
         key: of the module, as it was loaded.
         entry: mangled name.
         arguments: in order; offsets in the parameter block are the driver's business.
+        cooperative: all blocks must run at the same time, since they wait for each other.
     """
 
     key: str
@@ -57,6 +60,7 @@ class Job:
     shared_bytes: int
     arguments: Sequence[WireArgument]
     buffers: Sequence[Buffer]
+    cooperative: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,10 @@ class Done:
     seconds: float
     output: str
     attributes: Attributes = field(default_factory=Attributes)
+
+
+OPT_IN = "opt in to the shared memory"
+"""`Failed.doing` of what comes before a launch with much dynamic shared memory."""
 
 
 @dataclass(frozen=True, slots=True)

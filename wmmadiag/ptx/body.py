@@ -265,7 +265,7 @@ class BodyParser:
             resolved = self._verifier.resolve(text, operands, tuple(shapes))
         except Mismatch as mismatch:
             error = cursor.error(str(mismatch), index=at)
-            error.hint = mismatch.hint
+            error.hint, error.op = mismatch.hint, text
             raise error from None
         assert resolved is not None
         form, specs = resolved

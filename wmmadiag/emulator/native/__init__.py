@@ -32,6 +32,8 @@ SHARED_WINDOW: int = _core.shared_window
 """Generic address of the first byte of shared memory."""
 LOCAL_WINDOW: int = _core.local_window
 """Generic address of the first byte of each lane's local memory."""
+WINDOW_SIZE = 1 << 32
+"""Bytes of each of these windows, as `memory.hpp` has them."""
 
 
 _ENGINES = Path(_core.__file__).parent  # not this file's folder: an editable installation keeps them apart
@@ -63,6 +65,11 @@ def engine(isa_name: str | None = None) -> Any:
             hint=f"set WMMADIAG_ISA to one of {', '.join(isas()) or '(none installed)'}, or reinstall wmmadiag",
         )
     return _core.open_engine(str(_ENGINES / f"engine_{chosen}.so"))
+
+
+def debug(program: Any, *arguments: Any) -> Any:
+    """The engine's debugger of a launch (debugger.hpp); arguments as in bindings_debugger.cpp."""
+    return _core.debug(engine(), program, *arguments)
 
 
 def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:

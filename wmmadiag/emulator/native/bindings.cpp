@@ -14,7 +14,7 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "engine.hpp"
+#include "bindings.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -93,11 +93,6 @@ TensorOp tensor_from(const nb::tuple& t) {
     return op;
 }
 
-// What Python holds. The engine's library destroys the program: its code is not in this one.
-struct LoadedProgram {
-    std::shared_ptr<const Program> program;
-};
-
 LoadedProgram load(const Engine& engine, std::vector<std::string> operations, const ConstBytes& code, const ConstBytes& extra,
                    const ConstBytes& constants, const ConstBytes& presets, const nb::list& maps, const nb::list& tensor, std::uint32_t register_bytes,
                    std::uint32_t local_bytes) {
@@ -165,44 +160,24 @@ private:
 };
 
 constexpr std::array outcome_names{"finished", "fault", "out-of-instructions", "out-of-time", "interrupted"};
-constexpr std::array fault_names{"none",      "out-of-bounds", "misaligned",   "read-only",   "wrong-space", "trap",
-                                 "assertion", "deadlock",      "partial-warp", "bad-operand", "unsupported"};
-constexpr std::array state_names{"ready", "barrier", "sync"};
-constexpr std::array space_names{"generic", "global", "shared", "local"};
-
-// regions: (base, host address, size, writable); the caller keeps their memory alive.
 nb::dict run(const Engine& engine, const LoadedProgram& loaded, std::array<std::uint32_t, 3> grid, std::array<std::uint32_t, 3> block,
-             const std::vector<std::tuple<std::uint64_t, std::uintptr_t, std::uint64_t, bool>>& regions, std::uint32_t shared_base,
-             std::uint32_t shared_bytes, std::uint32_t dynamic_bytes, unsigned threads, std::uint64_t instruction_budget, double seconds_budget,
-             std::uint32_t poison, std::uint32_t register_poison, std::vector<std::uint32_t> warp_order, bool eager_copies, bool in_order,
-             const nb::object& observer, std::vector<std::string> checks, std::vector<std::pair<std::uint64_t, std::uint64_t>> fresh,
-             std::vector<std::int64_t> check_table) {
+             const std::vector<RegionRow>& regions, std::uint32_t shared_base, std::uint32_t shared_bytes, std::uint32_t dynamic_bytes,
+             unsigned threads, std::uint64_t instruction_budget, double seconds_budget, std::uint32_t poison, std::uint32_t register_poison,
+             std::vector<std::uint32_t> warp_order, bool eager_copies, bool in_order, const nb::object& observer, std::vector<std::string> checks,
+             std::vector<std::pair<std::uint64_t, std::uint64_t>> fresh, std::vector<std::int64_t> check_table,
+             const std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uintptr_t>>& watched, std::uint64_t patience) {
     const auto* program = loaded.program.get();
-    RunRequest request;
-    request.program = program;
-    request.spec.grid = {grid[0], grid[1], grid[2]};
-    request.spec.block = {block[0], block[1], block[2]};
-    const auto block_threads = request.spec.block.count();
-    if (block_threads == 0 || block_threads > 1024 || request.spec.grid.count() == 0 || request.spec.grid.count() > 0xfffffff0u)
-        throw std::invalid_argument("launch of an impossible size");
-    request.spec.shared_base = shared_base;
-    request.spec.shared_bytes = shared_bytes;
-    request.spec.dynamic_bytes = dynamic_bytes;
-    request.spec.poison = poison;
-    request.spec.register_poison = register_poison;
-    const auto warps = (block_threads + lanes - 1) / lanes;
-    std::vector<bool> seen(warps);
-    for (const auto w : warp_order) {
-        if (warp_order.size() != warps || w >= warps || seen[w]) throw std::invalid_argument("warp_order is no permutation of the block's warps");
-        seen[w] = true;
-    }
-    request.spec.warp_order = std::move(warp_order);
-    request.spec.eager_copies = eager_copies;
+    auto request = launch_request(loaded, grid, block, regions, shared_base, shared_bytes, dynamic_bytes, poison, register_poison,
+                                  std::move(warp_order), eager_copies);
     request.in_order = in_order;
     request.checks = std::move(checks);
     request.check_table = std::move(check_table);
+    if (patience != 0) request.patience = patience;
     request.spec.fresh = std::move(fresh);
-    for (const auto& [base, host, size, writable] : regions) request.regions.push_back({base, size, reinterpret_cast<std::byte*>(host), writable});
+    for (const auto& [base, size, item, words] : watched) {
+        if (item == 0) throw std::invalid_argument("elements of no size");
+        request.spec.watched.push_back({base, size, item, reinterpret_cast<std::uint64_t*>(words)});
+    }
     request.threads = threads;
     request.instruction_budget = instruction_budget;
     request.seconds_budget = seconds_budget;
@@ -221,8 +196,7 @@ nb::dict run(const Engine& engine, const LoadedProgram& loaded, std::array<std::
     }
     if (PyErr_Occurred()) throw nb::python_error();
     nb::list standings;
-    for (const auto& s : result.standings)
-        standings.append(nb::make_tuple(s.block, s.warp, s.pc, s.lanes, state_names[static_cast<unsigned>(s.state)], s.barrier));
+    for (const auto& s : result.standings) standings.append(nb::make_tuple(s.block, s.warp, s.pc, s.lanes, state_name(s.state), s.barrier));
     nb::dict to;
     to["outcome"] = outcome_names[static_cast<unsigned>(result.outcome)];
     to["instructions"] = result.instructions;
@@ -230,41 +204,8 @@ nb::dict run(const Engine& engine, const LoadedProgram& loaded, std::array<std::
     to["threads"] = result.threads;
     to["order_mattered"] = result.order_mattered;
     to["standings"] = standings;
-    nb::list findings;
-    for (const auto& f : result.findings) {
-        nb::dict finding;
-        finding["check"] = f.check;
-        finding["kind"] = f.kind;
-        finding["pc"] = f.pc;
-        finding["other_pc"] = f.other_pc;
-        finding["space"] = space_names[static_cast<unsigned>(f.space)];
-        finding["address"] = f.address;
-        finding["bytes"] = f.bytes;
-        finding["block"] = f.block;
-        finding["warp"] = f.warp;
-        finding["lane"] = f.lane;
-        finding["other_warp"] = f.other_warp;
-        finding["other_lane"] = f.other_lane;
-        finding["count"] = f.count;
-        finding["values"] = f.values;
-        findings.append(finding);
-    }
-    to["findings"] = findings;
-    if (result.outcome == Outcome::fault) {
-        const auto& f = result.fault;
-        nb::dict fault;
-        fault["kind"] = fault_names[static_cast<unsigned>(f.kind)];
-        fault["block"] = f.block;
-        fault["warp"] = f.warp;
-        fault["lane"] = f.lane;
-        fault["pc"] = f.pc;
-        fault["space"] = space_names[static_cast<unsigned>(f.space)];
-        fault["write"] = f.write;
-        fault["address"] = f.address;
-        fault["bytes"] = f.bytes;
-        fault["text"] = f.text;
-        to["fault"] = fault;
-    }
+    to["findings"] = finding_rows(result.findings);
+    if (result.outcome == Outcome::fault) to["fault"] = fault_row(result.fault);
     return to;
 }
 
@@ -341,7 +282,8 @@ NB_MODULE(_core, m) {
         .def("run", &run, "program"_a, "grid"_a, "block"_a, "regions"_a, "shared_base"_a, "shared_bytes"_a, "dynamic_bytes"_a, "threads"_a,
              "instruction_budget"_a, "seconds_budget"_a, "poison"_a, "register_poison"_a, "warp_order"_a, "eager_copies"_a, "in_order"_a,
              "observer"_a.none(), "checks"_a, "fresh"_a = std::vector<std::pair<std::uint64_t, std::uint64_t>>{},
-             "check_table"_a = std::vector<std::int64_t>{})
+             "check_table"_a = std::vector<std::int64_t>{},
+             "watched"_a = std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uintptr_t>>{}, "patience"_a = 0)
         .def("lane_op", &lane_op, "name"_a, "modifiers"_a, "active"_a, "sources"_a, "d"_a, "d2"_a.none(), "registers"_a)
         .def("lane_op_names",
              [](const Engine& e) {
@@ -356,6 +298,7 @@ NB_MODULE(_core, m) {
                  return names;
              })
         .def("mma", &mma, "rule"_a, "a"_a, "b"_a, "c"_a, "d"_a, "reference"_a);
+    bind_debugger(m);
     m.def("open_engine", &open_engine, "path"_a, nb::rv_policy::reference);
     m.def("best_isa", &best_isa);
     m.def("modifier_fields", [] {

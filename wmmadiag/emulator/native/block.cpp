@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
 namespace wmmadiag {
@@ -40,6 +41,7 @@ void Block::start(std::uint64_t index) {
     fill(local_memory_.get(), std::uint64_t{shared_->program->source().local_bytes} * lanes * warps_.size());
     barriers_.fill({});
     output.clear();
+    turn_ = {};
     fault_ = {};
     const auto threads = static_cast<std::uint32_t>(spec.block.count());
     for (unsigned w = 0; w < warps_.size(); ++w) warps_[w].start(*this, w, threads);
@@ -59,32 +61,85 @@ std::uint64_t Block::executed() const {
 
 BlockStatus Block::run(std::uint64_t& quota) {
     for (;;) {
-        bool progressed = false;
-        bool done = true;
-        for (const auto w : order_) {
-            auto& warp = warps_[w];
-            if (warp.live() == 0) continue;
-            done = false;
-            if (quota == 0 || shared_->stop.load(std::memory_order_relaxed)) return BlockStatus::running;
-            const auto slice = std::min(quota, warp_slice);
-            auto left = slice;
-            const auto status = warp.run(left);
-            quota -= slice - left;
-            progressed |= left != slice;
-            if (status == WarpStatus::faulted) {
-                fault_ = warp.fault;
+        if (turn_.position == order_.size()) {
+            if (!turn_.alive) {
+                if (observer_ != nullptr) observer_->block_end(*this);
+                return BlockStatus::done;
+            }
+            if (!turn_.progressed) {
+                fail_deadlock();
                 return BlockStatus::faulted;
             }
+            const auto rounds = turn_.idle ? turn_.rounds + 1 : 0;
+            if (rounds == vain_rounds) {
+                fail_deadlock();
+                return BlockStatus::faulted;
+            }
+            turn_ = {};
+            turn_.rounds = rounds;
         }
-        if (done) {
-            if (observer_ != nullptr) observer_->block_end(*this);
-            return BlockStatus::done;
+        auto& warp = warps_[order_[turn_.position]];
+        if (turn_.left == 0) {
+            turn_.alive |= warp.live() != 0;
+            if (!warp.ready()) {
+                ++turn_.position;
+                continue;
+            }
+            turn_.left = warp_slice;
+            turn_.in_vain = turn_.moved = false;
         }
-        if (!progressed) {
-            fail_deadlock();
+        if (quota == 0 || shared_->stop.load(std::memory_order_relaxed)) return BlockStatus::running;
+        const auto slice = std::min(quota, turn_.left);
+        auto left = slice;
+        const auto status = warp.run(left);
+        quota -= slice - left;
+        turn_.left -= slice - left;
+        turn_.progressed |= left != slice;
+        if (status == WarpStatus::faulted) {
+            fault_ = warp.fault;
             return BlockStatus::faulted;
         }
+        if (status != WarpStatus::cut || turn_.left == 0) {
+            turn_.left = 0;
+            ++turn_.position;
+            turn_.idle &= status == WarpStatus::gave_way && turn_.in_vain && !turn_.moved;
+        }
     }
+}
+
+std::uint64_t Block::state_bytes() const {
+    const auto& source = shared_->program->source();
+    return (std::uint64_t{source.register_bytes} + std::uint64_t{source.local_bytes} * lanes) * warps_.size() + shared_->spec.shared_base +
+           shared_->spec.shared_bytes;
+}
+
+Block::State Block::save() const {
+    State state{warps_, barriers_, finished_, turn_, fault_, output, {}};
+    state.memory.reserve(state_bytes());
+    const auto add = [&](const std::byte* from, std::uint64_t bytes) { state.memory.insert(state.memory.end(), from, from + bytes); };
+    const auto& source = shared_->program->source();
+    add(registers_.get(), std::uint64_t{source.register_bytes} * warps_.size());
+    add(shared_memory_.get(), std::uint64_t{shared_->spec.shared_base} + shared_->spec.shared_bytes);
+    add(local_memory_.get(), std::uint64_t{source.local_bytes} * lanes * warps_.size());
+    return state;
+}
+
+void Block::restore(const State& state) {
+    warps_ = state.warps;
+    barriers_ = state.barriers;
+    finished_ = state.finished;
+    turn_ = state.turn;
+    fault_ = state.fault;
+    output = state.output;
+    const auto* from = state.memory.data();
+    const auto take = [&](std::byte* to, std::uint64_t bytes) {
+        if (bytes != 0) std::memcpy(to, from, bytes);
+        from += bytes;
+    };
+    const auto& source = shared_->program->source();
+    take(registers_.get(), std::uint64_t{source.register_bytes} * warps_.size());
+    take(shared_memory_.get(), std::uint64_t{shared_->spec.shared_base} + shared_->spec.shared_bytes);
+    take(local_memory_.get(), std::uint64_t{source.local_bytes} * lanes * warps_.size());
 }
 
 void Block::fail_deadlock() {
@@ -93,6 +148,9 @@ void Block::fail_deadlock() {
     if (!stuck->groups().empty()) {
         fault_.pc = stuck->groups().front().pc;
         fault_.lane = static_cast<std::uint32_t>(std::countr_zero(stuck->groups().front().mask));
+    } else if (stuck->running() != 0) {
+        fault_.pc = stuck->pc();
+        fault_.lane = static_cast<std::uint32_t>(std::countr_zero(stuck->running()));
     }
 }
 

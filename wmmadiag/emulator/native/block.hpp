@@ -19,6 +19,16 @@ struct Dim3 {
 
 inline constexpr unsigned barrier_count = 16;
 inline constexpr std::uint64_t warp_slice = 1u << 16;  // instructions until another warp gets its turn
+// Rounds in which all warps only look at mbarriers that nobody arrives at: no other block can either, so that they look for ever. (A loop
+// that counts its looks and gives up after more of them than this would be taken for one that hangs.)
+inline constexpr std::uint64_t vain_rounds = 1u << 16;
+
+// An argument whose stores checks want to see: [base, base + bytes) in elements of `item` bytes. `words`: one per element, for whoever
+// writes it; nullptr: nothing may.
+struct Watched {
+    std::uint64_t base = 0, bytes = 0, item = 1;
+    std::uint64_t* words = nullptr;
+};
 
 struct GridSpec {
     Dim3 grid, block;
@@ -30,6 +40,7 @@ struct GridSpec {
     std::vector<std::uint32_t> warp_order;                       // empty: 0, 1, 2, ...
     bool eager_copies = false;                                   // cp.async lands at once
     std::vector<std::pair<std::uint64_t, std::uint64_t>> fresh;  // (device address, bytes) of global memory that nothing has written yet
+    std::vector<Watched> watched;
 };
 
 // What blocks of one launch share.
@@ -59,8 +70,16 @@ public:
     Block(Shared& shared, unsigned warps, Observer* observer);
 
     void start(std::uint64_t index);
-    // Runs until done, a fault, `quota` used up, or `shared.stop`.
+    // Runs until done, a fault, `quota` used up, or `shared.stop`. Warps take turns; however often a run is cut by its quota, they do so in
+    // the same order.
     BlockStatus run(std::uint64_t& quota);
+    // After a run that was cut: the warp that goes on.
+    // A warp has looked at an mbarrier, or arrived at it.
+    void at_mbarrier(bool moved) {
+        turn_.in_vain = !moved;
+        turn_.moved |= moved;
+    }
+    [[nodiscard]] const Warp& next_warp() const { return warps_[order_[turn_.position]]; }
 
     // bar.sync / bar.arrive / bar.red of `active` lanes of `warp`. `threads` 0 = the whole block.
     Flow arrive(Warp& warp, Mask active, std::uint32_t id, std::uint32_t threads, bool wait, Mask predicate);
@@ -77,6 +96,13 @@ public:
     [[nodiscard]] const std::vector<Warp>& warps() const { return warps_; }
     [[nodiscard]] const Fault& fault() const { return fault_; }
     [[nodiscard]] std::uint64_t executed() const;
+    [[nodiscard]] const std::array<Barrier, barrier_count>& barriers() const { return barriers_; }
+
+    // Everything that a block's future depends on but global memory.
+    struct State;
+    [[nodiscard]] State save() const;
+    void restore(const State& state);  // of this block, after `start` with the same index
+    [[nodiscard]] std::uint64_t state_bytes() const;
 
     std::string output;  // device printf
 
@@ -91,15 +117,37 @@ private:
     [[nodiscard]] bool is_complete(const Barrier&) const;
     void fail_deadlock();
 
+    // Whose turn it is.
+    struct Turn {
+        std::size_t position = 0;  // in order_
+        std::uint64_t left = 0;    // of its slice; 0: it has not begun
+        bool alive = false;        // in this round some warp still had lanes
+        bool progressed = false;   // ... and some warp ran
+        bool in_vain = false;      // the warp that has the turn waited at an mbarrier whose phase is not over,
+        bool moved = false;        // ... or arrived at one, or passed one
+        bool idle = true;          // in this round every warp that ran did nothing but wait in vain
+        std::uint64_t rounds = 0;  // so many rounds before it were idle
+    };
+
     Shared* shared_;
     Observer* observer_;
     std::uint64_t index_ = 0;
+    Turn turn_;
     std::vector<Warp> warps_;
     std::vector<std::uint32_t> order_;
     std::array<Barrier, barrier_count> barriers_{};
     std::array<Barrier, barrier_count> finished_{};  // results of the last completed phase
     Memory registers_, shared_memory_, local_memory_;
     Fault fault_;
+};
+
+struct Block::State {
+    std::vector<Warp> warps;
+    std::array<Barrier, barrier_count> barriers, finished;
+    Turn turn;
+    Fault fault;
+    std::string output;
+    std::vector<std::byte> memory;  // registers, shared memory, local memory
 };
 
 }  // namespace wmmadiag

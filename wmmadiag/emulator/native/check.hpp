@@ -56,6 +56,7 @@ public:
     void tensor(const TensorEvent& event) override;
     void barrier(const BarrierEvent& event) override;
     void async(const AsyncEvent& event) override;
+    void mbarrier(const MbarrierEvent& event) override;
     void fence(const Where& where, Mask active) override;
     void meet(const Where& where, Mask here, Mask members) override;
     void left(const Where& where, Mask active) override;
@@ -70,7 +71,8 @@ public:
 private:
     std::vector<std::unique_ptr<Check>> checks_;
     std::vector<Observer*> all_;
-    std::vector<Observer*> instructions_, operands_;  // those that want them
+    std::vector<Observer*> instructions_;                  // those that want them
+    std::vector<std::uint16_t> results_of_, operands_of_;  // by pc: a bit for each of instructions_
 };
 
 }  // namespace wmmadiag

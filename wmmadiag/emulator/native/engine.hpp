@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "debugger.hpp"
 #include "grid.hpp"
 #include "lane_op.hpp"
 #include "program.hpp"
@@ -24,6 +25,7 @@ public:
     [[nodiscard]] virtual std::vector<std::string_view> operation_names() const = 0;
     [[nodiscard]] virtual MmaFunction mma(const MmaRule& rule) const = 0;
     [[nodiscard]] virtual MmaFunction mma_reference() const = 0;
+    [[nodiscard]] virtual std::unique_ptr<Debugger> debug(RunRequest request, std::uint64_t memory_limit, std::uint64_t interval) const = 0;
 };
 
 // The one symbol that an engine library exports.

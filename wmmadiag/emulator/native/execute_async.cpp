@@ -117,12 +117,13 @@ constexpr std::uint32_t initialised = 0x15a;
 
 constexpr std::uint32_t max_count = (1u << 20) - 1;
 
-void arrive(MBarrier& barrier, std::uint32_t count) {
+// Whether that completed the phase.
+bool arrive(MBarrier& barrier, std::uint32_t count) {
     barrier.pending -= std::min<std::uint32_t>(count, barrier.pending);
-    if (barrier.pending == 0) {
-        barrier.phase ^= 1u;
-        barrier.pending = barrier.expected;
-    }
+    if (barrier.pending != 0) return false;
+    barrier.phase ^= 1u;
+    barrier.pending = barrier.expected;
+    return true;
 }
 
 enum class BarrierOp : std::uint8_t { init, inval, arrive, arrive_drop, test_wait, try_wait, async_arrive, async_arrive_noinc };
@@ -157,8 +158,8 @@ Flow mbarrier(Warp& warp, const Inst& inst, Mask active) {
                 switch (op) {
                     case BarrierOp::inval: barrier.mark = 0; break;
                     case BarrierOp::arrive_drop: barrier.expected -= std::min<std::uint32_t>(operand(), barrier.expected); [[fallthrough]];
-                    case BarrierOp::arrive: arrive(barrier, operand()); break;
-                    case BarrierOp::async_arrive_noinc: arrive(barrier, 1); break;
+                    case BarrierOp::arrive: done |= Mask{arrive(barrier, operand())} << lane; break;
+                    case BarrierOp::async_arrive_noinc: done |= Mask{arrive(barrier, 1)} << lane; break;
                     case BarrierOp::test_wait:
                     case BarrierOp::try_wait: {
                         std::uint32_t phase = 0;
@@ -181,6 +182,17 @@ Flow mbarrier(Warp& warp, const Inst& inst, Mask active) {
     if (bad != 0)
         return warp.fail(FaultKind::bad_operand, bad,
                          op == BarrierOp::init ? "mbarrier.init: the count is 0 or too large" : "this is no initialised mbarrier");
+    warp.block().at_mbarrier(!waits || done != 0);
+    if (auto* observer = warp.block().observer(); observer != nullptr && op != BarrierOp::inval) {
+        const auto kind = waits ? MbarrierKind::wait : op == BarrierOp::init ? MbarrierKind::init : MbarrierKind::arrive;
+        auto space = inst.space;
+        Addresses seen = addresses;
+        if (space == Space::generic) {
+            space = space_of(addresses.lane[std::countr_zero(active)]);
+            for (Mask m = active; m != 0; m &= m - 1) seen.lane[std::countr_zero(m)] -= window_of(space);
+        }
+        observer->mbarrier({warp.where(), kind, space, active, seen.lane, done});
+    }
     if (waits) {
         auto& d = *warp.at<Mask>(inst.d);
         d = (d & ~active) | done;

@@ -13,9 +13,8 @@ namespace wmmadiag {
 
 namespace {
 
-constexpr std::uint64_t block_slice = 1u << 20;     // warp instructions until budgets are looked at
-constexpr std::uint64_t block_patience = 1u << 22;  // warp instructions until a block that does not end lets the next one start
-constexpr std::size_t resident_limit = 128;         // blocks that may wait for each other, about a chip's worth
+constexpr std::uint64_t block_slice = 1u << 20;  // warp instructions until budgets are looked at
+constexpr std::size_t resident_limit = 128;      // blocks that may wait for each other, about a chip's worth
 constexpr auto poll_interval = std::chrono::milliseconds(20);
 
 // State that the workers of one attempt share.
@@ -135,9 +134,9 @@ private:
             for (std::size_t i = 0; i < residents.size();) {
                 auto& [block, executed] = residents[i];
                 auto status = BlockStatus::running;
-                const auto until = executed + block_patience;
+                const auto until = executed + request_.patience;
                 while (status != BlockStatus::done && executed < until && !shared_.order_matters)
-                    if (!slice(*block, executed, block_slice, status)) {
+                    if (!slice(*block, executed, std::min(block_slice, request_.patience), status)) {
                         std::rotate(residents.begin(), residents.begin() + static_cast<std::ptrdiff_t>(i), residents.end());
                         const std::lock_guard lock(mutex_);
                         for (const auto& resident : residents) stand(*resident.block);  // the one that ended the run first

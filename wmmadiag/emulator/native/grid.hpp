@@ -22,6 +22,7 @@ struct RunRequest {
     std::uint64_t instruction_budget = 0;  // warp instructions; 0: none
     double seconds_budget = 0;             // 0: none
     bool in_order = false;                 // blocks in order on one thread
+    std::uint64_t patience = 1u << 22;     // warp instructions until a block that does not end lets the next one start
 };
 
 enum class Outcome : std::uint8_t { finished, fault, out_of_instructions, out_of_time, interrupted };

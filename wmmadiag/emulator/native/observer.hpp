@@ -59,6 +59,18 @@ struct AsyncEvent {
     std::int64_t pending;               // wait: groups that may stay in flight; -1: none, not even uncommitted ones
 };
 
+// mbarrier.*, after it was carried out, lane by lane in their order.
+enum class MbarrierKind : std::uint8_t { init, arrive, wait };
+
+struct MbarrierEvent {
+    Where where;
+    MbarrierKind kind;
+    Space space;
+    Mask active;
+    const std::uint64_t* addresses;  // 32
+    Mask done;                       // wait: lanes that saw the phase completed. arrive: lanes whose arrival completed it
+};
+
 struct WriteEvent {
     Where where;
     Mask active;
@@ -77,6 +89,7 @@ public:
     virtual void tensor(const TensorEvent&) {}
     virtual void barrier(const BarrierEvent&) {}
     virtual void async(const AsyncEvent&) {}
+    virtual void mbarrier(const MbarrierEvent&) {}
     virtual void fence(const Where&, Mask) {}  // membar, fence
     // shfl, vote, match, redux, elect: `here` have come together, naming `members`. Orders no memory.
     virtual void meet(const Where&, [[maybe_unused]] Mask here, [[maybe_unused]] Mask members) {}
@@ -85,10 +98,12 @@ public:
     // Before an instruction runs that `executed` shows afterwards.
     virtual void executing(const WriteEvent&) {}
     [[nodiscard]] virtual bool wants_operands() const { return false; }
+    [[nodiscard]] virtual bool wants_operands_of([[maybe_unused]] std::uint32_t pc) const { return wants_operands(); }
     // An instruction whose guard held in no lane; `active` is 0.
     virtual void skipped(const WriteEvent&) {}
     // Whether `executed` and `skipped` are wanted: each instruction, after it ran.
     [[nodiscard]] virtual bool wants_instructions() const { return false; }
+    [[nodiscard]] virtual bool wants_result_of([[maybe_unused]] std::uint32_t pc) const { return wants_instructions(); }
 };
 
 }  // namespace wmmadiag

@@ -85,6 +85,8 @@ std::byte* Warp::local(unsigned lane) const {
     return block_->local_memory() + (std::uint64_t{index_} * lanes + lane) * block_->shared().program->source().local_bytes;
 }
 
+bool Warp::ready() { return live_ != 0 && ((mask_ != 0 && groups_.empty()) || select()); }
+
 WarpStatus Warp::run(std::uint64_t& quota) {
     const auto* observer = block_->observer();
     return observer && observer->wants_instructions() ? run_loop<true>(quota) : run_loop<false>(quota);
@@ -92,8 +94,6 @@ WarpStatus Warp::run(std::uint64_t& quota) {
 
 template <bool observed>
 WarpStatus Warp::run_loop(std::uint64_t& quota) {
-    if (live_ == 0) return WarpStatus::done;
-    if ((mask_ == 0 || !groups_.empty()) && !select()) return WarpStatus::blocked;
     while (quota != 0) {
         const Inst& inst = code_[pc_];
         const Mask active = mask_ & (*at<Mask>(inst.guard) ^ inst.guard_invert);
@@ -111,7 +111,7 @@ WarpStatus Warp::run_loop(std::uint64_t& quota) {
                 if (flow == Flow::fault) return WarpStatus::faulted;
                 if (flow == Flow::yield) {
                     ++pc_;
-                    return WarpStatus::runnable;
+                    return WarpStatus::gave_way;
                 }
                 if ((mask_ == 0 || !groups_.empty()) && !select()) return live_ ? WarpStatus::blocked : WarpStatus::done;
                 continue;
@@ -121,7 +121,7 @@ WarpStatus Warp::run_loop(std::uint64_t& quota) {
         }
         if (++pc_ == limit_ && !select()) return WarpStatus::blocked;
     }
-    return WarpStatus::runnable;
+    return WarpStatus::cut;
 }
 
 void Warp::merge_groups() {

@@ -72,13 +72,17 @@ inline Mask lanes_with(const std::uint32_t* values, std::uint32_t value) {
     return found;
 }
 
-enum class WarpStatus : std::uint8_t { runnable, blocked, done, faulted };
+// `cut`: the quota is used up. `gave_way`: other warps should have a turn.
+enum class WarpStatus : std::uint8_t { cut, gave_way, blocked, done, faulted };
 
 class Warp {
 public:
     void start(Block& block, std::uint32_t index, std::uint32_t threads);
 
-    // Runs until every lane is blocked or gone, `quota` instructions are used up, or a fault. Takes what it used from `quota`.
+    // Chooses the group of lanes that runs next; false when none can.
+    bool ready();
+    // Runs until every lane is blocked or gone, `quota` instructions are used up, or a fault. Takes what it used from `quota`. Only after
+    // `ready()`, or a run that was cut: however often it is cut, it does the same.
     WarpStatus run(std::uint64_t& quota);
 
     // Register and constant access for the handlers.

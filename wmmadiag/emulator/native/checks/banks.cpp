@@ -1,8 +1,10 @@
 // banks: how many passes shared memory, and how many sectors global memory, take for each access; in the first blocks only.
 //
 // Kinds "shared" and "global": count: requests; values: passes (or 32-byte sectors) taken, and the fewest possible for the bytes asked for.
+// Kind "fragment": count: wmma.load and wmma.store in shared memory; values: for each (address of line 0 modulo 128, bytes from it to line
+// 1), both and how many. Which instructions that becomes, and their passes, is known in wmmadiag/fragments/shared_requests.py.
 // Shared memory has 32 banks of 4 bytes; a request of 8 bytes per lane is served for half a warp at a time, one of 16 for a quarter, and rows
-// of ldmatrix (and of wmma.load from shared memory, which is made of it) 8 at a time. (CUDA C++ Best Practices, "Shared Memory")
+// of ldmatrix 8 at a time. (CUDA C++ Best Practices, "Shared Memory")
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -16,7 +18,7 @@ namespace {
 
 constexpr std::uint32_t blocks_watched = 2;
 constexpr unsigned banks = 32;
-constexpr unsigned row_bytes = 16;
+constexpr std::uint64_t bytes_per_pass = 128;
 constexpr std::uint64_t sector = 32;
 
 struct Cost {
@@ -28,19 +30,17 @@ class Banks final : public Check {
 public:
     explicit Banks(const Shared& shared) : source_(shared.program->source()) {
         for (const auto& name : source_.operations) {
-            fragment_load_.push_back(name == "wmma.load");
-            fragment_store_.push_back(name == "wmma.store");
+            fragment_.push_back(name == "wmma.load" || name == "wmma.store");
         }
     }
 
     void memory(const MemoryEvent& event) override {
         if (event.where.block >= blocks_watched || event.kind == AccessKind::atomic) return;
         const auto op = source_.code[event.where.pc].op;
-        if (fragment_store_[op]) return;  // how the chip orders its lanes is not documented
         if (event.space == Space::shared) {
-            if (fragment_load_[op]) rows(event);
+            if (fragment_[op]) fragment(event);
             else lanes_of(event);
-        } else if (event.space == Space::global && !fragment_load_[op]) {
+        } else if (event.space == Space::global && !fragment_[op]) {
             sectors(event);
         }
     }
@@ -50,6 +50,11 @@ public:
         for (auto& [key, cost] : costs_) {
             cost.first.values = {static_cast<std::int64_t>(cost.taken), static_cast<std::int64_t>(cost.needed)};
             all.push_back(cost.first);
+        }
+        for (auto& [key, seen] : fragments_) {
+            for (const auto& [shape, count] : seen.second)
+                for (const auto value : {shape.first, shape.second, count}) seen.first.values.push_back(static_cast<std::int64_t>(value));
+            all.push_back(seen.first);
         }
         return all;
     }
@@ -73,19 +78,21 @@ private:
         unsigned most_ = 0;
     };
 
+    static void begin(RawFinding& first, const MemoryEvent& event, const char* kind) {
+        first.check = "banks";
+        first.kind = kind;
+        first.pc = event.where.pc;
+        first.other_pc = event.where.block;
+        first.space = event.space;
+        first.bytes = event.bytes;
+        first.block = event.where.block;
+        first.warp = event.where.warp;
+    }
+
     void note(const MemoryEvent& event, const char* kind, unsigned taken, unsigned needed) {
         // Per block, so that what is merged does not depend on which worker ran it.
         auto& cost = costs_[{event.where.pc, event.where.block, kind[0]}];
-        if (cost.first.count++ == 0) {
-            cost.first.check = "banks";
-            cost.first.kind = kind;
-            cost.first.pc = event.where.pc;
-            cost.first.other_pc = event.where.block;
-            cost.first.space = event.space;
-            cost.first.bytes = event.bytes;
-            cost.first.block = event.where.block;
-            cost.first.warp = event.where.warp;
-        }
+        if (cost.first.count++ == 0) begin(cost.first, event, kind);
         cost.taken += taken;
         cost.needed += needed;
     }
@@ -105,20 +112,10 @@ private:
         note(event, "shared", taken, needed);
     }
 
-    void rows(const MemoryEvent& event) {
-        if (event.bytes % row_bytes != 0 || event.kind != AccessKind::load) return;
-        const auto lines = static_cast<unsigned>(std::popcount(event.active));
-        unsigned taken = 0, needed = 0;
-        for (unsigned column = 0; column < event.bytes; column += row_bytes) {
-            for (unsigned first = 0; first < lines; first += 8) {
-                Pass pass;
-                for (unsigned line = first; line < std::min(first + 8, lines); ++line)
-                    for (unsigned w = 0; w < row_bytes / 4; ++w) pass.add((event.addresses[line] + column) / 4 + w);
-                taken += pass.passes();
-                ++needed;
-            }
-        }
-        note(event, "shared", taken, needed);
+    void fragment(const MemoryEvent& event) {
+        auto& [first, shapes] = fragments_[{event.where.pc, event.where.block}];
+        if (first.count++ == 0) begin(first, event, "fragment");
+        ++shapes[{event.addresses[0] % bytes_per_pass, event.addresses[1] - event.addresses[0]}];
     }
 
     void sectors(const MemoryEvent& event) {
@@ -140,8 +137,10 @@ private:
     }
 
     const ProgramSource& source_;
-    std::vector<bool> fragment_load_, fragment_store_;  // by operation
+    std::vector<bool> fragment_;  // by operation
     std::map<std::tuple<std::uint32_t, std::uint32_t, char>, Cost> costs_;
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::pair<RawFinding, std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t>>>
+        fragments_;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <iterator>
 #include <stdexcept>
 #include <tuple>
@@ -16,13 +17,17 @@ std::unique_ptr<Check> make_accesses(const Shared&);
 std::unique_ptr<Check> make_numbers(const Shared&);
 std::unique_ptr<Check> make_coverage(const Shared&);
 std::unique_ptr<Check> make_banks(const Shared&);
+std::unique_ptr<Check> make_writers(const Shared&);
+std::unique_ptr<Check> make_outputs(const Shared&);
 
 namespace {
 
 constexpr std::array table{
-    CheckEntry{"barriers", make_barriers},           CheckEntry{"races", make_races},       CheckEntry{"provenance", make_provenance},
-    CheckEntry{"uninitialised", make_uninitialised}, CheckEntry{"accesses", make_accesses}, CheckEntry{"numbers", make_numbers},
-    CheckEntry{"coverage", make_coverage},           CheckEntry{"banks", make_banks},
+    CheckEntry{"barriers", make_barriers},     CheckEntry{"races", make_races},
+    CheckEntry{"provenance", make_provenance}, CheckEntry{"uninitialised", make_uninitialised},
+    CheckEntry{"accesses", make_accesses},     CheckEntry{"numbers", make_numbers},
+    CheckEntry{"coverage", make_coverage},     CheckEntry{"banks", make_banks},
+    CheckEntry{"writers", make_writers},       CheckEntry{"outputs", make_outputs},
 };
 
 }  // namespace
@@ -38,7 +43,15 @@ CheckSet::CheckSet(const std::vector<std::string>& names, const Shared& shared, 
     }
     if (listener != nullptr) all_.push_back(listener);
     std::copy_if(all_.begin(), all_.end(), std::back_inserter(instructions_), [](const Observer* o) { return o->wants_instructions(); });
-    std::copy_if(all_.begin(), all_.end(), std::back_inserter(operands_), [](const Observer* o) { return o->wants_operands(); });
+    const auto count = static_cast<std::uint32_t>(shared.program->code().size());
+    results_of_.assign(count, 0);
+    operands_of_.assign(count, 0);
+    for (std::size_t i = 0; i < instructions_.size(); ++i) {
+        for (std::uint32_t pc = 0; pc < count; ++pc) {
+            results_of_[pc] |= static_cast<std::uint16_t>(instructions_[i]->wants_result_of(pc) << i);
+            operands_of_[pc] |= static_cast<std::uint16_t>(instructions_[i]->wants_operands_of(pc) << i);
+        }
+    }
 }
 
 void CheckSet::block_start(const Block& block) {
@@ -59,6 +72,9 @@ void CheckSet::barrier(const BarrierEvent& event) {
 void CheckSet::async(const AsyncEvent& event) {
     for (auto* observer : all_) observer->async(event);
 }
+void CheckSet::mbarrier(const MbarrierEvent& event) {
+    for (auto* observer : all_) observer->mbarrier(event);
+}
 void CheckSet::fence(const Where& where, Mask active) {
     for (auto* observer : all_) observer->fence(where, active);
 }
@@ -69,10 +85,10 @@ void CheckSet::left(const Where& where, Mask active) {
     for (auto* observer : all_) observer->left(where, active);
 }
 void CheckSet::executed(const WriteEvent& event) {
-    for (auto* observer : instructions_) observer->executed(event);
+    for (std::uint32_t m = results_of_[event.where.pc]; m != 0; m &= m - 1) instructions_[std::countr_zero(m)]->executed(event);
 }
 void CheckSet::executing(const WriteEvent& event) {
-    for (auto* observer : operands_) observer->executing(event);
+    for (std::uint32_t m = operands_of_[event.where.pc]; m != 0; m &= m - 1) instructions_[std::countr_zero(m)]->executing(event);
 }
 void CheckSet::skipped(const WriteEvent& event) {
     for (auto* observer : instructions_) observer->skipped(event);

@@ -1,10 +1,12 @@
 // numbers: instructions that made a NaN or an infinity, rather than passed one on.
 //
 // Kinds: "nan": a NaN result of operands that are none; "infinity": an infinite result of finite operands; "overflow": the same in a
-// conversion to a narrower type, or in a multiplication with a narrow result.
+// conversion to a narrower type, or in a multiplication with a narrow result. Of accumulators in half: "near-overflow": finite sums of
+// half the range or more; "absorbed": additions to large sums that changed nothing, though the products add up to something.
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 
 #include "../check.hpp"
 
@@ -104,6 +106,8 @@ public:
 
     [[nodiscard]] bool wants_instructions() const override { return true; }
     [[nodiscard]] bool wants_operands() const override { return true; }
+    [[nodiscard]] bool wants_result_of(std::uint32_t pc) const override { return rules_[pc].d != Type::none; }
+    [[nodiscard]] bool wants_operands_of(std::uint32_t pc) const override { return rules_[pc].overwrites; }
 
     void executing(const WriteEvent& event) override {
         const auto& rule = rules_[event.where.pc];
@@ -125,6 +129,7 @@ public:
         const auto& r = event.op->rule;
         const auto type = r.d == Element::f32 ? Type::f32 : r.d == Element::f16 ? Type::f16 : Type::none;
         if (type == Type::none) return;
+        if (r.c == Element::f16 && r.d == Element::f16 && r.a == Element::f16) look_at_growth(event);
         const auto* d = static_cast<const std::byte*>(event.d);
         const unsigned count = r.m * r.n;
         unsigned worst = 0;
@@ -164,6 +169,34 @@ public:
     }
 
 private:
+    void look_at_growth(const TensorEvent& event) {
+        constexpr unsigned magnitude = 0x7fff, large = 0x5c00, half_range = 0x7800, infinite = 0x7c00;  // large: 256
+        const auto& r = event.op->rule;
+        const auto *c = static_cast<const std::uint16_t*>(event.c), *d = static_cast<const std::uint16_t*>(event.d);
+        const unsigned count = r.m * r.n;
+        unsigned highest = 0;
+        for (unsigned i = 0; i < count; ++i) highest = std::max<unsigned>(highest, std::max(c[i] & magnitude, d[i] & magnitude));
+        if (highest < large) return;
+        for (unsigned i = 0; i < count; ++i) {
+            const unsigned before = c[i] & magnitude, after = d[i] & magnitude;
+            if (after >= half_range && after < infinite) note(event.where, "near-overflow", 0);
+            if (c[i] == d[i] && before >= large && before < infinite && products(event, i / r.n, i % r.n) != 0) note(event.where, "absorbed", 0);
+        }
+    }
+    static double products(const TensorEvent& event, unsigned row, unsigned column) {
+        const auto& r = event.op->rule;
+        const auto* a = static_cast<const std::uint16_t*>(event.a) + std::size_t{row} * r.k;
+        const auto* b = static_cast<const std::uint16_t*>(event.b) + std::size_t{column} * r.k;
+        double sum = 0;
+        for (unsigned k = 0; k < r.k; ++k) sum += half_value(a[k]) * half_value(b[k]);
+        return sum;
+    }
+    static double half_value(std::uint16_t bits) {
+        const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+        const double value = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(fraction + 1024, exponent - 25);
+        return (bits & 0x8000) != 0 ? -value : value;
+    }
+
     void judge(const WriteEvent& event, const Rule& rule, const std::byte* d, Mask bad) {
         for (Mask m = bad; m != 0; m &= m - 1) {
             const auto lane = static_cast<unsigned>(std::countr_zero(m));

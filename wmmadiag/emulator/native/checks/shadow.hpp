@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -19,16 +20,25 @@ public:
 
     // The bits of at most 32 bytes, the first in bit 0.
     [[nodiscard]] std::uint32_t get(std::uint64_t at, unsigned bytes) const {
-        const auto word = at / 64, shift = at % 64;
-        const auto low = words_[word] >> shift;
-        const auto high = shift == 0 ? 0 : words_[word + 1] << (64 - shift);
-        return static_cast<std::uint32_t>((low | high) & ((std::uint64_t{1} << bytes) - 1));
+        std::uint64_t word;  // little endian: from the byte that holds the first bit
+        std::memcpy(&word, reinterpret_cast<const std::byte*>(words_.data()) + at / 8, sizeof word);
+        return static_cast<std::uint32_t>(word >> (at % 8) & ((std::uint64_t{1} << bytes) - 1));
     }
     void put(std::uint64_t at, unsigned bytes, std::uint32_t bits) {
         const auto word = at / 64, shift = at % 64;
         const auto mask = (std::uint64_t{1} << bytes) - 1;
         words_[word] = (words_[word] & ~(mask << shift)) | (std::uint64_t{bits} << shift);
         if (shift + bytes > 64) words_[word + 1] = (words_[word + 1] & ~(mask >> (64 - shift))) | (std::uint64_t{bits} >> (64 - shift));
+    }
+    // Whether any of `bytes` bytes at one of 32 addresses, none of which crosses a word of 64: a power of two, aligned.
+    [[nodiscard]] bool any_aligned(const std::uint64_t* addresses, unsigned bytes) const {
+        std::uint64_t found = 0;
+        for (unsigned l = 0; l < 32; ++l) found |= words_[addresses[l] >> 6] >> (addresses[l] & 63);
+        return (found & (~std::uint64_t{0} >> (64 - bytes))) != 0;
+    }
+    void clear_aligned(const std::uint64_t* addresses, unsigned bytes) {
+        const auto mask = ~std::uint64_t{0} >> (64 - bytes);
+        for (unsigned l = 0; l < 32; ++l) words_[addresses[l] >> 6] &= ~(mask << (addresses[l] & 63));
     }
     [[nodiscard]] bool any(std::uint64_t begin, std::uint64_t end) const {
         if (begin >= end) return false;

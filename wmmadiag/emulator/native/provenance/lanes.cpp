@@ -38,61 +38,77 @@ Tag Provenance::combine_slow(Tag a, Tag b, Arithmetic how) {
     if (is_bad(a)) return a;
     if (is_bad(b)) return b;
     if (!is_regular(a) || !is_regular(b)) return mixed;
+    const auto made = blend(a, b, how);
+    if (!made.wrong) return made(a, b);
+    const bool first = is_element(a);
+    return bad(record(Kind::statistic, where_.pc, no_pc, no_pc, plain(first ? a : b), plain(first ? b : a)));
+}
+
+// Of two regular tags that are not the same.
+Blend Provenance::blend(Tag a, Tag b, Arithmetic how) {
     // Adding minus a statistic is subtracting it.
     if (how == Arithmetic::add && ((a & ~b) | (b & ~a)) & negated && is_element(a) != is_element(b)) how = Arithmetic::subtract;
     const bool both_residual = (a & b & residual) != 0;
     a = plain(a);
     b = plain(b);
-    if (a == b) return both_residual ? a | residual : a;
+    constexpr Blend of_a{none, ~(negated | residual), none}, of_b{none, none, ~(negated | residual)}, neither{mixed, none, none};
+    if (a == b) return {both_residual ? residual : none, of_a.keep_a, none};
     const bool reduces = how == Arithmetic::add || how == Arithmetic::extremum;
     const auto ma = matrix(a), mb = matrix(b);
     const auto& da = matrices_[ma];
     const auto& db = matrices_[mb];
+    const bool same_row = row(a) == row(b), same_column = column(a) == column(b);
     if (da.base == db.base) {
         const Tag m = Tag{matrices_.merge(ma, mb)} << matrix_shift;
-        const bool same_row = (a & b & row_known) != 0 && row(a) == row(b), same_column = (a & b & column_known) != 0 && column(a) == column(b);
         if (!reduces && is_element(a) != is_element(b)) {
-            const Tag whole = is_element(a) ? a : b, part = is_element(a) ? b : a;
-            const Tag kept = (whole & ~matrix_mask) | m;
-            if ((part & full) == 0) return kept;
-            const auto axis = known_axis(part);
-            if (index(whole, axis) == index(part, axis)) return kept;
-            return bad(record(Kind::statistic, where_.pc, no_pc, no_pc, whole, part));
+            const bool first = is_element(a);
+            const Tag part = first ? b : a, kept = plain(~matrix_mask);
+            if ((part & full) != 0 && !(known_axis(part) == Axis::row ? same_row : same_column)) return Blend::error();
+            return {m, first ? kept : none, first ? none : kept};
         }
-        return m | (same_row ? (a & (row_known | index_mask << row_shift)) : 0) | (same_column ? (a & (column_known | index_mask)) : 0);
+        return {m,
+                (same_row && (a & b & row_known) != 0 ? row_known | index_mask << row_shift : none) |
+                    (same_column && (a & b & column_known) != 0 ? column_known | index_mask : none),
+                none};
     }
     if (is_element(a) && is_element(b)) {
+        if (da.depth == db.depth) return neither;
         const bool first = da.depth > db.depth;
-        if (da.depth == db.depth) return mixed;
-        const Tag deep = first ? a : b, flat = first ? b : a;
         const auto &upper = first ? da : db, &lower = first ? db : da;
+        auto deep = first ? of_a : of_b;
         if (lower.depth == 0) {  // an epilogue: what a product is added to or scaled by, element by element, by row or by column
-            const bool fits = column(flat) == column(deep) && (row(flat) == row(deep) || row(flat) == 0);
-            return fits || (row(flat) == 0 && column(flat) == row(deep)) ? deep : mixed;
+            const Tag flat = first ? b : a;
+            const bool fits = same_column && (same_row || row(flat) == 0);
+            auto result = fits || (row(flat) == 0 && column(flat) == row(first ? a : b)) ? deep : neither;
+            result.everywhere = false;
+            return result;
         }
         // The only element of its row is that row's statistic.
-        return !reduces && upper.origin[0] == lower.origin[0] && row(a) == row(b) ? deep : mixed;
+        return !reduces && upper.origin[0] == lower.origin[0] && same_row ? deep : neither;
     }
     if (!is_element(a) && !is_element(b)) {
-        if ((a & full) != 0 && (b & full) != 0) {
-            const auto xa = known_axis(a), xb = known_axis(b);
-            if (da.origin[static_cast<unsigned>(xa)] == db.origin[static_cast<unsigned>(xb)] && index(a, xa) == index(b, xb))
-                return da.depth >= db.depth ? a : b;
-        }
-        return mixed;
+        if ((a & full) == 0 || (b & full) == 0) return neither;
+        const auto xa = known_axis(a), xb = known_axis(b);
+        const bool fits = da.origin[static_cast<unsigned>(xa)] == db.origin[static_cast<unsigned>(xb)] && index(a, xa) == index(b, xb);
+        auto result = !fits ? neither : da.depth >= db.depth ? of_a : of_b;
+        result.everywhere = xa == xb;
+        return result;
     }
-    const Tag whole = is_element(a) ? a : b, part = is_element(a) ? b : a;
+    const bool first = is_element(a);
+    const Tag whole = first ? a : b, part = first ? b : a;
+    auto result = first ? of_a : of_b;
     if ((part & full) != 0) {
         const auto axis = known_axis(part);
         const auto origin = matrices_[matrix(part)].origin[static_cast<unsigned>(axis)];
         const auto& m = matrices_[matrix(whole)];
         for (const auto mine : {Axis::row, Axis::column}) {
             if (m.origin[static_cast<unsigned>(mine)] != origin) continue;
-            if (index(whole, mine) != index(part, axis)) return reduces ? mixed : bad(record(Kind::statistic, where_.pc, no_pc, no_pc, whole, part));
+            if (index(whole, mine) != index(part, axis)) result = reduces ? neither : Blend::error();
+            result.everywhere &= mine == axis;
             break;
         }
     }
-    return whole;
+    return result;
 }
 
 // A bad value that a mask has made zero or very negative no longer counts.
@@ -103,6 +119,18 @@ Tag Provenance::masked(Tag tag, const void* d, unsigned lane) const {
                         : plan.width == 2 ? half_value(static_cast<const std::uint16_t*>(d)[lane])
                                           : 1.0f;
     return value == 0.0f || value <= mask_value ? none : tag;
+}
+
+// The result of combining `a` and `b`, knowing the values.
+Tag Provenance::settled(Tag result, Tag a, Tag b, const Inst& inst, unsigned lane) const {
+    const auto& plan = plans_[where_.pc];
+    const bool scaled = plan.arithmetic == Arithmetic::multiply && is_regular(result) && !is_element(result);
+    if (scaled && (a == none || b == none) && plan.floating && plan.width == 4) {
+        const auto factor = inst.s[a == none ? 0 : 1];
+        if (factor != inst.d && (now_->at<std::uint32_t>(factor)[lane] >> 31) != 0) result ^= negated;
+    }
+    // Zero times a statistic is zero, whatever row that is of: the running output before the first tile.
+    return is_bad(result) || scaled ? masked(result, now_->at<std::byte>(inst.d), lane) : result;
 }
 
 // max and min of a bad value and another: bad only if it won. One of the sources may have been overwritten by the result.
@@ -163,7 +191,7 @@ void Provenance::lane_rule(const Inst& inst, Mask active) {
             return;
         }
     }
-    const auto* values = now_->at<std::byte>(inst.d);
+    if (active == all_lanes && lane_rule_together(inst, s, d)) return;
     for (Mask m = active; m != 0; m &= m - 1) {
         const auto lane = static_cast<unsigned>(std::countr_zero(m));
         auto* to = d + std::size_t{n} * lane;
@@ -186,15 +214,7 @@ void Provenance::lane_rule(const Inst& inst, Mask active) {
                 break;
             default: result = combine(combine(t[0], t[1], plan.arithmetic), t[2], Arithmetic::other); break;
         }
-        if (plan.arithmetic == Arithmetic::multiply && is_regular(result) && !is_element(result) && (t[0] == none || t[1] == none) && plan.floating &&
-            plan.width == 4) {
-            const auto factor = inst.s[t[0] == none ? 0 : 1];
-            if (factor != inst.d && (now_->at<std::uint32_t>(factor)[lane] >> 31) != 0) result ^= negated;
-        }
-        // Zero times a statistic is zero, whatever row that is of: the running output before the first tile.
-        if (is_bad(result) || (is_regular(result) && !is_element(result) && plan.arithmetic == Arithmetic::multiply))
-            result = masked(result, values, lane);
-        for (unsigned i = 0; i < n; ++i) to[i] = result;
+        std::fill_n(to, n, settled(result, t[0], t[1], inst, lane));
     }
 }
 

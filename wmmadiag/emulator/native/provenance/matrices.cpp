@@ -1,6 +1,7 @@
 #include "matrices.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 
 namespace wmmadiag::provenance {
@@ -80,6 +81,16 @@ std::uint32_t Matrices::slice(const std::uint32_t* indices, unsigned count) {
     if (fresh) slices_.push_back(list);
     last_slice_ = std::move(list);
     return last_slice_index_ = found->second;
+}
+
+std::uint32_t Matrices::range(std::uint32_t first, unsigned count) {
+    const auto [found, fresh] = range_index_.try_emplace({first, count}, 0);
+    if (fresh) {
+        std::vector<std::uint32_t> indices(count);
+        std::iota(indices.begin(), indices.end(), first);
+        found->second = slice(indices.data(), count);
+    }
+    return found->second;
 }
 
 std::uint32_t Matrices::extend(std::uint32_t matrix, std::uint32_t slice) {

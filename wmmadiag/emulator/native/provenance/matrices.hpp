@@ -53,6 +53,7 @@ public:
     // With more of the contracted axis added up. `slice`: an interned list of indices.
     std::uint32_t extend(std::uint32_t matrix, std::uint32_t slice);
     std::uint32_t slice(const std::uint32_t* indices, unsigned count);
+    std::uint32_t range(std::uint32_t first, unsigned count);  // the slice first, first + 1, ...
     // Both sums added; the two must have the same base.
     std::uint32_t merge(std::uint32_t a, std::uint32_t b);
     // Whether `a` has everything that `b` has.
@@ -78,6 +79,7 @@ private:
     std::map<std::pair<std::uint32_t, std::uint32_t>, bool> included_;
     std::vector<std::uint32_t> last_slice_;
     std::uint32_t last_slice_index_ = 0;
+    std::map<std::pair<std::uint32_t, unsigned>, std::uint32_t> range_index_;  // to the slice
 };
 
 }  // namespace wmmadiag::provenance

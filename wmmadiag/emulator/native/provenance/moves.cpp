@@ -1,4 +1,5 @@
 // Tags between registers and memory.
+#include <algorithm>
 #include <bit>
 
 #include "provenance.hpp"
@@ -44,15 +45,61 @@ void Provenance::pack_rule(const Inst& inst, Mask active) {
     }
 }
 
+namespace {
+
+// Whether 32 places follow each other, `granules` apart.
+bool side_by_side(Tag* const (&places)[lanes], unsigned granules) {
+    const auto first = reinterpret_cast<std::uintptr_t>(places[0]);
+    std::uintptr_t wrong = 0;
+    for (unsigned l = 0; l < lanes; ++l) wrong |= reinterpret_cast<std::uintptr_t>(places[l]) ^ (first + l * granules * sizeof(Tag));
+    return first != 0 && wrong == 0;
+}
+
+// Bits in which any of them differ.
+Tag differences(const Tag* tags, std::size_t count) {
+    Tag found = none;
+    for (std::size_t i = 0; i < count; ++i) found |= tags[i] ^ tags[0];
+    return found;
+}
+
+bool any_unwritten(const Tag* tags, std::size_t count) {
+    std::uint64_t found = 0;
+    for (std::size_t i = 0; i < count; ++i) found |= static_cast<std::uint64_t>(tags[i] == unwritten);
+    return found != 0;
+}
+
+}  // namespace
+
+// False: something that nothing wrote is read, which is looked at one by one.
+bool Provenance::load_row(const Inst& inst, const Tag* from, unsigned count) {
+    if (any_unwritten(from, count)) return false;
+    Tag any = none;
+    for (unsigned i = 0; i < count; ++i) any |= from[i];
+    if (any == none) clear(inst.extra[0], inst.register_bytes, all_lanes);
+    else std::copy_n(from, count, write(inst.extra[0], inst.register_bytes, all_lanes));
+    return true;
+}
+
 void Provenance::load_rule(const Inst& inst) {
     if (pending_.empty()) return;
     const auto& access = pending_.front();
     const auto own = granules(inst.register_bytes), part = std::min(granules(inst.bytes), own);
     Tag* from[lanes];
+    locate(access, from);
+    if (inst.count == 1 && inst.extra[0] != no_operand && own == part && own <= 2 && access.active == all_lanes) {
+        // One value per lane, as most loads are; and most of those take them from neighbouring places.
+        if (side_by_side(from, own)) {
+            if (load_row(inst, from[0], own * lanes)) return;
+        } else if (std::find(std::begin(from), std::end(from), nullptr) == std::end(from)) {
+            Tag value[2 * lanes];
+            for (unsigned lane = 0; lane < lanes; ++lane)
+                for (unsigned g = 0; g < own; ++g) value[own * lane + g] = from[lane][g];
+            if (load_row(inst, value, own * lanes)) return;
+        }
+    }
     Tag any = none;
     for (Mask m = access.active; m != 0; m &= m - 1) {
         const auto lane = static_cast<unsigned>(std::countr_zero(m));
-        from[lane] = at(access.space, access.addresses[lane], lane);
         if (from[lane] != nullptr)
             for (unsigned g = 0; g < std::max(1u, access.bytes >> shift_); ++g) any |= from[lane][g];
     }
@@ -74,15 +121,48 @@ void Provenance::load_rule(const Inst& inst) {
     }
 }
 
+// Stores one value per lane where nothing is to report. False: nothing was stored, the lanes have to be looked at one by one.
+bool Provenance::store_row(Tag* const (&cells)[lanes], const Tag* from, unsigned own) {
+    const std::size_t count = std::size_t{own} * lanes;
+    const bool neighbours = side_by_side(cells, own);
+    if (!neighbours && std::find(std::begin(cells), std::end(cells), nullptr) != std::end(cells)) return false;
+    const auto each = [&](auto&& body) {
+        for (unsigned lane = 0; lane < lanes; ++lane)
+            for (unsigned g = 0; g < own; ++g) body(cells[lane][g], own * lane + g);
+    };
+    if (from != nullptr) {
+        Tag differ = differences(from, count);
+        if (neighbours) differ |= differences(cells[0], count);
+        else each([&](const Tag& cell, unsigned) { differ |= cell ^ *cells[0]; });
+        if ((differ & ~position_mask) != 0 || !quiet(*cells[0], *from)) return false;
+    }
+    if (!neighbours) each([&](Tag& cell, unsigned i) { cell = from == nullptr ? none : from[i]; });
+    else if (from == nullptr) std::fill_n(cells[0], count, none);
+    else std::copy_n(from, count, cells[0]);
+    return true;
+}
+
 void Provenance::store_rule(const Inst& inst) {
     if (pending_.empty()) return;
     const auto& access = pending_.front();
     const auto own = granules(inst.register_bytes), part = std::min(granules(inst.bytes), own);
     const Tag* from[8]{};
-    for (unsigned i = 0; i < inst.count && i < 8; ++i) from[i] = read(inst.extra[i]);
+    bool any = false;
+    for (unsigned i = 0; i < inst.count && i < 8; ++i) any |= (from[i] = read(inst.extra[i])) != nullptr;
+    const bool samples = any && samples_.wants(where_.pc, Role::store);
+    if (samples) samples_.next_event();
+    Tag* cells[lanes];
+    locate(access, cells);
+    if (inst.count == 1 && own == part && own <= 2 && access.active == all_lanes && !samples && store_row(cells, from[0], own)) return;
     for (Mask m = access.active; m != 0; m &= m - 1) {
         const auto lane = static_cast<unsigned>(std::countr_zero(m));
-        auto* to = at(access.space, access.addresses[lane], lane);
+        if (samples) {
+            for (unsigned i = 0; i < inst.count && i < 8; ++i)
+                if (from[i] != nullptr)
+                    sample_register(now_->at<std::byte>(inst.extra[i]) + std::size_t{inst.register_bytes} * lane, from[i] + std::size_t{own} * lane,
+                                    part);
+        }
+        auto* to = cells[lane];
         if (to == nullptr) continue;
         for (unsigned i = 0; i < inst.count && i < 8; ++i)
             for (unsigned g = 0; g < part; ++g)
@@ -172,25 +252,44 @@ void Provenance::fragment_rule(const Inst& inst, bool store) {
     };
     if (store) {
         for (const auto slot : gather.slots) materialise(slot, register_bytes(0));
+        const bool samples = samples_.wants(where_.pc, Role::store);
+        if (samples) samples_.next_event();
+        else if (store_runs(gather, line, lines, along ? gather.width : gather.lines)) return;
         for (std::uint32_t position = 0; position < gather.granule.size(); ++position) {
             auto* to = place(position);
             if (to == nullptr) continue;
             const auto granule = gather.granule[position];
-            for (unsigned g = 0; g < n; ++g) stored(to[g], granule == no_granule ? none : warp_->tags[granule + g]);
+            if (samples && granule != no_granule)
+                sample_register(now_->at<std::byte>(0) + (std::size_t{granule} << shift_), warp_->tags.data() + granule, n);
+            // All granules of an element have its tag.
+            const Tag* from = granule == no_granule ? &none : warp_->tags.data() + granule;
+            stored(to[0], from[0]);
+            for (unsigned g = 1; g < n; ++g) to[g] = granule == no_granule ? none : from[g];
         }
         return;
     }
+    fit_stride(access, line, gather, along);
+    for (const auto slot : gather.slots) write(slot, register_bytes(0), all_lanes);
+    const bool present = std::all_of(line.begin(), line.begin() + lines, [](const Tag* at) { return at != nullptr; });
+    if (present && !gather.runs.empty() && load_runs(gather, line)) return;
     auto& dense = dense_[3];
     dense.resize(gather.granule.size());
     bool suspicious = false;
-    for (std::uint32_t position = 0; position < dense.size(); ++position) {
-        const auto* from = place(position);
-        const Tag tag = from == nullptr ? none : from[0];
-        dense[position] = tag;
-        suspicious |= tag == unwritten;
+    if (present) {
+        const auto* places = gather.place.data();
+        for (std::size_t position = 0; position < dense.size(); ++position) {
+            const Tag tag = line[places[position] >> 16][places[position] & 0xffff];
+            dense[position] = tag;
+            suspicious |= tag == unwritten;
+        }
+    } else {
+        for (std::uint32_t position = 0; position < dense.size(); ++position) {
+            const auto* from = place(position);
+            const Tag tag = from == nullptr ? none : from[0];
+            dense[position] = tag;
+            suspicious |= tag == unwritten;
+        }
     }
-    for (const auto slot : gather.slots) write(slot, register_bytes(0), all_lanes);
-    fit_stride(inst, access, dense, gather, along);
     if (suspicious) {
         for (std::uint32_t position = 0; position < dense.size(); ++position) {
             const auto dense_line = position / gather.width, inside = position % gather.width;
@@ -198,17 +297,69 @@ void Provenance::fragment_rule(const Inst& inst, bool store) {
             dense[position] = loaded(dense[position], access.space, address, 0);
         }
     }
-    for (const auto& [granule, position] : gather.scatter)
-        for (unsigned g = 0; g < n; ++g) warp_->tags[granule + g] = dense[position];
+    auto* tags = warp_->tags.data();
+    if (n == 1) {
+        for (const auto& [granule, position] : gather.scatter) tags[granule] = dense[position];
+    } else {
+        for (const auto& [granule, position] : gather.scatter)
+            for (unsigned g = 0; g < n; ++g) tags[granule + g] = dense[position];
+    }
+}
+
+// False: something that nothing wrote is read, which is looked at one by one.
+bool Provenance::load_runs(const Gather& gather, const std::array<Tag*, lanes>& line) {
+    auto* tags = warp_->tags.data();
+    std::uint64_t missing = 0;
+    const auto copy = [&](const Tag* from, Tag* to, std::size_t count, std::size_t step, unsigned n) {
+        for (std::size_t i = 0; i < count; ++i) {
+            const Tag tag = from[i * step];
+            missing |= static_cast<std::uint64_t>(tag == unwritten);
+            for (unsigned g = 0; g < n; ++g) to[i * n + g] = tag;
+        }
+    };
+    for (const auto& run : gather.runs) {
+        const auto* from = line[run.from >> 16] + (run.from & 0xffff);
+        auto* to = tags + run.to;
+        if (gather.granules == 1 && run.count == 8 && run.step == 1) copy(from, to, 8, 1, 1);
+        else if (gather.granules == 2 && run.count == 4) copy(from, to, 4, run.step, 2);
+        else copy(from, to, run.count, run.step, gather.granules);
+    }
+    return missing == 0;
+}
+
+// Whether storing a tag where another was is nothing to report, wherever in their matrices the two are.
+bool Provenance::quiet(Tag to, Tag tag) {
+    if (((to ^ tag) & matrix_mask) == 0 || !is_element(to) || !is_element(tag)) return true;
+    return matrices_[matrix(to)].base != matrices_[matrix(tag)].base || includes(matrix(tag), matrix(to));
+}
+
+// Stores a fragment whose elements are all of one matrix over values that are, too. False: nothing was stored, it is something else.
+bool Provenance::store_runs(const Gather& gather, const std::array<Tag*, lanes>& line, unsigned lines, unsigned width) {
+    if (gather.runs.empty() || std::find(line.begin(), line.begin() + lines, nullptr) != line.begin() + lines) return false;
+    auto* tags = warp_->tags.data();
+    const auto n = gather.granules;
+    const Tag old = line[0][0], now = tags[gather.runs[0].to];
+    Tag differ = none;
+    for (unsigned i = 0; i < lines; ++i) differ |= (line[i][0] ^ old) | differences(line[i], std::size_t{width} * n);
+    for (const auto& run : gather.runs) differ |= (tags[run.to] ^ now) | differences(tags + run.to, std::size_t{run.count} * n);
+    if ((differ & ~position_mask) != 0 || !quiet(old, now)) return false;
+    const auto copy = [](const Tag* from, Tag* to, std::size_t count, std::size_t step, unsigned granules) {
+        for (std::size_t i = 0; i < count; ++i)
+            for (unsigned g = 0; g < granules; ++g) to[i * step + g] = from[i * granules + g];
+    };
+    for (const auto& run : gather.runs) {
+        auto* to = line[run.from >> 16] + (run.from & 0xffff);
+        if (n == 2 && run.count == 4) copy(tags + run.to, to, 4, run.step, 2);
+        else copy(tags + run.to, to, run.count, run.step, n);
+    }
+    return true;
 }
 
 // Lines of a fragment that do not begin in one row or column of the matrix: the leading dimension that would make them, if there is one.
-void Provenance::fit_stride(const Inst& inst, const Access& access, const std::vector<Tag>& dense, const Gather& gather, bool along) {
+void Provenance::fit_stride(const Access& access, const std::array<Tag*, lanes>& line, const Gather& gather, bool along) {
     const auto lines = static_cast<unsigned>(std::popcount(access.active));
     if (lines < 2) return;
-    const auto value = [&](unsigned i, unsigned j) {
-        return dense[along ? i * gather.width + j : j * gather.width + i];
-    };  // memory line i, element j
+    const auto value = [&](unsigned i, unsigned j) { return line[i] == nullptr ? none : line[i][j * gather.granules]; };  // element j of line i
     const unsigned width = along ? gather.width : gather.lines;
     const Tag first = value(0, 0);
     if (!is_element(first) || !is_regular(first)) return;
@@ -234,13 +385,27 @@ void Provenance::fit_stride(const Inst& inst, const Access& access, const std::v
             const auto* tag = at(access.space, access.addresses[0] + std::uint64_t{distance} * bytes, 0);
             if (tag == nullptr) return;
             if (*tag != first + across) continue;
+            // All other lines must lie there, too, or it is something else that happens to hold this element.
+            for (unsigned l = 1; l < lines; ++l) {
+                const auto at_line = [&](unsigned inside) {
+                    const auto offset = (std::uint64_t{distance} * l + inside) * bytes;
+                    const bool outside =
+                        access.space == Space::shared
+                            ? access.addresses[0] + offset + bytes > std::uint64_t{shared_.spec.shared_base} + shared_.spec.shared_bytes
+                            : access.addresses[0] + offset + bytes > last_region_->base + last_region_->bytes;
+                    const auto* found = outside ? nullptr : at(access.space, access.addresses[0] + offset, 0);
+                    return found == nullptr ? none : *found;
+                };
+                const Tag left = at_line(0), right = at_line(width - 1);
+                const bool fits = left == first + l * across && (right == left + (width - 1) * step || !is_element(right) || !is_regular(right));
+                if (!fits && is_element(left) && is_regular(left)) return;
+            }
             const auto used = (access.addresses[1] - access.addresses[0]) / bytes;
             if (used != distance) note(EventKind::stride, where_.pc, matrices_[matrix(first)].base, static_cast<std::int64_t>(used), distance, first);
             return;
         }
         return;
     }
-    static_cast<void>(inst);
 }
 
 void Provenance::matrices_rule(const Inst& inst, bool store) {
@@ -253,6 +418,16 @@ void Provenance::matrices_rule(const Inst& inst, bool store) {
         for (unsigned r = 0; r < 8; ++r) rows[r] = at(access.space, access.addresses[8 * i + r], 0);
         auto* d = store ? nullptr : write(inst.extra[i], 4, all_lanes);
         const auto* s = store ? read(inst.extra[i]) : nullptr;
+        if (!store && n == 1 && std::find(std::begin(rows), std::end(rows), nullptr) == std::end(rows)) {
+            constexpr unsigned side = 8;
+            if (transposed) {
+                for (unsigned line = 0; line < side; ++line)
+                    for (unsigned k = 0; k < side; ++k) d[side * line + k] = rows[k][line];
+            } else {
+                for (unsigned line = 0; line < side; ++line) std::copy_n(rows[line], side, d + std::size_t{side} * line);
+            }
+            if (!any_unwritten(d, side * side)) continue;
+        }
         for (unsigned lane = 0; lane < lanes; ++lane) {
             for (unsigned half = 0; half < 2; ++half) {
                 const unsigned line = lane / 4, k = lane % 4 * 2 + half;

@@ -127,6 +127,7 @@ Tag Provenance::accumulate(Tag c, std::uint32_t product, std::uint32_t slice, Ta
                 return bad(record(Kind::accumulator, where_.pc, a_pc_, b_pc_, c, position | Tag{product} << matrix_shift, line, column));
             sum = matrix(c);
         } else if (m.depth != 0) {
+            note(EventKind::foreign_sum, where_.pc, product, m.base, 0, c);
             return mixed;  // a sum of two products
         }
     }
@@ -342,6 +343,7 @@ void Provenance::tensor(const TensorEvent& event) {
     };
     a_pc_ = writer(gathers[0]);
     b_pc_ = writer(gathers[1]);
+    if (multiply_ramps(event)) return;
     const std::uint32_t maps[] = {event.op->a_map, event.op->b_map, event.op->c_map};
     bool followed = out.granules != 0;
     for (unsigned x = 0; x < 3; ++x) {
@@ -352,7 +354,15 @@ void Provenance::tensor(const TensorEvent& event) {
         auto& dense = dense_[x];
         dense.resize(std::size_t{g.lines} * g.width);
         if (g.granules == 0) continue;
-        for (std::size_t p = 0; p < dense.size(); ++p) dense[p] = g.granule[p] == no_granule ? none : warp_->tags[g.granule[p]];
+        const auto* tags = warp_->tags.data();
+        const auto* granule = g.granule.data();
+        if (!g.runs.empty()) {
+            for (const auto& run : g.runs) {
+                for (unsigned i = 0; i < run.count; ++i) dense[run.to + i] = tags[run.from + std::size_t{i} * run.step];
+            }
+            continue;
+        }
+        for (std::size_t p = 0; p < dense.size(); ++p) dense[p] = granule[p] == no_granule ? none : tags[granule[p]];
     }
     auto& d = dense_[3];
     d.resize(std::size_t{out.lines} * out.width);
@@ -367,6 +377,7 @@ void Provenance::tensor(const TensorEvent& event) {
             const auto* c = dense_[2].data() + std::size_t{t} * rule.m * rule.n;
             auto* to = d.data() + std::size_t{t} * rule.m * rule.n;
             if (!multiply_uniform(event, t, a, b, c, to)) multiply_general(event, t, a, b, c, to);
+            sample_multiplication(event, t, a, b, c, to);
         }
     }
     for (const auto slot : out.slots) write(slot, d_bytes, all_lanes);
@@ -374,8 +385,13 @@ void Provenance::tensor(const TensorEvent& event) {
         for (const auto slot : out.slots) std::fill_n(registers(slot), std::size_t{d_bytes} * lanes >> shift_, mixed);
         return;
     }
+    auto* tags = warp_->tags.data();
+    if (out.granules == 2) {
+        for (const auto& [granule, position] : out.scatter) tags[granule] = tags[granule + 1] = d[position];
+        return;
+    }
     for (const auto& [granule, position] : out.scatter)
-        for (unsigned g = 0; g < out.granules; ++g) warp_->tags[granule + g] = d[position];
+        for (unsigned g = 0; g < out.granules; ++g) tags[granule + g] = d[position];
 }
 
 }  // namespace wmmadiag::provenance

@@ -102,6 +102,23 @@ Plan lane_plan(string_view name) {
     return plan;
 }
 
+// Pairs (to, from), in order of `to`, as runs. Elements of `granules` each.
+std::vector<Run> runs_of(const std::vector<std::pair<std::uint32_t, std::uint32_t>>& pairs, std::uint32_t granules) {
+    constexpr std::size_t worth = 4;
+    constexpr unsigned line_shift = 16;  // of a place
+    std::vector<Run> runs;
+    for (const auto& [to, from] : pairs) {
+        auto* last = runs.empty() ? nullptr : &runs.back();
+        const bool next =
+            last != nullptr && last->to + last->count * granules == to && from > last->from && last->from >> line_shift == from >> line_shift;
+        if (next && last->count == 1) last->step = from - last->from;
+        if (next && last->from + last->count * last->step == from) ++last->count;
+        else runs.push_back({to, from, 1, granules});
+    }
+    if (runs.size() * worth > pairs.size()) runs.clear();
+    return runs;
+}
+
 }  // namespace
 
 Gather Provenance::make_gather(std::uint32_t index, const std::vector<Operand>& slots) const {
@@ -128,6 +145,9 @@ Gather Provenance::make_gather(std::uint32_t index, const std::vector<Operand>& 
             }
         }
     }
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
+    for (std::uint32_t p = 0; p < g.granule.size(); ++p) pairs.emplace_back(p, g.granule[p]);
+    if (std::find(g.granule.begin(), g.granule.end(), no_granule) == g.granule.end()) g.runs = runs_of(pairs, 1);
     return g;
 }
 
@@ -151,6 +171,11 @@ void Provenance::make_plans() {
             const auto& op = source.tensor[raw.target];
             plan.gather = std::make_unique<std::array<Gather, 4>>(std::array<Gather, 4>{make_gather(op.a_map, op.a), make_gather(op.b_map, op.b),
                                                                                         make_gather(op.c_map, op.c), make_gather(op.d_map, op.d)});
+            auto& [a, b, c, d] = *plan.gather;
+            a.ramp = make_ramp(op.a_map, {}, true);
+            b.ramp = make_ramp(op.b_map, op.column_order, true);
+            c.ramp = make_ramp(op.c_map, op.column_order, false);
+            d.ramp = make_ramp(op.d_map, op.column_order, false);
         } else if (plan.rule == Rule::load_fragment || plan.rule == Rule::store_fragment) {
             const auto& op = source.tensor[raw.target];
             plan.gather = std::make_unique<std::array<Gather, 4>>();
@@ -160,6 +185,11 @@ void Provenance::make_plans() {
                 const auto line = p / gather.width, inside = p % gather.width;
                 gather.place.push_back((along ? line : inside) << 16 | (along ? inside : line) * gather.granules);
             }
+            // Every place that a register has comes along, also where several hold one element.
+            std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
+            for (const auto& [granule, position] : gather.scatter) pairs.emplace_back(granule, gather.place[position]);
+            std::sort(pairs.begin(), pairs.end());
+            if (plan.rule == Rule::load_fragment || pairs.size() == gather.granule.size()) gather.runs = runs_of(pairs, gather.granules);
         }
     }
 }

@@ -9,9 +9,10 @@ namespace {
 
 constexpr std::uint32_t unit = 64;  // bytes of the register file per flag
 
-// The table that Python hands over: granule shift, arguments, then (device address, bytes, host address of tags) per region.
+// The table that Python hands over: granule shift, arguments' matrices, host address of samples, how many, how many of one instruction, then
+// (rows, columns) per matrix, then (device address, bytes, host address of tags) per region.
 const std::vector<std::int64_t>& table_of(const Shared& shared) {
-    static const std::vector<std::int64_t> nothing{1, 0};
+    static const std::vector<std::int64_t> nothing{1, 0, 0, 0, 0};
     return shared.check_table.empty() ? nothing : shared.check_table;
 }
 
@@ -20,7 +21,13 @@ const std::vector<std::int64_t>& table_of(const Shared& shared) {
 Provenance::Provenance(const Shared& shared)
     : shared_(shared), shift_(static_cast<unsigned>(table_of(shared)[0])), matrices_(static_cast<std::uint32_t>(table_of(shared)[1])) {
     const auto& table = table_of(shared);
-    for (std::size_t i = 2; i + 2 < table.size(); i += 3)
+    const auto count = static_cast<std::size_t>(table[1]);
+    extents_.resize(count + 1);
+    for (std::size_t m = 1; m <= count; ++m)
+        extents_[m] = {static_cast<std::uint32_t>(table[3 + 2 * m]), static_cast<std::uint32_t>(table[4 + 2 * m])};
+    samples_ = Samples(reinterpret_cast<Sample*>(static_cast<std::uintptr_t>(table[2])), static_cast<std::uint64_t>(table[3]),
+                       static_cast<std::uint64_t>(table[4]), shared.program->source().code.size());
+    for (std::size_t i = 5 + 2 * count; i + 2 < table.size(); i += 3)
         regions_.push_back({static_cast<std::uint64_t>(table[i]), static_cast<std::uint64_t>(table[i + 1]),
                             reinterpret_cast<Tag*>(static_cast<std::uintptr_t>(table[i + 2]))});
     records_.push_back({});
@@ -62,6 +69,16 @@ const Tag* Provenance::read(Operand slot) {
     return warp_->tags.data() + (slot >> shift_);
 }
 
+std::vector<Tag> Provenance::register_tags(std::uint32_t block, std::uint32_t warp, Operand slot, unsigned width) const {
+    const auto found = blocks_.find(block);
+    if ((slot & constant_bit) != 0 || found == blocks_.end() || warp >= found->second->warps.size()) return {};
+    const auto& shadow = found->second->warps[warp];
+    const auto first = slot >> shift_, count = width * lanes >> shift_;
+    if (slot / unit >= shadow.tagged.size() || first + count > shadow.tags.size()) return {};
+    if (shadow.tagged[slot / unit] == 0) return std::vector<Tag>(count, none);
+    return {shadow.tags.begin() + first, shadow.tags.begin() + first + count};
+}
+
 void Provenance::materialise(Operand slot, unsigned width) {
     if ((slot & constant_bit) != 0 || warp_->tagged[slot / unit] != 0) return;
     std::fill_n(warp_->tags.data() + (slot >> shift_), std::size_t{width} * lanes >> shift_, none);
@@ -99,6 +116,21 @@ Tag* Provenance::at(Space space, std::uint64_t address, unsigned lane) {
         if (last_region_ == nullptr) return nullptr;
     }
     return last_region_->tags + ((address - last_region_->base) >> shift_);
+}
+
+void Provenance::locate(const Access& access, Tag* (&to)[lanes]) {
+    if (access.space == Space::shared && access.active == all_lanes) {
+        std::uint64_t high = 0;
+        for (unsigned l = 0; l < lanes; ++l) {
+            to[l] = block_->shared.data() + (access.addresses[l] >> shift_);
+            high = std::max(high, access.addresses[l]);
+        }
+        if (high >> shift_ < block_->shared.size()) return;
+    }
+    for (Mask m = access.active; m != 0; m &= m - 1) {
+        const auto lane = static_cast<unsigned>(std::countr_zero(m));
+        to[lane] = at(access.space, access.addresses[lane], lane);
+    }
 }
 
 std::uint32_t Provenance::record(Kind kind, std::uint32_t pc, std::uint32_t a_pc, std::uint32_t b_pc, Tag first, Tag second, std::uint32_t line,
@@ -271,6 +303,7 @@ std::vector<RawFinding> Provenance::findings() {
                 {key.second, use.rows[0], use.rows[1], use.columns[0], use.columns[1], use.ks[0], use.ks[1], i64(use.swapped), use.a_pc, use.b_pc});
         f.count = use.count;
     }
+    add("samples", no_pc, {i64(samples_.size()), i64(samples_.full())});
     for (const auto& [pc, count] : unexplained_) add("unexplained", pc, {}).count = count;
     return to;
 }

@@ -1,16 +1,20 @@
 // Where values come from: tags that travel with every value of a run. See tag.hpp, matrices.hpp and docs in wmmadiag/provenance.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <deque>
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
 #include "../access.hpp"
 #include "../check.hpp"
 #include "matrices.hpp"
+#include "samples.hpp"
 #include "tag.hpp"
 
 namespace wmmadiag::provenance {
@@ -50,13 +54,47 @@ enum class Arithmetic : std::uint8_t { add, subtract, multiply, fused, negate, e
 // Where one matrix of a tensor operation lies in the shadow: granule of the first byte of each dense position, relative to the warp's
 // register shadow; `no_granule` for a constant.
 inline constexpr std::uint32_t no_granule = 0xffffffffu;
+
+// Elements that follow each other in registers (a load's or a store's) or in the dense matrix, and lie `step` apart in one line elsewhere.
+struct Run {
+    std::uint32_t to, from, count, step;
+};
+
+// What a fragment's registers hold where its lines follow each other in a matrix: for every granule, register by register, how far its
+// element's row and column are from the first's; lines being rows, and being columns.
+struct Ramp {
+    std::vector<Tag> offsets[2];
+    std::size_t granules = 0;             // of a register, all lanes together
+    std::uint32_t first = 0, second = 0;  // dense positions of the first element and of the next one in its line
+};
+
 struct Gather {
     std::vector<std::uint32_t> granule;                            // [line * width + position]
     std::vector<std::pair<std::uint32_t, std::uint32_t>> scatter;  // (granule, dense position) of every element held
     // Of a load or store: memory line of each dense position in the high half, granules from its begin in the low half.
     std::vector<std::uint32_t> place;
+    // Of a load or store: granules and the places they come from or go to; otherwise dense positions and the granules they come from. Empty:
+    // too short to be worth it.
+    std::vector<Run> runs;
     std::vector<Operand> slots;
     unsigned lines = 0, width = 0, bits = 0, granules = 0;  // granules per element; 0: not followed
+    const Ramp* ramp = nullptr;                             // of a multiplication; nullptr: elements do not fill the registers
+};
+
+// One tag for each lane.
+struct LaneTags {
+    alignas(64) Tag of[lanes];
+};
+
+// How two tags combine: bits that are set, and what is kept of either. What is decided for one pair holds for every pair of the same
+// matrices and flags whose rows and whose columns agree or differ in the same way, if `everywhere`.
+struct Blend {
+    Tag set = none, keep_a = none, keep_b = none;
+    bool everywhere = true;
+    bool wrong = false;  // a row's statistic meets another row
+
+    static constexpr Blend error() { return {none, none, none, false, true}; }
+    constexpr Tag operator()(Tag a, Tag b) const { return set | (a & keep_a) | (b & keep_b); }
 };
 
 struct Plan {
@@ -125,7 +163,7 @@ struct Record {
 };
 
 // What happened to sums or fragments at a place without making a value wrong by itself.
-enum class EventKind : std::uint8_t { overwritten, restarted, stride };
+enum class EventKind : std::uint8_t { overwritten, restarted, stride, foreign_sum };
 
 struct Use {
     std::uint64_t count = 0;
@@ -146,11 +184,15 @@ public:
     void executed(const WriteEvent& event) override;
     [[nodiscard]] bool wants_instructions() const override { return true; }
     [[nodiscard]] std::vector<RawFinding> findings() override;
+    // Tags of a register of a block that runs: lane after lane, granule after granule. Empty where nothing is known of it.
+    [[nodiscard]] std::vector<Tag> register_tags(std::uint32_t block, std::uint32_t warp, Operand slot, unsigned width) const;
 
 private:
     // plan.cpp
     void make_plans();
     Gather make_gather(std::uint32_t map, const std::vector<Operand>& slots) const;
+
+    const Ramp* make_ramp(std::uint32_t map, const std::vector<std::uint16_t>& order, bool of_lines);
 
     // provenance.cpp: shadow access
     Tag* registers(Operand slot) { return (slot & constant_bit) != 0 ? nullptr : warp_->tags.data() + (slot >> shift_); }
@@ -159,6 +201,7 @@ private:
     void clear(Operand slot, unsigned width, Mask active);
     void materialise(Operand slot, unsigned width);
     Tag* at(Space space, std::uint64_t address, unsigned lane);
+    void locate(const Access& access, Tag* (&to)[lanes]);  // for each active lane, `at`
     std::uint32_t granules(unsigned bytes) const { return std::max(1u, bytes >> shift_); }
     std::uint32_t record(Kind kind, std::uint32_t pc, std::uint32_t a_pc, std::uint32_t b_pc, Tag first, Tag second, std::uint32_t line = 0,
                          std::uint32_t column = 0, std::uint32_t k = 0);
@@ -175,8 +218,11 @@ private:
     // lanes.cpp
     Tag combine(Tag a, Tag b, Arithmetic how);
     Tag combine_slow(Tag a, Tag b, Arithmetic how);
-    Tag combine_statistic(Tag whole, Tag part, Arithmetic how, Tag reduced);
+    Blend blend(Tag a, Tag b, Arithmetic how);
+    bool combine_lanes(LaneTags& a, const LaneTags& b, Arithmetic how);
+    bool lane_rule_together(const Inst& inst, const Tag* const (&s)[3], Tag* d);
     Tag masked(Tag tag, const void* d, unsigned lane) const;
+    Tag settled(Tag result, Tag a, Tag b, const Inst& inst, unsigned lane) const;
     Tag extremum(Tag a, Tag b, const Inst& inst, unsigned lane) const;
     Tag of_lane(const Tag* tags, unsigned lane, unsigned width) const;
     void lane_rule(const Inst& inst, Mask active);
@@ -194,9 +240,21 @@ private:
     void async_rule(const Inst& inst, Mask active);
     void async_landed(const MemoryEvent& event);
     void fragment_rule(const Inst& inst, bool store);
-    void fit_stride(const Inst& inst, const Access& access, const std::vector<Tag>& dense, const Gather& gather, bool along);
+    void fit_stride(const Access& access, const std::array<Tag*, lanes>& line, const Gather& gather, bool along);
+    bool load_runs(const Gather& gather, const std::array<Tag*, lanes>& line);
+    bool store_runs(const Gather& gather, const std::array<Tag*, lanes>& line, unsigned lines, unsigned width);
+    bool load_row(const Inst& inst, const Tag* from, unsigned count);
+    bool store_row(Tag* const (&cells)[lanes], const Tag* from, unsigned own);
+    bool quiet(Tag to, Tag tag);
     void matrices_rule(const Inst& inst, bool store);
     void transpose_rule(const Inst& inst);
+
+    // samples.cpp
+    bool sampled(Tag tag) const;
+    bool complete(std::uint32_t m) const;
+    void sample_dense(std::uint32_t pc, Role role, Element type, const void* values, std::size_t first, const Tag* tags, std::size_t count);
+    void sample_multiplication(const TensorEvent& event, unsigned tile, const Tag* a, const Tag* b, const Tag* c, const Tag* d);
+    void sample_register(const std::byte* bits, const Tag* tags, unsigned part);
 
     // multiply.cpp
     struct Line;
@@ -208,11 +266,21 @@ private:
              std::uint32_t k0, std::uint32_t k1);
     void restarted(Tag now, bool fresh);
 
+    // multiply_ramps.cpp
+    struct Ramped;
+    bool holds(const Gather& gather, unsigned orientation, Tag first) const;
+    bool ramped(const Gather& gather, Ramped& to);
+    bool multiply_ramps(const TensorEvent& event);
+    bool samples_wanted(const Ramped& left, const Ramped& right, std::uint32_t made);
+
     const Shared& shared_;
     unsigned shift_ = 1;
     std::vector<Plan> plans_;
+    std::map<std::tuple<std::uint32_t, std::vector<std::uint16_t>, bool>, Ramp> ramps_;  // of a map, in an order of columns
     std::vector<Region> regions_;
     const Region* last_region_ = nullptr;
+    std::vector<std::array<std::uint32_t, 2>> extents_;  // rows and columns of each argument matrix
+    Samples samples_;
     Matrices matrices_;
     std::map<std::uint32_t, std::unique_ptr<BlockShadow>> blocks_;
     std::vector<std::unique_ptr<BlockShadow>> spare_;

@@ -1,0 +1,56 @@
+"""Which source a PTX text was compiled from in this process, so that messages name arrays as it declares them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from wmmadiag.compile.model import Compilation, Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A source as the compiler got it.
+
+    Attributes:
+        file: its name, as places in the PTX show it.
+        text: of the file.
+        macros: name → text that options defined.
+        resources: what ptxas said of its kernels, if it was asked.
+    """
+
+    file: str
+    text: str
+    macros: Mapping[str, str | None]
+    resources: tuple[Resources, ...] = ()
+
+
+_MOST = 64
+_known: OrderedDict[bytes, Origin] = OrderedDict()
+
+
+def remember(compilation: Compilation) -> None:
+    """Keep what `origin_of` answers; the oldest is forgotten."""
+    if compilation.text:
+        _known[_key(compilation.ptx)] = Origin(compilation.source, compilation.text, compilation.options.macros)
+        while len(_known) > _MOST:
+            _known.popitem(last=False)
+
+
+def remember_resources(compilation: Compilation, found: tuple[Resources, ...]) -> None:
+    """Keep what ptxas said of a compilation's kernels with its origin."""
+    remember(compilation)
+    origin = _known.get(_key(compilation.ptx))
+    if origin is not None:
+        _known[_key(compilation.ptx)] = replace(origin, resources=found)
+
+
+def origin_of(ptx: str) -> Origin | None:
+    """The source of a PTX text, or None when another process compiled it."""
+    return _known.get(_key(ptx))
+
+
+def _key(ptx: str) -> bytes:
+    return hashlib.blake2b(ptx.encode("utf-8", "surrogatepass"), digest_size=16).digest()

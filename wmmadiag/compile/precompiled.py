@@ -1,0 +1,37 @@
+"""Headers that NVRTC keeps precompiled, where one source is compiled again and again with small changes."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from wmmadiag.compile.toolchain import Toolchain
+
+_FIRST = (12, 8)
+"""First NVRTC with `--pch` (NVRTC manual, "Precompiled Header (PCH)")."""
+
+
+IN_USE = threading.RLock()
+"""Held while NVRTC compiles with precompiled headers, and while they are removed: they are the whole process's."""
+
+
+def precompiling(headers: Mapping[str, str], folder: Path, tools: Toolchain) -> list[str]:
+    """The options that make NVRTC keep and use precompiled headers; none where it cannot.
+
+    NVRTC holds the text before the first declaration and the macros against those of a precompiled header, but not the
+    contents of headers in memory: each set of these has a folder of its own.
+
+    Args:
+        headers: name in the directive → text, as they are given to NVRTC.
+        folder: where to keep them; useless to another process.
+    """
+    if tools.version < _FIRST:
+        return []
+    digest = hashlib.sha256()
+    for part in (part for item in sorted(headers.items()) for part in item):
+        digest.update(part.encode("utf-8", "surrogateescape") + b"\0")
+    own = folder / digest.hexdigest()[:24]
+    own.mkdir(parents=True, exist_ok=True)
+    return ["--pch", f"--pch-dir={own}", "--pch-messages=false"]

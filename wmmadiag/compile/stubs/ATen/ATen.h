@@ -1,0 +1,1 @@
+#include <torch/wmmadiag_torch.h>

@@ -1,0 +1,128 @@
+"""Named ranges of memory, and the elements in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from wmmadiag.ptx.demangle import demangle
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An array inside a range of memory.
+
+    Attributes:
+        name: in the source.
+        offset: of its first element from the start of the range, bytes.
+        item: bytes of an element; 0: not known.
+        shape, strides: extents, and bytes from one index to the next, outermost first.
+    """
+
+    name: str
+    offset: int
+    item: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def index(self, offset: int) -> tuple[int, ...] | None:
+        """The indices of the element that holds a byte of the range, or None where no element does."""
+        rest = offset - self.offset
+        if rest < 0 or self.item == 0:
+            return None
+        found = [0] * len(self.shape)
+        axes = [axis for axis in range(len(self.shape)) if self.shape[axis] > 1 and self.strides[axis] > 0]
+        for axis in sorted(axes, key=lambda axis: -self.strides[axis]):
+            found[axis], rest = divmod(rest, self.strides[axis])
+            if found[axis] >= self.shape[axis]:
+                return None
+        return tuple(found) if rest < self.item and 0 not in self.shape else None
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A named range of memory: [start, start + size) in one state space, bytes.
+
+    Attributes:
+        name: as the PTX or the launch has it.
+        whole: how all of it is indexed, where that is known.
+        parts: arrays in it: the logical tensors of an argument, or what is carved out of a buffer.
+        comma: indices are written `O[0,3]`, as of a tensor, and not `s[0][3]`.
+    """
+
+    name: str
+    space: str
+    start: int
+    size: int
+    whole: Part | None = None
+    parts: tuple[Part, ...] = ()
+    comma: bool = False
+
+    def of(self, whole: Part, parts: tuple[Part, ...] = (), *, comma: bool = False) -> Extent:
+        """The same range with what is known of its elements."""
+        return replace(self, whole=whole, parts=parts, comma=comma)
+
+    @property
+    def label(self) -> str:
+        """The name in the source: of `_ZZ4attnPfE2sK` it is `sK`."""
+        readable = demangle(self.name)
+        return readable if readable == self.name else readable.rpartition("::")[2]
+
+    def part(self, address: int) -> Part | None:
+        """The array in it that holds an address, or None."""
+        offset = address - self.start
+        known: tuple[Part, ...] = self.parts if self.whole is None else (*self.parts, self.whole)
+        for part in known:
+            if part.index(offset) is not None:
+                return part
+        return None
+
+    def array(self, address: int) -> str:
+        """The name of the array in it that holds an address."""
+        part = self.part(address)
+        return part.name if part is not None else self.label
+
+    def item(self, address: int) -> int:
+        """Bytes of an element there; 0 where nobody knows."""
+        part = self.part(address)
+        return part.item if part is not None else 0
+
+    def element(self, address: int, size: int = 1) -> str:
+        """An element, `sK[3][5]`; without a declaration in units of `size` bytes, `s[37]`, or "s, byte 75"."""
+        offset = address - self.start
+        part = self.part(address)
+        if part is not None:
+            within = (offset - part.offset) % part.item
+            return self.indexed(part, part.index(offset) or ()) + (f", byte {within} of it" if within else "")
+        known = self.whole.item if self.whole is not None and self.whole.item else size
+        if known > 1 and offset % known == 0:
+            return f"{self.label}[{offset // known}]"
+        return f"{self.label}, byte {offset:,}"
+
+    def indexed(self, part: Part, index: tuple[int, ...]) -> str:
+        """`O[0,1,17,3]`, `sK[3][5]`, or the name alone of what has no indices."""
+        if not index:
+            return part.name
+        return f"{part.name}[{(',' if self.comma else '][').join(map(str, index))}]"
+
+    def describe(self, address: int, length: int) -> tuple[int, str]:
+        """Distance in bytes from an access to this range (0: it overlaps), and words for it."""
+        end = self.start + self.size
+        if address >= end:
+            gap = address - end
+            return gap, f"{gap} bytes past the end of {self.label} ({self.size} bytes){self._last()}"
+        if address + length <= self.start:
+            gap = self.start - address
+            return gap, f"{gap} bytes before the start of {self.label} ({self.size} bytes)"
+        if address + length > end:
+            first = address - self.start
+            words = f"bytes {first} to {first + length} of {self.size}"
+            return 0, f"runs over the end of {self.label}: {words}, from {self.element(address)} on"
+        if address < self.start:
+            return 0, f"begins {self.start - address} bytes before {self.label} ({self.size} bytes) and runs into it"
+        return 0, f"byte {address - self.start} of {self.label} ({self.size} bytes), {self.element(address)}"
+
+    def _last(self) -> str:
+        known = self.parts[-1] if self.parts else self.whole
+        if known is None or known.item == 0 or self.size == 0:
+            return ""
+        return f", which ends with {self.element(self.start + self.size - known.item)}"

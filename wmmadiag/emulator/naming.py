@@ -1,0 +1,157 @@
+"""Names of memory as the user wrote it: `sK[3][5]`, `O[0,1,17,3]`, and words where it says less."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from wmmadiag.compile.array_declarations import ArraySource, Carved, Elements
+from wmmadiag.compile.model import Resources
+from wmmadiag.compile.names import demangle as kernel_name
+from wmmadiag.compile.origin import Origin
+from wmmadiag.emulator.extents import Extent, Part
+from wmmadiag.emulator.lower import LoweredKernel
+from wmmadiag.launch import Launch
+from wmmadiag.ptx.demangle import demangle
+
+_MOST_BYTES = 4 << 20  # of a source file that is read for its declarations
+
+
+@dataclass(slots=True)
+class ArrayNames:
+    """Turns a kernel's ranges of memory into arrays with elements.
+
+    Attributes:
+        kernel: whose memory it is.
+        origin: the source that it was compiled from, where this process compiled it.
+    """
+
+    kernel: LoweredKernel
+    origin: Origin | None = None
+    _source: ArraySource | None = field(default=None, init=False)
+
+    def named(self, extents: Sequence[Extent], launch: Launch) -> list[Extent]:
+        """The same ranges with what is known of their elements."""
+        return [self._argument(one, launch) or self._declared(one, launch) or one for one in extents]
+
+    def _argument(self, extent: Extent, launch: Launch) -> Extent | None:
+        if extent.space != "global":
+            return None
+        for index, argument in enumerate(launch.arguments):
+            name = launch.name(index)
+            if name != extent.name or not isinstance(argument, np.ndarray):
+                continue
+            item = argument.itemsize
+            parts = tuple(
+                Part(view.name, view.offset * item, item, view.shape, tuple(stride * item for stride in view.strides))
+                for view in launch.views
+                if view.argument == index
+            )
+            shape = argument.shape if argument.ndim else (1,)
+            return extent.of(Part(name, 0, item, shape, argument.strides or (item,)), parts, comma=True)
+        return None
+
+    def _declared(self, extent: Extent, launch: Launch) -> Extent | None:
+        if extent.space not in ("shared", "global"):
+            return None
+        function, name = _declared_in(extent.name)
+        elements = self.source().elements(name, function, extent.size)
+        carved = self._carved(name, extent, launch)
+        if elements is None and not carved:
+            carved = self._members(name, function, extent)
+        if elements is None and not carved:
+            return None
+        whole = Part(name, 0, 0, (), ()) if elements is None else _part(name, 0, elements)
+        return extent.of(whole, carved)
+
+    def _members(self, name: str, function: str, extent: Extent) -> tuple[Part, ...]:
+        found = self.source().members(name, function, extent.size) if extent.space == "shared" else ()
+        return tuple(_part(f"{name}.{one.name}", one.offset, one.elements) for one in found)
+
+    def _carved(self, name: str, extent: Extent, launch: Launch) -> tuple[Part, ...]:
+        if extent.space != "shared" or extent.name not in {
+            key.rpartition(":")[2] for key in self.kernel.layout.dynamic
+        }:
+            return ()
+        given = [(i, launch.arguments[one.start]) for i, one in enumerate(launch.parameters()) if len(one) == 1]
+        scalars = {i: int(a) for i, a in given if isinstance(a, (int, np.integer))}
+        found = [
+            one
+            for one in self.source().carved(name, kernel_name(self.kernel.entry.name), scalars)
+            if one.offset < extent.size
+        ]
+        return tuple(_pieces(found, extent.size))
+
+    def resources(self) -> Resources | None:
+        """What ptxas said of the kernel, if it was asked in this process."""
+        known = self.origin.resources if self.origin is not None else ()
+        return next((one for one in known if one.entry == self.kernel.entry.name), None)
+
+    def compiled_text(self) -> Mapping[str, str]:
+        """The source's name and its text as this process compiled it; empty where it did not."""
+        return {} if self.origin is None else {self.origin.file: self.origin.text}
+
+    def source(self) -> ArraySource:
+        """The declarations of the files that the kernel's code comes from."""
+        if self._source is None:
+            macros: Mapping[str, str | None] = {} if self.origin is None else self.origin.macros
+            self._source = ArraySource(list(self._texts().values()), macros)
+        return self._source
+
+    def _texts(self) -> dict[str, str]:
+        files = {self.kernel.entry.place.file} if self.kernel.entry.place else set()
+        for node in self.kernel.nodes:
+            files |= {frame.file for frame in node.place.frames()}
+        texts = {} if self.origin is None else {self.origin.file: self.origin.text}
+        for file in sorted(files - set(texts)):
+            path = Path(file)
+            if re.search(r"/include/|/crt/", path.as_posix()) or not file:
+                continue
+            try:
+                if path.stat().st_size <= _MOST_BYTES:
+                    texts[file] = path.read_text("utf-8", "replace")
+            except (OSError, ValueError):
+                continue
+        return texts
+
+
+def _declared_in(symbol: str) -> tuple[str, str]:
+    """Function ("attn<64>") that declares a variable, "" at namespace scope, and the variable's own name."""
+    readable = demangle(symbol)
+    if readable == symbol:
+        return "", symbol
+    scope, _, name = readable.rpartition("::")
+    if not symbol.startswith("_ZZ"):
+        return "", name or readable
+    if not scope.endswith(")"):  # of a function with C linkage
+        return scope, name
+    depth = 0
+    for at in range(len(scope) - 1, -1, -1):
+        depth += (scope[at] == ")") - (scope[at] == "(")
+        if depth == 0:
+            return scope[:at], name
+    return "", name
+
+
+def _part(name: str, offset: int, elements: Elements) -> Part:
+    strides, step = [], elements.item
+    for extent in reversed(elements.shape):
+        strides.append(step)
+        step *= extent
+    return Part(name, offset, elements.item, elements.shape, tuple(reversed(strides)))
+
+
+def _pieces(found: Sequence[Carved], size: int) -> list[Part]:
+    """Each carved pointer up to the next one; of several at one place the first; one at the start alone is no news."""
+    starts = sorted({one.offset for one in found})
+    if starts in ([], [0]):
+        return []
+    pieces = []
+    for start, end in zip(starts, [*starts[1:], size], strict=True):
+        one = next(one for one in found if one.offset == start)
+        pieces.append(Part(one.name, start, one.item, ((end - start) // one.item,), (one.item,)))
+    return pieces
