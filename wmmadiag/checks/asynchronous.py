@@ -20,9 +20,14 @@ Good:
 
 from __future__ import annotations
 
-from wmmadiag.checks.finding import Finding, Level
+from dataclasses import replace
+
+from wmmadiag.checks.barrier_place import places
+from wmmadiag.checks.finding import Finding, InsertAt, Level
 from wmmadiag.checks.naming import array_name, element_name, thread_name, user_line
 from wmmadiag.checks.registry import Check, Context, Raw
+from wmmadiag.checks.source_lines import structure_of
+from wmmadiag.place import Place
 
 _VERBS = {"in-flight-read": "reads", "in-flight-write": "writes"}
 
@@ -43,12 +48,24 @@ def describe(raw: Raw, context: Context) -> Finding | None:
         hint = "commit the group (cp.async.commit_group, __pipeline_commit) before waiting for it"
     elif pending >= 0:
         groups = f"{pending} group{'s' * (pending != 1)}"
-        why = f"{waited} lets {groups} stay in flight, and the copy is in the {_ordinal(age)} newest"
-        hint = "wait for more groups: a smaller N, or one more commit in the iterations that issue no copy"
+        newest = "the newest" if age == 1 else f"one of the {age} newest"
+        why = f"{waited} lets {groups} stay in flight, and the copy's group is {newest}"
+        hint = (
+            f"wait_group {age - 1} (__pipeline_wait_prior({age - 1})) there would have covered it; or close one group "
+            "(commit, even an empty one) in each iteration, so that N groups are N stages"
+        )
     else:
         why, hint = f"it was issued after {waited}", "wait for it before this line"
     if raw["kind"] == "in-flight-write":
         hint = "wait for the copies, then a barrier, before this memory is used again"
+    suggested = None
+    if state == 2 and pending >= 0 and wait_pc >= 0:
+        suggested = _after(user_line(context, wait_pc), _WAIT.format(age - 1))
+    elif state == 0:
+        needed = places(context.kernel, raw["other_pc"], raw["pc"], "cp.async wait")
+        if needed and needed[0].insert is not None:
+            barrier = "" if own else " __syncthreads();"
+            suggested = replace(needed[0].insert, text=_WAIT.format(0) + barrier)
     return Finding(
         "async",
         raw["kind"],
@@ -62,11 +79,19 @@ def describe(raw: Raw, context: Context) -> Finding | None:
             + ("the same thread" if own else f"warp {raw['other_warp']}, lane {raw['other_lane']}"),
         ),
         hint,
+        ((raw["pc"], raw["other_pc"]),),
+        suggested,
     )
 
 
-def _ordinal(number: int) -> str:
-    return {1: "very", 2: "second", 3: "third"}.get(number, f"{number}th")
+_WAIT = 'asm volatile("cp.async.wait_group {};" ::: "memory");'
+
+
+def _after(wait: Place, text: str) -> InsertAt | None:
+    """Behind the wait, where the source has room for a statement."""
+    source = structure_of(wait.file)
+    line = source.after(wait.line) if source is not None and wait.line else 0
+    return InsertAt(wait.file, line, "before", text) if line else None
 
 
 CHECK = Check(

@@ -16,8 +16,11 @@ Good:
 from __future__ import annotations
 
 from wmmadiag.checks.finding import Finding, Level
+from wmmadiag.checks.flow import Level as Among
+from wmmadiag.checks.flow import flow_of
 from wmmadiag.checks.naming import thread_name, user_line
 from wmmadiag.checks.registry import Check, Context, Raw
+from wmmadiag.place import Place
 
 _NO_PC = 0xFFFFFFFF
 
@@ -31,7 +34,15 @@ def describe(raw: Raw, context: Context) -> Finding | None:
     first = f"first seen in {thread_name(context, raw['block'], raw['warp'])}: {lanes}"
     line = f"line {other.line}" if other is not None else ""
     hint = "let every thread of the block reach the same barrier: move it out of the branch"
-    match raw["kind"]:
+    kind = raw["kind"]
+    kept, loops, exits = _kept_away(context, raw["pc"])
+    if kind.startswith("exited") and kept is not None and exits:
+        other, line = kept, f"line {kept.line}"  # where they left the way, rather than the function's last line
+    if kind == "places" and not loops and other is not None:
+        swapped = _kept_away(context, raw["other_pc"])
+        if swapped[1]:
+            place, other, (kept, loops, exits), line = other, place, swapped, f"line {place.line}"
+    match kind:
         case "divergent":
             level = Level.ERROR
             message = f"lanes of one warp are at this barrier while others of it are at the one of {line}"
@@ -41,6 +52,19 @@ def describe(raw: Raw, context: Context) -> Finding | None:
         case "places":
             level = Level.WARNING
             message = f"warps meet at this barrier and at the one of {line}: both are number {values[0]}, so they pass"
+            if kept is not None and loops:
+                kind, level = "trips", Level.ERROR
+                message = (
+                    f"warps pass the loop of line {kept.line} unequally often: some are at the barrier in it "
+                    f"while others are at the one of {line}"
+                )
+        case "exited-lanes" | "exited-warps" if kept is not None and not exits:
+            kind, level = "conditional", Level.ERROR
+            what = "leave its loop earlier than others" if loops else "never reach it"
+            message = (
+                f"only some threads of the block pass this barrier: the branch of line {kept.line} lets others {what}"
+            )
+            other = kept
         case "exited-lanes":
             level = Level.WARNING
             message = f"lanes of a warp wait at this barrier, others of it have exited at {line}"
@@ -61,8 +85,23 @@ def describe(raw: Raw, context: Context) -> Finding | None:
             hint = "pass the lanes that run it: 0xffffffff where all do, __activemask() is no answer"
         case _:
             return None
-    return Finding("barriers", raw["kind"], level, message, place, other, raw["count"],
+    if kept is not None and kind in ("divergent", "places", "exited-lanes", "exited-warps"):
+        first += f"; the branch at line {kept.line} parts the threads"
+    return Finding("barriers", kind, level, message, place, other, raw["count"],
                    (first, f"instruction: {text}"), hint)  # fmt: skip
+
+
+def _kept_away(context: Context, pc: int) -> tuple[Place | None, bool, bool]:
+    """The branch that keeps some threads from an operation; whether it leaves a loop around it, or ends the kernel."""
+    flow = flow_of(context.kernel)
+    block = flow.block(pc)
+    above = flow.parting(block)
+    if above is None:
+        return None, False, False
+    loops = any(block in loop.body and above in loop.body and set(flow.successors[above]) - loop.body
+                for loop in flow.loops)  # fmt: skip
+    exits = flow.control_after_exit[block] <= Among.BLOCK
+    return user_line(context, flow.last(above)), loops, exits
 
 
 def _lanes(mask: int) -> str:
@@ -81,7 +120,8 @@ CHECK = Check(
     name="barriers",
     summary="divergent, missing or exited participants of barriers, and warp masks",
     levels={
-        Level.ERROR: "undefined: lanes of one warp at different barriers, a mask without a lane that runs",
+        Level.ERROR: "undefined: lanes of one warp at different barriers, a barrier that some threads pass by, "
+        "a mask without a lane that runs",
         Level.WARNING: "passes on today's chips because of what the barrier counts",
         Level.ADVICE: "whole warps have exited before a barrier",
     },

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import pkgutil
-import re
-import sys
-import textwrap
-from pathlib import Path
 
 from wmmadiag.checks.registry import Check
+from wmmadiag.docstrings import prose_and_examples, write_page
 
 _HEAD = """\
 # Checks
@@ -38,22 +34,16 @@ def page() -> str:
 
 def section(check: Check, docstring: str) -> str:
     """One check's part of the page."""
-    text, *examples = re.split(r"^(Bad|Good):\n", inspect.cleandoc(docstring), flags=re.MULTILINE)
+    text, code = prose_and_examples(docstring)
     levels = "".join(f"- {level.value}: {when}\n" for level, when in check.levels.items())
     cost = {"free": "costs nothing", "low": "slows the run a little", "high": "slows the run noticeably"}[check.cost]
     usual = "by default" if check.default else "when asked for"
-    code = "".join(
-        f"\n{word}:\n\n```cuda\n{textwrap.dedent(body).strip()}\n```\n"
-        for word, body in zip(examples[::2], examples[1::2], strict=True)
-    )
-    return f"## {check.name}\n\n{check.summary}; runs {usual}, {cost}.\n\n{text.strip()}\n\n{levels}{code}"
+    return f"## {check.name}\n\n{check.summary}; runs {usual}, {cost}.\n\n{text}\n\n{levels}{code}"
 
 
 def main() -> None:
     """Write the page."""
-    path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/checks.md")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page(), "utf-8")
+    write_page(page(), "docs/checks.md")
 
 
 if __name__ == "__main__":

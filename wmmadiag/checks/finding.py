@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Literal
 
 from wmmadiag.place import Place
 
@@ -22,6 +23,23 @@ class Level(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class InsertAt:
+    """A statement to insert into the user's source.
+
+    Attributes:
+        file: path as the compiler was given it.
+        line: 1-based, of the source as it was compiled.
+        where: before or after that line.
+        text: the statement, "__syncthreads();".
+    """
+
+    file: str
+    line: int
+    where: Literal["before", "after"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One cause at one place (or between two), however often it happened.
 
@@ -35,6 +53,9 @@ class Finding:
         count: how often it happened in the run.
         detail: further lines: first seen at which block, warp and lane, which element.
         hint: the next step.
+        pairs: program counters of the two instructions of a pair; several where the compiler copied the lines.
+        suggested: a statement that would mend it, where the evidence says which and where.
+        fragment: it is a whole fragment's access, not one thread's.
     """
 
     check: str
@@ -46,3 +67,6 @@ class Finding:
     count: int = 1
     detail: tuple[str, ...] = field(default=())
     hint: str = ""
+    pairs: tuple[tuple[int, int], ...] = ()
+    suggested: InsertAt | None = None
+    fragment: bool = False

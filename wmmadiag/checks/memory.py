@@ -1,9 +1,11 @@
-"""Accesses that leave the array that they start in, and land in a neighbour or between arrays.
+"""Accesses that leave the array that they start in, and stores to memory that a kernel must leave alone.
 
-Every access stays inside the block's shared memory (what leaves it ends the run), yet the byte that it touches belongs
-to another array, or to none: an index, a leading dimension or a tile's edge is wrong. Where the other array lies is the
-compiler's choice. Fragments, matrices and vectors count with all the bytes that they touch. An array that is carved
-out of one buffer is one array here.
+A shared array: every access stays inside the block's shared memory (what leaves it ends the run), yet the byte that it
+touches belongs to another array, or to none: an index, a leading dimension or a tile's edge is wrong. Where the other
+array lies is the compiler's choice. Fragments, matrices and vectors count with all the bytes that they touch. Arrays
+that are carved out of one buffer are one array here.
+
+An argument of a card: stores to an input, and stores to an output's padding or to the gaps between its rows.
 
 Bad:
     __shared__ float a[32], b[32];
@@ -16,15 +18,21 @@ Good:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from wmmadiag.checks.array_bases import accessed_arrays
 from wmmadiag.checks.finding import Finding, Level
-from wmmadiag.checks.naming import array_name, declared_name, extent_at, thread_name, user_line
+from wmmadiag.checks.naming import array_name, element_name, extent_at, thread_name, user_line
 from wmmadiag.checks.registry import Check, Context, Raw
-from wmmadiag.emulator.faults import Extent
+from wmmadiag.checks.views import by_line, neighbours, outputs
+from wmmadiag.emulator.extents import Extent
+from wmmadiag.emulator.output_words import Writers
 
 
 def describe(raw: Raw, context: Context) -> Finding | None:
-    """A finding when the lowest or the highest byte that an instruction touched is outside its array."""
+    """A finding for a store to an input, or for the lowest or highest byte of an instruction outside its array."""
+    if raw["kind"] == "input":
+        return _input(raw, context)
     if raw["kind"] not in ("low", "high"):
         return None
     pc, reached = int(raw["pc"]), int(raw["address"])
@@ -35,11 +43,11 @@ def describe(raw: Raw, context: Context) -> Finding | None:
     past = reached - end if raw["kind"] == "high" else start - reached
     if past <= 0:
         return None
+    touched = reached - 1 if raw["kind"] == "high" else reached
     node = context.kernel.nodes[pc]
     loads = node.op in ("ld", "wmma.load", "ldmatrix")
-    name = declared_name(Extent(placed.variable.name, "shared", start, placed.variable.size))
+    name = Extent(placed.variable.name, "shared", start, placed.variable.size).label
     side = "past the end of" if raw["kind"] == "high" else "before the start of"
-    touched = reached - 1 if raw["kind"] == "high" else reached
     other = extent_at(context, "shared", touched)
     lands = f"in {array_name(context, 'shared', touched)}" if other is not None else "outside every array"
     what = "fragment" if node.op.startswith("wmma") else "matrix" if node.op.endswith("matrix") else "access"
@@ -56,18 +64,65 @@ def describe(raw: Raw, context: Context) -> Finding | None:
             f"{what} of {node.text}",
         ),
         hint=f"compare the index, the leading dimension and the tile's edge with the declared size of {name}",
+        fragment=what == "fragment",
     )
+
+
+def _input(raw: Raw, context: Context) -> Finding:
+    address, where = int(raw["address"]), user_line(context, raw["pc"])
+    extent = extent_at(context, "global", address)
+    item = extent.item(address) if extent is not None else 1
+    return Finding(
+        check="memory",
+        kind="write-to-input",
+        level=Level.ERROR,
+        message=f"writes to the input {array_name(context, 'global', address)}",
+        place=where,
+        count=max(int(raw["count"]) // max(item, 1), 1),
+        detail=(
+            f"first: {thread_name(context, raw['block'], raw['warp'], raw['lane'])} writes "
+            f"{element_name(context, 'global', address, item)}",
+        ),
+        hint="compare this store's pointer with the kernel's outputs; a card says inout where it is meant",
+    )
+
+
+def inspect(context: Context) -> Sequence[Finding]:
+    """Findings for stores outside an output's tensors, by line."""
+    found: list[Finding] = []
+    for output in outputs(context):
+        if not output.views:
+            continue
+        for pc, positions in by_line(output, output.outside()):
+            first = int(positions[0])
+            writers = Writers(output.words[first : first + 1])
+            thread = thread_name(context, int(writers.blocks[0]), int(writers.warps[0]))
+            names = ", ".join(view.name for view in output.views)
+            found.append(
+                Finding(
+                    check="memory",
+                    kind="write-outside-view",
+                    level=Level.ERROR,
+                    message=f"writes to {output.name} outside the elements of {names}",
+                    place=user_line(context, pc),
+                    count=len(positions),
+                    detail=(f"first: {thread} writes the element {neighbours(output, first)}",),
+                    hint="compare the row's length and the strides at this line with those of the output",
+                )
+            )
+    return found
 
 
 CHECK = Check(
     name="memory",
-    summary="accesses that leave the shared array that they start in",
+    summary="accesses that leave their shared array, stores to inputs and to an output's padding",
     levels={
         Level.ERROR: "it writes there",
         Level.WARNING: "it only reads there",
     },
     cost="low",
     default=True,
-    native=("accesses",),
+    native=("accesses", "outputs"),
     describe=describe,
+    inspect=inspect,
 )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from wmmadiag.checks.registry import Context
-from wmmadiag.emulator.faults import Extent, coordinates
+from wmmadiag.emulator.extents import Extent
+from wmmadiag.emulator.faults import coordinates
 from wmmadiag.place import Place
-from wmmadiag.ptx.demangle import demangle
 from wmmadiag.subject.check import own_place
 
 
@@ -21,23 +21,19 @@ def extent_at(context: Context, space: str, address: int) -> Extent | None:
 
 def declared_name(extent: Extent) -> str:
     """The name in the source: of `_ZZ4attnPfE2sK` it is `sK`."""
-    readable = demangle(extent.name)
-    return readable if readable == extent.name else readable.rpartition("::")[2]
+    return extent.label
 
 
 def array_name(context: Context, space: str, address: int) -> str:
     """The declared name of the array that holds an address, or words for the memory where it has none."""
     extent = extent_at(context, space, address)
-    return declared_name(extent) if extent is not None else f"{space} memory"
+    return extent.array(address) if extent is not None else f"{space} memory"
 
 
 def element_name(context: Context, space: str, address: int, size: int = 1) -> str:
-    """An element in units of `size` bytes, "sK[37]"; "sK, byte 75" between elements."""
+    """An element as the source indexes it, "sK[3][5]" or "O[0,1,17,3]"; else in units of `size` bytes, "sK[37]"."""
     extent = extent_at(context, space, address)
-    if extent is None:
-        return f"{space} address {address:#x}"
-    name, offset = declared_name(extent), address - extent.start
-    return f"{name}[{offset // size}]" if size > 1 and offset % size == 0 else f"{name}, byte {offset}"
+    return extent.element(address, size) if extent is not None else f"{space} address {address:#x}"
 
 
 def thread_name(context: Context, block: int, warp: int, lane: int | None = None) -> str:

@@ -4,6 +4,8 @@ Found are instructions that make one of operands that are none: a conversion to 
 the range, 0/0, infinity minus infinity (rows that are masked altogether). Those that only pass one on are not; nor is
 one that no output holds: a mask of -infinity whose exponential is 0 is how softmax works.
 
+Found, too, are accumulators in half whose sums come near the end of its range, or are so large that additions are lost.
+
 Bad:
     p[i] = __float2half(expf(s[i]));              // e^12 is more than half can hold: infinity
     o[i] = __hdiv(p[i], sum);                     // infinity / infinity: NaN
@@ -32,6 +34,13 @@ _HINTS = {
     "nan": "look for 0/0, infinity minus infinity (a row that is masked altogether) or a root of a negative number",
     "infinity": "look for a division by zero, or for an exponential whose maximum was not subtracted",
     "overflow": "subtract the maximum or scale before the conversion; accumulate in float",
+}
+_GROWTH = {
+    "near-overflow": (Level.WARNING, "sums of an accumulator in half reach half of its range (32,768 of 65,504)"),
+    "absorbed": (
+        Level.ADVICE,
+        "additions to large sums of an accumulator in half change nothing: they are rounded away",
+    ),
 }
 _EXPONENTS = {"f16": (np.uint16, 0x7C00, 0x03FF), "f32": (np.uint32, 0x7F800000, 0x007FFFFF)}
 _EXPONENTS |= {"bf16": (np.uint16, 0x7F80, 0x007F), "f64": (np.uint64, 0x7FF << 52, (1 << 52) - 1)}
@@ -76,6 +85,8 @@ def _outputs(context: Context) -> tuple[set[str], set[str]]:
 def describe(raw: Raw, context: Context) -> Finding | None:
     """A finding when an output holds what this instruction may have made."""
     kind = str(raw["kind"])
+    if kind in _GROWTH:
+        return _growth(raw, context)
     nans, infinities = _outputs(context)
     held = nans | infinities if kind != "nan" else nans
     if not held:
@@ -98,14 +109,33 @@ def describe(raw: Raw, context: Context) -> Finding | None:
     )
 
 
+def _growth(raw: Raw, context: Context) -> Finding:
+    kind, where = str(raw["kind"]), user_line(context, raw["pc"])
+    level, words = _GROWTH[kind]
+    return Finding(
+        check="numbers",
+        kind=kind,
+        level=level,
+        message=words,
+        place=where,
+        count=int(raw["count"]),
+        detail=(f"first: {thread_name(context, raw['block'], raw['warp'])}, {context.kernel.nodes[raw['pc']].text}",),
+        hint="accumulate in float",
+    )
+
+
 def _holds(names: set[str], what: str) -> str:
     return f"{', '.join(sorted(names))} hold{'s' * (len(names) == 1)} {what}" if names else ""
 
 
 CHECK = Check(
     name="numbers",
-    summary="where a NaN or an infinity was made that an output holds",
-    levels={Level.WARNING: "an output holds a NaN or an infinity at the end; whether it should is for the reference"},
+    summary="where a NaN or an infinity was made that an output holds, and sums in half that grow too large",
+    levels={
+        Level.WARNING: "an output holds a NaN or an infinity (whether it should is for the reference); sums in "
+        "half reach half of its range",
+        Level.ADVICE: "additions to sums in half change nothing",
+    },
     cost="low",
     default=True,
     native=("numbers",),

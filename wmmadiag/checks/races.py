@@ -6,6 +6,17 @@ stores, `ldmatrix`, vector accesses and asynchronous copies count with the bytes
 or blocks a race is an error: another schedule gives other values. Between lanes of one warp it is a warning: the lanes
 run together on today's chips, but nothing promises it. A write that leaves the value as it was is a warning, too.
 
+Where a barrier is missing, the finding says after which line and before which, from the control flow of both accesses:
+on every way between them, where all threads pass, at the end of a loop's body when the way goes round the loop. Several
+warps or blocks that store different values to one element at one line need elements of their own, not a barrier. A flag
+orders what came before the writer's `__threadfence()` or release, for those who pass a fence, a barrier or an acquire
+after they have read it; without that of the reader it is a warning.
+
+Taken for ordered: what one lane of a warp learns from a flag or an mbarrier, its whole warp knows; a fence covers what
+other threads of its block did before it; copies that an mbarrier tracks have landed when they were tied to it; between
+blocks of a launch that needs no order (no buffer is both read and written) only stores are compared. A source of
+`cp.async` past the end of its array is a fault, not a race.
+
 Bad:
     sK[threadIdx.x] = K[threadIdx.x];
     wmma::load_matrix_sync(b, sK, 64);      // other warps' elements may not be there yet
@@ -18,11 +29,14 @@ Good:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from wmmadiag.checks.finding import Finding, Level
+from wmmadiag.checks.barrier_place import BarrierPlace, missing_barriers
+from wmmadiag.checks.finding import Finding, InsertAt, Level
 from wmmadiag.checks.naming import array_name, element_name, thread_name, user_line
 from wmmadiag.checks.registry import Check, Context, Raw
+from wmmadiag.checks.source_lines import structure_of
 from wmmadiag.emulator.faults import coordinates
 from wmmadiag.place import Place
 
@@ -38,7 +52,13 @@ class _Kind:
 
 _BARRIER = "put __syncthreads() between the two, where every thread of the block passes"
 _LANES = "put __syncwarp() between the two"
+_APART = (
+    "the two stand in code that only some threads reach, where no __syncthreads() may stand: move a barrier out of it, "
+    "or let both sides meet at a named barrier (bar.sync id, threads)"
+)
 _BLOCKS = "only atomics with __threadfence(), or two launches, order blocks"
+_ACQUIRE = "put __threadfence() (or __threadfence_block() within a block) behind the loop that waits for the flag"
+_OWN = "give each {whose} its own elements of {array}, let one of them store, or add atomically"
 _KINDS = {
     "read-write": _Kind(Level.ERROR, "reads", "writes", "no barrier orders them", _BARRIER),
     "write-write": _Kind(Level.ERROR, "writes", "writes, too", "no barrier orders them", _BARRIER),
@@ -57,6 +77,19 @@ _KINDS = {
     ),
     "blocks-read-write": _Kind(Level.ERROR, "reads", "writes", "in another block", _BLOCKS),
     "blocks-write-write": _Kind(Level.ERROR, "writes", "writes, too", "in another block", _BLOCKS),
+    "blocks-atomic-write": _Kind(
+        Level.ERROR, "and", "access", "in different blocks, and one of them is not atomic", "make both atomic"
+    ),
+    "no-acquire": _Kind(
+        Level.WARNING, "uses", "is ordered before it by a flag", "but no fence follows the read of the flag", _ACQUIRE
+    ),
+    "blocks-no-acquire": _Kind(
+        Level.WARNING,
+        "uses",
+        "in another block is ordered before it by a flag",
+        "but no fence follows the read of the flag",
+        _ACQUIRE,
+    ),
     "blocks-write-same": _Kind(
         Level.WARNING, "writes", "writes, too", "in another block, the same value here", _BLOCKS
     ),
@@ -72,7 +105,7 @@ def describe(raw: Raw, context: Context) -> Finding | None:
         return None
     place, other = user_line(context, raw["pc"]), user_line(context, raw["other_pc"])
     array = array_name(context, raw["space"], raw["address"])
-    if raw["kind"] == "atomic-write":
+    if raw["kind"].endswith("atomic-write"):
         message = f"this line and {_line(other, place)} both change {array}; {kind.missing}"
     else:
         message = f"this line {kind.verb} {array}, {_line(other, place)} {kind.other}; {kind.missing}"
@@ -83,7 +116,7 @@ def describe(raw: Raw, context: Context) -> Finding | None:
     if raw["kind"].startswith("blocks") and len(raw["values"]) > 1:
         second = f"block {coordinates(raw['values'][1], context.launch.grid)}"
     element = element_name(context, raw["space"], raw["address"], raw["bytes"])
-    return Finding(
+    finding = Finding(
         "races",
         raw["kind"],
         kind.level,
@@ -93,7 +126,50 @@ def describe(raw: Raw, context: Context) -> Finding | None:
         raw["count"],
         (f"first seen at {element}: {first}, and {second}", *_instructions(raw, context)),
         kind.hint,
+        ((raw["pc"], raw["other_pc"]),),
     )
+    if raw["kind"] in ("read-write", "write-write", "atomic-write", "atomic-read") and raw["values"][1:] == [1]:
+        return _without_fence(finding, raw)
+    if raw["kind"] in ("no-acquire", "blocks-no-acquire"):
+        return finding
+    needed = missing_barriers(context.kernel, finding)
+    if needed:
+        return _with_places(finding, needed)
+    if raw["pc"] == raw["other_pc"] and raw["kind"].endswith("write-write") and not raw["kind"].startswith("lanes"):
+        return _same_elements(finding, array, "block" if raw["kind"].startswith("blocks") else "warp")
+    return finding if raw["kind"].startswith(("blocks", "lanes")) else replace(finding, hint=_APART)
+
+
+def _same_elements(finding: Finding, array: str, whose: str) -> Finding:
+    """Several warps or blocks that compute one tile, or whose tiles overlap: no barrier helps."""
+    return replace(
+        finding,
+        kind="same-store" if whose == "warp" else "blocks-same-store",
+        message=f"{whose}s store different values to the same elements of {array} at this line: the last one stays",
+        other=None,
+        hint=_OWN.format(whose=whose, array=array),
+    )
+
+
+def _without_fence(finding: Finding, raw: Raw) -> Finding:
+    """A flag that is passed on, but nothing makes what came before it visible."""
+    call = "__threadfence();" if raw["space"] == "global" else "__threadfence_block();"
+    earlier = finding.other if raw["values"][0] and finding.other is not None else finding.place
+    source = structure_of(earlier.file)
+    line = source.after(earlier.line) if source is not None else 0
+    return replace(
+        finding,
+        message=finding.message.replace("no barrier orders them", "a flag passes between them, but no fence before it"),
+        hint=f"put {call.rstrip(';')} after line {earlier.line}, before the flag is set, and one behind the wait",
+        suggested=InsertAt(earlier.file, line, "before", call) if line else None,
+    )
+
+
+def _with_places(finding: Finding, needed: Sequence[BarrierPlace]) -> Finding:
+    """The finding with the place of the missing barrier in words and as data."""
+    exited = "; threads that have returned before it do not count there" if needed[0].some_exited else ""
+    words = "; and ".join(dict.fromkeys(one.words() for one in needed))
+    return replace(finding, hint=words + exited, suggested=needed[0].insert)
 
 
 def _line(other: Place, place: Place) -> str:

@@ -12,7 +12,7 @@ import difflib
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -20,9 +20,11 @@ from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from wmmadiag.compile.model import Resources
     from wmmadiag.emulator import EmulatedKernel
-    from wmmadiag.emulator.faults import Extent
+    from wmmadiag.emulator.extents import Extent
     from wmmadiag.emulator.lower import LoweredKernel
+    from wmmadiag.emulator.output_words import Words
     from wmmadiag.launch import Launch
 
 Raw: TypeAlias = Mapping[str, Any]
@@ -37,11 +39,19 @@ class Context:
         kernel: what ran; `kernel.nodes[pc]` has place and text of an instruction.
         launch: grid, block, arguments (arrays hold what the run left in them), names.
         extents: named memory: arguments, global and shared variables, local memory.
+        written: who wrote each element of the arguments that may be written, by index; see `checks.views`.
+        finished: whether the run came to its end.
+        resources: what ptxas said of the kernel, if it was asked.
+        texts: file → its text as it was compiled, where that is known; it may differ from what the disk has.
     """
 
     kernel: LoweredKernel
     launch: Launch
     extents: Sequence[Extent]
+    written: Mapping[int, Words] = field(default_factory=dict)
+    finished: bool = True
+    resources: Resources | None = None
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 def _nothing(context: Context) -> Sequence[Finding]:
@@ -122,7 +132,10 @@ def findings(kernel: EmulatedKernel, launch: Launch, checks: Iterable[Check]) ->
 
     The gravest first, then by place.
     """
-    context = Context(kernel.kernel, launch, kernel.named_memory(launch))
+    names = kernel.named_memory(launch)
+    texts = kernel.names.compiled_text()
+    words, finished = kernel.output_words, kernel.finished
+    context = Context(kernel.kernel, launch, names, words, finished, kernel.names.resources(), texts)
     found: list[Finding] = []
     for check in checks:
         found += check.inspect(context)
@@ -141,7 +154,11 @@ def merged(found: Iterable[Finding]) -> tuple[Finding, ...]:
     for one in found:
         key = (one.check, one.kind, one.level, one.message, one.place, one.other)
         seen = groups.get(key)
-        groups[key] = one if seen is None else replace(seen, count=seen.count + one.count)
+        if seen is None:
+            groups[key] = one
+        else:
+            pairs = tuple(dict.fromkeys((*seen.pairs, *one.pairs)))
+            groups[key] = replace(seen, count=seen.count + one.count, pairs=pairs)
     return tuple(
         sorted(
             groups.values(),

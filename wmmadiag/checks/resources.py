@@ -1,6 +1,7 @@
-"""What the launch asks of the chip: shared memory that needs an opt-in, and local memory.
+"""What the launch asks of the chip: shared memory that needs an opt-in, registers, spills and local memory.
 
-(More than the chip has at all ends the launch; registers and spills: `wmmadiag check --resources`.)
+(More shared memory or threads than the chip has at all end the launch. Registers and spills are known where ptxas was
+asked: `wmmadiag check --resources`.)
 
 Bad:
     attn<<<grid, block, 64 * 1024>>>(q, k, v, o);     // fails: above 48 KB only after an opt-in
@@ -18,18 +19,26 @@ from pathlib import Path
 
 from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.checks.registry import Check, Context
+from wmmadiag.compile.array_declarations import ArraySource
+from wmmadiag.compile.host_code import find_launches, split_arguments
+from wmmadiag.compile.lexer import closing, line_index, tokenize
 from wmmadiag.place import Place
 from wmmadiag.ptx.demangle import demangle
 from wmmadiag.ptx.ir import Space
 
 _WITHOUT_OPT_IN = 48 << 10
 """Bytes of shared memory per block that every launch may use. (CUDA C++ Programming Guide, compute capabilities)"""
+_REGISTERS = 64 << 10
+_REGISTER_UNIT = 8
+"""32-bit registers of a block, and the unit in which each thread gets them, on every architecture from sm_75 on. (CUDA
+C++ Programming Guide, table of technical specifications; CUDA occupancy calculator, register allocation unit size)"""
+_COOPERATIVE = re.compile(r"LaunchCooperative|LaunchAttributeCooperative|LAUNCH_ATTRIBUTE_COOPERATIVE")
 _OPT_IN = re.compile(r"FuncSetAttribute|MaxDynamicSharedMemorySize|MAX_DYNAMIC_SHARED_SIZE")
 
 
 def inspect(context: Context) -> Sequence[Finding]:
     """Findings from the launch, the program and the kernel's source."""
-    return (*_opt_in(context), *_local_memory(context))
+    return (*_cooperative(context), *_opt_in(context), *_registers(context), *_local_memory(context))
 
 
 def _place(context: Context) -> Place:
@@ -37,9 +46,10 @@ def _place(context: Context) -> Place:
 
 
 def _source(context: Context) -> str:
-    """The text of the file that defines the kernel; empty when it is not there to be read."""
+    """The text of the file that defines the kernel, as it was compiled; empty when it is not there to be read."""
+    file = _place(context).file
     try:
-        return Path(_place(context).file).read_text("utf-8", "replace")
+        return context.texts[file] if file in context.texts else Path(file).read_text("utf-8", "replace")
     except (OSError, ValueError):
         return ""
 
@@ -57,6 +67,25 @@ def function_name(symbol: str) -> str:
     return str(words[-1]) if words else symbol
 
 
+def _cooperative(context: Context) -> Sequence[Finding]:
+    """A grid barrier in a kernel that the source launches as any other: the kernel dies there."""
+    source = _source(context)
+    name = function_name(context.kernel.entry.name)
+    lines = launch_lines(source, name)
+    if not context.kernel.layout.grid_workspace or not lines or _COOPERATIVE.search(source):
+        return ()
+    return (
+        Finding(
+            check="resources",
+            kind="not-cooperative",
+            level=Level.ERROR,
+            message=f"{name} waits for its whole grid, but is not launched cooperatively: it dies at grid.sync()",
+            place=Place(_place(context).file, lines[0]),
+            hint="launch it with cudaLaunchCooperativeKernel, with no more blocks than fit on the chip at one time",
+        ),
+    )
+
+
 def _opt_in(context: Context) -> Sequence[Finding]:
     total = context.kernel.dynamic_offset + context.launch.shared_bytes
     if context.launch.shared_bytes == 0 or total <= _WITHOUT_OPT_IN:
@@ -64,8 +93,10 @@ def _opt_in(context: Context) -> Sequence[Finding]:
     source = _source(context)
     name = function_name(context.kernel.entry.name)
     lines = launch_lines(source, name)
-    if not lines or _OPT_IN.search(source):
+    if not lines:
         return ()
+    if _OPT_IN.search(source):
+        return _small_opt_in(context, source, name)
     return (
         Finding(
             check="resources",
@@ -77,6 +108,91 @@ def _opt_in(context: Context) -> Sequence[Finding]:
             hint=f"call cudaFuncSetAttribute({name}, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) before it",
         ),
     )
+
+
+def opt_ins(source: str, kernel: str) -> list[tuple[int, int]]:
+    """(1-based line, bytes) of calls that opt a kernel in to an amount that the source alone tells."""
+    tokens = tokenize(source)
+    line = line_index(source)
+    values = ArraySource([source])
+    found = []
+    for index, token in enumerate(tokens[:-1]):
+        if token.text not in ("cudaFuncSetAttribute", "hipFuncSetAttribute") or tokens[index + 1].text != "(":
+            continue
+        arguments = split_arguments(tokens[index + 2 : closing(tokens, index + 1)])
+        if len(arguments) != 3 or kernel not in {one.text for one in arguments[0]}:
+            continue
+        amount = values.constant(arguments[2])
+        if "MaxDynamicSharedMemorySize" in "".join(one.text for one in arguments[1]) and amount is not None:
+            found.append((line(token.start)[0], amount))
+    return found
+
+
+def launched_bytes(source: str, kernel: str) -> list[int]:
+    """Dynamic shared memory of those launches of a kernel whose amount the source alone tells."""
+    values = ArraySource([source])
+    asked = [one.shared for one in find_launches(source) if one.kernel.split("::")[-1] == kernel]
+    known = [values.constant(tokenize(one.text)) for one in asked if one is not None]
+    return [amount for amount in known if amount is not None]
+
+
+def _small_opt_in(context: Context, source: str, name: str) -> Sequence[Finding]:
+    known = opt_ins(source, name)
+    if not known or any(amount >= context.launch.shared_bytes for _, amount in known):
+        return ()
+    # A source that launches with as much as it opts in to is consistent: it is the launch that is another one.
+    if any(asked <= amount for asked in launched_bytes(source, name) for _, amount in known):
+        return ()
+    line, amount = max(known, key=lambda one: one[1])
+    return (
+        Finding(
+            check="resources",
+            kind="small-opt-in",
+            level=Level.ERROR,
+            message=f"{name} is launched with {context.launch.shared_bytes:,} bytes of dynamic shared memory, but opts "
+            f"in to {amount:,}: the launch fails",
+            place=Place(_place(context).file, line),
+            hint="give cudaFuncSetAttribute the bytes that the launch asks for",
+        ),
+    )
+
+
+def _registers(context: Context) -> Sequence[Finding]:
+    """Findings from what ptxas said."""
+    use = context.resources
+    if use is None:
+        return ()
+    found = []
+    x, y, z = context.launch.block
+    warps = -(-x * y * z // 32)
+    asked = -(-use.registers // _REGISTER_UNIT) * _REGISTER_UNIT * 32 * warps
+    if asked > _REGISTERS:
+        found.append(
+            Finding(
+                check="resources",
+                kind="too-many-registers",
+                level=Level.ERROR,
+                message=f"a block of {x * y * z} threads needs {asked:,} registers, the chip has {_REGISTERS:,}: "
+                "the launch fails",
+                place=_place(context),
+                detail=(f"{use.registers} registers per thread for {use.arch}",),
+                hint=f"declare __launch_bounds__({x * y * z}), or launch fewer threads",
+            )
+        )
+    if use.spill_stores or use.spill_loads:
+        found.append(
+            Finding(
+                check="resources",
+                kind="spills",
+                level=Level.ADVICE,
+                message=f"registers are spilled to local memory: {use.spill_stores:,} bytes of stores and "
+                f"{use.spill_loads:,} of loads per thread",
+                place=_place(context),
+                detail=(f"{use.registers} registers per thread for {use.arch}",),
+                hint="use smaller tiles per warp, or allow more registers (launch bounds, --maxrregcount)",
+            )
+        )
+    return found
 
 
 def _local_memory(context: Context) -> Sequence[Finding]:
@@ -97,10 +213,11 @@ def _local_memory(context: Context) -> Sequence[Finding]:
 
 CHECK = Check(
     name="resources",
-    summary="shared memory that needs an opt-in, local memory",
+    summary="shared memory that needs an opt-in, registers, spills, local memory",
     levels={
-        Level.ERROR: "the source launches the kernel with more than 48 KB and never opts in",
-        Level.ADVICE: "arrays of a thread lie in local memory",
+        Level.ERROR: "the source launches the kernel with more than 48 KB and never opts in, or to less; more "
+        "registers than there are",
+        Level.ADVICE: "arrays of a thread or spilled registers lie in local memory",
     },
     cost="free",
     default=True,

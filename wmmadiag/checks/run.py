@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from wmmadiag.checks.finding import Finding
+from wmmadiag.checks.placement import tried
 from wmmadiag.checks.registry import Check, findings
 from wmmadiag.checks.schedules import other_orders
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.launch import Launch, LoadedKernel, RunStats
 from wmmadiag.place import Place
-from wmmadiag.report.model import ReportedFinding
+from wmmadiag.report.model import ReportedFinding, SuggestedLine
 from wmmadiag.subject.check import own_place
 
 
@@ -42,9 +43,9 @@ class CheckedRuns:
         try:
             stats = kernel.launch(launch)
         except WmmadiagError:
-            self.found = findings(emulated, launch, self.checks)
+            self.found = tried(findings(emulated, launch, self.checks), emulated, launch)
             raise
-        self.found = (*findings(emulated, launch, self.checks), *before.compared())
+        self.found = (*tried(findings(emulated, launch, self.checks), emulated, launch), *before.compared())
         return stats
 
     def reported(self) -> tuple[ReportedFinding, ...]:
@@ -60,6 +61,7 @@ def emulator_of(kernel: LoadedKernel) -> EmulatedKernel | None:
 
 def reported(finding: Finding) -> ReportedFinding:
     """A finding as plain data, at the user's own lines."""
+    line = finding.suggested
     return ReportedFinding(
         check=finding.check,
         kind=finding.kind,
@@ -70,6 +72,7 @@ def reported(finding: Finding) -> ReportedFinding:
         count=finding.count,
         detail=(*finding.detail, *_callers(finding.place), *_callers(finding.other)),
         hint=finding.hint,
+        suggested=SuggestedLine(line.file, line.line, line.where, line.text) if line is not None else None,
     )
 
 

@@ -17,18 +17,19 @@ Good:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wmmadiag.checks.finding import Finding, Level
-from wmmadiag.checks.naming import array_name, declared_name, element_name, extent_at, thread_name, user_line
+from wmmadiag.checks.naming import array_name, element_name, extent_at, thread_name, user_line
+from wmmadiag.checks.ranges import declared, elements, mask_of, numbers
 from wmmadiag.checks.registry import Check, Context, Raw
-from wmmadiag.emulator.faults import Extent
+from wmmadiag.emulator.extents import Extent, Part
 
 _HINTS = {
     "shared": "fill the whole tile before it is read (zeros past the end), or keep these elements out of the result",
@@ -40,6 +41,16 @@ _MOST_WRITERS = 4
 _MOST_HOLES = 3
 
 
+class Writer(NamedTuple):
+    """An instruction that wrote shared memory: lowest offset and end of where, how many bytes, bits of its warps."""
+
+    pc: int
+    low: int
+    high: int
+    bytes: int
+    warps: int
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """The `values` of a raw finding, decoded; see native/checks/uninitialised.cpp.
@@ -47,14 +58,14 @@ class Seen:
     Attributes:
         first, last, bytes: addresses that the first block wrote such values to, and how many bytes.
         holes: [begin, end) of shared memory that nothing had written.
-        writers: (pc, lowest offset, highest, bytes) of what had written shared memory.
+        writers: what had written shared memory.
     """
 
     first: int
     last: int
     bytes: int
     holes: tuple[tuple[int, int], ...]
-    writers: tuple[tuple[int, int, int, int], ...]
+    writers: tuple[Writer, ...]
 
 
 def decode(values: Sequence[int]) -> Seen:
@@ -63,8 +74,8 @@ def decode(values: Sequence[int]) -> Seen:
     pairs = tuple(zip(rest[0 : 2 * holes : 2], rest[1 : 2 * holes : 2], strict=True))
     at = 2 * holes
     number = rest[at]
-    rows = rest[at + 1 : at + 1 + 4 * number]
-    writers = tuple(zip(rows[0::4], rows[1::4], rows[2::4], rows[3::4], strict=True))
+    rows = rest[at + 1 : at + 1 + 5 * number]
+    writers = tuple(Writer(*rows[i : i + 5]) for i in range(0, len(rows), 5))
     return Seen(first, last, count, pairs, writers)
 
 
@@ -120,7 +131,7 @@ def _detail(raw: Raw, context: Context, seen: Seen) -> list[str]:
         )
     extent = extent_at(context, space, address)
     if space == "shared" and extent is not None:
-        lines += _pattern(context, seen, extent)
+        lines += _pattern(context, seen, extent, address)
     return lines
 
 
@@ -129,25 +140,53 @@ def _unit(size: int) -> int:
     return size if size in (2, 4, 8) else 1
 
 
-def _pattern(context: Context, seen: Seen, extent: Extent) -> list[str]:
+def array_at(extent: Extent, address: int) -> tuple[Part, int, int]:
+    """The array of a range that holds an address, with the addresses of its start and end."""
+    part = extent.part(address) or Part(extent.label, 0, 0, (), ())
+    start = extent.start + part.offset
+    return part, start, start + math.prod(part.shape) * part.item if part.item else extent.start + extent.size
+
+
+def _pattern(context: Context, seen: Seen, extent: Extent, address: int) -> list[str]:
     """What of an array was written when it was read, and by which lines."""
-    name, start, end = declared_name(extent), extent.start, extent.start + extent.size
+    part, start, end = array_at(extent, address)
+    name = declared(part)
     holes = [(max(a, start) - start, min(b, end) - start) for a, b in seen.holes if a < end and b > start]
-    missing = sum(b - a for a, b in holes)
-    writers: dict[str, list[int]] = {}
-    for pc, low, high, count in seen.writers:
-        if low < end and high > start:
-            line = f"line {user_line(context, pc).line}"
-            entry = writers.setdefault(line, [low, high, 0])
-            writers[line] = [min(entry[0], low), max(entry[1], high), entry[2] + count]
+    mask = mask_of(part, holes)
+    writers: dict[int, Writer] = {}
+    for one in seen.writers:
+        if one.low < end and one.high > start:
+            line = user_line(context, one.pc).line
+            seen_there = writers.get(line, one._replace(bytes=0))
+            writers[line] = Writer(
+                one.pc,
+                min(seen_there.low, one.low),
+                max(seen_there.high, one.high),
+                seen_there.bytes + one.bytes,
+                seen_there.warps | one.warps,
+            )
     if not writers:
-        return [f"nothing at all had written {name} ({extent.size:,} bytes) by then"]
-    lines = [
-        f"of {name}, {extent.size - missing:,} of {extent.size:,} bytes were written by then; not: {_words(holes)}"
-    ]
-    for line, (low, high, count) in list(writers.items())[:_MOST_WRITERS]:
-        reach = f"bytes {max(low, start) - start:,} to {min(high, end) - start - 1:,}"
-        lines.append(f"{line} had written {count:,} bytes, within {reach} of {name}")
+        return [f"nothing at all had written {name} ({end - start:,} bytes) by then"]
+    if mask is None:
+        missing = sum(b - a for a, b in holes)
+        lines = [
+            f"of {name}, {end - start - missing:,} of {end - start:,} bytes were written by then; not: {_words(holes)}"
+        ]
+    else:
+        missing = int(np.count_nonzero(mask))
+        lines = [f"{mask.size - missing:,} of {mask.size:,} elements were written by then; not: {elements(part, mask)}"]
+    block = context.launch.block
+    warps = -(-block[0] * block[1] * block[2] // 32)
+    for line, one in list(writers.items())[:_MOST_WRITERS]:
+        low, high = max(one.low, start), min(one.high, end)
+        chosen = [warp for warp in range(warps) if one.warps >> warp & 1]
+        who = f"line {line}" + (f" ({'warp' if len(chosen) == 1 else 'warps'} {numbers(chosen)})" if warps > 1 else "")
+        if part.item:
+            reach = f"{extent.element(low)} to {extent.element(high - part.item)}"
+            lines.append(f"{who} had written {one.bytes // part.item:,} elements, {reach}")
+        else:
+            reach = f"bytes {low - start:,} to {high - start - 1:,}"
+            lines.append(f"{who} had written {one.bytes:,} bytes, within {reach} of {name}")
     return lines
 
 
@@ -160,31 +199,13 @@ def _words(holes: Sequence[tuple[int, int]]) -> str:
     return listed + (f" and {len(holes) - _MOST_HOLES} more stretches" if len(holes) > _MOST_HOLES else "")
 
 
-def _argument(context: Context, address: int) -> tuple[str, int, NDArray[Any]] | None:
-    """(name, byte offset, array) of the argument that holds a device address."""
-    extent = extent_at(context, "global", address)
-    if extent is None:
-        return None
-    launch = context.launch
-    for index, argument in enumerate(launch.arguments):
-        name = launch.names[index] if index < len(launch.names) else f"argument {index}"
-        if name == extent.name and isinstance(argument, np.ndarray):
-            return name, address - extent.start, argument
-    return None
-
-
 def _element_bytes(context: Context, address: int) -> int:
-    found = _argument(context, address)
-    return found[2].itemsize if found is not None else 1
+    extent = extent_at(context, "global", address)
+    return (extent.item(address) if extent is not None else 0) or 1
 
 
 def _output_element(context: Context, address: int) -> str:
-    found = _argument(context, address)
-    if found is None:
-        return element_name(context, "global", address)
-    name, offset, array = found
-    index = np.unravel_index(min(offset // array.itemsize, array.size - 1), array.shape)
-    return f"{name}[{', '.join(str(int(i)) for i in index)}]"
+    return element_name(context, "global", address)
 
 
 CHECK = Check(

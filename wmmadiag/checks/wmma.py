@@ -27,7 +27,7 @@ from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.checks.naming import declared_name, thread_name, user_line
 from wmmadiag.checks.registry import Check, Context, Raw
 from wmmadiag.emulator.decoded import SPACES, Decoded
-from wmmadiag.emulator.faults import Extent
+from wmmadiag.emulator.extents import Extent
 from wmmadiag.fragments import memory_access
 from wmmadiag.fragments.map import ELEMENT_BITS
 from wmmadiag.fragments.memory_access import MemoryAccess

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,58 @@ from numpy.typing import NDArray
 from wmmadiag.compare.bounds.arithmetic import Doubles, Judgement
 from wmmadiag.compare.observation import MAX_RANGES, TILE, Axis, ElementDifference, Observation, TileMap
 from wmmadiag.subject.dtypes import ElementType
+
+Where: TypeAlias = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """One output's elements by what is the matter with them; all arrays have its shape.
+
+    Attributes:
+        values: observed, float64.
+        finite: on both sides.
+        difference: |observed - expected| where finite, else 0.
+        ratio: difference / bound; infinite where only the bound is 0.
+        wrong: by the rules of `compare`.
+        poison: still holds the poison pattern.
+        missing, nan, inf: wrong elements, as `Observation` counts them.
+    """
+
+    values: Doubles
+    finite: Where
+    difference: Doubles
+    ratio: Doubles
+    wrong: Where
+    poison: Where
+    missing: Where
+    nan: Where
+    inf: Where
+
+
+def classify(
+    observed: NDArray[Any],
+    expected: Doubles,
+    judgement: Judgement,
+    *,
+    element: ElementType,
+    unwritten: Where | None = None,
+) -> Classes:
+    """What `compare` counts, element by element; arguments as there."""
+    if observed.shape != expected.shape or judgement.bound.shape != expected.shape:
+        raise ValueError(f"shapes differ: {observed.shape}, {expected.shape}, {judgement.bound.shape}")
+    values = observed.astype(np.float64)
+    bound = judgement.bound
+    poison = np.zeros(values.shape, np.bool_) if unwritten is None else unwritten
+    finite = np.isfinite(values) & np.isfinite(expected)
+    difference = _difference(values, expected, finite)
+    wrong = wrong_elements(observed, expected, judgement, element=element, unwritten=unwritten)
+    missing = wrong & poison
+    nan = wrong & ~poison & (np.isnan(values) ^ np.isnan(expected))
+    inf = wrong & ~poison & ~nan & (np.isinf(values) | np.isinf(expected))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(difference > 0, difference / bound, 0.0)
+    return Classes(values, finite, difference, ratio, wrong, poison, missing, nan, inf)
 
 
 def compare(
@@ -39,26 +92,9 @@ def compare(
         unwritten: where the output still holds the poison pattern.
         axes: a letter per axis, for the result; numbers if empty.
     """
-    if observed.shape != expected.shape or judgement.bound.shape != expected.shape:
-        raise ValueError(f"shapes differ: {observed.shape}, {expected.shape}, {judgement.bound.shape}")
-    values = observed.astype(np.float64)
-    bound = judgement.bound
-    poison = np.zeros(values.shape, np.bool_) if unwritten is None else unwritten
-    finite = np.isfinite(values) & np.isfinite(expected)
-    with np.errstate(invalid="ignore", over="ignore"):
-        difference = np.where(finite, np.abs(values - np.where(finite, expected, 0.0)), 0.0)
-    right = finite & (difference <= bound)
-    right |= np.isnan(values) & np.isnan(expected) & ~poison
-    right |= np.isinf(values) & (values == expected)
-    right |= _overflow_explained(values, expected, bound, element)
-    if judgement.nonfinite_ok is not None:
-        right |= ~np.isfinite(values) & judgement.nonfinite_ok & ~poison
-    wrong = ~right
-    missing = wrong & poison
-    nan = wrong & ~poison & (np.isnan(values) ^ np.isnan(expected))
-    inf = wrong & ~poison & ~nan & (np.isinf(values) | np.isinf(expected))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(difference > 0, difference / bound, 0.0)
+    seen = classify(observed, expected, judgement, element=element, unwritten=unwritten)
+    values, bound, finite, difference, ratio = seen.values, judgement.bound, seen.finite, seen.difference, seen.ratio
+    wrong, poison = seen.wrong, seen.poison
     letters = axes if len(axes) == values.ndim else "".join(str(axis % 10) for axis in range(values.ndim))
     bounded = finite & (bound > 0)
     return Observation(
@@ -69,9 +105,9 @@ def compare(
         criterion=criterion,
         elements=values.size,
         wrong=int(np.count_nonzero(wrong)),
-        unwritten=int(np.count_nonzero(missing)),
-        nan=int(np.count_nonzero(nan)),
-        inf=int(np.count_nonzero(inf)),
+        unwritten=int(np.count_nonzero(seen.missing)),
+        nan=int(np.count_nonzero(seen.nan)),
+        inf=int(np.count_nonzero(seen.inf)),
         signed_zero=int(np.count_nonzero((expected == 0) & (values == 0) & np.signbit(values) & ~np.signbit(expected))),
         max_difference=float(difference.max(initial=0.0)),
         mean_difference=float(difference.sum() / max(1, int(np.count_nonzero(finite)))),
@@ -84,6 +120,33 @@ def compare(
         matrices=int(np.prod(wrong.shape[:-2])) if wrong.ndim > 2 else 1,
         axes=affected_axes(wrong, letters) if wrong.any() else (),
     )
+
+
+def wrong_elements(
+    observed: NDArray[Any],
+    expected: Doubles,
+    judgement: Judgement,
+    *,
+    element: ElementType,
+    unwritten: NDArray[np.bool_] | None = None,
+) -> NDArray[np.bool_]:
+    """Where an output is wrong, by the rule that `compare` states; all arrays have the output's shape."""
+    values = observed.astype(np.float64)
+    poison = np.zeros(values.shape, np.bool_) if unwritten is None else unwritten
+    finite = np.isfinite(values) & np.isfinite(expected)
+    right = finite & (_difference(values, expected, finite) <= judgement.bound)
+    right |= np.isnan(values) & np.isnan(expected) & ~poison
+    right |= np.isinf(values) & (values == expected)
+    right |= _overflow_explained(values, expected, judgement.bound, element)
+    if judgement.nonfinite_ok is not None:
+        right |= ~np.isfinite(values) & judgement.nonfinite_ok & ~poison
+    return ~right
+
+
+def _difference(values: Doubles, expected: Doubles, finite: NDArray[np.bool_]) -> Doubles:
+    """Absolute differences; 0 where either side is not finite."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.where(finite, np.abs(values - np.where(finite, expected, 0.0)), 0.0)
 
 
 def compare_outputs(

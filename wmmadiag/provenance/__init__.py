@@ -7,23 +7,38 @@ cp.async, ldmatrix, stmatrix and wmma fragments. An output element is explained 
 card's operation puts there, with nothing missing from its sum. Whatever disagreed on the way marks the values it
 spoilt, so only what reaches an output is reported.
 
-Not yet part of `wmmadiag check`. Not followed: operands of less than 8 bits, scalar products outside tensor cores,
+Values are compared, too: scores, softmax weights and partial outputs wherever tags say which ones they are, so that the
+first line whose values depart is known even where every tag is right (`Stage`).
+
+Not followed: operands of less than 8 bits, scalar products outside tensor cores,
 dequantisation by a scale per group; such outputs count as unknown, never as wrong.
 """
 
 from __future__ import annotations
 
-from wmmadiag.provenance.explain import Origin, explain
-from wmmadiag.provenance.model import Disagreement, Multiplication, OutputSummary, ProvenanceRun, Reach
+from wmmadiag.provenance.explain import explain
+from wmmadiag.provenance.model import (
+    Departure,
+    Disagreement,
+    Multiplication,
+    OutputSummary,
+    ProvenanceRun,
+    Reach,
+    Stage,
+)
+from wmmadiag.provenance.origin import Origin, compact
 from wmmadiag.provenance.trace import trace
 
 __all__ = [
+    "Departure",
     "Disagreement",
     "Multiplication",
     "Origin",
     "OutputSummary",
     "ProvenanceRun",
     "Reach",
+    "Stage",
+    "compact",
     "explain",
     "trace",
 ]

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from wmmadiag.provenance.expected import ExpectedOutput, ExpectedProduct
-from wmmadiag.provenance.model import Disagreement, Reach
+from wmmadiag.provenance.model import Break, Disagreement, Reach
 from wmmadiag.provenance.naming import Names
 from wmmadiag.provenance.outputs import JudgedOutput, Products, Where
 from wmmadiag.provenance.raw import ROW, Derived, EventKind, Kind, Raw, Record
 from wmmadiag.provenance.tags import Decoded
 
 _AXES = ("row", "column")
+
+_LOST: Mapping[EventKind, tuple[str, Literal["overwritten", "restarted"]]] = {
+    EventKind.OVERWRITTEN: ("overwrites partial sums of {} with sums that lack them", "overwritten"),
+    EventKind.RESTARTED: ("starts a sum of {} again from zero and drops what had been added", "restarted"),
+}
+"""Of an event by which sums are lost: what it does to which product, and how they are lost."""
 
 
 class Classifier:
@@ -38,9 +45,39 @@ class Classifier:
                 merged[key] = one if seen is None else _merge(seen, one)
         return tuple(sorted(merged.values(), key=lambda d: -sum(r.elements for r in d.reach)))
 
+    def of_unknown(self, wrong: Mapping[str, Where]) -> tuple[Disagreement, ...]:
+        """What may be behind wrong elements whose tags say nothing: sums and products that the operation does not have.
+
+        Args:
+            wrong: those elements, by output.
+        """
+        reach = tuple(Reach.of_mask(role, mask) for role, mask in wrong.items())
+        if not reach:
+            return ()
+        merged: dict[tuple[object, ...], Disagreement] = {}
+        for event in self._raw.events:
+            if event.kind is EventKind.FOREIGN_SUM:
+                words = f"adds {self._names.matrix(event.matrix)} to an accumulator that holds "
+                words += self._names.element(event.first)
+                one = Disagreement(
+                    "accumulator", self._names.line(event.pc), words, "C", None, (), event.count, event.block,
+                    event.warp, reach, "zero the accumulator before this product",
+                )  # fmt: skip
+                merged.setdefault((one.kind, one.place), one)
+        if not merged:
+            for use in self._raw.uses:
+                made = self._raw.derived[use.product]
+                arguments = made.left in self._names.arguments and made.right in self._names.arguments
+                if arguments and not self._products.expected(use.product):
+                    for one in self._foreign(use.product, reach[0]):
+                        one = replace(one, reach=reach)
+                        merged.setdefault((one.kind, one.place), one)
+        return tuple(merged.values())
+
     def _of_output(self, output: JudgedOutput) -> Iterator[Disagreement]:
         for number, where in output.by_record.items():
-            yield replace(self._record(self._raw.records[number]), reach=(output.reach(where),))
+            record = self._raw.records[number]
+            yield replace(self._record(record), reach=(output.reach(where),), guessed=self._meets(record))
         for base, where in output.foreign.items():
             yield from self._foreign(base, output.reach(where))
         for base, where in output.incomplete.items():
@@ -106,7 +143,7 @@ class Classifier:
         event = self._strides[pc]
         what = self._names.matrix(event.matrix)
         operand = "A" if pc == record.a_pc else "B" if pc == record.b_pc else ""
-        return self._seen(
+        seen = self._seen(
             record,
             "leading-dimension",
             f"loads {what} with leading dimension {event.a}; its rows lie {event.b} elements apart there",
@@ -114,6 +151,7 @@ class Classifier:
             pc,
             hint=f"pass {event.b} as the leading dimension",
         )
+        return replace(seen, wanted=event.b)
 
     def _unwritten(self, record: Record) -> Disagreement:
         where = f"{record.space} memory, offset {record.address:#x}"
@@ -133,7 +171,7 @@ class Classifier:
             message = f"one {line} of {operand} comes from two matrices"
         else:
             message = f"one {line} of {operand} is no single row or column of {self._names.matrix(first.matrix)}"
-        return self._seen(
+        seen = self._seen(
             record,
             "broken-operand",
             message,
@@ -144,6 +182,8 @@ class Classifier:
                 f"k = {record.k} is {self._names.element(odd)}",
             ),
         )
+        begins, goes_on = _position(first), _position(odd)
+        return seen if begins is None or goes_on is None else replace(seen, broken=Break(begins, record.k, goes_on))
 
     def _contraction(self, record: Record) -> Disagreement:
         a, b = record.first, record.second
@@ -166,7 +206,7 @@ class Classifier:
                     hint="load it with the other layout, or store it transposed",
                 )
         shift = _index(b, axes[1]) - _index(a, axes[0])
-        return self._seen(
+        seen = self._seen(
             record,
             "shifted",
             f"A and B are {abs(shift)} apart along the contracted index: {self._names.element(a)} meets "
@@ -175,6 +215,18 @@ class Classifier:
             record.b_pc,
             detail=detail,
         )
+        return replace(seen, operands=(self._names.roles(a.matrix), self._names.roles(b.matrix)))
+
+    def _meets(self, record: Record) -> bool:
+        """Whether the elements of a contraction that seems wrong do meet as the operation needs.
+
+        Where a row of an operand holds one element alone that could be followed (a maximum beside what is made of it
+        and others), along which axis the row runs was a guess.
+        """
+        if record.kind is not Kind.CONTRACTION:
+            return False
+        wanted = self._wanted_axes(record.first, record.second)
+        return wanted is not None and _index(record.first, wanted[0]) == _index(record.second, wanted[1])
 
     def _wanted_axes(self, a: Decoded, b: Decoded) -> tuple[int, int] | None:
         """The axes over which the operation contracts these two matrices, in this order."""
@@ -225,6 +277,15 @@ class Classifier:
                         f"uses {wanted.words} added up over {_ranges(inner.coverage)} of [0, {wanted.extent}) only",
                     )
                     return
+        if self._products.expected(root.base):  # of another head or batch
+            yield from self._at_uses(
+                root.base,
+                "misplaced",
+                reach,
+                f"{reach.role}{list(reach.first)} holds an element of {self._names.matrix(root.base)}",
+                hint="compare the offsets of heads and batches where results are stored",
+            )
+            return
         same = [w for w in self._expected if self._same_operands(root, w)]
         if same:
             wanted = same[0]
@@ -238,14 +299,16 @@ class Classifier:
                 hint="load the operand with the other layout, or store it transposed",
             )
             return
-        yield from self._at_uses(
+        operands = self._names.roles(root.left), self._names.roles(root.right)
+        for one in self._at_uses(
             root.base,
             "wrong-matrix",
             reach,
             f"multiplies {self._names.product(root)}, which reaches {reach.role}{list(reach.first)}",
             load=True,
             hint="compare the offsets of heads and batches in the two addresses",
-        )
+        ):
+            yield replace(one, operands=operands)
 
     def _same_operands(self, made: Derived, wanted: ExpectedProduct) -> bool:
         matches = self._products.matches
@@ -270,19 +333,17 @@ class Classifier:
         self, base: int, wanted: ExpectedProduct, reach: Reach, detail: tuple[str, ...]
     ) -> Iterator[Disagreement]:
         """Where sums of a product that is not complete were overwritten, or else started again."""
-        events = [e for e in self._raw.events if e.matrix == base and e.kind is not EventKind.STRIDE]
+        events = [
+            e for e in self._raw.events if e.matrix == base and e.kind in (EventKind.OVERWRITTEN, EventKind.RESTARTED)
+        ]
         restarts = [e for e in events if e.kind is EventKind.RESTARTED]
         for event in [e for e in events if e.kind is EventKind.OVERWRITTEN] or restarts:
-            words = (
-                f"overwrites partial sums of {wanted.words} with sums that lack them"
-                if event.kind is EventKind.OVERWRITTEN
-                else f"starts a sum of {wanted.words} again from zero and drops what had been added"
-            )
+            words, lost = _LOST[event.kind]
             other = self._names.line(restarts[0].pc) if restarts and restarts[0] is not event else None
             yield Disagreement(
-                "lost-sums", self._names.line(event.pc), words, "C", other, detail, event.count, event.block,
-                event.warp, (reach,),
-                "load the accumulator from what earlier tiles left, or zero it once only",
+                "lost-sums", self._names.line(event.pc), words.format(wanted.words), "C", other, detail, event.count,
+                event.block, event.warp, (reach,),
+                "load the accumulator from what earlier tiles left, or zero it once only", lost=lost,
             )  # fmt: skip
 
     def _at_uses(
@@ -303,6 +364,11 @@ def _index(tag: Decoded, axis: int) -> int:
     return (tag.row if axis == ROW else tag.column) or 0
 
 
+def _position(tag: Decoded) -> tuple[int, int] | None:
+    """(row, column) of a single element."""
+    return None if tag.row is None or tag.column is None else (tag.row, tag.column)
+
+
 def _ranges(coverage: Iterable[tuple[int, int]]) -> str:
     return ", ".join(f"[{first}, {end})" for first, end in coverage)
 
@@ -311,18 +377,7 @@ def _merge(a: Disagreement, b: Disagreement) -> Disagreement:
     by_role: dict[str, Reach] = {reach.role: reach for reach in a.reach}
     for reach in b.reach:
         seen = by_role.get(reach.role)
-        by_role[reach.role] = (
-            reach
-            if seen is None
-            else Reach(
-                reach.role,
-                min(seen.of, seen.elements + reach.elements) if seen != reach else seen.elements,
-                seen.of,
-                min(seen.first, reach.first),
-                (min(seen.rows[0], reach.rows[0]), max(seen.rows[1], reach.rows[1])),
-                (min(seen.columns[0], reach.columns[0]), max(seen.columns[1], reach.columns[1])),
-            )
-        )
+        by_role[reach.role] = reach if seen is None else Reach.of_mask(reach.role, seen.where | reach.where)
     return replace(
         a,
         operand=a.operand or b.operand,

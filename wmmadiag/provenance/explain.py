@@ -4,68 +4,33 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.decoded import CODE_SHIFT, TRANSPOSED, Decoded, Value
-from wmmadiag.emulator.faults import Extent
+from wmmadiag.emulator.extents import Extent
 from wmmadiag.emulator.memory_layout import PARAMETER_BASE
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.place import Place
+from wmmadiag.provenance.origin import ALIKE, Origin
 from wmmadiag.provenance.watch import STORES, Access, Recorder, Step
 from wmmadiag.ptx.demangle import demangle
 from wmmadiag.ptx.ir import Parameter
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.check import own_place
+from wmmadiag.subject.suggest import did_you_mean
 
 
-@dataclass(slots=True)
-class Origin:
-    """One step of a slice: what made a value, and what it was made of.
-
-    Attributes:
-        what: words: "mma, row 3, column 5", "K[0, 1, 3, 5]", "sP, byte 1040".
-        place: the user's line; None for an element of an argument.
-        children: what it was made of; empty at arguments, constants, and where the slice was seen before.
-        note: "seen above", "not followed further", or "".
-    """
-
-    what: str
-    place: Place | None = None
-    children: list[Origin] = field(default_factory=list)
-    note: str = ""
-
-    def steps(self) -> Iterator[tuple[int, Origin]]:
-        """(depth, step) of the whole tree, each step before its children."""
-        stack = [(0, self)]
-        while stack:
-            depth, step = stack.pop()
-            yield depth, step
-            stack += [(depth + 1, child) for child in reversed(step.children)]
-
-    def leaves(self) -> Iterator[Origin]:
-        """Arguments, constants and cut branches."""
-        return (step for _, step in self.steps() if not step.children)
-
-    def render(self) -> str:
-        """The tree as indented text."""
-        lines = []
-        for depth, step in self.steps():
-            where = f"  ({step.place})" if step.place else ""
-            note = f"  [{step.note}]" if step.note else ""
-            lines.append(f"{'  ' * depth}{step.what}{where}{note}")
-        return "\n".join(lines)
-
-
-def explain(case: BoundCase, kernel: EmulatedKernel, role: str, index: Sequence[int], *, most: int = 500) -> Origin:
+def explain(case: BoundCase, kernel: EmulatedKernel, role: str, index: Sequence[int], *, most: int = 6000) -> Origin:
     """The backward slice of one output element.
 
-    Of a multiplication it follows the accumulator and, for each operand, the first element along k; each step is
-    expanded once. Addresses and conditions are not part of it. Slow: for small cases.
+    Of a multiplication it follows the accumulator and, for each operand, all elements along k; through a further
+    multiplication only the first of them (the others are alike). Each step is expanded once. Addresses and conditions
+    are not part of it. `origin.compact` makes a short text of it.
 
     Args:
         case: freshly bound.
@@ -76,7 +41,7 @@ def explain(case: BoundCase, kernel: EmulatedKernel, role: str, index: Sequence[
         ConfigurationError: there is no such output or element, or nothing stored it.
         KernelFault, BudgetError: as for a launch.
     """
-    address, size = _address(case, kernel, role, index)
+    address, size = element_address(case, kernel, role, index)
     recorder = Recorder(address, size)
     options = replace(kernel.options, threads=1, checks=(), check_table=(), observer=recorder)
     EmulatedKernel(kernel.kernel, options).launch(case.launch)
@@ -88,10 +53,19 @@ def explain(case: BoundCase, kernel: EmulatedKernel, role: str, index: Sequence[
     assert last is not None
     root = Origin(f"{role}{list(map(int, index))}", None, [slicer.stored(*last, address)])
     slicer.follow()
+    notes = ["longer than was followed"] if slicer.cut else []
+    if recorder.blocks > 1:
+        notes.append(f"{recorder.blocks} blocks stored here; this is the last one's part")
+    root.note = "; ".join(notes)
     return root
 
 
-def _address(case: BoundCase, kernel: EmulatedKernel, role: str, index: Sequence[int]) -> tuple[int, int]:
+def element_address(case: BoundCase, kernel: EmulatedKernel, role: str, index: Sequence[int]) -> tuple[int, int]:
+    """(device address, bytes) of an output element.
+
+    Raises:
+        ConfigurationError: there is no such tensor or element.
+    """
     arrays = [argument for argument in case.arguments if argument.storage is not None]
     for argument, extent in zip(arrays, kernel.extents(case.launch), strict=False):
         placement = argument.placements.get(role)
@@ -101,11 +75,15 @@ def _address(case: BoundCase, kernel: EmulatedKernel, role: str, index: Sequence
             0 <= i < n for i, n in zip(index, placement.shape, strict=True)
         )
         if not inside:
-            raise ConfigurationError(f"{role} has shape {placement.shape}; there is no element {tuple(index)}")
+            raise ConfigurationError(
+                f"{role} has shape {list(placement.shape)}; there is no element {list(index)}",
+                hint=f"the last one is {role}{[n - 1 for n in placement.shape]}",
+            )
         offset = placement.offset + sum(i * s for i, s in zip(index, placement.strides, strict=True))
         size = argument.storage.dtype.itemsize
         return extent.start + offset * size, size
-    raise ConfigurationError(f"the case has no tensor '{role}'")
+    roles = [name for argument in case.arguments for name in argument.placements]
+    raise ConfigurationError(f"the case has no tensor '{role}'", hint=did_you_mean(role, roles))
 
 
 class _Slicer:
@@ -116,7 +94,9 @@ class _Slicer:
         arrays = [a for a in case.arguments if a.storage is not None]
         self._arguments = list(zip(arrays, kernel.extents(case.launch), strict=False))
         self._seen: set[tuple[Any, ...]] = set()
-        self._queue: deque[tuple[Origin, Callable[[], None]]] = deque()
+        self._queue: deque[tuple[Origin, Callable[[], None], bool]] = deque()
+        self._alike = False
+        self.cut = False
         self._writes: dict[tuple[int, int], list[int]] = {}
         self._stores: dict[tuple[Any, ...], list[tuple[int, int, int]]] = {}
         written = [[id(value) for value in node.written()] for node in self._nodes]
@@ -152,14 +132,15 @@ class _Slicer:
             origin.note = "seen above"
             return
         self._seen.add(key)
-        self._queue.append((origin, expand))
+        self._queue.append((origin, expand, self._alike))
 
     def follow(self) -> None:
         """Expand steps until none is left, or enough."""
         while self._queue:
-            origin, expand = self._queue.popleft()
+            origin, expand, self._alike = self._queue.popleft()
             if self._left <= 0:
                 origin.note = "not followed further"
+                self.cut = True
                 continue
             self._left -= 1
             expand()
@@ -256,6 +237,10 @@ class _Slicer:
     def _made(self, number: int, step: Step, value: Value, lane: int, byte: int) -> Origin:
         node = self._nodes[step.pc]
         origin = Origin(node.text or node.op, self._place(step))
+        if node.op == "mma" and self._alike:
+            origin.what += self._position(node, value, lane)
+            origin.note = ALIKE
+            return origin
         key = (number, id(value), lane, byte)
         self._later(key, origin, lambda: self._expand(origin, number, step, value, lane, byte))
         return origin
@@ -313,14 +298,33 @@ class _Slicer:
     def _multiplied(self, origin: Origin, node: Decoded, number: int, warp: int, value: Value, lane: int) -> None:
         spec = node.tensor
         assert spec is not None
+        line, column = self._row_and_column(node, value, lane)
+        origin.what += self._position(node, value, lane)
+        origin.children.append(self._dense(spec.maps[2], spec.registers[2], line, column, warp, number, "C"))
+        outer = self._alike
+        for words, maps, registers, at in (
+            ("A", spec.maps[0], spec.registers[0], line), ("B", spec.maps[1], spec.registers[1], column)
+        ):  # fmt: skip
+            _, _, depth = self._map(maps)
+            for k in range(depth):
+                self._alike = outer or k > 0
+                origin.children.append(self._dense(maps, registers, at, k, warp, number, f"{words}, k = {k}"))
+        self._alike = outer
+
+    def _row_and_column(self, node: Decoded, value: Value, lane: int) -> tuple[int, int]:
+        """Position in the dense accumulator of a register of a lane."""
+        spec = node.tensor
+        assert spec is not None
         register = next(i for i, one in enumerate(spec.registers[3]) if one is value)
         index, _, width = self._map(spec.maps[3])
         line, column = divmod(int(index[register, 0, lane]), width)
-        order = list(spec.column_order)
-        origin.what += f", row {line}, column {order.index(column) if order else column}"
-        origin.children.append(self._dense(spec.maps[2], spec.registers[2], line, column, warp, number, "C"))
-        origin.children.append(self._dense(spec.maps[0], spec.registers[0], line, 0, warp, number, "A, k = 0"))
-        origin.children.append(self._dense(spec.maps[1], spec.registers[1], column, 0, warp, number, "B, k = 0"))
+        return line, column
+
+    def _position(self, node: Decoded, value: Value, lane: int) -> str:
+        assert node.tensor is not None
+        line, column = self._row_and_column(node, value, lane)
+        order = list(node.tensor.column_order)
+        return f", row {line}, column {order.index(column) if order else column}"
 
     def _dense(
         self, map_index: int, registers: Sequence[Value], line: int, inside: int, warp: int, before: int, words: str

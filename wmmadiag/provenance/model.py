@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.place import Place
@@ -40,6 +45,7 @@ class Reach:
         elements, of: how many, of how many.
         first: index of the first, in the logical tensor.
         rows, columns: [first, end) of the last two axes.
+        where: exactly which, in the shape of the logical tensor.
     """
 
     role: str
@@ -48,6 +54,38 @@ class Reach:
     first: tuple[int, ...]
     rows: tuple[int, int]
     columns: tuple[int, int]
+    where: NDArray[np.bool_] = field(repr=False, compare=False)
+
+    @classmethod
+    def of_mask(cls, role: str, where: NDArray[np.bool_]) -> Reach:
+        """The reach that is exactly this mask, which is not empty."""
+        index = np.argwhere(where)
+        rows = index[:, -2] if where.ndim > 1 else np.zeros(len(index), np.int64)
+        columns = index[:, -1]
+        return cls(
+            role,
+            len(index),
+            where.size,
+            tuple(map(int, index[0])),
+            (int(rows.min()), int(rows.max()) + 1),
+            (int(columns.min()), int(columns.max()) + 1),
+            where,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Where a row of A, or a column of B, goes on elsewhere in its matrix than it began.
+
+    Attributes:
+        first: (row, column) of the element at which it begins.
+        k: index along the contraction of the first element that is not where it must be.
+        odd: (row, column) of that element.
+    """
+
+    first: tuple[int, int]
+    k: int
+    odd: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +94,9 @@ class Disagreement:
 
     Attributes:
         kind: "leading-dimension", "transposed", "wrong-axis", "wrong-matrix", "shifted", "broken-operand",
-            "uninitialised", "accumulator", "row-statistic", "lost-sums", "incomplete", "repeated", "misplaced".
+            "uninitialised", "accumulator", "row-statistic", "lost-sums", "incomplete", "repeated", "misplaced";
+            and where values depart although their tags are right: "scale", "mask", "softmax", "rescale",
+            "normalisation", "value".
         place: the user's line; `other`: a second one, such as the multiplication that a load feeds.
         operand: "A", "B", "C", or "" where it is none.
         message: one sentence.
@@ -65,6 +105,15 @@ class Disagreement:
         block, warp: where first, None when that is not known.
         reach: outputs that it reaches.
         hint: what would make it agree.
+        wanted: the number that would make it agree (a leading dimension, in elements), or None.
+        lost: of "lost-sums", how: "overwritten" in memory, or "restarted" from zero; "" for other kinds.
+        operands: roles of the tensors that the left and the right operand of a wrong product are made of, such as
+            (("k", "q"), ("v",)); None where no product is meant.
+        broken: of "broken-operand", where; None where the elements are not known as such.
+        because_of: the disagreement of whose values this one is a consequence; None for a cause. A consequence stays
+            in the list only where it reaches elements that the cause does not.
+        guessed: along which axis an operand runs was a guess: the elements of the pair that was seen do meet as they
+            must.
     """
 
     kind: str
@@ -78,13 +127,72 @@ class Disagreement:
     warp: int | None = None
     reach: tuple[Reach, ...] = ()
     hint: str = ""
+    wanted: int | None = None
+    lost: Literal["", "overwritten", "restarted"] = ""
+    operands: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    broken: Break | None = None
+    because_of: Disagreement | None = None
+    guessed: bool = False
+
+    @property
+    def masks(self) -> Mapping[str, NDArray[np.bool_]]:
+        """By output role: exactly which elements it reaches."""
+        return {reach.role: reach.where for reach in self.reach}
 
     def finding(self) -> Finding:
         """As a finding of the check "provenance"."""
+        reaches = tuple(
+            f"reaches {one.elements} of {one.of} elements of {one.role}, first {list(one.first)}" for one in self.reach
+        )
         return Finding(
-            "provenance", self.kind, Level.ERROR, self.message, self.place, self.other, self.count, self.detail,
-            self.hint,
+            "provenance", self.kind, Level.ERROR, self.message, self.place, self.other, self.count,
+            (*self.detail, *reaches), self.hint,
         )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """One value that is not what the stage's reading says.
+
+    Attributes:
+        index: of its head or batch, then row and column.
+        observed, expected: values.
+        block: linear index of the block that had it.
+        earlier: how many events with followed values the stage's line had before in that block.
+    """
+
+    index: tuple[int, ...]
+    observed: float
+    expected: float
+    block: int = 0
+    earlier: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Intermediate values that one line multiplied, accumulated or stored, against the operation's own.
+
+    Attributes:
+        place: the user's line.
+        what: words: "operand", "accumulator", "result" or "store", and of which matrix.
+        reading: what the values are when read uniformly: "scale·Q·Kᵀ"; "" when no known reading fits.
+        status: "fits"; "departs", backed by a wrong output; "unknown", when none fits and the output is right, or
+            when the departure is not backed.
+        checked, departing: how many values, and how many of them are not what the reading says.
+        first: the first one that is not, in the order of execution.
+        group: when it was first seen; stages are listed in this order.
+        partial: there were more values than were looked at.
+    """
+
+    place: Place
+    what: str
+    reading: str
+    status: Literal["fits", "departs", "unknown"]
+    checked: int
+    departing: int
+    first: Departure | None = None
+    group: int = 0
+    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +223,14 @@ class ProvenanceRun:
         multiplications: by line and product.
         outputs: one per output that the card's operation says something about.
         notes: what could not be followed.
+        stages: intermediate values by line, in the order of execution; the first that departs is the root.
     """
 
     disagreements: tuple[Disagreement, ...]
     multiplications: tuple[Multiplication, ...]
     outputs: tuple[OutputSummary, ...]
     notes: tuple[str, ...] = field(default=())
+    stages: tuple[Stage, ...] = field(default=())
 
     @property
     def explained(self) -> bool:

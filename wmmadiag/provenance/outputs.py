@@ -87,17 +87,7 @@ class JudgedOutput:
 
     def reach(self, where: Where) -> Reach:
         """Where elements of a mask lie."""
-        index = np.argwhere(where)
-        rows = index[:, -2] if where.ndim > 1 else np.zeros(len(index), np.int64)
-        columns = index[:, -1]
-        return Reach(
-            self.role,
-            len(index),
-            where.size,
-            tuple(map(int, index[0])),
-            (int(rows.min()), int(rows.max()) + 1),
-            (int(columns.min()), int(columns.max()) + 1),
-        )
+        return Reach.of_mask(self.role, where)
 
 
 def judge_output(

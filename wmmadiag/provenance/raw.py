@@ -58,6 +58,7 @@ class EventKind(IntEnum):
     OVERWRITTEN = 0
     RESTARTED = 1
     STRIDE = 2
+    FOREIGN_SUM = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +118,17 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Everything that one run reported."""
+    """Everything that one run reported.
+
+    `samples`: how many values were sampled, and whether some were left out.
+    """
 
     derived: Mapping[int, Derived]
     records: Mapping[int, Record]
     events: tuple[Event, ...]
     uses: tuple[Use, ...]
     unexplained: Mapping[int, int]
+    samples: tuple[int, bool] = (0, False)
 
 
 def read_raw(findings: Iterable[Mapping[str, Any]]) -> Raw:
@@ -133,6 +138,7 @@ def read_raw(findings: Iterable[Mapping[str, Any]]) -> Raw:
     events: list[Event] = []
     uses: list[Use] = []
     unexplained: dict[int, int] = {}
+    samples = (0, False)
     for raw in findings:
         if raw["check"] != "provenance":
             continue
@@ -151,9 +157,11 @@ def read_raw(findings: Iterable[Mapping[str, Any]]) -> Raw:
         elif raw["kind"] == "use":
             ranges = (v[1], v[2]), (v[3], v[4]), (v[5], v[6])
             uses.append(Use(pc, v[0], *ranges, bool(v[7]), _pc(v[8]), _pc(v[9]), raw["count"]))
+        elif raw["kind"] == "samples":
+            samples = (v[0], bool(v[1]))
         else:
             unexplained[pc] = raw["count"]
-    return Raw(derived, records, tuple(events), tuple(uses), unexplained)
+    return Raw(derived, records, tuple(events), tuple(uses), unexplained, samples)
 
 
 def _pc(value: int) -> int | None:

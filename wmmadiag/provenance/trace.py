@@ -6,13 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from wmmadiag.emulator import EmulatedKernel
+from wmmadiag.provenance.departures import stages_and_root
 from wmmadiag.provenance.disagreements import Classifier
 from wmmadiag.provenance.expected import expected_outputs
-from wmmadiag.provenance.model import Multiplication, ProvenanceRun
+from wmmadiag.provenance.intermediates import Intermediates
+from wmmadiag.provenance.model import Disagreement, Multiplication, ProvenanceRun, Stage
 from wmmadiag.provenance.naming import Names
+from wmmadiag.provenance.observed import observe
 from wmmadiag.provenance.outputs import JudgedOutput, Products, judge_output
 from wmmadiag.provenance.raw import Raw, read_raw
-from wmmadiag.provenance.tags import TaggedArgument, granule_shift, number_matrices, tag_arguments
+from wmmadiag.provenance.samples import SampleSpace
+from wmmadiag.provenance.stages import Judge
+from wmmadiag.provenance.tags import ArgumentMatrix, TaggedArgument, granule_shift, number_matrices, tag_arguments
 from wmmadiag.subject.binding import BoundCase
 
 
@@ -29,18 +34,7 @@ def trace(case: BoundCase, kernel: EmulatedKernel) -> ProvenanceRun:
         UnsupportedError: the case has more matrices or longer axes than a tag can tell apart.
         KernelFault, BudgetError, ConfigurationError: as for a launch.
     """
-    matrices = number_matrices(case)
-    tagged = tuple(tag_arguments(case, matrices))
-    options = replace(
-        kernel.options,
-        threads=1,
-        checks=("provenance",),
-        check_table=_table(case, kernel, tagged, len(matrices)),
-        observer=None,
-    )
-    watched = EmulatedKernel(kernel.kernel, options)
-    watched.launch(case.launch)
-    raw = read_raw(watched.raw_findings)
+    matrices, tagged, space, raw = traced_launch(case, kernel)
     expected = expected_outputs(case, matrices)
     products = Products(raw, expected)
     names = Names(kernel.kernel, {matrix.number: matrix for matrix in matrices}, raw)
@@ -51,18 +45,73 @@ def trace(case: BoundCase, kernel: EmulatedKernel) -> ProvenanceRun:
         for role in one.argument.placements
         if role in roles and one.argument.spec.direction != "in"
     ]
+    classifier = Classifier(names, raw, expected, products)
+    disagreements = classifier.disagreements(judged)
+    seen = space.taken(raw.samples[0])
+    stages: tuple[Stage, ...] = ()
+    roots: tuple[Disagreement, ...] = ()
+    notes: tuple[str, ...] = ()
+    if expected and len(seen):
+        inner = Intermediates(case, matrices)
+        narrow = "bf16" if inner.element.name == "bf16" else "f16"
+        lines = tuple(
+            observe(
+                seen, raw, products, expected, names, narrow=narrow, integers=inner.model.exact, most=space.most,
+                capacity=space.capacity,
+            )
+        )  # fmt: skip
+        found = tuple(Judge(raw, expected, inner, lines).judged())
+        stages, roots, unknown, notes = stages_and_root(case, found, expected, disagreements, judged)
+        operands = {one.place for one in stages if one.status == "fits" and one.what.startswith("operand")}
+        sure = tuple(one for one in disagreements if not (one.guessed and one.place in operands))
+        if len(sure) < len(disagreements):  # the values are the operation's own where they lie
+            disagreements = sure
+            stages, roots, unknown, notes = stages_and_root(case, found, expected, disagreements, judged)
+        disagreements = (*disagreements, *classifier.of_unknown(unknown))
     return ProvenanceRun(
-        Classifier(names, raw, expected, products).disagreements(judged),
+        (*disagreements, *roots),
         tuple(_multiplications(names, raw, products, known=bool(expected))),
         tuple(output.summary() for output in judged),
-        tuple(_notes(names, raw, judged, known=bool(expected))),
+        (*_notes(names, raw, judged, known=bool(expected)), *notes),
+        stages,
     )
 
 
-def _table(case: BoundCase, kernel: EmulatedKernel, tagged: Sequence[TaggedArgument], matrices: int) -> tuple[int, ...]:
-    """What the engine takes: granule shift, number of matrices, then (address, bytes, tags) of each array."""
+def traced_launch(
+    case: BoundCase, kernel: EmulatedKernel
+) -> tuple[tuple[ArgumentMatrix, ...], tuple[TaggedArgument, ...], SampleSpace, Raw]:
+    """Launch with tags: the matrices, the arguments' tags afterwards, sampled values, and what was recorded.
+
+    Raises:
+        UnsupportedError, KernelFault, BudgetError, ConfigurationError: as for `trace`.
+    """
+    matrices = number_matrices(case)
+    tagged = tuple(tag_arguments(case, matrices))
+    space = SampleSpace()
+    options = replace(
+        kernel.options,
+        threads=1,
+        checks=("provenance",),
+        check_table=engine_table(case, kernel, tagged, matrices, space),
+        observer=None,
+    )
+    watched = EmulatedKernel(kernel.kernel, options)
+    watched.launch(case.launch)
+    return matrices, tagged, space, read_raw(watched.raw_findings)
+
+
+def engine_table(
+    case: BoundCase,
+    kernel: EmulatedKernel,
+    tagged: Sequence[TaggedArgument],
+    matrices: Sequence[ArgumentMatrix],
+    samples: SampleSpace,
+) -> tuple[int, ...]:
+    """What the engine takes: see `table_of` in native/provenance/provenance.cpp."""
     shift = granule_shift(case)
-    table = [shift, matrices]
+    table = [shift, len(matrices), samples.address, samples.capacity, samples.most]
+    for matrix in matrices:
+        table += [matrix.rows, matrix.columns]
     for extent, one in zip(kernel.extents(case.launch), tagged, strict=False):  # module variables follow the arrays
         table += [extent.start, extent.size, one.granules.ctypes.data]
     return tuple(table)

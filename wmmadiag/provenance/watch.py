@@ -43,11 +43,13 @@ class Recorder:
         self._pending: list[Access] = []
         self._hit = False
         self.found: list[Step] | None = None
+        self.blocks = 0
 
     def close(self) -> None:
         """The current block has ended."""
         if self._hit:
             self.found = self._steps
+            self.blocks += 1
         self._steps, self._hit = [], False
 
     def on_memory(self, where: Any, space: int, kind: int, active: int, size: int, addresses: bytes) -> None:

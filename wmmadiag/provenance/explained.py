@@ -1,0 +1,102 @@
+"""One output element of a card's case: its slice, and where it departs from what the card computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wmmadiag.errors import UnsupportedError
+from wmmadiag.provenance.departures import Results
+from wmmadiag.provenance.explain import element_address, explain
+from wmmadiag.provenance.model import Disagreement
+from wmmadiag.provenance.origin import Origin, compact
+from wmmadiag.provenance.trace import trace
+from wmmadiag.subject.binding import BoundCase, bind
+from wmmadiag.subject.card import Card
+
+if TYPE_CHECKING:
+    from wmmadiag.compile.options import CompilerName
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """An element's origin.
+
+    Attributes:
+        case, variant: names.
+        role, index: of the element.
+        tree: its slice, compact; steps on a line that departs say so in their note.
+        departures: disagreements that reach this element.
+        undecided: why nothing can be said about departures, or "".
+    """
+
+    case: str
+    variant: str
+    role: str
+    index: tuple[int, ...]
+    tree: Origin
+    departures: tuple[Disagreement, ...]
+    undecided: str
+
+
+def explained(
+    card: Card,
+    which: Callable[[BoundCase], tuple[str, Sequence[int]]],
+    *,
+    case: str = "",
+    variant: str = "",
+    arch: str | None = None,
+    seed: int | None = None,
+    inputs: str = "",
+    compiler: CompilerName = "auto",
+    use_cache: bool = True,
+    most: int = 6000,
+) -> Explained:
+    """Compile and run a case on the emulator, once with tags and once with a watch on an element.
+
+    Args:
+        which: role and index of the element, for the bound case.
+        case, variant: names; empty for the card's first.
+        arch: target; None for the usual one.
+        most: steps of the slice to follow.
+
+    Raises:
+        ConfigurationError: no such case, variant, output or element, or nothing stored it.
+        CompileError, KernelFault, BudgetError, UnsupportedError: as for a check.
+    """
+    from wmmadiag import backends, emulator
+    from wmmadiag.subject.check import PlainRuns, Session
+    from wmmadiag.subject.compiling import SubjectCompiler
+
+    one = card.case(case) if case else card.cases[0]
+    chosen = card.variant(variant) if variant else card.variants[0]
+    first = bind(card, one, chosen, seed=seed, inputs=inputs)
+    role, index = which(first)
+    target = arch or backends.default_arch("emulator")
+    session = Session(card, target, emulator.load, SubjectCompiler(compiler, use_cache=use_cache), PlainRuns())
+    loaded = session.kernel(one, chosen).kernel
+    assert isinstance(loaded, emulator.EmulatedKernel)
+    element_address(first, loaded, role, index)
+    departures: tuple[Disagreement, ...] = ()
+    undecided = ""
+    try:
+        run = trace(first, loaded)
+        departures = tuple(d for d in run.disagreements if role in d.masks and d.masks[role][tuple(index)])
+        if not run.outputs:
+            undecided = "the card's operation has no matrix product that tags could follow"
+        elif not departures and Results(first).wrong[role][tuple(index)]:
+            undecided = "the element is wrong, and no line is known to depart"
+    except UnsupportedError as error:
+        undecided = error.message
+    tree = explain(bind(card, one, chosen, seed=seed, inputs=inputs), loaded, role, index, most=most)
+    _mark(tree, departures)
+    return Explained(one.name, chosen.name, role, tuple(index), compact(tree), departures, undecided)
+
+
+def _mark(tree: Origin, departures: Sequence[Disagreement]) -> None:
+    places = {(d.place.file, d.place.line): d for d in departures}
+    for _, step in tree.steps():
+        found = None if step.place is None else places.get((step.place.file, step.place.line))
+        if found is not None:
+            step.note = f"{step.note}; departs here: {found.kind}".lstrip("; ")

@@ -1,0 +1,153 @@
+"""What an operation's inner matrices must hold: products, softmax weights and partial outputs, in float64.
+
+Every value comes with a bound for what rounding can explain, made of the same parts as `wmmadiag.compare.bounds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmmadiag.compare.bounds.arithmetic import Arithmetic, arithmetic, operand_error, oracle_error, sum_error
+from wmmadiag.provenance.expected import ExpectedOutput, ExpectedProduct
+from wmmadiag.provenance.raw import ROW
+from wmmadiag.provenance.tags import ArgumentMatrix
+from wmmadiag.subject.binding import BoundCase
+
+Doubles: TypeAlias = NDArray[np.float64]
+Coverage: TypeAlias = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A product of two arguments, not scaled: values and error bounds, (rows, columns)."""
+
+    values: Doubles
+    errors: Doubles
+
+
+@dataclass(frozen=True, slots=True)
+class PartialOutput:
+    """Σ exp(s_ij - m_i)·v_jd over some keys j that the mask leaves, m_i being the row's largest score among them.
+
+    Values and error bounds, (rows, columns).
+    """
+
+    values: Doubles
+    errors: Doubles
+
+
+def keys_of(coverage: Coverage) -> slice | NDArray[np.int64]:
+    """The indices of a coverage."""
+    if len(coverage) == 1:
+        return slice(*coverage[0])
+    return np.concatenate([np.zeros(0, np.int64), *(np.arange(first, end) for first, end in coverage)])
+
+
+class Intermediates:
+    """Inner matrices of a case, each made when asked for and kept."""
+
+    def __init__(self, case: BoundCase, matrices: Sequence[ArgumentMatrix]) -> None:
+        self._matrices: Mapping[int, ArgumentMatrix] = {matrix.number: matrix for matrix in matrices}
+        self._inputs = case.inputs()
+        self.parameters = case.parameters
+        elements = case.elements()
+        first = next(role for role in ("q", "a", "p") if role in elements)
+        self.element = elements[first]
+        self.model: Arithmetic = arithmetic(case.parameters, self.element)
+        self.scale = float(case.parameters.get("scale", case.parameters.get("alpha", 1.0)))
+        # A GEMM's C, which the result is added to.
+        self.addend = self._inputs.get("c") if case.parameters.get("beta", 0) else None
+        self._products: dict[tuple[int, int], Product] = {}
+        self._partial: dict[tuple[int, int, Coverage, int, int], PartialOutput] = {}
+        self._last: tuple[Any, Product] = (None, Product(np.zeros(0), np.zeros(0)))
+        self._right: dict[int, Doubles] = {}
+        self._allowed: dict[tuple[int, int], NDArray[np.bool_]] = {}
+
+    def _argument(self, number: int, contracted: int) -> Doubles:
+        """An argument's matrix with the contracted axis last."""
+        one = self._matrices[number]
+        values = self._inputs[one.role].astype(np.float64)[one.lead].reshape(one.rows, one.columns)
+        return np.ascontiguousarray(values.T if contracted == ROW else values)
+
+    def product(self, wanted: ExpectedProduct) -> Product:
+        """The product of two arguments."""
+        assert isinstance(wanted.left, int)
+        key = wanted.left, wanted.right
+        if key not in self._products:
+            left = self._argument(wanted.left, wanted.left_axis)
+            right = self._argument(wanted.right, wanted.right_axis)
+            total = sum_error(wanted.extent, self.model)
+            relative = total.relative + operand_error(self.model) + oracle_error(wanted.extent)
+            relative += self.model.scaled_query
+            errors = relative * (np.abs(left) @ np.abs(right).T) + total.absolute
+            self._products[key] = Product(left @ right.T, errors)
+        return self._products[key]
+
+    def allowed(self, output: ExpectedOutput, keys: int) -> NDArray[np.bool_]:
+        """Which keys each row's mask leaves, (rows, keys)."""
+        key = len(output.needed), keys
+        if key not in self._allowed:
+            self._allowed[key] = np.arange(keys)[None, :] < np.array(output.needed)[:, None]
+        return self._allowed[key]
+
+    def whole(self, output: ExpectedOutput) -> Doubles:
+        """A GEMM's output with its addend."""
+        assert self.addend is not None
+        added = float(self.parameters["beta"]) * self.addend[output.lead].astype(np.float64)
+        total: Doubles = self.scale * self.product(output.product).values + added
+        return total
+
+    def scores(self, output: ExpectedOutput, factor: float | None = None) -> Product:
+        """Scaled scores of an attention output's head, not masked; `factor` in place of the scale."""
+        assert isinstance(output.product.left, ExpectedProduct)
+        raw = self.product(output.product.left)
+        by = self.scale if factor is None else factor
+        return Product(raw.values * by, raw.errors * abs(by) + np.abs(raw.values) * (abs(by) * 4 * self.model.unit))
+
+    def right(self, product: ExpectedProduct, keys: slice | NDArray[np.int64]) -> Doubles:
+        """Rows of a product's right operand along the contracted axis, (keys, columns)."""
+        if product.right not in self._right:
+            self._right[product.right] = self._argument(product.right, product.right_axis).T
+        return self._right[product.right][keys]
+
+    def weight_error(self, score_error: Doubles) -> Doubles:
+        """Relative error of exp(score - reference), before and after rounding to the operand's type."""
+        model = self.model
+        narrow = 0.0 if model.p_type is None else 2.0**-10 if model.p_type.name == "tf32" else model.p_type.unit
+        stored = 0.0 if model.score_type is None else model.score_type.unit * 32.0
+        total: Doubles = 2.0 * (score_error + model.exp_argument * 16.0 + stored) + model.exp_unit + narrow + 2.0**-18
+        return total
+
+    @property
+    def weight_floor(self) -> float:
+        """Absolute error of a weight below its type's normal range."""
+        model = self.model
+        return 2.0**-126 if model.p_type is None else 2.0 * model.p_type.half_subnormal
+
+    def partial(self, output: ExpectedOutput, coverage: Coverage, rows: slice) -> PartialOutput:
+        """Some rows of an attention output's sum over the keys of a coverage."""
+        product = output.product
+        assert isinstance(product.left, ExpectedProduct)
+        assert isinstance(product.left.left, int)
+        key = product.left.left, product.right, coverage, rows.start, rows.stop
+        if key not in self._partial:
+            if (product.left, rows.start, rows.stop) != self._last[0]:
+                self._last = (product.left, rows.start, rows.stop), self.scores(output)
+            scores = self._last[1]
+            keys = keys_of(coverage)
+            allowed = self.allowed(output, product.extent)[rows][:, keys]
+            masked = np.where(allowed, scores.values[rows][:, keys], -np.inf)
+            largest = masked.max(axis=1, initial=-np.inf)
+            weights = np.exp(masked - np.where(np.isfinite(largest), largest, 0.0)[:, None])
+            v = self.right(product, keys)
+            size = np.abs(v)
+            total = sum_error(len(v), self.model, extra=len(v) // 8 + 8)
+            relative = self.weight_error(scores.errors[rows][:, keys]) + total.relative + self.model.operand
+            errors = (weights * relative) @ size + (self.weight_floor + total.absolute) * size.sum(axis=0)
+            self._partial[key] = PartialOutput(weights @ v, errors)
+        return self._partial[key]

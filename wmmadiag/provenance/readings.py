@@ -1,0 +1,149 @@
+"""Which reading of observed values fits: a score by some uniform factor, weights up to a factor per row, sums likewise.
+
+All functions take flat arrays, one entry per observed value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Doubles: TypeAlias = NDArray[np.float64]
+Where: TypeAlias = NDArray[np.bool_]
+Groups: TypeAlias = NDArray[np.int64]
+
+MASKED = -9999.0
+"""A score at least as low as this is masked."""
+
+_LARGEST_HALF = 65000.0
+_MANY = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Values against one reading: where they fit, and what was expected."""
+
+    right: Where
+    expected: Doubles
+
+    @property
+    def departs(self) -> int:
+        """How many values do not fit."""
+        return int(np.count_nonzero(~self.right))
+
+
+def groups_of(*keys: NDArray[Any]) -> Groups:
+    """A number for each entry, the same for those that agree in all keys."""
+    codes = np.zeros(len(keys[0]), np.int64)
+    for key in keys:
+        low = int(key.min(initial=0))
+        codes = codes * (int(key.max(initial=0)) - low + 1) + (key - low)
+        if codes.max(initial=0) > _MANY:
+            codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+    return codes
+
+
+def scaled(observed: Doubles, values: Doubles, errors: Doubles, factor: float, rounding: float, allowed: Where) -> Fit:
+    """factor·value; where the mask forbids a key, a masked value is as good."""
+    expected = factor * values
+    bound = 2.0 * (abs(factor) * errors + rounding * np.abs(expected)) + 1e-30
+    with np.errstate(invalid="ignore"):
+        right = np.abs(observed - expected) <= bound
+        right |= ~allowed & (observed <= MASKED)
+    return Fit(right, expected)
+
+
+def uniform_factor(observed: Doubles, values: Doubles) -> float | None:
+    """The factor that most values have, or None."""
+    with np.errstate(invalid="ignore"):
+        big = (np.abs(values) > 0.1 * np.abs(values).max(initial=0.0)) & np.isfinite(observed) & (observed > MASKED)
+    if np.count_nonzero(big) < 4:
+        return None
+    factor = float(np.median(observed[big] / values[big]))
+    return factor if factor != 0.0 and np.isfinite(factor) else None
+
+
+def shifted(observed: Doubles, values: Doubles, bound: Doubles, groups: Groups, allowed: Where) -> Fit:
+    """Value - one number per group: scores less their row's maximum."""
+    with np.errstate(invalid="ignore"):
+        usable = allowed & np.isfinite(observed) & (observed > MASKED)
+        offset = _median_per_group(observed - values, groups, usable)
+        expected = values + offset[groups]
+        # The offset is as accurate as the value that tells it.
+        widest = _largest_per_group(np.where(usable, bound, 0.0), groups)[groups]
+        right = np.abs(observed - expected) <= bound + widest + 1e-6 * np.abs(offset[groups])
+        right |= ~allowed & (observed <= MASKED)
+    return Fit(right, expected)
+
+
+def proportional_weights(
+    observed: Doubles, scores: Doubles, relative: Doubles, floor: float, groups: Groups, allowed: Where
+) -> Fit:
+    """exp(score) times one factor per group; 0 where the mask forbids the key."""
+    masked = np.where(allowed, scores, -np.inf)
+    largest = _largest_per_group(masked, groups)[groups]
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        weights = np.where(allowed, np.exp(masked - np.where(np.isfinite(largest), largest, 0.0)), 0.0)
+        good = allowed & np.isfinite(observed) & (weights > 1e-3) & (observed > 8 * floor / np.maximum(relative, 1e-9))
+        factor = _median_per_group(observed / weights, groups, good)[groups]
+        factor = np.where(np.isfinite(factor), factor, 0.0)
+        expected = factor * weights
+        # Where nothing tells the factor, weights may be anything below the accuracy of small numbers.
+        unknown = (factor == 0.0) & allowed
+        small = 16 * floor / np.maximum(relative, 1e-9)
+        right = np.abs(observed - expected) <= np.where(unknown, small, 2.0 * relative * expected + floor)
+        right |= np.isposinf(observed) & (expected > _LARGEST_HALF)
+    return Fit(right, expected)
+
+
+def temperature(observed: Doubles, values: Doubles, groups: Groups, usable: Where) -> float | None:
+    """T where log(observed) = t·value + one number per group: least squares, then the median of what is left."""
+    ok = usable & np.isfinite(observed) & (observed > 0)
+    if np.count_nonzero(ok) < 16:
+        return None
+    y, x, g = np.log(observed[ok]), values[ok], groups[ok]
+    count = np.bincount(g)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        y = y - (np.bincount(g, y) / count)[g]
+        x = x - (np.bincount(g, x) / count)[g]
+    spread = float((x * x).sum())
+    return float((x * y).sum() / spread) if spread > 0 else None
+
+
+def proportional_sums(
+    observed: Doubles, values: Doubles, errors: Doubles, groups: Groups, rounding: float
+) -> tuple[Fit, Doubles]:
+    """Value times one factor per group, and the factors (per entry)."""
+    finite = np.isfinite(observed)
+    seen = np.where(finite, observed, 0.0)
+    size = np.abs(values)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        big = finite & (size > 0.5 * _largest_per_group(size, groups)[groups]) & (size > 0)
+        factor = np.nan_to_num(_median_per_group(seen / values, groups, big))[groups]
+        relative = np.nan_to_num(_median_per_group(errors / size, groups, big))[groups]
+    with np.errstate(invalid="ignore"):
+        expected = factor * values
+        bound = np.abs(factor) * (2.0 * errors + 4.0 * relative * size) + 2.0 * rounding * np.abs(expected) + 1e-30
+        return Fit(finite & (np.abs(seen - expected) <= bound), expected), factor
+
+
+def _largest_per_group(values: Doubles, groups: Groups) -> Doubles:
+    largest = np.full(int(groups.max(initial=-1)) + 1, -np.inf)
+    np.maximum.at(largest, groups, values)
+    return largest
+
+
+def _median_per_group(values: Doubles, groups: Groups, usable: Where) -> Doubles:
+    """The median of usable values of each group; NaN where there are none."""
+    result = np.full(int(groups.max(initial=-1)) + 1, np.nan)
+    chosen = np.flatnonzero(usable)
+    order = chosen[np.lexsort((values[chosen], groups[chosen]))]
+    ordered = groups[order]
+    if len(order):
+        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+        ends = np.r_[starts[1:], len(order)]
+        result[ordered[starts]] = values[order[(starts + ends - 1) // 2]]
+    return result
