@@ -1,0 +1,1 @@
+"""One module per hypothesis; see `wmmadiag.diagnose.registry`."""

@@ -1,0 +1,73 @@
+"""What kind of fault a change mends, by where in the code it stands.
+
+Many edits would mend several faults, and are offered for whichever was asked for. Once one is known to make the kernel
+right, its place says more: what was changed in a leading dimension was a leading dimension.
+"""
+
+from __future__ import annotations
+
+from wmmadiag.diagnose.edits import Edit
+from wmmadiag.diagnose.source.model import SourceModel, Span
+
+# Faults that say where something shows, or only that an index is meant; a more telling place replaces them.
+_VAGUE = frozenset(
+    {
+        "index-arithmetic", "tensor-strides", "out-of-bounds", "fragment-footprint", "unwritten-output", "alignment",
+        "uninitialised-memory", "write-conflict", "operand-order", "stale-tile", "swizzle-mismatch", "element-type",
+        "ldmatrix-address", "fragment-map",
+    }
+)  # fmt: skip
+_COMMON = _VAGUE | {"guard-condition", "loop-extent", "partial-fill"}
+"""Faults that a change to any index, condition or bound may mend, and that therefore say little."""
+
+_OF_KIND = {
+    "registers": "fragment-map", "lane-functions": "fragment-map", "ldmatrix-rows": "ldmatrix-address",
+    "atomics": "write-conflict",
+}  # fmt: skip
+"""Edits that are about one fault only, whichever they were asked for."""
+_TELLING = frozenset({"clearing", "partial-fill", "barriers"})
+"""Kinds of edits that say more of a fault than numbers that several faults give."""
+
+_LOAD_LDM, _STORE_LDM = 2, 2
+
+
+def nature(model: SourceModel | None, edit: Edit) -> str:
+    """The hypothesis that a change which makes the kernel right speaks for; the edit's own if its place is silent."""
+    if edit.kind in _OF_KIND:
+        return _OF_KIND[edit.kind]
+    if model is None or not edit.changes:
+        return edit.hypothesis
+    for call in model.wmma_calls:
+        if call.name == "load_matrix_sync" and len(call.arguments) > _LOAD_LDM:
+            ldm: Span | None = call.arguments[_LOAD_LDM]
+        elif call.name == "store_matrix_sync" and len(call.arguments) > _STORE_LDM:
+            ldm = call.arguments[_STORE_LDM]
+        else:
+            ldm = None
+        if ldm is not None and _inside(edit, ldm):
+            return "leading-dimension"
+    if any(f.layout_at is not None and _inside(edit, f.layout_at) for f in model.fragments):
+        return "operand-layout"
+    # Too few blocks is a fault of the launch: what the kernel's own loop leaves out is not.
+    if edit.hypothesis not in _VAGUE and edit.hypothesis != "launch-coverage":
+        return edit.hypothesis
+    at = model.statement_at(edit.changes[0].start)
+    for index in (at, *model.enclosing(at)) if at >= 0 else ():
+        statement = model.statements[index]
+        if statement.condition is not None and _inside(edit, statement.condition):
+            return "loop-extent" if statement.loop else "guard-condition"
+    return edit.hypothesis
+
+
+def tells(edit: Edit) -> bool:
+    """Whether an edit is about one fault only: that it mends the kernel says more than where a value departed."""
+    return edit.kind in _OF_KIND
+
+
+def common(edit: Edit, name: str) -> bool:
+    """Whether a fault that a mend speaks for is one that changes of many kinds may mend."""
+    return name in _COMMON and edit.kind not in _TELLING
+
+
+def _inside(edit: Edit, span: Span) -> bool:
+    return all(span.start <= change.start and change.end <= span.end for change in edit.changes)

@@ -1,0 +1,101 @@
+"""The platform probes, found by walking this package.
+
+To add a probe, write `probes/NAME.cu` with the kernels, and one module here that defines `PROBE = Probe(…)`. The
+module's docstring says why one would ask; `docs/probes.md` is made of it by `python -m wmmadiag.probes.document`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import TypeVar
+
+from wmmadiag.errors import ConfigurationError, KernelFault, WmmadiagError
+from wmmadiag.probes.answer import Answer, Answered
+from wmmadiag.probes.machine import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One question to the platform.
+
+    Attributes:
+        name: as users write it, "fragment-map"; the module has underscores for the hyphens.
+        asks: the question, one line.
+        source: its kernels, a file of `probes/`.
+        run: asks it.
+        across: makes one text of the answers of several architectures, or None.
+    """
+
+    name: str
+    asks: str
+    source: str
+    run: Callable[[Machine], Answer]
+    across: Callable[[Sequence[Answered]], str] | None = None
+
+
+_T = TypeVar("_T")
+
+
+def modules_of(package: str, kind: type[_T]) -> Mapping[str, tuple[_T, ModuleType]]:
+    """(probe, module) by name of each module of a package that defines a `PROBE` of a kind.
+
+    Raises:
+        TypeError: a module and its probe have different names.
+    """
+    found: dict[str, tuple[_T, ModuleType]] = {}
+    for info in sorted(pkgutil.iter_modules(importlib.import_module(package).__path__), key=lambda one: one.name):
+        module = importlib.import_module(f"{package}.{info.name}")
+        probe = getattr(module, "PROBE", None)
+        if isinstance(probe, kind):
+            name = str(getattr(probe, "name", ""))
+            if name != info.name.replace("_", "-"):
+                raise TypeError(f"{module.__file__}: the probe is called '{name}'")
+            found[name] = probe, module
+    return found
+
+
+@cache
+def all_probes() -> Mapping[str, Probe]:
+    """Every platform probe by name, in the order of their names."""
+    return {name: probe for name, (probe, _) in modules_of("wmmadiag.probes", Probe).items()}
+
+
+def select(names: Iterable[str]) -> tuple[Probe, ...]:
+    """The probes of these names; all for none.
+
+    Raises:
+        ConfigurationError: there is no probe of some name.
+    """
+    known = all_probes()
+    wanted = list(dict.fromkeys(names))
+    for name in wanted:
+        if name not in known:
+            from wmmadiag.subject.suggest import did_you_mean
+
+            raise ConfigurationError(f"there is no probe '{name}'", hint=did_you_mean(name, known))
+    return tuple(known[name] for name in wanted) if wanted else tuple(known.values())
+
+
+def ask(probe: Probe, machine: Machine) -> Answered:
+    """Ask one probe; what cannot be asked here is an undecided answer that says why.
+
+    Raises:
+        ConfigurationError: compiler or backend are missing.
+    """
+    started = time.perf_counter()
+    try:
+        answer = probe.run(machine)
+    except ConfigurationError:
+        raise
+    except WmmadiagError as error:
+        lines = [f"cannot be asked of {machine.arch} on this backend: {error.message}"]
+        lines += [f"next: {error.hint}"] if error.hint else []
+        verdict = "wrong" if isinstance(error, KernelFault) else "undecided"
+        answer = Answer(verdict, tuple(lines))  # type: ignore[arg-type]
+    return Answered(probe.name, machine.arch, machine.backend, time.perf_counter() - started, answer)

@@ -1,0 +1,41 @@
+"""The same launch twice must give the same bits. On the emulator the second run finds other rubbish in shared memory
+and registers, so that what nothing wrote shows; on a GPU a race may.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from wmmadiag.diagnose.faults.effective import run_of
+from wmmadiag.emulator import EmulatedKernel
+from wmmadiag.probes.subject.model import EVERY, Outcome, Subject, SubjectProbe, changed
+
+_OTHER = 0x3C003F80
+"""Small numbers in every type, where the first run has NaNs."""
+
+
+def run(subject: Subject) -> Outcome:
+    """The case's own inputs again."""
+    kernel = subject.emulated
+    if kernel is None:
+        again = subject.outputs({})
+        what, supports = "two runs", ("missing-barrier", "write-conflict", "uninitialised-memory", "async-copy-order")
+    else:
+        options = replace(kernel.options, poison=_OTHER, register_poison=_OTHER, checks=(), observer=None)
+        again = run_of(subject.bound, EmulatedKernel(kernel.kernel, options).launch)({})
+        what, supports = (
+            "two runs with different rubbish in memory",
+            ("uninitialised-memory", "partial-fill", "too-few-warps", "accumulator-init"),
+        )
+    counts = {role: changed(first, again[role]) for role, first in subject.base.items()}
+    if not any(counts.values()):
+        refutes = ("uninitialised-memory",) if kernel is not None else ()
+        return Outcome("right", f"{what}: the same bits", refutes=refutes)
+    role = max(counts, key=lambda name: counts[name])
+    how = "something that nothing wrote reaches it" if kernel is not None else "it depends on timing"
+    return Outcome(
+        "wrong", f"{what}: {counts[role]} of {subject.base[role].size} elements of {role} change: {how}", supports
+    )
+
+
+PROBE = SubjectProbe("two-runs", "two runs: are they the same bit for bit?", EVERY, run)
