@@ -1,6 +1,6 @@
 """The report as data: what every format is a pure function of. Needs no NumPy.
 
-`FORMAT_VERSION` history: 1: first. 2: `CaseResult.findings`.
+`FORMAT_VERSION` history: 1: first. 2: `CaseResult.findings`. 3: `wmmadiag.report.run.Run` around several kernels.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from wmmadiag.compare.observation import Observation
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 Status: TypeAlias = Literal["passed", "failed", "undecided", "error"]
 
@@ -61,6 +61,22 @@ class Overwritten:
 
 
 @dataclass(frozen=True, slots=True)
+class SuggestedLine:
+    """A statement to insert into the user's source.
+
+    Attributes:
+        file, line: where it goes, 1-based.
+        where: before or after that line.
+        text: the statement, "__syncthreads();".
+    """
+
+    file: str
+    line: int
+    where: Literal["before", "after"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReportedFinding:
     """What a check found: one cause at one place, however often it happened.
 
@@ -72,6 +88,7 @@ class ReportedFinding:
         count: how often it happened.
         detail: further lines.
         hint: the next step.
+        suggested: a statement that would mend it, where the evidence says which and where.
     """
 
     check: str
@@ -83,6 +100,7 @@ class ReportedFinding:
     count: int = 1
     detail: tuple[str, ...] = ()
     hint: str = ""
+    suggested: SuggestedLine | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +119,7 @@ class CaseResult:
         output: what the kernel printed.
         repeat: command that runs this case alone.
         findings: what checks found, errors first. An error makes the case fail.
+        accepted: why a failure is accepted for now, and until when, as a baseline says; "" for all others.
     """
 
     variant: str
@@ -121,6 +140,7 @@ class CaseResult:
     output: str = ""
     repeat: str = ""
     findings: tuple[ReportedFinding, ...] = ()
+    accepted: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +196,6 @@ class KernelReport:
     cases: tuple[CaseResult, ...]
     seconds: float = 0.0
     tool_version: str = ""
-    format_version: int = FORMAT_VERSION
 
     def count(self, status: Status) -> int:
         """Cases with a status."""
@@ -191,23 +210,33 @@ class KernelReport:
 
     @property
     def exit_code(self) -> int:
-        """1 a kernel is wrong; 2 configuration or compilation; 3 undecided; 0 all passed."""
-        return {"failed": 1, "error": 2, "undecided": 3, "passed": 0}[self.status]
+        """1 a kernel is wrong; 2 configuration or compilation; 3 undecided; 0 all passed, or accepted as they are."""
+        codes = {"failed": 1, "error": 2, "undecided": 3, "passed": 0}
+        found = {codes[case.status] for case in self.cases if not case.accepted}
+        return next((code for code in (1, 2, 3) if code in found), 0 if self.cases else 2)
 
 
-def to_builtins(report: KernelReport) -> dict[str, Any]:
-    """The report as dicts, lists, strings and numbers; NaN and infinities as "nan", "inf", "-inf"."""
-    plain = _plain(dataclasses.asdict(report))
+DERIVED = ("status", "exit_code")
+"""Properties that JSON holds, too, for whoever reads it without these classes."""
+
+
+def to_builtins(report: Any) -> dict[str, Any]:
+    """A dataclass of the report as dicts, lists, strings and numbers; NaN and infinities as "nan", "inf", "-inf"."""
+    plain = _plain(report)
     assert isinstance(plain, dict)
-    plain["status"], plain["exit_code"] = report.status, report.exit_code
     return plain
 
 
 def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        found = {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+        return found | {name: _plain(getattr(value, name)) for name in DERIVED if hasattr(value, name)}
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(_plain(key)): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
+    if isinstance(value, str) and not value.isascii():  # a lone surrogate, from an undecodable file name, is no UTF-8
+        return value.encode("utf-8", "backslashreplace").decode()
     return value

@@ -18,6 +18,9 @@ from wmmadiag.report.model import (
     ResourceUse,
     Status,
 )
+from wmmadiag.report.run import Run
+from wmmadiag.report.terminal_diagnosis import diagnosis_lines
+from wmmadiag.report.text import visible, visible_in_colour
 from wmmadiag.report.tile_map import LEGEND, tile_map_lines
 
 WIDTH = 80
@@ -52,10 +55,10 @@ def render(report: KernelReport, *, colour: bool = False, verbose: bool = False)
         key = (case.variant, case.status)
         told[key] = told.get(key, 0) + 1
         repeated = case.problem is not None and case.problem in problems
-        brief = not verbose and (case.status == "passed" or told[key] > FULL or repeated)
+        brief = not verbose and (case.status == "passed" or bool(case.accepted) or told[key] > FULL or repeated)
         problems.append(case.problem)
         lines += _brief_lines(case, min(width, 36), colour) if brief else _case_lines(case, min(width, 36), colour)
-        found, shown = _finding_lines(case, shown, verbose)
+        found, shown = ([], shown) if case.accepted and not verbose else _finding_lines(case, shown, verbose)
         gap = lines[-1:] if found and not lines[-1] else []
         lines = [*lines[: len(lines) - len(gap)], *found, *gap]
     if lines[-1]:
@@ -66,7 +69,44 @@ def render(report: KernelReport, *, colour: bool = False, verbose: bool = False)
             "only these sizes, derived from the source, were tried: --symbol NAME=VALUE tries others,"
             " `wmmadiag init` writes a card"
         )
-    return "\n".join(lines) + "\n"
+    text = "\n".join(lines) + "\n"
+    return visible_in_colour(text) if colour else visible(text)
+
+
+def case_text(report: KernelReport, case: CaseResult) -> str:
+    """One case in full, as `render` tells a wrong one, ending with a newline."""
+    found, _ = _finding_lines(case, frozenset(), False)
+    lines = [*_case_lines(case, 0, False), *found]
+    backend = _BACKENDS.get(report.backend, report.backend)
+    title = f"{report.name}: {report.operation}, {report.source}, {report.arch} on {backend}"
+    return visible("\n".join([title, *(line for line in lines if line)]) + "\n")
+
+
+def brief(case: CaseResult) -> str:
+    """What is the matter with a case, in one sentence without its name."""
+    if case.problem is not None:
+        return case.problem.message
+    wrong = [f"{o.output}: {_share(o)}" for o in case.observations if o.wrong and o.against == "reference"]
+    if wrong:
+        return "; ".join(wrong)
+    errors = [one.message for one in case.findings if one.level == "error"]
+    return "memory overwritten" if case.overwritten else "; ".join(errors) or _margin(case)
+
+
+def render_run(run: Run, *, colour: bool = False, verbose: bool = False) -> str:
+    """A whole run as text: each kernel, its diagnoses, what could not be checked, and the count."""
+    parts = []
+    for kernel in run.kernels:
+        text = render(kernel.report, colour=colour, verbose=verbose)
+        told = [diagnosis_lines(one, colour=colour, verbose=verbose) for one in kernel.diagnoses]
+        parts.append(text + "".join("\n" + "\n".join(lines) + "\n" for lines in told))
+    parts += [visible(f"ERROR: {one.path}\n{textwrap.indent(one.message, '    ')}\n") for one in run.unchecked]
+    if len(parts) != 1:
+        statuses = [one.report.status for one in run.kernels] + [one.status for one in run.unchecked]
+        words: dict[Status, str] = {"passed": "ok", "failed": "wrong", "undecided": "undecided", "error": "in error"}
+        counts = [f"{statuses.count(status)} {word}" for status, word in words.items() if status in statuses]
+        parts.append(f"{len(statuses)} checks: {', '.join(counts) or 'nothing was checked'}\n")
+    return "\n".join(parts)
 
 
 def _finding_lines(
@@ -92,8 +132,12 @@ def _verdict(report: KernelReport) -> str:
         return "ERROR: no case ran"
     if report.status == "passed":
         return f"ok: all {total} case{'s' * (total > 1)} within the bound, {report.seconds:.2f} s"
+    known = sum(bool(case.accepted) for case in report.cases)
+    if known and not report.exit_code:
+        return f"ok: {known} of {total} cases fail as the baseline knows, the others are right, {report.seconds:.2f} s"
     words: dict[Status, str] = {"failed": "wrong", "error": "in error", "undecided": "undecided", "passed": "right"}
     parts = [f"{report.count(status)} {word}" for status, word in words.items() if report.count(status)]
+    parts += [f"{known} of them known"] * bool(known)
     return f"{_WORDS[report.status]}: {', '.join(parts)} of {total} cases, {report.seconds:.2f} s"
 
 
@@ -139,7 +183,7 @@ def _kernel_lines(compiled: CompiledVariant) -> list[str]:
 
 def _head(case: CaseResult, width: int, colour: bool) -> tuple[list[str], int]:
     """Status, name and symbols: one line, or two where they do not fit; and the length of the last."""
-    word = _painted(f"{_WORDS[case.status]:<9}", case.status, colour)
+    word = _painted(f"{'known' if case.accepted else _WORDS[case.status]:<9}", case.status, colour)
     symbols = " ".join(f"{name}={value:g}" for name, value in case.symbols.items())
     name = f"{case.variant} / {case.case}"
     length = 10 + max(width, len(name)) + 2 + len(symbols)
@@ -156,6 +200,8 @@ def _brief_lines(case: CaseResult, width: int, colour: bool) -> list[str]:
         wrong = [f"{case.problem.place}: " * bool(case.problem.place) + case.problem.message]
     text = "; ".join(wrong) or ("memory overwritten" if case.overwritten else _margin(case))
     notes = [line for note in case.notes if case.status == "passed" for line in wrapped(note, " " * 10)]
+    if case.accepted:
+        notes += wrapped(f"accepted: {case.accepted}", " " * 10)
     if length + 2 + len(text) <= WIDTH and text:
         return [*lines[:-1], f"{lines[-1]}  {text}", *notes]
     return [*lines, *wrapped(text, " " * 10), *notes]
@@ -173,7 +219,7 @@ def _case_lines(case: CaseResult, width: int, colour: bool) -> list[str]:
     if case.problem is not None:
         lines += problem_lines(case.problem)
     for observation in case.observations:
-        lines += _observation_lines(observation)
+        lines += observation_lines(observation)
     for item in case.overwritten:
         what = "guard element" if item.kind == "guard" else "element of an input"
         plural = "s" if item.count > 1 and item.kind == "guard" else ""
@@ -233,7 +279,8 @@ def problem_lines(problem: Problem) -> list[str]:
     return lines
 
 
-def _observation_lines(seen: Observation) -> list[str]:
+def observation_lines(seen: Observation) -> list[str]:
+    """What a comparison saw: how much, how far, first and worst, which indices, which tiles."""
     title = f"{seen.output} {seen.dtype} {_index(seen.shape)}"
     against = "" if seen.against == "reference" else f" against {seen.against}"
     if not seen.wrong:

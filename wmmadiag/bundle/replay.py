@@ -1,0 +1,122 @@
+"""Repeating a bundle's check, and comparing what comes out with what is to be expected."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wmmadiag.bundle.model import StoredCompilation, stored_key
+from wmmadiag.bundle.read import Bundle
+from wmmadiag.bundle.staging import checked, input_hashes, lay_out, overlay, working_in
+from wmmadiag.errors import ConfigurationError, UndecidedError
+
+if TYPE_CHECKING:
+    from wmmadiag.compile import Compilation, CompileOptions
+    from wmmadiag.report.model import CaseResult
+    from wmmadiag.report.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A check that was repeated.
+
+    Attributes:
+        run: what came out.
+        differences: from what was to be expected, one line each; none if the outcome is the same.
+    """
+
+    run: Run
+    differences: tuple[str, ...]
+
+
+def replay(bundle: Bundle, *, backend: str = "emulator") -> Replayed:
+    """Repeat the check of a bundle, in a temporary folder that is the current one meanwhile.
+
+    Raises:
+        UndecidedError: the inputs that are drawn here are not those that were drawn there.
+        ConfigurationError: the bundle's card or its PTX makes no sense.
+    """
+    manifest = bundle.manifest
+    with tempfile.TemporaryDirectory(prefix="wmmadiag-") as temporary:
+        lay_out(bundle.files, Path(temporary))
+        with working_in(Path(temporary)):
+            _refuse_strays(bundle)
+            if set(input_hashes(manifest.card, manifest.options)) != set(manifest.inputs):
+                made = ", ".join(f"{name} {version}" for name, version in manifest.versions.items())
+                raise UndecidedError(
+                    "the inputs that the bundle's seeds give here are not those that they gave there",
+                    hint=f"replay it with the versions that made it: {made}",
+                )
+            run = checked(manifest.card, manifest.options, _Stored(bundle), backend)
+    return Replayed(run, tuple(_differences(bundle.run, run)) if backend == "emulator" else ())
+
+
+def _refuse_strays(bundle: Bundle) -> None:
+    """Refuse a card that would run Python code, or read what is not in the bundle.
+
+    Raises:
+        ConfigurationError: it does.
+    """
+    from wmmadiag.api import open_card
+
+    card = open_card(bundle.manifest.card, **overlay(bundle.manifest.options))
+    if card.computes.operation == "python":
+        raise ConfigurationError("the bundle's card names Python code, which is not run", place=card.computes.place)
+    sources = [card.source, *(one.source for one in card.variants if one.source is not None)]
+    for source in sources:
+        if Path(os.path.normpath(source)).as_posix() not in bundle.files:
+            raise ConfigurationError(f"the bundle's card reads {source}, which is not in the bundle")
+
+
+class _Stored:
+    """Gives what was compiled when the bundle was made."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self.bundle = bundle
+        self.known: dict[object, StoredCompilation] = {
+            stored_key(one.source, one.macros, one.expressions, one.std): one for one in bundle.manifest.compilations
+        }
+
+    def __call__(self, path: Path, options: CompileOptions) -> Compilation:
+        from wmmadiag.compile.origin import remember
+        from wmmadiag.compile.records import from_record
+
+        key = stored_key(path.as_posix(), options.macros, options.name_expressions, options.std)
+        stored = self.known.get(key)
+        if stored is None:
+            raise ConfigurationError(f"the bundle holds no PTX of {path} with these macros; it did not compile there")
+        record = {**stored.record, "ptx": self.bundle.ptx[stored.ptx]}
+        found = from_record(record, options, "")
+        if found is None:
+            raise ConfigurationError(f"the bundle is damaged: what it says of {path} makes no sense")
+        text = self.bundle.files.get(path.as_posix(), b"").decode("utf-8-sig", "surrogateescape")
+        found = replace(found, text="" if path.suffix == ".ptx" else text)
+        remember(found)
+        return found
+
+
+def _differences(expected: Run, found: Run) -> list[str]:
+    then, now = ({(c.variant, c.case): c for one in run.kernels for c in one.report.cases} for run in (expected, found))
+    lines = []
+    for key in dict.fromkeys([*then, *now]):
+        before, after = then.get(key), now.get(key)
+        if before is None or after is None:
+            lines.append(f"{' / '.join(key)}: {'not in the bundle' if before is None else 'did not run'}")
+        elif _outcome(before) != _outcome(after):
+            lines.append(f"{' / '.join(key)}: {_words(before)} in the bundle, {_words(after)} here")
+    return lines
+
+
+def _outcome(case: CaseResult) -> object:
+    from wmmadiag.gate.known_failures import failures_of
+
+    return case.status, case.observations, failures_of(case)
+
+
+def _words(case: CaseResult) -> str:
+    from wmmadiag.report.terminal import brief
+
+    return f"{case.status} ({brief(case)})" if brief(case) else case.status

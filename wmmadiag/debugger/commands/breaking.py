@@ -1,0 +1,114 @@
+"""Commands that say where to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from wmmadiag.debugger.commands.command import Command, Reply, whole
+from wmmadiag.debugger.machine import Conditions
+from wmmadiag.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from wmmadiag.debugger.interpreter import Interpreter
+
+_WHERE = "LINE | FILE:LINE | FUNCTION | tensor | nan  [block N] [warp N]"
+
+
+def stop_conditions(interpreter: Interpreter, words: Sequence[str]) -> tuple[str, Conditions]:
+    """What `break` is given, in words and as conditions.
+
+    Raises:
+        ConfigurationError: it is no place to stop.
+    """
+    session = interpreter.session
+    rest, block, warp = list(words), None, None
+    while len(rest) > 2 and rest[-2] in ("block", "warp"):
+        number, which = whole(rest.pop(), "number"), rest.pop()
+        block, warp = (number, warp) if which == "block" else (block, number)
+    where = rest[0] if rest else ""
+    only = "".join(f", {name} {n}" for name, n in (("block", block), ("warp", warp)) if n is not None)
+    if len(rest) > 1:
+        raise ConfigurationError(f"'{' '.join(rest)}' is no place", hint=f"break {_WHERE}")
+    if not where:
+        moment = session.moment
+        if moment.place is None:
+            raise ConfigurationError("break where?", hint=f"break {_WHERE}")
+        where = f"{moment.place.file}:{moment.place.line}"
+    if where == "tensor":
+        return f"tensor-core operation{only}", session.conditions(tensor=True, block=block, warp=warp)
+    if where == "nan":
+        return f"a NaN{only}", session.conditions(nan=True, block=block, warp=warp)
+    if where.isdigit() or (":" in where and where.rpartition(":")[2].isdigit()):
+        line: int | str = int(where) if where.isdigit() else where
+        return f"line {where.rpartition('/')[2]}{only}", session.conditions(line=line, block=block, warp=warp)
+    return f"function {where}{only}", session.conditions(function=where, block=block, warp=warp)
+
+
+def _break(interpreter: Interpreter, words: Sequence[str], *, temporary: bool = False) -> Reply:
+    what, conditions = stop_conditions(interpreter, words)
+    made = interpreter.breakpoints.add(what, conditions, temporary=temporary)
+    places = sum(map(bool, conditions.before))
+    more = f" ({places} places)" if places > 1 else ""
+    return Reply(f"breakpoint {made.number}: {what}{more}", {"number": made.number, "where": what})
+
+
+def _tbreak(interpreter: Interpreter, words: Sequence[str]) -> Reply:
+    return _break(interpreter, words, temporary=True)
+
+
+def _watch(interpreter: Interpreter, words: Sequence[str], *, reads: bool = False) -> Reply:
+    if not words:
+        raise ConfigurationError("watch what?", hint="watch sK[3][5], or watch O[0,1,17,3]")
+    block = None
+    rest = list(words)
+    if len(rest) > 2 and rest[-2] == "block":
+        block = whole(rest[-1], "block")
+        rest = rest[:-2]
+    element = interpreter.session.arrays.element(" ".join(rest))
+    conditions = interpreter.session.conditions(watch=" ".join(rest), block=block, reads=reads)
+    what = f"{'access to' if reads else 'write to'} {element.text}"
+    made = interpreter.breakpoints.add(what, conditions, element=element.text)
+    return Reply(f"breakpoint {made.number}: {what}", {"number": made.number, "where": what})
+
+
+def _awatch(interpreter: Interpreter, words: Sequence[str]) -> Reply:
+    return _watch(interpreter, words, reads=True)
+
+
+def _delete(interpreter: Interpreter, words: Sequence[str]) -> Reply:
+    count = interpreter.breakpoints.delete([whole(word, "breakpoint") for word in words])
+    return Reply(f"deleted {count} breakpoint{'s' * (count != 1)}", {"deleted": count})
+
+
+def _enable(interpreter: Interpreter, words: Sequence[str], *, on: bool = True) -> Reply:
+    points = [interpreter.breakpoints.get(whole(word, "breakpoint")) for word in words]
+    for one in points or interpreter.breakpoints.all.values():
+        one.enabled = on
+    return Reply("on" if on else "off")
+
+
+def _disable(interpreter: Interpreter, words: Sequence[str]) -> Reply:
+    return _enable(interpreter, words, on=False)
+
+
+def _places(interpreter: Interpreter) -> Sequence[str]:
+    return ("tensor", "nan", *interpreter.session.lines.functions)
+
+
+def _arrays(interpreter: Interpreter) -> Sequence[str]:
+    return tuple(interpreter.session.arrays.parts)
+
+
+GROUP = "where to stop"
+COMMANDS = (
+    Command("break", ("b", "br"), _WHERE, "stop before a line, a function, a tensor-core operation; at a NaN",
+            _break, GROUP, complete=_places),
+    Command("tbreak", ("tb",), _WHERE, "the same, once", _tbreak, GROUP, complete=_places),
+    Command("watch", ("wa",), "ELEMENT [block N]", "stop after a write to sK[3][5], O[0,1,17,3] or a whole array",
+            _watch, GROUP, complete=_arrays),
+    Command("awatch", (), "ELEMENT [block N]", "the same, also after a read", _awatch, GROUP, complete=_arrays),
+    Command("delete", ("d", "del"), "[NUMBER…]", "delete breakpoints, or all", _delete, GROUP),
+    Command("enable", (), "[NUMBER…]", "let breakpoints count", _enable, GROUP),
+    Command("disable", (), "[NUMBER…]", "let them not count", _disable, GROUP),
+)  # fmt: skip

@@ -1,0 +1,164 @@
+"""A debugging session: one launch that is stopped, looked into, and taken forwards and backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from wmmadiag.debugger.against import Difference, Other, to_difference
+from wmmadiag.debugger.arrays import Arrays
+from wmmadiag.debugger.cause import SECONDS, CauseMoment, find_cause
+from wmmadiag.debugger.departure import Departure, find_departure, moment_of_finding
+from wmmadiag.debugger.evidence import Evidence
+from wmmadiag.debugger.lines import Lines
+from wmmadiag.debugger.machine import MEMORY_LIMIT, Conditions, Machine
+from wmmadiag.debugger.moment import Moment
+from wmmadiag.debugger.stepping import Stepping
+from wmmadiag.debugger.target import Target
+from wmmadiag.errors import ConfigurationError, KernelFault
+
+if TYPE_CHECKING:
+    from wmmadiag.debugger.dependences import Behind
+    from wmmadiag.provenance.model import Stage
+
+
+class Session(Stepping):
+    """One target under the debugger; `wmmadiag.debug` makes one.
+
+    Every moment is a number, `time`: the warp instructions executed before it. Blocks run in order, so choosing another
+    block means going to a time at which it runs.
+    """
+
+    def __init__(self, target: Target, *, memory_limit: int = MEMORY_LIMIT) -> None:
+        self.target = target
+        self.case = target.bind()
+        try:
+            self.machine = Machine(target.kernel, self.case.launch, memory_limit)
+        except KernelFault as fault:
+            from wmmadiag.debugger.refused import with_lines
+
+            raise with_lines(fault, target, self.case) from None
+        self.lines = Lines(target.kernel.kernel, target.source, {target.source: target.compilation.text})
+        self.arrays = Arrays(self.machine, self.case, self.declared_types())
+        self.evidence = Evidence(target)
+        self.warp = self.lane = 0
+        self.other: Other | None = None
+        self._departure: Departure | None = None
+        self.moment = self._at_next("start", "the launch begins")
+
+    def run_to(
+        self,
+        *,
+        line: int | str | None = None,
+        function: str = "",
+        tensor_op: int | None = None,
+        watch: str = "",
+        nan: bool = False,
+        finding: str = "",
+        departure: bool = False,
+        end: bool = False,
+        block: int | Sequence[int] | None = None,
+        warp: int | None = None,
+        reads: bool = False,
+        count: int = 1,
+    ) -> Moment:
+        """Run on until one thing happens; without any, to the end of the launch or its death.
+
+        Args:
+            line: 86, or "kernel.cu:86": before it runs.
+            function: before one begins, wherever it was inlined.
+            tensor_op: before the n-th multiplication from now on (1: the next).
+            watch: after a write to `sK[3][5]`, `O[0,1,17,3]` or a whole array; with `reads` also after a read.
+            nan: after an instruction makes a NaN.
+            finding: before the access of which a check ("races") complains; the first such one of the launch.
+            departure: to where the kernel first departs from its oracle (see `find_departure`).
+            end: to the end.
+            block: only there: linear, or (x, y, z). warp: only there.
+            count: how often it must happen.
+
+        Raises:
+            ConfigurationError: no such line, array, check, or nothing to depart from.
+        """
+        wanted = [line is not None, bool(function), tensor_op is not None, bool(watch), nan, bool(finding), departure]
+        if sum(wanted) > 1:
+            raise ConfigurationError("run_to goes to one thing at a time", hint="use several calls, or breakpoints")
+        if finding:
+            with self._kept():
+                return self._to_finding(finding)
+        if departure:
+            return self.to_departure().moment
+        if end or not any(wanted):
+            return self._run(Conditions())
+        if tensor_op is not None and tensor_op < 1:
+            raise ConfigurationError(f"tensor_op={tensor_op}", hint="they are counted from 1")
+        conditions = self.conditions(
+            line=line, function=function, tensor=tensor_op is not None, watch=watch, nan=nan, block=block, warp=warp,
+            reads=reads,
+        )  # fmt: skip
+        return self._run(replace(conditions, skip=(tensor_op or count) - 1))
+
+    def to_departure(self) -> Departure:
+        """Go to the first place where the kernel departs from its oracle.
+
+        Raises:
+            ConfigurationError: it does not.
+        """
+        with self._kept():
+            self._departure = found = find_departure(self)
+        return found
+
+    def to_cause(self, seconds: float = SECONDS) -> CauseMoment:
+        """Diagnose this case, and go to where the root cause first runs.
+
+        Args:
+            seconds: wall time for trying changes of the source.
+
+        Raises:
+            ConfigurationError: the case is right, or no cause could be shown.
+        """
+        with self._kept():
+            return find_cause(self, seconds)
+
+    @property
+    def known_stages(self) -> tuple[Stage, ...]:
+        """The operation's stages, once `to_departure` has followed them."""
+        return () if self._departure is None else self._departure.stages
+
+    def behind(self, depth: int = 2) -> tuple[Behind, ...]:
+        """The source lines that the current one depends on, nearest first: where an index or a bound was computed.
+
+        Right after `to_departure`, also those behind the other lines that belong to it.
+        """
+        from wmmadiag.debugger.dependences import behind
+
+        others = self._departure.others if self._departure is not None and self._departure.moment is self.moment else ()
+        here = () if self.moment.place is None else (self.moment.place,)
+        places = [place for place in (*here, *others) if place.line]
+        if not places:
+            raise ConfigurationError("there is no source line here", hint="go to one first")
+        return behind(self, places, depth)
+
+    def to_difference(self) -> Difference:
+        """Go to the first tile or stored value in which this run differs from its other one (`debug(…, against=…)`).
+
+        Raises:
+            ConfigurationError: there is no other run, or they do not differ.
+        """
+        with self._kept():
+            return to_difference(self)
+
+    # Inside
+
+    def _to_finding(self, check: str) -> Moment:
+        found = self.evidence.of_check(check)
+        if not found:
+            raise ConfigurationError(f"the check '{check}' finds nothing in this case")
+        moments = [(moment_of_finding(self, one), one) for one in found]
+        known = ((t, one) for t, one in moments if t is not None)
+        time, first = min(known, key=lambda pair: pair[0], default=(None, found[0]))
+        if time is None:
+            raise ConfigurationError(
+                f"this finding has no moment: {first.finding.message}", hint=f"it is about {first.finding.place}"
+            )
+        return self.arrive(time, "finding", f"{check}: {first.finding.message}")

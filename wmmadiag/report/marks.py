@@ -1,0 +1,118 @@
+"""What a run says of single lines, for formats that mark lines: causes, findings, faults, wrong outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from wmmadiag.report.diagnosis import Fix
+from wmmadiag.report.model import CaseResult
+from wmmadiag.report.run import KernelRun, Run
+from wmmadiag.report.terminal import brief
+from wmmadiag.report.terminal_diagnosis import fix_effect
+
+MarkLevel: TypeAlias = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One thing to say of one line.
+
+    Attributes:
+        rule: id: "races/read-write", "leading-dimension", "fault/misaligned", "wrong-output".
+        message: one sentence; `more`: further lines.
+        place: "file:line:column"; without a line where none is known.
+        other: a second place, or "".
+        kernel: name of the card; `arch`: for which it was compiled.
+        cases: "variant / case" where it was seen.
+        fix: a change of the source, or None.
+        accepted: why a baseline accepts it in all these cases, or "".
+    """
+
+    rule: str
+    level: MarkLevel
+    message: str
+    place: str
+    kernel: str
+    arch: str
+    other: str = ""
+    more: tuple[str, ...] = ()
+    cases: tuple[str, ...] = ()
+    fix: Fix | None = None
+    accepted: str = ""
+
+
+def marks(run: Run) -> list[Mark]:
+    """Every mark once, however many cases show it; errors first, else in the run's order."""
+    order = {"error": 0, "warning": 1, "note": 2}
+    found = [mark for kernel in run.kernels for mark in _merged(_of_kernel(kernel))]
+    return sorted(found, key=lambda mark: order[mark.level])
+
+
+def _merged(found: Iterable[Mark]) -> list[Mark]:
+    """Marks of one rule at one place as one, with all their cases and the first one's text."""
+    groups: dict[tuple[str, ...], Mark] = {}
+    for mark in found:
+        key = (mark.rule, mark.place, mark.other, mark.message if mark.rule != "wrong-output" else "")
+        seen = groups.get(key)
+        if seen is None:
+            groups[key] = mark
+            continue
+        worse = seen if not seen.accepted else mark
+        groups[key] = replace(
+            seen,
+            cases=tuple(dict.fromkeys(seen.cases + mark.cases)),
+            level=worse.level,
+            accepted=worse.accepted,
+        )
+    return list(groups.values())
+
+
+def _of_kernel(kernel: KernelRun) -> Iterator[Mark]:
+    report = kernel.report
+    told: set[tuple[str, str]] = set()
+    known = {(case.variant, case.case): case.accepted for case in report.cases}
+    for diagnosis in kernel.diagnoses:
+        accepted = known.get((diagnosis.variant, diagnosis.case), "")
+        for cause in diagnosis.causes:
+            told.add((diagnosis.variant, diagnosis.case))
+            more = [cause.instead, *cause.evidence]
+            if cause.fix is not None:
+                more += [f"fix: {cause.fix.summary}", fix_effect(cause.fix)]
+            seen = (_name(diagnosis.variant, diagnosis.case),)
+            yield Mark(
+                cause.hypothesis, "note" if accepted else "error", cause.sentence, cause.place or report.source,
+                report.name, report.arch, cause.other, tuple(line for line in more if line), seen, cause.fix, accepted,
+            )  # fmt: skip
+    for case in report.cases:
+        for mark in _of_case(kernel, case, (case.variant, case.case) in told):
+            yield replace(mark, level="note", accepted=case.accepted) if case.accepted else mark
+
+
+def _of_case(kernel: KernelRun, case: CaseResult, diagnosed: bool) -> Iterator[Mark]:
+    report, name = kernel.report, (_name(case.variant, case.case),)
+    levels: dict[str, MarkLevel] = {"error": "error", "warning": "warning", "advice": "note"}
+    for finding in case.findings:
+        more = (*finding.detail, *((f"next: {finding.hint}",) if finding.hint else ()))
+        yield Mark(
+            f"{finding.check}/{finding.kind}", levels[finding.level], finding.message, finding.place or report.source,
+            report.name, report.arch, finding.other, more, name,
+        )  # fmt: skip
+    repeat = (f"repeat: {case.repeat}",) if case.repeat else ()
+    problem = case.problem
+    if problem is not None and case.status != "passed":
+        fault = case.status == "failed"
+        more = (*problem.detail.splitlines(), *((f"next: {problem.hint}",) if problem.hint else ()), *repeat)
+        rule = f"fault/{problem.kind}" if fault else problem.kind
+        place = problem.place or (report.source if fault or problem.kind == "compile" else report.card)
+        yield Mark(rule, "error" if case.status != "undecided" else "warning", problem.message, place, report.name,
+                   report.arch, more=more, cases=name)  # fmt: skip
+    elif case.status == "failed" and not diagnosed and not any(one.level == "error" for one in case.findings):
+        yield Mark(
+            "wrong-output", "error", brief(case), report.source, report.name, report.arch, more=repeat, cases=name
+        )
+
+
+def _name(variant: str, case: str) -> str:
+    return f"{variant} / {case}"

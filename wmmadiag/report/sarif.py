@@ -1,0 +1,154 @@
+"""A run as SARIF 2.1.0 (OASIS standard), for code scanning: results on the lines of the .cu, rules, fixes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from wmmadiag.report.marks import Mark, marks
+from wmmadiag.report.run import Run
+from wmmadiag.report.text import edits, one_line, split_place, visible
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+
+_OTHER_RULES = {
+    "wrong-output": "elements differ from the float64 reference by more than rounding can explain",
+    "fault": "the launch died",
+    "compile": "the source does not compile",
+    "configuration": "the card, or what it names, is wrong",
+    "unsupported": "the kernel uses what is not emulated",
+    "budget": "the run used up its budget",
+    "undecided": "the check could not decide",
+}
+
+
+def render(run: Run) -> str:
+    """SARIF text, ending with a newline."""
+    found = marks(run)
+    rules = _rules(run, found)
+    index = {rule["id"]: position for position, rule in enumerate(rules)}
+    driver: dict[str, Any] = {"name": "wmmadiag", "rules": rules}
+    version = run.versions.get("wmmadiag", "")
+    if version:
+        driver["version"] = version
+    log = {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {"driver": driver},
+                "invocations": [_invocation(run)],
+                "columnKind": "unicodeCodePoints",
+                "artifacts": _artifacts(run),
+                "results": [_result(mark, index) for mark in found],
+            }
+        ],
+    }
+    return msgspec.json.format(msgspec.json.encode(log), indent=1).decode() + "\n"
+
+
+def _rules(run: Run, found: Sequence[Mark]) -> list[dict[str, Any]]:
+    """One rule per id that occurs, described by the checks' and hypotheses' tables that the run holds."""
+    checks = {rule.id: rule for rule in run.rules}
+    diagnoses = [diagnosis for kernel in run.kernels for diagnosis in kernel.diagnoses]
+    titles = {one.hypothesis: one.title for diagnosis in diagnoses for one in diagnosis.tested}
+    rules = []
+    for rule in dict.fromkeys(mark.rule for mark in found):
+        family = rule.split("/")[0]
+        summary = titles.get(rule) or _OTHER_RULES.get(family) or rule
+        made: dict[str, Any] = {"id": visible(rule)}
+        if family in checks:
+            summary = checks[family].summary
+            if checks[family].help:
+                made["fullDescription"] = {"text": visible(checks[family].help)}
+        made["shortDescription"] = {"text": one_line(summary)}
+        rules.append(made)
+    return rules
+
+
+def _result(mark: Mark, index: Mapping[str, int]) -> dict[str, Any]:
+    lines = [mark.message, *mark.more]
+    result: dict[str, Any] = {
+        "ruleId": visible(mark.rule),
+        "ruleIndex": index[visible(mark.rule)],
+        "level": mark.level,
+        "message": {"text": visible("\n".join(lines))},
+        "locations": [_location(mark.place)],
+        "partialFingerprints": {"wmmadiag/v1": _fingerprint(mark)},
+        "properties": {
+            "kernel": visible(mark.kernel),
+            "arch": visible(mark.arch),
+            "cases": [visible(c) for c in mark.cases],
+        },
+    }
+    if mark.accepted:
+        result["suppressions"] = [{"kind": "external", "justification": visible(mark.accepted)}]
+    if mark.other:
+        result["relatedLocations"] = [{"id": 1, **_location(mark.other)}]
+    change = mark.fix
+    if change is not None and change.diff:
+        replaced = _replacements(change.diff, split_place(mark.place).file)
+        if replaced:
+            result["fixes"] = [{"description": {"text": one_line(change.summary)}, "artifactChanges": replaced}]
+    return result
+
+
+def _fingerprint(mark: Mark) -> str:
+    """The same for the same trouble when lines have moved: rule, file, kernel and architecture."""
+    parts = [mark.rule, split_place(mark.place).file, mark.kernel, mark.arch]
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def _location(place: str) -> dict[str, Any]:
+    taken = split_place(place)
+    physical: dict[str, Any] = {"artifactLocation": _artifact(taken.file)}
+    if taken.line:
+        physical["region"] = {"startLine": taken.line}
+        if taken.column:
+            physical["region"]["startColumn"] = taken.column
+    return {"physicalLocation": physical}
+
+
+def _artifact(file: str) -> dict[str, Any]:
+    """Relative paths are against the repository's root, as code scanning wants them."""
+    path = PurePosixPath(file.replace("\\", "/"))
+    uri = quote(str(path), safe="/-._~", errors="replace")
+    return {"uri": f"file://{uri}"} if path.is_absolute() else {"uri": uri, "uriBaseId": "%SRCROOT%"}
+
+
+def _replacements(diff: str, file: str) -> list[dict[str, Any]]:
+    replacements = []
+    for edit in edits(diff, file):
+        # From the start of the first line to the start of the line after the last: whole lines.
+        region = {
+            "startLine": edit.first, "startColumn": 1, "endLine": edit.first + len(edit.removed), "endColumn": 1,
+        }  # fmt: skip
+        replacement: dict[str, Any] = {"deletedRegion": region}
+        if edit.added:
+            replacement["insertedContent"] = {"text": "".join(line + "\n" for line in edit.added)}
+        replacements.append(replacement)
+    return [{"artifactLocation": _artifact(file), "replacements": replacements}] if replacements else []
+
+
+def _artifacts(run: Run) -> list[dict[str, Any]]:
+    sources = {one.path: one for kernel in run.kernels for one in kernel.sources}
+    return [{"location": _artifact(path), "hashes": {"sha-256": one.sha256}} for path, one in sources.items()]
+
+
+def _invocation(run: Run) -> dict[str, Any]:
+    made: dict[str, Any] = {"executionSuccessful": not run.unchecked, "exitCode": run.exit_code}
+    if run.command:
+        made["commandLine"] = visible(run.command)
+    if run.started:
+        made["startTimeUtc"] = run.started
+    if run.unchecked:
+        made["toolConfigurationNotifications"] = [
+            {"level": "error", "message": {"text": visible(one.message)}, "locations": [_location(one.path)]}
+            for one in run.unchecked
+        ]
+    return made

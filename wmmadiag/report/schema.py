@@ -1,0 +1,59 @@
+"""The JSON schema of a run, made of the dataclasses: `python -m wmmadiag.report.schema` writes `schema.json`."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+
+from wmmadiag.report.diagnosis import Diagnosis
+from wmmadiag.report.json_file import SCHEMA_ID
+from wmmadiag.report.model import DERIVED, FORMAT_VERSION, KernelReport, Status
+from wmmadiag.report.run import Run, Unchecked
+
+PATH = Path(__file__).with_name("schema.json")
+_NOT_FINITE = ["nan", "inf", "-inf"]
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema, draft 2020-12. Numbers that JSON has not are strings: "nan", "inf", "-inf"."""
+    made = _numbers(msgspec.json.schema(Run))
+    for definition in made["$defs"].values():
+        definition["description"] = inspect.cleandoc(definition.get("description", ""))
+        if "properties" in definition:
+            definition["additionalProperties"] = False
+            definition["required"] = list(definition["properties"])  # the writer leaves nothing out
+    for cls in (Run, KernelReport, Unchecked, Diagnosis):
+        derived: dict[str, Any] = {"status": {"enum": list(get_args(Status))}, "exit_code": {"enum": [0, 1, 2, 3]}}
+        definition = made["$defs"][cls.__name__]
+        for name in DERIVED:
+            if hasattr(cls, name) and name not in definition["properties"]:
+                definition["properties"][name] = derived[name]
+                definition["required"].append(name)
+    made["$defs"]["Run"]["properties"]["format_version"] = {"const": FORMAT_VERSION}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": SCHEMA_ID,
+        "title": "A run of wmmadiag check",
+        **made,
+    }
+
+
+def _numbers(value: Any) -> Any:
+    if isinstance(value, dict):
+        if value.get("type") == "number":
+            rest = {key: item for key, item in value.items() if key != "type"}
+            return {"anyOf": [{"type": "number"}, {"enum": _NOT_FINITE}], **rest}
+        return {key: _numbers(item) for key, item in value.items()}
+    return [_numbers(item) for item in value] if isinstance(value, list) else value
+
+
+def text() -> str:
+    """As the file holds it."""
+    return msgspec.json.format(msgspec.json.encode(schema()), indent=2).decode() + "\n"
+
+
+if __name__ == "__main__":
+    PATH.write_text(text(), "utf-8")

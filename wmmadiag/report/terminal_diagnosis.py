@@ -1,0 +1,179 @@
+"""A diagnosis as text for a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+
+from wmmadiag.report.diagnosis import Cause, Diagnosis, Excerpt, Fix, FixStatus, Tested
+from wmmadiag.report.text import diff_lines, one_line, split_place, visible
+
+WIDTH = 80
+RULED_OUT = 8
+"""Refuted hypotheses that are told; the others are counted, unless verbose."""
+
+# Select Graphic Rendition codes, ECMA-48 section 8.3.117.
+_BOLD, _RED, _GREEN, _CYAN, _FAINT = "1", "31", "32", "36", "2"
+_CODE = 120
+"""Columns of source that are shown."""
+
+_FIX_WORDS: dict[FixStatus, str] = {
+    "verified": "verified",
+    "improves": "helps, but not enough",
+    "suggestion": "suggestion",
+}
+
+
+def render(diagnosis: Diagnosis, *, colour: bool = False, verbose: bool = False) -> str:
+    """The diagnosis as text, ending with a newline.
+
+    Args:
+        colour: with terminal colour codes.
+        verbose: every hypothesis, also those that do not apply.
+    """
+    return "\n".join(diagnosis_lines(diagnosis, colour=colour, verbose=verbose)) + "\n"
+
+
+def diagnosis_lines(diagnosis: Diagnosis, *, colour: bool = False, verbose: bool = False) -> list[str]:
+    """Lines of `render`."""
+    about = f"{diagnosis.variant} / {diagnosis.case}" if diagnosis.case else diagnosis.variant
+    lines = [_painted(one_line(f"diagnosis of {diagnosis.name}, {about}".rstrip(", ")), _BOLD, colour)]
+    if not diagnosis.told_by_headline:
+        lines += _wrapped(diagnosis.headline, "  ")
+    for number, cause in enumerate(diagnosis.causes, 1):
+        lines += [""] * (len(lines) > 1) + [*_cause_lines(cause, number, len(diagnosis.causes), colour)]
+    if diagnosis.symptoms:
+        lines += ["", "  what was seen", *_items(diagnosis.symptoms)]
+    lines += _tested_lines(diagnosis.tested, verbose)
+    if diagnosis.unseen:
+        lines += ["", "  what this run could not see", *_items(diagnosis.unseen)]
+    if diagnosis.repeat:
+        lines += ["", f"  repeat: {one_line(diagnosis.repeat)}"]
+    return lines
+
+
+def _cause_lines(cause: Cause, number: int, of: int, colour: bool) -> list[str]:
+    head = f"{number}. " if of > 1 else ""
+    sentence = _wrapped(f"{head}{cause.sentence}", "  ", "  " + " " * len(head))
+    lines = [_painted(line, _RED + ";" + _BOLD, colour) for line in sentence]
+    lines += _wrapped(f"{cause.verdict}: {_explains(cause)} [{cause.hypothesis}]", "     ")
+    if cause.place:
+        also = f", with {one_line(cause.other)}" if cause.other else ""
+        lines.append(f"     at {one_line(cause.place)}{also}")
+    if cause.excerpt is not None:
+        lines += _excerpt_lines(cause.excerpt, split_place(cause.place).column, colour)
+    if cause.instead:
+        lines += _wrapped(f"instead: {cause.instead}", "     ", "       ")
+    if cause.evidence:
+        lines += ["     how we know", *_items(cause.evidence, "       ")]
+    if cause.consequences:
+        lines += ["     what follows from it", *_items(cause.consequences, "       ")]
+    if cause.fix is not None:
+        lines += _fix_lines(cause.fix, colour)
+    return lines
+
+
+def _explains(cause: Cause) -> str:
+    if not cause.of:
+        return "it ends the run, or shows in no element of this one"
+    if cause.explains == cause.of:
+        return f"explains all {cause.of} wrong elements" if cause.of > 1 else "explains the one wrong element"
+    return f"explains {cause.explains} of {cause.of} wrong elements"
+
+
+def _excerpt_lines(excerpt: Excerpt, column: int, colour: bool) -> list[str]:
+    """Source lines with their numbers; a marked one has an arrow, and a caret where the column is known."""
+    last = excerpt.first + len(excerpt.lines) - 1
+    width = len(str(last))
+    texts = [visible(text.expandtabs(4)).rstrip() for text in excerpt.lines]
+    # Code is shown as far as the diff below it would be: what is cut off may be what matters.
+    spare = min((len(text) - len(text.lstrip()) for text in texts if text), default=0)
+    lines = []
+    for number, text in enumerate(texts, excerpt.first):
+        marked = number in excerpt.marked
+        shown = text[spare:]
+        if len(shown) > _CODE:
+            shown = shown[: _CODE - 3] + "..."
+        line = f"     {'>' if marked else ' '} {number:>{width}} | {shown}".rstrip()
+        lines.append(_painted(line, _BOLD, colour) if marked else line)
+        if marked and column and len(excerpt.marked) == 1:
+            source = excerpt.lines[number - excerpt.first]
+            at = len(source[: column - 1].expandtabs(4)) - spare
+            if 0 <= at < _CODE:
+                lines.append(_painted(f"       {'':>{width}} | {' ' * at}^", _RED + ";" + _BOLD, colour))
+    return lines
+
+
+def _fix_lines(fix: Fix, colour: bool) -> list[str]:
+    lines = _wrapped(f"fix ({_FIX_WORDS[fix.status]}): {fix.summary}", "     ", "       ")
+    for line in diff_lines(fix.diff):
+        sign = {"removed": "-", "added": "+", "context": " "}.get(line.kind, "")
+        code = {"removed": _RED, "added": _GREEN, "hunk": _CYAN, "file": _FAINT}.get(line.kind, "")
+        shown = f"       {sign}{visible(line.text)}".rstrip()
+        lines.append(_painted(shown, code, colour and bool(code)))
+    tried = fix_effect(fix)
+    if tried:
+        lines += _wrapped(tried, "     ", "       ")
+    if fix.note:
+        lines += _wrapped(fix.note, "     ", "       ")
+    return lines
+
+
+def fix_effect(fix: Fix) -> str:
+    """What trying a fix did, in words; "" where it was not tried."""
+    if fix.wrong_after is None:
+        return ""
+    text = f"with it: {fix.wrong_after} elements wrong instead of {fix.wrong_before}"
+    if fix.max_difference_after is not None:
+        before, after = number(fix.max_difference_before), number(fix.max_difference_after)
+        text += f", largest difference {after} instead of {before}"
+    if fix.tried:
+        text += f"; cases tried: {', '.join(fix.tried)}"
+    return text
+
+
+def number(value: float) -> str:
+    """Three digits; NaN and infinity in words."""
+    return f"{value:.3g}" if math.isfinite(value) else "not a number" if math.isnan(value) else "infinite"
+
+
+def _tested_lines(tested: Sequence[Tested], verbose: bool) -> list[str]:
+    refuted = [one for one in tested if one.verdict == "refuted"]
+    open_ones = [one for one in tested if one.verdict == "undecided"]
+    others = [one for one in tested if one.verdict == "not applicable"]
+    lines = []
+    if refuted:
+        shown = refuted if verbose else refuted[:RULED_OUT]
+        lines += ["", "  ruled out", *_items([_tested(one) for one in shown])]
+        if len(shown) < len(refuted):
+            lines.append(f"    ({len(refuted) - len(shown)} more; -v shows them)")
+    if open_ones:
+        lines += ["", "  not decided", *_items([_tested(one) for one in open_ones])]
+    if others and verbose:
+        lines += ["", "  does not apply", *_items([_tested(one) for one in others])]
+    elif others:
+        what = "hypothesis does" if len(others) == 1 else "hypotheses do"
+        lines += ["", f"  {len(others)} other {what} not apply"]
+    return lines
+
+
+def _tested(one: Tested) -> str:
+    residual = f" (at best {number(one.residual)}x the bound)" if one.residual is not None else ""
+    return f"{one.title}: {one.reason}{residual}"
+
+
+def _items(texts: Sequence[str], indent: str = "    ") -> list[str]:
+    return [line for text in texts for line in _wrapped(text, f"{indent}- ", f"{indent}  ")]
+
+
+def _wrapped(text: str, first: str, rest: str | None = None) -> list[str]:
+    later = first if rest is None else rest
+    return textwrap.wrap(
+        one_line(text), WIDTH, initial_indent=first, subsequent_indent=later, break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def _painted(text: str, code: str, colour: bool) -> str:
+    return f"\x1b[{code}m{text}\x1b[0m" if colour else text
