@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from wmmadiag.api import check, compile_cuda, kernel, open_card, render
+    from wmmadiag.api import check, compile_cuda, diagnosis, kernel, open_card, render
     from wmmadiag.backends import RunLimits
+    from wmmadiag.debugger.api import debug
     from wmmadiag.errors import (
         BudgetError,
         CompileError,
@@ -31,14 +32,16 @@ if TYPE_CHECKING:
         UnsupportedError,
         WmmadiagError,
     )
+    from wmmadiag.fragment_layouts import fragment_map
     from wmmadiag.judging import Reference, compare_arrays, reference
     from wmmadiag.launch import RunStats
     from wmmadiag.launchable import Kernel
     from wmmadiag.place import Place
 
 _WHERE = {
-    "wmmadiag.api": ("check", "compile_cuda", "kernel", "open_card", "render"),
+    "wmmadiag.api": ("check", "compile_cuda", "diagnosis", "kernel", "open_card", "render"),
     "wmmadiag.backends": ("RunLimits",),
+    "wmmadiag.debugger.api": ("debug",),
     "wmmadiag.errors": (
         "BudgetError",
         "CompileError",
@@ -49,6 +52,7 @@ _WHERE = {
         "UnsupportedError",
         "WmmadiagError",
     ),
+    "wmmadiag.fragment_layouts": ("fragment_map",),
     "wmmadiag.judging": ("Reference", "compare_arrays", "reference"),
     "wmmadiag.launch": ("RunStats",),
     "wmmadiag.launchable": ("Kernel",),
@@ -74,6 +78,9 @@ __all__ = [
     "check",
     "compare_arrays",
     "compile_cuda",
+    "debug",
+    "diagnosis",
+    "fragment_map",
     "kernel",
     "open_card",
     "reference",

@@ -6,10 +6,8 @@ Nothing heavy is imported before the first call.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -21,9 +19,10 @@ if TYPE_CHECKING:
     from wmmadiag.backends import RunLimits
     from wmmadiag.compile import Compilation, KernelParameter
     from wmmadiag.compile.options import CompilerName
+    from wmmadiag.report.diagnosis import Diagnosis
     from wmmadiag.report.model import KernelReport
     from wmmadiag.subject.card import Card
-    from wmmadiag.subject.check import Runs
+    from wmmadiag.subject.check import Compiler, Recorder, Runs, Tracer
 
 Macros: TypeAlias = "Mapping[str, str | int | float | None]"
 """Name → value; None defines the bare name."""
@@ -149,6 +148,14 @@ def kernel(
     return Kernel(found, compilation, parameters, target, loader(compilation.ptx, found.name, arch=target))
 
 
+def _known_distribution(inputs: str) -> None:
+    from wmmadiag.subject.distributions import DISTRIBUTIONS
+    from wmmadiag.subject.suggest import did_you_mean
+
+    if inputs and inputs not in DISTRIBUTIONS:
+        raise ConfigurationError(f"unknown distribution '{inputs}'", hint=did_you_mean(inputs, DISTRIBUTIONS))
+
+
 def check(
     subject: str | Path | Card,
     *,
@@ -174,7 +181,10 @@ def check(
     against: str | Path | Card | None = None,
     checks: str | Sequence[str] = "default",
     schedules: int = 0,
+    provenance: bool = False,
     progress: Callable[[int, int, str], None] | None = None,
+    recorder: Recorder | None = None,
+    compile_with: Compiler | None = None,
 ) -> KernelReport:
     """Compile, run and judge a kernel, case by case, against a float64 reference.
 
@@ -191,8 +201,13 @@ def check(
         checks: "all", "default", "none", or names of checks (`wmmadiag.checks.all_checks`); on the emulator only. A
             finding that is an error makes its case fail.
         schedules: other orders of warps and asynchronous copies to run; outputs whose bits change are an error.
+        provenance: also run each case with tags that say which input element every value is, and compare intermediate
+            values; on the emulator only. Disagreements become findings.
         against: another card, with whose outputs those of the same cases are compared, too.
         progress: told before each case: cases done, cases in all, what comes next.
+        recorder: keeps what a report shows besides; see `wmmadiag.recording.Recorder`.
+        compile_with: called with a source's path and `CompileOptions` in place of compiling it; then `compiler`,
+            `use_cache` and `resources` have no effect.
 
     Returns:
         The report as data; `render` makes it text. A wrong kernel is a result, no exception.
@@ -200,13 +215,11 @@ def check(
     Raises:
         ConfigurationError: the card or the options are wrong. (What goes wrong in one case is in the report.)
     """
+    from wmmadiag.subject import repeating
     from wmmadiag.subject.check import check_card
     from wmmadiag.subject.compiling import SubjectCompiler
-    from wmmadiag.subject.distributions import DISTRIBUTIONS
-    from wmmadiag.subject.suggest import did_you_mean
 
-    if inputs and inputs not in DISTRIBUTIONS:
-        raise ConfigurationError(f"unknown distribution '{inputs}'", hint=did_you_mean(inputs, DISTRIBUTIONS))
+    _known_distribution(inputs)
     runs, native = _checked_runs(checks, schedules)
     loader = backends.backend(backend, limits, native)
     card = open_card(
@@ -221,16 +234,23 @@ def check(
         include_paths=include_paths,
         std=std,
     )
-    words = (["--backend", backend] if backend != "emulator" else []) + (
-        ["--compiler", compiler] if compiler != "auto" else []
+    limits = limits or backends.RunLimits()
+    words = repeating.options(
+        {
+            "backend": (backend, "emulator"),
+            "compiler": (compiler, "auto"),
+            "budget-instructions": (limits.instructions, None),
+            "budget-seconds": (limits.seconds, None),
+            "checks": (checks, "default"),
+            "schedules": (schedules, 0),
+            "provenance": (provenance, False),
+            "against": (getattr(against, "path", against), None),
+        }
     )
-    if words:
-        command = card.command or shlex.join(["wmmadiag", "check", str(card.path)])
-        card = replace(card, command=f"{command} {shlex.join(words)}")
     compiling = SubjectCompiler(compiler, use_cache=use_cache, resources=resources)
     report = check_card(
         card,
-        arch=_target(card, arch, backend),
+        arch=card_target(card, arch, backend),
         backend=loader,
         backend_name=backend,
         variants=variants,
@@ -238,9 +258,12 @@ def check(
         seed=seed,
         inputs=inputs,
         progress=progress,
-        compiler=compiling,
+        compiler=compile_with or compiling,
         against=None if against is None else open_card(against),
         runs=runs,
+        recorder=recorder,
+        tracer=_tracer() if provenance else None,
+        words=words,
     )
     return compiling.completed(report, card)
 
@@ -283,6 +306,59 @@ def open_card(
     return open_subject(Path(subject), options)
 
 
+def diagnosis(
+    subject: str | Path | Card,
+    *,
+    arch: str | None = None,
+    entry: str = "",
+    computes: str = "",
+    grid: Sequence[str | int] = (),
+    block: Sequence[str | int] = (),
+    shared: str | int = "",
+    macros: Macros | None = None,
+    symbols: Mapping[str, str | int | float] | None = None,
+    include_paths: Sequence[str | Path] = (),
+    std: str = "",
+    variant: str = "",
+    cases: Sequence[str] | None = None,
+    seed: int | None = None,
+    inputs: str = "",
+    backend: str = "emulator",
+    compiler: CompilerName = "auto",
+    use_cache: bool = True,
+    checks: str = "default",
+    seconds: float = 8.0,
+    progress: Callable[[str], None] | None = None,
+) -> Diagnosis:
+    """Find out what is broken in a kernel, on which line, and try a change that mends it.
+
+    Args:
+        subject: a card (its file, or loaded), or a source with at least `computes`.
+        variant: which; empty for the first that fails.
+        seconds: wall time for trying changes; 0 tries none.
+        progress: told what comes next.
+        others: as for `check`.
+
+    Raises:
+        ConfigurationError: the card or the options are wrong. (What goes wrong in the kernel is in the result.)
+    """
+    from wmmadiag.diagnose.engine import diagnose_card
+    from wmmadiag.subject import repeating
+    from wmmadiag.subject.compiling import SubjectCompiler
+
+    _known_distribution(inputs)
+    card = open_card(
+        subject, entry=entry, computes=computes, grid=grid, block=block, shared=shared, macros=macros,
+        symbols=symbols, include_paths=include_paths, std=std,
+    )  # fmt: skip
+    return diagnose_card(
+        card, arch=card_target(card, arch, backend), backend=backend, variant=variant, cases=cases, seed=seed,
+        inputs=inputs, checks=checks, seconds=seconds, progress=progress,
+        compiler=SubjectCompiler(compiler, use_cache=use_cache),
+        words=repeating.options({"compiler": (compiler, "auto")}),
+    )  # fmt: skip
+
+
 def _checked_runs(checks: str | Sequence[str], schedules: int) -> tuple[Runs | None, tuple[str, ...]]:
     """What launches with these checks, and the names of the engine's checks that it needs."""
     from wmmadiag.checks import native_names, select
@@ -295,7 +371,13 @@ def _checked_runs(checks: str | Sequence[str], schedules: int) -> tuple[Runs | N
     return CheckedRuns(chosen, schedules), native_names(chosen)
 
 
-def _target(card: Card, arch: str | None, backend: str) -> str:
+def _tracer() -> Tracer:
+    from wmmadiag.provenance.findings import traced_findings
+
+    return traced_findings
+
+
+def card_target(card: Card, arch: str | None, backend: str = "emulator") -> str:
     """The architecture to check for, in its usual spelling."""
     from wmmadiag.compile import CompileOptions
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -12,28 +12,44 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 
 if TYPE_CHECKING:
+    from wmmadiag.report.diagnosis import Diagnosis
     from wmmadiag.report.model import KernelReport, Status
+    from wmmadiag.report.run import KernelRun, Run
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One card or source on one architecture; `options` are keyword arguments of `wmmadiag.check`."""
+    """One card or source on one architecture; `options` are keyword arguments of `wmmadiag.check`.
+
+    Attributes:
+        record: also keep what a report shows besides the terminal's text.
+        diagnose: find out why each failing variant fails; `seconds`: for trying changes.
+    """
 
     path: Path
     arch: str | None
     cases: tuple[str, ...] | None = None
     variants: tuple[str, ...] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    record: bool = False
+    diagnose: bool = False
+    seconds: float = 8.0
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A report, or the error in its place, as text, with its exit code."""
+    """A report, or the error in its place, as text, with its exit code; `recorded` where the task asks for it.
+
+    `cached`: nothing ran; it is the result of an earlier run of the same kernel.
+    """
 
     task: Task
     report: KernelReport | None = None
     error: str = ""
     code: int = 0
+    recorded: KernelRun | None = None
+    diagnoses: tuple[Diagnosis, ...] = ()
+    cached: bool = False
 
     @property
     def status(self) -> Status:
@@ -108,26 +124,51 @@ def _own_names(path: Path) -> tuple[list[str], list[str]] | None:
 
 
 def check_all(tasks: Sequence[Task], *, jobs: int = 1, progress: Progress | None = None) -> Iterator[Outcome]:
-    """Check each task, in order; an error in one does not stop the others.
+    """Check each task, in order; an error in one does not stop the others. What has not changed is not run again.
 
     Args:
-        jobs: processes; with more than one, `progress` is told only when a task begins to be waited for.
+        jobs: processes; with more than one, `progress` is told how many tasks are done, of how many.
     """
-    if jobs <= 1 or len(tasks) <= 1:
-        for task in tasks:
-            yield run_task(task, progress)
-        return
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
+    from wmmadiag.gate.result_cache import cached_outcome, result_key
 
-    count = min(jobs, len(tasks))
+    keys = [result_key(task) for task in tasks]
+    known = [None if key is None else cached_outcome(task, key) for task, key in zip(tasks, keys, strict=True)]
+    left = [index for index, outcome in enumerate(known) if outcome is None]
+    if jobs <= 1 or len(left) <= 1:
+        for task, key, outcome in zip(tasks, keys, known, strict=True):
+            yield outcome or run_task(task, progress, key)
+        return
+    running = _parallel([(tasks[index], keys[index]) for index in left], jobs, progress)
+    try:
+        for outcome in known:
+            yield outcome or next(running)
+    finally:
+        running.close()
+
+
+def _parallel(
+    work: Sequence[tuple[Task, str | None]], jobs: int, progress: Progress | None
+) -> Generator[Outcome, None, None]:
+    """Outcomes in order, from processes that end when the generator is closed."""
+    import multiprocessing
+    from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+    from concurrent.futures.process import BrokenProcessPool
+
+    count = min(jobs, len(work))
     pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _prepare_worker, (os.getpid(),))
     try:
-        futures = [pool.submit(run_task, task) for task in tasks]
-        for task, future in zip(tasks, futures, strict=True):
-            if progress is not None:
-                progress(task, 0, 1, str(task.path))
-            yield future.result()
+        futures = [pool.submit(run_task, task, None, key) for task, key in work]
+        for (task, _), future in zip(work, futures, strict=True):
+            while not future.done():
+                done = sum(one.done() for one in futures)
+                if progress is not None:
+                    progress(task, done, len(work), str(task.path))
+                wait([one for one in futures if not one.done()], return_when=FIRST_COMPLETED)
+            try:
+                outcome = future.result()
+            except BrokenProcessPool:
+                outcome = Outcome(task, error=_DIED.format(task.path), code=3)
+            yield outcome
     except BaseException:
         for process in list((pool._processes or {}).values()):
             process.kill()
@@ -136,20 +177,31 @@ def check_all(tasks: Sequence[Task], *, jobs: int = 1, progress: Progress | None
     pool.shutdown()
 
 
+_DIED = (
+    "{}: a process that checked kernels ended by itself, perhaps for lack of memory; this one was not finished\n"
+    "next: check it alone, or with --jobs 1"
+)
+
+
 def _prepare_worker(parent: int) -> None:
     """A worker ends at once when the user interrupts; the parent says so."""
     del parent
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def run_task(task: Task, progress: Progress | None = None) -> Outcome:
-    """Check one card on one architecture."""
+def run_task(task: Task, progress: Progress | None = None, key: str | None = None) -> Outcome:
+    """Check one card on one architecture; keep the outcome under `key`, if there is one."""
     from wmmadiag.api import check
 
     def forward(done: int, cases: int, what: str) -> None:
         if progress is not None:
             progress(task, done, cases, what)
 
+    recorder = None
+    if task.record:
+        from wmmadiag.recording import Recorder
+
+        recorder = Recorder(task.options.get("seed"), task.options.get("inputs", ""))
     try:
         report = check(
             task.path,
@@ -157,11 +209,73 @@ def run_task(task: Task, progress: Progress | None = None) -> Outcome:
             cases=task.cases,
             variants=task.variants,
             progress=forward,
+            recorder=recorder,
             **task.options,
         )
     except WmmadiagError as error:
         return Outcome(task, error=str(error), code=error.exit_code)
-    return Outcome(task, report, code=report.exit_code)
+    found = _diagnoses(task, report, forward) if task.diagnose else ()
+    recorded = None if recorder is None else recorder.kernel_run(report, _asked(task.options), found)
+    outcome = Outcome(task, report, code=report.exit_code, recorded=recorded, diagnoses=found)
+    if key is not None:
+        from wmmadiag.gate.result_cache import keep_outcome
+
+        keep_outcome(outcome, key)
+    return outcome
+
+
+_DIAGNOSIS_OPTIONS = frozenset(
+    ("entry", "computes", "grid", "block", "shared", "macros", "symbols", "include_paths", "std", "seed", "inputs",
+     "backend", "compiler", "use_cache", "checks")
+)  # fmt: skip
+
+
+def _diagnoses(task: Task, report: KernelReport, tell: Callable[[int, int, str], None]) -> tuple[Diagnosis, ...]:
+    """Why each variant with a failing case fails."""
+    from wmmadiag.api import diagnosis
+
+    options = {name: value for name, value in task.options.items() if name in _DIAGNOSIS_OPTIONS}
+    found = []
+    for variant in dict.fromkeys(case.variant for case in report.cases if case.status == "failed"):
+        cases = list(dict.fromkeys(case.case for case in report.cases if case.variant == variant))
+        found.append(
+            diagnosis(
+                task.path,
+                arch=report.arch,
+                variant=variant,
+                cases=cases,
+                seconds=task.seconds,
+                progress=lambda what: tell(len(report.cases), len(report.cases), what),
+                **options,
+            )
+        )
+    return tuple(found)
+
+
+def _asked(options: Mapping[str, Any]) -> dict[str, str]:
+    """The options that differ from nothing, as words."""
+    plain = {name: value for name, value in options.items() if name != "limits" and value not in (None, "", (), {})}
+    words = {}
+    for name, value in plain.items():
+        if isinstance(value, Mapping):
+            words[name] = " ".join(f"{key}={item}" if item is not None else str(key) for key, item in value.items())
+        elif isinstance(value, (list, tuple)):
+            words[name] = " ".join(map(str, value))
+        elif value is not False and value != 0:
+            words[name] = "yes" if value is True else str(value)
+    return words
+
+
+def run_of(outcomes: Sequence[Outcome], *, command: str = "", seconds: float = 0.0) -> Run:
+    """What was recorded of finished tasks, as one run."""
+    from wmmadiag import recording
+    from wmmadiag.report.run import Unchecked
+
+    kernels = [one.recorded for one in outcomes if one.recorded is not None]
+    unchecked = [
+        Unchecked(str(one.task.path), one.task.arch or "", one.error, one.code) for one in outcomes if one.error
+    ]
+    return recording.run_of(kernels, unchecked, command=command, seconds=seconds)
 
 
 def exit_code(outcomes: Sequence[Outcome]) -> int:

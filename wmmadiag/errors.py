@@ -20,16 +20,23 @@ class WmmadiagError(Exception):
         place: where in the user's source (or PTX, or card), if known.
         detail: further lines (a compiler log, where each warp stands), already formatted.
         hint: the next step for the user.
+        op: full PTX opcode of the instruction that it is about, "cp.async.cg.shared.global"; "" for none.
+        space: memory that it is about, "global", "shared" or "local"; "" for none, or where nobody can tell.
     """
 
     exit_code: ClassVar[int] = 2
 
-    def __init__(self, message: str, *, place: Place | None = None, detail: str = "", hint: str = "") -> None:
+    def __init__(
+        self, message: str, *, place: Place | None = None, detail: str = "", hint: str = "", op: str = "",
+        space: str = "",
+    ) -> None:  # fmt: skip
         super().__init__(message)
         self.message = message
         self.place = place
         self.detail = detail
         self.hint = hint
+        self.op = op
+        self.space = space
 
     def __str__(self) -> str:
         parts = [f"{self.place}: {self.message}" if self.place else self.message]
@@ -77,7 +84,9 @@ class KernelFault(WmmadiagError):
         warp: warp index in the block, or None.
         lane: lane 0..31, or None.
         address: the offending address, or None.
+        write: whether the access wrote; None where the fault is no access's.
         output: what device `printf` had written.
+        fragment_line: of an access to a fragment's memory, the first of its lines (from 0) that is at fault; else None.
     """
 
     exit_code = 1
@@ -94,10 +103,16 @@ class KernelFault(WmmadiagError):
         address: int | None = None,
         detail: str = "",
         hint: str = "",
+        op: str = "",
+        space: str = "",
+        write: bool | None = None,
         output: str = "",
+        fragment_line: int | None = None,
     ) -> None:
-        super().__init__(message, place=place, detail=detail, hint=hint)
+        super().__init__(message, place=place, detail=detail, hint=hint, op=op, space=space)
         self.kind = kind
+        self.fragment_line = fragment_line
+        self.write = write
         self.output = output
         self.block = block
         self.warp = warp

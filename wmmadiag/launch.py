@@ -20,6 +20,27 @@ the kernel's parameter; NumPy scalars and bytes must have its size.
 
 
 @dataclass(frozen=True, slots=True)
+class View:
+    """A logical tensor in an array argument, for checks and messages.
+
+    Attributes:
+        argument: its index.
+        name: to be shown: the argument's, or of several tensors in one argument the role.
+        shape, strides, offset: where its elements lie, in elements of the array.
+        written: whether the kernel may write it.
+        complete: whether the kernel must write all of it.
+    """
+
+    argument: int
+    name: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+    written: bool = False
+    complete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """One kernel launch.
 
@@ -29,6 +50,9 @@ class Launch:
         arguments: in the kernel's order.
         names: of the arguments, for messages; empty or as long as `arguments`.
         fresh: indices of array arguments whose contents mean nothing until the kernel writes them, for checks.
+        views: the logical tensors in array arguments, where they are known; of an argument that has any, the rest is
+            padding that the kernel must not write.
+        structs: (first, count) of arguments that are the fields of one parameter, a struct passed by value.
     """
 
     grid: Dim3
@@ -37,6 +61,46 @@ class Launch:
     shared_bytes: int = 0
     names: Sequence[str] = ()
     fresh: Sequence[int] = ()
+    views: Sequence[View] = ()
+    structs: Sequence[tuple[int, int]] = ()
+
+    def parameters(self) -> list[range]:
+        """Indices of the arguments that each parameter of the kernel is made of: one, or a struct's fields."""
+        counts = dict(self.structs)
+        found: list[range] = []
+        index = 0
+        while index < len(self.arguments):
+            found.append(range(index, index + counts.get(index, 1)))
+            index = found[-1].stop
+        return found
+
+    def name(self, index: int) -> str:
+        """Of an argument, for messages."""
+        return self.names[index] if index < len(self.names) else f"argument {index}"
+
+
+def field_offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
+    """Offset of each field of a struct, and the struct's size, from the fields' sizes in bytes.
+
+    Each field stands at a multiple of its size, the whole at one of the largest (Itanium C++ ABI, 2.2; arrays in a
+    struct are so many fields).
+    """
+    offsets: list[int] = []
+    end = 0
+    for size in sizes:
+        offsets.append(-(-end // size) * size)
+        end = offsets[-1] + size
+    largest = max(sizes, default=1)
+    return offsets, -(-end // largest) * largest
+
+
+def struct_bytes(fields: Sequence[bytes]) -> bytes:
+    """A struct passed by value, of the bytes of its fields; padding is 0."""
+    offsets, size = field_offsets([len(one) for one in fields])
+    content = bytearray(size)
+    for offset, one in zip(offsets, fields, strict=True):
+        content[offset : offset + len(one)] = one
+    return bytes(content)
 
 
 @dataclass(frozen=True, slots=True)

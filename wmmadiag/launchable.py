@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.launch import Argument, Dim3, Launch, LoadedKernel, RunStats
+from wmmadiag.launch import Argument, Dim3, Launch, LoadedKernel, RunStats, View
 from wmmadiag.place import Place
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from wmmadiag.checks.finding import Finding
     from wmmadiag.compile import Compilation, Entry, KernelParameter, Resources
 
 Extent: TypeAlias = "int | Sequence[int]"
@@ -69,11 +70,81 @@ class Kernel:
             UnsupportedError: it reached something that is not emulated.
             ConfigurationError: grid, block or arguments do not fit the kernel.
         """
+        return self._loaded.launch(self._launch_of(grid, block, arguments, shared))
+
+    def check(
+        self,
+        grid: Extent,
+        block: Extent,
+        *arguments: Argument | None,
+        shared: int = 0,
+        checks: str | Sequence[str] = "default",
+        fresh: Sequence[str] = (),
+        schedules: int = 0,
+    ) -> tuple[Finding, ...]:
+        """Launch on the emulator and say what checks found, the gravest first; arrays are changed as by `launch`.
+
+        Args:
+            grid, block, arguments, shared: as for `launch`.
+            checks: "all", "default", or names (`wmmadiag.checks.all_checks`).
+            fresh: names of pointer parameters whose arrays hold nothing yet: reading them before they are written is
+                found, too.
+            schedules: other orders of warps and asynchronous copies to run; outputs whose bits change are found.
+
+        Returns:
+            The findings; a launch that died is one of them (its `check` is "launch"), with what was found until then.
+
+        Raises:
+            ConfigurationError: grid, block, arguments or names do not fit.
+            BudgetError, UnsupportedError: as `launch`.
+
+        >>> import numpy as np, wmmadiag
+        >>> shift = wmmadiag.kernel('''
+        ... __global__ void shift(float* x) {
+        ...     __shared__ float s[32];
+        ...     s[threadIdx.x] = x[threadIdx.x];
+        ...     x[threadIdx.x] = s[threadIdx.x ^ 32];
+        ... }''')
+        >>> [one.kind for one in shift.check(1, 32, np.zeros(32, np.float32))]
+        ['out-of-bounds']
+        """
+        from wmmadiag.backends import backend
+        from wmmadiag.checks.launched import check_launch
+        from wmmadiag.checks.registry import native_names, select
+
+        chosen = select(checks)
+        loader = backend("emulator", None, native_names(chosen))
+        loaded = loader(self.compilation.ptx, self.entry.name, arch=self.arch)
+        launch = self._launch_of(grid, block, arguments, shared)
+        unknown = sorted(set(fresh) - set(launch.names))
+        if unknown:
+            raise ConfigurationError(
+                f"{self.name} has no parameter '{unknown[0]}'", hint=f"known: {', '.join(launch.names)}"
+            )
+        return check_launch(loaded, self._with_views(launch, fresh), chosen, _count("schedules", schedules))
+
+    def _launch_of(self, grid: Extent, block: Extent, arguments: Sequence[Argument | None], shared: int) -> Launch:
         converted = tuple(self._converted(arguments))
         names = tuple(one.name or f"argument {index}" for index, one in enumerate(self.parameters))
-        return self._loaded.launch(
-            Launch(_dim3("grid", grid), _dim3("block", block), converted, _count("shared", shared), names)
+        return Launch(_dim3("grid", grid), _dim3("block", block), converted, _count("shared", shared), names)
+
+    def _with_views(self, launch: Launch, fresh: Sequence[str]) -> Launch:
+        """The launch with its arrays as tensors; those behind pointers to const are inputs."""
+        import numpy as np
+
+        views = tuple(
+            View(
+                index,
+                launch.names[index],
+                argument.shape,
+                tuple(stride // argument.itemsize for stride in argument.strides),
+                written=not self.parameters[index].const,
+            )
+            for index, argument in enumerate(launch.arguments)
+            if isinstance(argument, np.ndarray) and index < len(self.parameters) and argument.itemsize and argument.size
         )
+        indices = tuple(index for index, name in enumerate(launch.names) if name in fresh)
+        return replace(launch, views=views, fresh=indices)
 
     def resources(self) -> Resources:
         """Registers, spills, stack and shared memory, as ptxas reports them.

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.subject.find_cards import cards_below
 
 
 def kernels() -> Path:
@@ -14,17 +15,30 @@ def kernels() -> Path:
     Raises:
         ConfigurationError: the installation lacks it.
     """
+    return _folder("kernels")
+
+
+def probes() -> Path:
+    """The folder of the probes' kernels, found likewise.
+
+    Raises:
+        ConfigurationError: the installation lacks it.
+    """
+    return _folder("probes")
+
+
+def _folder(name: str) -> Path:
     package = Path(__file__).parent
-    for folder in (package / "shipped" / "kernels", package.parent / "kernels"):
+    for folder in (package / "shipped" / name, package.parent / name):
         if folder.is_dir():
             return folder
-    raise ConfigurationError(f"no kernels were installed with {package}", hint="reinstall wmmadiag")
+    raise ConfigurationError(f"no {name} were installed with {package}", hint="reinstall wmmadiag")
 
 
 def cards() -> list[tuple[str, str]]:
     """(path below `kernels()`, what it is) of every shipped card, sorted."""
     folder = kernels()
-    return [(card.relative_to(folder).as_posix(), _head(card)) for card in sorted(folder.rglob("*.toml"))]
+    return [(card.relative_to(folder).as_posix(), _head(card)) for card in sorted(cards_below(folder))]
 
 
 def copy(target: Path) -> None:

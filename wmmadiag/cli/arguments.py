@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 import difflib
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
@@ -72,7 +73,7 @@ def add_compilation(parser: argparse.ArgumentParser, *, many_arches: bool = Fals
     group.add_argument(
         "--compiler", choices=("auto", "nvrtc", "nvcc"), default="auto", help="default: NVRTC, else nvcc"
     )
-    group.add_argument("--no-cache", action="store_true", help="compile anew, and keep nothing")
+    group.add_argument("--no-cache", action="store_true", help="compile and run anew, and keep nothing")
 
 
 def add_colour(parser: argparse.ArgumentParser) -> None:
@@ -139,6 +140,14 @@ def seconds(text: str) -> float:
     if not 0 <= value < float("inf"):
         raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds")
     return value
+
+
+def day(text: str) -> datetime.date:
+    """A date, YYYY-MM-DD."""
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a date, such as 2030-01-31") from None
 
 
 def definition(text: str) -> tuple[str, str]:

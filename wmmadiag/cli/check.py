@@ -1,18 +1,25 @@
 """Run kernels on the emulator and judge every element of their output.
 
 Each PATH is a card (kernel.toml), a folder with cards, or a CUDA source (.cu)
-or PTX file with at least --computes.
+or PTX file with at least --computes. Of a folder, kernels that are broken on
+purpose (a NAME.truth.toml stands beside the card) are left out; name them, or a
+folder that holds no others, to check them, or give --wrong.
 """
 
 from __future__ import annotations
 
 import argparse
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wmmadiag.cli.arguments import (
     add_colour,
     add_compilation,
+    day,
     definitions,
     dimensions,
     natural,
@@ -21,8 +28,11 @@ from wmmadiag.cli.arguments import (
     symbol,
 )
 from wmmadiag.cli.console import Console
+from wmmadiag.cli.outputs import FORMATS, Outputs, add_outputs, chosen_outputs, write_outputs
+from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from wmmadiag.report.diagnosis import Diagnosis
     from wmmadiag.report.model import KernelReport
 
 
@@ -39,8 +49,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--inputs", metavar="NAME", default="", help="distribution of the inputs, such as growing_max")
     group.add_argument("--against", metavar="CARD", default=None, help="compare with another kernel's outputs, too")
     group.add_argument("--jobs", type=positive, metavar="N", default=1, help="cards checked at a time (default: 1)")
+    group.add_argument("--wrong", action="store_true", help="of a folder, also the kernels broken on purpose")
     group = parser.add_argument_group("what to look for besides wrong numbers")
     group.add_argument("--checks", metavar="NAMES", default="default", help="all, default, none, or races,async,…")
+    group.add_argument("--provenance", action="store_true", help="follow values from the inputs on")
+    group.add_argument("--diagnose", action="store_true", help="say why each failing variant fails")
     group.add_argument("--schedules", type=natural, metavar="N", default=0, help="try N other orders of warps, copies")
     group = parser.add_argument_group("the kernel, in place of what its card or source says")
     group.add_argument("--computes", metavar="OP", default="", help="attention, qkt, pv, softmax or gemm; for a source")
@@ -55,31 +68,112 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--threads", type=natural, metavar="N", default=0, help="host threads (default: all)")
     group.add_argument("--budget-instructions", type=natural, metavar="N", default=None, help="warp instructions")
     group.add_argument("--budget-seconds", type=seconds, metavar="S", default=None, help="wall time")
+    group = parser.add_argument_group("failures that are known")
+    group.add_argument("--baseline", metavar="FILE", default=None, help="accept those in FILE; fail on new ones")
+    group.add_argument("--write-baseline", metavar="FILE", default=None, help="write those of this run to FILE")
+    group.add_argument("--reason", metavar="TEXT", default="", help="why they are accepted; with --write-baseline")
+    group.add_argument("--expires", type=day, metavar="DATE", default=None, help="until when (default: 30 days)")
+    add_outputs(parser)
+    parser.add_argument(
+        "--bundle", metavar="FILE", default=None, help="write one file from which `wmmadiag replay` repeats the check"
+    )
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; returns the exit code."""
-    from wmmadiag.batch import Outcome, Task, check_all, exit_code, plan
-    from wmmadiag.subject.find_cards import find_subjects
+    from wmmadiag.batch import Outcome, Task, check_all, exit_code, plan, run_of
+    from wmmadiag.cli.baseline import opened, write
+    from wmmadiag.subject.find_cards import find_subjects, without_declared_wrong
 
-    tasks = plan(find_subjects(map(Path, args.paths)), args.arch or [None], args.case, args.variant, _options(args))
+    started = time.perf_counter()
+    outputs = chosen_outputs(args)
+    if args.bundle is not None:
+        return _bundled(args, outputs, console)
+    baseline = opened(args)
+    found = find_subjects(map(Path, args.paths))
+    paths, left_out = (found, []) if args.wrong else without_declared_wrong(found, args.paths)
+    tasks = plan(paths, args.arch or [None], args.case, args.variant, _options(args))
+    tasks = [replace(task, record=outputs.wanted, diagnose=args.diagnose) for task in tasks]
 
     def progress(task: Task, done: int, cases: int, what: str) -> None:
         number = f"{tasks.index(task) + 1}/{len(tasks)} " if len(tasks) > 1 else ""
-        if cases and what:
-            console.progress(f"[{number}case {done + 1}/{cases}] {what}")
+        if cases and what and what.endswith(str(task.path)):  # told for all processes together
+            console.progress(f"[{done}/{cases}] {what}")
+        elif cases and what:
+            place = f"case {done + 1}/{cases}" if done < cases else "diagnosis"
+            console.progress(f"[{number}{place}] {what}")
 
     outcomes: list[Outcome] = []
-    for outcome in check_all(tasks, jobs=args.jobs, progress=progress):
+    for judged in check_all(tasks, jobs=args.jobs, progress=progress):
+        outcome = judged if baseline is None else baseline.applied(judged)
         outcomes.append(outcome)
         if outcome.error:
             console.error(outcome.error)
-        elif outcome.report is not None and not (args.quiet and outcome.report.status == "passed"):
-            console.print(_text(outcome.report, args.verbose, console) + ("\n" if len(tasks) > 1 else ""))
+        elif outputs.to_stdout:
+            continue
+        elif outcome.report is not None and not (args.quiet and not outcome.code):
+            diagnoses = outcome.diagnoses if outcome.code or args.verbose else ()
+            text = _text(outcome.report, diagnoses, args.verbose, console)
+            console.print(text + ("\n" if len(tasks) > 1 else ""))
     console.clear()
-    if len(outcomes) > 1:
+    if len(outcomes) > 1 and not outputs.to_stdout:
         console.print(_summary(outcomes))
+    if left_out and not outputs.to_stdout:
+        console.note(f"{len(left_out)} kernels that are broken on purpose were left out; --wrong checks them, too")
+    if baseline is not None:
+        console.note("\n".join(baseline.lines()))
+    if outputs.wanted:
+        run = run_of(outcomes, command=_command(args), seconds=time.perf_counter() - started)
+        write_outputs(run, outputs, console)
+    if args.write_baseline is not None:
+        write(args, outcomes, console)
+        return exit_code([one for one in outcomes if one.error] or [replace(outcomes[0], code=0)])
     return exit_code(outcomes)
+
+
+def _bundled(args: argparse.Namespace, outputs: Outputs, console: Console) -> int:
+    """Check one card and write its bundle."""
+    from wmmadiag.bundle.write import write_bundle
+    from wmmadiag.report import terminal
+    from wmmadiag.subject.find_cards import find_subjects
+
+    paths = find_subjects(map(Path, args.paths))
+    arches = args.arch or [None]
+    if len(paths) != 1 or len(arches) != 1:
+        raise ConfigurationError(
+            "--bundle takes one card and one architecture", hint="name the card, and --arch once at most"
+        )
+    for name in ("against", "baseline", "write_baseline", "diagnose", "resources"):
+        if getattr(args, name):
+            raise ConfigurationError(f"--{name.replace('_', '-')} and --bundle do not go together")
+    if args.backend != "emulator" or args.compiler == "nvcc":
+        raise ConfigurationError("a bundle holds what NVRTC compiled and the emulator ran")
+    run = write_bundle(
+        paths[0], Path(args.bundle), include_paths=tuple(args.include), arch=arches[0], cases=args.case,
+        variants=args.variant, entry=args.entry, grid=args.grid, block=args.block, shared=args.shared,
+        macros=definitions(args.define), symbols=dict(args.symbol), std=args.std, seed=args.seed, inputs=args.inputs,
+        checks=args.checks, schedules=args.schedules, provenance=args.provenance,
+    )  # fmt: skip
+    if not outputs.to_stdout:
+        console.print(terminal.render_run(run, colour=console.colour, verbose=args.verbose))
+    if outputs.wanted:
+        write_outputs(run, outputs, console)
+    console.note(f"wrote {args.bundle}: repeat it anywhere with `wmmadiag replay {args.bundle}`")
+    return run.exit_code
+
+
+def _command(args: argparse.Namespace) -> str:
+    """The command line, without the names of reports."""
+    words = list(args.words)
+    reports = {f"--{name}" for name in FORMATS}
+    kept = []
+    while words:
+        word = words.pop(0)
+        if word in reports:
+            words = words[1:]
+        elif word.split("=")[0] not in reports and word != "--github":
+            kept.append(word)
+    return shlex.join(["wmmadiag", "check", *kept])
 
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:
@@ -106,17 +200,24 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
         "against": args.against,
         "checks": args.checks,
         "schedules": args.schedules,
+        "provenance": args.provenance,
     }
 
 
-def _text(report: KernelReport, verbose: bool, console: Console) -> str:
-    from wmmadiag.report.terminal import render
+def _text(report: KernelReport, diagnoses: Sequence[Diagnosis], verbose: bool, console: Console) -> str:
+    from wmmadiag.report import terminal, terminal_diagnosis
 
-    return render(report, colour=console.colour, verbose=verbose)
+    parts = [terminal.render(report, colour=console.colour, verbose=verbose)]
+    parts += [terminal_diagnosis.render(one, colour=console.colour, verbose=verbose) for one in diagnoses]
+    return "\n".join(parts)
 
 
 def _summary(outcomes: list[Any]) -> str:
     words = {"passed": "ok", "failed": "wrong", "undecided": "undecided", "error": "in error"}
-    counts = {word: sum(outcome.status == status for outcome in outcomes) for status, word in words.items()}
+    counts = {word: sum(one.status == status and one.code != 0 for one in outcomes) for status, word in words.items()}
+    counts["ok"] = sum(one.status == "passed" for one in outcomes)
+    counts["wrong as known"] = sum(one.status != "passed" and one.code == 0 for one in outcomes)
     parts = [f"{count} {word}" for word, count in counts.items() if count]
-    return f"{len(outcomes)} checks: {', '.join(parts)}"
+    unchanged = sum(outcome.cached for outcome in outcomes)
+    known = f" ({unchanged} unchanged since an earlier run)" if unchanged else ""
+    return f"{len(outcomes)} checks: {', '.join(parts)}{known}"

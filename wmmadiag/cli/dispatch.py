@@ -12,8 +12,17 @@ from wmmadiag.errors import ConfigurationError
 
 COMMANDS = {
     "check": "run kernels on the emulator and judge every element of their output",
+    "diagnose": "say what is broken, on which line, and try a change that mends it",
+    "explain": "show where one element of the output comes from, and where it departs",
+    "report": "show a run that `check --json` wrote, as a page, Markdown, SARIF, …",
+    "compare": "say what changed between two such runs",
+    "debug": "stop a kernel anywhere, look into its fragments and memory, and go back",
+    "replay": "repeat a check from the one file that `check --bundle` wrote",
+    "probe": "put small questions to the toolchain, the chip, or a kernel",
     "init": "write a card for a kernel, from its signature and launches",
     "ptx": "show a compiled kernel's instructions under their source lines",
+    "fragment": "draw which lane holds which element of a fragment, and its bank conflicts",
+    "shapes": "list the shapes, types and layouts that an architecture's tensor cores have",
     "examples": "list or copy the kernels that come with wmmadiag",
     "bench": "time a card's kernel on a GPU, or the emulator itself",
     "doctor": "say what this machine has and what it lacks",
@@ -67,6 +76,7 @@ def dispatch(argv: list[str], console: Console) -> int:
     except SystemExit as end:
         return int(end.code or 0)
     console.colour_choice = getattr(args, "color", "auto")
+    args.words = argv[1:]
     code: int = module.run(args, console)
     return code
 

@@ -5,6 +5,7 @@ from the source's own launch, roles by their names. What is unknown says TODO.
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 from pathlib import Path
 
@@ -19,8 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--computes",
         metavar="OP",
-        default="attention",
-        help="attention (default), qkt, pv, softmax or gemm; python for a reference of yours",
+        default="",
+        help="attention, qkt, pv, softmax or gemm (default: by the arguments' names, else attention); python for a "
+        "reference of yours",
     )
     parser.add_argument(
         "-o", "--output", metavar="FILE", default="", help="the card (default: SOURCE with .toml); - for the terminal"
@@ -46,8 +48,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
         return 0
     target = Path(args.output or source.with_suffix(".toml"))
     write_card(target, text, overwrite=args.force)
-    guessed = "for a Python reference" if args.computes == "python" else f"{args.computes}, roles and values guessed"
-    console.print(f"wrote {target}: {guessed}{' from names; confirm them' * (args.computes != 'python')}")
+    found = re.search(r'^operation = "(\w+)"', text, re.MULTILINE)
+    computes = args.computes or (found[1] if found else "")
+    if computes == "python":
+        console.print(f"wrote {target}: for a Python reference")
+    else:
+        chosen = computes if args.computes else f"{computes} (another operation: --computes)"
+        console.print(f"wrote {target}: {chosen}, roles and values guessed from names; confirm them")
     if todos:
         console.print(f"{todos} place{'s' * (todos > 1)} marked TODO to be filled in")
     console.print(f"next: wmmadiag check {shlex.quote(str(target))}")

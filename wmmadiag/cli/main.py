@@ -6,6 +6,7 @@ Exit codes: 0 all passed; 1 a kernel is wrong; 2 usage or configuration; 3 could
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -30,6 +31,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # the end is near: a second one must not show a traceback
         sys.stderr.write("wmmadiag: interrupted\n")
+        if argv is None:
+            # Everything was unwound on the way here; the interpreter's own end can die of SIGINT instead of exiting.
+            _flush()
+            os._exit(INTERRUPTED)
         return INTERRUPTED
     except BrokenPipeError:
         # Nobody reads on: leave in silence, and give the interpreter's last flush somewhere to go.
@@ -66,6 +71,12 @@ def _run(argv: list[str]) -> int:
         return INTERNAL_ERROR
     finally:
         console.clear()
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
 
 
 def _traceback() -> None:

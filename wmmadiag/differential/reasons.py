@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,7 @@ from wmmadiag.place import Place
 Arrays = Mapping[int, NDArray[Any]]
 Again = Callable[["GpuKernel | EmulatedKernel"], "Arrays | None"]
 
+_ATOMIC_SUM = re.compile(r"(?:atom|red)\.(?:\w+\.)*add\.(?:\w+\.)*b?f(?:16|32|64)")
 _STORES = frozenset({1, 2, 4})  # AccessKind: store, atomic, async_store
 _GLOBAL = 1  # Space
 
@@ -53,6 +55,9 @@ def reasons(
         if literal is not None and _same(ours, literal):
             found.append("without the assembler's optimisation the GPU gives the emulator's bits: the kernel relies on "
                          "what PTX leaves unspecified, such as the bits of a NaN")  # fmt: skip
+    sums = atomic_sums(emulated)
+    if sums:
+        found.append(f"floating-point sums by atomics, whose order is free, at {', '.join(map(str, sums))}")
     used = approximate_operations(emulated)
     if used:
         places = ", ".join(f"{name} at {place}" for name, place in used.items())
@@ -77,6 +82,16 @@ def approximate_operations(emulated: EmulatedKernel) -> dict[str, Place]:
             *_, outermost = node.place.frames()
             found.setdefault(node.op, outermost)
     return found
+
+
+def atomic_sums(emulated: EmulatedKernel) -> list[Place]:
+    """Where the kernel adds floating-point numbers by atomics, in the user's source: their order changes the bits."""
+    places = []
+    for node in emulated.kernel.nodes:
+        if _ATOMIC_SUM.match(node.text):
+            *_, outermost = node.place.frames()
+            places.append(outermost)
+    return list(dict.fromkeys(places))
 
 
 class _LastStore:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from wmmadiag.subject.card import Argument, View
+from dataclasses import replace
+
+from wmmadiag.subject.card import Argument, Expression, View
 from wmmadiag.subject.distributions import DISTRIBUTIONS
 from wmmadiag.subject.dtypes import ALIASES, TYPES, ElementType, element_type
 from wmmadiag.subject.operations import OPERATIONS
@@ -11,7 +13,7 @@ from wmmadiag.subject.toml_table import Table
 
 _SCALAR_KEYS = ("name", "role", "dtype", "value")
 _VIEW_KEYS = ("role", "shape", "layout", "strides", "pad", "offset")
-_ARRAY_KEYS = ("name", "dtype", "direction", "size", "inputs", "initial", "padding", "contains", *_VIEW_KEYS)
+_ARRAY_KEYS = ("name", "dtype", "direction", "size", "inputs", "values", "initial", "padding", "contains", *_VIEW_KEYS)
 _DIRECTIONS = ("in", "out", "inout", "workspace")
 _PACKED = {"qkv": ("q", "k", "v"), "kv": ("k", "v")}
 
@@ -24,13 +26,11 @@ def read_arguments(card: Table, operation: str) -> tuple[Argument, ...]:
     """
     arguments: list[Argument] = []
     for table in card.tables("arguments"):
-        if "fields" in table:
-            argument = _struct(table)
-        else:
-            argument = _scalar(table) if "value" in table else _array(table, operation)
-        if any(other.name == argument.name for other in arguments):
-            raise table.error("name", f"there are two arguments named '{argument.name}'")
-        arguments.append(argument)
+        found = _struct(table, operation) if "fields" in table else (_argument(table, operation),)
+        for argument in found:
+            if any(other.name == argument.name for other in arguments):
+                raise table.error("name", f"there are two arguments named '{argument.name}'")
+            arguments.append(argument)
     if len(arguments) > 256:
         raise card.error("arguments", "more than 256 arguments")
     _check_roles(card, operation, arguments)
@@ -52,6 +52,10 @@ def _name(table: Table) -> str:
     return table.string("name") or table.string("role") or f"argument{index}"
 
 
+def _argument(table: Table, operation: str) -> Argument:
+    return _scalar(table) if "value" in table else _array(table, operation)
+
+
 def _scalar(table: Table) -> Argument:
     table.check_keys(_SCALAR_KEYS)
     value = table.expression("value")
@@ -60,17 +64,22 @@ def _scalar(table: Table) -> Argument:
     return Argument(_name(table), _dtype(table), "in", table.place(), value=value)
 
 
-def _struct(table: Table) -> Argument:
-    """A struct of numbers passed by value: `fields = [{ dtype = "s32", value = "M" }, …]`, laid out as C++ does."""
+def _struct(table: Table, operation: str) -> tuple[Argument, ...]:
+    """The fields of a struct passed by value, laid out as C++ does: numbers, and pointers as arguments have them.
+
+    `fields = [{ name = "q_ptr", role = "q", dtype = "bf16" }, { dtype = "s32", value = "M" }, …]`
+    """
     table.check_keys(("name", "fields"))
+    struct = _name(table)
     fields = []
-    for field in table.tables("fields"):
-        field.require("value", 'value = "M"; a struct that holds pointers cannot be passed')
-        fields.append(_scalar(field))
+    for number, field in enumerate(table.tables("fields")):
+        if not any(key in field for key in ("value", "role", "contains")):
+            field.require("value", 'value = "M", or of a pointer role = "a"')
+        name = field.string("name") or field.string("role") or str(number)
+        fields.append(replace(_argument(field, operation), name=f"{struct}.{name}", struct=struct))
     if not fields:
         raise table.error("fields", "a struct without fields", 'fields = [{ dtype = "s32", value = "M" }]')
-    first = fields[0]
-    return Argument(_name(table), first.element, "in", table.place(), value=first.value, fields=tuple(fields))
+    return tuple(fields)
 
 
 def _array(table: Table, operation: str) -> Argument:
@@ -99,9 +108,20 @@ def _array(table: Table, operation: str) -> Argument:
         views=() if workspace else views,
         size=_size(table, workspace),
         inputs=table.word("inputs", tuple(DISTRIBUTIONS), ""),
+        values=_values(table, views),
         initial=str(table.expression("initial")) if "initial" in table else "poison",
         padding=table.word("padding", ("poison", "zero"), "poison"),
     )
+
+
+def _values(table: Table, views: tuple[View, ...]) -> Expression | tuple[Expression, ...] | None:
+    if "values" not in table:
+        return None
+    if len(views) != 1:
+        raise table.error("values", "'values' are for an argument that is one tensor", "give it a role and a shape")
+    if "inputs" in table:
+        raise table.error("values", "'inputs' and 'values' exclude each other", "keep one of them")
+    return table.expressions("values") if isinstance(table.content["values"], list) else table.expression("values")
 
 
 def _size(table: Table, workspace: bool) -> str | int | float | None:

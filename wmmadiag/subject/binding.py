@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -11,11 +13,11 @@ from numpy.typing import NDArray
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Argument as LaunchArgument
-from wmmadiag.launch import Dim3, Launch
-from wmmadiag.subject.card import Argument, Card, Case, LaunchShape, Tolerance, Variant
+from wmmadiag.launch import Dim3, Launch, View
+from wmmadiag.subject.card import Argument, Card, Case, Expression, LaunchShape, Tolerance, Variant
 from wmmadiag.subject.dtypes import ElementType, storage_dtype
 from wmmadiag.subject.expressions import Scope
-from wmmadiag.subject.inputs import default_distribution, draw
+from wmmadiag.subject.inputs import default_distribution, draw, rounded
 from wmmadiag.subject.placement import place_view
 from wmmadiag.subject.shapes import check_shapes
 from wmmadiag.subject.storage import Placement, poisoned
@@ -205,6 +207,9 @@ def _fill(
         seed,
         {role: argument.inputs for argument, role, _ in drawn},
     )
+    for argument, role, placement in drawn:
+        if argument.values is not None:
+            values[role] = _given(argument, placement.shape, scope)
     bound = []
     for index, (argument, (views, count)) in enumerate(zip(card.arguments, placed, strict=True)):
         if argument.value is not None:
@@ -227,37 +232,41 @@ def _fill(
     return tuple(bound)
 
 
-def _struct(argument: Argument, scope: Scope) -> np.generic:
-    """The bytes of a struct: each field at a multiple of its size, the whole one of the largest (Itanium C++ ABI)."""
-    content = bytearray()
-    for field in argument.fields:
-        value = _scalar(field, scope)
-        content += bytes(-len(content) % value.nbytes) + value.tobytes()
-    content += bytes(-len(content) % max(field.element.bytes for field in argument.fields))
-    return np.void(bytes(content))
+def _given(argument: Argument, shape: tuple[int, ...], scope: Scope) -> NDArray[Any]:
+    """The values that the card gives an input, as its storage holds them; shaped `shape`."""
+    count = math.prod(shape)
+    if isinstance(argument.values, tuple) and len(argument.values) != count:
+        raise ConfigurationError(
+            f"'{argument.name}' has {count} elements, but {len(argument.values)} values",
+            place=argument.place,
+            hint="give one for each element, or one expression of the element's index i in quotes",
+        )
+    numbers = [
+        _number(argument, argument.values[i] if isinstance(argument.values, tuple) else argument.values, inner, "a")
+        for i, inner in ((i, scope.within({"i": i})) for i in range(count))
+    ]
+    return np.asarray(numbers, storage_dtype(argument.element)).reshape(shape)
 
 
 def _scalar(argument: Argument, scope: Scope) -> np.generic:
-    assert argument.value is not None
-    if argument.fields:
-        return _struct(argument, scope)
+    return _number(argument, argument.value, scope, "the")
+
+
+def _number(argument: Argument, text: Expression | None, scope: Scope, article: str) -> np.generic:
+    """An expression as a number of the argument's type; `article`: "the" for its only value, else "a"."""
+    assert text is not None
     element = argument.element
-    what = f"the value of '{argument.name}'"
-    dtype = storage_dtype(element)
+    what = f"{article} value of '{argument.name}'"
     if element.is_float:
-        value = scope.real(argument.value, place=argument.place, what=what)
-        with np.errstate(over="ignore"):
-            return _number(dtype, value)
-    whole = scope.integer(argument.value, place=argument.place, what=what)
-    limits = np.iinfo(dtype)
+        real = np.asarray([scope.real(text, place=argument.place, what=what)], np.float64)
+        number: np.generic = rounded(real, element)[0]
+        return number
+    whole = scope.integer(text, place=argument.place, what=what)
+    limits = np.iinfo(storage_dtype(element))
     if not int(limits.min) <= whole <= int(limits.max):
         raise ConfigurationError(f"{what} is {whole}, which {element.name} cannot hold", place=argument.place)
-    return _number(dtype, whole)
-
-
-def _number(dtype: np.dtype[Any], value: float | int) -> np.generic:
-    number: np.generic = dtype.type(value)
-    return number
+    exact: np.generic = storage_dtype(element).type(whole)
+    return exact
 
 
 def _launch(shape: LaunchShape, scope: Scope, arguments: tuple[BoundArgument, ...]) -> Launch:
@@ -283,7 +292,32 @@ def _launch(shape: LaunchShape, scope: Scope, arguments: tuple[BoundArgument, ..
     for argument in arguments:
         value = argument.scalar if argument.storage is None else argument.storage
         assert value is not None
-        values.append(value.tobytes() if isinstance(value, np.void) else value)
+        values.append(value)
     names = tuple(argument.spec.name for argument in arguments)
     fresh = [a.index for a in arguments if a.spec.direction in ("out", "workspace") and a.spec.initial == "poison"]
-    return Launch(dim3("grid", shape.grid, _GRID_LIMITS), block, tuple(values), shared, names, tuple(fresh))
+    grid = dim3("grid", shape.grid, _GRID_LIMITS)
+    return Launch(grid, block, tuple(values), shared, names, tuple(fresh), _views(arguments), _structs(arguments))
+
+
+def _structs(arguments: tuple[BoundArgument, ...]) -> tuple[tuple[int, int], ...]:
+    """(first, count) of the fields of each struct."""
+    runs = [list(run) for struct, run in groupby(arguments, lambda one: one.spec.struct) if struct]
+    return tuple((run[0].index, len(run)) for run in runs)
+
+
+def _views(arguments: tuple[BoundArgument, ...]) -> tuple[View, ...]:
+    """The logical tensors of a card's arguments; a workspace is the kernel's own and has none."""
+    return tuple(
+        View(
+            argument.index,
+            argument.spec.name if len(argument.placements) == 1 else role,
+            placement.shape,
+            placement.strides,
+            placement.offset,
+            written=argument.spec.direction in ("out", "inout"),
+            complete=argument.spec.direction == "out" and argument.spec.initial == "poison",
+        )
+        for argument in arguments
+        if argument.spec.direction != "workspace"
+        for role, placement in argument.placements.items()
+    )

@@ -68,10 +68,12 @@ class Argument:
         views: the tensors inside; several for packed QKV; empty for a workspace.
         size: elements of storage, or None for what the views need.
         inputs: distribution of its values, or "" for the case's.
+        values: of an input, in place of drawn ones: an expression for each element in logical order, or one expression
+            of the element's index `i`; None for drawn ones.
         initial: of an output or workspace before the run: "poison", "zero", "inputs" for drawn values, or the text of
             an expression for every element.
         padding: content of storage that no view covers: "poison" or "zero".
-        fields: of a struct passed by value, in order; `element` and `value` are then those of the first.
+        struct: the parameter that it is a field of, if that is a struct passed by value; fields stand in a row.
     """
 
     name: str
@@ -82,9 +84,10 @@ class Argument:
     views: tuple[View, ...] = ()
     size: Expression | None = None
     inputs: str = ""
+    values: Expression | tuple[Expression, ...] | None = None
     initial: str = "poison"
     padding: str = "poison"
-    fields: tuple[Argument, ...] = ()
+    struct: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,6 +32,7 @@ from wmmadiag.report.model import (
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card, Case, Variant
 from wmmadiag.subject.conventions import with_convention
+from wmmadiag.subject.repeating import repeating
 from wmmadiag.subject.symbols import rendered_entry, rendered_macros
 from wmmadiag.subject.verdict import Expectation, Verdict, against_variant, also_elsewhere, judge_case
 
@@ -60,7 +60,19 @@ class Runs(Protocol):
         ...
 
 
-class _PlainRuns:
+class Recorder(Protocol):
+    """Is told of a check while it runs; `wmmadiag.recording.Recorder` is one."""
+
+    def begin(self, card: Card) -> None:
+        """The check of a card begins."""
+        ...
+
+    def case(self, bound: BoundCase, verdict: Verdict, kernel: LoadedKernel, instructions: int) -> None:
+        """A case ran to its end, with so many warp instructions, and was judged; its arrays hold what the run left."""
+        ...
+
+
+class PlainRuns:
     """Launches without checks."""
 
     def launch(self, kernel: LoadedKernel, launch: Launch) -> RunStats:
@@ -69,6 +81,9 @@ class _PlainRuns:
     def reported(self) -> tuple[ReportedFinding, ...]:
         return ()
 
+
+Tracer = Callable[["BoundCase", LoadedKernel], "tuple[ReportedFinding, ...]"]
+"""Runs a case, bound anew, in its own way, and says what it found; `wmmadiag.provenance.traced_findings` is one."""
 
 Compiler = Callable[[Path, "CompileOptions"], "Compilation"]
 Progress = Callable[[int, int, str], None]
@@ -82,25 +97,43 @@ _HEADER = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class _Loaded:
+class Loaded:
+    """A kernel that is ready to be launched, and what it was compiled to."""
+
     kernel: LoadedKernel
     compiled: CompiledVariant
+    compilation: Compilation
 
 
 @dataclass(slots=True)
-class _Session:
-    """What one check keeps between its cases: compiled kernels by what they were compiled from."""
+class Session:
+    """What the cases of one card share: compiled kernels and expectations.
+
+    Attributes:
+        card, arch: what is run, as what.
+        backend, compiler, runs: as `check_card` takes them.
+        loaded: compiled kernels by what they were compiled from.
+        expectations: of the last case, which variants share.
+        tracer, words: see `check_card`.
+    """
 
     card: Card
     arch: str
     backend: Backend
     compiler: Compiler
     runs: Runs
-    loaded: dict[tuple[Any, ...], _Loaded | WmmadiagError] = field(default_factory=dict)
+    recorder: Recorder | None = None
+    loaded: dict[tuple[Any, ...], Loaded | WmmadiagError] = field(default_factory=dict)
     expectations: dict[Hashable, Expectation] = field(default_factory=dict)
+    tracer: Tracer | None = None
+    words: tuple[str, ...] = ()
 
-    def kernel(self, case: Case, variant: Variant) -> _Loaded:
-        """The kernel for a case, compiled once per set of macros and entry; a failure is remembered, too."""
+    def kernel(self, case: Case, variant: Variant) -> Loaded:
+        """The kernel for a case, compiled once per set of macros and entry; a failure is remembered, too.
+
+        Raises:
+            WmmadiagError: it does not compile, or the backend cannot run it.
+        """
         entry = rendered_entry(self.card, case, variant)
         macros = rendered_macros(self.card, case, variant)
         key = (variant.name, variant.source, entry, tuple(macros.items()))
@@ -114,22 +147,33 @@ class _Session:
             raise found
         return found
 
-    def _load(self, variant: Variant, entry: str, macros: Mapping[str, str]) -> _Loaded:
+    def compile_options(self, case: Case, variant: Variant) -> CompileOptions:
+        """With what options the kernel of a case is compiled.
+
+        Raises:
+            ConfigurationError: the card's expressions cannot be evaluated for the case.
+        """
+        entry = rendered_entry(self.card, case, variant)
+        return self._options(entry, rendered_macros(self.card, case, variant))
+
+    def _options(self, entry: str, macros: Mapping[str, str]) -> CompileOptions:
         from wmmadiag.compile import CompileOptions
 
-        options = CompileOptions(
+        return CompileOptions(
             arch=self.arch,
             macros={name: value or None for name, value in macros.items()},
             include_paths=self.card.include_paths,
             std=self.card.std,
             name_expressions=(entry,) if "<" in entry else (),
         )
-        compilation = self.compiler(variant.source or self.card.source, options)
+
+    def _load(self, variant: Variant, entry: str, macros: Mapping[str, str]) -> Loaded:
+        compilation = self.compiler(variant.source or self.card.source, self._options(entry, macros))
         symbol = compilation.entry(entry)
         kernel = self.backend(compilation.ptx, symbol.name, arch=self.arch)
         notes = tuple(f"{note.place}: {note.message}" if note.place else note.message for note in compilation.notes)
         compiled = CompiledVariant(variant.name, symbol.demangled, dict(macros), compilation.compiler, notes)
-        return _Loaded(kernel, compiled)
+        return Loaded(kernel, compiled, compilation)
 
 
 def check_card(
@@ -146,6 +190,9 @@ def check_card(
     compiler: Compiler | None = None,
     against: Card | None = None,
     runs: Runs | None = None,
+    recorder: Recorder | None = None,
+    tracer: Tracer | None = None,
+    words: Sequence[str] = (),
 ) -> KernelReport:
     """Compile, run and judge every case of every variant.
 
@@ -162,6 +209,9 @@ def check_card(
         progress: told before each case.
         compiler: compiles sources; None for `wmmadiag.compile.compile_source`.
         runs: launches kernels and says what checks found; None for no checks.
+        tracer: runs each case that ends once more; its findings are the case's, too.
+        recorder: told of each judged case, for reports that show more.
+        words: further options of the command line that repeats a case (`wmmadiag.subject.repeating.options`).
         against: another kernel; its first variant's outputs for cases of the same names are compared with, too.
 
     Raises:
@@ -170,8 +220,11 @@ def check_card(
     started = time.perf_counter()
     chosen_variants = card.variants if variants is None else tuple(card.variant(name) for name in variants)
     chosen_cases = card.cases if cases is None else tuple(card.case(name) for name in cases)
-    session = _Session(card, arch, backend or _emulator(), compiler or _compiler(), runs or _PlainRuns())
-    other = None if against is None else _Session(against, arch, session.backend, session.compiler, _PlainRuns())
+    session = Session(card, arch, backend or _emulator(), compiler or _compiler(), runs or PlainRuns(), recorder)
+    session.tracer, session.words = tracer, tuple(words)
+    other = None if against is None else Session(against, arch, session.backend, session.compiler, PlainRuns())
+    if recorder is not None:
+        recorder.begin(card)
     results: list[CaseResult] = []
     assumed = ""
     total = len(chosen_variants) * len(chosen_cases)
@@ -182,13 +235,15 @@ def check_card(
         for variant in chosen_variants:
             if progress is not None:
                 progress(len(results), total, f"{card.name} {variant.name} / {case.name}")
-            result, bound, verdict = _run(session, case, variant, seed, inputs)
+            result, bound, verdict = run_case(session, case, variant, seed, inputs)
             meant = verdict.convention if verdict is not None else None
             if session.card.open_conventions and meant is not None and meant.assumable:
                 session.card = with_convention(session.card, meant)
                 meaning = meant.meaning()
                 assumed = f"assumed: {meaning}, which is what the result fits; a card can say what is meant"
-                result, bound, verdict = _run(session, case, variant, seed, inputs)
+                result, bound, verdict = run_case(session, case, variant, seed, inputs)
+            if recorder is not None and bound is not None and verdict is not None:
+                recorder.case(bound, verdict, session.kernel(case, variant).kernel, result.warp_instructions)
             if assumed:
                 result, assumed = replace(result, notes=(*result.notes, assumed)), ""
             if bound is not None and verdict is not None:
@@ -207,18 +262,18 @@ def check_card(
         operation=card.computes.operation,
         arch=arch,
         backend=backend_name,
-        compiled=tuple(item.compiled for item in session.loaded.values() if isinstance(item, _Loaded)),
+        compiled=tuple(item.compiled for item in session.loaded.values() if isinstance(item, Loaded)),
         cases=tuple(results),
         seconds=time.perf_counter() - started,
         tool_version=_version(),
     )
 
 
-def _other_kernel(session: _Session, case: str, seed: int | None, inputs: str) -> tuple[str, BoundCase, Verdict] | None:
+def _other_kernel(session: Session, case: str, seed: int | None, inputs: str) -> tuple[str, BoundCase, Verdict] | None:
     """Another kernel's outputs for the case of the same name."""
     card = session.card
     variant = card.variants[0]
-    result, bound, verdict = _run(session, card.case(case), variant, seed, inputs)
+    result, bound, verdict = run_case(session, card.case(case), variant, seed, inputs)
     if bound is None or verdict is None:
         reason = result.problem.message if result.problem is not None else "it did not run"
         raise ConfigurationError(
@@ -228,12 +283,15 @@ def _other_kernel(session: _Session, case: str, seed: int | None, inputs: str) -
     return card.name, bound, verdict
 
 
-def _run(
-    session: _Session, case: Case, variant: Variant, seed: int | None, inputs: str
+def run_case(
+    session: Session, case: Case, variant: Variant, seed: int | None, inputs: str
 ) -> tuple[CaseResult, BoundCase | None, Verdict | None]:
-    """One case; the bound case and verdict too, if the kernel ran to its end."""
+    """Compile, run and judge one case: its result, and the bound case and verdict if the kernel ran to its end."""
     card = session.card
-    repeat = _repeat(card, case, variant, session.arch, seed, inputs)
+    used = seed if seed is not None else case.seed if case.seed is not None else card.seed
+    repeat = repeating(
+        "check", card, variant, arch=session.arch, cases=[case.name], seed=used, inputs=inputs, further=session.words
+    )
     result = CaseResult(variant.name, case.name, "error", {}, repeat=repeat)
     stats = RunStats(0, 0.0)
     launched = False
@@ -260,6 +318,8 @@ def _run(
         result = replace(result, problem=problem(error), output=printed, findings=found)
         return replace(result, status=_status(error, found)), None, None
     found = session.runs.reported()
+    if session.tracer is not None:
+        found = (*found, *session.tracer(bind(card, case, variant, seed=seed, inputs=inputs), loaded.kernel))
     done = replace(
         result,
         status="failed" if any(one.level == "error" for one in found) else verdict.status,
@@ -328,17 +388,6 @@ def _chain(innermost: Place, shown: Place) -> str:
 def _plain(function: str) -> str:
     """A demangled name without template arguments and parameters."""
     return re.sub(r"<.*", "", function.split("(")[0]) or "a header"
-
-
-def _repeat(card: Card, case: Case, variant: Variant, arch: str, seed: int | None, inputs: str) -> str:
-    words = ["--arch", arch, "--case", case.name]
-    if len(card.variants) > 1:
-        words += ["--variant", variant.name]
-    used = seed if seed is not None else case.seed if case.seed is not None else card.seed
-    words += ["--seed", str(used)]
-    if inputs:
-        words += ["--inputs", inputs]
-    return f"{card.command or shlex.join(['wmmadiag', 'check', str(card.path)])} {shlex.join(words)}"
 
 
 def _emulator() -> Backend:

@@ -373,8 +373,8 @@ def _scalar(
         result.open.append(
             (
                 f"the value of '{parameter.name}'",
-                f"its C type is '{parameter.c_type}'; a card can give a struct of numbers (`fields`), but none that "
-                "holds pointers: let the kernel take its members as parameters",
+                f"its C type is '{parameter.c_type}'; of a struct a card gives the members in order: "
+                'fields = [{ role = "q", dtype = "f16" }, { dtype = "s32", value = "S" }]',
             )
         )
         argument.value = TODO

@@ -72,13 +72,22 @@ def python_card(
     return "\n".join(lines) + "\n"
 
 
+# Lengths, tables of pages and offsets: drawn numbers would lead out of every array.
+_VALUES = ('# values = [0, "M", "2*M"]  # of its elements, or an expression of the index i: "16*i"',)
+
+
 def _argument(parameter: Parameter) -> list[str]:
     element = element_type(parameter.dtype or "")
     stars = ("const " if parameter.const else "") + parameter.c_type + ("*" if parameter.pointer else "")
     lines = ["[[arguments]]", f"name = {_quoted(parameter.name)}  # {stars}"]
     dtype = element.name if element is not None else "TODO"
     if not parameter.pointer and element is None:
-        return [*lines, 'fields = [{ dtype = "s32", value = "TODO" }]  # of the struct, in order', ""]
+        return [
+            *lines,
+            '# its members in order; a pointer: { role = "x", dtype = "f16", shape = [...], direction = "in" }',
+            'fields = [{ dtype = "s32", value = "TODO" }]',
+            "",
+        ]
     if not parameter.pointer:
         value = parameter.name if _is_integer(parameter) else "1"
         return [*lines, f"dtype = {_quoted(dtype)}", f"value = {toml_value(value)}", ""]
@@ -89,6 +98,7 @@ def _argument(parameter: Parameter) -> list[str]:
         f"dtype = {_quoted(dtype)}",
         f'direction = "{direction}"  # in, out, inout or workspace',
         'shape = ["TODO"]  # such as ["M", "N"]',
+        *(_VALUES if direction == "in" and element is not None and not element.is_float else ()),
         "",
     ]
 

@@ -15,9 +15,9 @@ from wmmadiag.subject.operations import OPERATIONS
 # Cases to begin with: small, several heads with different contents, more than one tile. Multiples of 64, because
 # many kernels ask for that; the comment in the card invites other sizes.
 _CASES: dict[str, tuple[dict[str, int], ...]] = {
-    "attention": ({"B": 1, "H": 1, "S": 64, "D": 64}, {"B": 2, "H": 2, "S": 128, "D": 64}),
-    "qkt": ({"B": 1, "H": 1, "S": 64, "D": 64}, {"B": 2, "H": 2, "S": 128, "D": 64}),
-    "pv": ({"B": 1, "H": 1, "S": 64, "D": 64}, {"B": 2, "H": 2, "S": 128, "D": 64}),
+    "attention": ({"B": 1, "H": 1, "S": 64, "D": 64}, {"B": 2, "H": 3, "S": 128, "D": 64}),
+    "qkt": ({"B": 1, "H": 1, "S": 64, "D": 64}, {"B": 2, "H": 3, "S": 128, "D": 64}),
+    "pv": ({"B": 1, "H": 1, "S": 64, "D": 64}, {"B": 2, "H": 3, "S": 128, "D": 64}),
     "softmax": ({"M": 64, "N": 64}, {"M": 64, "N": 256}),
     # The second differs in every extent, so that a wrong leading dimension shows, and has an odd number of deep tiles.
     "gemm": ({"batch": 1, "M": 64, "N": 64, "K": 64}, {"batch": 3, "M": 128, "N": 192, "K": 320}),
@@ -84,7 +84,8 @@ def _argument_lines(argument: DraftArgument, operation: str) -> list[str]:
     if argument.role:
         lines.append(f"role = {_quoted(argument.role)}")
     if not parameter.pointer and argument.dtype == TODO:
-        lines.append('# A struct of numbers has no dtype and value, but fields = [{ dtype = "s32", value = "M" }]')
+        lines.append("# A struct has no dtype and value, but its members in order:")
+        lines.append('# fields = [{ role = "q", dtype = "f16" }, { dtype = "s32", value = "M" }]')
     lines.append(f"dtype = {_quoted(argument.dtype)}")
     if argument.value:
         reason = f"  # {argument.reason}" if argument.reason else ""

@@ -270,6 +270,12 @@ class Scope:
     def __contains__(self, name: str) -> bool:
         return any(name in layer for layer in self._layers)
 
+    def within(self, symbols: Mapping[str, Number | str]) -> Scope:
+        """The same symbols and a few more, which hide those of the same name."""
+        inner = Scope(symbols, *self._layers)
+        inner.used = self.used
+        return inner
+
     def names(self) -> list[str]:
         """All symbols, those of earlier layers first."""
         return list(dict.fromkeys(name for layer in self._layers for name in layer))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 if sys.version_info >= (3, 11):
@@ -34,6 +34,34 @@ def find_subjects(paths: Iterable[str | Path]) -> list[Path]:
         for item in cards_below(path) if path.is_dir() else [_known_kind(path)]:
             found.setdefault(Path(os.path.realpath(item)), item)
     return list(found.values())
+
+
+def one_subject(path: Path) -> Path:
+    """The card or source that a path means: a folder stands for the only card in it or below.
+
+    Raises:
+        ConfigurationError: there is no such path, or the folder holds several cards.
+    """
+    found = find_subjects([path])
+    if len(found) != 1:
+        names = ", ".join(one.as_posix() for one in found[:8])
+        raise ConfigurationError(f"{path}: a folder of {len(found)} cards", hint=f"name one: {names}")
+    return found[0]
+
+
+def is_declared_wrong(card: Path) -> bool:
+    """Whether a truth file stands beside a card: its kernel is broken on purpose, and that file says how."""
+    return card.suffix == ".toml" and card.with_name(f"{card.stem}.truth.toml").is_file()
+
+
+def without_declared_wrong(found: Sequence[Path], given: Iterable[str | Path]) -> tuple[list[Path], list[Path]]:
+    """What to check, and the kernels that are broken on purpose, unless they are named, or there are no others."""
+    named = {os.path.realpath(path) for path in given}
+    wrong = [path for path in found if is_declared_wrong(path) and os.path.realpath(path) not in named]
+    if len(wrong) == len(found):
+        return list(found), []
+    left_out = set(wrong)
+    return [path for path in found if path not in left_out], wrong
 
 
 def check_exists(path: Path) -> None:

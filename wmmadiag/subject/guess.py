@@ -111,12 +111,28 @@ def role_named(name: str, operation: str) -> str | None:
     return _search(_ROLES.get(operation, {}), name)
 
 
+def operation_named(pointers: Sequence[str]) -> str:
+    """The operation whose operands the names of a kernel's pointers are: (a, b, c) → "gemm"; "attention" in doubt."""
+    best, most = "attention", 0
+    for operation in ("attention", "gemm", "qkt", "pv", "softmax"):  # on a tie the commoner one
+        roles = {role_named(name, operation) for name in pointers} - {None}
+        covered = roles | {part for packed in roles & {"qkv", "kv"} for part in str(packed)}
+        if operation == "gemm" and "c" in covered:
+            covered.add("d")
+        required = {name for name, role in OPERATIONS[operation].roles.items() if role.required}
+        score = 2 * len(roles) - len(pointers)  # named, less those that are not
+        if required <= covered and score > most:
+            best, most = operation, score
+    return best
+
+
 # Words in the names of arrays that are no operand of an operation, and what to do about them. A name that has one is
 # never taken for an operand by its place among the parameters.
 _STRANGE: tuple[tuple[str, str], ...] = (
     (
         "cu cum culens seqlens seqused lens lengths offsets indptr indices idx table tables page pages slots",
-        "no card can describe lengths, offsets or page tables; launch the kernel from Python on arrays of yours",
+        "lengths, offsets and page tables need values that fit each other (`values` of a card); describe the kernel by "
+        "a Python function (`wmmadiag init` with --computes python)",
     ),
     (
         "grad grads dout dq dk dv do delta dpsum",

@@ -13,7 +13,7 @@ from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.card import Card, LaunchShape
 from wmmadiag.subject.card_file import load_card
 from wmmadiag.subject.from_source import card_from_options, draft_card
-from wmmadiag.subject.guess import Parameter
+from wmmadiag.subject.guess import Parameter, operation_named
 from wmmadiag.subject.host_scope import Ask, Launched
 from wmmadiag.subject.operations import OPERATIONS
 
@@ -116,7 +116,7 @@ def drafted_card(path: Path, card_path: Path, options: SubjectOptions) -> str:
         facts.launches,
         path,
         text=facts.text,
-        operation=options.computes or "attention",
+        operation=options.computes or operation_named([one.name for one in facts.parameters if one.pointer]),
         card_path=card_path,
         ask=_asking(path, options),
     )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.compare.bounds import Judgement, judge, tolerance
-from wmmadiag.compare.comparison import compare, compare_outputs
+from wmmadiag.compare.comparison import compare, compare_outputs, wrong_elements
 from wmmadiag.compare.observation import Observation
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Elsewhere
@@ -46,19 +46,23 @@ class Verdict:
 
     Attributes:
         observations: one per output, against the reference.
-        judgements: the bounds used, by role.
+        expected, judgements: the reference and the bounds used, by role.
         damages: (argument's name, what happened to it).
         problem: why it is undecided, or None.
         notes: remarks for the report.
+        coarser: arithmetic coarser than the card's with which every difference would be within the bound, in words; ""
+            where none is.
         convention: the one way to store a GEMM's matrices that makes a wrong result right, wholly or in part, or None.
     """
 
     status: Status
     observations: tuple[Observation, ...]
+    expected: Mapping[str, Doubles]
     judgements: Mapping[str, Judgement]
     damages: tuple[tuple[str, Damage], ...]
     problem: Problem | None
     notes: tuple[str, ...]
+    coarser: str = ""
     convention: Convention | AttentionConvention | None = None
 
 
@@ -89,9 +93,9 @@ def judge_case(bound: BoundCase, known: dict[Hashable, Expectation] | None = Non
                 judgements[role],
                 output=bound.argument_of(role).spec.name,
                 element=elements[role],
-                unwritten=_unwritten(bound, role, observed),
+                unwritten=unwritten_elements(bound, role, observed),
                 criterion=criterion if judgements[role].bound.any() or elements[role].is_float else "exact value",
-                axes=_axes(bound, role, observed.ndim),
+                axes=axis_letters(bound, role, observed.ndim),
             )
         )
     damages = _damages(bound)
@@ -106,12 +110,31 @@ def judge_case(bound: BoundCase, known: dict[Hashable, Expectation] | None = Non
             f"rounding alone may explain any value of '{hopeless[0]}': the bound is infinite",
             hint="use a smaller shape or another distribution, or give the card a tolerance",
         )
-    notes = _notes(bound, expected, observations) if wrong and criterion == "rounding bound" else ()
+    coarser = _coarser(bound, expected, observations) if wrong and criterion == "rounding bound" else ""
+    notes = (_COARSER.format(coarser),) if coarser else ()
     convention = fitting_convention(bound) if wrong and not damages else None
     if convention is not None and convention[1] == 1:
+        coarser = ""
         notes = (f"every element is right with {convention[0].meaning()}; if the kernel means that, let the card say "
                  f"{convention[0].settings()}",)  # fmt: skip
-    return Verdict(status, tuple(observations), judgements, damages, problem, notes, convention and convention[0])
+    meant = convention and convention[0]
+    return Verdict(status, tuple(observations), expected, judgements, damages, problem, notes, coarser, meant)
+
+
+def wrong_masks(bound: BoundCase, verdict: Verdict) -> dict[str, NDArray[np.bool_]]:
+    """Which elements of each judged output are wrong, by role, in its logical shape."""
+    elements = bound.elements()
+    return {
+        role: wrong_elements(
+            observed,
+            verdict.expected[role],
+            verdict.judgements[role],
+            element=elements[role],
+            unwritten=unwritten_elements(bound, role, observed),
+        )
+        for role, observed in bound.outputs().items()
+        if role in verdict.judgements
+    }
 
 
 def also_elsewhere(
@@ -160,7 +183,7 @@ def against_variant(
             output=bound.argument_of(role).spec.name,
             element=elements[role],
             against=name,
-            axes=_axes(bound, role, observed.ndim),
+            axes=axis_letters(bound, role, observed.ndim),
         )
         for role, observed in outputs.items()
         if role in verdict.judgements and role in others and others[role].shape == observed.shape
@@ -174,14 +197,16 @@ def _key(bound: BoundCase) -> Hashable:
     return bound.case.name, bound.seed, bound.distribution, tuple(bound.parameters.items()), shapes, symbols
 
 
-def _unwritten(bound: BoundCase, role: str, observed: NDArray[Any]) -> NDArray[np.bool_] | None:
+def unwritten_elements(bound: BoundCase, role: str, observed: NDArray[Any]) -> NDArray[np.bool_] | None:
+    """Where an output still holds poison; None where it need not be written, or began with something else."""
     argument = bound.argument_of(role)
     if argument.spec.direction != "out" or argument.spec.initial != "poison":
         return None
     return is_poison(observed, argument.spec.element, argument.index)
 
 
-def _axes(bound: BoundCase, role: str, rank: int) -> str:
+def axis_letters(bound: BoundCase, role: str, rank: int) -> str:
+    """A letter per axis of an output, or ""."""
     known = OPERATIONS[bound.card.computes.operation].roles.get(role)
     return known.axes[-rank:] if known and rank <= len(known.axes) else ""
 
@@ -223,13 +248,20 @@ def _damages(bound: BoundCase) -> tuple[tuple[str, Damage], ...]:
     return tuple(found)
 
 
-def _notes(bound: BoundCase, complete: Mapping[str, Doubles], observations: list[Observation]) -> tuple[str, ...]:
-    """Whether coarser arithmetic than the card says would explain everything."""
-    if not observations or any(o.unwritten or o.nan or o.inf for o in observations):
-        return ()
+_COARSER = (
+    "every difference would be within the bound with {}; if the kernel means that, let the card's [computes] say so"
+)
+
+
+def _coarser(bound: BoundCase, complete: Mapping[str, Doubles], observations: list[Observation]) -> str:
+    """The coarser arithmetic than the card says that would explain everything, in words, or ""."""
+    if all(o.passed for o in observations):  # what else is wrong (a damaged input) no arithmetic explains
+        return ""
+    if any(o.unwritten or o.nan or o.inf for o in observations):
+        return ""
     # Rounding errs everywhere alike. An error that most elements do not share has another cause.
     if any(o.wrong and (o.typical_in_bounds or 0.0) < 0.03 * (o.max_in_bounds or 0.0) for o in observations):
-        return ()
+        return ""
     inputs, outputs = bound.inputs(), bound.outputs()
 
     def explains(change: Mapping[str, str]) -> bool:
@@ -251,9 +283,5 @@ def _notes(bound: BoundCase, complete: Mapping[str, Doubles], observations: list
     known = [(text, change) for text, change in known if {**bound.parameters, **change} != bound.parameters]
     # One look with everything allowed saves the others where nothing would help.
     if not known or not explains({name: value for _, change in reversed(known) for name, value in change.items()}):
-        return ()
-    for text, change in known:
-        if explains(change):
-            return (f"every difference would be within the bound with {text}; if the kernel means that, let the "
-                    "card's [computes] say so",)  # fmt: skip
-    return ()
+        return ""
+    return next((text for text, change in known if explains(change)), "")

@@ -1,0 +1,90 @@
+"""Stop a kernel anywhere, look into its fragments and memory, and go back. No GPU.
+
+PATH is a card (kernel.toml), or a CUDA source (.cu) or PTX file with at least
+--computes. Type `help` at the prompt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from wmmadiag.cli.arguments import add_compilation, definitions, dimensions, natural, symbol
+from wmmadiag.cli.console import Console
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the command's arguments."""
+    parser.add_argument("path", metavar="PATH", help="card, CUDA source or PTX")
+    group = parser.add_argument_group("what to run")
+    group.add_argument("--case", metavar="NAME", default="", help="which case (default: the first)")
+    group.add_argument("--variant", metavar="NAME", default="", help="which variant (default: the first)")
+    group.add_argument("--seed", type=natural, metavar="N", default=None, help="seed of the inputs")
+    group.add_argument("--inputs", metavar="NAME", default="", help="distribution of the inputs, such as growing_max")
+    group.add_argument(
+        "--against", metavar="VARIANT|CARD|FILE", default=None,
+        help="another variant or card, or a GPU's results (.npz): `against` stops where they first differ",
+    )  # fmt: skip
+    group = parser.add_argument_group("commands")
+    group.add_argument("-x", "--script", action="append", metavar="FILE", default=[], help="first run its commands")
+    group.add_argument("-e", "--command", action="append", metavar="COMMAND", default=[], help="run a command first")
+    group.add_argument("--batch", action="store_true", help="leave after these; the first that fails ends it")
+    group.add_argument("--json", action="store_true", help="answer with one JSON object per command")
+    group = parser.add_argument_group("a kernel without a card")
+    group.add_argument("--computes", metavar="OPERATION", default="", help="attention, gemm, …")
+    group.add_argument("--grid", type=dimensions, metavar="X,Y,Z", default=(), help="blocks, may use symbols")
+    group.add_argument("--block", type=dimensions, metavar="X,Y,Z", default=(), help="threads of a block")
+    group.add_argument("--shared", metavar="BYTES", default="", help="dynamic shared memory")
+    group.add_argument("--symbol", action="append", metavar="NAME=VALUE", default=[], type=symbol, help="such as S=256")
+    add_compilation(parser)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Run the command; returns the exit code."""
+    from wmmadiag.debugger.api import debug
+    from wmmadiag.debugger.interpreter import Interpreter
+    from wmmadiag.debugger.prompt import Prompt, typed_lines
+    from wmmadiag.subject.find_cards import one_subject
+
+    scripts = [line for name in args.script for line in _script(Path(name))] + list(args.command)
+    session = debug(
+        one_subject(Path(args.path)),
+        case=args.case,
+        variant=args.variant,
+        arch=args.arch,
+        seed=args.seed,
+        inputs=args.inputs,
+        entry=args.entry,
+        computes=args.computes,
+        grid=args.grid,
+        block=args.block,
+        shared=args.shared,
+        macros=definitions(args.define),
+        symbols=dict(args.symbol),
+        include_paths=args.include,
+        std=args.std,
+        compiler=args.compiler,
+        use_cache=not args.no_cache,
+        against=args.against,
+    )
+    prompt = Prompt(Interpreter(session), console.print, as_json=args.json)
+    if not args.json:
+        console.print(f"{session.target.title}; help lists the commands\n{session.moment}")
+    code = prompt.run(scripts, echo=not args.json, stop_at_error=args.batch)
+    if code is not None or args.batch:
+        return code or 0
+    prompt.run(typed_lines(prompt.interpreter), survive=True)
+    return 0
+
+
+def _script(path: Path) -> Iterator[str]:
+    from wmmadiag.errors import ConfigurationError
+
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not text"
+        raise ConfigurationError(f"{os.fspath(path)}: cannot be read: {reason}") from None
+    yield from text.splitlines()

@@ -1,0 +1,88 @@
+"""Say what is broken in a kernel, on which line, how we know, what it is not, and
+what mends it: tried on a copy.
+
+PATH is a card (kernel.toml), or a CUDA source (.cu) with at least --computes.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from wmmadiag.cli.arguments import (
+    add_colour,
+    add_compilation,
+    definitions,
+    dimensions,
+    natural,
+    seconds,
+    symbol,
+)
+from wmmadiag.cli.console import Console
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the command's arguments."""
+    parser.add_argument("path", metavar="PATH", help="card, or CUDA source")
+    parser.add_argument("-v", "--verbose", action="store_true", help="every hypothesis, all evidence and findings")
+    parser.add_argument("--json", action="store_true", help="the diagnosis as JSON")
+    add_colour(parser)
+    group = parser.add_argument_group("what to look into")
+    group.add_argument("--case", action="append", metavar="NAME", default=None, help="only this case; may be repeated")
+    group.add_argument("--variant", metavar="NAME", default="", help="which variant (default: the first that fails)")
+    group.add_argument("--seed", type=natural, metavar="N", default=None, help="seed of the inputs")
+    group.add_argument("--inputs", metavar="NAME", default="", help="distribution of the inputs, such as growing_max")
+    group.add_argument("--checks", metavar="NAMES", default="default", help="all, default, none, or races,async,…")
+    group.add_argument(
+        "--seconds", type=seconds, metavar="S", default=8.0, help="for trying changes (default: 8; 0: try none)"
+    )
+    group = parser.add_argument_group("the kernel, in place of what its card or source says")
+    group.add_argument("--computes", metavar="OP", default="", help="attention, qkt, pv, softmax or gemm; for a source")
+    group.add_argument("--grid", type=dimensions, metavar="X[,Y[,Z]]", default=(), help="blocks, expressions")
+    group.add_argument("--block", type=dimensions, metavar="X[,Y[,Z]]", default=(), help="threads of a block")
+    group.add_argument("--shared", metavar="BYTES", default="", help="dynamic shared memory, an expression")
+    group.add_argument("--symbol", action="append", type=symbol, metavar="NAME=VALUE", default=[], help="such as S=256")
+    add_compilation(parser)
+    group = parser.add_argument_group("where it runs")
+    group.add_argument("--backend", metavar="NAME", default="emulator", help="emulator (default), gpu or both")
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Run the command; returns the exit code."""
+    from wmmadiag.api import diagnosis
+
+    found = diagnosis(
+        Path(args.path),
+        arch=args.arch,
+        entry=args.entry,
+        computes=args.computes,
+        grid=args.grid,
+        block=args.block,
+        shared=args.shared,
+        macros=definitions(args.define),
+        symbols=dict(args.symbol),
+        include_paths=args.include,
+        std=args.std,
+        variant=args.variant,
+        cases=args.case,
+        seed=args.seed,
+        inputs=args.inputs,
+        backend=args.backend,
+        compiler=args.compiler,
+        use_cache=not args.no_cache,
+        checks=args.checks,
+        seconds=args.seconds,
+        progress=console.progress,
+    )
+    console.clear()
+    if args.json:
+        import json
+
+        from wmmadiag.report.model import to_builtins
+
+        console.print(json.dumps(to_builtins(found), indent=2, ensure_ascii=False) + "\n")
+    else:
+        from wmmadiag.report.terminal_diagnosis import render
+
+        console.print(render(found, colour=console.colour, verbose=args.verbose))
+    return found.exit_code

@@ -1,0 +1,109 @@
+"""The options that name report files, shared by `check` and `report`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wmmadiag.cli.console import Console
+from wmmadiag.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from wmmadiag.report.run import Run
+
+FORMATS: Mapping[str, tuple[str, str]] = {
+    "json": ("wmmadiag.report.json_file", "all of it, for `wmmadiag report` and `compare`"),
+    "html": ("wmmadiag.report.html", "one page with maps, for a browser"),
+    "markdown": ("wmmadiag.report.markdown", "for a comment on a pull request"),
+    "sarif": ("wmmadiag.report.sarif", "SARIF 2.1.0, for code scanning"),
+    "junit": ("wmmadiag.report.junit", "JUnit XML, for a CI's list of tests"),
+}
+"""Option → module whose `render(run)` gives the text, and what it is for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Which reports are wanted.
+
+    Attributes:
+        files: path by format; "-" is standard output.
+        github: annotations on standard output.
+    """
+
+    files: Mapping[str, str]
+    github: bool
+
+    @property
+    def wanted(self) -> bool:
+        """Any at all."""
+        return bool(self.files) or self.github
+
+    @property
+    def to_stdout(self) -> bool:
+        """One goes to standard output, which must then hold nothing else."""
+        return "-" in self.files.values()
+
+
+def add_outputs(parser: argparse.ArgumentParser) -> None:
+    """Define the options."""
+    group = parser.add_argument_group("reports (FILE '-': standard output, and nothing else there)")
+    for name, (_, what) in FORMATS.items():
+        group.add_argument(f"--{name}", metavar="FILE", default=None, help=what)
+    group.add_argument("--github", action="store_true", help="annotations for GitHub Actions, on standard output")
+
+
+def chosen_outputs(args: argparse.Namespace) -> Outputs:
+    """The options' values, looked at before anything runs.
+
+    Raises:
+        ConfigurationError: two reports for one file, or a folder that does not exist.
+    """
+    files = {name: value for name in FORMATS if (value := getattr(args, name)) is not None}
+    places: dict[str, str] = {}
+    for name, value in files.items():
+        if not value:
+            raise ConfigurationError(f"--{name} needs the name of a file", hint="'-' is standard output")
+        place = value if value == "-" else str(Path(value).resolve())
+        if place in places:
+            raise ConfigurationError(f"--{places[place]} and --{name} both write to {value}")
+        places[place] = name
+        parent = Path(value).parent
+        if value != "-" and not parent.is_dir():
+            raise ConfigurationError(
+                f"--{name} {value}: there is no folder {parent}", hint=f"make it first: mkdir -p {parent}"
+            )
+    outputs = Outputs(files, args.github)
+    if outputs.to_stdout and args.github:
+        raise ConfigurationError("--github writes to standard output, where a report goes, too")
+    return outputs
+
+
+def write_outputs(run: Run, outputs: Outputs, console: Console) -> None:
+    """Write every report that is wanted; each file appears whole or not at all.
+
+    Raises:
+        ConfigurationError: a file cannot be written.
+    """
+    from wmmadiag.report.writing import write_whole
+
+    for name, value in outputs.files.items():
+        text = _render(name)(run)
+        if value == "-":
+            console.print(text)
+        else:
+            write_whole(Path(value), text)
+    if outputs.github:
+        from wmmadiag.report.github import render
+
+        text = render(run)
+        if text:
+            console.print(text)
+
+
+def _render(name: str) -> Callable[[Run], str]:
+    render: Callable[[Run], str] = import_module(FORMATS[name][0]).render
+    return render

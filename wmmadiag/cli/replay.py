@@ -1,0 +1,46 @@
+"""Repeat the check in a bundle that `wmmadiag check CARD --bundle FILE` wrote:
+without its sources, a compiler or a GPU; then compare the outcomes.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from wmmadiag.cli.arguments import add_colour
+from wmmadiag.cli.console import Console
+from wmmadiag.cli.outputs import add_outputs, chosen_outputs, write_outputs
+
+DIFFERENT = 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the command's arguments."""
+    parser.add_argument("bundle", metavar="BUNDLE", help="what `wmmadiag check CARD --bundle BUNDLE` wrote")
+    parser.add_argument("-v", "--verbose", action="store_true", help="more about right cases")
+    parser.add_argument("--backend", metavar="NAME", default="emulator", help="emulator (default), gpu or both")
+    add_colour(parser)
+    add_outputs(parser)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Run the command; returns the check's exit code, or 3 where the outcome is another than the bundle's."""
+    from wmmadiag.bundle.read import read_bundle
+    from wmmadiag.bundle.replay import replay
+    from wmmadiag.report import terminal
+
+    outputs = chosen_outputs(args)
+    bundle = read_bundle(Path(args.bundle))
+    versions = bundle.manifest.versions
+    console.note(f"made by wmmadiag {versions.get('wmmadiag', '(unknown)')} with {versions.get('NVRTC') or 'no NVRTC'}")
+    found = replay(bundle, backend=args.backend)
+    if not outputs.to_stdout:
+        console.print(terminal.render_run(found.run, colour=console.colour, verbose=args.verbose))
+    if outputs.wanted:
+        write_outputs(found.run, outputs, console)
+    if found.differences:
+        console.note("\n".join(["the outcome is not the bundle's:", *(f"  {line}" for line in found.differences)]))
+        return DIFFERENT
+    if args.backend == "emulator":
+        console.note("the outcome is the bundle's")
+    return found.run.exit_code

@@ -1,0 +1,197 @@
+"""`assert_kernel_close`: a kernel's output, whoever ran it, against a reference and its rounding bound."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.foreign_arrays import host_array, is_array
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from wmmadiag.compare.observation import Observation
+    from wmmadiag.judging import Reference
+
+
+class KernelMismatch(AssertionError):
+    """An output is not what it should be.
+
+    Attributes:
+        observation: how many elements are wrong, which, by how much; None where only an input was changed.
+    """
+
+    def __init__(self, text: str, observation: Observation | None, details: _Details | None) -> None:
+        super().__init__(text)
+        self.observation = observation
+        self._details = details
+
+    def wmmadiag_write(self, folder: Path, test: str) -> str:
+        """Write a report with maps of the error; returns what to tell, for the pytest plugin."""
+        if self._details is None or self.observation is None:
+            return "there is no report: nothing to show as a map"
+        from wmmadiag.testing.failure_files import write_reports
+
+        try:
+            return f"report: {write_reports(self._details.run(self.observation, test), folder, test)}"
+        except ConfigurationError as error:
+            return f"no report was written: {error}"
+
+
+def assert_kernel_close(
+    observed: Any,
+    expected: Any = None,
+    *,
+    operation: str = "",
+    out: Any = None,
+    bound: Any = None,
+    atol: float = 0.0,
+    rtol: float = 0.0,
+    dtype: str = "",
+    name: str = "output",
+    **given: Any,
+) -> Observation:
+    """Assert that a kernel's output is right, element by element.
+
+    Args:
+        observed: the output: an array of NumPy, torch, CuPy, JAX, or with `__array__` or DLPack. Or a callable (a
+            Triton kernel's wrapper, a torch extension, …): it is called with the inputs in the order in which they
+            are given here, and what it returns is compared, or `out`, if that is given. It must leave its inputs
+            alone.
+        expected: an array of the same shape, or a `wmmadiag.Reference`; not with `operation`.
+        operation: "attention", "qkt", "pv", "softmax" or "gemm": what should have been computed of the inputs that
+            are given by role (q=…, k=…, v=…), with its parameters (causal=True, …), as `wmmadiag.reference` takes
+            them. The reference is float64, and the bound the largest error that rounding can explain.
+        out: the array into which a callable writes.
+        bound: with an array `expected`: the largest difference allowed, a number or an array.
+        atol, rtol: instead of `bound`: atol + rtol·|expected|. With none of them the outputs must be equal.
+        dtype: with `operation`: in which type the kernel rounds its output; empty for the output's own.
+        name: of the output, for the message.
+        given: inputs by role, in the type in which the kernel reads them; parameters of the operation.
+
+    Returns:
+        What the comparison saw.
+
+    Raises:
+        KernelMismatch: elements are wrong, or a callable changed an input.
+        ConfigurationError: arguments that make no sense.
+
+    >>> import numpy as np
+    >>> from wmmadiag.testing import assert_kernel_close
+    >>> a, b = np.random.default_rng(0).standard_normal((2, 16, 16)).astype(np.float32)
+    >>> assert_kernel_close(lambda a, b: a @ b, operation="gemm", a=a, b=b).wrong
+    0
+    """
+    __tracebackhide__ = True
+    import numpy as np
+
+    from wmmadiag import judging
+
+    parameters, foreign = _split(operation, given)
+    inputs = {role: host_array(value, role) for role, value in foreign.items()}
+    if (expected is None) == (not operation):
+        raise ConfigurationError(
+            "give either what is expected or the operation", hint="assert_kernel_close(out, expected), or operation=…"
+        )
+    if bound is not None and (atol or rtol):
+        raise ConfigurationError("give either bound or atol and rtol")
+    if (bound is not None or atol or rtol) and (operation or isinstance(expected, judging.Reference)):
+        raise ConfigurationError("a reference brings its own bound", hint="leave out bound, atol and rtol")
+    changed = []
+    if callable(observed) and not is_array(observed):
+        # Copies, since what is called may write to its inputs.
+        inputs = {role: np.array(value) for role, value in inputs.items()}
+        observed = _called(observed, list(foreign.values()), out)
+        changed = [
+            role
+            for role, value in foreign.items()
+            if value is not out and host_array(value).tobytes() != inputs[role].tobytes()
+        ]
+    elif out is not None:
+        raise ConfigurationError("out is for callables: an output that is there is compared as it is")
+    values = host_array(observed, name)
+    wanted: Reference | NDArray[Any]
+    if operation:
+        element = dtype or judging.element_of(values).name
+        wanted = judging.reference(operation, dtype=element, **inputs, **parameters)
+    elif isinstance(expected, judging.Reference):
+        wanted = expected
+    else:
+        wanted = host_array(expected, "expected")
+        if bound is None:
+            bound = atol + rtol * np.abs(np.asarray(wanted, np.float64))
+    limit = 0.0 if bound is None else host_array(bound, "bound")
+    seen = judging.compare_arrays(values, wanted, limit, name=name)
+    if seen.passed and not changed:
+        return seen
+    lines = [f"{name} is wrong"] if not seen.passed else []
+    lines += [f"the kernel changed its input {role}" for role in changed]
+    if not seen.passed:
+        from wmmadiag.report.terminal import observation_lines
+
+        lines += observation_lines(seen)
+    details = None if seen.passed else _Details(operation, values, wanted, limit)
+    raise KernelMismatch("\n".join(lines), None if seen.passed else seen, details)
+
+
+def _split(operation: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Parameters of the operation, and inputs; without an operation all are inputs of a callable."""
+    from wmmadiag.subject.operations import OPERATIONS
+
+    known = OPERATIONS[operation].parameters if operation in OPERATIONS else {}
+    parameters = {name: value for name, value in given.items() if name in known}
+    return parameters, {name: value for name, value in given.items() if name not in known}
+
+
+def _called(kernel: Any, inputs: list[Any], out: Any) -> Any:
+    """What a black box computed."""
+    __tracebackhide__ = True
+    result = kernel(*inputs)
+    if out is not None:
+        return out
+    if result is None or inspect.isawaitable(result):
+        raise ConfigurationError("the callable returned nothing to compare", hint="name the array it writes to: out=…")
+    if isinstance(result, tuple | list) and len(result) != 1:
+        raise ConfigurationError(
+            f"the callable returned {len(result)} things; one output is compared at a time",
+            hint="pass lambda *inputs: kernel(*inputs)[0]",
+        )
+    return result[0] if isinstance(result, tuple | list) else result
+
+
+class _Details:
+    """What a report of a mismatch is made of."""
+
+    def __init__(self, operation: str, values: Any, wanted: Any, limit: Any) -> None:
+        self.operation, self.values, self.wanted, self.limit = operation, values, wanted, limit
+
+    def run(self, seen: Observation, test: str) -> Run:
+        """The comparison as a run of one case, with maps of the error."""
+        import numpy as np
+
+        from wmmadiag.compare.bounds.arithmetic import Judgement
+        from wmmadiag.compare.comparison import classify
+        from wmmadiag.judging import Reference, element_of
+        from wmmadiag.recording import run_of
+        from wmmadiag.recording.error_maps import Room, error_codes, packed
+        from wmmadiag.report.model import CaseResult, KernelReport
+        from wmmadiag.report.run import KernelRun
+
+        reference = isinstance(self.wanted, Reference)
+        expected = self.wanted.value if reference else np.asarray(self.wanted, np.float64)
+        limit = np.array(np.broadcast_to(self.wanted.bound if reference else self.limit, expected.shape), np.float64)
+        judgement = Judgement(limit, self.wanted.nonfinite_ok if reference else None)
+        classes = classify(self.values, expected, judgement, element=element_of(self.values))
+        codes = error_codes(classes, judgement.bound)
+        made = packed("test", test, seen.output, "", classes.values, expected, codes, classes.wrong, Room())
+        case = CaseResult("test", test, "failed", {}, observations=(seen,))
+        source = test.split("::")[0]
+        report = KernelReport(test, source, source, self.operation or "comparison", "", "black box", (), (case,))
+        return run_of([KernelRun(report, maps=(made,))])
+
+
+if TYPE_CHECKING:
+    from wmmadiag.report.run import Run
