@@ -1,0 +1,55 @@
+// Simple WMMA GEMM after the SDK sample: D = alpha * A x B + beta * C.
+// One warp computes one 16x16 tile of the output, fragments come straight from global memory.
+#include <cuda_fp16.h>
+#include <mma.h>
+#include <cstdio>
+#include <vector>
+
+using namespace nvcuda;
+
+#define WMMA_M 16
+#define WMMA_N 16
+#define WMMA_K 16
+
+// M, N and K must be multiples of 16
+extern "C" __global__ void simple_wmma_gemm(const half *A, const half *B, float *C, int M, int N, int K)
+{
+    const int warpM = (blockIdx.x * blockDim.x + threadIdx.x) / warpSize;
+    const int warpN = blockIdx.y * blockDim.y + threadIdx.y;
+
+    const int aRow = warpM * WMMA_M;
+    const int bCol = warpN * WMMA_N;
+    if (aRow >= M || bCol >= N)
+        return;
+
+    wmma::fragment<wmma::matrix_a, WMMA_M, WMMA_N, WMMA_K, half, wmma::row_major> a_frag;
+    wmma::fragment<wmma::matrix_b, WMMA_M, WMMA_N, WMMA_K, half, wmma::row_major> b_frag;
+    wmma::fragment<wmma::accumulator, WMMA_M, WMMA_N, WMMA_K, float> acc_frag;
+
+    wmma::fill_fragment(acc_frag, 0.0f);
+
+    for (int i = 0; i < K; i += WMMA_K) {
+        wmma::load_matrix_sync(a_frag, A + aRow * K + i, K);
+        wmma::load_matrix_sync(b_frag, B + i * N + bCol, N);
+        wmma::mma_sync(acc_frag, b_frag, a_frag, acc_frag);
+    }
+
+    wmma::store_matrix_sync(C + aRow * N + bCol, acc_frag, N, wmma::mem_row_major);
+}
+
+#ifndef __CUDACC_RTC__
+int main()
+{
+    const int M = 256, N = 128, K = 64;
+    half *dA, *dB;
+    float *dC;
+    cudaMalloc(&dA, sizeof(half) * M * K);
+    cudaMalloc(&dB, sizeof(half) * K * N);
+    cudaMalloc(&dC, sizeof(float) * M * N);
+    dim3 block(128, 4);
+    dim3 grid((M + 63) / 64, (N + 63) / 64);
+    simple_wmma_gemm<<<grid, block>>>(dA, dB, dC, M, N, K);
+    printf("%s\n", cudaGetErrorString(cudaDeviceSynchronize()));
+    return 0;
+}
+#endif
