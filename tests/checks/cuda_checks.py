@@ -14,7 +14,7 @@ from wmmadiag.checks.finding import Finding
 from wmmadiag.checks.registry import native_names, select
 from wmmadiag.checks.run import run_checks
 from wmmadiag.emulator import EmulatorOptions
-from wmmadiag.launch import Launch
+from wmmadiag.launch import Launch, View
 
 PRELUDE = """#include <mma.h>
 #include <cuda_fp16.h>
@@ -39,13 +39,14 @@ def found(
     fresh: Sequence[int] = (),
     arch: str = "sm_80",
     threads: int = 1,
+    views: Sequence[View] = (),
 ) -> tuple[Finding, ...]:
     """What a check finds in one launch of the only kernel of a source, which stands after PRELUDE."""
     checks = select(check)
     text, entry = (source, _entry(source)) if source.lstrip().startswith(".version") else _ptx(source, arch)
     options = EmulatorOptions(checks=native_names(checks), threads=threads)
     kernel = emulator.load(text, entry, arch=arch, options=options)
-    launch = Launch((grid, 1, 1), (block, 1, 1), arguments, shared, names, fresh)
+    launch = Launch((grid, 1, 1), (block, 1, 1), arguments, shared, names, fresh, views)
     return run_checks(kernel, launch, checks)
 
 

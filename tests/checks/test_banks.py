@@ -53,3 +53,34 @@ def test_global_memory() -> None:
     assert _run(_GLOBAL % 8) == [("uncoalesced", "32 sectors of 32 bytes per request where 4 would do")]
     assert _run(_GLOBAL % 1) == []
     assert _run(_GLOBAL % 0) == []
+
+
+_ACCUMULATOR = """__global__ void k(const float* x, float* out) {
+    __shared__ __align__(32) float t[16 * %d];
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> c;
+    wmma::fill_fragment(c, x[0]);
+    wmma::store_matrix_sync(t, c, %d, wmma::mem_%s_major);
+    __syncwarp();
+    for (int i = threadIdx.x; i < 256; i += 32) out[i] = t[i / 16 * %d + i %% 16];
+}"""
+
+
+@pytest.mark.parametrize(
+    ("ldm", "layout", "passes"),
+    [(16, "row", 2), (32, "row", 4), (24, "row", 0), (16, "col", 4), (20, "col", 0), (20, "row", 2)],
+)
+def test_stores_of_an_accumulator(ldm: int, layout: str, passes: int) -> None:
+    parts = 8  # four of 8 bytes per lane in two halves, or eight of 4
+    expected = [("bank-conflicts", f"{passes * parts} passes per request where {parts} would do")] if passes else []
+    assert [one for one in _run(_ACCUMULATOR % (ldm, ldm, layout, ldm)) if "where 8" in one[1]] == expected
+
+
+def test_the_check_and_the_picture_count_alike() -> None:
+    import wmmadiag
+
+    for ldm in (16, 32, 40, 64, 128):
+        memory = wmmadiag.fragment_map("m16n16k16", "f16", "a", ldm=ldm).memory
+        assert memory is not None
+        told = [one for one in _run(_FRAGMENT % (ldm, ldm, ldm)) if one[0] == "bank-conflicts"]
+        text = f"{memory.passes} passes per request where {memory.fewest} would do"
+        assert told == ([("bank-conflicts", text)] if memory.passes >= 2 * memory.fewest else [])

@@ -29,6 +29,27 @@ FLAGGED = {
     ),
     "lanes have returned": ("if (t >= 40) return;\n __syncthreads();\n out[t] = 1;", "exited-lanes", Level.WARNING),
     "warps have returned": ("if (t >= 32) return;\n __syncthreads();\n out[t] = 1;", "exited-warps", Level.ADVICE),
+    "a barrier in a branch": (
+        "if (t < 32) {\n out[t] = 1;\n __syncthreads();\n out[t + 64] = out[31 - t];\n }\n out[t + 128] = out[t] * 2;",
+        "conditional", Level.ERROR,
+    ),
+    "a barrier in a branch that parts a warp": (
+        "if (t < 40) {\n out[t] = 1;\n __syncthreads();\n out[t + 64] = out[39 - t];\n }\n out[t + 128] = out[t] * 2;",
+        "conditional", Level.ERROR,
+    ),
+    "warps that leave the loop at different times": (
+        "#pragma unroll 1\n for (int i = 0; i < 2 + t / 32; ++i) {\n out[t] += i;\n __syncthreads();\n }\n"
+        "out[t + 64] = out[63 - t];",
+        "conditional", Level.ERROR,
+    ),
+    "warps that leave the loop and meet a later barrier": (
+        "#pragma unroll 1\n for (int i = 0; i < 2 + t / 32; ++i) {\n out[t] += i;\n __syncthreads();\n }\n"
+        "__syncthreads(); out[t + 64] = out[63 - t];",
+        "trips", Level.ERROR,
+    ),
+    "a syncwarp whose mask does not name all who come": (
+        "if (lane < 20) { out[t] = 1; __syncwarp(0xffff); out[t + 64] = out[t]; }", "mask", Level.ERROR,
+    ),
     "an arrival that nobody waits for": (
         'asm volatile("bar.arrive 3, 96;" ::: "memory"); out[t] = 1;', "unfinished", Level.WARNING,
     ),
@@ -40,6 +61,7 @@ LOOK_ALIKES = {
     "barrier": "__syncthreads(); out[t] = 1;",
     "guarded work": "if (t < 40) out[t] = 1;\n __syncthreads();\n if (t < 40) out[t + 64] = out[39 - t];",
     "returns after the last barrier": "__syncthreads(); if (t >= 40) return; out[t] = 1;",
+    "a barrier in a branch that all take": "if (blockIdx.x == 0) { out[t] = 1; __syncthreads(); } out[t + 64] = 1;",
     "a loop": "for (int i = 0; i < 4; ++i) { out[t] = i; __syncthreads(); }",
     "named barriers": 'if (t < 32) asm volatile("bar.arrive 3, 64;"); else asm volatile("bar.sync 3, 64;");',
     "warps of two roles meet at a named barrier": (
@@ -56,6 +78,11 @@ LOOK_ALIKES = {
 def test_flagged(name):
     body, kind, level = FLAGGED[name]
     assert (kind, level) in {(f.kind, f.level) for f in run(body)}
+
+
+def test_names_the_branch():
+    (seen,) = [f for f in run(FLAGGED["a barrier in a branch"][0]) if f.kind == "conditional"]
+    assert (seen.place.line, seen.other.line) == (8, 6) and "line 6" in seen.message
 
 
 @pytest.mark.parametrize("name", LOOK_ALIKES)

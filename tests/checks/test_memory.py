@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from cuda_checks import found
 
-from wmmadiag.checks.finding import Level
+from wmmadiag.checks.finding import Finding, Level
+from wmmadiag.launch import View
 
 _TWO = """__global__ void k(const float* x, float* out) {
     __shared__ float a[32], b[64];
@@ -97,3 +98,46 @@ def test_words() -> None:
     assert finding.place.line == 7
     assert finding.detail[0] == "up to 4 bytes past the end of a, outside every array"
     assert finding.detail[1].startswith("first: block (0, 0, 0), warp 0, lane 31")
+
+
+def _stores(line: str, threads: int = 1) -> list[Finding]:
+    """Findings with x an input, and `out` 8 rows of 30 floats, 32 apart, transposed rows of 4 in its second half."""
+    source = "__global__ void k(float* x, float* out) {\n    int i = threadIdx.x, b = blockIdx.x;\n%s\n}"
+    x, out = np.ones(256, np.float32), np.zeros(256, np.float32)
+    views = (View(0, "x", (256,), (1,)), View(1, "O", (2, 4, 30), (128, 32, 1), written=True))
+    arguments = {"names": ("x", "out"), "grid": 2, "views": views, "threads": threads}
+    return list(found("memory", source % line, x, out, **arguments))  # type: ignore[arg-type]
+
+
+STORES = {
+    "the gap between rows": (
+        "for (int r = 0; r < 4; ++r) out[b * 128 + r * 32 + i] = x[i];",
+        ("write-outside-view", 16, "writes to out outside the elements of O"),
+        "block (0, 0, 0), warp 0 writes the element 1 after O[0,0,29]",
+    ),
+    "an input": (
+        "if (i < 4) x[b * 4 + i] = 2; out[b * 128 + i % 30] = x[i];",
+        ("write-to-input", 8, "writes to the input x"),
+        "block (0, 0, 0), warp 0, lane 0 writes x[0]",
+    ),
+    "an input, by an atomic": (
+        "if (i == 31) atomicAdd(x + 7, 1.0f);",
+        ("write-to-input", 2, "writes to the input x"),
+        "lane 31 writes x[7]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STORES)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_stores(name: str, threads: int) -> None:
+    line, expected, detail = STORES[name]
+    (finding,) = _stores(line, threads)
+    assert (finding.kind, finding.count, finding.message) == expected
+    assert finding.level is Level.ERROR
+    assert finding.place.line == 6
+    assert detail in finding.detail[0]
+
+
+def test_stores_to_every_element_alone() -> None:
+    assert _stores("for (int r = 0; r < 4; ++r) if (i < 30) out[b * 128 + r * 32 + i] = x[i];") == []

@@ -73,3 +73,35 @@ def test_an_fp16_accumulator_that_overflows() -> None:
     (finding,) = found("numbers", source, x, out, names=("x", "out"))
     assert (finding.kind, finding.message) == ("overflow", "line 11 overflows to infinity")
     assert found("numbers", source, np.ones(256, np.float16), out) == ()
+
+
+_HALF_SUMS = """__global__ void k(const half* x, const half* y, half* out) {
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> b;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, half> c;
+    wmma::fill_fragment(c, __float2half(0.0f));
+    for (int i = 0; i < 8; ++i) {
+        wmma::load_matrix_sync(a, x + 256 * i, 16);
+        wmma::load_matrix_sync(b, y, 16);
+        wmma::mma_sync(c, a, b, c);
+    }
+    wmma::store_matrix_sync(out, c, 16, wmma::mem_row_major);
+}"""
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "expected"),
+    [
+        (16.0, 0.001, {("absorbed", 7 * 256)}),
+        (16.0, 0.0, set()),  # nothing to add, nothing lost
+        (1.0, 0.001, set()),  # a small sum loses little
+        (16.0, 16.0, set()),  # what is added can be seen
+        (16.0, 295.0, {("near-overflow", 256)}),
+    ],
+)
+def test_growth_of_an_accumulator_in_half(first: float, later: float, expected: set[tuple[str, int]]) -> None:
+    x = np.full((8, 16, 16), later, np.float16)
+    x[0] = first
+    findings = found("numbers", _HALF_SUMS, x, np.ones(256, np.float16), np.zeros(256, np.float16))
+    assert {(one.kind, one.count) for one in findings} == expected
+    assert {one.place.line for one in findings} <= {12}

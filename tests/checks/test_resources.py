@@ -10,9 +10,11 @@ import pytest
 import wmmadiag
 from wmmadiag import emulator
 from wmmadiag.checks.finding import Level
-from wmmadiag.checks.registry import select
-from wmmadiag.checks.resources import function_name, launch_lines
+from wmmadiag.checks.registry import Context, select
+from wmmadiag.checks.resources import function_name, inspect, launch_lines
 from wmmadiag.checks.run import run_checks
+from wmmadiag.compile.model import Resources
+from wmmadiag.compile.origin import remember_resources
 from wmmadiag.launch import Launch
 
 _KERNEL = """template <int N> __global__ void k(float* out) {
@@ -57,3 +59,55 @@ def test_launch_lines() -> None:
 def test_function_names() -> None:
     assert function_name("_Z1kILi2EEvPf") == "k"
     assert function_name("plain") == "plain"
+
+
+@pytest.mark.parametrize(
+    ("opt_in", "expected"),
+    [
+        ("cudaFuncSetAttribute(k<2>, cudaFuncAttributeMaxDynamicSharedMemorySize, 50 * 1024);", ["small-opt-in"]),
+        ("cudaFuncSetAttribute(k<2>, cudaFuncAttributeMaxDynamicSharedMemorySize, KB * 64);", []),
+        ("cudaFuncSetAttribute(k<2>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);", []),
+        ("cudaFuncSetAttribute(other, cudaFuncAttributeMaxDynamicSharedMemorySize, 50 * 1024);", []),
+        ("cudaFuncSetAttribute(k<2>, cudaFuncAttributePreferredSharedMemoryCarveout, 50);", []),
+    ],
+)
+def test_what_is_opted_in_to(tmp_path: Path, opt_in: str, expected: list[str]) -> None:
+    text = f"#define KB 1024\n{_KERNEL}{_LAUNCH}void set(int bytes) {{ {opt_in} }}\n"
+    assert [kind for kind, _, _ in _run(tmp_path, text, 65536)] == expected
+
+
+@pytest.mark.parametrize(("bytes_launched", "expected"), [("50 * KB", []), ("64 * KB", ["small-opt-in"])])
+def test_a_source_that_launches_with_what_it_opts_in_to_is_consistent(
+    tmp_path: Path, bytes_launched: str, expected: list[str]
+) -> None:
+    launch = f"void go(float *p) {{ k<2><<<1, 32, {bytes_launched}>>>(p); }}\n"
+    opt_in = "cudaFuncSetAttribute(k<2>, cudaFuncAttributeMaxDynamicSharedMemorySize, 50 * 1024);"
+    text = f"#define KB 1024\n{_KERNEL}{launch}void set() {{ {opt_in} }}\n"
+    assert [kind for kind, _, _ in _run(tmp_path, text, 65536)] == expected
+
+
+@pytest.mark.parametrize(
+    ("registers", "block", "spills", "expected"),
+    [
+        (128, 512, 0, []),
+        (129, 512, 0, ["too-many-registers"]),
+        (64, 1024, 16, ["spills"]),
+        (65, 1024, 16, ["too-many-registers", "spills"]),
+    ],
+)
+def test_what_ptxas_said(registers: int, block: int, spills: int, expected: list[str]) -> None:
+    made = wmmadiag.compile_cuda(_KERNEL, arch="sm_80", entry="k<2>")
+    kernel = emulator.load(made.ptx, made.entry("k<2>").name, arch="sm_80")
+    use = Resources(made.entries[0].name, "sm_80", registers, spills, spills, 0, 0, 0, 0)
+    context = Context(kernel.kernel, Launch((1, 1, 1), (block, 1, 1), ()), (), resources=use)
+    assert [one.kind for one in inspect(context)] == expected
+
+
+def test_what_ptxas_said_reaches_the_check() -> None:
+    made = wmmadiag.compile_cuda(_KERNEL + "// asked", arch="sm_80", entry="k<2>")
+    name = made.entry("k<2>").name
+    assert emulator.load(made.ptx, name).names.resources() is None
+    remember_resources(made, (Resources(name, "sm_80", 40, 0, 0, 0, 0, 0, 0),))
+    use = emulator.load(made.ptx, name).names.resources()
+    assert use is not None
+    assert use.registers == 40

@@ -210,9 +210,9 @@ def test_words() -> None:
     assert (finding.place.line, finding.other and finding.other.line) == (9, 9)
     assert finding.detail == (
         "first seen: block (0, 0, 0), warp 0, lane 0 reads row[32]",
-        "reaches 32 elements in that block, out[0, 0] to out[3, 7]",
-        "of row, 128 of 256 bytes were written by then; not: bytes 128 to 255",
-        "line 7 had written 128 bytes, within bytes 0 to 127 of row",
+        "reaches 32 elements in that block, out[0,0] to out[3,7]",
+        "32 of 64 elements were written by then; not: elements 32 to 63 of row[64]",
+        "line 7 had written 32 elements, row[0] to row[31]",
     )
 
 

@@ -79,11 +79,19 @@ def test_one_finding_for_all_arrays() -> None:
     }"""
     (finding,) = _run(source)
     assert finding.message.startswith("a, b, c are declared with less alignment than their matrix loads need")
-    assert finding.detail == (
+    assert finding.detail[:3] == (
         "a: declared 2 bytes, line 14 faults below 16",
         "b: declared 2 bytes, line 15 faults below 16",
         "c: declared 4 bytes, line 17 faults below 8",
     )
+    assert finding.detail[3].endswith("its declaration allows: line 14 dies there of a misaligned read")
+
+
+def test_code_that_aligns_its_pointer_itself() -> None:
+    source = _SHARED.replace("half a[1024];", "half room[1040];").replace(
+        "    for (", "    half* a = (half*)(((unsigned long long)room + 31) & ~31ull);\n    for (", 1
+    )
+    assert _run(source % ("", 0, 16, 0, 16, 16)) == ()
 
 
 @pytest.mark.parametrize("declared", ["", "__align__(8)", "__align__(16)"])

@@ -7,54 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from small_kernels import CARD, HANG, RIGHT
 
 from wmmadiag.cli.main import main
-
-RIGHT = """#include <mma.h>
-using namespace nvcuda;
-#ifndef FILL
-#define FILL 0.0f
-#endif
-__global__ void gemm(const half* A, const half* B, float* C, int M, int N, int K)
-{
-    int r = blockIdx.y * 16, c = blockIdx.x * 16;
-    wmma::fragment<wmma::accumulator, 16, 16, 16, float> sum;
-    wmma::fill_fragment(sum, FILL);
-    for (int k = 0; k < K; k += 16) {
-        wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a;
-        wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> b;
-        wmma::load_matrix_sync(a, A + r * K + k, K);
-        wmma::load_matrix_sync(b, B + k * N + c, N);
-        wmma::mma_sync(sum, a, b, sum);
-    }
-    wmma::store_matrix_sync(C + r * N + c, sum, N, wmma::mem_row_major);
-}
-void launch(half* a, half* b, float* c, int M, int N, int K) { gemm<<<dim3(N / 16, M / 16), 32>>>(a, b, c, M, N, K); }
-"""
-HANG = """#include <cuda_fp16.h>
-extern "C" __global__ void hang(const half* A, const half* B, float* C, int M, int N, int K)
-{
-    volatile int go = 1;
-    while (go) {}
-    C[0] = 0;
-}
-"""
-CARD = """format = 1
-name = "{name}"
-source = "{source}"
-entry = "gemm"
-arguments = [
-    {{ name = "A", role = "a", dtype = "f16" }},
-    {{ name = "B", role = "b", dtype = "f16" }},
-    {{ name = "C", role = "d", dtype = "f32" }},
-    {{ name = "M", dtype = "s32", value = "M" }},
-    {{ name = "N", dtype = "s32", value = "N" }},
-    {{ name = "K", dtype = "s32", value = "K" }},
-]
-launch = {{ grid = ["N / 16", "M / 16"], block = 32 }}
-computes = {{ operation = "gemm" }}
-cases = [{{ name = "one", M = 16, N = 16, K = 16 }}, {{ name = "{second}", M = 32, N = 16, K = 32 }}]
-"""
 
 
 @dataclass(frozen=True)

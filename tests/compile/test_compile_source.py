@@ -364,3 +364,9 @@ def test_lambdas_with_an_execution_space():
     compiled = compile_text(LAMBDAS, "lambdas.cu", CompileOptions(), use_cache=False)
     assert [entry.demangled for entry in compiled.entries] == ["fill"]
     assert compiled.entries[0].place is not None and compiled.entries[0].place.line == 3
+
+
+def test_limits_that_host_headers_would_bring() -> None:
+    """nvcc reads host headers first, so sources use FLT_MAX and the like without including anything."""
+    made = compile_text("__global__ void k(float* x) { x[0] = FLT_MAX; x[1] = INT_MAX; x[2] = M_PI; }\n", "k.cu")
+    assert f"{0x7F7FFFFF}" in made.ptx  # FLT_MAX as bits, 2139095039

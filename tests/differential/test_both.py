@@ -15,14 +15,26 @@ from wmmadiag.api import check
 from wmmadiag.errors import KernelFault
 
 KERNELS = Path(__file__).parents[2] / "kernels"
-CARDS = sorted(KERNELS.rglob("*.toml"))
+# Of the wrong kernels those that end on a chip, whatever it does with their mistake.
+WRONG = ("ldm_ignores_padding", "local_array", "pv_overwritten", "qk_not_transposed", "too_few_warps")
+CARDS = [
+    *sorted(KERNELS.glob("*/*.toml")),
+    *sorted(KERNELS.glob("*/lookalike/*.toml")),
+    *(KERNELS / "attention" / "wrong" / f"{name}.toml" for name in WRONG),
+]
 
 
 @needs_gpu
 @pytest.mark.parametrize("path", CARDS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_case_of_every_card_gives_the_same_bits(path: Path) -> None:
     report = check(path, backend="both")
-    differing = [(case.variant, case.case, note) for case in report.cases for note in case.notes if "differ" in note]
+    differing = [
+        (case.variant, case.case, note)
+        for case in report.cases
+        if not any("order is free" in note for note in case.notes)  # sums by atomics
+        for note in case.notes
+        if "differ" in note
+    ]
     if path.parent.name == "wrong":  # what it reads may be garbage, and differ; but it is wrong on both
         assert report.status == "failed"
     else:

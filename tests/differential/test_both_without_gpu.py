@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from wmmadiag.compile import compile_text
 from wmmadiag.differential.both import BothKernel
+from wmmadiag.differential.reasons import atomic_sums
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions, load
 from wmmadiag.errors import KernelFault
 from wmmadiag.gpu.devices import Device
@@ -151,3 +153,18 @@ def test_a_case_passes_only_if_it_passes_on_both() -> None:
     assert "they differ" in result.notes
     assert any("the numbers shown are those of the GPU" in note for note in result.notes)
     assert sum(one.wrong for one in result.observations) == 1
+
+
+def test_sums_by_atomics_are_a_known_reason():
+    body = (
+        "__global__ void k(float* a, __half2* h, int* i) {\n"
+        "    atomicAdd(a, 1.5f);\n"
+        "    a[1] = atomicAdd(a + 2, a[3]);\n"
+        "    atomicAdd(h, h[1]);\n"
+        "    atomicAdd(i, 1);\n"
+        "    atomicMax(i + 1, 1);\n"
+        "}\n"
+    )
+    found = compile_text("#include <cuda_fp16.h>\n" + body, "k.cu")
+    places = atomic_sums(load(found.ptx, found.entries[0].name, arch="sm_90"))
+    assert [place.line for place in places] == [3, 4, 5]

@@ -18,9 +18,13 @@ def needs_gpu(test: object) -> object:
     return pytest.mark.gpu(pytest.mark.skipif(bool(REASON), reason=f"no GPU: {REASON}")(test))  # type: ignore[arg-type]
 
 
-def compiled(body: str, backend: str = "gpu", parameters: str = "int* p", seconds: float | None = None) -> Kernel:
-    """The kernel `k` with this body, for the GPU's architecture."""
-    source = f'#include <cassert>\n#include <cstdio>\nextern "C" __global__ void k({parameters})\n{{\n{body}\n}}\n'
+def compiled(
+    body: str, backend: str = "gpu", parameters: str = "int* p", seconds: float | None = None, head: str = ""
+) -> Kernel:
+    """The kernel `k` with this body, after the lines `head`, for the GPU's architecture."""
+    source = (
+        f'#include <cassert>\n#include <cstdio>\n{head}\nextern "C" __global__ void k({parameters})\n{{\n{body}\n}}\n'
+    )
     limits = RunLimits(seconds=seconds)
     return kernel(source, "k", arch=default_arch(backend), backend=backend, limits=limits)
 

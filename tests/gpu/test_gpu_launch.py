@@ -167,3 +167,22 @@ def test_the_device_says_what_it_is() -> None:
     assert found.multiprocessors > 0
     with pytest.raises(ConfigurationError, match="no GPU 99"):
         device(99)
+
+
+@needs_gpu
+def test_pointers_in_a_struct() -> None:
+    given, taken = zeros(32), zeros(32)
+    given[:] = np.arange(32)
+    head = "struct S { int* to; short plus; const int* from; };"
+    loaded = compiled("s.to[threadIdx.x] = s.from[threadIdx.x] + s.plus;", parameters="S s", head=head)._loaded
+    loaded.launch(Launch((1, 1, 1), (32, 1, 1), (taken, np.int16(7), given), structs=((0, 3),)))
+    assert taken.tolist() == [i + 7 for i in range(32)]
+
+
+@needs_gpu
+def test_blocks_of_a_cooperative_launch_wait_for_each_other() -> None:
+    out, parts = zeros(4 * 32), zeros(4 * 32)
+    code = """const int i = blockIdx.x * 32 + threadIdx.x;
+    q[i] = i; cooperative_groups::this_grid().sync(); p[i] = q[(i + 32) % 128];"""
+    compiled(code, parameters="int* p, int* q", head="#include <cooperative_groups.h>").launch(4, 32, out, parts)
+    assert out.tolist() == [(i + 32) % 128 for i in range(128)]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from example_reports import broken, everything, passing
 
-from wmmadiag.report.model import FORMAT_VERSION, KernelReport, to_builtins
+from wmmadiag.report.model import KernelReport, to_builtins
 from wmmadiag.report.terminal import WIDTH, render
 
 GOLD = Path(__file__).parent / "gold"
@@ -63,7 +63,6 @@ def test_builtins_are_plain_json():
     data = to_builtins(everything())
     text = json.dumps(data, allow_nan=False)
     assert json.loads(text) == data
-    assert data["format_version"] == FORMAT_VERSION
     assert data["exit_code"] == 1
     assert data["cases"][1]["observations"][0]["first"]["observed"] == "nan"
 

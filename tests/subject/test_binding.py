@@ -135,3 +135,34 @@ def test_workspace_and_null_pointer(tmp_path):
     made = bound(tmp_path, QKVO + extra)
     assert made.launch.arguments[4].size == 128
     assert made.launch.arguments[5] == np.uint64(0)
+
+
+@pytest.mark.parametrize(
+    ("given", "values"),
+    [
+        ("[0, 5, 'S', 'B + H']", [0, 5, 16, 5]),
+        ("'(3*i + S) % 4'", [0, 3, 2, 1]),
+        ("7", [7, 7, 7, 7]),
+    ],
+)
+def test_given_values(tmp_path, given, values):
+    lengths = argument("lengths", "s32", f"shape = [4]\nvalues = {given}\n") + argument("out", "f32", "shape = [1]\n")
+    made = bound(tmp_path, lengths, 'operation = "python"\npython = "r.py:f"', inputs="indexed")
+    assert made.inputs()["lengths"].tolist() == values
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("values = [1, 2, 3]", "4 elements, but 3 values"),
+        ("values = 'S / 3'", "not an integer"),
+        ("values = 300", "cannot hold"),
+        ("values = 'nobody'", "nobody"),
+        ("values = 1\ninputs = 'normal'", "exclude each other"),
+    ],
+)
+def test_wrong_values_are_refused(tmp_path, more, message):
+    lengths = argument("lengths", "u8", f"shape = [4]\n{more}\n") + argument("out", "f32", "shape = [1]\n")
+    with pytest.raises(ConfigurationError, match=message) as raised:
+        bound(tmp_path, lengths, 'operation = "python"\npython = "r.py:f"')
+    assert raised.value.place is not None and raised.value.place.line > 1

@@ -51,9 +51,9 @@ def test_a_card_from_the_source_alone(source):
     assert card.entry == "attn<32, half>"
     assert [v.role for a in card.arguments for v in a.views] == ["q", "k", "v", "o"]
     bound = bind(card, card.case("tiles"), card.variants[0])
-    assert (bound.launch.grid, bound.launch.block, bound.launch.shared_bytes) == ((2, 4, 1), (128, 1, 1), 8192)
+    assert (bound.launch.grid, bound.launch.block, bound.launch.shared_bytes) == ((2, 6, 1), (128, 1, 1), 8192)
     assert bound.symbols["D"] == 32
-    assert [int(a) for a in bound.launch.arguments[4:7]] == [2, 2, 128]
+    assert [int(a) for a in bound.launch.arguments[4:7]] == [2, 3, 128]
     assert float(bound.launch.arguments[7]) == pytest.approx(32**-0.5)
     assert int(bound.launch.arguments[8]) == 2
     assert card.command == f"wmmadiag check {source} --entry attn --computes attention"
@@ -148,11 +148,11 @@ def test_workspaces_and_initial_values_come_from_host_code(tmp_path):
     bound = bind(card, card.case("tiles"), card.variants[0])
     running_sum, running_max, out = (bound.arguments[i] for i in (6, 7, 8))
     assert running_sum.spec.direction == "workspace"
-    assert running_sum.storage.shape == (2 * 2 * 128,)
+    assert running_sum.storage.shape == (2 * 3 * 128,)
     assert (running_sum.storage == 0).all()
     assert np.isneginf(running_max.storage).all()
     assert (out.storage == 0).all()
-    assert bound.launch.grid == (2, 2, 1)
+    assert bound.launch.grid == (2, 3, 1)
     assert bound.launch.shared_bytes == 3 * 32 * 64 * 4
     assert int(bound.launch.arguments[5]) == 4
 
@@ -183,7 +183,7 @@ def test_template_arguments_come_from_the_launchers_caller(tmp_path):
     assert card.arguments[0].element.name == "f16"
     bound = bind(card, card.case("tiles"), card.variants[0])
     assert (bound.symbols["D"], bound.parameters["causal"]) == (32, True)
-    assert (bound.launch.grid, bound.launch.block) == ((2, 4, 1), (64, 1, 1))
+    assert (bound.launch.grid, bound.launch.block) == ((2, 6, 1), (64, 1, 1))
 
 
 def test_open_template_arguments_become_symbols_or_are_asked_for(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.subject.guess import role_remark
+from wmmadiag.subject.guess import operation_named, role_remark
 from wmmadiag.subject.open_subject import SubjectOptions, open_subject
 
 LAUNCH = "\nvoid run(half* p, float* f, int* c, int n) { k<<<n / 64, 128>>>(%s); }\n"
@@ -17,7 +17,7 @@ LAUNCH = "\nvoid run(half* p, float* f, int* c, int n) { k<<<n / 64, 128>>>(%s);
         (
             "const half* q, const half* k, const half* v, half* o, const int* cu_seqlens, int S, int D",
             "p, p, p, p, c, n, n",
-            ("cu_seqlens", "from Python"),
+            ("cu_seqlens", "`values` of a card", "--computes python"),
         ),
         (
             "const half* Q, const half* K, const half* V, const half* dO, float* dQ, int S, int D",
@@ -39,7 +39,7 @@ LAUNCH = "\nvoid run(half* p, float* f, int* c, int n) { k<<<n / 64, 128>>>(%s);
             "p, p, f, n, n",
             ("'v' of attention", "--computes qkt"),
         ),
-        ("const Params params", "{}", ("'params'", "Params", "members as parameters")),
+        ("const Params params", "{}", ("'params'", "Params", "members in order", "fields = ")),
     ],
     ids=["varlen", "backward", "reduce", "mask", "stage", "struct"],
 )
@@ -55,3 +55,24 @@ def test_what_is_said(tmp_path, signature, passed, told):
 @pytest.mark.parametrize("name", ["q", "Kptr", "d_value", "v_cache", "out", "A", "weights", "hidden_states", "input1"])
 def test_operands_are_not_strange(name):
     assert role_remark(name) == ""
+
+
+@pytest.mark.parametrize(
+    ("names", "operation"),
+    [
+        ("q k v o", "attention"),
+        ("d_Query d_Key d_Value out", "attention"),
+        ("qkv out", "attention"),
+        ("Q K V O lse", "attention"),
+        ("A B C", "gemm"),
+        ("a_fp16 b_fp16 c", "attention"),  # nothing that is known
+        ("x weight y", "gemm"),
+        ("A B C D", "gemm"),
+        ("q k scores", "qkt"),
+        ("p v o", "pv"),
+        ("in out", "softmax"),
+        ("input filter bias output", "attention"),
+    ],
+)
+def test_the_operation_by_the_names_of_the_pointers(names, operation):
+    assert operation_named(names.split()) == operation

@@ -46,11 +46,16 @@ def _approximations(folder: Path, arch: str) -> list[str]:
     return [str(HERE / "record_approximations.py"), str(folder / f"approximation_digests_{arch}.npz")]
 
 
+def _probes(folder: Path, arch: str) -> list[str]:
+    return [str(HERE / "record_probes.py"), str(folder / f"probes_{arch}.json")]
+
+
 PROGRAMS: dict[str, Callable[[Path, str], list[str]]] = {
     "sums": _sums,
     "alignment": _alignment,
     "lane_ops": _lane_ops,
     "approximation_digests": _approximations,
+    "probes": _probes,
 }
 """Recorders that are programs of their own: name → command line after the interpreter."""
 

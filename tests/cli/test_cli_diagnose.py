@@ -1,0 +1,215 @@
+"""`wmmadiag diagnose`: what it prints, its exit codes, and mistakes of the user."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jsonschema
+import pytest
+from conftest import CARD, RIGHT, Run
+
+ROOT = Path(__file__).parents[2]
+HEADER = """#pragma once
+#include <mma.h>
+using namespace nvcuda;
+__device__ void tile(const half* a, const half* b, float* c, int n, int k)
+{
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> fa;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> fb;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> fc;
+    wmma::fill_fragment(fc, 0.0f);
+    for (int i = 0; i < k; i += 16) {
+        wmma::load_matrix_sync(fa, a + i, k);
+        wmma::load_matrix_sync(fb, b + i * n, k);
+        wmma::mma_sync(fc, fa, fb, fc);
+    }
+    wmma::store_matrix_sync(c, fc, n, wmma::mem_row_major);
+}
+"""
+BESIDE = """#include "tile.cuh"
+__global__ void gemm(const half* A, const half* B, float* C, int M, int N, int K)
+{
+    int r = blockIdx.y * 16, c = blockIdx.x * 16;
+    tile(A + r * K, B + c, C + r * N + c, N, K);
+}
+"""
+
+
+def card(here: Path, source: str, name: str = "own", **changes: str) -> str:
+    Path(f"{name}.cu").write_text(source)
+    text = CARD.format(name=name, source=f"{name}.cu", second="two")
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    Path(f"{name}.toml").write_text(text)
+    return f"{name}.toml"
+
+
+PITCH = RIGHT.replace("A + r * K + k, K", "A + r * K + k, N")
+
+
+def test_a_wrong_kernel(run: Run, here: Path) -> None:
+    path = card(here, PITCH)
+    before = sorted(here.iterdir())
+    answer = run("diagnose", path, "--seconds", "500")
+    assert answer.code == 1
+    assert "[leading-dimension]" in answer.out
+    assert "own.cu:14" in answer.out
+    assert "--- a/own.cu" in answer.out
+    assert "ruled out" in answer.out
+    assert "repeat: wmmadiag diagnose own.toml" in answer.out
+    assert sorted(here.iterdir()) == before, "a diagnosis leaves nothing behind"
+
+
+def test_a_right_kernel(run: Run, here: Path) -> None:
+    answer = run("diagnose", "right.toml")
+    assert answer.code == 0
+    assert "nothing is wrong: 2 cases" in answer.out
+
+
+def test_json_is_the_diagnosis(run: Run, here: Path) -> None:
+    answer = run("diagnose", card(here, PITCH), "--json", "--seconds", "500")
+    found = json.loads(answer.out)
+    schema = json.loads((ROOT / "wmmadiag/report/schema.json").read_text("utf-8"))
+    jsonschema.validate(found, {"$ref": "#/$defs/Diagnosis", "$defs": schema["$defs"]})
+    assert answer.code == 1
+    assert found["outcome"] == "diagnosed"
+    assert found["causes"][0]["place"].startswith("own.cu:14")
+    assert found["causes"][0]["fix"]["status"] == "verified"
+    assert found["cases"] == {"one": "passed", "two": "failed"}
+
+
+def test_no_seconds_tries_nothing(run: Run, here: Path) -> None:
+    answer = run("diagnose", "wrong.toml", "--json", "--seconds", "0")
+    found = json.loads(answer.out)
+    assert found["outcome"] in ("diagnosed", "undecided")
+    assert not any(cause["fix"] and cause["fix"]["tried"] for cause in found["causes"])
+
+
+def test_the_same_words_twice(run: Run, here: Path) -> None:
+    path = card(here, PITCH)
+    first, second = (json.loads(run("diagnose", path, "--json", "--seconds", "500").out) for _ in range(2))
+    assert first.pop("seconds") >= 0
+    assert second.pop("seconds") >= 0
+    assert first == second
+
+
+def test_a_bug_in_a_header(run: Run, here: Path) -> None:
+    Path("tile.cuh").write_text(HEADER)
+    path = card(here, BESIDE)
+    Path(path).write_text(Path(path).read_text().replace("M = 16, N = 16, K = 16", "M = 16, N = 32, K = 16"))
+    cause = json.loads(run("diagnose", path, "--json", "--seconds", "500").out)["causes"][0]
+    assert cause["hypothesis"] == "leading-dimension"
+    assert Path(cause["place"].split(":")[0]).name == "tile.cuh"
+    assert cause["place"].split(":")[1] == "12"
+    assert cause["fix"]["status"] == "verified"
+    assert "tile.cuh" in cause["fix"]["diff"].splitlines()[0]
+    assert "+        wmma::load_matrix_sync(fb, b + i * n, n);" in cause["fix"]["diff"]
+    assert Path("tile.cuh").read_text() == HEADER
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        (("nothing.toml",), "no such file", ""),
+        (("wrong.toml", "--case", "non"), "no case 'non'", "one"),
+        (("wrong.toml", "--variant", "other"), "no variant", ""),
+        (("wrong.toml", "--checks", "race"), "unknown check 'race'", "races"),
+        (("wrong.toml", "--backend", "cpu"), "unknown backend 'cpu'", "emulator"),
+        (("wrong.toml", "--inputs", "gausian"), "unknown distribution 'gausian'", "normal"),
+        (("gemm.cu",), "--computes", ""),
+    ],
+)
+def test_mistakes_of_the_user(run: Run, here: Path, words: tuple[str, ...], message: str, hint: str) -> None:
+    answer = run("diagnose", *words)
+    assert answer.code == 2
+    assert message in answer.err
+    assert hint in answer.err
+
+
+@pytest.mark.parametrize("value", ["-1", "soon", "nan"])
+def test_seconds_that_are_none(run: Run, here: Path, value: str) -> None:
+    try:
+        answer = run("diagnose", "wrong.toml", "--seconds", value)
+    except SystemExit as stopped:
+        assert stopped.code == 2
+    else:
+        assert answer.code == 2
+
+
+def test_a_card_with_a_typo(run: Run, here: Path) -> None:
+    text = Path("wrong.toml").read_text()
+    Path("typo.toml").write_text(text.replace('operation = "gemm"', 'operatoin = "gemm"'))
+    answer = run("diagnose", "typo.toml")
+    assert answer.code == 2
+    assert "typo.toml:" in answer.err
+    assert "computes lacks 'operation'" in answer.err
+
+
+def test_a_source_that_does_not_compile(run: Run, here: Path) -> None:
+    answer = run("diagnose", card(here, RIGHT.replace("sum, a, b, sum", "sum, a, b, sun")), "--seconds", "0")
+    assert answer.code == 2
+    assert "sun" in answer.out
+    assert "illegal-shape" not in answer.out.partition("ruled out")[0]
+    assert "own.cu:" in answer.out
+
+
+def test_an_empty_source(run: Run, here: Path) -> None:
+    answer = run("diagnose", card(here, ""), "--seconds", "0")
+    assert answer.code == 2
+    assert "gemm" in answer.out + answer.err
+
+
+def test_a_kernel_that_does_nothing(run: Run, here: Path) -> None:
+    head = RIGHT[: RIGHT.index("{\n    int r")]
+    found = json.loads(run("diagnose", card(here, f"{head}{{}}\n"), "--json", "--seconds", "0").out)
+    assert found["outcome"] in ("diagnosed", "undecided")
+    assert not found["causes"] or found["causes"][0]["hypothesis"] == "unwritten-output"
+    assert "never written" in " ".join(found["symptoms"])
+
+
+def test_an_instruction_that_is_not_emulated(run: Run, here: Path) -> None:
+    odd = '    asm volatile("wgmma.fence.sync.aligned;");\n'
+    answer = run("diagnose", card(here, RIGHT.replace("    wmma::store", f"{odd}    wmma::store")), "--seconds", "0")
+    assert answer.code in (2, 3)
+    assert "wgmma" in answer.out + answer.err
+    assert "own.cu:" in answer.out + answer.err
+
+
+def test_a_loop_without_end(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from wmmadiag.diagnose import workbench
+    from wmmadiag.emulator import Budget
+
+    monkeypatch.setattr(workbench, "_USUAL", Budget(instructions=50_000))
+    source = RIGHT.replace("k += 16)", "k += 0)")
+    started = time.perf_counter()
+    answer = run("diagnose", card(here, source), "--seconds", "2")
+    assert time.perf_counter() - started < 60
+    assert answer.code in (1, 2, 3)
+    assert "budget" in answer.out or "did not end" in answer.out or "verified" in answer.out
+
+
+def test_ctrl_c_during_a_search(here: Path) -> None:
+    before = sorted(here.iterdir())
+    # Wrong in a way that no edit mends, so that it is still at it when the signal comes.
+    path = card(here, RIGHT.replace("B + k * N + c, N", "B + (k * 7 + c * 3) % 5, N"))
+    command = [sys.executable, "-m", "wmmadiag", "diagnose", path, "--seconds", "500"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
+    ) as process:
+        time.sleep(2.5)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 130, out + err
+    assert "Traceback" not in err
+    assert sorted(here.iterdir()) == sorted([*before, here / "own.cu", here / "own.toml"])
+
+
+def test_the_command_that_repeats_it_has_the_inputs(run: Run, here: Path) -> None:
+    answer = run("diagnose", card(here, RIGHT), "--seed", "7", "--inputs", "normal", "--seconds", "0")
+    assert "--seed 7 --inputs normal" in " ".join(answer.out.split())

@@ -1,0 +1,108 @@
+"""Local variables: by their definition, in registers, and what cannot be told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from debugged import line_of, small
+
+from wmmadiag.debugger import Session
+from wmmadiag.debugger.interpreter import Interpreter
+from wmmadiag.errors import ConfigurationError
+
+SOURCE = """#define TILE 16
+constexpr int PAD = 8;
+
+extern "C" __global__ void small(const float* x, float* out, int n)
+{
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int row = warp * TILE + (lane >> 1), last = min(n, TILE * 4) - 1;
+    const bool even = (lane & 1) == 0;
+    const unsigned wrapped = (threadIdx.x - 5) / 2;
+    int moving = lane;
+    size_t pitch = (size_t)n + PAD;
+    if (lane > 3) moving += 2;
+    float sum = 0.0f, other = 1.0f;
+    for (int i = 0; i < n; ++i) {
+        sum = sum * 0.5f + x[i];
+        if (sum > 1e30f) break;
+    }
+    const float squared = sum * sum + x[row];
+    other = squared / (1.0f + sum);
+    out[threadIdx.x] = other + (even ? squared : pitch + last) + moving + wrapped;
+}
+"""
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    made = small(tmp_path, SOURCE)
+    made.run_to(line=line_of(made, "out[threadIdx.x]"), warp=1)
+    return made
+
+
+def values(session: Session, name: str) -> Any:
+    return session.variable(name).values
+
+
+def test_what_is_defined_once_follows_from_its_definition(session: Session) -> None:
+    lane = np.arange(32)
+    assert (values(session, "row") == 16 + lane // 2).all()
+    assert (values(session, "last") == 63).all() and (values(session, "pitch") == 72).all()
+    assert (values(session, "even") == (lane % 2 == 0)).all()
+    assert not session.variable("row").registers
+    session.select(warp=0, lane=3)
+    assert (values(session, "row") == lane // 2).all()
+
+
+def test_what_arithmetic_wraps_or_code_changes_is_not_evaluated(session: Session) -> None:
+    assert (values(session, "wrapped") == (27 + np.arange(32)) // 2).all()
+    session.select(warp=0)
+    for name in ("wrapped", "moving"):
+        try:
+            assert session.variable(name).registers
+        except ConfigurationError as error:
+            assert "optimised away" in error.message or "run no instruction" in error.message
+
+
+def test_what_a_statement_left_in_a_register(session: Session) -> None:
+    total = np.float32(0)
+    x = session.case.inputs()["x"]
+    for one in x:
+        total = np.float32(total * np.float32(0.5) + one)
+    found = session.variable("sum")
+    assert np.allclose(found.values, total, rtol=1e-5) and found.line == line_of(session, "sum = sum *")
+    row = 16 + np.arange(32) // 2
+    assert np.allclose(values(session, "squared"), total * total + x[row], rtol=1e-5)
+
+
+def test_a_variable_changes_while_the_warp_goes_on(session: Session) -> None:
+    session.seek(0)
+    with pytest.raises(ConfigurationError, match="run no instruction that assigns 'squared'"):
+        session.variable("squared")
+    x = session.case.inputs()["x"]
+    sums = [np.float32(0)]
+    for one in x:
+        sums.append(np.float32(sums[-1] * np.float32(0.5) + one))
+    seen = []
+    for _ in range(3):
+        session.run_to(line=line_of(session, "if (sum > 1e30f)"), warp=0)
+        value = values(session, "sum")
+        assert (value == value[0]).all()
+        seen.append(int(np.argmin(np.abs(np.array(sums) - value[0]))))
+        assert np.isclose(value[0], sums[seen[-1]], rtol=1e-5)
+    assert seen == sorted(set(seen))
+
+
+def test_as_text_and_unknown_names(session: Session) -> None:
+    interpreter = Interpreter(session)
+    assert "by its definition, line 7" in interpreter.run("print row").text
+    reply = interpreter.run("print squared")
+    assert "taken from %f" in reply.text and len(reply.data["values"]) == 32
+    assert "row" in interpreter.run("info variables").text and "squared" in interpreter.completions("print squ")
+    with pytest.raises(ConfigurationError, match="no variable 'squred'") as error:
+        interpreter.run("print squred")
+    assert "squared" in error.value.hint

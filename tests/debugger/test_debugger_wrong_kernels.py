@@ -1,0 +1,102 @@
+"""A real terminal session on every wrong kernel reaches the fault by the path of docs/debugger.md.
+
+`departure` in the first case that departs, then `why` and at most twice more `why`; a kernel that cannot be launched is
+refused at once. The truth about each is in its .truth.toml (kernels/README.md).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from debugged import ATTENTION, KERNELS
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+TRUTHS = sorted(KERNELS.glob("*/wrong/*.truth.toml"))
+PROMPT = "(wmmadiag) "
+_LOOKS = 3
+_AT = re.compile(r"\.cuh?:(\d+)")
+_LISTED = re.compile(r"^[ =≠]? *(\d+)  ", re.MULTILINE)
+
+
+class Terminal:
+    """A session in a pseudo-terminal, as a user has it."""
+
+    def __init__(self) -> None:
+        pexpect = pytest.importorskip("pexpect")
+        environment = dict(os.environ, TERM="dumb", PYTHONPATH=str(KERNELS.parent), PYTHONUTF8="1")
+        self._child: Any = pexpect.spawn(
+            sys.executable, ["-m", "wmmadiag", "debug", str(ATTENTION)], env=environment, encoding="utf-8",
+            timeout=120, dimensions=(200, 400), echo=False,
+        )  # fmt: skip
+        self._child.expect_exact(PROMPT)
+
+    def type(self, line: str) -> str:
+        """What a line answers."""
+        self._child.sendline(line)
+        self._child.expect_exact(PROMPT)
+        return str(self._child.before).replace("\r\n", "\n")
+
+    def leave(self) -> int:
+        """Quit; the exit code."""
+        self._child.sendline("quit")
+        self._child.expect(_eof())
+        self._child.close()
+        return int(self._child.exitstatus)
+
+
+def _eof() -> Any:
+    import pexpect
+
+    return pexpect.EOF
+
+
+@pytest.fixture(scope="module")
+def terminal() -> Iterator[Terminal]:
+    made = Terminal()
+    yield made
+    assert made.leave() == 0
+
+
+def path_to(terminal: Terminal, card: Path) -> Iterator[set[int]]:
+    """The lines that the short path names, one command after the other."""
+    shown = terminal.type(f"card {card}")
+    if shown.startswith("error: "):
+        assert card.with_suffix(".cu").name in shown, shown
+        yield {*map(int, _AT.findall(shown))}
+        return
+    departed = terminal.type("departure")
+    if departed.startswith("error: it does not depart"):
+        cases = re.findall(r"^  (\S+)$", terminal.type("case"), re.MULTILINE)
+        for case in cases:
+            assert not terminal.type(f"case {case}").startswith("error: ")
+            departed = terminal.type("departure")
+            if not departed.startswith("error: it does not depart"):
+                break
+    assert not departed.startswith("error: "), departed
+    yield {*map(int, _AT.findall(departed))}
+    for _ in range(_LOOKS):
+        yield {*map(int, _LISTED.findall(terminal.type("why")))}
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("truth", TRUTHS, ids=lambda path: path.name.removesuffix(".truth.toml"))
+def test_a_real_session_reaches_the_fault(terminal: Terminal, truth: Path) -> None:
+    facts = tomllib.loads(truth.read_text("utf-8"))
+    lines = {*facts["lines"], *facts.get("second", {}).get("lines", [])}
+    card = truth.with_name(truth.name.removesuffix(".truth.toml") + ".toml")
+    seen: list[set[int]] = []
+    for named in path_to(terminal, card):
+        if named & lines:
+            return
+        seen.append(named)
+    raise AssertionError(f"{sorted(lines)} in none of {[sorted(one) for one in seen]}")

@@ -1,0 +1,95 @@
+"""What the benchmark of the diagnosis counts."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from wmmadiag.report.diagnosis import Cause, Diagnosis, Fix
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from diagnosis import cards, line_of, scored, summary, tables  # noqa: E402 - not a package
+
+TRUTH = {"hypothesis": "leading-dimension", "accept": ["tensor-strides"], "lines": [7, 8], "one_edit": True}
+CAUSE = Cause("leading-dimension", "proven", "wrong pitch", place="/k/a.cu:7:3", fix=Fix("pass LD", status="verified"))
+FOUND = Diagnosis(
+    name="k",
+    card="a.toml",
+    source="/k/a.cu",
+    operation="gemm",
+    arch="sm_90",
+    backend="emulator",
+    variant="",
+    case="one",
+    outcome="diagnosed",
+    headline="",
+    causes=(CAUSE,),
+)
+
+
+def judged(*, outcome="diagnosed", truth=TRUTH, **changes):
+    found = replace(FOUND, outcome=outcome, causes=(replace(CAUSE, **changes),))
+    return scored("gemm/wrong/a.toml", truth, found, 1.5)
+
+
+def test_all_is_well():
+    one = judged()
+    assert (one.family, one.truth, one.said) == ("gemm", "leading-dimension", "leading-dimension")
+    assert (one.detected, one.cause, one.misled, one.line, one.fixed) == (True, True, False, True, True)
+    assert "<" not in line_of(one)
+
+
+@pytest.mark.parametrize(
+    ("changes", "cause", "misled", "line", "fixed"),
+    [
+        ({"hypothesis": "tensor-strides"}, True, False, True, True),
+        ({"hypothesis": "swizzle-mismatch"}, False, True, True, True),
+        ({"hypothesis": "swizzle-mismatch", "verdict": "undecided"}, False, False, True, True),
+        ({"verdict": "undecided"}, False, False, True, True),
+        ({"place": "/k/a.cu:9:3"}, True, False, False, True),
+        ({"place": "/k/other.cuh:7:3"}, True, False, False, True),
+        ({"place": ""}, True, False, False, True),
+        ({"place": "/k/a.cu:9", "other": "/k/a.cu:8"}, True, False, True, True),
+        ({"fix": None}, True, False, True, False),
+        ({"fix": Fix("pass LD", status="improves")}, True, False, True, False),
+    ],
+)
+def test_each_column_on_its_own(changes, cause, misled, line, fixed):
+    one = judged(**changes)
+    assert (one.cause, one.misled, one.line, one.fixed) == (cause, misled, line, fixed)
+    assert ("< leading-dimension" in line_of(one)) == (not (cause and line and fixed))
+
+
+def test_either_of_two_bugs_may_come_first():
+    second = {"hypothesis": "causal-mask", "lines": [20]}
+    one = judged(truth={**TRUTH, "second": second}, hypothesis="causal-mask", place="/k/a.cu:20:1")
+    assert one.cause
+    assert one.line
+
+
+def test_right_kernels_raise_alarms():
+    right, alarm = (judged(truth=None, outcome=outcome) for outcome in ("right", "undecided"))
+    assert summary([right, alarm])[-3] == "1/2 (50%)"
+    assert line_of(right).startswith("ok")
+    assert line_of(alarm).startswith("ALARM")
+
+
+def test_sums():
+    scores = [judged(), judged(fix=None), judged(truth={**TRUTH, "one_edit": False}, fix=None, place="")]
+    row = summary([*scores, replace(scores[0], outcome="right", detected=False, seconds=9.0)])
+    assert row == ["4", "3/4 (75%)", "4/4 (100%)", "0/4 (0%)", "3/4 (75%)", "2/3 (67%)", "-", "1.5", "9.0"]
+    assert "leading-dimension" in tables(scores)
+
+
+def test_every_card_is_found_once():
+    found = list(cards(ROOT / "kernels", ()))
+    assert len(found) == len(set(found))
+    assert not [path for path in found if path.name.endswith(".truth.toml")]
+    shown = {path.relative_to(ROOT / "kernels").as_posix() for path in found}
+    assert {"gemm/kernel.toml", "gemm/tf32.toml", "qkt/lookalike/direct.toml", "gemm/wrong/a_ldm_is_m.toml"} <= shown
+    assert [path.stem for path in cards(ROOT / "kernels", ["gemm/wrong/a_ldm"])] == ["a_ldm_is_m"]

@@ -1,0 +1,78 @@
+"""Bounds that an address asks for, and the conditions that leave early."""
+
+from __future__ import annotations
+
+import pytest
+
+from wmmadiag.diagnose.edits import apply, edits
+from wmmadiag.diagnose.slices import Slicer
+from wmmadiag.diagnose.source_model import read_source
+
+HEAD = "__global__ void k(float* y, const float* x, int rows, int ldy, int cols) {\n"
+
+
+def texts(body: str, line: int) -> list[str]:
+    source = HEAD + body + "}\n"
+    found = edits(read_source(source), hypotheses=("out-of-bounds", "guard-condition"), lines={line})
+    return [apply(source, edit) for edit in found if edit.kind == "bounds"]
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        (
+            "  int r = threadIdx.y, c = threadIdx.x;\n  if (r < rows) y[(size_t)r * ldy + c] = 1.f;\n",
+            "if (r < rows && c < ldy) y[",
+        ),
+        (
+            "  int r = threadIdx.y, c = threadIdx.x, r0 = blockIdx.x * 16;\n"
+            "  if (r < rows) y[(r0 + r) * ldy + c] = 1.f;\n",
+            "if (r0 + r < rows) y[",
+        ),
+        (
+            "  int r = threadIdx.y, c = threadIdx.x, c0 = blockIdx.x * 16;\n"
+            "  y[c] = r < rows ? x[r * ldy + c0 + c] : 0.f;\n",
+            "= r < rows && c0 + c < ldy ? x[",
+        ),
+        (
+            "  int r = threadIdx.y, c = threadIdx.x;\n  y[static_cast<long>(r) * ldy + c] = 1.f;\n",
+            "if (c < ldy) y[",
+        ),
+        (
+            "  int r = threadIdx.y, c = threadIdx.x;\n  y[c] = x[r * ldy + c];\n",
+            "y[c] = (c < ldy) ? x[r * ldy + c] : ",
+        ),
+        (
+            "  int r = threadIdx.y, c = threadIdx.x;\n  if (r < 4 || r > 8) y[r * ldy + c] = 1.f;\n",
+            "if ((r < 4 || r > 8) && c < ldy) y[",
+        ),
+    ],
+)
+def test_what_the_address_says_is_offered(body, wanted):
+    assert any(wanted in text for text in texts(body, 3)), texts(body, 3)
+
+
+def test_a_bound_that_is_there_is_not_offered_again():
+    body = "  int r = threadIdx.y, c = threadIdx.x;\n  if (r < rows && c < ldy) y[r * ldy + c] = 1.f;\n"
+    assert not any("c < ldy && c < ldy" in text or "c < ldy) && c < ldy" in text for text in texts(body, 3))
+
+
+@pytest.mark.parametrize("body", ["  y[threadIdx.x * 4] = 1.f;\n", "  int c = threadIdx.x;\n  y[c] = x[c];\n"])
+def test_no_row_and_column_no_bound(body):
+    assert texts(body, 2) == []
+
+
+def test_early_exits_are_what_a_line_depends_on():
+    body = (
+        "  int r = threadIdx.x;\n"
+        "  if (r > rows) return;\n"
+        "  if (r > 5) { __syncwarp(); }\n"
+        "  for (int i = 0; i < 4; ++i) {\n"
+        "    if (i > cols) continue;\n"
+        "    y[r + i] = 1.f;\n"
+        "  }\n"
+        "  if (r > 3) return;\n"
+    )
+    away = Slicer(read_source(HEAD + body + "}\n")).distances([7])
+    assert away[3] == away[6] == 1
+    assert 9 not in away and 4 not in away

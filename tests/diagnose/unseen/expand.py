@@ -1,0 +1,61 @@
+"""Kernels that the diagnosis was not tuned on, right and with one bug each: `python expand.py DIR` writes them out.
+
+`python expand.py DIR ../public_style` those beside this folder: whole files as people publish them, with host code.
+
+NAME.cu is right, NAME.toml its card; NAME.bugs.toml holds bugs: what to replace, and which hypothesis is the truth;
+"at": pieces of other lines where the same mistake may be named.
+`python benchmarks/diagnosis.py --kernels DIR` then scores them. Nothing may be tuned on one of these: what fails here
+is mended in general, or stays.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+HERE = Path(__file__).parent
+
+
+def expand(target: Path, folder: Path = HERE) -> None:
+    """Write family/kernel.cu and .toml, and family/wrong/BUG.cu, .toml and .truth.toml for each.
+
+    Args:
+        folder: where the kernels are.
+
+    Raises:
+        ValueError: a text that a bug replaces does not stand once in the source.
+    """
+    for file in sorted(folder.glob("*.bugs.toml")):
+        name = file.name.removesuffix(".bugs.toml")
+        source, card = (folder / f"{name}.cu").read_text("utf-8"), (folder / f"{name}.toml").read_text("utf-8")
+        wrong = target / name / "wrong"
+        wrong.mkdir(parents=True)
+        for reference in folder.glob(f"{name}_reference.py"):
+            shutil.copy(reference, target / name)
+            shutil.copy(reference, wrong)
+        (target / name / "kernel.cu").write_text(source, "utf-8")
+        (target / name / "kernel.toml").write_text(card.replace(f'"{name}.cu"', '"kernel.cu"'), "utf-8")
+        for bug, what in tomllib.loads(file.read_text("utf-8")).items():
+            if source.count(what["old"]) != 1:
+                raise ValueError(f"{name}, {bug}: {what['old']!r} stands {source.count(what['old'])} times")
+            at = source.index(what["old"])
+            first = source.count("\n", 0, at) + 1
+            lines = list(range(first, first + max(1, what["new"].rstrip("\n").count("\n") + 1)))
+            after = source.replace(what["old"], what["new"]).split("\n")
+            also = {n for n, text in enumerate(after, 1) if any(piece.strip() in text for piece in what.get("at", []))}
+            lines = sorted({*lines, *also})
+            truth = [f'hypothesis = "{what["hypothesis"]}"', f"accept = {what.get('accept', [])}"]
+            truth += [f"lines = {what.get('lines') or lines}", "one_edit = true"]
+            (wrong / f"{bug}.cu").write_text(source.replace(what["old"], what["new"]), "utf-8")
+            (wrong / f"{bug}.toml").write_text(card.replace(f'"{name}.cu"', f'"{bug}.cu"'), "utf-8")
+            (wrong / f"{bug}.truth.toml").write_text("\n".join(truth).replace("'", '"') + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    expand(Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else HERE)

@@ -1,0 +1,68 @@
+"""Cooperative launches: `grid.sync()` of cooperative groups."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import wmmadiag
+from wmmadiag.errors import UnsupportedError
+
+SOURCE = """#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+__global__ void k(float* out, float* parts, int rounds) {
+    auto grid = cg::this_grid();
+    const int i = blockIdx.x * blockDim.x + threadIdx.x, n = gridDim.x * blockDim.x;
+    for (int round = 0; round < rounds; ++round) {
+        parts[i] = round * 1000 + i;
+        SYNC;
+        out[round * n + i] = parts[(i + blockDim.x) % n];
+        SYNC;
+    }
+}
+"""
+
+
+def kernel(tmp_path, sync: str = "grid.sync()", launch: str = "") -> wmmadiag.Kernel:
+    (tmp_path / "k.cu").write_text(SOURCE.replace("SYNC", sync) + launch)
+    return wmmadiag.kernel(tmp_path / "k.cu", arch="sm_80")
+
+
+@pytest.mark.parametrize("blocks", [1, 3, 40])
+def test_every_block_waits_for_all(tmp_path, blocks):
+    out, parts = np.zeros((3, blocks * 64), np.float32), np.zeros(blocks * 64, np.float32)
+    kernel(tmp_path).launch(blocks, 64, out, parts, 3)
+    assert np.array_equal(out, np.arange(3)[:, None] * 1000 + np.roll(np.arange(blocks * 64), -64))
+
+
+@pytest.mark.parametrize(("sync", "kinds"), [("grid.sync()", set()), ("__syncthreads()", {"races"})])
+def test_races_between_blocks(tmp_path, sync, kinds):
+    out, parts = np.zeros((2, 256), np.float32), np.zeros(256, np.float32)
+    found = kernel(tmp_path, sync).check(4, 64, out, parts, 2, checks="races")
+    assert {one.check for one in found} == kinds
+
+
+@pytest.mark.parametrize(
+    ("host", "kinds"),
+    [
+        ("void run(float* o, float* p) { k<<<4, 64>>>(o, p, 2); }", {"not-cooperative"}),
+        ("void run(void** a) { cudaLaunchCooperativeKernel((void*)k, dim3(4), dim3(64), a, 0, 0); }", set()),
+        ("", set()),
+    ],
+)
+def test_a_plain_launch_is_an_error(tmp_path, host, kinds):
+    out, parts = np.zeros((2, 256), np.float32), np.zeros(256, np.float32)
+    found = kernel(tmp_path, launch=host).check(4, 64, out, parts, 2, checks="resources")
+    assert {one.kind for one in found} == kinds
+
+
+def test_the_debugger_says_that_it_cannot(tmp_path):
+    from wmmadiag.compile import CompileOptions, compile_source
+    from wmmadiag.emulator import load
+    from wmmadiag.launch import Launch
+
+    (tmp_path / "k.cu").write_text(SOURCE.replace("SYNC", "grid.sync()"))
+    loaded = load(compile_source(tmp_path / "k.cu", CompileOptions(arch="sm_80")).ptx, arch="sm_80")
+    arguments = (np.zeros(128, np.float32), np.zeros(128, np.float32), np.int32(1))
+    with pytest.raises(UnsupportedError, match="grid barrier"):
+        loaded.stepper(Launch((2, 1, 1), (64, 1, 1), arguments), 1 << 20, 1 << 10)

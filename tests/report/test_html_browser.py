@@ -1,0 +1,146 @@
+"""The page in a real browser: it draws, hover, keys and zoom work, nothing complains, nothing is fetched."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+
+import chromium
+import numpy as np
+import pytest
+from example_runs import error_map, full, hostile
+
+from wmmadiag.report import html
+
+EXECUTABLE = chromium.find()
+pytestmark = [
+    pytest.mark.subprocess,
+    pytest.mark.skipif(EXECUTABLE is None, reason="no Chromium: install it, or name it in WMMADIAG_CHROMIUM"),
+]
+READY = "[...document.querySelectorAll('.map')].every(map => map.dataset.ready)"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium.Browser(EXECUTABLE) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    made = {}
+    for name, run in (("full", full()), ("hostile", hostile())):
+        made[name] = folder / f"{name}.html"
+        made[name].write_text(html.render(run), "utf-8")
+    return made
+
+
+def show(browser, page, width=1280, **options):
+    browser.open(page, width, **options)
+    browser.value("document.querySelector('.map').scrollIntoView()")
+    browser.until(READY)
+
+
+def readout(browser):
+    pairs = browser.value("[...document.querySelectorAll('.readout > *')].map(one => one.textContent)")
+    return dict(zip(pairs[::2], pairs[1::2], strict=True))
+
+
+def box(browser, selector):
+    found = f"document.querySelector('{selector}').getBoundingClientRect()"
+    return browser.value(f"(box => [box.left, box.top, box.width, box.height])({found})")
+
+
+def held(plane, name):
+    raw = zlib.decompress(base64.b64decode(getattr(plane, name)))
+    return np.frombuffer(raw, "<f4").reshape(100, 64)
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False)])
+@pytest.mark.parametrize("name", ["full", "hostile"])
+def test_it_draws_without_complaint_or_network(browser, pages, name, width, dark):
+    show(browser, pages[name], width, dark=dark)
+    assert browser.complaints() == []
+    assert browser.requests() == [pages[name].as_uri()]
+    assert browser.value("document.documentElement.scrollWidth") <= width  # nothing but its own boxes scrolls sideways
+    colours = browser.value(
+        "new Set(new Uint32Array(document.querySelector('canvas.whole').getContext('2d')"
+        ".getImageData(0, 0, 200, 200).data.buffer)).size"
+    )
+    assert colours > 10
+    assert browser.value("document.title").startswith("wrong: ")
+
+
+def test_hover_and_zoom_say_what_is_there(browser, pages):
+    show(browser, pages["full"])
+    plane = error_map().planes[0]
+    left, top, width, height = box(browser, "canvas.whole")
+    row, column = 21, 37
+    browser.move(left + (column + 0.5) * width / 64, top + (row + 0.5) * height / 100)
+    browser.until(f"document.querySelector('.map').dataset.row === '{row}'")
+    seen = readout(browser)
+    assert seen["element"] == f"[0, 0, {row}, {column}]"
+    assert float(seen["observed"].replace("−", "-")) == pytest.approx(
+        float(held(plane, "observed")[row, column]), rel=1e-5
+    )
+    assert float(seen["expected"].replace("−", "-")) == pytest.approx(
+        float(held(plane, "expected")[row, column]), rel=1e-5
+    )
+    assert seen["error"].endswith("right") and seen["tile written by"] == "block (0, 0, 0), warp 2"
+    assert "tile at row 16, column 32" in browser.value("document.querySelector('.side .caption').textContent")
+    # In the zoomed tile the pointer goes from element to element; a click before has pinned it.
+    browser.click(left + (column + 0.5) * width / 64, top + (row + 0.5) * height / 100)
+    browser.value("document.querySelector('canvas.zoom').scrollIntoView({block: 'center'})")
+    left, top, width, _ = box(browser, "canvas.zoom")
+    unit = width / (16 * 24 + 26)
+    browser.move(left + (26 + 24 * 3.5) * unit, top + (16 + 24 * 2.5) * unit)
+    browser.until("document.querySelector('.map').dataset.row === '18'")
+    assert readout(browser)["element"] == "[0, 0, 18, 35]"
+
+
+def test_keys_go_from_tile_to_tile_and_from_element_to_element(browser, pages):
+    show(browser, pages["full"])
+    assert readout(browser)["error"] == "NaN on one side only: wrong"  # the first wrong element is chosen
+    browser.value("document.querySelector('canvas.whole').focus()")
+    browser.key("ArrowDown")
+    browser.key("ArrowRight")
+    browser.until("document.querySelector('.map').dataset.column === '23'")
+    assert readout(browser)["element"] == "[0, 0, 21, 23]"
+    browser.value("document.querySelector('canvas.zoom').focus()")
+    browser.key("ArrowLeft")
+    browser.key("ArrowUp")
+    browser.until("document.querySelector('.map').dataset.row === '20'")
+    assert readout(browser)["element"] == "[0, 0, 20, 22]"
+
+
+def test_heads_and_modes(browser, pages):
+    show(browser, pages["full"])
+    browser.value("document.querySelectorAll('.heads button')[1].click()")
+    browser.until("document.querySelector('.map').dataset.plane === '1'")
+    assert browser.value("document.querySelectorAll('.heads button')[1].getAttribute('aria-pressed')") == "true"
+    pictures = set()
+    for mode in ("error", "observed", "expected", "difference", "owner"):
+        browser.value(f"document.querySelector('.modes input[value={mode}]').click()")
+        browser.until(f"document.querySelector('.map').dataset.mode === '{mode}'")
+        pictures.add(browser.value("document.querySelector('canvas.whole').toDataURL()"))
+    assert len(pictures) == 5 and browser.complaints() == []
+    browser.value("document.querySelector('canvas.whole').focus()")
+    for _ in range(6):
+        browser.key("ArrowDown")
+    browser.until("document.querySelector('.map').dataset.row === '99'")
+    assert readout(browser)["tile written by"] == "nobody"
+
+
+def test_every_control_has_a_name_and_can_be_reached(browser, pages):
+    show(browser, pages["full"])
+    nodes = browser.call("Accessibility.getFullAXTree")["nodes"]
+    roles = {"button", "radio", "link", "application"}
+    controls = [n for n in nodes if n.get("role", {}).get("value") in roles and not n["ignored"]]
+    assert len(controls) > 15 and all(n["name"]["value"].strip() for n in controls)
+    browser.value("document.activeElement.blur()")
+    reached = set()
+    for _ in range(60):
+        browser.key("Tab")
+        reached.add(browser.value("document.activeElement.className || document.activeElement.type"))
+    assert {"skip", "whole", "zoom", "radio"} <= reached
