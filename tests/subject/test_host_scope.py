@@ -46,9 +46,9 @@ def test_traits_tensor_sizes_and_a_layout(tmp_path):
     card = subject(tmp_path, TRAITS)
     assert card.entry.replace(" ", "") == "lib::attn<Traits<64,32>,32,true>"
     bound = bind(card, card.case("tiles"), card.variants[0])
-    assert (bound.launch.grid, bound.launch.block) == ((2, 2, 2), (128, 1, 1))
+    assert (bound.launch.grid, bound.launch.block) == ((2, 3, 2), (128, 1, 1))
     assert bound.launch.shared_bytes == 64 * 40 * 2
-    assert [int(value) for value in bound.launch.arguments[4:8]] == [128 * 2 * 32, 2 * 32, 128, 256]
+    assert [int(value) for value in bound.launch.arguments[4:8]] == [128 * 3 * 32, 3 * 32, 128, 256]
     assert float(bound.launch.arguments[8]) == pytest.approx(1.4426950408889634 / 32**0.5)
     assert bound.symbols["causal"] == 1 and bound.symbols["D"] == 32
     views = [argument.views[0] for argument in card.arguments[:4]]
@@ -150,7 +150,7 @@ def test_a_tail_is_tried_where_the_kernel_guards_it(tmp_path, body, tail):
 def test_strides_of_keys_do_not_mean_fewer_heads(tmp_path):
     card = subject(tmp_path, TRAITS.replace("q.stride(0)", "k.stride(0)"))
     symbols = bind(card, card.case("tiles"), card.variants[0]).symbols
-    assert symbols["H"] == symbols["Hkv"] == 2
+    assert symbols["H"] == symbols["Hkv"] == 3
 
 
 def test_extents_that_a_kernel_takes_apart_differ(tmp_path):
