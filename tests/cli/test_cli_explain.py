@@ -73,3 +73,14 @@ def test_check_with_provenance(run: Run) -> None:
     assert "the operation needs Q[0,0]·K[0,0]ᵀ" in " ".join(answer.out.split())
     assert "reaches 8192 of 8192 elements of o" in answer.out
     assert run("check", QKT, "--case", "one_tile", "--provenance").code == 0
+
+
+def test_a_kernel_that_never_ends(run: Run, tmp_path: Path) -> None:
+    source = (KERNELS / "qkt" / "kernel.cu").read_text()
+    entry = source.index("{", source.index("__global__")) + 1
+    (tmp_path / "kernel.cu").write_text(f"{source[:entry]} while (blockDim.x) __syncthreads(); {source[entry:]}")
+    (tmp_path / "kernel.toml").write_text((KERNELS / "qkt" / "kernel.toml").read_text())
+    answer = run("explain", str(tmp_path / "kernel.toml"), "scores[0,0,0,0]", "--seconds", "1")
+    assert answer.code == 3
+    assert "did not end within its budget of 1 s" in answer.err
+    assert "--seconds" in answer.err

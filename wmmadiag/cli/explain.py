@@ -39,6 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--inputs", metavar="NAME", default="", help="distribution of the inputs")
     parser.add_argument("--lines", type=natural, metavar="N", default=100, help="lines to show (default: 100; 0: all)")
     parser.add_argument("--most", type=positive, metavar="N", default=6000, help="steps to follow (default: 6000)")
+    parser.add_argument(
+        "--seconds", type=positive, metavar="S", default=30, help="that the kernel may run, twice (default: 30)"
+    )
     parser.add_argument("--json", action="store_true", help="the whole tree as JSON")
     add_colour(parser)
     add_compilation(parser)
@@ -60,6 +63,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     found = explained(
         card, lambda case: (role_of(case, name), index), case=args.case, variant=args.variant, arch=args.arch,
         seed=args.seed, inputs=args.inputs, compiler=args.compiler, use_cache=not args.no_cache, most=args.most,
+        seconds=args.seconds,
     )  # fmt: skip
     console.print(json.dumps(_data(found), ensure_ascii=False, indent=1) if args.json else _text(found, args.lines))
     return 1 if found.departures else 3 if found.undecided else 0

@@ -254,6 +254,8 @@ def modelled(evidence: Evidence, what: str) -> NotSo:
         return NotSo("undecided", "there are no numbers to compare with")
     if not evidence.wrong_count:
         return NotSo("refuted", "all numbers are right")
+    if not evidence.modelled:
+        return NotSo("undecided", "the card's function gives outputs alone: there is no model of this fault")
     return NotSo("refuted", f"the reference {what} does not give the kernel's output")
 
 
@@ -261,4 +263,6 @@ def only_for(evidence: Evidence, operations: Sequence[str]) -> NotSo | None:
     """Not applicable to what the card computes, or None."""
     if evidence.operation in operations:
         return None
+    if not evidence.modelled:  # what a function of the user's own computes inside, only the source shows
+        return None if evidence.softmax is not None else NotSo("not applicable", "the source has no softmax")
     return NotSo("not applicable", f"the kernel computes {evidence.operation}")

@@ -139,6 +139,7 @@ def _bench(
 
 def _diagnose(bench: Workbench, names: Sequence[str] | None, budget: Budget, tell: Progress) -> Finished:
     cases = [case for case in bench.cases() if names is None or case.name in names]
+    began = time.perf_counter()
     baseline: dict[str, CaseRun] = {}
     failing: Case | None = None
     for case in cases:
@@ -149,6 +150,7 @@ def _diagnose(bench: Workbench, names: Sequence[str] | None, budget: Budget, tel
             failing = case
         if failing is not None and bench_is_slow(baseline):
             break
+    budget.excuse(time.perf_counter() - began)
     finished = Finished(bench, baseline, failing, [])
     if failing is None:
         return _unordered_lanes(finished, cases)

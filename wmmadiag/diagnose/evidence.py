@@ -20,6 +20,7 @@ from wmmadiag.emulator.decoded import SPACES
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.place import Place
 from wmmadiag.provenance import Disagreement, ProvenanceRun, trace
+from wmmadiag.provenance.expected import has_products
 from wmmadiag.provenance.model import Stage
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Case
@@ -65,6 +66,13 @@ class Evidence:
     def operation(self) -> str:
         """What the kernel should compute."""
         return self.bench.card.computes.operation
+
+    @property
+    def modelled(self) -> bool:
+        """Whether there are fault models of what the kernel should compute."""
+        from wmmadiag.diagnose.faults.registry import all_fault_models
+
+        return any(self.operation in model.operations for model in all_fault_models())
 
     @property
     def completed(self) -> bool:
@@ -114,6 +122,8 @@ class Evidence:
         if self.run.bound is None:
             return None, "the kernel did not run to its end"
         old = self.run.bound
+        if not has_products(self.operation):
+            return None, "which products the card's operation is made of is not known"
         fresh = bind(old.card, old.case, old.variant, seed=old.seed, inputs=old.distribution)
         try:
             return trace(fresh, kernel), ""

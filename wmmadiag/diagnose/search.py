@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -294,8 +295,10 @@ def find_cause(evidence: Evidence, budget: Budget, regressions: Regressions) -> 
     Claims are tried in their order, first at their own lines, then in the whole kernel; after them every edit there
     is, nearest to what provenance followed first. A change that makes all cases pass decides.
     """
+    began = time.perf_counter()
     answers = ask(evidence)
     claims = ordered(answers, evidence)
+    budget.excuse(time.perf_counter() - began)
     search = _Search(evidence, budget, regressions, claims)
     decided = search.through(claims)
     if decided is not None:

@@ -85,10 +85,19 @@ class Budget:
     trials: int
     started: float = field(default_factory=time.perf_counter)
 
+    def excuse(self, seconds: float) -> None:
+        """Time that was no trial's."""
+        self.started += seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left; negative once they are spent."""
+        return self.seconds - (time.perf_counter() - self.started)
+
     @property
     def spent(self) -> bool:
         """Nothing is left."""
-        return self.trials <= 0 or time.perf_counter() - self.started > self.seconds
+        return self.trials <= 0 or self.left < 0
 
 
 def edits_for(evidence: Evidence, claim: Claim) -> list[tuple[float, str, Edit]]:
@@ -308,7 +317,7 @@ def tried(evidence: Evidence, file: str, edit: Edit, budget: Budget, seen: set[t
         return None
     seen.add(text)
     budget.trials -= 1
-    run = evidence.bench.run(evidence.case, texts)
+    run = evidence.bench.run(evidence.case, texts, seconds=budget.left)
     return Trial(edit, file, texts, run, effect_of(evidence.run, run))
 
 
@@ -322,7 +331,7 @@ def launched(evidence: Evidence, claim: Claim, budget: Budget) -> Iterator[Trial
             bench.launch = other.shape
             edit = Edit("launch", other.hypothesis, other.line, other.summary, other.changes, 0.0)
             texts = (changed_texts(evidence, other.file, edit) if other.changes else None) or evidence.texts
-            run = bench.run(evidence.case, texts)
+            run = bench.run(evidence.case, texts, seconds=budget.left)
             yield Trial(edit, other.file, texts, run, effect_of(evidence.run, run), other.shape)
     finally:
         bench.launch = own

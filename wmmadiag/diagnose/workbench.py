@@ -31,10 +31,12 @@ if TYPE_CHECKING:
     from wmmadiag.compile import Compilation, CompileOptions
     from wmmadiag.subject.check import Backend
 
-_USUAL = Budget(seconds=60.0)
+_USUAL = Budget(seconds=30.0)
 """Of one launch on the emulator: a case that a diagnosis is made of ends long before, or never."""
 _TIMES, _LEAST, _TRIAL_SECONDS = 20, 2_000_000, 10.0
 """Warp instructions of a changed kernel, times those that the case needed before; a change may make a loop endless."""
+_SHORTEST = 2.0
+"""Seconds that one run of a changed kernel may take, whatever is left for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +152,21 @@ class Workbench:
         """The card's cases, the smallest first."""
         return sorted(self.card.cases, key=_size)
 
-    def run(self, case: Case, texts: Texts | None = None, *, inputs: str = "", seed: int | None = None) -> CaseRun:
-        """Compile (once per text), run and judge one case. Nothing that the kernel does raises."""
+    def run(
+        self, case: Case, texts: Texts | None = None, *, inputs: str = "", seed: int | None = None,
+        seconds: float = _TRIAL_SECONDS,
+    ) -> CaseRun:  # fmt: skip
+        """Compile (once per text), run and judge one case. Nothing that the kernel does raises.
+
+        Args:
+            seconds: what is left for runs of changed kernels; the source as it stands has a budget of its own.
+        """
         started = time.perf_counter()
         session, runs = self._session(texts or {})
         wanted = self.seed if seed is None else seed
         variant = self.variant if self.launch is None else replace(self.variant, launch=self.launch)
         if texts or self.launch is not None:
-            runs.budget = self._budget(case)
+            runs.budget = self._budget(case, min(max(seconds, _SHORTEST), _TRIAL_SECONDS))
         result, bound, verdict = run_case(session, case, variant, wanted, inputs or self.inputs)
         kernel = compilation = context = None
         error: WmmadiagError | None = runs.error
@@ -201,11 +210,11 @@ class Workbench:
         self.card = card
         self._sessions.clear()
 
-    def _budget(self, case: Case) -> Budget:
+    def _budget(self, case: Case, seconds: float) -> Budget:
         """What a changed kernel may use for a case; what the case itself used is 0 where it did not end."""
         if case.name not in self._used:
             return _USUAL
-        return Budget(max(_TIMES * self._used[case.name], _LEAST), _TRIAL_SECONDS)
+        return Budget(max(_TIMES * self._used[case.name], _LEAST), seconds)
 
     def _session(self, texts: Texts) -> tuple[Session, _Recording]:
         key = tuple(sorted((str(path), text) for path, text in texts.items()))

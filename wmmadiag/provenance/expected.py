@@ -48,6 +48,11 @@ def expected_outputs(case: BoundCase, matrices: Sequence[ArgumentMatrix]) -> tup
     return () if make is None else tuple(make(case, _Lookup(matrices)))
 
 
+def has_products(operation: str) -> bool:
+    """Whether it is known which matrix products an operation is made of."""
+    return operation in _MAKERS
+
+
 class _Lookup:
     def __init__(self, matrices: Sequence[ArgumentMatrix]) -> None:
         self._by_role: dict[str, list[ArgumentMatrix]] = {}

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from wmmadiag.errors import UnsupportedError
+from wmmadiag.errors import BudgetError, UnsupportedError
 from wmmadiag.provenance.departures import Results
+from wmmadiag.provenance.expected import has_products
 from wmmadiag.provenance.explain import element_address, explain
 from wmmadiag.provenance.model import Disagreement
 from wmmadiag.provenance.origin import Origin, compact
 from wmmadiag.provenance.trace import trace
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card
+
+SECONDS = 30.0
+"""What one run may take where nobody says: a case that can be followed element by element ends long before."""
 
 if TYPE_CHECKING:
     from wmmadiag.compile.options import CompilerName
@@ -52,6 +56,7 @@ def explained(
     compiler: CompilerName = "auto",
     use_cache: bool = True,
     most: int = 6000,
+    seconds: float = SECONDS,
 ) -> Explained:
     """Compile and run a case on the emulator, once with tags and once with a watch on an element.
 
@@ -60,6 +65,7 @@ def explained(
         case, variant: names; empty for the card's first.
         arch: target; None for the usual one.
         most: steps of the slice to follow.
+        seconds: that each of the two runs may take.
 
     Raises:
         ConfigurationError: no such case, variant, output or element, or nothing stored it.
@@ -77,21 +83,39 @@ def explained(
     session = Session(card, target, emulator.load, SubjectCompiler(compiler, use_cache=use_cache), PlainRuns())
     loaded = session.kernel(one, chosen).kernel
     assert isinstance(loaded, emulator.EmulatedKernel)
+    loaded.options = replace(loaded.options, budget=replace(loaded.options.budget, seconds=seconds))
     element_address(first, loaded, role, index)
     departures: tuple[Disagreement, ...] = ()
     undecided = ""
     try:
-        run = trace(first, loaded)
-        departures = tuple(d for d in run.disagreements if role in d.masks and d.masks[role][tuple(index)])
-        if not run.outputs:
+        if not has_products(card.computes.operation):
             undecided = "the card's operation has no matrix product that tags could follow"
-        elif not departures and Results(first).wrong[role][tuple(index)]:
-            undecided = "the element is wrong, and no line is known to depart"
+        else:
+            run = trace(first, loaded)
+            departures = tuple(d for d in run.disagreements if role in d.masks and d.masks[role][tuple(index)])
+            if not departures and Results(first).wrong[role][tuple(index)]:
+                undecided = "the element is wrong, and no line is known to depart"
     except UnsupportedError as error:
         undecided = error.message
-    tree = explain(bind(card, one, chosen, seed=seed, inputs=inputs), loaded, role, index, most=most)
+    except BudgetError as error:
+        raise _unended(error) from error
+    try:
+        tree = explain(bind(card, one, chosen, seed=seed, inputs=inputs), loaded, role, index, most=most)
+    except BudgetError as error:
+        raise _unended(error) from error
     _mark(tree, departures)
     return Explained(one.name, chosen.name, role, tuple(index), compact(tree), departures, undecided)
+
+
+def _unended(error: BudgetError) -> BudgetError:
+    """The same, with what to do next where one element is asked for."""
+    return BudgetError(
+        error.message,
+        place=error.place,
+        detail=error.detail,
+        hint="the element's value is not known before the run ends: look for an endless loop where the warps stand, "
+        "take a smaller case, or give it longer with --seconds",
+    )
 
 
 def _mark(tree: Origin, departures: Sequence[Disagreement]) -> None:

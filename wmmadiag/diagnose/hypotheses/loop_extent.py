@@ -15,6 +15,7 @@ from wmmadiag.diagnose.answers import answer, followed, of_disagreement, of_mode
 from wmmadiag.diagnose.claim import Answer, Claim, Roots
 from wmmadiag.diagnose.evidence import Evidence
 from wmmadiag.diagnose.registry import Hypothesis
+from wmmadiag.errors import BudgetError
 
 _ALSO = ("index-arithmetic", "accumulator-reset", "tile-overwritten", "guard-condition", "too-few-warps", "causal-mask")
 
@@ -24,6 +25,19 @@ def _test(evidence: Evidence) -> Answer:
 
 
 def _claims(evidence: Evidence) -> Iterator[Claim]:
+    error = evidence.run.error
+    if isinstance(error, BudgetError) and error.place is not None:
+        yield Claim(
+            "loop-extent",
+            "undecided",
+            "the kernel does not come to its end: a loop around this line may never be left",
+            evidence.error_place(),
+            instead="nothing within the budget of one run",
+            evidence=(error.message, *(line.strip() for line in error.detail.splitlines()[:4])),
+            rank=Roots.ORDER + 5,
+            edit_hypotheses=("loop-extent", *_ALSO),
+            exact=False,
+        )
     for seen in evidence.disagreements("incomplete", "repeated"):
         yield of_disagreement("loop-extent", seen, Roots.SUM + 1, also=_ALSO, exact=False)
     yield from of_models(evidence, "loop-extent", also=_ALSO)

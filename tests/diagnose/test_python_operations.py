@@ -1,0 +1,63 @@
+"""Kernels that a card describes by a function of the user's: what can be said of them, and what cannot."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from wmmadiag.diagnose import workbench
+from wmmadiag.diagnose.engine import diagnose_card, failing_evidence
+from wmmadiag.diagnose.search import ask
+from wmmadiag.emulator import Budget
+from wmmadiag.subject.card_file import load_card
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE / "unseen")]
+
+from expand import expand  # noqa: E402 - not a package
+
+
+@pytest.fixture(scope="session")
+def public(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("public")
+    expand(folder, HERE / "public_style")
+    return folder
+
+
+def test_what_no_product_shows_is_not_ruled_out(public: Path) -> None:
+    evidence = failing_evidence(load_card(public / "conv_igemm" / "wrong" / "filter_columns.toml"))
+    assert evidence is not None
+    answers = ask(evidence)
+    for name in ("index-arithmetic", "tensor-strides", "loop-extent", "stale-tile", "accumulator-init", "reduction"):
+        one = answers[name]
+        assert isinstance(one, tuple) or one.verdict == "undecided", name
+
+
+def never_ends(public: Path, tmp_path: Path) -> Path:
+    source = (public / "imma_dequant" / "kernel.cu").read_text()
+    assert source.count("k0 += kTileK") == 1
+    (tmp_path / "kernel.cu").write_text(source.replace("k0 += kTileK", "k0 -= k0"))
+    for name in ("kernel.toml", "imma_dequant_reference.py"):
+        (tmp_path / name).write_text((public / "imma_dequant" / name).read_text())
+    return tmp_path / "kernel.toml"
+
+
+def test_a_kernel_that_never_ends(public: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workbench, "_USUAL", Budget(seconds=0.5))
+    found = diagnose_card(load_card(never_ends(public, tmp_path)), seconds=3)
+    assert found.outcome != "right"
+    assert found.seconds < 20
+    assert any("does not come to its end" in cause.sentence for cause in found.causes)
+
+
+def test_time_for_trials_is_theirs_alone() -> None:
+    from wmmadiag.diagnose.trial import Budget as Trials
+
+    budget = Trials(2.0, 10)
+    budget.started -= 5.0
+    assert budget.spent
+    budget.excuse(4.0)
+    assert not budget.spent
+    assert 0 < budget.left <= 1.0
