@@ -39,13 +39,17 @@ LAUNCH = "\nvoid run(half* p, float* f, int* c, int n) { k<<<n / 64, 128>>>(%s);
             "p, p, f, n, n",
             ("'v' of attention", "--computes qkt"),
         ),
-        ("const Params params", "{}", ("'params'", "Params", "members in order", "fields = ")),
+        (
+            "const Params params",
+            "{}",
+            ("'params'", "Params", "'map' is of the type 'CUtensorMap'", "members in order", "fields = "),
+        ),
     ],
     ids=["varlen", "backward", "reduce", "mask", "stage", "struct"],
 )
 def test_what_is_said(tmp_path, signature, passed, told):
     path = tmp_path / "k.cu"
-    struct = "struct Params { half* q; int n; };\n" if "Params" in signature else ""
+    struct = "struct Params { half* q; CUtensorMap map; int n; };\n" if "Params" in signature else ""
     path.write_text(f"#include <cuda_fp16.h>\n{struct}__global__ void k({signature}) {{}}" + LAUNCH % passed)
     with pytest.raises(ConfigurationError) as raised:
         open_subject(path, SubjectOptions(computes="attention"))

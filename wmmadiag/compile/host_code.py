@@ -33,6 +33,7 @@ class HostLaunch:
         attributes: `cudaFuncSetAttribute` calls on that kernel in the source: (attribute, value).
         locals: `dim3` and integer definitions of that function, name → initialiser.
         aliases: `using T = …;` of that function.
+        members: names of struct members in host code, "params.b", → the parameter that the member is made into.
     """
 
     kernel: str
@@ -47,6 +48,7 @@ class HostLaunch:
     attributes: tuple[tuple[str, SourceExpression], ...] = ()
     locals: tuple[tuple[str, SourceExpression], ...] = ()
     aliases: tuple[tuple[str, SourceExpression], ...] = ()
+    members: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,6 +380,11 @@ def _definitions(reader: _Reader, tokens: Sequence[Token]) -> tuple[tuple[str, S
                 if value is not None:
                     found.append((declarator[0].text, value))
     return tuple(found)
+
+
+def definitions(text: str, tokens: Sequence[Token]) -> tuple[tuple[str, SourceExpression], ...]:
+    """The integers and `dim3`s that a function's body, tokens of `text`, defines: name → initialiser."""
+    return _definitions(_Reader(text, "", line_index(text)), tokens)
 
 
 def _aliases(reader: _Reader, tokens: Sequence[Token]) -> tuple[tuple[str, SourceExpression], ...]:

@@ -186,13 +186,13 @@ def signature(source: Compilation | str, entry: Entry | str, *, file: str = "") 
         line = at.line
         found.sort(key=lambda item: abs(_place_of(item[0], item[1], tree).line - line))
     declaration, path = found[0]
-    return _read(declaration, _place_of(declaration, path, tree), wanted, _aliases(tree))
+    return _read(declaration, _place_of(declaration, path, tree), wanted, type_aliases(tree))
 
 
 def kernel_signatures(text: str, file: str = "kernel.cu") -> tuple[KernelSignature, ...]:
     """The signatures of all kernels defined in a source and the headers that it can include."""
     tree = read_tree(text, file, (), _provided)
-    known, aliases = context(tree, {}), _aliases(tree)
+    known, aliases = context(tree, {}), type_aliases(tree)
     return tuple(
         _read(declaration, _place_of(declaration, path, tree), declaration.qualified_name, aliases)
         for declaration, path in _kernels(tree, known)
@@ -223,7 +223,7 @@ def _place_of(declaration: Declaration, key: str, tree: SourceTree) -> Place:
     return Place(file.name, line, column)
 
 
-def _aliases(tree: SourceTree) -> dict[str, str]:
+def type_aliases(tree: SourceTree) -> dict[str, str]:
     """`using T = …;`, `typedef … T;` and `#define T type`: name → type text."""
     found: dict[str, str] = {}
     for file in tree.files():
@@ -270,7 +270,7 @@ def _read(declaration: Declaration, place: Place, wanted: str, aliases: Mapping[
     close = closing(head, start) if start < len(head) else start
     groups = split_arguments(head[start + 1 : close])
     parameters = tuple(
-        _parameter(group, bound) for group in groups if not (len(group) == 1 and group[0].text == "void")
+        parameter_of(group, bound) for group in groups if not (len(group) == 1 and group[0].text == "void")
     )
     return KernelSignature(declaration.qualified_name, parameters, template, _launch_bounds(head), place)
 
@@ -314,7 +314,8 @@ def _launch_bounds(head: Sequence[Token]) -> tuple[str, ...]:
     return ()
 
 
-def _parameter(group: Sequence[Token], bound: Mapping[str, str]) -> KernelParameter:
+def parameter_of(group: Sequence[Token], bound: Mapping[str, str]) -> KernelParameter:
+    """One declared parameter or member, `const half *__restrict__ q`; `bound`: type names → what they stand for."""
     words = [token.text for token in group]
     array = "[" in words
     if array:

@@ -217,9 +217,9 @@ class _Parser:
         size = self._tensor_member(name)
         if size is not None:
             return size
-        member = f"{name}.{self.peek(1)}"
-        if self.peek() == "." and member in self.scope.definitions:
-            self.position += 2
+        member, length = self._member(name)
+        if length:
+            self.position += length
             return self._name(member)
         if self.peek() in ("[", ".") or (self.peek() == "-" and self.peek(1) == ">"):
             raise CannotTranslate(f"'{name}{self.peek()}…' is not a plain number")
@@ -236,6 +236,21 @@ class _Parser:
         while end > 0:
             end -= len(self.take())
         return self._name(key)
+
+    def _member(self, name: str) -> tuple[str, int]:
+        """The longest `p.strides.q`, `p->dims[1]` or `grid.x` that the scope knows; how many tokens follow `name`."""
+        best, length, ahead = "", 0, 0
+        while True:
+            if self.peek(ahead) == "." and self.peek(ahead + 1).isidentifier():
+                name, ahead = f"{name}.{self.peek(ahead + 1)}", ahead + 2
+            elif self.peek(ahead) == "-" and self.peek(ahead + 1) == ">" and self.peek(ahead + 2).isidentifier():
+                name, ahead = f"{name}.{self.peek(ahead + 2)}", ahead + 3
+            elif self.peek(ahead) == "[" and self.peek(ahead + 1).isdecimal() and self.peek(ahead + 2) == "]":
+                name, ahead = f"{name}[{self.peek(ahead + 1)}]", ahead + 3
+            else:
+                return best, length
+            if name in self.scope.symbols or name in self.scope.definitions:
+                best, length = name, ahead
 
     def _size_of(self) -> str:
         self.take("(")

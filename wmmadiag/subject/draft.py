@@ -270,6 +270,10 @@ def _missing_roles(result: Draft) -> None:
 
 def _layouts(result: Draft, axes: TensorAxes) -> None:
     """The layout that host code gives the tensors."""
+    for role in sorted(axes.transposed):
+        result.computes[f"transpose_{role}"] = "1"
+        stored = {"a": "KxM", "b": "NxK"}[role]
+        result.remarks.append(f"{role.upper()} is stored as {stored}, as the sizes that the source reads off it say")
     layout = axes.card_layout()
     shaped = [argument for argument in result.arguments if argument.role in ("q", "k", "v", "o")]
     packed = [argument for argument in result.arguments if argument.role in ("qkv", "kv")]
@@ -328,6 +332,10 @@ def _host_symbols(result: Draft, parameters: Sequence[Parameter], launch: Launch
     names = {parameter.name for parameter in parameters if not parameter.pointer}
     if launch is not None:
         names |= {word for text in _texts(launch) for word in re.findall(r"[A-Za-z_]\w*", text)}
+        own = {parameter.name: parameter for parameter in parameters if not parameter.pointer}
+        for name, member in launch.members:
+            if member in own and (meaning := _meaning(own[member], result.operation)) is not None:
+                symbols[name] = meaning
         for parameter, argument in zip(parameters, launch.arguments, strict=False):
             symbol = symbol_for(parameter.name, result.operation)
             named = not parameter.pointer and re.fullmatch(r"[A-Za-z_]\w*", argument.text)
@@ -342,6 +350,15 @@ def _host_symbols(result: Draft, parameters: Sequence[Parameter], launch: Launch
         if symbol and name not in symbols and telling:
             symbols[name] = symbol
     return {name: symbol for name, symbol in symbols.items() if name not in several}
+
+
+def _meaning(parameter: Parameter, operation: str) -> str | None:
+    """What a member's own name says that it is."""
+    element = element_type(parameter.dtype or "")
+    if element is None or parameter.value:
+        return None
+    value = value_for(parameter.name, operation)
+    return value if element.is_float else value or symbol_for(parameter.name, operation)
 
 
 def _texts(launch: Launched) -> list[str]:
@@ -369,11 +386,17 @@ def _scalar(
     argument = DraftArgument(parameter)
     element = element_type(parameter.dtype or "")
     argument.dtype = element.name if element is not None else TODO
+    if parameter.value:
+        padding = parameter.label.startswith("padding")
+        reason = "padding" if padding else "null in the source's host code, or nothing reads it"
+        argument.value, argument.reason = parameter.value, reason
+        return argument
     if element is None:
+        remark = f" ({parameter.remark})" if parameter.remark else ""
         result.open.append(
             (
                 f"the value of '{parameter.name}'",
-                f"its C type is '{parameter.c_type}'; of a struct a card gives the members in order: "
+                f"its C type is '{parameter.c_type}'{remark}; of a struct a card gives the members in order: "
                 'fields = [{ role = "q", dtype = "f16" }, { dtype = "s32", value = "S" }]',
             )
         )
@@ -397,6 +420,8 @@ def _scalar(
     if not argument.value and floats == [parameter] and "scale" in OPERATIONS[result.operation].parameters:
         argument.value = str(OPERATIONS[result.operation].parameters["scale"].default)
         argument.reason = "the only floating-point number"
+    if not argument.value and parameter.unread:
+        argument.value, argument.reason = "0", "nothing reads it"
     if not argument.value:
         argument.value = TODO
         result.open.append((f"the value of '{parameter.name}'", "its name and the source's launch do not tell"))

@@ -7,6 +7,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator
+from itertools import groupby
 
 from wmmadiag.subject.draft import TODO, Draft, DraftArgument
 from wmmadiag.subject.expressions import ExpressionError, evaluate, names_in
@@ -55,8 +56,12 @@ def draft_text(draft: Draft, source: str, name: str, symbols: dict[str, str] | N
         "",
         "# Arguments in the kernel's order. Roles and values are suggestions: confirm them.",
     ]
-    for argument in draft.arguments:
-        lines += _argument_lines(argument, draft.operation)
+    for struct, run in groupby(draft.arguments, lambda one: one.parameter.struct):
+        if struct:
+            lines += _struct_lines(struct, [*run], draft.operation)
+            continue
+        for argument in run:
+            lines += _argument_lines(argument, draft.operation)
     lines += [
         "[launch]  # expressions over the symbols of a case, and macros",
         f"grid = {_list(draft.grid)}",
@@ -104,6 +109,16 @@ def _argument_lines(argument: DraftArgument, operation: str) -> list[str]:
     return [*lines, ""]
 
 
+def _struct_lines(struct: str, fields: list[DraftArgument], operation: str) -> list[str]:
+    """A struct passed by value, a table for each member."""
+    lines = ["[[arguments]]", f"name = {_quoted(struct)}  # a struct: its members in order", ""]
+    for one in fields:
+        own = _argument_lines(one, operation)
+        own[:2] = ["[[arguments.fields]]", own[1].replace(_quoted(one.parameter.name), _quoted(one.parameter.label), 1)]
+        lines += own
+    return lines
+
+
 def _cases(draft: Draft, symbols: dict[str, str]) -> list[str]:
     lines: list[str] = []
     used = _used(draft)
@@ -119,7 +134,8 @@ def _cases(draft: Draft, symbols: dict[str, str]) -> list[str]:
             del values["batch"]
         _fill_blocks(values, draft.grid, name == _NAMES[0])
         if name != _NAMES[0] and "S" in values:
-            _spread(values, {argument.value for argument in draft.arguments})
+            # An accessor's sizes come with it, whether or not the kernel looks at them.
+            _spread(values, {one.value for one in draft.arguments if not one.parameter.name.endswith(")")})
         if name == "tail" and not _cut(values, draft.grid):
             continue
         for symbol, (first, second) in _FACTORS.items():

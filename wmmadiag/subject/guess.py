@@ -80,6 +80,10 @@ class Parameter:
         c_type: as declared, pointer and const aside.
         dtype: a card's element type, or None when the C type does not say (a template parameter, a struct).
         lanes: elements of a vector type (half2: 2), else 1; storage is the same either way.
+        struct: the kernel's parameter that it is a member of, if that is a struct; `label`: its name in there.
+        value: what it is, where that does not depend on its meaning: of padding, of a pointer that stays null.
+        unread: whether no code of the source reads it.
+        remark: why a struct could not be taken apart.
     """
 
     name: str
@@ -88,6 +92,11 @@ class Parameter:
     const: bool
     dtype: str | None
     lanes: int = 1
+    struct: str = ""
+    label: str = ""
+    value: str = ""
+    unread: bool = False
+    remark: str = ""
 
 
 def _folded(name: str) -> str:

@@ -80,6 +80,11 @@ class Launched(Protocol):
         """As in `HostLaunch`."""
         ...
 
+    @property
+    def members(self) -> Sequence[tuple[str, str]]:
+        """As in `HostLaunch`."""
+        ...
+
 
 def passed_variable(text: str) -> str:
     """The variable that an argument of a launch is made of, casts aside: "(half*)q.data_ptr()" → "q"; else ""."""
@@ -127,15 +132,20 @@ def host_scope(
     local = {name: value.text for name, value in launch.locals} if launch is not None else {}
     local = {**dimension_members(local, source), **local}
     meanings = dict(symbols)
-    variables: dict[str, str] = {}
+    tensors: dict[str, tuple[str, str]] = {}  # variable → role, and the parameter's name
     names = host_names(launch, source)
     if launch is not None:
         for parameter, argument in zip(parameters, launch.arguments, strict=False):
             if parameter.pointer and parameter.name in roles:
-                variables.setdefault(passed_variable(argument.text), roles[parameter.name])
-    axes = tensor_axes(source, operation, variables)
-    for variable, role in variables.items():
-        meanings.update(axes.symbols(variable, role))
+                tensors.setdefault(passed_variable(argument.text), (roles[parameter.name], parameter.name))
+        for parameter in parameters:  # an accessor's own name, in the kernel
+            if parameter.struct == parameter.name and parameter.name in roles:
+                tensors.setdefault(parameter.name, (roles[parameter.name], parameter.name))
+    axes = tensor_axes(source, operation, {variable: role for variable, (role, _) in tensors.items()})
+    ranks = {one.name: sum(other.struct == one.struct for other in parameters) // 2 for one in parameters if one.struct}
+    for variable, (role, name) in tensors.items():
+        accessor = f"{name}.size(0)" in ranks
+        meanings.update(axes.symbols(variable, role, operation, ranks[name] if accessor else 0))
     for name in _words(launch) - set(local) - set(known):
         if name not in meanings and (value := value_for(name, operation)) is not None:
             meanings[name] = value  # `softmax_scale`, a parameter of the launching function

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from wmmadiag.subject.c_expressions import CannotTranslate, HostScope, translate
 from wmmadiag.subject.guess import role_named, symbol_for
+from wmmadiag.subject.operations import OPERATIONS
 from wmmadiag.subject.source_facts import without_comments
 
 # `name = [casts] tensor.size(1)`, also sizes()[1], shape[1].
@@ -21,6 +22,8 @@ _DEFINITION = re.compile(
 _LETTERS = {"B": "B", "H": "H", "Hkv": "H", "S": "S", "Sq": "S", "Skv": "S", "D": "D", "Dv": "D", "B*H": "H"}
 _LAYOUTS: Mapping[int, tuple[str, ...]] = {4: ("BHSD", "BSHD", "SBHD"), 3: ("HSD", "SHD")}
 _ROLES = ("q", "k", "v", "o")
+# Where a matrix that lies by rows has its extents, counted from the end.
+_PLACES: Mapping[tuple[str, str], int] = {("a", "M"): -2, ("a", "K"): -1, ("b", "K"): -2, ("b", "N"): -1}
 _PACKED = ("BS3HD", "BSH3D", "B3SHD", "B3HSD", "3BHSD", "BS2HD", "B2SHD", "2BHSD")
 
 
@@ -33,20 +36,25 @@ class TensorAxes:
         flat: whether the first of three axes is batch × heads.
         known: whether the source says so; if not, the layout is the usual one.
         packed: layout of q, k and v (or k and v) in one tensor, "" if the source does not say.
+        transposed: the operands of a GEMM that lie the other way around, as host code that measures them says.
     """
 
     layout: str = "BHSD"
     flat: bool = False
     known: bool = False
     packed: str = ""
+    transposed: frozenset[str] = frozenset()
 
     def card_layout(self) -> str:
         """As a card writes it."""
         return self.layout if len(self.layout) == 4 else {"HSD": "BHSD", "SHD": "BSHD"}[self.layout]
 
-    def symbols(self, tensor: str, role: str) -> dict[str, str]:
-        """Meaning of `tensor.size(i)` and `tensor.stride(i)`, written "tensor.size(i)", counted from either end."""
-        extents = [self._extent(letter, role) for letter in self.layout]
+    def symbols(self, tensor: str, role: str, operation: str = "attention", rank: int = 0) -> dict[str, str]:
+        """Meaning of `tensor.size(i)` and `tensor.stride(i)`, written "tensor.size(i)", counted from either end.
+
+        `rank`: how many axes the tensor has, 0 if nothing says so.
+        """
+        extents = self._extents(role, operation, rank)
         found: dict[str, str] = {}
         rank = len(extents)
         for axis, extent in enumerate(extents):
@@ -55,6 +63,23 @@ class TensorAxes:
                 found[f"{tensor}.size({index})"] = extent
                 found[f"{tensor}.stride({index})"] = stride
         return found
+
+    def _extents(self, role: str, operation: str, rank: int) -> list[str]:
+        if operation == "attention" and role in _ROLES:
+            if rank in (0, len(self.layout)):
+                return [self._extent(letter, role) for letter in self.layout]
+            if rank == 4:
+                return [self._extent(letter, role) for letter in self.card_layout()]
+            if rank == 3:  # batch and heads in one
+                return ["B*H", *(self._extent(letter, role) for letter in "SD")]
+        known = OPERATIONS[operation].roles.get(role)
+        if known is None:
+            return []
+        usual = {"a": ("batch", "M", "K"), "b": ("batch", "K", "N")}.get(role, known.shape)
+        shape = list(usual[-(rank or (2 if operation == "gemm" else len(usual))) :])
+        if role in self.transposed:
+            shape[-2:] = shape[:-3:-1]
+        return shape
 
     def stride(self, letter: str, role: str) -> str | None:
         """Elements from one index of an axis (B, H, S or D) to the next."""
@@ -77,19 +102,48 @@ def tensor_axes(text: str, operation: str, roles: Mapping[str, str]) -> TensorAx
         roles: variable of the host code → role, for those that are passed to the kernel.
     """
     facts: list[tuple[int, str]] = []
+    matrices: dict[str, list[tuple[int, str]]] = {}
     packed: list[tuple[int, str]] = []
     parts = ""
-    for name, tensor, plain, other in _DEFINITION.findall(without_comments(text)):
+    for name, tensor, plain, other in _DEFINITION.findall(_spelled_out(without_comments(text))):
         role = roles.get(tensor) or role_named(tensor, operation)
         symbol = symbol_for(name, operation)
-        if role in _ROLES and symbol in _LETTERS:
+        if operation == "gemm" and role in ("a", "b"):
+            matrices.setdefault(role, []).append((int(plain or other), symbol or ""))
+        elif role in _ROLES and symbol in _LETTERS:
             facts.append((int(plain or other), symbol))
         elif role in ("qkv", "kv") and symbol in _LETTERS:
             packed.append((int(plain or other), symbol))
             parts = "3" if role == "qkv" else "2"
     layouts = [one for one in _PACKED if packed and parts in one]
     found = [one for one in layouts if all(_agrees(one, index, symbol) for index, symbol in packed)]
-    return replace(_plain_axes(facts), packed=found[0] if found and _telling(packed) else "")
+    return replace(
+        _plain_axes(facts),
+        packed=found[0] if found and _telling(packed) else "",
+        transposed=frozenset(role for role, sizes in matrices.items() if _is_turned(role, sizes)),
+    )
+
+
+def _is_turned(role: str, sizes: list[tuple[int, str]]) -> bool:
+    """Whether every size that host code reads off a matrix says that it does not lie by rows."""
+    rank = 3 if any(index == 2 or symbol == "batch" for index, symbol in sizes) else 2
+    says = {
+        _PLACES[role, symbol] != (index if index < 0 else index - rank)
+        for index, symbol in sizes
+        if (role, symbol) in _PLACES
+    }
+    return says == {True}
+
+
+def _spelled_out(plain: str) -> str:
+    """The text with `sizes[1]` of `auto sizes = q.sizes();` as `q.size(1)`."""
+    tensors: dict[str, set[str]] = {}
+    for name, tensor in re.findall(r"\b([A-Za-z_]\w*)\s*=\s*([A-Za-z_]\w*)\s*(?:\.|->)\s*sizes\s*\(\s*\)\s*;", plain):
+        tensors.setdefault(name, set()).add(tensor)
+    for name, known in tensors.items():
+        if len(known) == 1:
+            plain = re.sub(rf"(?<![\w.>]){name}\s*\[\s*(-?\d)\s*\]", rf"{next(iter(known))}.size(\1)", plain)
+    return plain
 
 
 def _plain_axes(facts: list[tuple[int, str]]) -> TensorAxes:

@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.card import Card, LaunchShape
 from wmmadiag.subject.card_file import load_card
+from wmmadiag.subject.composite import taken_apart
+from wmmadiag.subject.dispatch import dispatched
 from wmmadiag.subject.from_source import card_from_options, draft_card
 from wmmadiag.subject.guess import Parameter, operation_named
-from wmmadiag.subject.host_scope import Ask, Launched
+from wmmadiag.subject.host_scope import Ask, Launched, replaced
 from wmmadiag.subject.operations import OPERATIONS
+from wmmadiag.subject.source_facts import template_values
 
 if TYPE_CHECKING:
-    from wmmadiag.compile import Compilation, Entry, KernelSignature
+    from wmmadiag.compile import Compilation, Entry, HostLaunch, KernelSignature
 
 _PTX_TYPES = {"u8": "u8", "u16": "u16", "u32": "s32", "u64": "u64", "s32": "s32", "s64": "s64",
               "f16": "f16", "f32": "f32", "f64": "f64"}  # fmt: skip
@@ -171,6 +174,7 @@ def source_facts(path: Path, options: SubjectOptions) -> SourceFacts:
 
 def _cuda_facts(path: Path, text: str, options: SubjectOptions) -> SourceFacts:
     from wmmadiag.compile import CompileOptions, compile_text, find_launches, kernel_signatures, signature
+    from wmmadiag.compile.signatures import type_aliases
     from wmmadiag.compile.sources import read_tree
 
     file = path.as_posix()
@@ -193,6 +197,8 @@ def _cuda_facts(path: Path, text: str, options: SubjectOptions) -> SourceFacts:
     if not own:  # `launch(kernel)`, where a function or lambda launches what it is given
         own = [one for one in launches if _base(one.kernel) not in map(_base, names)]
     own.sort(key=lambda one: (one.grid is None or one.block is None, not one.arguments))
+    whole = "\n".join(one.text for one in tree.files())
+    own = [_dispatched(one, whole) for one in own]
     wanted = entry
     if "<" not in entry and own and own[0].template_arguments:
         wanted = f"{entry}<{', '.join(one.text for one in own[0].template_arguments)}>"
@@ -222,7 +228,32 @@ def _cuda_facts(path: Path, text: str, options: SubjectOptions) -> SourceFacts:
         )
         for index, one in enumerate(found.parameters)
     )
-    return SourceFacts(entry or found.name, parameters, tuple(own), "\n".join(one.text for one in tree.files()))
+    values = template_values(whole, wanted)
+    parameters = tuple(
+        one if one.pointer or one.dtype is not None else replace(one, c_type=replaced(one.c_type, values))
+        for one in parameters
+    )
+    parameters, taken = taken_apart(parameters, own, whole, type_aliases(tree), _element)
+    return SourceFacts(entry or found.name, parameters, taken, whole)
+
+
+def _dispatched(launch: HostLaunch, text: str) -> HostLaunch:
+    """A launch with the types that a dispatch macro would choose in the place of their names."""
+    words = [one.text for one in launch.template_arguments if re.fullmatch(r"[A-Za-z_]\w*", one.text)]
+    own = [name for name, _ in launch.aliases]
+    types = dispatched(text, [word for word in words if own.count(word) != 1])
+    if not types:
+        return launch
+    filled = tuple(replace(one, text=types.get(one.text, one.text)) for one in launch.template_arguments)
+    return replace(launch, template_arguments=filled)
+
+
+def _element(type_: str) -> tuple[str, str | None]:
+    """A C type without qualifiers, and its name in cards."""
+    from wmmadiag.compile.lexer import tokenize
+    from wmmadiag.compile.signatures import parameter_of
+
+    return _plain_type(type_), _card_type(parameter_of(tokenize(f"{type_} x"), {}).dtype)
 
 
 def signature_of(compilation: Compilation, entry: Entry) -> KernelSignature:
@@ -285,7 +316,7 @@ def _card_type(dtype: str | None) -> str | None:
 
 
 def _plain_type(text: str) -> str:
-    words = re.sub(r"\b(?:const|volatile|__restrict__|__restrict)\b|\*", " ", text).split()
+    words = re.sub(r"\b(?:const|volatile|__restrict__|__restrict|__grid_constant__)\b|\*", " ", text).split()
     return " ".join(words)
 
 

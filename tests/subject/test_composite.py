@@ -1,0 +1,305 @@
+"""Structs and accessors as parameters: their members come from the declaration and the host code."""
+
+from __future__ import annotations
+
+import pytest
+
+from wmmadiag.compile import compile_source, compile_text
+from wmmadiag.compile.constant import constant_value
+from wmmadiag.compile.signatures import type_aliases
+from wmmadiag.compile.sources import read_tree
+from wmmadiag.compile.struct_layout import UnknownLayout, structs
+from wmmadiag.emulator import load
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.launch import field_offsets
+from wmmadiag.subject.binding import bind
+from wmmadiag.subject.card_file import parse_card
+from wmmadiag.subject.open_subject import SubjectOptions, drafted_card, open_subject, source_facts
+
+
+def number(text):
+    return int(text) if text.isdecimal() else None
+
+
+def known(text):
+    tree = read_tree(text, "k.cu", (), lambda _: True)
+    return structs(text, type_aliases(tree), number)
+
+
+LAYOUTS = """
+#include <cuda_fp16.h>
+struct Dims { short rows; long long columns; };
+struct Base { char tag; Dims dims; };
+struct alignas(16) Whole : public Base {
+  using index_t = int64_t;
+  const half *__restrict__ q, *k;
+  bool flags[3];
+  half2 pair;
+  float4 four;
+  dim3 blocks;
+  index_t strides[2] = {1, 2};
+  static constexpr int kCount = 7;
+  int last = 5;
+  __host__ __device__ int area() const { return last; }
+};
+"""
+
+
+def test_members_lie_as_the_compiler_lays_them(tmp_path):
+    layout = known(LAYOUTS).layout("const Whole &")
+    paths = {path: at for path, at, _ in layout.leaves()}
+    asked = ["tag", "dims.rows", "dims.columns", "q", "k", "flags[2]", "pair.y", "four.z", "blocks.y", "strides[1]"]
+    for path in [*asked, "last"]:
+        expression = f"__builtin_offsetof(Whole, {path})"
+        assert paths[path] == constant_value(LAYOUTS, "k.cu", expression), path
+    assert layout.size == constant_value(LAYOUTS, "k.cu", "sizeof(Whole)")
+    assert next(one.default for path, _, one in layout.leaves() if path == "last") == "5"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("struct P { CUtensorMap map; };", "'map' is of the type 'CUtensorMap'"),
+        ("struct P { int n : 4; };", "bit-field"),
+        ("struct P : Unknown { int n; };", "base class 'Unknown'"),
+        ("struct P { int x[COUNT]; };", "extent 'COUNT'"),
+        ("struct P { virtual int f(); int n; };", "virtual"),
+    ],
+)
+def test_what_cannot_be_laid_out_is_said(text, reason):
+    with pytest.raises(UnknownLayout, match=reason):
+        known(text).layout("P")
+
+
+KERNEL = """
+__global__ void k(PARAMETER) {
+  if (threadIdx.x < p.m) p.d[threadIdx.x] = (float)p.a[threadIdx.x * p.k] + (float)p.b[p.n] + p.alpha;
+}
+"""
+STRUCT = """#include <cuda_fp16.h>
+struct P { const half* a; int m, n; const half* b; int k; float* d; float alpha; };
+"""
+
+
+def card_of(tmp_path, text, operation="gemm", **options):
+    path = tmp_path / "k.cu"
+    path.write_text(text)
+    return open_subject(path, SubjectOptions(computes=operation, **options))
+
+
+ORDERED = {
+    "members": "P p; p.a = x; p.m = rows; p.n = w; p.b = y; p.k = deep; p.d = z; p.alpha = 1.f;",
+    "aggregate": "P p{x, rows, w, y, deep, z, 1.f};",
+    "assigned": "P p = {x, rows, w, y, deep, z, 1.f};",
+    "designated": "P p = {.a = x, .m = rows, .n = w, .b = y, .k = deep, .d = z, .alpha = 1.f};",
+    "pointer": "P *h = new P; h->a = x; h->m = rows; h->n = w; h->b = y; h->k = deep; h->d = z; P p = *h;",
+    "made": "P p = P{x, rows, w, y, deep, z, 1.f};",
+}
+
+
+@pytest.mark.parametrize("how", ORDERED)
+@pytest.mark.parametrize("parameter", ["P p", "const P p", "const __grid_constant__ P p"])
+def test_a_struct_that_host_code_fills(tmp_path, how, parameter):
+    host = "void run(half* x, half* y, float* z, int rows, int w, int deep) { %s k<<<p.m / 32, 32>>>(p); }"
+    card = card_of(tmp_path, STRUCT + KERNEL.replace("PARAMETER", parameter) + host % ORDERED[how])
+    assert [view.role for one in card.arguments for view in one.views] == ["a", "b", "d"]
+    assert [one.value for one in card.arguments if one.value is not None] == ["M", "N", "K", "alpha"]
+    bound = bind(card, card.case("tiles"), card.variants[0])
+    assert bound.launch.structs == ((0, 7),)
+    assert bound.launch.grid == (4, 1, 1)
+    kernel = load(compile_source(tmp_path / "k.cu").ptx)
+    kernel.launch(bound.launch)  # the emulator refuses a struct of another size
+
+
+OPAQUE = """#include <cuda_fp16.h>
+struct P { void* one; void* two; void* three; int first, second, third; };
+__global__ void k(P p) {
+  const half* from = reinterpret_cast<const half*>(p.one) + p.first;
+  ((float*)p.three)[threadIdx.x] = from[0] + static_cast<half*>(p.two)[p.second + p.third];
+}
+void fill(P& out, half* a, half* b, float* c, int M, int N, int K) {
+  out = {};
+  out.one = a; out.two = b; out.three = c;
+  out.first = M; out.second = N; out.third = K;
+}
+void run(half* a, half* b, float* c, int M, int N, int K) {
+  P mine;
+  fill(mine, a, b, c, M, N, K);
+  k<<<dim3(mine.second / 16, mine.first / 16), 32>>>(mine);
+}
+"""
+
+
+def test_names_that_say_nothing_get_their_meaning_from_the_function_that_fills_them(tmp_path):
+    card = card_of(tmp_path, OPAQUE)
+    assert [one.element.name for one in card.arguments[:3]] == ["f16", "f16", "f32"]
+    assert [one.value for one in card.arguments[3:6]] == ["M", "N", "K"]
+    assert bind(card, card.case("tiles"), card.variants[0]).launch.grid == (12, 8, 1)
+
+
+NESTED = """#include <cuda_fp16.h>
+struct Step { long long batch, head; int row; };
+struct Inputs { const half *q, *k, *v; Step step; };
+template <typename T>
+struct Params : Inputs { T *o; const int *cu_seqlens; void *rng; int seqlen; float scale; bool odd; };
+__global__ void attn(Params<half> p) {
+  p.o[p.step.batch + p.step.head + p.step.row * p.seqlen] = __float2half(p.scale) + p.q[0] + p.k[0] + p.v[0];
+  if (p.cu_seqlens) p.o[1] = p.o[0];
+}
+Params<half> make(half* q, half* k, half* v, half* o, int b, int h, int s, int d) {
+  Params<half> made = {};
+  made.q = q; made.k = k; made.v = v; made.o = o; made.cu_seqlens = nullptr;
+  made.step = {(long long)h * s * d, s * d, d};
+  made.seqlen = s;
+  made.scale = rsqrtf((float)d);
+  return made;
+}
+void run(half* q, half* k, half* v, half* o, int b, int h, int s, int d) {
+  const auto ready = make(q, k, v, o, b, h, s, d);
+  attn<<<dim3((ready.seqlen + 63) / 64, h, b), 128>>>(ready);
+}
+"""
+
+
+def test_bases_nested_structs_templates_and_null_pointers(tmp_path):
+    card = card_of(tmp_path, NESTED, "attention")
+    values = {one.name.removeprefix("p."): one.value for one in card.arguments if one.value is not None}
+    assert (values["step.batch"], values["step.head"], values["step.row"]) == ("(H * S) * D", "S * D", "D")
+    assert (values["cu_seqlens"], values["rng"], values["odd"]) == ("0", "0", "0")
+    assert values["seqlen"] == "S"
+    bound = bind(card, card.case("tiles"), card.variants[0])
+    assert bound.launch.grid == (2, 3, 2)
+    load(compile_source(tmp_path / "k.cu").ptx).launch(bound.launch)
+
+
+def test_the_flat_order_of_a_card_keeps_the_places_that_nested_structs_give(tmp_path):
+    text = (
+        "#include <cuda_fp16.h>\nstruct In { long long far; char near; };\n"
+        "struct P { In in; char next; const half *a, *b; float* d; int m, n, k; };\n"
+        "__global__ void mm(P p) { p.d[p.in.far + p.in.near + p.next] = p.a[p.m] + p.b[p.n + p.k]; }\n"
+        "void run(half* a, half* b, float* d, int m, int n, int k) { P p; p.in = {0, 1}; p.next = 2; p.a = a; p.b = b;"
+        " p.d = d; p.m = m; p.n = n; p.k = k; mm<<<m / 16, 32>>>(p); }\n"
+    )
+    card = card_of(tmp_path, text)
+    bound = bind(card, card.cases[0], card.variants[0])
+    sizes = [8 if one.scalar is None else one.scalar.nbytes for one in bound.arguments]
+    places = dict(zip((one.spec.name for one in bound.arguments), field_offsets(sizes)[0], strict=True))
+    for path in ("in.near", "next", "a", "d", "k"):
+        assert places[f"p.{path}"] == constant_value(text, "k.cu", f"__builtin_offsetof(P, {path})"), path
+
+
+def test_a_member_that_nothing_tells_is_asked_for(tmp_path):
+    text = STRUCT.replace("float alpha", "int mode; float alpha") + KERNEL.replace("PARAMETER", "P p")
+    text = text.replace("+ p.alpha", "+ p.mode") + "void run(P p) { k<<<p.m / 32, 32>>>(p); }"
+    with pytest.raises(ConfigurationError) as raised:
+        card_of(tmp_path, text)
+    assert "the value of 'mode'" in raised.value.detail
+    unread = card_of(tmp_path, text.replace("+ p.mode", ""))
+    assert next(one.value for one in unread.arguments if one.name == "p.mode") == "0"
+
+
+def test_a_drafted_card_of_a_struct_loads(tmp_path):
+    path = tmp_path / "k.cu"
+    path.write_text(NESTED)
+    text = drafted_card(path, tmp_path / "k.toml", SubjectOptions(computes="attention"))
+    card = parse_card(text, tmp_path / "k.toml")
+    assert [one.name for one in card.arguments][:3] == ["p.q", "p.k", "p.v"]
+
+
+ACCESSORS = """
+#include <torch/extension.h>
+#include <cuda_fp16.h>
+template <typename scalar_t>
+__global__ void attn(torch::PackedTensorAccessorBITS<scalar_t, 4, torch::RestrictPtrTraits> q,
+                     torch::PackedTensorAccessorBITS<scalar_t, 4, torch::RestrictPtrTraits> k,
+                     torch::PackedTensorAccessorBITS<scalar_t, 4, torch::RestrictPtrTraits> v,
+                     torch::PackedTensorAccessorBITS<scalar_t, 4, torch::RestrictPtrTraits> o, float scale) {
+  const int heads = q.size(HEADS);
+  if (threadIdx.x < heads) o[0][0][0][0] = q[0][0][0][0] + k[0][0][0][0] + v[0][0][0][0];
+}
+torch::Tensor forward(torch::Tensor Q, torch::Tensor K, torch::Tensor V) {
+  auto out = torch::empty_like(Q);
+  AT_DISPATCH_FLOATING_TYPES_AND_HALF(Q.scalar_type(), "attn", ([&] {
+    attn<scalar_t><<<dim3((Q.size(ROWS) + 63) / 64, Q.size(HEADS), Q.size(0)), 128>>>(
+        Q.packed_accessorBITS<scalar_t, 4, torch::RestrictPtrTraits>(),
+        K.packed_accessorBITS<scalar_t, 4, torch::RestrictPtrTraits>(),
+        V.packed_accessorBITS<scalar_t, 4, torch::RestrictPtrTraits>(),
+        out.packed_accessorBITS<scalar_t, 4, torch::RestrictPtrTraits>(), 1.0f / sqrtf(Q.size(3)));
+  }));
+  return out;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("bits", "heads", "rows", "sizes"),
+    [("32", "1", "2", [2, 3, 128, 64]), ("64", "1", "2", [2, 3, 128, 64]), ("32", "2", "1", [2, 128, 3, 64])],
+)
+def test_accessors_have_the_sizes_of_their_tensors(tmp_path, bits, heads, rows, sizes):
+    text = ACCESSORS.replace("BITS", bits).replace("HEADS", heads).replace("ROWS", rows)
+    card = card_of(tmp_path, text, "attention")
+    assert card.entry == "attn<at::Half>"
+    bound = bind(card, card.case("tiles"), card.variants[0])
+    assert bound.launch.structs == ((0, 9), (9, 9), (18, 9), (27, 9))
+    strides = [sizes[1] * sizes[2] * sizes[3], sizes[2] * sizes[3], sizes[3], 1]
+    for first in (0, 9, 18, 27):
+        members = bound.launch.arguments[first + 1 : first + 9]
+        assert [int(one) for one in members] == [*sizes, *strides]
+        assert all(one.nbytes * 8 == int(bits) for one in members)
+    assert bound.launch.grid == (2, 3, 2)
+    entry = compile_text(text, "k.cu")
+    assert entry.ptx
+
+
+MATRICES = """
+#include <torch/extension.h>
+__global__ void mm(at::PackedTensorAccessor64<at::Half, 2> x, at::PackedTensorAccessor64<at::Half, 2> w,
+                   at::PackedTensorAccessor64<float, 2> y) { y[0][0] = x[0][0] * w[0][0]; }
+at::Tensor run(at::Tensor a, at::Tensor b) {
+  const int m = a.size(0), k = a.size(1);
+  const int n = b.size(AXIS);
+  auto c = at::zeros({m, n}, a.options().dtype(at::kFloat));
+  auto view = c.packed_accessor64<float, 2>();
+  mm<<<dim3(n / 16, m / 16), 32>>>(a.packed_accessor64<at::Half, 2>(), b.packed_accessor64<at::Half, 2>(), view);
+  return c;
+}
+"""
+
+
+@pytest.mark.parametrize(("axis", "turned", "sizes"), [("1", False, (320, 192)), ("0", True, (192, 320))])
+def test_a_weight_that_lies_by_columns_is_seen_in_its_sizes(tmp_path, axis, turned, sizes):
+    card = card_of(tmp_path, MATRICES.replace("AXIS", axis))
+    bound = bind(card, card.case("tiles"), card.variants[0])
+    assert bound.parameters["transpose_b"] is turned
+    assert tuple(int(one) for one in bound.launch.arguments[6:8]) == sizes
+    assert bound.arguments[5].spec.views[0].role == "b"
+
+
+@pytest.mark.parametrize(
+    ("dispatch", "fragment", "chosen"),
+    [
+        ('AT_DISPATCH_FLOATING_TYPES_AND_HALF(t, "k", [&] { LAUNCH });', "half", "at::Half"),
+        ('AT_DISPATCH_REDUCED_FLOATING_TYPES(t, "k", [&] { LAUNCH });', "__nv_bfloat16", "at::BFloat16"),
+        ('AT_DISPATCH_REDUCED_FLOATING_TYPES(t, "k", [&] { LAUNCH });', "half", "at::Half"),
+        ('AT_DISPATCH_FLOATING_TYPES(t, "k", [&] { LAUNCH });', "wmma::precision::tf32", "float"),
+        (
+            'AT_DISPATCH_FLOATING_TYPES_AND2(at::ScalarType::Half, at::ScalarType::BFloat16, t, "k", [&] { LAUNCH });',
+            "nv_bfloat16",
+            "at::BFloat16",
+        ),
+        ("if (t) { using scalar_t = half; LAUNCH } else { using scalar_t = float; LAUNCH }", "half", "half"),
+    ],
+)
+def test_dispatch_takes_the_type_that_tensor_cores_multiply(tmp_path, dispatch, fragment, chosen):
+    text = (
+        "#include <torch/extension.h>\n#include <mma.h>\n#include <cuda_bf16.h>\nusing namespace nvcuda;\n"
+        "template <typename scalar_t>\n__global__ void k(const scalar_t* a, const scalar_t* b, float* c, int m, int n,"
+        f" int k) {{ wmma::fragment<wmma::matrix_a, 16, 16, 16, {fragment}, wmma::row_major> f; }}\n"
+        "void run(int t, void* a, void* b, float* c, int m, int n, int k) {\n"
+        + dispatch.replace("LAUNCH", "k<scalar_t><<<m / 16, 32>>>((scalar_t*)a, (scalar_t*)b, c, m, n, k);")
+        + "\n}\n"
+    )
+    path = tmp_path / "k.cu"
+    path.write_text(text)
+    facts = source_facts(path, SubjectOptions())
+    assert [one.text for one in facts.launches[0].template_arguments] == [chosen]
