@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from wmmadiag.subject import card_keys
 from wmmadiag.subject.card import Argument, Expression, View
 from wmmadiag.subject.distributions import DISTRIBUTIONS
 from wmmadiag.subject.dtypes import ALIASES, TYPES, ElementType, element_type
@@ -11,9 +12,6 @@ from wmmadiag.subject.operations import OPERATIONS
 from wmmadiag.subject.suggest import did_you_mean
 from wmmadiag.subject.toml_table import Table
 
-_SCALAR_KEYS = ("name", "role", "dtype", "value")
-_VIEW_KEYS = ("role", "shape", "layout", "strides", "pad", "offset")
-_ARRAY_KEYS = ("name", "dtype", "direction", "size", "inputs", "values", "initial", "padding", "contains", *_VIEW_KEYS)
 _DIRECTIONS = ("in", "out", "inout", "workspace")
 _PACKED = {"qkv": ("q", "k", "v"), "kv": ("k", "v")}
 
@@ -57,7 +55,7 @@ def _argument(table: Table, operation: str) -> Argument:
 
 
 def _scalar(table: Table) -> Argument:
-    table.check_keys(_SCALAR_KEYS)
+    table.check_keys(card_keys.SCALAR)
     value = table.expression("value")
     if isinstance(value, str) and "TODO" in value:
         raise table.error("value", f"the value of '{_name(table)}' is still to be filled in", "replace the TODO")
@@ -69,7 +67,7 @@ def _struct(table: Table, operation: str) -> tuple[Argument, ...]:
 
     `fields = [{ name = "q_ptr", role = "q", dtype = "bf16" }, { dtype = "s32", value = "M" }, …]`
     """
-    table.check_keys(("name", "fields"))
+    table.check_keys(card_keys.STRUCT)
     struct = _name(table)
     fields = []
     for number, field in enumerate(table.tables("fields")):
@@ -83,7 +81,7 @@ def _struct(table: Table, operation: str) -> tuple[Argument, ...]:
 
 
 def _array(table: Table, operation: str) -> Argument:
-    table.check_keys(_ARRAY_KEYS)
+    table.check_keys(card_keys.ARRAY)
     name = _name(table)
     if "role" not in table and "contains" not in table:
         table.require("role", f'role = "{_example_role(operation)}", or value = "S" if it is a scalar')
@@ -156,7 +154,7 @@ def _check_role(table: Table, role: str, operation: str) -> None:
 
 def _view(table: Table, argument: str, check: bool = True) -> View:
     if check:
-        table.check_keys(_VIEW_KEYS)
+        table.check_keys(card_keys.VIEW)
         table.require("role", 'role = "q"')
     layout = table.string("layout")
     if layout and "strides" in table:

@@ -14,6 +14,7 @@ else:  # pragma: no cover
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.place import Place
+from wmmadiag.subject import card_keys
 from wmmadiag.subject.arguments_table import read_arguments
 from wmmadiag.subject.card import (
     FORMAT,
@@ -35,12 +36,7 @@ from wmmadiag.subject.toml_table import Table
 MAX_CARD_BYTES = 1 << 20
 MAX_CASES = 1000
 
-_CARD_KEYS = (
-    "format", "name", "source", "entry", "macros", "variants", "include_paths", "std", "arguments", "launch", "cases",
-    "computes", "symbols", "inputs", "seed", "tolerance",
-)  # fmt: skip
-_CASE_KEYS = ("name", "inputs", "seed", "tolerance")
-_MEANT = (*_CASE_KEYS, "causal")
+_MEANT = (*card_keys.CASE, "causal")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _STANDARDS = ("c++11", "c++14", "c++17", "c++20")
 
@@ -90,7 +86,7 @@ def parse_card(text: str, path: Path, shown: str = "") -> Card:
         raise card.error(
             "format", f"this is a card of format {version}; this wmmadiag reads format {FORMAT}", "update wmmadiag"
         )
-    card.check_keys(_CARD_KEYS)
+    card.check_keys(card_keys.CARD)
     card.require("source", 'source = "kernel.cu"')
     card.require("entry", 'entry = "my_kernel"')
     card.require("arguments", '[[arguments]] with name = "q", role = "q", dtype = "f16"')
@@ -194,7 +190,7 @@ def _macros(table: Table) -> dict[str, Expression]:
 
 def read_launch(table: Table) -> LaunchShape:
     """The `[launch]` table."""
-    table.check_keys(("grid", "block", "shared"))
+    table.check_keys(card_keys.LAUNCH)
     table.require("grid", 'grid = ["ceil_div(S, 64)", "B*H"]')
     table.require("block", "block = 128")
     dimensions = []
@@ -250,11 +246,11 @@ def _cases(card: Table) -> tuple[Case, ...]:
     for index, table in enumerate(tables):
         symbols: dict[str, Expression] = {}
         for key, value in table.content.items():
-            if key in _CASE_KEYS:
+            if key in card_keys.CASE:
                 continue
             _symbol_name(table, key)
             if isinstance(value, list | dict):
-                raise table.error(key, f"unknown key '{key}' in {table.title()}", did_you_mean(key, _CASE_KEYS))
+                raise table.error(key, f"unknown key '{key}' in {table.title()}", did_you_mean(key, card_keys.CASE))
             symbols[key] = table.as_expression(value, key)
             if key not in used and _looks_misspelt(key):
                 raise table.error(key, f"the symbol '{key}' is used nowhere", did_you_mean(key, _MEANT))
@@ -272,7 +268,7 @@ def _variants(card: Table, path: Path) -> tuple[Variant, ...]:
     found = []
     for name in variants.content:
         table = variants.table(name)
-        table.check_keys(("macros", "source", "entry", "launch"))
+        table.check_keys(card_keys.VARIANT)
         found.append(
             Variant(
                 name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from wmmadiag.errors import ConfigurationError
@@ -46,7 +46,7 @@ class Table:
         """An error at a key of this table."""
         return ConfigurationError(message, place=self.place(key), hint=hint)
 
-    def check_keys(self, known: Sequence[str]) -> None:
+    def check_keys(self, known: Collection[str]) -> None:
         """Refuse keys that are not known.
 
         Raises:

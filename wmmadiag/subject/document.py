@@ -1,0 +1,177 @@
+"""Writes docs/cards.md from the tables that cards are read with: `python -m wmmadiag.subject.document [FILE]`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from wmmadiag.docstrings import write_page
+from wmmadiag.subject import card_keys
+from wmmadiag.subject.distributions import DISTRIBUTIONS
+from wmmadiag.subject.dtypes import ALIASES, TYPES
+from wmmadiag.subject.expressions import CONSTANTS, FUNCTIONS
+from wmmadiag.subject.operations import OPERATIONS, Operation
+
+_HEAD = """\
+# Kernel cards
+
+A card is a TOML file that says how a kernel is launched and what it should compute. `wmmadiag init kernel.cu`
+drafts one from the source and its host code; what it could not know is marked TODO. `wmmadiag check`, `diagnose`,
+`debug`, `bench` and pytest read the same cards.
+
+```toml
+format = 1
+name = "my attention"
+source = "attn.cu"
+entry = "attn_fwd<{D}, 64>"
+
+[computes]
+operation = "attention"
+causal = "causal"          # a symbol: each case may say causal = 1
+
+[[arguments]]
+role = "q"
+dtype = "f16"
+layout = "BSHD"            # in memory; the logical order is B, H, S, D
+
+[[arguments]]
+name = "kv"
+dtype = "f16"
+contains = [
+  { role = "k", strides = ["2*S*H*D", "D", "2*H*D", 1] },
+  { role = "v", strides = ["2*S*H*D", "D", "2*H*D", 1], offset = "H*D" },
+]
+
+[[arguments]]
+role = "o"
+dtype = "f16"
+layout = "BSHD"
+
+[[arguments]]
+name = "seq_len"
+dtype = "s32"
+value = "S"
+
+[launch]
+grid = ["ceil_div(S, 64)", "H", "B"]
+block = 128
+shared = "2*64*(D + 8)*3"
+
+[[cases]]
+name = "small"
+B = 2
+H = 3
+S = 100                    # no multiple of the tile
+D = 64
+
+[[cases]]
+name = "causal"
+B = 1
+H = 2
+S = 128
+D = 64
+causal = 1
+```
+
+Every mistake in a card is reported with its line. This page is made by `python -m wmmadiag.subject.document`.
+"""
+
+_EXPRESSIONS = """\
+## Expressions
+
+Wherever a number may stand, so may an expression in quotes, over the case's symbols, `[symbols]`, and macros that
+are numbers: `+ - * / // % ** << >> & | ^`, comparisons, `and`, `or`, `not`, `x if condition else y`, the functions
+{functions}, and the constants {constants}. `ceil_div(a, b)` is ⌈a/b⌉; `align(a, b)` the next multiple of b.
+Quotients of integers are exact, and where an integer is needed a fraction is an error. A missing symbol takes the
+operation's default (below), so `S = 128` gives `Sq` and `Skv` too.
+"""
+
+_PYTHON = """\
+### `python`: what a function of yours computes
+
+`[computes]` has `operation = "python"` and `python = "reference.py:function"`, a file beside the card. Any role
+name will do; each tensor needs `shape` and `direction`. The function gets two dicts: the logical inputs by role as
+float64 arrays, and the symbols' values; it returns the output, or a dict of outputs by role. In place of an output
+it may give a pair `(output, bound)`, the largest error that rounding explains (a number or an array); otherwise the
+card needs a `tolerance`. It should compute in float64 and round where the kernel is meant to. `wmmadiag init
+kernel.cu --computes python` drafts both files.
+"""
+
+_LAYOUT_NOTES = """\
+A packed tensor may also be one argument with `role = "qkv"` (or `"kv"`) and a layout in which the digit is the axis
+that picks q, k or v: `"BS3HD"`.
+"""
+
+
+def page() -> str:
+    """The page as Markdown."""
+    parts = [
+        _HEAD,
+        "## The card\n",
+        _table("key", card_keys.CARD),
+        "## `[[arguments]]`\n\nA number (it has a `value`):\n",
+        _table("key", card_keys.SCALAR),
+        "A pointer (it has a `role`, or `contains`):\n",
+        _table("key", card_keys.ARRAY),
+        _LAYOUT_NOTES,
+        "A struct passed by value:\n",
+        _table("key", card_keys.STRUCT),
+        "## `[launch]`\n",
+        _table("key", card_keys.LAUNCH),
+        "## `[variants.NAME]`\n",
+        _table("key", card_keys.VARIANT),
+        "## `[[cases]]`\n\nEvery other key is a symbol: `S = 128`, `causal = 1`, or an expression over others.\n",
+        _table("key", card_keys.CASE),
+        _EXPRESSIONS.format(functions=_names(FUNCTIONS), constants=_names(CONSTANTS)),
+        "## `[computes]`\n",
+        *(_operation(one) for one in OPERATIONS.values() if one.name != "python"),
+        _PYTHON,
+        "## Element types\n\n" + _element_types(),
+        "## Distributions of inputs\n",
+        _table("name", DISTRIBUTIONS),
+    ]
+    return "\n".join(parts)
+
+
+def _names(items: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in items)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _table(title: str, rows: Mapping[str, str]) -> str:
+    lines = [f"| {title} | meaning |", "|---|---|", *(f"| `{key}` | {_cell(text)} |" for key, text in rows.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _operation(one: Operation) -> str:
+    lines = [f"### `{one.name}`: {one.meaning}\n", "| role | usual shape | |", "|---|---|---|"]
+    for name, role in one.roles.items():
+        use = "output" if role.output else "input"
+        shape = ", ".join(f"`{extent}`" for extent in role.shape)
+        lines.append(f"| `{name}` | {role.axes}: {shape} | {use}{'' if role.required else ', may be absent'} |")
+    lines += ["", "| parameter | if absent | meaning |", "|---|---|---|"]
+    for name, parameter in one.parameters.items():
+        words = f": {', '.join(parameter.words)}" if parameter.words else ""
+        lines.append(f"| `{name}` | {parameter.default} | {_cell(parameter.meaning + words)} |")
+    if one.symbols:
+        defaults = ", ".join(f"`{name} = {value}`" for name, value in one.symbols.items())
+        lines += ["", f"Symbols that a case leaves out: {defaults}."]
+    return "\n".join(lines) + "\n"
+
+
+def _element_types() -> str:
+    spellings = {name: [alias for alias, meant in ALIASES.items() if meant == name] for name in TYPES}
+    rows = {name: ", ".join(f"`{alias}`" for alias in spellings[name]) or "—" for name in TYPES}
+    lines = ["| type | also written |", "|---|---|", *(f"| `{name}` | {text} |" for name, text in rows.items())]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Write the page."""
+    write_page(page(), "docs/cards.md")
+
+
+if __name__ == "__main__":
+    main()
