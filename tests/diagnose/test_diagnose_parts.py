@@ -9,7 +9,7 @@ import pytest
 
 from wmmadiag.diagnose import search
 from wmmadiag.diagnose.claim import Claim, NotSo, Roots
-from wmmadiag.diagnose.describe import _without_proof
+from wmmadiag.diagnose.describe import _explains, _without_proof
 from wmmadiag.diagnose.edits import Change, Edit, diff
 from wmmadiag.diagnose.evidence import mask_of, union
 from wmmadiag.diagnose.hypotheses.illegal_shape import _REFUSED
@@ -128,6 +128,9 @@ def test_nothing_depends_on_a_line_that_is_none():
         ([(32 + 36 * r, 36 + 36 * r) for r in range(32)], 36),
         ([(32 + 36 * r, 36 + 36 * r) for r in range(3)], 0),  # too few to be a pattern
         ([(16 + 32 * r, 32 + 32 * r) for r in range(32)], 0),  # as wide as a tile: one that no warp computes
+        ([(64 + 72 * r, 72 + 72 * r) for r in range(16)], 72),  # four tiles, and what is over
+        ([(64 + 80 * r, 80 + 80 * r) for r in range(16)], 0),  # may be the last tile of each row
+        ([(8 + 32 * r, 16 + 32 * r) for r in range(16)], 0),
         ([(32 + 36 * r + (r == 5), 36 + 36 * r) for r in range(32)], 0),
         ([(512, 1024)], 0),
         ([], 0),
@@ -163,6 +166,13 @@ def test_a_guess_at_a_fault_is_not_called_proven():
     assert _without_proof(LINE).verdict == "undecided"
     assert _without_proof(claim(exact=True)).verdict == "proven"
     assert _without_proof(claim(exact=False, edit_hypotheses=("a", "b"), residual=0.2)).verdict == "proven"
+
+
+def test_what_is_behind_few_elements_is_not_said_to_explain_all():
+    evidence = SimpleNamespace(wrong={"o": np.ones((4, 8), bool)})
+    assert _explains(claim(), evidence) == 32
+    assert _explains(claim(at_most=5), evidence) == 5
+    assert _explains(claim(at_most=50), evidence) == 32
 
 
 @pytest.mark.parametrize(

@@ -114,3 +114,21 @@ def test_model_and_edits_take_milliseconds():
         edits(model, lines={60, 61, 70})
         times.append(time.process_time() - start)
     assert min(times) < 0.25  # a bound for loaded machines; 30 ms on an idle one
+
+
+def test_a_store_may_take_the_pitch_that_its_reader_counts_in():
+    text = """constexpr int WIDTH = 48;
+    __global__ void k(float* out, int n) {
+        const int pitch = n + 8;
+        float* tile = reinterpret_cast<float*>(raw);
+        wmma::store_matrix_sync(tile, acc, pitch, wmma::mem_row_major);
+        for (int i = threadIdx.x; i < 16 * WIDTH; i += 32) { int r = i / WIDTH; out[r] = tile[i]; }
+    }"""
+    model = read_source(text)
+    found = edits(model, hypotheses=("leading-dimension",), lines=(5,), values={"n": 64, "ldm": 72})
+    summaries = [edit.summary for edit in found]
+    assert any(one.startswith("pass WIDTH as") for one in summaries)
+    # what the call has already, as numbers are known, is no change
+    assert not any(one.startswith("pass 72") for one in summaries)
+    other = edits(model, hypotheses=("leading-dimension",), lines=(5,), values={"n": 40, "ldm": 72})
+    assert any(edit.summary.startswith("pass 72") for edit in other)

@@ -146,3 +146,22 @@ def test_enumerators_are_constants():
     assert next(v.sizes for v in model.variables if v.name == "s") == (136,)
     twice = read_source("enum A { X = 1 }; enum B { X = 2 };\n__global__ void k(float* C) { C[0] = X; }")
     assert "X" not in twice.constants
+
+
+def test_members_of_structs_are_arrays():
+    text = """__global__ void k(half* out) {
+        __shared__ union S { struct { half a[16][72]; half b[16][40]; } in; float c[16][20]; int n; } s;
+        extern __shared__ char raw[];
+        S* other = reinterpret_cast<S*>(raw);
+        auto twice = [&](int x) { int inside[2] = {x, x}; return inside[0]; };
+        wmma::load_matrix_sync(f, &s.in.b[0][0], 72);
+        wmma::load_matrix_sync(g, &other->in.a[0][0], 40);
+    }"""
+    model = read_source(text)
+    found = {v.name: (v.sizes, v.pitch.text) for v in model.variables if len(v.dims) == 2}
+    assert found == {"a": ((16, 72), "72"), "b": ((16, 40), "40"), "c": ((16, 20), "20")}
+    assert not any(v.name == "n" for v in model.variables)
+    first = [edit.summary for edit in edits(model, hypotheses=("leading-dimension",), lines=(6,))]
+    assert first[0] == "pass 40 as the leading dimension (the pitch of b)"
+    first = [edit.summary for edit in edits(model, hypotheses=("leading-dimension",), lines=(7,))]
+    assert first[0] == "pass 72 as the leading dimension (the pitch of a)"

@@ -24,6 +24,7 @@ class Claim:
         instead: what the kernel computes instead, one sentence, or "".
         evidence: how we know, one line each.
         reach: role → elements that it spoils, or None when that is not known.
+        at_most: how many wrong elements it can be behind, where `reach` is not known; None for all of them.
         rank: lower is nearer the root; see `ROOTS`.
         edit_hypotheses: ids whose edits may mend it; empty: its own.
         edit_lines: further lines of `place.file` where an edit may mend it.
@@ -57,6 +58,7 @@ class Claim:
     seen: bool = True
     model: str = ""
     likeliest_first: bool = False
+    at_most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

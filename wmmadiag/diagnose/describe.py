@@ -171,6 +171,8 @@ def _covering(step: Step) -> list[Claim]:
             continue
         chosen.append(claim)
         if claim.reach is None:
+            if claim.at_most is not None:
+                continue
             break
         for role, mask in wrong.items():
             if role in claim.reach:
@@ -190,12 +192,18 @@ def _cause(step: Step, claim: Claim, consequences: tuple[str, ...], fix: Fix | N
         other=str(claim.other) if claim.other is not None else "",
         excerpt=excerpt(claim.place, claim.other),
         instead=claim.instead,
-        explains=mask_of(claim.reach, evidence.wrong),
+        explains=_explains(claim, evidence),
         of=evidence.wrong_count,
         evidence=claim.evidence,
         consequences=consequences,
         fix=fix,
     )
+
+
+def _explains(claim: Claim, evidence: Evidence) -> int:
+    """How many of the wrong elements a claim is behind."""
+    reached = mask_of(claim.reach, evidence.wrong)
+    return reached if claim.at_most is None else min(reached, claim.at_most)
 
 
 def _mended(finished: Finished, number: int, step: Step) -> Cause:

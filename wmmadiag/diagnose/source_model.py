@@ -218,6 +218,9 @@ class _Assembly:
             else:
                 continue
             read = self.reader.read(first, last)
+            if kind == "local":
+                members = tuple(self.reader.members(first, last))
+                self.variables += (self._variable(one, kind, whole, (one.name_at, scope_end)) for one, whole in members)
             if not read:
                 continue
             if kind == "local":

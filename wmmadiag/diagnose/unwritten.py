@@ -19,6 +19,8 @@ from wmmadiag.diagnose.rounds import SamePlace, stored_to_one_place
 from wmmadiag.emulator.extents import Part
 from wmmadiag.place import Place
 
+_NARROWEST, _TILE = 8, 16
+"""Columns of the narrowest tile of a multiplication, and of the usual one."""
 _STAGED, _MOST_STAGES = 2, 4
 """Stages are whole matrices, so that an array of them has more than these dimensions; and nobody has more stages."""
 
@@ -38,7 +40,8 @@ class UnwrittenRead:
         prefix: whether the hole is one stretch at the array's end.
         stage: where all of the outermost slice that is read is unwritten, and another of up to four is not: its number;
             else -1.
-        pitch: where the holes are the padding of rows, narrower than any tile, how many elements rows are apart; or 0.
+        pitch: where the holes are the padding of rows, how many elements rows are apart; or 0.
+        at_most: how many wrong elements all such reads together can be behind, where that is not all; or None.
     """
 
     finding: Finding
@@ -53,11 +56,14 @@ class UnwrittenRead:
     prefix: bool
     pitch: int
     stage: int = -1
+    at_most: int | None = None
 
 
 def of_hole(hypothesis: str, read: UnwrittenRead, rank: float, *, sentence: str, also: Sequence[str]) -> Claim:
     """A claim at the line that wrote the rest of an array, with the line that reads the hole as its second."""
     claim = of_finding(hypothesis, read.finding, rank, sentence=sentence, also=also, exact=False)
+    if read.at_most is not None:  # something else spoils the others, and may well make these reads
+        claim = replace(claim, at_most=read.at_most, seen=False)
     if not read.writers:
         return claim
     lines = tuple(place.line for place in read.writers if place.file == read.writers[0].file)
@@ -108,6 +114,10 @@ def unwritten_reads(evidence: Evidence) -> tuple[UnwrittenRead, ...]:
         one = _read(raw, context, branches=evidence.wrong_count > 0)
         if one is not None:
             found.append(one)
+    if all(one.finding.kind == "output" for one in found):  # what decides a branch spoils any number of elements
+        reached = sum(one.finding.count for one in found)
+        if reached < evidence.wrong_count:
+            found = [replace(one, at_most=reached) for one in found]
     return tuple(sorted(found, key=lambda read: read.finding.level is not Level.ERROR))
 
 
@@ -170,9 +180,14 @@ def _stage(part: Part, offset: int, holes: Sequence[tuple[int, int]]) -> int:
 
 
 def _pitch(holes: Sequence[tuple[int, int]]) -> int:
-    """What holes of one width at equal distances are apart, where no 8 columns of a tile fit between; else 0."""
+    """What holes of one width at equal distances are apart, where no columns of a tile are left out there; else 0.
+
+    No 8 columns fit into the holes; or whole tiles lie between them, and the holes are what is over.
+    """
     distances = {later[0] - earlier[0] for earlier, later in itertools.pairwise(holes)}
     widths = {end - start for start, end in holes}
-    if len(holes) < 8 or len(distances) != 1 or len(widths) != 1 or widths.pop() >= 8:
+    if len(holes) < 8 or len(distances) != 1 or len(widths) != 1:
         return 0
-    return distances.pop()
+    distance, width = distances.pop(), widths.pop()
+    padding = width < _NARROWEST or (width < _TILE and not (distance - width) % _TILE)
+    return distance if padding else 0

@@ -82,9 +82,24 @@ class View:
         return self.lines is None or any(line in self._wanted for line in lines)
 
     def number(self, name: str) -> Number | None:
-        """The value of a name: a constant of the source, or a known number of that name."""
+        """The value of a name: a constant of the source, a known number of that name, or what such make."""
         found = self.model.constants.get(name)
-        return self.values.get(name) if found is None else found
+        if found is None:
+            found = self.values.get(name)
+        return self._made(name) if found is None else found
+
+    def _made(self, name: str) -> Number | None:
+        """The value of a name that is declared once, as const, from known numbers."""
+        if name not in self._of_constants:
+            self._of_constants[name] = None  # meanwhile: one that depends on itself has no value
+            named = [one for one in self.model.variables if one.name == name]
+            if len(named) == 1 and named[0].const and not named[0].pointer and not named[0].dims:
+                self._of_constants[name] = self.value(named[0].initial)
+        return self._of_constants[name]
+
+    @cached_property
+    def _of_constants(self) -> dict[str, Number | None]:
+        return {}
 
     def value(self, span: Span | None) -> Number | None:
         """The value of an expression where all of its names are known."""

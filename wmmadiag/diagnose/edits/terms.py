@@ -56,14 +56,24 @@ def factors(model: SourceModel, piece: Span, operators: str = "*") -> list[Span]
 
 
 def base_of(model: SourceModel, piece: Span) -> Variable | None:
-    """The array or pointer that a pointer expression starts from, as it is written."""
+    """The array or pointer that a pointer expression starts from, as it is written: of `s->tile[r]` the member."""
     for index in range(piece.first, piece.last):
         token = model.tokens[index]
         if token.kind == "id":
             variable = model.variable(token.text, token.offset)
             if variable is not None and (variable.pointer or variable.dims or variable.external):
-                return variable
+                return _member_array(model, index, piece.last) or variable
     return None
+
+
+def _member_array(model: SourceModel, index: int, last: int) -> Variable | None:
+    """The array that is a member, where a name at a token is followed by members' names."""
+    found = None
+    while index + 2 < last and model.tokens[index + 1].text in (".", "->"):
+        index += 2
+        member = model.variable(model.tokens[index].text, model.tokens[index].offset)
+        found = member if member is not None and member.dims else None
+    return found
 
 
 def origin(model: SourceModel, variable: Variable | None) -> Variable | None:
@@ -192,7 +202,8 @@ def pitches(view: View, base: Variable | None, offset: int, present: str) -> lis
     offer(f"2 * {_product(present)}", 0.4, "twice")
     offer(f"{_product(present)} / 2", 0.4, "half")
     if wanted is not None:
-        offer(str(int(wanted)), 0.012, "the distance that memory shows")
+        if number != wanted:
+            offer(str(int(wanted)), 0.012, _SHOWN)
         known = [(c, _number(view, c.text)) for c in found.values()]
         return sorted(
             (
@@ -234,7 +245,26 @@ def strides_of(model: SourceModel, names: set[str]) -> dict[str, int]:
             for part in parts if len(parts) > 1 else ():
                 if part.last - part.first == 1 and model.tokens[part.first].kind in _VALUES:
                     found[part.text] = found.get(part.text, 0) + 1
+        for text in _taken_apart(model, piece):
+            found[text] = found.get(text, 0) + 1
     return found
+
+
+def _taken_apart(model: SourceModel, piece: Span) -> set[str]:
+    """What an index that is one loop's variable is divided by in that loop: of `r = i / D, c = i % D`, D."""
+    variable = model.variable(piece.text, piece.start) if piece.last - piece.first == 1 else None
+    if variable is None or variable.kind != "loop":
+        return set()
+    tokens = model.tokens
+    inside = range(model.token_at(variable.visible[0]), model.token_at(variable.visible[1]) - 2)
+    return {
+        tokens[at + 2].text
+        for at in inside
+        if tokens[at].text == piece.text
+        and tokens[at + 1].text in ("/", "%")
+        and tokens[at + 2].kind in _VALUES
+        and tokens[at + 3].text not in (".", "(", "::", "->", "[")
+    }
 
 
 def memory_arguments(name: str, arguments: tuple[Span, ...]) -> tuple[Span | None, Span | None]:

@@ -22,6 +22,9 @@ from wmmadiag.diagnose.evidence import Evidence
 from wmmadiag.diagnose.registry import Hypothesis
 from wmmadiag.diagnose.unwritten import unwritten_reads
 
+_EITHER = 0.5
+"""How much later it is asked whether a store, rather than what reads it, is mistaken about the pitch."""
+
 
 def _test(evidence: Evidence) -> Answer:
     return answer(_claims(evidence), followed(evidence, "every fragment's rows lie where its leading dimension says"))
@@ -40,6 +43,9 @@ def _claims(evidence: Evidence) -> Iterator[Claim]:
             also = ("leading-dimension", "index-arithmetic", "loop-extent")
             padding = of_finding("leading-dimension", read.finding, Roots.UNCOMPUTED, sentence=sentence, also=also)
             yield replace(padding, values={"ldm": read.pitch}, exact=False)
+            if read.by in ("fragments", "mixed") and read.writers:  # as well they may be stored too far apart
+                last = read.writers[-1]
+                yield replace(padding, place=last, other=read.place, rank=padding.rank + _EITHER, exact=False)
     yield from of_models(evidence, "leading-dimension", also=("index-arithmetic", "tensor-strides"))
 
 

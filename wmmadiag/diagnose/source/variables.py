@@ -21,6 +21,7 @@ _SPECIFIERS = frozenset(
     }
     | {"__forceinline__", "mutable", "typename", "struct", "class", "enum", "__restrict__", "__restrict", "restrict"}
 )
+_CLASSES = frozenset({"struct", "union", "class"})
 _QUALIFIERS = frozenset({"const", "constexpr", "volatile", "consteval"})
 _ALIGNED = frozenset({"__align__", "alignas", "__attribute__", "__declspec"})
 _BUILTIN = frozenset({"unsigned", "signed", "long", "short", "int", "char", "float", "double", "bool", "void", "auto"})
@@ -124,6 +125,27 @@ class DeclarationReader:
         if core_first < 0:
             return []
         return list(self._declarators(index, last, core_first, core_last, const, tuple(specifiers), parameter))
+
+    def members(self, first: int, last: int) -> Iterator[tuple[Declarator, Span]]:
+        """The arrays among the members of a struct or union that the tokens `first..last` define, nested ones too, each
+        with its whole declaration."""
+        tokens, match = self.tokens, self.match
+        opened = next((at for at in range(first, last) if tokens[at].text in ("{", "=", "(")), last)
+        words = {token.text for token in tokens[first:opened]}
+        if opened >= last or tokens[opened].text != "{" or not words & _CLASSES or match[opened] < opened:
+            return
+        start = opened + 1
+        index = start
+        while index < match[opened]:
+            text = tokens[index].text
+            if text == ";":
+                yield from self.members(start, index)
+                found = (one for one in self.read(start, index) if one.dims)
+                yield from ((one, self.span(start, index + 1)) for one in found)
+                start = index + 1
+            elif text in ("{", "(", "[") and match[index] > index:
+                index = match[index]
+            index += 1
 
     def _declarators(
         self, index: int, last: int, core_first: int, core_last: int, const: bool, specifiers: tuple[str, ...],
