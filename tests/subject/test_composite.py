@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wmmadiag.compile import compile_source, compile_text
+from wmmadiag.compile import CompileOptions, compile_source, compile_text
 from wmmadiag.compile.constant import constant_value
 from wmmadiag.compile.signatures import type_aliases
 from wmmadiag.compile.sources import read_tree
@@ -303,3 +303,41 @@ def test_dispatch_takes_the_type_that_tensor_cores_multiply(tmp_path, dispatch, 
     path.write_text(text)
     facts = source_facts(path, SubjectOptions())
     assert [one.text for one in facts.launches[0].template_arguments] == [chosen]
+
+
+STRIDES = """#include <cuda_fp16.h>
+typedef struct params_t {
+  const half *q, *k, *v; half *o;
+  long long q_batch_stride, q_head_stride; int q_row_stride; int h, seqlen;
+} params;
+namespace lib {
+enum class Mask { none, causal };
+template <int D, Mask M> struct Traits { static constexpr int kThreads = D * 2; half tile[D][D]; };
+template <typename T>
+__global__ void attn(const params p) {
+  __shared__ T t;
+  t.tile[0][threadIdx.x] = p.q[p.q_batch_stride + p.q_head_stride + p.q_row_stride] + p.k[0] + p.v[0];
+  p.o[p.h * p.seqlen] = t.tile[0][1];
+}
+void run(half* q, half* k, half* v, half* o, int b, int h, int s, int d) {
+  params p = {q, k, v, o, int64_t(s) * h * d, OUTER, INNER, h, s};
+  using T = Traits<64, Mask::none>;
+  attn<T><<<dim3((p.seqlen + 63) / 64, p.h, b), T::kThreads, size_t(2) * sizeof(T)>>>(p);
+}
+}
+"""
+
+
+@pytest.mark.parametrize(("outer", "inner", "layout"), [("d", "h * d", "BSHD"), ("s * d", "d", "")])
+def test_strides_that_host_code_passes_say_how_tensors_lie(tmp_path, outer, inner, layout):
+    card = card_of(tmp_path, STRIDES.replace("OUTER", outer).replace("INNER", inner), "attention")
+    assert [view.layout for one in card.arguments for view in one.views] == [layout] * 4
+
+
+def test_template_arguments_are_named_with_their_namespace(tmp_path):
+    card = card_of(tmp_path, STRIDES.replace("OUTER", "d").replace("INNER", "h * d"), "attention")
+    compiled = compile_source(tmp_path / "k.cu", CompileOptions(name_expressions=(card.entry,)))
+    kernel = load(compiled.ptx, compiled.entry(card.entry).name)
+    bound = bind(card, card.cases[0], card.variants[0])
+    assert (bound.launch.block, bound.launch.shared_bytes) == ((128, 1, 1), 2 * 64 * 64 * 2)
+    kernel.launch(bound.launch)

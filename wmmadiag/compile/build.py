@@ -16,6 +16,7 @@ from wmmadiag.compile.instantiations import (
     is_kernel,
     kernel_templates,
     qualified_expressions,
+    scoped_arguments,
     wanted_instantiations,
 )
 from wmmadiag.compile.lexer import line_index
@@ -100,9 +101,9 @@ def build(tree: SourceTree, options: CompileOptions, tools: Toolchain, *, cubin:
     blanked = {file.key: blank_host_code(file, known) for file in tree.files()}
     everything = [part for one in blanked.values() for part in one.parts]
     templates = kernel_templates(everything, known)
-    named = qualified_expressions(options.name_expressions, templates)
+    named = scoped_arguments(qualified_expressions(options.name_expressions, templates), everything)
     if not named:
-        state.expressions = list(wanted_instantiations(everything, templates))
+        state.expressions = list(scoped_arguments(wanted_instantiations(everything, templates), everything))
     host_headers = [name for name in tree.unresolved if is_host_header(name)]
     for _ in range(_MAX_ROUNDS):
         root, headers = in_memory(tree, {key: one.text for key, one in blanked.items()})

@@ -15,7 +15,7 @@ from wmmadiag.compile.build import build, kernel_places, rebuild
 from wmmadiag.compile.deleted import PROBE_HEADER, compile_notes
 from wmmadiag.compile.diagnostics import warnings_text
 from wmmadiag.compile.host_headers import STUBS, is_host_header
-from wmmadiag.compile.instantiations import kernel_templates, qualified_expressions
+from wmmadiag.compile.instantiations import kernel_templates, qualified_expressions, scoped_arguments
 from wmmadiag.compile.model import Compilation, Entry, source_name
 from wmmadiag.compile.names import base_name, demangle
 from wmmadiag.compile.nvcc import find_nvcc, nvcc, run_nvcc
@@ -170,7 +170,7 @@ def _by_nvcc(text: str, file_name: str, options: CompileOptions) -> Compilation:
     everything = [part for one in parts.values() for part in one]
     names = shown_names(tree)
     templates = kernel_templates(everything, known)
-    expressions = qualified_expressions(options.name_expressions, templates)
+    expressions = scoped_arguments(qualified_expressions(options.name_expressions, templates), everything)
     ptx, log = run_nvcc(tool, text, file_name, options, expressions=expressions)
     ptx = ptx_scan.drop_unused_globals(ptx_scan.rename_files(ptx, names))
 

@@ -96,6 +96,30 @@ def qualified_expressions(expressions: Iterable[str], templates: Sequence[Kernel
     return tuple(found)
 
 
+def scoped_arguments(expressions: Iterable[str], parts: Sequence[Part]) -> tuple[str, ...]:
+    """Name expressions whose template arguments name types with their namespaces: Traits<64> → ns::Traits<64>.
+
+    Host code inside the namespace leaves it out; the compiler looks names up at file scope.
+    """
+    scopes: dict[str, set[str]] = {}
+    for part in parts:
+        one = part.declaration
+        if one.kind in ("class", "enum", "alias") and one.name and not part.in_class:
+            scopes.setdefault(one.name, set()).add(one.qualified_name)
+    found = []
+    for expression in expressions:
+        name, bracket, rest = expression.partition("<")
+        pieces, position = [], 0
+        tokens = tokenize(rest)
+        for index, token in enumerate(tokens):
+            known = scopes.get(token.text, set()) if token.kind == "id" else set()
+            if len(known) == 1 and not (index and tokens[index - 1].text == "::"):
+                pieces += [rest[position : token.start], next(iter(known))]
+                position = token.end
+        found.append(name + bracket + "".join(pieces) + rest[position:])
+    return tuple(found)
+
+
 def wanted_instantiations(parts: Sequence[Part], templates: Sequence[KernelTemplate]) -> tuple[str, ...]:
     """Name expressions for every `kernel<…>` in host code, in order.
 

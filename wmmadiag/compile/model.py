@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -138,6 +139,8 @@ def find_entries(entries: Sequence[Entry], name: str) -> list[Entry]:
         # a template instantiation named without its namespace
         lambda e: _normal(e.demangled).endswith("::" + wanted),
         lambda e: e.name_expression is not None and _normal(e.name_expression).endswith("::" + wanted),
+        # types in its template arguments named without theirs
+        lambda e: e.name_expression is not None and _unscoped(e.name_expression) == _unscoped(name),
     )
     for reading in readings:
         found = [entry for entry in entries if reading(entry)]
@@ -149,6 +152,10 @@ def find_entries(entries: Sequence[Entry], name: str) -> list[Entry]:
 def _normal(name: str) -> str:
     """Name without blanks and leading `::` or `&`, so that "a< 1,2 >" equals "a<1, 2>"."""
     return "".join(name.split()).lstrip(":&")
+
+
+def _unscoped(name: str) -> str:
+    return re.sub(r"\w+::", "", _normal(name))
 
 
 @dataclass(frozen=True, slots=True)

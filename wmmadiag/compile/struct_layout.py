@@ -85,13 +85,33 @@ class Structs:
 def structs(text: str, aliases: Mapping[str, str], number: Callable[[str], int | None]) -> Structs:
     """The structs that a source's text defines, those in classes and namespaces too."""
     try:
-        found = declarations(tokenize(text))
+        found = declarations(tokenize(_without_typedefs(text)))
     except RecursionError:
         found = ()
     classes: dict[str, Declaration] = {}
     for one in _classes(found):
         classes.setdefault(one.name, one)
-    return Structs(classes, aliases, number)
+    return Structs(classes, {name: meant for name, meant in aliases.items() if name not in classes}, number)
+
+
+def _without_typedefs(text: str) -> str:
+    """`typedef struct tag {…} Name;`, as C has it, written `struct Name {…};`."""
+    tokens = tokenize(text)
+    pieces, position = [], 0
+    for index in range(len(tokens) - 3):
+        if [token.text for token in tokens[index : index + 2]] != ["typedef", "struct"]:
+            continue
+        brace = index + 2 + (tokens[index + 2].kind == "id")
+        end = closing(tokens, brace) if tokens[brace].text == "{" else len(tokens)
+        if end + 1 < len(tokens) and tokens[end + 1].kind == "id":
+            name = tokens[end + 1].text
+            pieces += [
+                text[position : tokens[index].start],
+                f"struct {name} ",
+                text[tokens[brace].start : tokens[end].end],
+            ]
+            position = tokens[end + 1].end
+    return "".join([*pieces, text[position:]])
 
 
 def _classes(scope: Sequence[Declaration]) -> Iterator[Declaration]:

@@ -25,7 +25,7 @@ _LEVELS: tuple[tuple[str, ...], ...] = (
 _SPELLING = {"||": "or", "&&": "and"}
 _TYPE_WORDS = {
     "int", "unsigned", "long", "short", "size_t", "float", "double", "const", "signed", "char", "uint32_t", "int32_t",
-    "int64_t", "uint64_t", "std::size_t", "bool", "auto",
+    "int64_t", "uint64_t", "std::size_t", "std::int64_t", "std::uint64_t", "uint", "bool", "auto",
 }  # fmt: skip
 _FLOAT_WORDS = {"float", "double"}
 # sizeof: CUDA C++ Programming Guide 13, "Built-in Vector Types" and "Half/bfloat16 headers".
@@ -302,6 +302,11 @@ class _Parser:
                 self.take()
         self.take(")")
         texts = [text for text, _ in arguments]
+        if name in _TYPE_WORDS and len(arguments) == 1:  # int64_t(n)
+            inner, inner_floating = arguments[0]
+            if name in _FLOAT_WORDS:
+                return f"float({inner})", True
+            return (f"int({inner})" if inner_floating else inner), False
         helper = self.scope.helpers.get(name)
         if helper is not None and len(helper.parameters) == len(arguments):
             # Arguments go in as opaque names, so that their own names are not looked up again in the body.

@@ -12,7 +12,7 @@ from wmmadiag.subject.dtypes import element_type
 from wmmadiag.subject.expressions import ExpressionError, evaluate, names_in
 from wmmadiag.subject.guess import Parameter, batch_stride_for, role_remark, roles_for, symbol_for, value_for
 from wmmadiag.subject.host_scope import Ask, Launched, host_names, host_scope, passed_variable, replaced, same_text
-from wmmadiag.subject.host_tensors import TensorAxes, axis_letter, stride_for
+from wmmadiag.subject.host_tensors import TensorAxes, axis_letter, layout_of_strides, stride_for
 from wmmadiag.subject.operations import OPERATIONS
 from wmmadiag.subject.source_facts import (
     accumulates_in_half,
@@ -137,6 +137,7 @@ def draft(
         pointers[parameter.name] if parameter.pointer else _scalar(result, parameter, index, launch, scope, axes)
         for index, parameter in enumerate(parameters)
     ]
+    _layout_of_strides(result)
     for index, argument in enumerate(result.arguments):
         if argument.parameter.pointer:
             _memory(result, argument, index, launch, scope, source)
@@ -289,6 +290,17 @@ def _layouts(result: Draft, axes: TensorAxes) -> None:
         if layout == "BHSD":
             return
         result.remarks.append(f"tensors lie as {layout}, as the sizes that the source reads off them say")
+
+
+def _layout_of_strides(result: Draft) -> None:
+    """The layout that the strides say which host code passes."""
+    passed = {one.parameter.name: one.value for one in result.arguments if one.reason.startswith("the source passes")}
+    layout = layout_of_strides(passed, result.operation)
+    shaped = [argument for argument in result.arguments if argument.role in ("q", "k", "v", "o")]
+    if layout and any((argument.layout or "BHSD") != layout for argument in shaped):
+        for argument in shaped:
+            argument.layout = layout
+        result.remarks.append(f"tensors lie as {layout}, as the strides that the source passes say")
 
 
 def _memory(

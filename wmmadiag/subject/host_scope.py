@@ -152,7 +152,9 @@ def host_scope(
     values = {name: text for name, text in names.items() if re.fullmatch(r"[\w\s()+*/-]+", text)}
     own = {name: text for name, text in local.items() if name not in meanings}
     definitions = {**_CONSTANTS, **known, **values, **own}
-    scope = HostScope(meanings, definitions, helpers(source), _asker(launch, source, names, ask))
+    scope = HostScope(
+        meanings, definitions, helpers(source), _asker(launch, source, names, set(meanings) - set(names), ask)
+    )
     return scope, axes
 
 
@@ -164,7 +166,7 @@ def _words(launch: Launched | None) -> set[str]:
 
 
 def _asker(
-    launch: Launched | None, source: str, names: Mapping[str, str], ask: Ask | None
+    launch: Launched | None, source: str, names: Mapping[str, str], variable: set[str], ask: Ask | None
 ) -> Callable[[str], int | None] | None:
     if ask is None:
         return None
@@ -176,6 +178,8 @@ def _asker(
     answers: dict[str, int | None] = {}
 
     def answer(expression: str) -> int | None:
+        if variable & set(re.findall(r"(?<![\w.>:])[A-Za-z_]\w*(?!\s*::)", expression)):
+            return None  # no constant
         text = replaced(expression, names)
         if text not in answers:
             answers[text] = ask(text, "\n".join(before)) if len(answers) < _MAX_QUESTIONS else None

@@ -5,11 +5,14 @@ Such definitions tell the layout of the arrays that the kernel gets, and what `q
 
 from __future__ import annotations
 
+import contextlib
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from wmmadiag.subject.c_expressions import CannotTranslate, HostScope, translate
+from wmmadiag.subject.expressions import ExpressionError, evaluate
 from wmmadiag.subject.guess import role_named, symbol_for
 from wmmadiag.subject.operations import OPERATIONS
 from wmmadiag.subject.source_facts import without_comments
@@ -167,6 +170,36 @@ _AMBIGUOUS = {"vk", "vn", "n", "k", "m", "on"}
 
 def stride_for(name: str, operation: str, axes: TensorAxes) -> str | None:
     """The stride that a parameter's name means: "q_stride_b", "stride_kh", "o_head_stride", "batch_stride"."""
+    found = _stride_axis(name, operation)
+    return None if found is None else axes.stride(found[1], found[0])
+
+
+def layout_of_strides(strides: Mapping[str, str], operation: str) -> str:
+    """The one layout that strides, parameter → expression, all fit; "" if they fit several or none."""
+    told = [(*found, text) for name, text in strides.items() if (found := _stride_axis(name, operation)) is not None]
+    values: list[tuple[str, int]] = []
+    for _, letter, text in told:
+        with contextlib.suppress(ExpressionError, KeyError):
+            value = evaluate(text, _EXAMPLE.__getitem__)
+            if isinstance(value, int):
+                values.append((letter, value))
+    fitting = [
+        layout
+        for layout in _LAYOUTS[4]
+        if all(
+            value == math.prod(_EXAMPLE[inner] for inner in layout[layout.index(letter) + 1 :])
+            for letter, value in values
+        )
+    ]
+    return fitting[0] if len(fitting) == 1 else ""
+
+
+# Extents without a common divisor, to tell products apart.
+_EXAMPLE: Mapping[str, int] = {"B": 2, "H": 3, "Hkv": 3, "S": 35, "Sq": 35, "Skv": 35, "D": 11, "Dv": 11}
+
+
+def _stride_axis(name: str, operation: str) -> tuple[str, str] | None:
+    """(role, axis letter) of the stride that a parameter's name means."""
     words = [word for word in re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_") if word]
     rest = [word.removeprefix("stride") for word in words if word not in ("stride", "strides")]
     rest = [word for word in rest if word]
@@ -184,7 +217,7 @@ def stride_for(name: str, operation: str, axes: TensorAxes) -> str | None:
     elif rest[0] in _AMBIGUOUS:
         return None
     letter = next((letter for letter, known in _AXIS_WORDS.items() if rest[0] in known.split()), None)
-    return None if letter is None or role not in (*_ROLES, "qkv") else axes.stride(letter, role)
+    return None if letter is None or role not in (*_ROLES, "qkv") else (role, letter)
 
 
 def _agrees(layout: str, index: int, symbol: str) -> bool:
