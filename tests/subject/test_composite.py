@@ -316,8 +316,8 @@ template <int D, Mask M> struct Traits { static constexpr int kThreads = D * 2; 
 template <typename T>
 __global__ void attn(const params p) {
   __shared__ T t;
-  t.tile[0][threadIdx.x] = p.q[p.q_batch_stride + p.q_head_stride + p.q_row_stride] + p.k[0] + p.v[0];
-  p.o[p.h * p.seqlen] = t.tile[0][1];
+  t.tile[0][threadIdx.x % 64] = p.q[p.q_row_stride] + p.k[0] + p.v[0];
+  p.o[p.seqlen] = t.tile[0][1];
 }
 void run(half* q, half* k, half* v, half* o, int b, int h, int s, int d) {
   params p = {q, k, v, o, int64_t(s) * h * d, OUTER, INNER, h, s};
