@@ -41,7 +41,8 @@ def reference(operation: str, *, dtype: str = "", **given: Any) -> Reference:
     """The float64 reference of an operation on arrays, with its rounding bound.
 
     Args:
-        operation: "attention" (q, k, v), "qkt" (q, k), "pv" (p, v), "softmax" (x) or "gemm" (a, b, c).
+        operation: "attention" (q, k, v), "qkt" (q, k), "pv" (p, v), "softmax" (x) or "gemm" (a, b; optional c, bias,
+            scale_a, scale_b).
         dtype: type of the kernel's output: "f16", "bf16", "f32", …; empty: that of the first input.
         given: the inputs by role, in the type that the kernel reads, shaped as in a card (q: (B, H, S, D), leading
             axes may be left out); and the operation's parameters, as in a card's `[computes]`: scale, causal,
@@ -172,7 +173,7 @@ def _check_roles(spec: Operation, inputs: dict[str, NDArray[Any]]) -> None:
             raise ConfigurationError(
                 f"'{spec.name}' has no input or parameter '{name}'", hint=did_you_mean(name, [*roles, *spec.parameters])
             )
-        if array.ndim < 2:
+        if array.ndim < (1 if spec.roles[name].usual else 2):
             raise ConfigurationError(f"'{name}' has {array.ndim} dimensions; it needs at least two")
     missing = [name for name in roles if spec.roles[name].required and name not in inputs]
     if missing:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from operation_kernels import wrong_card
 
 from wmmadiag.diagnose.claim import Claim, NotSo
 from wmmadiag.diagnose.describe import Step, _covering, _without_proof
@@ -29,7 +30,7 @@ KERNELS = Path(__file__).parents[2] / "kernels"
 
 @dataclass(frozen=True)
 class Row:
-    """Wrong kernels ("family/name") of one hypothesis.
+    """Wrong kernels ("family/name"; "operations/name" in `operation_kernels.py`) of one hypothesis.
 
     Attributes:
         flags: it claims them; `suspects`: evidence cannot name it, but sends the trials to it.
@@ -68,6 +69,11 @@ TABLE = {
         "attention/packed_no_first_barrier gemm/barrier_at_loop_end_gone",
     ),
     "element-type": Row("", "gemm/blas_c_row_major gemm/a_ldm_is_m", suspects="gemm/stored_as_half"),
+    "epilogue": Row(
+        "operations/bias_gone operations/no_activation operations/scale_forgotten operations/bias_before_alpha",
+        "operations/bias_by_row operations/bias_in_tile operations/scales_exchanged gemm/zeroed_in_k_loop "
+        "gemm/no_zero_fill gemm/k_tail_dropped",
+    ),
     "exp-base": Row(
         "attention/bshd_exp2", "attention/twopass_scale_missing attention/twopass_scale_twice qkt/qk_scale_by_d"
     ),
@@ -224,9 +230,13 @@ def _claims(evidence: Evidence) -> tuple[tuple[Claim, ...], set[str]]:
 
 
 @pytest.mark.parametrize("name", _kernels())
-def test_a_wrong_kernel(name: str) -> None:
+def test_a_wrong_kernel(name: str, tmp_path: Path) -> None:
     family, stem = name.split("/")
-    evidence = failing_evidence(load_card(KERNELS / family / "wrong" / f"{stem}.toml"))
+    if family == "operations":
+        card = wrong_card(stem, tmp_path)
+    else:
+        card = load_card(KERNELS / family / "wrong" / f"{stem}.toml")
+    evidence = failing_evidence(card)
     assert evidence is not None
     claims, stated = _claims(evidence)
     claimed = {one.hypothesis for one in claims}

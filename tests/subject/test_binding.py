@@ -166,3 +166,35 @@ def test_wrong_values_are_refused(tmp_path, more, message):
     with pytest.raises(ConfigurationError, match=message) as raised:
         bound(tmp_path, lengths, 'operation = "python"\npython = "r.py:f"')
     assert raised.value.place is not None and raised.value.place.line > 1
+
+
+GEMM_SIZES = "\n[[cases]]\nbatch = %d\nM = 6\nN = 10\nK = 4\nS = 8\nD = 8\n"
+
+
+@pytest.mark.parametrize(("batch", "more", "shape", "strides", "count"), [
+    (1, "", (1, 10), (0, 1), 10),
+    (3, "", (1, 1, 10), (0, 0, 1), 10),
+    (3, 'layout = "M"', (1, 6, 1), (0, 1, 0), 6),
+    (3, 'layout = "BN"', (3, 1, 10), (10, 0, 1), 30),
+    (1, 'layout = "MN"\npad = { N = 2 }', (6, 10), (12, 1), 72),
+    (1, 'shape = ["N"]', (10,), (1,), 10),
+    (1, "strides = [3]", (1, 10), (0, 3), 28),
+])  # fmt: skip
+def test_a_bias_is_spread_over_the_axes_that_it_lacks(tmp_path, batch, more, shape, strides, count):
+    arguments = "".join(argument(r) for r in "abd") + argument("bias", "f32", more)
+    made = bound(tmp_path, arguments, 'operation = "gemm"', GEMM_SIZES % batch)
+    placement = made.argument_of("bias").placements["bias"]
+    assert (placement.shape[-len(shape) :], made.argument_of("bias").storage.size) == (shape, count)
+    steps = [step for step, extent in zip(placement.strides[-len(shape) :], shape, strict=True) if extent > 1]
+    assert steps == [step for step, extent in zip(strides, shape, strict=True) if extent > 1]
+
+
+@pytest.mark.parametrize(("more", "message"), [
+    ('shape = ["K"]', "cannot be spread over 6×10"),
+    ('layout = "K"', "does not fit the axes B, M, N"),
+    ("strides = [1, 2]", "2 strides for 1 dimensions"),
+])  # fmt: skip
+def test_a_bias_that_fits_no_result(tmp_path, more, message):
+    arguments = "".join(argument(r) for r in "abd") + argument("bias", "f32", more)
+    with pytest.raises(ConfigurationError, match=message):
+        bound(tmp_path, arguments, 'operation = "gemm"', GEMM_SIZES % 1)

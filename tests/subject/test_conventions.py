@@ -11,6 +11,7 @@ from fake_backend import Fake
 from wmmadiag.subject.card_file import parse_card
 from wmmadiag.subject.check import check_card
 from wmmadiag.subject.conventions import Convention, conventions
+from wmmadiag.subject.epilogue import FUNCTIONS
 
 CARD = """
 format = 1
@@ -127,3 +128,25 @@ def test_a_deep_sum_whose_f16_bound_would_allow_anything(tmp_path):
     card = replace(parse_card(text, tmp_path / "k.toml"), open_conventions=True)
     report = check_card(card, backend=fake.backend, compiler=fake.compiler)
     assert report.status == "passed" and "B stored as NxK" in report.cases[0].notes[0]
+
+
+@pytest.mark.parametrize("stated", ["none", "gelu", "relu"])
+@pytest.mark.parametrize("meant", ["none", "relu", "silu"])
+def test_another_activation_is_found_only_where_everything_fits(tmp_path, stated, meant):
+    (tmp_path / "k.cu").write_text("")
+    text = CARD.replace("beta = 3", f'beta = 3\nactivation = "{stated}"')
+    card = replace(parse_card(text, tmp_path / "k.toml"), open_conventions=True)
+    plain = gemm(Convention(False, False, False))
+
+    def kernel(_, launch):
+        plain(_, launch)
+        c = launch.arguments[2]
+        c[...] = FUNCTIONS[meant].apply(c.astype(np.float64))
+
+    fake = Fake(kernel)
+    report = check_card(card, backend=fake.backend, compiler=fake.compiler)
+    assert {case.status for case in report.cases} == {"passed"}
+    assumed = [note for case in report.cases for note in case.notes]
+    assert bool(assumed) == (stated != meant)
+    if stated != meant:
+        assert ("no activation" if meant == "none" else f"the activation {meant}") in assumed[0]

@@ -297,3 +297,36 @@ def test_constants_templates_and_launches_in_the_users_own_headers(tmp_path):
     card = gemm_card(tmp_path, '#include "inc/kernel.cuh"\nint main() {}\n')
     assert [argument.element.name for argument in card.arguments[:3]] == ["f16", "f16", "f32"]
     assert bind(card, card.case("tiles"), card.variants[0]).launch.grid == (3, 2, 1)
+
+
+EPILOGUE = """
+__global__ void linear(const half* x, const half* weight, const half* bias, half* y, int M, int N, int K) {}
+__device__ float act(float v) { return %s; }
+void launch(half* a, half* b, half* c, half* d, int m, int n, int k) {
+  linear<<<dim3(n / 64, m / 64), 128>>>(a, b, c, d, m, n, k);
+}
+"""
+
+
+@pytest.mark.parametrize(("formula", "activation"), [
+    ("v", "none"), ("fmaxf(v, 0.0f)", "relu"), ("v / (1.0f + __expf(-v))", "silu"),
+    ("0.5f * v * (1.0f + erff(v * 0.7071f))", "gelu"),
+    ("0.5f * v * (1.0f + tanhf(0.7979f * (v + 0.044715f * v * v * v)))", "gelu_tanh"),
+    ("max(v, 0.0f) + erff(v)", "none"), ("v + max(M - 3, 0)", "none"),
+])  # fmt: skip
+def test_a_bias_and_an_activation_are_drafted(tmp_path, formula, activation):
+    path = tmp_path / "linear.cu"
+    path.write_text(EPILOGUE % formula)
+    facts = source_facts(path, SubjectOptions(computes="gemm"))
+    text = draft_card(facts.entry, facts.parameters, facts.launches, path, operation="gemm")
+    assert "TODO" not in text.replace("search for TODO", "")
+    card = parse_card(text, tmp_path / "linear.toml")
+    views = [view for one in card.arguments for view in one.views]
+    assert [view.role for view in views] == ["a", "b", "bias", "d"]
+    assert views[2].layout == "N"
+    assert card.computes.parameters.get("activation", "none") == activation
+
+
+def test_scales_of_rows_and_columns_are_known_by_their_names():
+    names = [pointer("x"), pointer("w"), pointer("x_scale"), pointer("w_scale"), pointer("out", False)]
+    assert roles_for(names, "gemm") == ["a", "b", "scale_a", "scale_b", "d"]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from wmmadiag.checks.finding import Finding
+from wmmadiag.diagnose.about import lines_about
 from wmmadiag.diagnose.addressing import AXES, Misread
 from wmmadiag.diagnose.claim import Answer, Claim, NotSo, Roots
 from wmmadiag.diagnose.evidence import Evidence
@@ -197,13 +198,20 @@ def of_models(evidence: Evidence, hypothesis: str, *, also: Sequence[str] = ()) 
         if departs is not None:
             lines.append(f"{departs.place} is the first line whose values are not the operation's own ({departs.what})")
         lines += [f"so does: {rival.words} ({rival.residual:.2g})" for rival in rivals[:2]] if whole else []
+        # How an input is read is wrong at its own line, what is done with it where it is used.
+        used = hypothesis != "index-arithmetic"
+        places = lines_about(evidence, one.candidate.about, used=used) if one.candidate.about else ()
+        if places:
+            lines.append(f"{places[0].place} {places[0].words}")
+        place = places[0].place if places else departs.place if departs is not None else None
         yield Claim(
             hypothesis,
             "reproduced" if whole else "undecided",
             one.words,
-            departs.place if departs is not None else None,
+            place,
             evidence=tuple(lines),
             reach=one.explained,
+            edit_lines=tuple(one.place.line for one in places if place is not None and one.place.file == place.file),
             rank=(Roots.MODEL if whole else Roots.SUSPICION) + min(one.residual, 9.0) / 10,
             edit_hypotheses=(hypothesis, *also),
             values={name: value for name, value in one.parameters.items() if isinstance(value, (int, float))},

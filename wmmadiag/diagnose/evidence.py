@@ -29,6 +29,7 @@ from wmmadiag.subject.symbols import rendered_entry
 
 if TYPE_CHECKING:
     from wmmadiag.diagnose.addressing import Misread
+    from wmmadiag.diagnose.addressing.footprints import Site
     from wmmadiag.diagnose.carving import Overlap
     from wmmadiag.diagnose.faults.model import Fitted
     from wmmadiag.diagnose.forecast import Forecast
@@ -302,6 +303,20 @@ class Evidence:
         old = self.run.bound
         try:
             return misread(bind(old.card, old.case, old.variant, seed=old.seed, inputs=old.distribution), kernel)
+        except WmmadiagError:
+            return ()
+
+    @cached_property
+    def accesses(self) -> tuple[Site, ...]:
+        """Every access to the card's tensors; empty where the run cannot be watched, did not end, or is too large."""
+        from wmmadiag.diagnose.addressing.footprints import sites
+
+        kernel = emulator_of(self.run.kernel) if self.run.kernel is not None else None
+        if kernel is None or self.run.bound is None or not self.completed:
+            return ()
+        old = self.run.bound
+        try:
+            return sites(bind(old.card, old.case, old.variant, seed=old.seed, inputs=old.distribution), kernel)
         except WmmadiagError:
             return ()
 

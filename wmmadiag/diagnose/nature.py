@@ -31,8 +31,10 @@ _TELLING = frozenset({"clearing", "partial-fill", "barriers"})
 _LOAD_LDM, _STORE_LDM = 2, 2
 
 
-def nature(model: SourceModel | None, edit: Edit) -> str:
+def nature(model: SourceModel | None, edit: Edit, operation: str = "") -> str:
     """The hypothesis that a change which makes the kernel right speaks for; the edit's own if its place is silent."""
+    if operation == "gemm" and edit.hypothesis == "softmax-scale":
+        return "epilogue"  # there are no scores: what is scaled is the sum
     if edit.kind in _OF_KIND:
         return _OF_KIND[edit.kind]
     if model is None or not edit.changes:

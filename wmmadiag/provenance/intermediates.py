@@ -17,6 +17,7 @@ from wmmadiag.provenance.expected import ExpectedOutput, ExpectedProduct
 from wmmadiag.provenance.raw import ROW
 from wmmadiag.provenance.tags import ArgumentMatrix
 from wmmadiag.subject.binding import BoundCase
+from wmmadiag.subject.epilogue import FUNCTIONS, SPREAD, finished
 
 Doubles: TypeAlias = NDArray[np.float64]
 Coverage: TypeAlias = tuple[tuple[int, int], ...]
@@ -60,8 +61,18 @@ class Intermediates:
         self.element = elements[first]
         self.model: Arithmetic = arithmetic(case.parameters, self.element)
         self.scale = float(case.parameters.get("scale", case.parameters.get("alpha", 1.0)))
-        # A GEMM's C, which the result is added to.
-        self.addend = self._inputs.get("c") if case.parameters.get("beta", 0) else None
+        parts = [role for role in ("c", *SPREAD) if role in self._inputs and (role != "c" or case.parameters["beta"])]
+        activation = str(case.parameters.get("activation", "none"))
+        # Whether something follows a GEMM's product, and its activation: none before it is applied.
+        self.finishes = first == "a" and (bool(parts) or activation != "none")
+        self.endings = tuple(dict.fromkeys(("none", activation)))
+        scales = "".join(f"·{role}" for role in parts if role.startswith("scale"))
+        terms = [
+            f"alpha·A·B{scales}",
+            *("beta·C" if role == "c" else role for role in parts if f"·{role}" not in scales),
+        ]
+        self.sum_words = " + ".join(terms)
+        self._whole: dict[tuple[ExpectedOutput, str], Product] = {}
         self._products: dict[tuple[int, int], Product] = {}
         self._partial: dict[tuple[int, int, Coverage, int, int], PartialOutput] = {}
         self._last: tuple[Any, Product] = (None, Product(np.zeros(0), np.zeros(0)))
@@ -95,12 +106,34 @@ class Intermediates:
             self._allowed[key] = np.arange(keys)[None, :] < np.array(output.needed)[:, None]
         return self._allowed[key]
 
-    def whole(self, output: ExpectedOutput) -> Doubles:
-        """A GEMM's output with its addend."""
-        assert self.addend is not None
-        added = float(self.parameters["beta"]) * self.addend[output.lead].astype(np.float64)
-        total: Doubles = self.scale * self.product(output.product).values + added
-        return total
+    def whole(self, output: ExpectedOutput, activation: str) -> Product:
+        """A GEMM's output with an activation."""
+        if (output, activation) not in self._whole:
+            self._whole[output, activation] = self._finished(output, activation)
+        return self._whole[output, activation]
+
+    def _finished(self, output: ExpectedOutput, name: str) -> Product:
+        product = self.product(output.product)
+
+        def own(role: str) -> Doubles:
+            """What of an input meets this matrix, (rows or 1, columns or 1)."""
+            array = self._inputs[role].astype(np.float64)
+            array = array.reshape((1,) * (2 - array.ndim) + array.shape)
+            outer = array.shape[:-2]
+            lead = output.lead[max(0, len(output.lead) - len(outer)) :]
+            picked: Doubles = array[(0,) * (len(outer) - len(lead))][
+                tuple(min(at, extent - 1) for at, extent in zip(lead, outer[len(outer) - len(lead) :], strict=True))
+            ]
+            return picked
+
+        further = {role: own(role) for role in ("c", *SPREAD) if role in self._inputs}
+        beta = float(self.parameters["beta"])
+        values = finished(self.scale * product.values, further, beta=beta, activation=name)
+        scales = {role: array for role, array in further.items() if role in ("scale_a", "scale_b")}
+        errors = np.abs(finished(np.abs(self.scale) * product.errors, scales))
+        sizes = finished(self.scale * product.values, further, beta=beta)
+        errors = FUNCTIONS[name].slope * errors + (np.abs(sizes) + np.abs(values)) * (32 * self.model.unit)
+        return Product(values, errors)
 
     def scores(self, output: ExpectedOutput, factor: float | None = None) -> Product:
         """Scaled scores of an attention output's head, not masked; `factor` in place of the scale."""

@@ -361,16 +361,21 @@ class Judge:
         for factor, words in ((1.0, product), (self._inner.scale, f"scale·{product}")):
             fit = scaled(seen.values, values, errors, factor, seen.rounding, allowed)
             readings.append(Reading(words, fit, factor))
-        if seen.role is SampleRole.STORE and self._inner.addend is not None:
-            whole = self._gather(seen, lambda output: self._inner.whole(output))
-            bound = errors * abs(self._inner.scale) + np.abs(whole) * (4 * self._inner.model.unit)
-            fit = scaled(seen.values, whole, bound, 1.0, seen.rounding, allowed)
-            readings.append(Reading("alpha·A·B + beta·C", fit))
+        if seen.role is SampleRole.STORE and self._inner.finishes:
+            readings += [self._whole(seen, name) for name in self._inner.endings]
         other = uniform_factor(seen.values, values)
         if other is not None:
             fit = scaled(seen.values, values, errors, other, seen.rounding, allowed)
             readings.append(Reading(f"{other:.4g}·{product}", fit, other))
         return Judged(seen, next((one for one in readings if one.fits), min(readings, key=lambda one: one.fit.departs)))
+
+    def _whole(self, seen: Observed, activation: str) -> Reading:
+        """A GEMM's output, with the activation or before it."""
+        values = self._gather(seen, lambda output: self._inner.whole(output, activation).values)
+        errors = self._gather(seen, lambda output: self._inner.whole(output, activation).errors)
+        fit = scaled(seen.values, values, errors, 1.0, seen.rounding, np.ones(len(values), bool))
+        words = self._inner.sum_words
+        return Reading(words if activation == "none" else f"{activation}({words})", fit)
 
 
 def stage_of(

@@ -45,6 +45,11 @@ class AttentionConvention:
         """Whether kernels are written so on purpose; a scale that is left out is a mistake as often."""
         return self.scale is None
 
+    @property
+    def stored(self) -> bool:
+        """Whether it may be about how tensors are stored, among other things."""
+        return True
+
     def meaning(self) -> str:
         """In words: "a causal mask"."""
         parts = []

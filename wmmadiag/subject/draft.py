@@ -16,6 +16,7 @@ from wmmadiag.subject.host_tensors import TensorAxes, axis_letter, layout_of_str
 from wmmadiag.subject.operations import OPERATIONS
 from wmmadiag.subject.source_facts import (
     accumulates_in_half,
+    activation,
     constants,
     guards_length,
     host_tensor,
@@ -125,6 +126,9 @@ def draft(
         _missing_roles(result)  # a struct may hold them
     if operation == "gemm":
         _gemm_parameters(result)
+        if (found := activation(source)) != "none":
+            result.computes["activation"] = found
+            result.remarks.append(f"the activation is {found}, as the source has its formula")
     if "accumulate" in OPERATIONS[operation].parameters and accumulates_in_half(source):
         result.computes["accumulate"] = "f16"
         result.remarks.append("sums are kept in f16, as the source's accumulators are")

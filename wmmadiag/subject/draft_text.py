@@ -104,6 +104,9 @@ def _argument_lines(argument: DraftArgument, operation: str) -> list[str]:
     role = OPERATIONS[operation].roles.get(argument.role)
     if argument.layout:
         lines.append(f"layout = {_quoted(argument.layout)}  # order of the axes in memory")
+    elif role is not None and role.usual:
+        others = ", ".join(f'"{letter}"' for letter in role.axes if letter != role.usual)
+        lines.append(f'layout = "{role.usual}"  # the axes that it has in memory; also {others}, or several of them')
     elif role is not None:
         lines.append(f'# layout = "{role.axes}"  # order of the axes in memory; or strides = [...], pad = {{ ... }}')
     return [*lines, ""]

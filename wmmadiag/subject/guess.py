@@ -53,6 +53,9 @@ _ROLES: Mapping[str, Mapping[str, str]] = {
     "gemm": {
         "a": "a lhs x left mata matrixa", "b": "b rhs w right weight weights matb matrixb",
         "c": "c matc matrixc", "d": "d o out output y result matd matrixd",
+        "bias": "bias biases biasvec biasvector",
+        "scale_a": "scalea scalesa ascale ascales rowscale rowscales inputscale actscale xscale xscales",
+        "scale_b": "scaleb scalesb bscale bscales colscale colscales weightscale weightscales wscale wscales",
     },
 }  # fmt: skip
 
@@ -156,8 +159,8 @@ _STRANGE: tuple[tuple[str, str], ...] = (
     ),
     (
         "mask bias alibi slopes slope rotary cos sin dropout rng seed sink sinks",
-        "no built-in operation has it; describe the kernel by a Python function (`wmmadiag init` with "
-        "--computes python)",
+        "this operation has no such operand; if no built-in operation has it, describe the kernel by a Python function "
+        "(`wmmadiag init` with --computes python)",
     ),
 )
 

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from wmmadiag.subject.activations import ACTIVATIONS
+
 Default: TypeAlias = str | bool
 
 
@@ -38,12 +40,15 @@ class Role:
         shape: expressions of its usual shape over the usual symbols.
         output: whether the kernel computes it.
         required: whether a card must have it.
+        usual: of a role that is spread over the axes that it lacks: letters of those that it usually has, where no
+            layout names others; "" for a role that has all of its axes.
     """
 
     axes: str
     shape: tuple[str, ...]
     output: bool = False
     required: bool = True
+    usual: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,20 +127,28 @@ SOFTMAX = Operation(
     {"x": Role("MN", ("M", "N")), "y": Role("MN", ("M", "N"), output=True)},
     {"scale": Parameter("real", "1", "factor of X"), **_SOFTMAX_ROUNDING},
 )
+_OVER_RESULT = ("batch", "M", "N")
 GEMM = Operation(
     "gemm",
-    "D = alpha · op(A)·op(B) + beta · C",
+    "D = activation(alpha · op(A)·op(B) · scales + beta · C + bias)",
     {
         "a": Role("BMK", ("batch", "K if transpose_a else M", "M if transpose_a else K")),
         "b": Role("BKN", ("batch", "N if transpose_b else K", "K if transpose_b else N")),
-        "c": Role("BMN", ("batch", "M", "N"), required=False),
-        "d": Role("BMN", ("batch", "M", "N"), output=True),
+        "c": Role("BMN", _OVER_RESULT, required=False),
+        "bias": Role("BMN", _OVER_RESULT, required=False, usual="N"),
+        "scale_a": Role("BMN", _OVER_RESULT, required=False, usual="M"),
+        "scale_b": Role("BMN", _OVER_RESULT, required=False, usual="N"),
+        "d": Role("BMN", _OVER_RESULT, output=True),
     },
     {
         "alpha": Parameter("real", "1", "factor of A·B"),
         "beta": Parameter("real", "0", "factor of C"),
         "transpose_a": Parameter("flag", "0", "A is stored as K×M"),
         "transpose_b": Parameter("flag", "0", "B is stored as N×K"),
+        "activation": Parameter("word", "none", "applied to the sum, bias included", tuple(ACTIVATIONS)),
+        "epilogue_dtype": Parameter(
+            "word", "auto", "type that the sum has before scales, C, bias and activation", ("auto", "f16", "bf16")
+        ),
         **_ROUNDING,
     },
     {"batch": "1", "transpose_a": "0", "transpose_b": "0"},

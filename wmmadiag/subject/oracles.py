@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from wmmadiag.subject.epilogue import SPREAD, finished
+
 Doubles: TypeAlias = NDArray[np.float64]
 
 _CHUNK_ELEMENTS = 1 << 20
@@ -138,18 +140,26 @@ def softmax(x: NDArray[Any], *, scale: float = 1.0) -> Doubles:
 def gemm(
     a: NDArray[Any],
     b: NDArray[Any],
-    c: NDArray[Any] | None,
+    c: NDArray[Any] | None = None,
     *,
     alpha: float = 1.0,
     beta: float = 0.0,
     transpose_a: bool = False,
     transpose_b: bool = False,
+    activation: str = "none",
+    further: Mapping[str, NDArray[Any]] | None = None,
 ) -> Doubles:
-    """alpha·op(A)·op(B) + beta·C with a (…, M, K) or (…, K, M), b (…, K, N) or (…, N, K), c (…, M, N)."""
+    """activation(alpha·op(A)·op(B)·scales + beta·C + bias).
+
+    Args:
+        a: (…, M, K) or (…, K, M); b: (…, K, N) or (…, N, K); c: (…, M, N).
+        further: "scale_a", "scale_b" and "bias", spread over (…, M, N), as far as there are any.
+    """
     left = np.swapaxes(a, -1, -2) if transpose_a else a
     right = np.swapaxes(b, -1, -2) if transpose_b else b
     product = alpha * (left.astype(np.float64) @ right.astype(np.float64))
-    return product if c is None or beta == 0 else product + beta * c.astype(np.float64)
+    inputs = {**(further or {}), **({} if c is None else {"c": c})}
+    return finished(product, inputs, beta=beta, activation=activation)
 
 
 def reference(
@@ -191,6 +201,8 @@ def reference(
                 beta=float(p["beta"]),
                 transpose_a=bool(p["transpose_a"]),
                 transpose_b=bool(p["transpose_b"]),
+                activation=str(p["activation"]),
+                further={role: inputs[role] for role in SPREAD if role in inputs},
             )
             return {"d": result, "c": result}
     raise ValueError(f"no reference for the operation {operation!r}")

@@ -24,7 +24,7 @@ def place_view(card: Card, argument: Argument, view: View, scope: Scope) -> Plac
         scope.integer(extent, place=view.place, what=f"{what}[{axis}]", minimum=1)
         for axis, extent in enumerate(shape_expressions)
     )
-    strides = _strides(argument, view, axes, shape, scope)
+    strides = _strides(argument, view, axes, shape, scope, role)
     offset = scope.integer(view.offset, place=view.place, what=f"the offset of '{view.role}'", minimum=0)
     placement = Placement(shape, strides, offset)
     if placement.end > _MAX_ELEMENTS:
@@ -55,7 +55,7 @@ def _axes_and_shape(
         return "", view.shape
     if view.shape:
         rank = len(view.shape)
-        if not min(2, len(role.axes) - 1) <= rank <= len(role.axes):
+        if not (1 if role.usual else min(2, len(role.axes) - 1)) <= rank <= len(role.axes):
             raise ConfigurationError(
                 f"'{argument.name}' has {rank} dimensions, but the role '{view.role}' has {len(role.axes)}: "
                 f"{', '.join(role.axes)}, of which leading ones may be left out",
@@ -65,6 +65,9 @@ def _axes_and_shape(
         if view.layout and sorted(view.layout) != sorted(axes):
             raise _unknown_layout(view, axes)
         return axes, view.shape
+    if role.usual:
+        named = _named_axes(view, role)
+        return role.axes, tuple(e if axis in named else 1 for axis, e in zip(role.axes, role.shape, strict=True))
     if view.layout and not view.strides:
         if not set(view.layout) <= set(role.axes) or set(role.axes[-2:]) - set(view.layout):
             raise _unknown_layout(view, role.axes)
@@ -79,6 +82,13 @@ def _axes_and_shape(
     return axes, shape
 
 
+def _named_axes(view: View, role: Role) -> str:
+    """Letters of the axes that a spread role has in memory: elements along the others are the same."""
+    if not set(view.layout) <= set(role.axes):
+        raise _unknown_layout(view, role.axes)
+    return view.layout or (role.axes if len(view.strides) == len(role.axes) else role.usual)
+
+
 def _unknown_layout(view: View, axes: str) -> ConfigurationError:
     return ConfigurationError(
         f"the layout '{view.layout}' does not fit the axes {', '.join(axes)} of '{view.role}'",
@@ -87,14 +97,19 @@ def _unknown_layout(view: View, axes: str) -> ConfigurationError:
     )
 
 
-def _strides(argument: Argument, view: View, axes: str, shape: tuple[int, ...], scope: Scope) -> tuple[int, ...]:
+def _strides(
+    argument: Argument, view: View, axes: str, shape: tuple[int, ...], scope: Scope, role: Role | None
+) -> tuple[int, ...]:
     if view.strides:
-        if len(view.strides) != len(shape):
+        named = _named_axes(view, role) if role is not None and role.usual and not view.shape else axes
+        if len(view.strides) != (len(named) or len(shape)):
             raise ConfigurationError(
-                f"'{argument.name}' has {len(view.strides)} strides for {len(shape)} dimensions", place=view.place
+                f"'{argument.name}' has {len(view.strides)} strides for {len(named) or len(shape)} dimensions",
+                place=view.place,
             )
         what = f"the stride of '{argument.name}'"
-        return tuple(scope.integer(s, place=view.place, what=what, minimum=0) for s in view.strides)
+        given = [scope.integer(s, place=view.place, what=what, minimum=0) for s in view.strides]
+        return tuple(given) if named == axes else tuple(given[named.index(a)] if a in named else 0 for a in axes)
     letters = axes or "".join(str(axis) for axis in range(len(shape)))
     pad = {}
     for name, extra in view.pad.items():
@@ -111,4 +126,4 @@ def _strides(argument: Argument, view: View, axes: str, shape: tuple[int, ...], 
     for letter in reversed(view.layout or letters):
         strides[letter] = step
         step *= shape[letters.index(letter)] + pad.get(letter, 0)
-    return tuple(strides[letter] for letter in letters)
+    return tuple(strides.get(letter, 0) for letter in letters)  # 0: a spread role's axis, of extent 1

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.place import Place
 from wmmadiag.subject.card import Card
+from wmmadiag.subject.operations import OPERATIONS
 from wmmadiag.subject.symbols import Parameters
 
 Shape: TypeAlias = tuple[int, ...]
@@ -75,9 +76,21 @@ def _check_gemm(card: Card, shapes: Mapping[str, Shape], parameters: Parameters)
     for role in ("c", "d"):
         if role in shapes and shapes[role][-2:] != (rows, columns):
             raise _misfit(card, role, f"{_shown(role, shapes)} is not {rows}×{columns}, the product of", "a", shapes)
+    spread_roles = [role for role in shapes if OPERATIONS["gemm"].roles[role].usual]
     for role in shapes:
-        if shapes[role][:-2] != a[:-2]:
+        if role not in spread_roles and shapes[role][:-2] != a[:-2]:
             raise _misfit(card, role, f"the leading axes of {_shown(role, shapes)} differ from those of", "a", shapes)
+    for role in spread_roles:
+        _check_spread(card, role, (*a[:-2], rows, columns), "the product of", "a", shapes)
+
+
+def _check_spread(card: Card, role: str, over: Shape, what: str, other: str, shapes: Mapping[str, Shape]) -> None:
+    """Whether every axis of a role has the extent of the result's axis, or 1."""
+    own = shapes[role]
+    wide = (1,) * (len(own) - len(over)) + over
+    if any(mine not in (1, extent) for mine, extent in zip(own, wide[len(wide) - len(own) :], strict=True)):
+        extents = "×".join(map(str, over))
+        raise _misfit(card, role, f"{_shown(role, shapes)} cannot be spread over {extents}, {what}", other, shapes)
 
 
 def _shown(role: str, shapes: Mapping[str, Shape]) -> str:

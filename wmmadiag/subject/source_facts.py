@@ -193,3 +193,19 @@ def guards_length(text: str, names: Collection[str]) -> bool:
         return False
     plain = re.sub(r"\b(?:for\s*\([^;{}]*;[^;{}]*;|(?:assert|[A-Z_]*CHECK[A-Z_]*)\s*\([^;]*;)", " ", plain)
     return re.search(rf"(?<![<>])(?:<=?|>=)\s*{any_name}\b(?!\s*[(<])", plain) is not None
+
+
+FORMULAS: Mapping[str, str] = {
+    "gelu_tanh": r"0?\.0447",
+    "gelu": r"\berf[cf]*\s*\(|\bnormcdff?\s*\(",
+    "silu": r"1(?:\.0*)?f?\s*\+\s*(?:__)?exp2?f?\s*\(\s*-|\b(?:silu|swish)\w*\s*\(",
+    "relu": r"\brelu\w*\s*\(|max\w*\s*\((?:\s*0\.0*f?\s*,|[^;{}]*,\s*0\.0*f?\s*\))",
+}
+"""What a source has that computes an activation, as patterns; case does not matter."""
+
+
+def activation(text: str) -> str:
+    """The activation of which a source has the formula; "none" where it has none, or several."""
+    plain = without_comments(text)
+    found = [name for name, pattern in FORMULAS.items() if re.search(pattern, plain, re.IGNORECASE)]
+    return found[0] if len(found) == 1 else "none"

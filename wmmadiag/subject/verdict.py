@@ -37,6 +37,8 @@ _LOOSER: tuple[tuple[str, Mapping[str, str]], ...] = (
     ('multiply = "tf32"', {"multiply": "tf32"}),
     ('p_dtype = "bf16"', {"p_dtype": "bf16"}),
     ('exp_dtype = "f16"', {"exp_dtype": "f16"}),
+    ('epilogue_dtype = "f16"', {"epilogue_dtype": "f16"}),
+    ('epilogue_dtype = "bf16"', {"epilogue_dtype": "bf16"}),
 )
 
 

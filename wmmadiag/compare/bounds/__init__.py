@@ -47,9 +47,7 @@ def judge(
             return {"y": softmax.bound(inputs["x"], expected["y"], parameters, elements["x"], elements["y"])}
         case "gemm":
             output = "d" if "d" in elements else "c"
-            a, b, c = inputs["a"], inputs["b"], inputs.get("c")
-            judged = matmul.gemm(a, b, c, expected[output], parameters, elements["a"], elements[output])
-            return {output: judged}
+            return {output: matmul.gemm(inputs, expected[output], parameters, elements, elements[output])}
     raise ValueError(f"no bound for the operation {operation!r}")
 
 

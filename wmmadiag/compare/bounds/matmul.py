@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wmmadiag.compare.bounds import epilogue
 from wmmadiag.compare.bounds.arithmetic import (
     Doubles,
     Judgement,
@@ -20,43 +22,54 @@ from wmmadiag.compare.bounds.arithmetic import (
 )
 from wmmadiag.subject import oracles
 from wmmadiag.subject.dtypes import ElementType
+from wmmadiag.subject.epilogue import SPREAD
 
 
 def gemm(
-    a: NDArray[Any],
-    b: NDArray[Any],
-    c: NDArray[Any] | None,
+    inputs: Mapping[str, NDArray[Any]],
     expected: Doubles,
     parameters: Parameters,
-    operand: ElementType,
+    elements: Mapping[str, ElementType],
     output: ElementType,
 ) -> Judgement:
-    """Bound of alpha·op(A)·op(B) + beta·C, element by element.
+    """Bound of activation(alpha·op(A)·op(B)·scales + beta·C + bias), element by element.
 
     A sum of K products costs `sum_error`·Σ|a||b| (tf32 operands add their truncation); each of alpha, beta, the two
     products with them and their sum one unit of |alpha|Σ|a||b| + |beta||c|; then the output's rounding. Integer
-    products and sums are exact. beta·C may be the accumulator's start value: it is one more term of the sum.
+    products and sums are exact. beta·C may be the accumulator's start value: it is one more term of the sum, and so is
+    a bias. A bias costs two units more (its conversion and sum), scales four (the conversion of a whole sum, the
+    product of both, two products). What the activation adds is in `epilogue.after`.
     """
-    model = arithmetic(parameters, operand)
+    model = arithmetic(parameters, elements["a"])
     alpha, beta = float(parameters.get("alpha", 1.0)), float(parameters.get("beta", 0.0))
-    depth = a.shape[-2] if parameters.get("transpose_a") else a.shape[-1]
-    if model.exact:
-        whole = alpha.is_integer() and beta.is_integer() and not output.is_float
-        if whole:
-            return Judgement(np.zeros_like(expected))
+    transposed = bool(parameters.get("transpose_a")), bool(parameters.get("transpose_b"))
+    a, b, c = inputs["a"], inputs["b"], inputs.get("c")
+    further = {role: inputs[role] for role in SPREAD if role in inputs}
+    depth = a.shape[-2 if transposed[0] else -1]
+    if model.exact and epilogue.whole(parameters, further, elements, output):
+        return Judgement(np.zeros_like(expected))
     total = oracles.gemm(
         magnitudes(a),
         magnitudes(b),
         None if c is None else magnitudes(c),
         alpha=abs(alpha),
         beta=abs(beta),
-        transpose_a=bool(parameters.get("transpose_a")),
-        transpose_b=bool(parameters.get("transpose_b")),
+        transpose_a=transposed[0],
+        transpose_b=transposed[1],
+        further={role: magnitudes(one) for role, one in further.items()},
     )
-    products = sum_error(depth + 1, model)
+    products = sum_error(depth + 1 + ("bias" in further), model)
     relative = products.relative + operand_error(model) + oracle_error(depth)
-    scaling = 0.0 if (alpha, beta) == (1.0, 0.0) else 4.0 * model.unit
-    error = total * (relative + scaling) + products.absolute * abs(alpha)
+    units = 0.0 if (alpha, beta) == (1.0, 0.0) else 4.0
+    units += 2.0 * ("bias" in further) + 4.0 * bool({"scale_a", "scale_b"} & set(further))
+    factor = epilogue.factors(further, expected.shape) * abs(alpha)
+    error = total * (relative + units * model.unit) + products.absolute * factor
+    if not epilogue.plain(parameters):
+        result = oracles.gemm(
+            a, b, c, alpha=alpha, beta=beta, transpose_a=transposed[0], transpose_b=transposed[1], further=further
+        )
+        added = epilogue.added(inputs, beta, expected.shape)
+        error = epilogue.after(error, np.abs(result), added, factor, parameters, model)
     return Judgement(output_rounding(error, expected, output))
 
 

@@ -13,6 +13,7 @@ from wmmadiag.diagnose.faults.model import Candidate, Doubles, Prediction
 from wmmadiag.diagnose.faults.problem import Problem, Rows
 from wmmadiag.diagnose.faults.registry import fault_model
 from wmmadiag.diagnose.faults.tail import with_keys
+from wmmadiag.subject.epilogue import finished
 
 _STEPS = (16, 8, 32, 64, 4, 128)
 _LARGEST_SOLVED = 512  # unknowns
@@ -120,14 +121,16 @@ def solved_terms(problem: Problem) -> Iterator[Candidate]:
     near whole numbers are no answer.
     """
     depth = _depth(problem)
-    if depth > _LARGEST_SOLVED:
+    if depth > _LARGEST_SOLVED or problem.parameters.get("activation", "none") != "none":
         return
     sampled = _enough_rows(problem, depth)
     if sampled is None:
         return
     rows, observed = sampled
     base = rows.finish(np.zeros(observed.shape))
-    terms = (rows.left[:, None, :] * rows.right.T[None, :, :]).reshape(-1, depth) * problem.scale
+    ones = np.ones(observed.shape)
+    factors = (rows.finish(ones) - base).reshape(-1, 1)
+    terms = (rows.left[:, None, :] * rows.right.T[None, :, :]).reshape(-1, depth) * factors
     counts = _whole(_solved(terms, (observed - base).reshape(-1)))
     if counts is None or (counts == 1).all() or _is_a_factor(problem, counts):
         return
@@ -258,7 +261,7 @@ def linear_terms(problem: Problem) -> Iterator[Candidate]:
     )
     for model, words, first, second in forms:
         if (first, second) != (alpha, beta):
-            hypothesis = "accumulator-init" if beta == 0 and second == 1.0 else "card-mismatch"
+            hypothesis = "accumulator-init" if beta == 0 and second == 1.0 else "epilogue"
             looser = max(1.0, abs(first / alpha) if alpha else 1.0, abs(second / beta) if beta else 1.0)
             yield Candidate(
                 hypothesis,
@@ -271,5 +274,5 @@ def linear_terms(problem: Problem) -> Iterator[Candidate]:
 
 
 def _linear(first: float, second: float, rows: Rows) -> Doubles:
-    result: Doubles = first * rows.products + second * rows.operand("c")[rows.index]
-    return result
+    activation = str(rows.problem.parameters["activation"])
+    return finished(first * rows.products, rows.further, beta=second, activation=activation)

@@ -18,6 +18,7 @@ from wmmadiag.diagnose.faults.problem import MAIN_OUTPUT
 from wmmadiag.launch import Launch
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.dtypes import ElementType
+from wmmadiag.subject.epilogue import NEUTRAL
 from wmmadiag.subject.inputs import rounded
 from wmmadiag.subject.oracles import as_heads
 
@@ -172,7 +173,12 @@ def _selected(run: Run, bound: BoundCase, given: Mapping[str, NDArray[Any]], oth
     depth, width = (rows, columns) if is_left else (columns, rows)
     role = next(name for name in MAIN_OUTPUT[operation] if name in bound.outputs())
     factor = float(bound.parameters.get("alpha", bound.parameters.get("scale", 1.0)))
-    extra = {"c": np.zeros_like(bound.inputs()["c"])} if "c" in bound.inputs() else {}
+    inputs, elements = bound.inputs(), bound.elements()
+    extra = {
+        name: rounded(np.full(inputs[name].shape, value), elements[name])
+        for name, value in {**NEUTRAL, "c": 0.0}.items()
+        if name in inputs and name != other
+    }
     parts = []
     for start in range(0, depth, width):
         count = min(width, depth - start)

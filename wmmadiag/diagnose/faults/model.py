@@ -31,6 +31,8 @@ class Candidate:
         parameters: what was fitted or searched.
         coarser: parameters of the operation under which the bound is taken where the change is one of rounding alone:
             `predict` is then the oracle itself, and the model has looked at the size of the errors.
+        about: role of the input that it is about, or "activation" or "softcap": its line is where that is read or
+            computed, or else where the result is stored; "" where another part of the run tells the line.
         looser: factor on the rounding bound where the change enlarges what is rounded (scores 8 times as large).
     """
 
@@ -41,6 +43,7 @@ class Candidate:
     parameters: Mapping[str, Value] = field(default_factory=dict)
     looser: float = 1.0
     coarser: Mapping[str, Value] = field(default_factory=dict)
+    about: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ from wmmadiag.compare.bounds.arithmetic import arithmetic
 from wmmadiag.diagnose.faults.model import Doubles, Value
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.dtypes import ElementType
+from wmmadiag.subject.epilogue import finished
+from wmmadiag.subject.operations import OPERATIONS
 from wmmadiag.subject.oracles import as_heads, reference
 from wmmadiag.subject.storage import is_poison
 
@@ -41,7 +43,8 @@ class Problem:
     Attributes:
         operation: one of `MAIN_OUTPUT`.
         parameters: of the operation, evaluated.
-        arrays: inputs by role, (B, H, rows, columns) in float64.
+        arrays: operands by role, (B, H, rows, columns) in float64.
+        extras: inputs that are spread over the result, likewise, with extents of 1.
         elements: types by role.
         role: the output that is looked at.
         shape: of that output as the card has it.
@@ -52,6 +55,7 @@ class Problem:
     operation: str
     parameters: Mapping[str, float | int | bool | str]
     arrays: Mapping[str, Doubles]
+    extras: Mapping[str, Doubles]
     elements: Mapping[str, ElementType]
     role: str
     shape: tuple[int, ...]
@@ -167,10 +171,13 @@ def problem_of(bound: BoundCase) -> Problem | None:
         # A 3-D product's leading axis is a batch.
         return array[:, None] if array.ndim == 3 and operation == "gemm" else as_heads(array)
 
+    roles = OPERATIONS[operation].roles
+    wide = {name: heads(array).astype(np.float64) for name, array in inputs.items()}
     return Problem(
         operation,
         bound.parameters,
-        {name: heads(array).astype(np.float64) for name, array in inputs.items()},
+        {name: array for name, array in wide.items() if not roles[name].usual},
+        {name: array for name, array in wide.items() if roles[name].usual},
         bound.elements(),
         role,
         observed.shape,
@@ -246,12 +253,29 @@ class Rows:
         return self.left @ self.right
 
     def finish(self, products: Doubles) -> Doubles:
-        """A product operation's output: alpha · products + beta · C."""
+        """A product operation's output: of a GEMM with scales, beta · C, bias and activation."""
         result = products * self.problem.scale if self.problem.scale != 1.0 else products
-        beta = float(self.problem.parameters.get("beta", 0.0))
-        if beta and "c" in self.problem.arrays:
-            result = result + beta * self.operand("c")[self.index]
-        return result
+        if self.problem.operation != "gemm":
+            return result
+        parameters = self.problem.parameters
+        return finished(result, self.further, beta=float(parameters["beta"]), activation=str(parameters["activation"]))
+
+    @cached_property
+    def further(self) -> dict[str, Doubles]:
+        """What a GEMM's product meets, by role: its own rows of C, scales and bias, (rows or 1, columns or 1)."""
+        found = {role: self._rows_of(self.extra(role)) for role in self.problem.extras}
+        if "c" in self.problem.arrays:
+            found["c"] = self.operand("c")[self.index]
+        return found
+
+    def extra(self, role: str) -> Doubles:
+        """An extra input's matrix for this (batch, head), with extents of 1 where it is spread."""
+        array = self.problem.extras[role]
+        matrix: Doubles = array[self.lead[0] % array.shape[0], self.lead[1] % array.shape[1]]
+        return matrix
+
+    def _rows_of(self, matrix: Doubles) -> Doubles:
+        return matrix if matrix.shape[0] == 1 else matrix[self.index]
 
     @cached_property
     def keys(self) -> int:

@@ -156,7 +156,8 @@ def result_factor(problem: Problem) -> Iterator[Candidate]:
 
 def _result_form(problem: Problem, factor: float) -> tuple[str, str, str, float]:
     scale = problem.scale
-    name = {"gemm": "alpha", "qkt": "the scale"}.get(problem.operation, "the scale")
+    name = "alpha" if problem.operation == "gemm" else "the scale"
+    of_scale = "epilogue" if problem.operation == "gemm" else "softmax-scale"
     if factor == 0.0:
         return "unwritten-output", "result-zero", "the result is 0", 0.0
     forms: list[tuple[str, str, str, float]] = []
@@ -165,14 +166,14 @@ def _result_form(problem: Problem, factor: float) -> tuple[str, str, str, float]
             forms.append(("softmax-scale", "scale-after-softmax", f"the result is multiplied by {scale:g}", scale))
         else:
             forms += [
-                ("softmax-scale", "scale-missing", f"{name} ({scale:g}) is missing", 1 / scale),
-                ("softmax-scale", "scale-twice", f"the result is multiplied by {name} ({scale:g}) twice", scale),
-                ("softmax-scale", "scale-inverted", f"the result is divided by {name} ({scale:g})", scale**-2),
+                (of_scale, "scale-missing", f"{name} ({scale:g}) is missing", 1 / scale),
+                (of_scale, "scale-twice", f"the result is multiplied by {name} ({scale:g}) twice", scale),
+                (of_scale, "scale-inverted", f"the result is divided by {name} ({scale:g})", scale**-2),
             ]
     depth = next(iter(problem.arrays.values())).shape[-1]
     forms += [
-        ("softmax-scale", "scale-added", f"the result is multiplied by 1/sqrt({depth})", depth**-0.5),
-        ("softmax-scale", "scale-added", f"the result is multiplied by 1/{depth}", 1 / depth),
+        (of_scale, "scale-added", f"the result is multiplied by 1/sqrt({depth})", depth**-0.5),
+        (of_scale, "scale-added", f"the result is multiplied by 1/{depth}", 1 / depth),
         ("normalisation", "result-negated", "the result has the wrong sign", -1.0),
         ("loop-extent", "result-doubled", "the result is twice what it should be: the sum is taken twice", 2.0),
     ]
@@ -182,7 +183,7 @@ def _result_form(problem: Problem, factor: float) -> tuple[str, str, str, float]
     if abs(factor - round(factor)) < _NEAR * abs(factor) and 1 < abs(round(factor)) <= 64:
         times = round(factor)
         return "loop-extent", "result-repeated", f"the result is {times} times what it should be", float(times)
-    hypothesis = "normalisation" if problem.attends else "softmax-scale"
+    hypothesis = "normalisation" if problem.attends else of_scale
     return hypothesis, "result-factor", f"the result is multiplied by about {factor:.5g}", factor
 
 

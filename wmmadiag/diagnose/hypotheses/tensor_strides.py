@@ -34,7 +34,7 @@ def _claims(evidence: Evidence) -> Iterator[Claim]:
         claim = of_disagreement("tensor-strides", seen, Roots.OPERAND, also=_ALSO, exact=False)
         yield replace(claim, seen=same_operands(evidence, seen) is True)
     verdict = evidence.run.verdict
-    if verdict is not None and verdict.convention is not None:
+    if verdict is not None and verdict.convention is not None and verdict.convention.stored:
         meaning = verdict.convention.meaning()
         yield Claim(
             "tensor-strides",

@@ -18,7 +18,7 @@ def run(subject: Subject) -> Outcome | None:
     left, right = {"gemm": ("a", "b"), "qkt": ("q", "k"), "pv": ("p", "v")}[subject.operation]
     axis = -2 if subject.operation == "gemm" and subject.parameters["transpose_a"] else -1
     depth = subject.inputs[left].shape[axis]
-    ones = {role: subject.values(role, np.ones(())) for role in (left, right)}
+    ones = {**subject.neutral, **{role: subject.values(role, np.ones(())) for role in (left, right)}}
     if "c" in subject.inputs:
         ones["c"] = subject.values("c", np.zeros(()))
     judged = subject.judged(ones)

@@ -21,6 +21,7 @@ from wmmadiag.launch import LoadedKernel
 from wmmadiag.probes.answer import Verdict
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Case
+from wmmadiag.subject.epilogue import NEUTRAL
 from wmmadiag.subject.inputs import rounded
 from wmmadiag.subject.oracles import reference
 from wmmadiag.subject.storage import bits
@@ -156,6 +157,11 @@ class Subject:
     def inputs(self) -> dict[str, NDArray[Any]]:
         """The case's own inputs by role."""
         return {role: array.copy() for role, array in self.bound.inputs().items()}
+
+    @cached_property
+    def neutral(self) -> dict[str, NDArray[Any]]:
+        """Scales and a bias that leave a GEMM's product as it is."""
+        return {role: self.values(role, np.array(value)) for role, value in NEUTRAL.items() if role in self.inputs}
 
     @cached_property
     def base(self) -> dict[str, NDArray[Any]]:

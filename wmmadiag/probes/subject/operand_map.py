@@ -57,8 +57,11 @@ def _roles(operation: str) -> tuple[str, str]:
 
 
 def _unusable(subject: Subject) -> bool:
-    """Whether a factor of the product is 0, so that nothing shows."""
+    """Whether a factor of the product is 0, so that nothing shows, or an activation bends what shows."""
     p = subject.parameters
+    bent = p.get("activation", "none") not in ("none", "relu")
+    if bent or (p.get("activation") == "relu" and float(p["alpha"]) < 0):
+        return True
     return float(p.get("alpha", p.get("scale", 1.0))) == 0
 
 

@@ -14,7 +14,7 @@ _LEFT = {"gemm": "a", "qkt": "q", "pv": "p"}
 def run(subject: Subject) -> Outcome:
     """The left operand replaced by zeros."""
     role = _LEFT[subject.operation]
-    judged = subject.judged({role: np.zeros_like(subject.inputs[role])})
+    judged = subject.judged({role: np.zeros_like(subject.inputs[role]), **subject.neutral})
     if judged.right:
         return Outcome(
             judged.verdict,

@@ -1,0 +1,102 @@
+"""Kernels of operations with extras (bias, activation, scales, masks), and what is wrong with their variants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from wmmadiag.diagnose.engine import failing_evidence
+from wmmadiag.diagnose.evidence import Evidence
+from wmmadiag.subject.card import Card
+from wmmadiag.subject.card_file import parse_card
+
+FOLDER = Path(__file__).parent / "operations"
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A right kernel with one text replaced.
+
+    Attributes:
+        base: stem of the right kernel's source and card.
+        old, new: a text that stands once in the source, and what is there instead.
+        hypothesis: that must claim it; words: what its sentence must hold.
+        line: a text of the line that must be named, in the wrong source.
+        card: (old, new) in the card, for cases that the mistake needs.
+    """
+
+    base: str
+    old: str
+    new: str
+    hypothesis: str
+    words: str
+    line: str
+    card: tuple[str, str] = ("", "")
+
+
+_ACT = "act(alpha * tile[r][c] + shift)"
+_WIDE = ("M = 96\nN = 64", "M = 64\nN = 96")
+WRONG = {
+    "bias_unused": Wrong("linear", "+ shift", "+ 0.0f * shift", "epilogue", "bias is not added", "0.0f * shift"),
+    "bias_gone": Wrong("linear", " + shift", "", "epilogue", "bias is not added", "act(alpha"),
+    "bias_twice": Wrong("linear", "+ shift", "+ 2 * shift", "epilogue", "added twice", "2 * shift"),
+    "bias_by_row": Wrong(
+        "linear", "b[col0 + c]", "b[row0 + r]", "index-arithmetic", "by the row", "b[row0 + r]", _WIDE
+    ),
+    "bias_in_tile": Wrong("linear", "b[col0 + c]", "b[c]", "index-arithmetic", "inside its tile of 32", "b[c]"),
+    "bias_before_alpha": Wrong(
+        "linear", _ACT, "act(alpha * (tile[r][c] + shift))", "epilogue", "before the sum is multiplied", "+ shift"
+    ),
+    "bias_after_act": Wrong(
+        "linear", _ACT, "act(alpha * tile[r][c]) + shift", "epilogue", "before the bias", "+ shift"
+    ),
+    "no_activation": Wrong(
+        "linear", _ACT, "alpha * tile[r][c] + shift", "epilogue", "(gelu) is not applied", "tile[r][c] + shift"
+    ),
+    "other_activation": Wrong(
+        "linear", "0.5f * x * (1.0f + erff(x * 0.70710678f))", "x / (1.0f + __expf(-x))", "epilogue", "silu", "__expf"
+    ),
+    "scale_forgotten": Wrong(
+        "dequantised", "sx[row + i] * sw[col + j]", "sw[col + j]", "epilogue", "scale_a is not applied", "out[(row"
+    ),
+    "scale_by_column": Wrong(
+        "dequantised", "sx[row + i]", "sx[row + j]", "index-arithmetic", "inside a tile of 16", "sx[row + j]"
+    ),
+    "scales_exchanged": Wrong(
+        "dequantised", "sw[col + j]", "sw[row + i]", "index-arithmetic", "by the row", "sw[row + i]"
+    ),
+    "relu_before_bias": Wrong(
+        "dequantised",
+        "* scale;\n",
+        "* scale;\n        value = fmaxf(value, 0.f);\n",
+        "epilogue",
+        "added, too",
+        "+= cached",
+    ),
+}
+
+
+def right_card(base: str) -> Card:
+    """The card of a right kernel."""
+    path = FOLDER / f"{base}.toml"
+    return parse_card(path.read_text(), path)
+
+
+def wrong_card(name: str, folder: Path) -> Card:
+    """The card of a wrong kernel, whose files are written to a folder."""
+    one = WRONG[name]
+    source, card = (FOLDER / f"{one.base}{ending}" for ending in (".cu", ".toml"))
+    text, settings = source.read_text(), card.read_text()
+    assert text.count(one.old) == 1, one.old
+    assert one.card[0] in settings
+    (folder / source.name).write_text(text.replace(one.old, one.new))
+    path = folder / card.name
+    path.write_text(settings.replace(*one.card) if one.card[0] else settings)
+    return parse_card(path.read_text(), path)
+
+
+def wrong_evidence(name: str, folder: Path) -> Evidence:
+    """What a diagnosis of a wrong kernel begins with."""
+    evidence = failing_evidence(wrong_card(name, folder))
+    assert evidence is not None
+    return evidence
