@@ -97,6 +97,9 @@ kernel.cu --computes python` drafts both files.
 """
 
 _LAYOUT_NOTES = """\
+A role that is spread has one value for all indices of the axes that it lacks: `layout = "N"` is one per column,
+`layout = "M"` one per row, `layout = "BN"` one per matrix and column. With a `shape`, extents of 1 say the same.
+
 A packed tensor may also be one argument with `role = "qkv"` (or `"kv"`) and a layout in which the digit is the axis
 that picks q, k or v: `"BS3HD"`.
 """
@@ -150,7 +153,9 @@ def _operation(one: Operation) -> str:
     for name, role in one.roles.items():
         use = "output" if role.output else "input"
         shape = ", ".join(f"`{extent}`" for extent in role.shape)
-        lines.append(f"| `{name}` | {role.axes}: {shape} | {use}{'' if role.required else ', may be absent'} |")
+        use += "" if role.required else ", may be absent"
+        use += f"; spread: in memory it has {role.usual} alone, or the axes that a layout names" if role.usual else ""
+        lines.append(f"| `{name}` | {role.axes}: {shape} | {use} |")
     lines += ["", "| parameter | if absent | meaning |", "|---|---|---|"]
     for name, parameter in one.parameters.items():
         words = f": {', '.join(parameter.words)}" if parameter.words else ""
