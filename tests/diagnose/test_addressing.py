@@ -75,6 +75,72 @@ def test_right_kernels_touch_what_their_blocks_need(name):
         assert misread(bind(card, case, card.variants[0]), kernel) == (), case.name
 
 
+STAGED = """#include <cuda_fp16.h>
+#include <mma.h>
+using namespace nvcuda;
+__global__ void k(const half* a, const half* b, float* c, int M, int N, int K) {
+    __shared__ __align__(32) half as[32 * 16], bs[16 * 32];
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> acc;
+    wmma::fill_fragment(acc, 0.0f);
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const half* from = b + blockIdx.x * 32;
+    for (int k0 = 0; k0 < K; k0 += 16) {
+        for (int i = threadIdx.x; i < 16 * 16; i += 128) {
+            as[i] = a[(blockIdx.y * 32 + i / 16) * K + k0 + i % 16];
+            as[i + 256] = a[(blockIdx.y * 32 + UPPER + i / 16) * K + k0 + i % 16];
+        }
+        for (int i = threadIdx.x; i < 16 * 32; i += 128) bs[i] = from[i / 32 * N + i % 32];
+        __syncthreads();
+        from += 16 * N;
+        wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> fa;
+        wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> fb;
+        wmma::load_matrix_sync(fa, as + warp / 2 * 256, 16);
+        wmma::load_matrix_sync(fb, bs + warp % 2 * 16, 32);
+        wmma::mma_sync(acc, fa, fb, acc);
+        __syncthreads();
+    }
+    float* tile = c + (blockIdx.y * 32 + warp / 2 * 16) * N + blockIdx.x * 32 + warp % 2 * 16;
+    wmma::store_matrix_sync(tile, acc, N, wmma::mem_row_major);
+}
+"""
+STAGED_CARD = """format = 1
+name = "staged"
+source = "staged.cu"
+entry = "k"
+arguments = [
+  { role = "a", dtype = "f16" }, { role = "b", dtype = "f16" }, { role = "d", dtype = "f32" },
+  { dtype = "s32", value = "M" }, { dtype = "s32", value = "N" }, { dtype = "s32", value = "K" },
+]
+launch = { grid = ["N // 32", "M // 32"], block = 128 }
+computes = { operation = "gemm" }
+cases = [{ name = "small", M = 64, N = 96, K = 48 }]
+"""
+
+
+@pytest.mark.parametrize(
+    ("upper", "words"),
+    [
+        # Rows 24 to 31 are left out, and rows 8 to 15 taken for them.
+        ("8", "block 0 never reads rows 24 to 31, columns 0 to 47 of A, and others twice"),
+        ("(k0 ? 16 : 0)", "block 0 never reads rows 16 to 31, columns 0 to 15 of A, and others twice"),
+    ],
+)
+def test_what_a_block_leaves_out_and_what_it_takes_instead(tmp_path, upper, words):
+    (tmp_path / "staged.cu").write_text(STAGED.replace("UPPER", upper), "utf-8")
+    (tmp_path / "staged.toml").write_text(STAGED_CARD, "utf-8")
+    found = first_failing(tmp_path / "staged.toml").misread
+    assert [one.words for one in found] == [words] * 2
+    assert not any(one.certain for one in found)
+    assert {one.place.line for one in found} == {12, 13}
+
+
+def test_what_is_left_out_alone_is_no_matter_of_addresses(tmp_path):
+    text = STAGED.replace("UPPER", "16").replace("k0 < K; k0", "k0 < K - 16; k0")
+    (tmp_path / "staged.cu").write_text(text, "utf-8")
+    (tmp_path / "staged.toml").write_text(STAGED_CARD, "utf-8")
+    assert first_failing(tmp_path / "staged.toml").misread == ()
+
+
 def test_a_launch_that_is_too_large_is_left_alone(monkeypatch):
     evidence = first_failing(KERNELS / "attention/wrong/packed_row_stride.toml")
     monkeypatch.setattr("wmmadiag.diagnose.addressing.footprints._MOST", 100)

@@ -132,3 +132,27 @@ def test_a_store_may_take_the_pitch_that_its_reader_counts_in():
     assert not any(one.startswith("pass 72") for one in summaries)
     other = edits(model, hypotheses=("leading-dimension",), lines=(5,), values={"n": 40, "ldm": 72})
     assert any(edit.summary.startswith("pass 72") for edit in other)
+
+
+def test_a_sum_behind_a_cast_is_an_address():
+    text = """__global__ void k(const half* a, int4* out, int n) {
+        out[0] = *(const int4*)(a + 32 * n);
+        out[1] = *(const int4*)(a + 64 * n);
+    }"""
+    summaries = [edit.summary for edit in edits(read_source(text), hypotheses=("index-arithmetic",), lines=(2,))]
+    assert "64 in place of 32" in summaries
+
+
+def test_a_pointer_steps_by_the_rows_that_it_is_addressed_with():
+    text = """__global__ void k(const half* b, half* out, int m, int n, int k) {
+        const half* from = b + threadIdx.x * n + blockIdx.x;
+        for (int i = 0; i < k; i += 16) { out[i] = *from;
+            from += 16 * k;
+        }
+    }"""
+    found = edits(read_source(text), hypotheses=("tensor-strides",), lines=(4,))
+    steps = [edit.summary for edit in found if edit.summary.startswith("step by rows of")]
+    assert steps[0] == "step by rows of n"
+    assert "step by rows of m" in steps
+    # how far it is moved is nothing to begin at
+    assert not any(edit.summary.startswith("begin at") for edit in found)

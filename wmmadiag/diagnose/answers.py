@@ -113,7 +113,9 @@ def of_misread(
         for stride in one.strides
     ]
     places = [Place(file, line) for file, line in first.lines[:_LIKELY]]
-    lines = [place.line for place in places if place.file == places[0].file]
+    if not first.certain:
+        places[1:1] = [Place(one.place.file, one.place.line) for one in seen]
+    lines = list(dict.fromkeys(place.line for place in places if place.file == places[0].file))
     return Claim(
         hypothesis,
         "proven",
@@ -128,6 +130,7 @@ def of_misread(
         tuple(lines),
         stride_values(evidence, seen),
         exact=False,
+        seen=first.certain,
         likeliest_first=True,
     )
 

@@ -55,6 +55,7 @@ class Misread:
         matrix: whether that is another matrix (head, batch, tensor), not other rows or columns of the right one.
         strides: of which it is known that they do not fit the tensor.
         lines: the user's (file, line)s that make its address, those that right accesses do not share first.
+        certain: whether this access must be wrong; else one of those that are told together.
     """
 
     role: str
@@ -64,6 +65,7 @@ class Misread:
     matrix: bool
     strides: tuple[Stride, ...] = ()
     lines: tuple[tuple[str, int], ...] = ()
+    certain: bool = True
 
 
 @dataclass(frozen=True)
@@ -213,6 +215,8 @@ class _Judge:
         wrong, tasks = min(options, key=lambda option: len(option[0]) or len(self._loads))
         if any(len(task.leads) > 1 for task in tasks.values()) and any(self._torn(part) for part in wrong):
             return self._nothing_fits()
+        if not wrong and by_store is not None:
+            return self._told(list(self._unread(by_store)))
         return self._told([(part, self._misread(part, tasks)) for part in wrong])
 
     def _torn(self, part: _Part) -> bool:
@@ -311,11 +315,60 @@ class _Judge:
         self, part: _Part, leads: frozenset[int], free: Mapping[int, frozenset[int]], alike: Sequence[_Touched]
     ) -> bool:
         """Whether every element of what a block needs is touched."""
+        needed, _, _ = self._needed(part, leads, free)
+        return bool(np.isin(needed, np.concatenate([other.elements for other in alike])).all())
+
+    def _unread(self, tasks: Mapping[int, _Task]) -> Iterator[tuple[_Part, Misread]]:
+        """The loads of a tensor of which blocks leave out what they need, and read other elements twice instead.
+
+        That a part is left out alone is a matter of conditions and loops' ends.
+        """
+        if self._case.parameters.get("causal"):  # what is masked need not be read
+            return
+        for role in self._needs[0]:
+            parts = [part for part in self._loads if part.role == role]
+            often: Counter[int] = Counter()
+            words = ""
+            for block, task in tasks.items():
+                left_out = self._left_out(parts, block, task, tasks)
+                if left_out is not None:
+                    again = {number: _again(part, parts, block) for number, part in enumerate(parts)}
+                    if not any(again.values()):
+                        return
+                    often.update(again)
+                    words = words or f"block {block} never reads {left_out} of {role.upper()}, and others twice"
+            for number, count in often.most_common():
+                part = parts[number]
+                if not count:
+                    break
+                yield part, Misread(role, False, part.site.place, words, False, certain=False)
+
+    def _left_out(self, parts: Sequence[_Part], block: int, task: _Task, tasks: Mapping[int, _Task]) -> str | None:
+        """Rows and columns of what a block needs and neither it nor one of the same task reads; None for none."""
+        if not parts:
+            return None
+        leads, _, free = self._wanted(parts[0], task)
+        peers = [part.touched[b] for part in parts for b in part.touched if tasks.get(b) == task]
+        if not peers or len(leads) != 1:
+            return None
+        needed, rows, columns = self._needed(parts[0], leads, dict(free))
+        missing = ~np.isin(needed[0], np.concatenate([one.elements for one in peers]))
+        if not missing.any():
+            return None
+        at_rows, at_columns = (frozenset(np.flatnonzero(missing.any(axis=axis)).tolist()) for axis in (1, 0))
+        return (
+            f"rows {_range(frozenset(rows[at] for at in at_rows))}, "
+            f"columns {_range(frozenset(columns[at] for at in at_columns))}"
+        )
+
+    def _needed(
+        self, part: _Part, leads: frozenset[int], free: Mapping[int, frozenset[int]]
+    ) -> tuple[Ints, list[int], list[int]]:
+        """Where the elements lie that a block needs, by lead, row and column; which rows and columns these are."""
         placement = part.site.argument.placements[part.role]
         matrices = placement.view(np.arange(placement.end)).reshape(-1, *placement.shape[-2:])
         rows, columns = (sorted(free.get(axis, range(placement.shape[axis - 2]))) for axis in (_ROWS, _COLUMNS))
-        needed = matrices[np.ix_(sorted(leads), rows, columns)]
-        return bool(np.isin(needed, np.concatenate([other.elements for other in alike])).all())
+        return matrices[np.ix_(sorted(leads), rows, columns)], rows, columns
 
     def _told_apart(self, part: _Part) -> bool:
         """Whether it is certain which tensor an access means: not where a packed one has parts that nothing reads."""
@@ -476,6 +529,15 @@ class _Judge:
 
             told.append(replace(one, lines=tuple(sorted(mine, key=key))))
         return tuple(told)
+
+
+def _again(part: _Part, parts: Sequence[_Part], block: int) -> int:
+    """How many elements of a block an access reads that another one of the same tensor reads as well."""
+    if block not in part.touched:
+        return 0
+    mine = part.touched[block].elements
+    others = [one.touched[block].elements for one in parts if one is not part and block in one.touched]
+    return int(np.isin(mine, np.concatenate(others)).sum()) if others else 0
 
 
 def _joined(a: _Task | None, b: _Task) -> _Task:

@@ -18,7 +18,7 @@ from wmmadiag.diagnose.edits.building import bracketed, exchanged, mentions, rep
 from wmmadiag.diagnose.edits.indices import integer_expressions
 from wmmadiag.diagnose.edits.model import Change, Edit
 from wmmadiag.diagnose.edits.registry import View, generator, is_integer
-from wmmadiag.diagnose.edits.terms import base_of, factors, memory_arguments, origin, terms
+from wmmadiag.diagnose.edits.terms import base_of, factors, memory_arguments, origin, strides_of, terms
 from wmmadiag.diagnose.source.model import SourceModel, Span
 
 _KIND = "layouts"
@@ -212,13 +212,16 @@ def _steps(view: View) -> Iterator[Edit]:
             last = model.match[last] + 1 if model.tokens[last].text == "(" else last + 1
         step = model.span(index + 1, last)
         parts = factors(model, step)
+        source = origin(model, target)
+        own = strides_of(model, {one.name for one in (target, source) if one is not None})
         for variable in view.integers(token.offset):
+            rank = 0.05 if variable.name in own else 0.08
             if variable.kind == "parameter" and not mentions(model, step, variable.name):
                 change = Change(step.end, step.end, f" * {variable.name}")
                 yield from _each(view, token.line, f"step by {step.text} * {variable.name}", (change,), 0.07)
                 for part in parts if len(parts) > 1 else ():
                     summary = f"step by rows of {variable.name}"
-                    yield from _each(view, token.line, summary, (replaced(part, variable.name),), 0.08)
+                    yield from _each(view, token.line, summary, (replaced(part, variable.name),), rank)
         for part in parts if len(parts) > 1 else ():
             if not part.text.isdigit():
                 kept = " * ".join(p.text for p in parts if p is not part)

@@ -82,6 +82,14 @@ def addresses(view: View) -> Iterator[tuple[Span, Variable | None]]:
             ):
                 seen.add(argument.first)
                 yield argument, variable
+    for index, token in enumerate(model.tokens):
+        if token.text == "(" and model.match[index] > index + 3 and view.wanted(token.offset):
+            called = index > 0 and (model.tokens[index - 1].kind == "id" or model.tokens[index - 1].text == ">")
+            first = model.tokens[index + 1]  # `*(const int4*)(p + row * ld)`
+            variable = model.variable(first.text, first.offset) if first.kind == "id" and not called else None
+            pointed = variable is not None and (variable.pointer or variable.dims)
+            if pointed and model.tokens[index + 2].text == "+" and index + 1 not in seen:
+                yield model.span(index + 1, model.match[index]), variable
     for variable in model.variables:
         if (
             variable.pointer

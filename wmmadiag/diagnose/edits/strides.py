@@ -92,11 +92,18 @@ def _as_another(view: View) -> Iterator[Edit]:
     for pointer, offset in _starts(view):
         for other, theirs in all_of_them:
             same = model.function_at(offset.start) is model.function_at(theirs.start)
+            if _moves(model, offset) != _moves(model, theirs):  # where one begins is not how far another one is moved
+                continue
             if same and other is not pointer and not same_pieces(offset.text, theirs.text):
                 text = theirs.text
                 if means_the_same(model, theirs, offset.start):
                     words = f"begin at {pointer.name} + {text}, as with {other.name}"
                     yield from view.offer(_KIND, _ALL, offset.line, words, (replaced(offset, text),), 0.02)
+
+
+def _moves(model: SourceModel, offset: Span) -> bool:
+    """Whether it is added to a pointer that goes on from there."""
+    return offset.first > 0 and model.tokens[offset.first - 1].text == "+="
 
 
 def _starts(view: View) -> Iterator[tuple[Variable, Span]]:

@@ -225,7 +225,8 @@ _SHOWN = "the distance that memory shows"
 
 
 def strides_of(model: SourceModel, names: set[str]) -> dict[str, int]:
-    """Factors, and leading dimensions, in addresses that start at one of these arrays, with how often they occur."""
+    """Factors, and leading dimensions, in addresses that start at one of these arrays, with how often they occur; also
+    in how far pointers of these names are moved."""
     found: dict[str, int] = {}
     if not names:
         return found
@@ -239,6 +240,10 @@ def strides_of(model: SourceModel, names: set[str]) -> dict[str, int]:
         if (base is not None and base.name in names) or (source is not None and source.name in names):
             found[ldm.text] = found.get(ldm.text, 0) + 1
             pieces.append(pointer)
+    for variable in model.variables:
+        if variable.pointer and variable.name in names and variable.initial is not None:
+            pieces.append(variable.initial)
+    pieces += (one.value for one in model.assignments if one.target.text in names)
     for piece in pieces:
         for term in terms(model, piece):
             parts = factors(model, term)

@@ -37,7 +37,8 @@ def _claims(evidence: Evidence) -> Iterator[Claim]:
                 "accumulator-init", read.finding, Roots.UNCOMPUTED, also=("uninitialised-memory", *_ALSO), exact=False
             )
     for seen in evidence.disagreements("accumulator"):
-        yield of_disagreement("accumulator-init", seen, Roots.SUM, also=(*_ALSO, "index-arithmetic"))
+        # Operands that change place between two steps of one sum look the same.
+        yield of_disagreement("accumulator-init", seen, Roots.SUM, also=(*_ALSO, "index-arithmetic"), exact=False)
     for seen in evidence.disagreements("repeated"):
         yield of_disagreement("accumulator-init", seen, Roots.SUM + 2, also=_ALSO, exact=False)
     yield from of_models(evidence, "accumulator-init", also=_ALSO)
