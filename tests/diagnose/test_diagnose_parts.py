@@ -237,6 +237,20 @@ def test_what_a_mend_speaks_for_is_told_by_where_it_changes_the_source():
     assert nature(model, Edit("atomics", "loop-extent", 3, "", added, 0.1)) == "write-conflict"
 
 
+def test_a_number_in_an_address_is_a_register_only_where_registers_were_seen_to_be_exchanged():
+    text = "__global__ void k(float* c, int n) { float r[2]; r[1] = 1; c[(threadIdx.x + 4) * n] = r[1]; }"
+    model = read_source(text)
+    address, register = text.index("4) * n"), text.index("1]; }")
+    for at, claimed, name in (
+        (address, "tensor-strides", "index-arithmetic"),
+        (address, "fragment-map", "fragment-map"),
+        (address, "", "fragment-map"),
+        (register, "tensor-strides", "fragment-map"),
+    ):
+        edit = Edit("registers", "index-arithmetic", 1, "", (Change(at, at + 1, "8"),), 0.1)
+        assert nature(model, edit, claimed=claimed) == name
+
+
 @pytest.mark.parametrize(
     ("before", "after", "errors", "beside", "progress"),
     [

@@ -257,7 +257,7 @@ def _mended(finished: Finished, number: int, step: Step) -> Cause:
         if speaks_of_launch(claim):
             cause = _moved(cause, here, edit.hypothesis)
     elif _renamed(claim, trial, mended):
-        name = nature(evidence.source_model(trial.file), edit, evidence.operation)
+        name = nature(evidence.source_model(trial.file), edit, evidence.operation, claim.hypothesis)
         # A fault model that gives all numbers knows the fault better than a change to some condition or index, or one
         # that may as well mend this fault; unless the model of the fault that the change mends gives them as well.
         may_mend = next((one.hypotheses for one in generators() if one.kind == edit.kind), frozenset())

@@ -24,6 +24,7 @@ from wmmadiag.diagnose.edits import Change, Edit
 from wmmadiag.diagnose.edits.building import after, exchanged, replaced
 from wmmadiag.diagnose.edits.terms import factors, terms
 from wmmadiag.diagnose.mask_mends import causal_mends
+from wmmadiag.diagnose.old_sum_mends import old_sum_mends
 from wmmadiag.diagnose.partial_mends import partial_mends
 from wmmadiag.diagnose.reduction_mends import reduction_mends
 from wmmadiag.diagnose.source.model import SourceModel, Span, Statement
@@ -45,6 +46,8 @@ def mends(
     found: list[Edit] = []
     if hypothesis == "rescale-missing":
         if fault in ("", "alpha-missing", "alpha-missing-of-output") or fault.startswith("tile-maximum"):
+            known = factor_names(model, parts)
+            found += old_sum_mends(model, {plain(a): b for a, b in _sum_factors(model, parts, known)})
             found += _outputs_rescaled(model, parts)
             found += _other_factor(model, parts, hypothesis)
         if fault.startswith(("alpha-after-tile", "alpha-missing-of-sum")) or not fault:

@@ -22,7 +22,7 @@ _COMMON = _VAGUE | {"guard-condition", "loop-extent", "partial-fill"}
 
 _OF_KIND = {
     "registers": "fragment-map", "lane-functions": "fragment-map", "ldmatrix-rows": "ldmatrix-address",
-    "atomics": "write-conflict",
+    "atomics": "write-conflict", "aliases": "index-arithmetic",
 }  # fmt: skip
 """Edits that are about one fault only, whichever they were asked for."""
 _TELLING = frozenset({"clearing", "partial-fill", "barriers"})
@@ -31,10 +31,18 @@ _TELLING = frozenset({"clearing", "partial-fill", "barriers"})
 _LOAD_LDM, _STORE_LDM = 2, 2
 
 
-def nature(model: SourceModel | None, edit: Edit, operation: str = "") -> str:
-    """The hypothesis that a change which makes the kernel right speaks for; the edit's own if its place is silent."""
+def nature(model: SourceModel | None, edit: Edit, operation: str = "", claimed: str = "") -> str:
+    """The hypothesis that a change which makes the kernel right speaks for; the edit's own if its place is silent.
+
+    Args:
+        operation: what the card says that the kernel computes.
+        claimed: what was seen before the change. Where that is not which element a register holds, a number in an
+            address of memory is an index, whatever suggested its value.
+    """
     if operation == "gemm" and edit.hypothesis == "softmax-scale":
         return "epilogue"  # there are no scores: what is scaled is the sum
+    if edit.kind in _OF_KIND and claimed not in ("", _OF_KIND[edit.kind]) and _addresses_memory(model, edit):
+        return "index-arithmetic"
     if edit.kind in _OF_KIND:
         return _OF_KIND[edit.kind]
     if model is None or not edit.changes:
@@ -69,6 +77,18 @@ def tells(edit: Edit) -> bool:
 def common(edit: Edit, name: str) -> bool:
     """Whether a fault that a mend speaks for is one that changes of many kinds may mend."""
     return name in _COMMON and edit.kind not in _TELLING
+
+
+def _addresses_memory(model: SourceModel | None, edit: Edit) -> bool:
+    """Whether all that an edit changes stands in subscripts of pointers: addresses, not numbers of registers."""
+    if model is None or not edit.changes:
+        return False
+    pointers: list[Span] = []
+    for one in model.subscripts:
+        variable = model.variable(one.name, one.start)
+        if variable is not None and variable.pointer and not variable.dims:
+            pointers += one.indices
+    return all(any(p.start <= c.start and c.end <= p.end for p in pointers) for c in edit.changes)
 
 
 def _inside(edit: Edit, span: Span) -> bool:

@@ -16,6 +16,7 @@ from wmmadiag.diagnose.claim import Claim
 from wmmadiag.diagnose.edits import Change, Edit, apply, edits
 from wmmadiag.diagnose.edits.registry import derived, derived_kinds
 from wmmadiag.diagnose.evidence import Evidence
+from wmmadiag.diagnose.head_mends import head_mends
 from wmmadiag.diagnose.launches import other_launches
 from wmmadiag.diagnose.mends import mends
 from wmmadiag.diagnose.slices import Slicer
@@ -147,14 +148,19 @@ def _step(claim: Claim) -> float:
 
 
 def _known(evidence: Evidence, claim: Claim) -> list[tuple[float, str, Edit]]:
-    """What undoes the fault that a model gives, in the part of the softmax that makes it: tried before all else."""
+    """What undoes the fault that a model gives, in the part of the source that makes it: tried before all else."""
+    known = []
+    for file in evidence.files if claim.model else ():
+        source = evidence.source_model(file)
+        made = head_mends(source, claim.model, _values(evidence, claim)) if source is not None else ()
+        known += [(edit.rank - _KNOWN, file, edit) for edit in made]
     parts = evidence.softmax
     model = evidence.source_model(parts[0]) if parts is not None else None
     if parts is None or model is None:
-        return []
+        return known
     # Where a model gives the fault, no other one is meant.
     options = [claim.hypothesis] if claim.model else _wanted(claim)
-    return [
+    return known + [
         (edit.rank + _OTHER * min(position, 4) - _KNOWN * bool(claim.model), parts[0], edit)
         for position, hypothesis in enumerate(options)
         for edit in mends(model, parts[1], hypothesis, claim.model, _values(evidence, claim))

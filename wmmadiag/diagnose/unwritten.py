@@ -18,6 +18,7 @@ from wmmadiag.diagnose.evidence import Evidence
 from wmmadiag.diagnose.rounds import SamePlace, stored_to_one_place
 from wmmadiag.emulator.extents import Part
 from wmmadiag.place import Place
+from wmmadiag.subject.check import own_place
 
 _NARROWEST, _TILE = 8, 16
 """Columns of the narrowest tile of a multiplication, and of the usual one."""
@@ -100,6 +101,14 @@ def unfilled_stage(evidence: Evidence, read: UnwrittenRead) -> bool:
     name = read.array.split(".")[-1]
     at = [s for s in model.subscripts if s.name == name and s.line == read.place.line and len(s.indices) > 1]
     return bool(at) and not any(varies(model, one.indices[0]) for one in at)
+
+
+def other_blocks(evidence: Evidence, read: UnwrittenRead) -> tuple[Finding, ...]:
+    """What shows that other blocks write, in the same launch, the global memory that a line reads too early."""
+    if read.space != "global":
+        return ()
+    races = evidence.errors("races", "blocks-read-write")
+    return tuple(one for one in races if own_place(one.place) == own_place(read.place))
 
 
 def unwritten_reads(evidence: Evidence) -> tuple[UnwrittenRead, ...]:

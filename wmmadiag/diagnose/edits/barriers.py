@@ -20,6 +20,7 @@ from wmmadiag.diagnose.edits.registry import View, generator
 from wmmadiag.diagnose.source.model import SourceModel, Span
 
 _KIND = "barriers"
+_GRID = "cooperative_groups::this_grid().sync();"
 _MISSING, _DIVERGENT, _ASYNC = "missing-barrier", "divergent-barrier", "async-copy-order"
 
 
@@ -29,6 +30,35 @@ def generate(view: View) -> Iterator[Edit]:
     yield from _insert(view)
     yield from _existing(view)
     yield from _returns(view)
+    yield from _whole_grid(view)
+
+
+def _whole_grid(view: View) -> Iterator[Edit]:
+    """A barrier of the block as one of the grid, in a source that has cooperative groups."""
+    model = view.model
+    if "cooperative_groups.h" not in model.text:
+        return
+    for barrier in model.barriers:
+        if barrier.kind == "block" and barrier.form == "builtin" and view.wanted(barrier.start, barrier.end):
+            statement = model.statements[barrier.statement]
+            if statement.simple and divergent(view, barrier.statement, varying(view)) < 0:
+                change = Change(statement.start, statement.end, _GRID)
+                yield Edit(_KIND, _MISSING, barrier.line, "wait for the whole grid, not the block", (change,), 0.05)
+    for index, statement in enumerate(model.statements):
+        inner = model.statements[statement.parent].parent if statement.parent >= 0 else 0
+        function = model.function_at(statement.start)
+        if (
+            inner >= 0
+            or function is None
+            or not function.kernel
+            or not view.wanted(statement.start, statement.head_end)
+        ):
+            continue  # all threads of all blocks pass the kernel's own statements, and only these for certain
+        place = before(model, index, _GRID) if statement.kind not in ("block", "label", "empty") else None
+        if place is not None:
+            yield Edit(
+                _KIND, _MISSING, statement.line, f"wait for the whole grid before line {statement.line}", (place,), 0.09
+            )
 
 
 def varies(model: SourceModel, piece: Span) -> bool:

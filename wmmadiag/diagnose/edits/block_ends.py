@@ -64,11 +64,11 @@ def _further(view: View, bound: Span) -> Iterator[Edit]:
         variable = model.variable(token.text, token.offset) if token.kind == "id" else None
         if variable is None or variable.initial is None or not is_integer(variable):
             continue
-        if "blockIdx" not in _words(model, variable.initial, 0):
+        if "blockIdx" not in made_of(model, variable.initial, 0):
             continue
         yield from _less(view, bound, at)
         split = factors(model, variable.initial)
-        width = next((f.text for f in split[::-1] if "blockIdx" not in _words(model, f, 0)), "")
+        width = next((f.text for f in split[::-1] if "blockIdx" not in made_of(model, f, 0)), "")
         step = bracketed(width) if len(split) > 1 and width else "1"
         text = f"{token.text} + {step}"
         around = {model.tokens[at - 1].text, model.tokens[at + 1].text}
@@ -102,13 +102,13 @@ def _less(view: View, bound: Span, at: int) -> Iterator[Edit]:
         at += 1
 
 
-def _words(model: SourceModel, piece: Span, depth: int) -> frozenset[str]:
+def made_of(model: SourceModel, piece: Span, depth: int) -> frozenset[str]:
     """The words of an expression, and of the initialisers of the integers in it."""
     found = {token.text for token in model.tokens[piece.first : piece.last]}
     for token in model.tokens[piece.first : piece.last] if depth < 3 else ():
         variable = model.variable(token.text, token.offset) if token.kind == "id" else None
         if variable is not None and variable.initial is not None and is_integer(variable):
-            found |= _words(model, variable.initial, depth + 1)
+            found |= made_of(model, variable.initial, depth + 1)
     return frozenset(found)
 
 

@@ -12,6 +12,7 @@ Good:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from wmmadiag.diagnose.answers import answer, of_fault, of_finding, watched
 from wmmadiag.diagnose.claim import Answer, Claim, Roots
@@ -35,7 +36,7 @@ def _claims(evidence: Evidence) -> Iterator[Claim]:
     if isinstance(error, KernelFault) and error.fragment_line == 0:
         return  # it does not reach outside but starts there: an index, or threads that should have left
     if isinstance(error, KernelFault) and error.op.startswith("wmma") and error.kind in OUTSIDE:
-        yield of_fault(
+        claim = of_fault(
             "fragment-footprint",
             error,
             evidence,
@@ -44,6 +45,8 @@ def _claims(evidence: Evidence) -> Iterator[Claim]:
             also=(*_ALSO, "tail-masking", "guard-condition"),
             exact=False,
         )
+        # Where it starts may be as wrong as how far it goes: what it is a part of, the run no longer shows.
+        yield replace(claim, seen=False)
 
 
 HYPOTHESIS = Hypothesis(

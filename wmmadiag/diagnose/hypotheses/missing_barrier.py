@@ -22,10 +22,14 @@ from wmmadiag.diagnose.claim import Answer, Claim, Roots
 from wmmadiag.diagnose.evidence import Evidence
 from wmmadiag.diagnose.meeting import meeting_lines
 from wmmadiag.diagnose.registry import Hypothesis
+from wmmadiag.diagnose.unwritten import other_blocks, unwritten_reads
 from wmmadiag.subject.check import own_place
 
 _PLACES = 8
 """Lines at which a barrier is tried before all others."""
+_APART = (
+    "end the kernel between the two and launch the second part by itself, or launch it cooperatively with a grid.sync()"
+)
 _ALSO = ("write-conflict", "async-copy-order", "divergent-barrier", "index-arithmetic")
 
 
@@ -56,6 +60,28 @@ def _claims(evidence: Evidence) -> Iterator[Claim]:
         # Where barriers do stand between them, in a loop that did not run, that may be what is wrong.
         apart = found.suggested is not None and not skipped
         yield claim if apart else replace(claim, verdict="undecided", rank=Roots.ORDER + 2)
+    yield from _between_blocks(evidence)
+
+
+def _between_blocks(evidence: Evidence) -> Iterator[Claim]:
+    """A block reads what another has yet to write: the blocks of a launch meet at a barrier of the whole grid only."""
+    for read in unwritten_reads(evidence):
+        for found in other_blocks(evidence, read)[:1]:
+            wrote = own_place(found.other) if found.other is not None else None
+            where = f"line {wrote.line} in another block" if wrote is not None else "another block"
+            claim = of_finding(
+                "missing-barrier",
+                found,
+                Roots.ORDER,
+                sentence=f"line {read.place.line} reads {read.array} before {where} has written it: nothing but a "
+                "barrier of the whole grid, or a launch of its own, comes between them",
+                also=_ALSO,
+                lines=_between(found),
+                exact=False,
+                advice=_APART,
+            )
+            # That it is read too early is certain; an index that leads into another block's part looks the same.
+            yield replace(claim, evidence=(*claim.evidence, f"check uninitialised: {read.finding.message}"), seen=False)
 
 
 def _counts(evidence: Evidence, found: Finding) -> bool:

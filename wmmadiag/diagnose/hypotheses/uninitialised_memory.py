@@ -15,7 +15,7 @@ from wmmadiag.diagnose.answers import answer, of_disagreement, of_finding, watch
 from wmmadiag.diagnose.claim import Answer, Claim, Roots
 from wmmadiag.diagnose.evidence import Evidence
 from wmmadiag.diagnose.registry import Hypothesis
-from wmmadiag.diagnose.unwritten import unwritten_reads
+from wmmadiag.diagnose.unwritten import other_blocks, unwritten_reads
 
 _ALSO = (
     "accumulator-init",
@@ -36,7 +36,7 @@ def _test(evidence: Evidence) -> Answer:
 def _claims(evidence: Evidence) -> Iterator[Claim]:
     reads = unwritten_reads(evidence)
     for read in reads:
-        if read.space != "shared":
+        if read.space != "shared" and not other_blocks(evidence, read):
             yield of_finding("uninitialised-memory", read.finding, Roots.UNCOMPUTED + 2, also=_ALSO, exact=False)
     if not reads:
         for seen in evidence.disagreements("uninitialised"):

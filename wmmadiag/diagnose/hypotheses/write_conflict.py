@@ -35,8 +35,9 @@ def _claims(evidence: Evidence) -> Iterator[Claim]:
             # Blocks that meet in the output mostly do so because an index is wrong.
             rank = Roots.OPERAND + 4 if between else Roots.ORDER + 1
             claim = of_finding("write-conflict", found, rank, also=_ALSO, exact=False)
-            # Blocks that meet, and others' elements left out: addresses are wrong, and this does not show which.
-            seen = not (between and any(evidence.errors("coverage", "unwritten")))
+            # Blocks that meet, or elements left out where others are stored twice: an order is missing, or addresses
+            # are wrong, and this does not show which.
+            seen = not (between or any(evidence.errors("coverage", "unwritten")))
             yield replace(claim, evidence=(*claim.evidence, *_tiles(evidence)), seen=seen)
     for found in evidence.errors("coverage", "lost-result"):
         yield of_finding("write-conflict", found, Roots.OPERAND + 5, also=_ALSO, exact=False)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from wmmadiag.diagnose.source.evaluate import evaluate
-from wmmadiag.diagnose.source.model import Call, Function, SourceModel, Span, Statement, Token
+from wmmadiag.diagnose.source.model import Call, Function, SourceModel, Span, Statement, Token, Variable
 
 EXPONENTIALS = frozenset(
     {"expf", "__expf", "exp2f", "exp", "exp2", "hexp", "__exp2f", "exp10f", "h2exp", "h2exp2", "hexp2"}
@@ -402,9 +402,21 @@ def _masks(model: SourceModel, weights: list[Call], maxima: frozenset[str]) -> I
             yield around.line
             chosen.append(around.condition)
     for variable in model.variables:
-        truth = variable.element == "bool" and variable.initial is not None
+        truth = variable.element == "bool"
         if truth and any(_mentions(model, condition, (variable.name,)) for condition in chosen):
             yield variable.line
+            yield from _set_later(model, variable)
+
+
+def _set_later(model: SourceModel, truth: Variable) -> Iterator[int]:
+    """Where a truth value is changed after its declaration: `masked |= key > row`."""
+    low, high = truth.visible
+    for one in model.assignments:
+        if plain(one.target.text) == truth.name and low <= one.target.start < high:
+            yield one.line
+            around = next((model.statements[i] for i in model.enclosing(one.statement) if not _block(model, i)), None)
+            if around is not None and around.kind == "if":
+                yield around.line
 
 
 def _block(model: SourceModel, index: int) -> bool:
