@@ -28,10 +28,23 @@ def test_a_source_without_a_card(run):
     assert run("check", "gemm.cu", "--computes", "gemm", "-D", "FILL=0.5f").code == 1
 
 
-def test_what_it_computes_must_be_said(run):
-    answer = run("check", "gemm.cu")
+def test_what_it_computes_must_be_said_where_the_source_does_not(run):
+    Path("fused.cu").write_text(Path("gemm.cu").read_text().replace("gemm", "gemm_gelu"))
+    answer = run("check", "fused.cu")
     assert answer.code == 2
     assert "what should the kernel compute" in answer.err and "--computes with one of attention" in answer.err
+    assert "gemm is the likeliest, but its name has 'gelu'" in answer.err
+
+
+def test_what_is_taken_from_the_source_is_said_and_a_failure_depends_on_it(run):
+    right = run("check", "gemm.cu")
+    assert right.code == 0
+    assert "assumed: taken as gemm, because its arrays are named" in right.out
+    assert "--computes says otherwise" in " ".join(right.out.split())
+    wrong = run("check", "gemm.cu", "-D", "FILL=0.5f")
+    assert wrong.code == 1 and wrong.out.rstrip().endswith("holds only if what was assumed above does: nobody said so")
+    told = run("diagnose", "gemm.cu", "-D", "FILL=0.5f")
+    assert "only if this holds, which nobody said: taken as gemm" in " ".join(told.out.split())
 
 
 def test_a_card_beside_the_source_is_offered(run):

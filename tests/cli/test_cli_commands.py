@@ -51,9 +51,14 @@ def test_init_to_the_terminal_and_elsewhere(run):
 def test_init_of_one_kernel_of_several(run):
     Path("both.cu").write_text(Path("gemm.cu").read_text() + '\n__global__ void other(float* x, int n) {}\n'
                                "void go(float* x) { other<<<1, 32>>>(x, 4); }\n")  # fmt: skip
-    answer = run("init", "both.cu")
+    assert run("init", "both.cu").code == 0  # one of them has tensor-core instructions
+    text = Path("both.toml").read_text()
+    assert 'entry = "gemm' in text and "the only one with tensor-core instructions (others: other)" in text
+    twice = Path("gemm.cu").read_text().replace("gemm", "second").partition("#include <mma.h>")[2]
+    Path("both.cu").write_text(Path("gemm.cu").read_text() + twice)
+    answer = run("init", "both.cu", "--force")
     assert answer.code == 2 and "several kernels" in answer.err and "--entry" in answer.err
-    assert run("init", "both.cu", "--entry", "gemm", "--computes", "gemm").code == 0
+    assert run("init", "both.cu", "--entry", "gemm", "--computes", "gemm", "--force").code == 0
 
 
 def test_ptx_interleaves_source_lines(run):

@@ -1,9 +1,10 @@
 """Run kernels on the emulator and judge every element of their output.
 
 Each PATH is a card (kernel.toml), a folder with cards, or a CUDA source (.cu)
-or PTX file with at least --computes. Of a folder, kernels that are broken on
-purpose (a NAME.truth.toml stands beside the card) are left out; name them, or a
-folder that holds no others, to check them, or give --wrong.
+or PTX file; --computes says what that computes where the source does not tell.
+Of a folder, kernels that are broken on purpose (a NAME.truth.toml stands beside
+the card) are left out; name them, or a folder that holds no others, to check
+them, or give --wrong.
 """
 
 from __future__ import annotations

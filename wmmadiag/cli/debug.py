@@ -1,7 +1,7 @@
 """Stop a kernel anywhere, look into its fragments and memory, and go back. No GPU.
 
-PATH is a card (kernel.toml), or a CUDA source (.cu) or PTX file with at least
---computes. Type `help` at the prompt.
+PATH is a card (kernel.toml), or a CUDA source (.cu) or PTX file; --computes says
+what that computes where the source does not tell. Type `help` at the prompt.
 """
 
 from __future__ import annotations

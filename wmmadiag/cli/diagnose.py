@@ -1,7 +1,8 @@
 """Say what is broken in a kernel, on which line, how we know, what it is not, and
 what mends it: tried on a copy.
 
-PATH is a card (kernel.toml), or a CUDA source (.cu) with at least --computes.
+PATH is a card (kernel.toml), or a CUDA source (.cu); --computes says what that
+computes where the source does not tell.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ _DESCRIPTION = "Check and debug WMMA (tensor-core) CUDA kernels, with or without
 _EPILOG = """exit codes: 0 all passed, 1 a kernel is wrong, 2 usage or configuration, 3 could not decide
 
   wmmadiag check kernel.toml                              a kernel with a card
-  wmmadiag check kernel.cu --entry attn --computes attention   without one
+  wmmadiag check kernel.cu                                without one
   wmmadiag COMMAND --help                                 all about a command"""
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from wmmadiag.compile.declarations import Declaration, declarations
+from wmmadiag.compile.forwarding import forwarded
+from wmmadiag.compile.launch_config import configuration as launch_configuration
 from wmmadiag.compile.launch_macros import expand_launch_macros
 from wmmadiag.compile.lexer import Token, closing, line_index, tokenize
 from wmmadiag.place import Place
@@ -74,9 +78,9 @@ class _Reader:
 def find_launches(text: str, file: str = "") -> tuple[HostLaunch, ...]:
     """The kernel launches in a source, in order.
 
-    Found: `k<<<…>>>(…)`, `cudaLaunchKernel`, `cudaLaunchCooperativeKernel` and `cudaLaunchKernelEx` (whose
-    configuration stays None), also in macros, at the place of their invocation. Never fails: what it does not
-    understand it leaves out.
+    Found: `k<<<…>>>(…)`, `cudaLaunchKernel`, `cudaLaunchCooperativeKernel` and `cudaLaunchKernelEx`, also in macros, at
+    the place of their invocation, and by helpers that are given the kernel, at the place of their call. Never fails:
+    what it does not understand it leaves out.
     """
     text = expand_launch_macros(text)
     reader = _Reader(text, file, line_index(text))
@@ -86,12 +90,17 @@ def find_launches(text: str, file: str = "") -> tuple[HostLaunch, ...]:
         scopes = declarations(tokenize(text))
     except RecursionError:
         return ()
-    for declaration in _functions(scopes):
+    functions = tuple(_functions(scopes))
+    for declaration in functions:
         body = declaration.body
         definitions, aliases = _definitions(reader, body), _aliases(reader, body)
         pointers = _kernel_pointers(reader, body)
         for launch in (*_chevrons(reader, body), *_api_launches(reader, body)):
             name, template_arguments, configuration, arguments, start = launch
+            helped = _helped(reader, functions, declaration, launch, (definitions, aliases), attributes)
+            if helped:
+                found += helped
+                continue
             grid, block, shared, stream = (*configuration, None, None, None, None)[:4]
             known = {name.split("::")[-1]}
             if name in pointers and not template_arguments:
@@ -117,6 +126,67 @@ def find_launches(text: str, file: str = "") -> tuple[HostLaunch, ...]:
     return tuple(found)
 
 
+def _helped(
+    reader: _Reader,
+    functions: Sequence[Declaration],
+    inside: Declaration,
+    launch: _Launch,
+    scope: tuple[_Named, _Named],
+    attributes: Sequence[tuple[str, str, SourceExpression]],
+) -> list[HostLaunch]:
+    """The launches that a helper makes for its callers: each with what the caller gives for the helper's parameters."""
+    name, template_arguments, configuration, arguments, start = launch
+    found = []
+    for call in () if template_arguments else forwarded(functions, inside, start, name):
+        pointers = _kernel_pointers(reader, call.caller.body)
+        operand = _kernel_operand(call.kernel)
+        if operand is None:
+            continue
+        kernel, given = operand[0], reader.expressions(operand[1])
+        if kernel in pointers and not given:
+            kernel, given = pointers[kernel]
+        values = {one: text for one, tokens in call.values.items() if (text := reader.expression(tokens)) is not None}
+        filled = [None if one is None else _replaced(one, values) for one in configuration]
+        grid, block, shared, stream = (*filled, None, None, None, None)[:4]
+        passed: list[SourceExpression] = []
+        for one in arguments:
+            if call.pack and re.search(rf"\b{call.pack}\b", one.text) and one.text.endswith("..."):
+                passed += reader.expressions(call.rest)
+            else:
+                passed.append(_replaced(one, values))
+        local = {one: _replaced(text, values) for one, text in scope[0]}
+        local = {one: text for one, text in local.items() if text.text != one}
+        own = [*local.items(), *(pair for pair in _definitions(reader, call.caller.body) if pair[0] not in local)]
+        known = {name.split("::")[-1], kernel.split("::")[-1]}
+        found.append(
+            HostLaunch(
+                kernel,
+                given,
+                grid,
+                block,
+                shared,
+                stream,
+                tuple(passed),
+                reader.place(call.at),
+                call.caller.qualified_name,
+                tuple((what, value) for one, what, value in attributes if one.split("::")[-1] in known),
+                tuple(own),
+                (*scope[1], *_aliases(reader, call.caller.body)),
+            )
+        )
+    return found
+
+
+def _replaced(expression: SourceExpression, values: Mapping[str, SourceExpression]) -> SourceExpression:
+    """An expression with a helper's parameters replaced by what a call gives for them."""
+
+    def value(match: re.Match[str]) -> str:
+        text = values[match[0]].text if match[0] in values else match[0]
+        return f"({text})" if re.search(r"[^\w.:]", text) and match[0] != expression.text else text
+
+    return replace(expression, text=re.sub(r"(?<![\w.>:])[A-Za-z_]\w*", value, expression.text))
+
+
 def _functions(scope: Iterable[Declaration]) -> Iterable[Declaration]:
     for declaration in scope:
         if declaration.kind == "class":
@@ -135,7 +205,8 @@ def _adjacent(tokens: Sequence[Token], index: int, letters: str) -> bool:
     )
 
 
-_Launch = tuple[
+_Named: TypeAlias = tuple[tuple[str, SourceExpression], ...]
+_Launch: TypeAlias = tuple[
     str,
     tuple[SourceExpression, ...],
     tuple[SourceExpression | None, ...],
@@ -295,13 +366,15 @@ def _calls(tokens: Sequence[Token], names: frozenset[str]) -> Iterable[tuple[str
             yield token.text, split_arguments(tokens[index + 2 : close])
 
 
-_LAUNCH_CALLS = frozenset({"cudaLaunchKernel", "cudaLaunchCooperativeKernel", "cudaLaunchKernelEx"})
+_LAUNCH_CALLS = frozenset(
+    {"cudaLaunchKernel", "cudaLaunchCooperativeKernel", "cudaLaunchKernelEx", "cudaLaunchKernelExC"}
+)
 
 
 def _api_launches(reader: _Reader, tokens: Sequence[Token]) -> list[_Launch]:
     found: list[_Launch] = []
     for call, parts in _calls(tokens, _LAUNCH_CALLS):
-        extended = call == "cudaLaunchKernelEx"
+        extended = call.startswith("cudaLaunchKernelEx")
         position = 1 if extended else 0
         if len(parts) <= position:
             continue
@@ -312,7 +385,9 @@ def _api_launches(reader: _Reader, tokens: Sequence[Token]) -> list[_Launch]:
         configuration: tuple[SourceExpression | None, ...] = ()
         arguments: tuple[SourceExpression, ...] = ()
         if extended:
-            arguments = reader.expressions(parts[2:])
+            configuration = tuple(reader.expression(part) for part in launch_configuration(tokens, parts[0]))
+            by_address = call == "cudaLaunchKernelExC" and len(parts) > 2
+            arguments = reader.expressions(_addressed(tokens, parts[2]) if by_address else parts[2:])
         else:
             # cudaLaunchKernel(func, gridDim, blockDim, args, sharedMem, stream)
             values = [reader.expression(part) for part in parts[1:]]
@@ -363,7 +438,8 @@ def _kernel_pointers(reader: _Reader, tokens: Sequence[Token]) -> dict[str, tupl
     return found
 
 
-_INTEGER_WORDS = frozenset({"int", "size_t", "long", "unsigned", "auto", "dim3", "uint32_t", "int64_t", "int32_t"})
+_INTEGER_WORDS = frozenset({"int", "size_t", "long", "unsigned", "auto", "dim3", "uint"})
+_INTEGER_WORDS |= frozenset({"uint32_t", "uint64_t", "int64_t", "int32_t"})
 
 
 def _definitions(reader: _Reader, tokens: Sequence[Token]) -> tuple[tuple[str, SourceExpression], ...]:

@@ -85,6 +85,7 @@ def described(finished: Finished, backend: str, repeat: str, seconds: float) -> 
         unseen=tuple(_unseen(steps)),
         seconds=seconds,
         repeat=repeat,
+        assumed=bench.card.assumed,
     )
 
 

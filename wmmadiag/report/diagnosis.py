@@ -140,6 +140,7 @@ class Diagnosis:
         unseen: what this run could not see, one line each (a GPU alone, provenance not followed, …).
         seconds: wall time.
         repeat: the command that repeats it.
+        assumed: what nobody said and the diagnosis rests on, one clause each.
     """
 
     name: str
@@ -163,6 +164,7 @@ class Diagnosis:
     unseen: tuple[str, ...] = ()
     seconds: float = 0.0
     repeat: str = ""
+    assumed: tuple[str, ...] = ()
 
     @property
     def told_by_headline(self) -> bool:

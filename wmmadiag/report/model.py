@@ -184,6 +184,7 @@ class KernelReport:
         compiled: the compiled kernels.
         cases: in the order they ran.
         seconds: wall time of the whole check.
+        assumed: what nobody said and the verdict rests on, one clause each.
     """
 
     name: str
@@ -196,6 +197,7 @@ class KernelReport:
     cases: tuple[CaseResult, ...]
     seconds: float = 0.0
     tool_version: str = ""
+    assumed: tuple[str, ...] = ()
 
     def count(self, status: Status) -> int:
         """Cases with a status."""

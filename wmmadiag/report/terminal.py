@@ -46,6 +46,8 @@ def render(report: KernelReport, *, colour: bool = False, verbose: bool = False)
     lines = [f"{report.name}: {report.operation}, {report.source}", f"{report.arch} on {backend}"]
     for variant in dict.fromkeys(compiled.variant for compiled in report.compiled):
         lines += _compiled_lines([c for c in report.compiled if c.variant == variant], verbose)
+    for assumed in report.assumed:
+        lines += wrapped(f"assumed: {assumed}", "", "    ")
     lines.append("")
     width = max((len(f"{case.variant} / {case.case}") for case in report.cases), default=0)
     told: dict[tuple[str, Status], int] = {}
@@ -64,6 +66,8 @@ def render(report: KernelReport, *, colour: bool = False, verbose: bool = False)
     if lines[-1]:
         lines.append("")
     lines.append(_painted(_verdict(report), report.status, colour))
+    if report.assumed and report.status in ("failed", "undecided"):
+        lines += wrapped("which holds only if what was assumed above does: nobody said so")
     if report.status == "passed" and not report.card.endswith(".toml"):
         lines += wrapped(
             "only these sizes, derived from the source, were tried: --symbol NAME=VALUE tries others,"

@@ -160,7 +160,8 @@ class Card:
     """A kernel under test.
 
     `path` is the card's own file, or the source when there is no card; `command` the words that check it, if a path
-    alone does not. `open_conventions`: nobody said how the matrices are stored, so the result may.
+    alone does not. `open_conventions`: nobody said how the matrices are stored, so the result may. `assumed`: what was
+    taken from the source alone and changes the meaning of a verdict, each one clause with how to say otherwise.
     """
 
     name: str
@@ -182,6 +183,7 @@ class Card:
     tolerance: Tolerance | None = None
     command: str = ""
     open_conventions: bool = False
+    assumed: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:

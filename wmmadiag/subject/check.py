@@ -266,6 +266,7 @@ def check_card(
         cases=tuple(results),
         seconds=time.perf_counter() - started,
         tool_version=_version(),
+        assumed=card.assumed,
     )
 
 

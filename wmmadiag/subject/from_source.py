@@ -28,6 +28,7 @@ def draft_card(
     *,
     text: str = "",
     operation: str = "attention",
+    remarks: Sequence[str] = (),
     card_path: Path | None = None,
     ask: Ask | None = None,
 ) -> str:
@@ -40,6 +41,7 @@ def draft_card(
         source_path: the source; read for its constants.
         text: in place of what is read, empty to read it.
         operation: what the kernel computes; "python" for a reference that the user writes.
+        remarks: assumptions that came before.
         card_path: where the card will stand; beside the source if None.
         ask: for constants that only the compiler knows.
 
@@ -54,6 +56,7 @@ def draft_card(
     if operation == "python":
         return python_card(entry, parameters, launches, text, relative, source_path.stem)
     drafted = draft(entry, parameters, launches, text, operation, ask=ask)
+    drafted.remarks[:0] = remarks
     return draft_text(drafted, relative, source_path.stem)
 
 

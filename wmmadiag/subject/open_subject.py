@@ -15,10 +15,12 @@ from wmmadiag.subject.card_file import load_card
 from wmmadiag.subject.composite import taken_apart
 from wmmadiag.subject.dispatch import dispatched
 from wmmadiag.subject.from_source import card_from_options, draft_card
-from wmmadiag.subject.guess import Parameter, operation_named
+from wmmadiag.subject.guess import Parameter
 from wmmadiag.subject.host_scope import Ask, Launched, replaced
 from wmmadiag.subject.operations import OPERATIONS
+from wmmadiag.subject.recognise import Recognised, recognised
 from wmmadiag.subject.source_facts import template_values
+from wmmadiag.subject.which_kernel import chosen_kernel, chosen_remark
 
 if TYPE_CHECKING:
     from wmmadiag.compile import Compilation, Entry, HostLaunch, KernelSignature
@@ -77,14 +79,14 @@ def open_subject(path: Path, options: SubjectOptions | None = None) -> Card:
     options = options or SubjectOptions()
     if path.suffix == ".toml":
         return overlaid(load_card(path), options)
-    if not options.computes:
-        known = ", ".join(name for name in OPERATIONS if name != "python")
-        beside = path.with_suffix(".toml")
-        hint = f"check its card: wmmadiag check {shlex.quote(str(beside))}; or add " if beside.is_file() else "add "
-        raise ConfigurationError(
-            f"{path}: what should the kernel compute?", hint=f"{hint}--computes with one of {known}"
-        )
     facts = source_facts(path, options)
+    said, assumed = options, facts.remarks
+    if not options.computes:
+        found = _recognised(facts)
+        if not found.sure or path.with_suffix(".toml").is_file():  # a card beside it says it
+            raise _asked(path, found)
+        options = replace(options, computes=found.operation)
+        assumed += (f"taken as {found.operation}, because {found.because}; --computes says otherwise",)
     card = card_from_options(
         facts.entry,
         facts.parameters,
@@ -103,7 +105,27 @@ def open_subject(path: Path, options: SubjectOptions | None = None) -> Card:
         card,
         include_paths=options.include_paths,
         std=options.std or card.std,
-        command=shlex.join(["wmmadiag", "check", str(path), *replace(options, entry=facts.entry).words()]),
+        command=shlex.join(["wmmadiag", "check", str(path), *replace(said, entry=facts.entry).words()]),
+        assumed=assumed,
+    )
+
+
+def _recognised(facts: SourceFacts) -> Recognised:
+    from wmmadiag.compile.kernel_code import kernel_code, multiplies
+
+    code = kernel_code(facts.text, facts.entry)
+    return recognised(facts.entry, facts.parameters, code, multiplies(code))
+
+
+def _asked(path: Path, found: Recognised) -> ConfigurationError:
+    """Nobody said what the kernel computes, and the source does not tell."""
+    known = ", ".join(name for name in OPERATIONS if name != "python")
+    beside = path.with_suffix(".toml")
+    hint = f"check its card: wmmadiag check {shlex.quote(str(beside))}; or add " if beside.is_file() else "add "
+    return ConfigurationError(
+        f"{path}: what should the kernel compute?",
+        detail=f"{found.operation} is the likeliest, {'because' if found.sure else 'but'} {found.because}",
+        hint=f"{hint}--computes with one of {known}; `wmmadiag init --computes python` drafts a card for anything else",
     )
 
 
@@ -113,13 +135,19 @@ def drafted_card(path: Path, card_path: Path, options: SubjectOptions) -> str:
     Raises: as `open_subject`.
     """
     facts = source_facts(path, options)
+    remarks = facts.remarks
+    if not options.computes:
+        found = _recognised(facts)
+        taken = f"taken as {found.operation}, because" if found.sure else f"{found.operation} is the likeliest, but"
+        remarks += (f"{taken} {found.because}; --computes says otherwise",)
     return draft_card(
         facts.entry,
         facts.parameters,
         facts.launches,
         path,
         text=facts.text,
-        operation=options.computes or operation_named([one.name for one in facts.parameters if one.pointer]),
+        operation=options.computes or found.operation,
+        remarks=remarks,
         card_path=card_path,
         ask=_asking(path, options),
     )
@@ -149,13 +177,15 @@ def _asking(path: Path, options: SubjectOptions) -> Ask | None:
 class SourceFacts:
     """What a source says about one kernel: its name, parameters, and launches in host code, best first.
 
-    `text` is the source with the user's own headers, which hold constants and templates too.
+    `text` is the source with the user's own headers, which hold constants and templates too. `remarks`: what was
+    chosen where the source has several, each one clause.
     """
 
     entry: str
     parameters: tuple[Parameter, ...]
     launches: tuple[Launched, ...]
     text: str = ""
+    remarks: tuple[str, ...] = ()
 
 
 def source_facts(path: Path, options: SubjectOptions) -> SourceFacts:
@@ -174,6 +204,7 @@ def source_facts(path: Path, options: SubjectOptions) -> SourceFacts:
 
 def _cuda_facts(path: Path, text: str, options: SubjectOptions) -> SourceFacts:
     from wmmadiag.compile import CompileOptions, compile_text, find_launches, kernel_signatures, signature
+    from wmmadiag.compile.kernel_code import kernel_code, multiplies
     from wmmadiag.compile.signatures import type_aliases
     from wmmadiag.compile.sources import read_tree
 
@@ -181,23 +212,17 @@ def _cuda_facts(path: Path, text: str, options: SubjectOptions) -> SourceFacts:
     tree = read_tree(text, file, options.include_paths, lambda _: False)
     launches = [launch for one in tree.files() for launch in find_launches(one.text, one.name)]
     names = list(dict.fromkeys(one.name for one in kernel_signatures(text, file)))
-    entry = options.entry
+    whole = "\n".join(one.text for one in tree.files())
+    entry, remarks = options.entry, tuple[str, ...]()
     if not entry:
         launched = [name for name in names if any(_base(one.kernel) == _base(name) for one in launches)]
-        chosen = names if len(names) == 1 else launched
-        if len(chosen) == 1:
-            entry = chosen[0]
-        elif names:
-            raise ConfigurationError(
-                f"{path}: the source has several kernels",
-                detail="kernels:\n" + "\n".join(f"  {name}" for name in names),
-                hint="name one with --entry",
-            )
+        multiplying = [name for name in names if len(names) > 1 and multiplies(kernel_code(whole, name))]
+        entry = chosen_kernel(path, names, launched, multiplying)
+        remarks = tuple(filter(None, [chosen_remark(entry, names, multiplying)]))
     own = [one for one in launches if _base(one.kernel) == _base(entry)]
     if not own:  # `launch(kernel)`, where a function or lambda launches what it is given
         own = [one for one in launches if _base(one.kernel) not in map(_base, names)]
     own.sort(key=lambda one: (one.grid is None or one.block is None, not one.arguments))
-    whole = "\n".join(one.text for one in tree.files())
     own = [_dispatched(one, whole) for one in own]
     wanted = entry
     if "<" not in entry and own and own[0].template_arguments:
@@ -234,7 +259,7 @@ def _cuda_facts(path: Path, text: str, options: SubjectOptions) -> SourceFacts:
         for one in parameters
     )
     parameters, taken = taken_apart(parameters, own, whole, type_aliases(tree), _element)
-    return SourceFacts(entry or found.name, parameters, taken, whole)
+    return SourceFacts(entry or found.name, parameters, taken, whole, remarks)
 
 
 def _dispatched(launch: HostLaunch, text: str) -> HostLaunch:

@@ -13,10 +13,10 @@ _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+(\S[^\n]*?)
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)\(([^)]*)\)[ \t]*(\S[^\n]*?)[ \t]*$", re.MULTILINE)
 _CONSTANT = re.compile(
     r"\b(?:constexpr|const)\s+(?:static\s+|const\s+|unsigned\s+)*"
-    r"(?:int|unsigned|size_t|long|float|double|auto|u?int\d+_t|std::size_t)\s+([A-Za-z_]\w*\s*=\s*[^;{}]+);"
+    r"(?:int|unsigned|uint|size_t|long|float|double|auto|u?int\d+_t|std::size_t)\s+([A-Za-z_]\w*\s*=\s*[^;{}]+);"
 )
 _FUNCTION = re.compile(
-    r"\b(?:int|unsigned|size_t|long|auto|T|u?int\d+_t)\s+([A-Za-z_]\w*)\s*\(([^()]*)\)\s*\{\s*return\s+([^;{}]+);\s*\}"
+    r"\b(?:int|unsigned|uint|size_t|long|auto|T|u?int\d+_t)\s+([A-Za-z_]\w*)\s*\(([^()]*)\)\s*\{\s*return\s+([^;{}]+);\s*\}"
 )
 _ENUM = re.compile(r"\benum\b[^{};]*\{([^}]*)\}")
 

@@ -1,0 +1,82 @@
+"""Ways in which public host code launches a kernel: all lead to the same launch."""
+
+from __future__ import annotations
+
+import pytest
+
+from wmmadiag.subject.binding import bind
+from wmmadiag.subject.open_subject import SubjectOptions, open_subject
+
+KERNEL = """#include <cuda_fp16.h>
+#include <mma.h>
+#define CEIL_DIV(a, b) (((a) + (b) - 1) / (b))
+#define CHECK(x) do { if ((x) != cudaSuccess) abort(); } while (0)
+using namespace nvcuda;
+template <int BM, int BN, bool EVEN>
+__global__ void mm(const half* A, const half* B, float* C, int M, int N, int K) { wmma::mma_sync(x, y, z, x); }
+"""
+HOST = "void run(half* a, half* b, float* c, int m, int n, int k, cudaStream_t stream) { %s }\n"
+STYLES = {
+    "extended": """cudaLaunchConfig_t config = {0};
+        config.gridDim = dim3(n / 32, m / 64); config.blockDim = 128; config.dynamicSmemBytes = 64 * 32 * sizeof(half);
+        CHECK(cudaLaunchKernelEx(&config, mm<64, 32, true>, (const half*)a, (const half*)b, c, m, n, k));""",
+    "listed": """dim3 grid(n / 32, m / 64);
+        cudaLaunchConfig_t config{grid, dim3(128), 64 * 32 * 2, stream};
+        cudaLaunchKernelEx(&config, &mm<64, 32, true>, a, b, c, m, n, k);""",
+    "designated": """cudaLaunchConfig_t config = {
+          .gridDim = dim3(n / 32, m / 64), .blockDim = dim3(128), .dynamicSmemBytes = 4096};
+        cudaLaunchKernelEx(&config, mm<64, 32, true>, a, b, c, m, n, k);""",
+    "by address": """void* args[] = {&a, &b, &c, &m, &n, &k};
+        CHECK(cudaLaunchKernel((const void*)mm<64, 32, true>, dim3(n / 32, m / 64), dim3(128), args, 4096, stream));""",
+    "pointer": """auto kernel = &mm<64, 32, true>;
+        CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 4096));
+        dim3 grid{static_cast<unsigned>(n / 32), static_cast<unsigned>(m / 64)};
+        kernel<<<grid, 128, 4096, stream>>>(a, b, c, m, n, k);""",
+    "members": """dim3 grid, block; grid.x = CEIL_DIV(n, 32); grid.y = CEIL_DIV(m, 64); block.x = 128;
+        mm<64, 32, true><<<grid, block, 4096>>>(a, b, c, m, n, k);""",
+    "constants": """const uint BM = 64; const uint BN = 32; constexpr int kSmem = BM * BN * 2;
+        mm<BM, BN, true><<<dim3(CEIL_DIV(n, BN), CEIL_DIV(m, BM)), dim3(4 * 32), kSmem>>>(a, b, c, m, n, k);""",
+    "lambda": """auto go = [&](auto kernel, int threads) {
+          kernel<<<dim3(n / 32, m / 64), threads, 4096>>>(a, b, c, m, n, k); };
+        go(mm<64, 32, true>, 128);""",
+    "helper": "start(mm<64, 32, true>, dim3(n / 32, m / 64), 128, stream, a, b, c, m, n, k);",
+}
+HELPER = """
+template <typename Kernel, typename... Args>
+void start(Kernel kernel, dim3 grid, int threads, cudaStream_t stream, Args&&... args) {
+  const size_t bytes = 4096;
+  kernel<<<grid, dim3(threads), bytes, stream>>>(std::forward<Args>(args)...);
+  CHECK(cudaGetLastError());
+}
+"""
+
+
+def tiles(tmp_path, text):
+    path = tmp_path / "k.cu"
+    path.write_text(text)
+    card = open_subject(path, SubjectOptions(computes="gemm"))
+    return card, bind(card, card.case("tiles"), card.variants[0])
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("linkage", ["", 'extern "C" '])
+def test_every_style_of_launch_is_understood(tmp_path, style, linkage):
+    helper = HELPER if style == "helper" else ""
+    card, bound = tiles(tmp_path, KERNEL + helper + linkage + HOST % STYLES[style])
+    assert card.entry == "mm<64, 32, true>"
+    assert (bound.launch.grid, bound.launch.block, bound.launch.shared_bytes) == ((6, 2, 1), (128, 1, 1), 4096)
+    assert [int(one) for one in bound.launch.arguments[3:]] == [128, 192, 320]
+
+
+def test_a_macro_that_launches_and_a_switch_over_template_arguments(tmp_path):
+    macro = (
+        "#define LAUNCH(BM, BN) mm<BM, BN, true><<<dim3(CEIL_DIV(n, BN), CEIL_DIV(m, BM)), 128>>>(a, b, c, m, n, k)\n"
+    )
+    body = "switch (k) { case 64: LAUNCH(64, 32); break; default: LAUNCH(128, 64); }"
+    card, bound = tiles(tmp_path, KERNEL + macro + HOST % body)
+    assert card.entry == "mm<64, 32, true>" and bound.launch.grid == (6, 2, 1)
+
+
+def test_a_helper_that_is_never_called_tells_nothing(tmp_path):
+    card, bound = tiles(tmp_path, KERNEL + HELPER + HOST % STYLES["members"])
+    assert card.entry == "mm<64, 32, true>" and bound.launch.block == (128, 1, 1)

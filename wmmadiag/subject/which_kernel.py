@@ -1,0 +1,49 @@
+"""Which kernel of a source is meant, where nobody says so: the one that multiplies on tensor cores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from wmmadiag.errors import ConfigurationError
+
+
+def chosen_kernel(path: Path, names: Sequence[str], launched: Sequence[str], multiplying: Sequence[str]) -> str:
+    """The name of the kernel that is meant; "" if the source has none.
+
+    Args:
+        path: of the source, for messages.
+        names: of its kernels.
+        launched: of those that its host code launches.
+        multiplying: of those that have tensor-core instructions.
+
+    Raises:
+        ConfigurationError: several may be meant.
+    """
+    both = [name for name in launched if name in multiplying]
+    for candidates in (names, both, multiplying if not both else (), launched if not multiplying else ()):
+        if len(candidates) == 1:
+            return candidates[0]
+    if not names:
+        return ""
+    listed = "\n".join(f"  {name}{_about(name, launched, multiplying)}" for name in names)
+    nearest = [*both, *multiplying, *names][0]
+    raise ConfigurationError(
+        f"{path}: the source has several kernels", detail=f"kernels:\n{listed}", hint=f"name one: --entry {nearest}"
+    )
+
+
+def chosen_remark(entry: str, names: Sequence[str], multiplying: Sequence[str]) -> str:
+    """Why this kernel was taken, where there are others; "" where there is no choice."""
+    if len(names) < 2:
+        return ""
+    others = ", ".join(name for name in names if name != entry)
+    reason = "the only one with tensor-core instructions" if multiplying == [entry] else "the one that is launched"
+    if entry in multiplying and len(multiplying) > 1:
+        reason = "the one with tensor-core instructions that is launched"
+    return f"the kernel '{entry}' was taken, {reason} (others: {others}); --entry says otherwise"
+
+
+def _about(name: str, launched: Sequence[str], multiplying: Sequence[str]) -> str:
+    words = ["tensor cores"] * (name in multiplying) + ["launched"] * (name in launched)
+    return f"  ({', '.join(words)})" if words else ""
