@@ -76,3 +76,22 @@ def test_early_exits_are_what_a_line_depends_on():
     away = Slicer(read_source(HEAD + body + "}\n")).distances([7])
     assert away[3] == away[6] == 1
     assert 9 not in away and 4 not in away
+
+
+@pytest.mark.parametrize(
+    ("definition", "without"),
+    [
+        ("const int end = n / 16 - 1;", {"end without - 1": "const int end = n / 16;"}),
+        ("int end = min(first + 64 - 16, n);", {"end without - 16": "int end = min(first + 64, n);"}),
+        ("const int end = n / 16;", {}),
+    ],
+)
+def test_what_a_loop_runs_to_is_defined_elsewhere(definition, without):
+    text = f"""__global__ void k(float* x, int n, int first) {{
+        {definition}
+        for (int i = first; i < end; ++i) {{
+            x[i] = 0;
+        }}
+    }}"""
+    found = edits(read_source(text), hypotheses=("loop-extent",), lines=(2,))
+    assert {e.summary: apply(text, e).split("\n")[1].strip() for e in found if "end without -" in e.summary} == without

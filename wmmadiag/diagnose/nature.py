@@ -22,7 +22,7 @@ _COMMON = _VAGUE | {"guard-condition", "loop-extent", "partial-fill"}
 
 _OF_KIND = {
     "registers": "fragment-map", "lane-functions": "fragment-map", "ldmatrix-rows": "ldmatrix-address",
-    "atomics": "write-conflict", "aliases": "index-arithmetic",
+    "atomics": "write-conflict", "aliases": "index-arithmetic", "lost-sums": "operand-order",
 }  # fmt: skip
 """Edits that are about one fault only, whichever they were asked for."""
 _TELLING = frozenset({"clearing", "partial-fill", "barriers"})

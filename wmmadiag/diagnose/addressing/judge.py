@@ -330,7 +330,7 @@ class _Judge:
             often: Counter[int] = Counter()
             words = ""
             for block, task in tasks.items():
-                left_out = self._left_out(parts, block, task, tasks)
+                left_out = self._left_out(parts, task, tasks)
                 if left_out is not None:
                     again = {number: _again(part, parts, block) for number, part in enumerate(parts)}
                     if not any(again.values()):
@@ -343,8 +343,8 @@ class _Judge:
                     break
                 yield part, Misread(role, False, part.site.place, words, False, certain=False)
 
-    def _left_out(self, parts: Sequence[_Part], block: int, task: _Task, tasks: Mapping[int, _Task]) -> str | None:
-        """Rows and columns of what a block needs and neither it nor one of the same task reads; None for none."""
+    def _left_out(self, parts: Sequence[_Part], task: _Task, tasks: Mapping[int, _Task]) -> str | None:
+        """Rows and columns of what a block of a task needs and no block of the same task reads; None for none."""
         if not parts:
             return None
         leads, _, free = self._wanted(parts[0], task)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from wmmadiag.diagnose.edits.building import bracketed, replaced
 from wmmadiag.diagnose.edits.model import Change, Edit
 from wmmadiag.diagnose.edits.registry import View, generator
+from wmmadiag.diagnose.edits.terms import terms
 from wmmadiag.diagnose.source.model import SourceModel, Span, Statement, Token
 
 _KIND = "loops"
@@ -38,6 +39,8 @@ def generate(view: View) -> Iterator[Edit]:
             yield from _bound(view, statement)
             yield from _start(view, statement)
             yield from _step(view, statement)
+        if statement.loop:
+            yield from _definitions(view, statement)
         if statement.step is not None:
             yield from _same_unit(view, statement, _step_span(model, statement))
     yield from _quotients(view)
@@ -118,6 +121,32 @@ def _whole_bound(view: View, bound: Span) -> Iterator[Edit]:
             rest = model.span(bound.first, index)
             gone = Change(rest.end, bound.end, "")
             yield from _each(view, bound.line, f"end at {rest.text}", (gone,), 0.08)
+
+
+def _definitions(view: View, statement: Statement) -> Iterator[Edit]:
+    """What a loop's start and end are defined as, without a term: `n = K / 16 - 1`, `first = max(0, t * T - 16)`."""
+    model = view.model
+    for piece in (statement.init, statement.condition):
+        for token in model.tokens[piece.first : piece.last] if piece is not None else ():
+            variable = model.variable(token.text, token.offset) if token.kind == "id" else None
+            if variable is None or variable.kind != "local" or variable.pointer or variable.initial is None:
+                continue
+            initial = variable.initial
+            if not view.wanted(variable.start, variable.end):
+                continue
+            for whole in (initial, *_arguments(model, initial)):
+                for term in terms(model, whole)[1:]:
+                    change = Change(model.tokens[term.first - 2].end, term.end, "")
+                    sign = model.tokens[term.first - 1].text
+                    summary = f"{variable.name} without {sign} {term.text}"
+                    yield from _each(view, term.line, summary, (change,), 0.03 if sign == "-" else 0.1)
+
+
+def _arguments(model: SourceModel, piece: Span) -> Iterator[Span]:
+    """The arguments of the calls of min and max in an expression."""
+    for call in model.calls:
+        if call.name in ("min", "max") and piece.start <= call.start < piece.end:
+            yield from call.arguments
 
 
 def _divisor(model: SourceModel, bound: Span) -> str:

@@ -132,7 +132,7 @@ def solved_terms(problem: Problem) -> Iterator[Candidate]:
     factors = (rows.finish(ones) - base).reshape(-1, 1)
     terms = (rows.left[:, None, :] * rows.right.T[None, :, :]).reshape(-1, depth) * factors
     counts = _whole(_solved(terms, (observed - base).reshape(-1)))
-    if counts is None or (counts == 1).all() or _is_a_factor(problem, counts):
+    if counts is None or (counts == 1).all() or not counts.any() or _is_a_factor(problem, counts):
         return
     changed = np.flatnonzero(counts != 1)
     words = f"terms {ranges(np.flatnonzero(counts == 0))} of the sum are missing" if (counts == 0).any() else ""
