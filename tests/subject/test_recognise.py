@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from wmmadiag.compile.kernel_code import kernel_code, multiplies
@@ -105,3 +107,10 @@ def test_a_named_kernel_leaves_nothing_assumed(tmp_path):
     path = tmp_path / "k.cu"
     path.write_text(SEVERAL)
     assert open_subject(path, SubjectOptions(entry="first", computes="gemm")).assumed == ()
+
+
+@pytest.mark.parametrize("text", ["x[", "x ", "max(", "x.x > 0 ? ", "(", "__"])
+def test_long_code_is_read_in_no_time(tmp_path, text):
+    started = time.process_time()
+    found(tmp_path, "gemm", GEMM, f'{MMA} /* " */ const char* long_text[] = {{ {text * 5000} }};')
+    assert time.process_time() - started < 2.0

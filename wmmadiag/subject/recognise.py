@@ -32,7 +32,7 @@ _EXP = re.compile(r"\b(?:\w+_)?h?2?exp(?:2|10)?f?(?:_approx\w*|_fast\w*)?\s*\(|\
 _ACTIVATION = re.compile(
     r"\b(?:__)?(?:tanh|erf|erfc|gelu|silu|sigmoid|relu|leaky_relu|log|log2|rsqrt|sqrt|cos|sin|pow)f?\s*\("
     r"|tanh\s*\.\s*approx|\bf?max[fn]?\s*\(\s*(?:[^(),]+,\s*0(?:\.0?)?f?|0(?:\.0?)?f?\s*,[^(),]+)\s*\)"
-    r"|((?:[\w.\[\]]+\s*)+)>\s*0(?:\.\d*f?)?\s*\?\s*\1",
+    r"|\b(\w[\w.\[\]\s]{0,80})>\s*0(?:\.\d*f?)?\s*\?\s*\1",
     re.IGNORECASE,
 )
 
