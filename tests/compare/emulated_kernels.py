@@ -77,8 +77,11 @@ class Style:
     normalise_early: bool = False
 
 
-def flash_head(q, k, v, scale, style, mask=None, fault=""):
-    """One head: q (S, D), k, v (T, D) in storage types; mask (S, T) True where kept. Returns float32 (S, D)."""
+def flash_head(q, k, v, scale, style, mask=None, fault="", change=None):
+    """One head: q (S, D), k, v (T, D) in storage types; mask (S, T) True where kept. Returns float32 (S, D).
+
+    `change`: what is done to scaled scores of a slice of keys before they are masked.
+    """
     multiply = MATMULS[style.matmul]
     scale = F32(scale)
     rows, keys = q.shape[0], k.shape[0]
@@ -96,14 +99,18 @@ def flash_head(q, k, v, scale, style, mask=None, fault=""):
     for start in starts:
         part = slice(start, min(start + tile, keys))
         s = score_tile(q, k[part], multiply, fault, start)
+        if change is not None:
+            s, scale_now = change(s * scale, part).astype(F32), F32(1)
+        else:
+            scale_now = scale
         if style.base2 and style.fused_argument:
-            factor = F32(scale * LOG2E)
+            factor = F32(scale_now * LOG2E)
             s, exp = s, lambda x, m, f=factor: np.exp2((x * f - m * f).astype(F32))
         elif style.base2:
-            s = s * F32(scale * LOG2E)
+            s = s * F32(scale_now * LOG2E)
             exp = lambda x, m: np.exp2(x - m)  # noqa: E731
         else:
-            s = s * scale
+            s = s * scale_now
             exp = lambda x, m: np.exp(x - m)  # noqa: E731
         if fault == "scale" and start == starts[0]:
             s[rows // 2] = s[rows // 2] / scale
@@ -139,10 +146,13 @@ def score_tile(q, k, multiply, fault, start):
     return s
 
 
-def flash(q, k, v, scale, style, out_type, mask=None, fault=""):
+def flash(q, k, v, scale, style, out_type, mask=None, fault="", change=None):
     """All heads of (B, H, S, D); GQA where k has fewer heads. Returns (B, H, S, D) in the output's storage type."""
+    # `mask` may have a head axis; `change`: (batch, head) → what `flash_head` takes.
     group = q.shape[1] // k.shape[1]
     out = np.empty((*q.shape[:3], v.shape[3]))
     for b, h in np.ndindex(q.shape[:2]):
-        out[b, h] = flash_head(q[b, h], k[b, h // group], v[b, h // group], scale, style, mask, fault)
+        own = mask[b, h] if mask is not None and mask.ndim == 4 else mask
+        changed = change(b, h) if change is not None else None
+        out[b, h] = flash_head(q[b, h], k[b, h // group], v[b, h // group], scale, style, own, fault, changed)
     return to_type(out, out_type)

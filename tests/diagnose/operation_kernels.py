@@ -73,6 +73,76 @@ WRONG = {
         "added, too",
         "+= cached",
     ),
+    "score_bias_unused": Wrong(
+        "biased_attention",
+        "+ __half2float(bias_row[j])",
+        "+ 0 * __half2float(bias_row[j])",
+        "score-terms",
+        "bias is not added",
+        "bias_row[j]",
+    ),
+    "score_bias_gone": Wrong(
+        "biased_attention", " + __half2float(bias_row[j])", "", "score-terms", "bias is not added", "= capped("
+    ),
+    "score_bias_scaled": Wrong(
+        "biased_attention",
+        "+ __half2float(bias_row[j])",
+        "+ scale * __half2float(bias_row[j])",
+        "score-terms",
+        "before the scores are multiplied",
+        "bias_row[j]",
+    ),
+    "score_bias_first_row": Wrong(
+        "biased_attention",
+        "bias_row[j]",
+        "rel_bias[(size_t)(h * nq) * nk + j]",
+        "index-arithmetic",
+        "in its first row",
+        "rel_bias[",
+    ),
+    "score_bias_first_head": Wrong(
+        "biased_attention", "(h * nq + row0 + r)", "(row0 + r)", "index-arithmetic", "in head 0", "bias_row[j]"
+    ),
+    "no_softcap": Wrong(
+        "biased_attention", "return cap * tanhf(x / cap)", "return x", "score-terms", "is not applied", "capped(s[r][j]"
+    ),
+    "softcap_before_scale": Wrong(
+        "biased_attention",
+        "capped(s[r][j] * scale, cap)",
+        "capped(s[r][j], cap) * scale",
+        "score-terms",
+        "before the scale",
+        "tanhf",
+    ),
+    "lengths_ignored": Wrong(
+        "biased_attention",
+        "if (j >= visible) x = -INFINITY;",
+        "",
+        "tail-masking",
+        "lengths are ignored",
+        "float x = capped(",
+    ),
+    "lengths_too_long": Wrong(
+        "biased_attention", "j >= visible", "j > visible", "tail-masking", "first key past", "j > visible"
+    ),
+    "lengths_of_first": Wrong(
+        "biased_attention", "kv_lens[b]", "kv_lens[0]", "index-arithmetic", "of batch 0", "kv_lens[0]"
+    ),
+    "no_window": Wrong(
+        "windowed_attention", "j > i || j < i - window", "j > i", "causal-mask", "window is missing", "j > i"
+    ),
+    "window_too_short": Wrong(
+        "windowed_attention", "j < i - window", "j <= i - window", "causal-mask", "off by -1", "j <= i - window"
+    ),
+    "no_alibi": Wrong(
+        "windowed_attention", " - slope * (i - j)", "", "score-terms", "ALiBi is not added", "float x = s[r][j]"
+    ),
+    "alibi_away": Wrong(
+        "windowed_attention", "- slope * (i - j)", "+ slope * (i - j)", "score-terms", "wrong sign", "+ slope * (i - j)"
+    ),
+    "alibi_of_batch": Wrong(
+        "windowed_attention", "slopes[h]", "slopes[b]", "index-arithmetic", "of the batch", "slopes[b]"
+    ),
 }
 
 

@@ -61,7 +61,8 @@ TABLE = {
     ),
     "async-copy-size": Row("gemm/async_cg_eight_bytes", "gemm/async_half_the_bytes gemm/bf16_copy_misaligned"),
     "causal-mask": Row(
-        "attention/gqa_causal_off_by_one attention/gqa_causal_top_left",
+        "attention/gqa_causal_off_by_one attention/gqa_causal_top_left operations/no_window "
+        "operations/window_too_short",
         "attention/bshd_mask_not_in_p attention/gqa_masked_row_weights attention/gqa_nan_rows",
     ),
     "divergent-barrier": Row(
@@ -163,6 +164,11 @@ TABLE = {
         "attention/bshd_wrong_row_sum attention/first_row_of_thread",
         "attention/gqa_nan_rows attention/bshd_alpha_missing_on_o attention/twopass_reduction_from_8",
     ),
+    "score-terms": Row(
+        "operations/score_bias_gone operations/score_bias_scaled operations/no_softcap operations/no_alibi",
+        "operations/score_bias_first_head operations/alibi_of_batch operations/no_window operations/lengths_ignored "
+        "attention/twopass_scale_missing attention/bshd_exp2 qkt/qk_scale_by_d",
+    ),
     "shared-memory-limit": Row(
         "gemm/tiled_slice_too_long attention/pipe_static_over_48k", "gemm/bf16_copy_misaligned qkt/kt_out_pitch"
     ),
@@ -179,7 +185,7 @@ TABLE = {
         "attention_fused/fa2_v_not_transposed attention_fused/fa2_ldmatrix_k_rows",
     ),
     "tail-masking": Row(
-        "attention/bshd_mask_not_in_p",
+        "attention/bshd_mask_not_in_p operations/lengths_ignored operations/lengths_too_long",
         "attention/bshd_no_final_division attention/first_divides_twice attention/gqa_masked_row_weights",
     ),
     "tensor-strides": Row(

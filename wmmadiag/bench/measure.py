@@ -15,6 +15,7 @@ from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card, Case, Variant
 from wmmadiag.subject.compiling import SubjectCompiler
+from wmmadiag.subject.score_terms import score_terms
 from wmmadiag.subject.symbols import rendered_entry, rendered_macros
 from wmmadiag.subject.verdict import judge_case
 
@@ -205,6 +206,11 @@ def _against_torch(bound: BoundCase, row: BenchRow, repeats: int) -> tuple[Bench
     found = torch_attention(
         bound.inputs(), element, scale=float(parameters["scale"]), causal=bool(parameters["causal"]), repeats=repeats
     )
+    terms = score_terms(parameters, bound.inputs(), 0, bound.inputs()["k"].shape[-2])
+    if terms.modifies or terms.masks_otherwise:
+        raise ConfigurationError(
+            "torch's attention is compared with nothing but a causal mask", hint="leave --reference out"
+        )
     output = bound.outputs()["o"].astype(np.float64)
     with np.errstate(invalid="ignore"):
         difference = float(np.abs(output - found.output).max())

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wmmadiag.checks.run import emulator_of
+from wmmadiag.diagnose.edits.registry import is_integer
 from wmmadiag.diagnose.evidence import Evidence
 from wmmadiag.diagnose.faults.problem import MAIN_OUTPUT
 from wmmadiag.place import Place
@@ -91,6 +92,11 @@ def _computing(evidence: Evidence, part: str) -> Iterator[About]:
 
 
 def _storing(evidence: Evidence, about: str) -> Iterator[About]:
+    score = _score(evidence)
+    if score is not None:
+        clause = f"no line computes the {about}" if about in _FUNCTIONS else f"no line reads {about}"
+        yield About(score, f"makes the scores, and {clause}")
+        return
     outputs = MAIN_OUTPUT.get(evidence.operation, ())
     seen = [one.place for one in evidence.accesses if one.store and set(outputs) & set(one.argument.placements)]
     clause = f"no line computes the {about}" if about in _FUNCTIONS else f"no line reads {about}"
@@ -100,6 +106,28 @@ def _storing(evidence: Evidence, about: str) -> Iterator[About]:
         if made is not None:
             yield About(made, f"makes what line {place.line} stores" + (f", and {clause}" if seen else ""))
         yield About(place, words)
+
+
+def _score(evidence: Evidence) -> Place | None:
+    """Where a softmax's scores get the values that are compared or masked; None where no softmax is recognised."""
+    found = evidence.softmax
+    model = evidence.source_model(found[0]) if found is not None else None
+    if found is None or model is None:
+        return None
+    file, parts = found
+    for line in sorted({*parts.masks, *parts.maxima, *(call.line for call in parts.weights)}):
+        start = model.line_starts[line - 1]
+        function = model.function_at(start)
+        first = model.line_of(function.start) if function is not None else line
+        for token in (token for token in model.tokens if token.line == line and token.kind == "id"):
+            variable = model.variable(token.text, token.offset)
+            if variable is None or is_integer(variable) or variable.pointer or token.text in parts.maximum_names:
+                continue
+            filled = re.compile(rf"\b{token.text}\b\s*(?:\[[^=]*\]\s*)*=[^=].*\*")  # by a product: the scale's
+            made = next((at for at in range(line, first - 1, -1) if filled.search(model.lines[at - 1])), None)
+            if made is not None:
+                return Place(file, made)
+    return None
 
 
 def _made(evidence: Evidence, place: Place) -> Place | None:

@@ -222,6 +222,7 @@ def of_models(evidence: Evidence, hypothesis: str, *, also: Sequence[str] = ()) 
             exact=False,
             seen=False,
             model=one.model,
+            told=bool(places),
         )
 
 

@@ -32,6 +32,7 @@ class Claim:
         values: numbers for edits, such as {"ldm": 72}.
         advice: what to do where no edit can be tried, or "".
         residual: of a fault model; model: its name, or "".
+        told: whether the line is that of the input or part that a fault model is about, as the kernel reads it.
         space: memory that it is about, "shared", "global" or "local"; "" where it is none, or several.
         exact: whether hypothesis and line are certain; otherwise the edit that mends the kernel decides between
             `edit_hypotheses`, and where.
@@ -57,6 +58,7 @@ class Claim:
     exact: bool = True
     seen: bool = True
     model: str = ""
+    told: bool = False
     likeliest_first: bool = False
     at_most: int | None = None
 

@@ -145,6 +145,10 @@ def _agreed(claim: Claim, given: Sequence[Claim]) -> Claim:
         guess = bool(whole) and not claim.seen
         return replace(claim, rank=max(claim.rank, Roots.MODEL + _AGREEMENT)) if guess else claim
     name = model.hypothesis
+    if model.told:  # where values depart is where it shows
+        shown = claim.place if claim.place != model.place else claim.other
+        evidence = (*model.evidence, *claim.evidence)
+        return replace(model, other=shown, evidence=evidence, rank=claim.rank - _AGREEMENT, reach=claim.reach)
     return replace(
         claim,
         hypothesis=name,

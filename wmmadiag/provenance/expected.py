@@ -10,6 +10,7 @@ import numpy as np
 from wmmadiag.provenance.raw import COLUMN, ROW
 from wmmadiag.provenance.tags import ArgumentMatrix
 from wmmadiag.subject.binding import BoundCase
+from wmmadiag.subject.score_terms import ScoreTerms, score_terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +34,15 @@ class ExpectedOutput:
 
     Attributes:
         lead: leading indices in the output tensor.
-        needed: per row, how much of the contracted axis every element must have added up: [0, needed[i]).
+        needed: per row, how much of the contracted axis every element must have added up: [start[i], needed[i]).
+        start: per row; empty for 0 in all.
     """
 
     role: str
     lead: tuple[int, ...]
     product: ExpectedProduct
     needed: tuple[int, ...]
+    start: tuple[int, ...] = ()
 
 
 def expected_outputs(case: BoundCase, matrices: Sequence[ArgumentMatrix]) -> tuple[ExpectedOutput, ...]:
@@ -120,15 +123,25 @@ def _pv(case: BoundCase, find: _Lookup) -> Iterator[ExpectedOutput]:
 
 def _attention(case: BoundCase, find: _Lookup) -> Iterator[ExpectedOutput]:
     shape = _output_shape(case, "o")
+    inputs = case.inputs()
+    terms = score_terms(case.parameters, inputs, shape[-2], inputs["k"].shape[-2])
     for lead in np.ndindex(*shape[:-2]):
         heads = shape[-3] if len(shape) > 2 else 1
         scores, v = _scores(find, lead, heads), find.of_head("v", lead, heads)
         product = ExpectedProduct(scores, COLUMN, v.number, ROW, v.rows, f"softmax({scores.words})·{v.name}")
-        needed = [v.rows] * shape[-2]
-        if case.parameters["causal"]:
-            offset = v.rows - shape[-2] if case.parameters["alignment"] == "bottom-right" else 0
-            needed = [min(v.rows, max(0, row + offset + 1)) for row in range(shape[-2])]
-        yield ExpectedOutput("o", tuple(map(int, lead)), product, tuple(needed))
+        batch, head = (0, 0, *map(int, lead))[-2:]
+        yield ExpectedOutput("o", tuple(map(int, lead)), product, *_reach(terms, (batch, head), shape[-2]))
+
+
+def _reach(terms: ScoreTerms, head: tuple[int, int], rows: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(end, start) of the keys that masks leave each row; (0, 0) for a row without any."""
+    if not terms.masks:
+        return (terms.keys,) * rows, ()
+    allowed = terms.allowed(head, np.arange(rows))
+    some = allowed.any(axis=1)
+    ends = np.where(some, terms.keys - np.argmax(allowed[:, ::-1], axis=1), 0)
+    starts = np.where(some, np.argmax(allowed, axis=1), 0)
+    return tuple(ends.tolist()), tuple(starts.tolist()) if starts.any() else ()
 
 
 _MAKERS = {"gemm": _gemm, "qkt": _qkt, "pv": _pv, "attention": _attention}

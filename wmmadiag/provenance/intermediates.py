@@ -13,11 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.compare.bounds.arithmetic import Arithmetic, arithmetic, operand_error, oracle_error, sum_error
+from wmmadiag.compare.bounds.scores import terms_error
 from wmmadiag.provenance.expected import ExpectedOutput, ExpectedProduct
 from wmmadiag.provenance.raw import ROW
 from wmmadiag.provenance.tags import ArgumentMatrix
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.epilogue import FUNCTIONS, SPREAD, finished
+from wmmadiag.subject.oracles import ScoreRows
+from wmmadiag.subject.score_terms import ScoreTerms, score_terms
 
 Doubles: TypeAlias = NDArray[np.float64]
 Coverage: TypeAlias = tuple[tuple[int, int], ...]
@@ -77,7 +80,8 @@ class Intermediates:
         self._partial: dict[tuple[int, int, Coverage, int, int], PartialOutput] = {}
         self._last: tuple[Any, Product] = (None, Product(np.zeros(0), np.zeros(0)))
         self._right: dict[int, Doubles] = {}
-        self._allowed: dict[tuple[int, int], NDArray[np.bool_]] = {}
+        self._allowed: dict[tuple[int, int, tuple[int, int]], NDArray[np.bool_]] = {}
+        self._terms: dict[tuple[int, int], ScoreTerms] = {}
 
     def _argument(self, number: int, contracted: int) -> Doubles:
         """An argument's matrix with the contracted axis last."""
@@ -100,11 +104,25 @@ class Intermediates:
         return self._products[key]
 
     def allowed(self, output: ExpectedOutput, keys: int) -> NDArray[np.bool_]:
-        """Which keys each row's mask leaves, (rows, keys)."""
-        key = len(output.needed), keys
+        """Which keys each row's masks leave, (rows, keys)."""
+        terms = self.terms_of(output, keys)
+        head = self._head(output) if terms.masks_otherwise else (0, 0)
+        key = len(output.needed), keys, head
         if key not in self._allowed:
-            self._allowed[key] = np.arange(keys)[None, :] < np.array(output.needed)[:, None]
+            self._allowed[key] = terms.allowed(head, np.arange(len(output.needed)))
         return self._allowed[key]
+
+    def terms_of(self, output: ExpectedOutput, keys: int) -> ScoreTerms:
+        """What is done to an output's scores."""
+        key = len(output.needed), keys
+        if key not in self._terms:
+            self._terms[key] = score_terms(self.parameters, self._inputs, *key)
+        return self._terms[key]
+
+    @staticmethod
+    def _head(output: ExpectedOutput) -> tuple[int, int]:
+        batch, head = (0, 0, *output.lead)[-2:]
+        return batch, head
 
     def whole(self, output: ExpectedOutput, activation: str) -> Product:
         """A GEMM's output with an activation."""
@@ -136,11 +154,19 @@ class Intermediates:
         return Product(values, errors)
 
     def scores(self, output: ExpectedOutput, factor: float | None = None) -> Product:
-        """Scaled scores of an attention output's head, not masked; `factor` in place of the scale."""
+        """Scores of an attention output's head, not masked; `factor` in place of the scale."""
         assert isinstance(output.product.left, ExpectedProduct)
         raw = self.product(output.product.left)
         by = self.scale if factor is None else factor
-        return Product(raw.values * by, raw.errors * abs(by) + np.abs(raw.values) * (abs(by) * 4 * self.model.unit))
+        scaled = raw.values * by
+        errors = raw.errors * abs(by) + np.abs(raw.values) * (abs(by) * 4 * self.model.unit)
+        terms = self.terms_of(output, scaled.shape[1])
+        if not terms.modifies:
+            return Product(scaled, errors)
+        head, rows = self._head(output), np.arange(len(scaled))
+        part = ScoreRows(head, head, slice(0, len(scaled)), scaled, scaled, np.zeros(scaled.shape), scaled)
+        errors = errors + terms_error(part, terms, self.parameters, self.model, 64 * self.model.unit)
+        return Product(terms.score(scaled, head, rows), errors)
 
     def right(self, product: ExpectedProduct, keys: slice | NDArray[np.int64]) -> Doubles:
         """Rows of a product's right operand along the contracted axis, (keys, columns)."""

@@ -128,7 +128,10 @@ def judge_output(
                 row, column = column, row
             right = here & (row == rows) & (column == columns)
             add("misplaced", base, lead, here & ~right)
-            covered = next((end for first, end in made.coverage if first == 0), 0)
+            starts = np.array(output.start or (0,))[:, None]
+            covered = np.zeros((1, 1), np.int64)
+            for first, end in made.coverage:
+                covered = np.where(first <= starts, np.maximum(covered, end), covered)
             short = right & (needed > covered) & (not made.corrected)
             add("incomplete", base, lead, short)
             twice = right & ~short & (made.repeated and not made.corrected)

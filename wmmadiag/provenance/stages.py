@@ -127,9 +127,17 @@ class Judge:
         result = np.empty(len(seen.values), bool)
         for number in np.unique(seen.output):
             here = seen.output == number
-            needed = np.array(self._expected[number].needed) + (offset if self._causal else 0)
+            output = self._expected[number]
+            if offset == 0:
+                result[here] = self._inner.allowed(output, output.product.extent)[seen.row[here], seen.column[here]]
+                continue
+            needed = np.array(output.needed) + (offset if self._causal else 0)
             result[here] = seen.column[here] < needed[seen.row[here]]
         return result
+
+    @property
+    def _masked_otherwise(self) -> bool:
+        return self._inner.terms_of(self._expected[0], self._expected[0].product.extent).masks_otherwise
 
     @property
     def _causal(self) -> bool:
@@ -142,6 +150,16 @@ class Judge:
 
         values = self._gather(seen, lambda output: self._inner.product(product(output)).values)
         return values, self._gather(seen, lambda output: self._inner.product(product(output)).errors)
+
+    @cached_property
+    def _modified(self) -> bool:
+        """Whether softcap, bias or ALiBi change the scores."""
+        return self.attention and self._inner.terms_of(self._expected[0], self._expected[0].product.extent).modifies
+
+    def _final_scores(self, seen: Observed, factor: float) -> tuple[Doubles, Doubles]:
+        """Scores with everything but masks at the samples' indices, and their error bounds."""
+        values = self._gather(seen, lambda output: self._inner.scores(output, factor).values)
+        return values, self._gather(seen, lambda output: self._inner.scores(output, factor).errors)
 
     @cached_property
     def _chunks(self) -> tuple[Groups, Groups]:
@@ -192,12 +210,18 @@ class Judge:
             (1.0, "Q·Kᵀ"), (scale, "scale·Q·Kᵀ"), (scale * LOG2E, "scale·log2(e)·Q·Kᵀ"), (LOG2E, "log2(e)·Q·Kᵀ")
         ):  # fmt: skip
             yield Reading(words, scaled(seen.values, values, errors, factor, seen.rounding, allowed), factor)
+        if self._modified:
+            final, bounds = self._final_scores(seen, scale)
+            for factor, words in ((1.0, "scores"), (LOG2E, "log2(e)·scores")):
+                yield Reading(words, scaled(seen.values, final, bounds, factor, seen.rounding, allowed), None)
         other = uniform_factor(seen.values, values)
         if other is not None:
             fit = scaled(seen.values, values, errors, other, seen.rounding, allowed)
             yield Reading(f"{other:.4g}·Q·Kᵀ", fit, other, usual=False)
 
     def _less_maximum(self, seen: Observed) -> Reading | None:
+        if self._modified:
+            return None
         values, errors = self._raw_scores(seen)
         allowed, groups = self._allowed(seen), self._groups(seen)
         for factor, words in ((self._inner.scale, "scale·"), (self._inner.scale * LOG2E, "scale·log2(e)·"), (1.0, "")):
@@ -208,11 +232,15 @@ class Judge:
         return None
 
     def _weight_fit(self, seen: Observed, factor: float, allowed: Where) -> Fit:
-        values, errors = self._raw_scores(seen)
-        rounding = np.abs(values * factor) * (4 * self._inner.model.unit)
-        relative = self._inner.weight_error(errors * abs(factor) + rounding)
+        if self._modified:
+            final, score_errors = self._final_scores(seen, factor)
+        else:
+            values, errors = self._raw_scores(seen)
+            final = values * factor
+            score_errors = errors * abs(factor) + np.abs(final) * (4 * self._inner.model.unit)
+        relative = self._inner.weight_error(score_errors)
         return proportional_weights(
-            seen.values, values * factor, relative + seen.rounding * (seen.role is SampleRole.STORE),
+            seen.values, final, relative + seen.rounding * (seen.role is SampleRole.STORE),
             self._inner.weight_floor, self._groups(seen), allowed,
         )  # fmt: skip
 
@@ -228,7 +256,7 @@ class Judge:
         """Readings of a mistake that explain every value."""
         scale = self._inner.scale
         values, _ = self._raw_scores(seen)
-        for offset in (1, -1, None) if self._causal else ():
+        for offset in (1, -1, None) if self._causal and not self._masked_otherwise else ():
             fit = self._weight_fit(seen, scale, self._allowed(seen, offset))
             if fit.departs == 0:
                 words = "the mask is missing" if offset is None else f"the mask is off by one: {_off(offset)}"
@@ -239,6 +267,8 @@ class Judge:
         if itself is not None:
             yield "softmax", "the softmax's exponential is missing: these are scores", itself
             return
+        if self._modified:
+            return  # a fit of other temperatures says nothing of what else is done to scores
         less = self._less_maximum(seen)
         if less is not None:
             yield "softmax", "the softmax's exponential is missing: these are scores less their maximum", less

@@ -16,6 +16,7 @@ from wmmadiag.compare.bounds import judge
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.card import Argument, Card
 from wmmadiag.subject.oracles import reference
+from wmmadiag.subject.score_terms import ROLES
 from wmmadiag.subject.storage import Placement
 
 _LARGEST = 1 << 23  # multiply-adds of one head's Q·Kᵀ; a larger case is not looked at
@@ -88,6 +89,8 @@ def fitting_attention(bound: BoundCase) -> tuple[AttentionConvention, float] | N
     inputs, outputs = bound.inputs(), bound.outputs()
     if not {"q", "k", "v"} <= set(inputs) or "o" not in outputs or any(inputs[role].ndim != 4 for role in "qkv"):
         return None
+    if set(ROLES) & set(inputs):
+        return None  # what else is done to scores may be what is wrong
     (batches, heads, queries, depth), keys = inputs["q"].shape, inputs["k"].shape[2]
     if queries * keys * depth > _LARGEST or not inputs["k"].shape[1]:
         return None

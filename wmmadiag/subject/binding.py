@@ -17,7 +17,8 @@ from wmmadiag.launch import Dim3, Launch, View
 from wmmadiag.subject.card import Argument, Card, Case, Expression, LaunchShape, Tolerance, Variant
 from wmmadiag.subject.dtypes import ElementType, storage_dtype
 from wmmadiag.subject.expressions import Scope
-from wmmadiag.subject.inputs import default_distribution, draw, rounded
+from wmmadiag.subject.inputs import default_distribution, draw, draw_meaningful, rounded
+from wmmadiag.subject.operations import OPERATIONS
 from wmmadiag.subject.placement import place_view
 from wmmadiag.subject.shapes import check_shapes
 from wmmadiag.subject.storage import Placement, poisoned
@@ -207,9 +208,14 @@ def _fill(
         seed,
         {role: argument.inputs for argument, role, _ in drawn},
     )
+    known = OPERATIONS[card.computes.operation].roles
     for argument, role, placement in drawn:
+        kind = known[role].drawn if role in known else ""
         if argument.values is not None:
             values[role] = _given(argument, placement.shape, scope)
+        elif kind and not argument.inputs:
+            keys = next((p.shape[-2] for views, _ in placed for name, p in views.items() if name == "k"), 0)
+            values[role] = draw_meaningful(kind, role, (placement.shape, argument.element), keys, seed)
     bound = []
     for index, (argument, (views, count)) in enumerate(zip(card.arguments, placed, strict=True)):
         if argument.value is not None:

@@ -113,6 +113,41 @@ def _indexed(shape: tuple[int, ...], element: ElementType, rng: np.random.Genera
     return np.asarray(2.0 * turn - 1.0 if element.is_float else np.rint(turn * min(element.largest, 1000.0)))
 
 
+def _bits(shape: tuple[int, ...], _: int, rng: np.random.Generator) -> Values:
+    """Three ones for each zero, and ones first: no row is without a key, causal or not."""
+    values = (rng.random(shape) < 0.75).astype(np.float64)
+    values[..., 0] = 1.0
+    return values
+
+
+def _lengths(shape: tuple[int, ...], keys: int, rng: np.random.Generator) -> Values:
+    """Odd numbers from a quarter of the keys on, less than all, and different ones: no tile's size divides them."""
+    odd = np.arange(keys // 4 | 1, max(keys, 2), 2)
+    odd = odd if odd.size else np.ones(1, np.int64)
+    count = int(np.prod(shape))
+    return rng.choice(odd, count, replace=count > odd.size).reshape(shape).astype(np.float64)
+
+
+def _slopes(shape: tuple[int, ...], _: int, rng: np.random.Generator) -> Values:
+    """2^(-8·(h + 1)/H) for head h of H, as ALiBi's authors have it, within a tenth: no two heads' are alike."""
+    heads = shape[-1]
+    return np.asarray(np.exp2(-8.0 * (np.arange(heads) + 1) / heads) * np.ones(shape)) * rng.uniform(0.9, 1.1, shape)
+
+
+MEANINGFUL: Mapping[str, Callable[[tuple[int, ...], int, np.random.Generator], Values]] = {
+    "bits": _bits,
+    "lengths": _lengths,
+    "slopes": _slopes,
+}
+"""Values of inputs in which not every number means something: (shape, number of keys, generator) → values."""
+
+
+def draw_meaningful(kind: str, role: str, tensor: Tensor, keys: int, seed: int) -> NDArray[Any]:
+    """Values of a role whose `Role.drawn` is `kind`, as its storage holds them."""
+    shape, element = tensor
+    return rounded(MEANINGFUL[kind](shape, keys, _generator(seed, role)), element)
+
+
 _INDEPENDENT: Mapping[str, Callable[[tuple[int, ...], ElementType, np.random.Generator], Values]] = {
     "normal": _normal,
     "uniform": _uniform,

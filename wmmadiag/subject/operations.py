@@ -19,7 +19,8 @@ class Parameter:
     """One parameter of an operation.
 
     Attributes:
-        kind: "real" (an expression), "flag" (a boolean, or an expression that is 0 or not), "int", or "word".
+        kind: "real" (an expression), "flag" (a boolean, or an expression that is 0 or not), "int" (from 1 on), "reach"
+            (a number from 0 on, or -1), or "word".
         default: its value when the card does not give it.
         words: for "word", what it may be.
         meaning: one line for the documentation and for drafted cards.
@@ -40,6 +41,8 @@ class Role:
         shape: expressions of its usual shape over the usual symbols.
         output: whether the kernel computes it.
         required: whether a card must have it.
+        drawn: what its values are where nobody says otherwise, a name in `inputs.MEANINGFUL`; "" for the case's
+            distribution.
         usual: of a role that is spread over the axes that it lacks: letters of those that it usually has, where no
             layout names others; "" for a role that has all of its axes.
     """
@@ -49,6 +52,7 @@ class Role:
     output: bool = False
     required: bool = True
     usual: str = ""
+    drawn: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +80,42 @@ _SCORES = {
     "causal": Parameter("flag", "causal", "whether key j > query i is masked"),
     "alignment": Parameter("word", "top-left", "corner of the causal mask", ("top-left", "bottom-right")),
 }
+_WINDOW = "that a query sees beside its own; -1: all"
+_MASKS = {
+    "window_left": Parameter("reach", "-1", f"keys before its own {_WINDOW}"),
+    "window_right": Parameter("reach", "-1", f"keys after its own {_WINDOW}"),
+}
+_SOFTCAP = {
+    "softcap": Parameter("real", "0", "c of c·tanh(score/c), on scaled scores, before bias and masks; 0: none"),
+    "tanh_dtype": Parameter("word", "f32", "type of the softcap's tanh; f16 for tanh.approx", ("f16", "bf16", "f32")),
+}
+_OVER_SCORES = ("B", "H", "Sq", "Skv")
+_ADDED = {
+    "bias": Role("BHSK", _OVER_SCORES, required=False, usual="SK"),
+    "alibi_slopes": Role("BH", _OVER_SCORES[:2], required=False, usual="H", drawn="slopes"),
+}
+_HIDING = {
+    "mask": Role("BHSK", _OVER_SCORES, required=False, usual="SK", drawn="bits"),
+    "lengths": Role("B", _OVER_SCORES[:1], required=False, usual="B", drawn="lengths"),
+}
 _SEQUENCE_SYMBOLS = {"B": "1", "H": "1", "Sq": "S", "S": "Sq", "Skv": "S", "Hkv": "H", "Dv": "D", "causal": "0"}
 
 ATTENTION = Operation(
     "attention",
-    "O = softmax(scale · Q·Kᵀ + mask) · V",
+    "O = softmax(softcap(scale · Q·Kᵀ) + bias + mask) · V",
     {
         "q": Role("BHSD", ("B", "H", "Sq", "D")),
         "k": Role("BHSD", ("B", "Hkv", "Skv", "D")),
         "v": Role("BHSD", ("B", "Hkv", "Skv", "Dv")),
+        **_ADDED,
+        **_HIDING,
         "o": Role("BHSD", ("B", "H", "Sq", "Dv"), output=True),
         "lse": Role("BHS", ("B", "H", "Sq"), output=True, required=False),
     },
     {
         **_SCORES,
+        **_MASKS,
+        **_SOFTCAP,
         "p_dtype": Parameter("word", "auto", "type that P is rounded to before P·V", ("auto", *_FLOAT_TYPES)),
         "scaled_q_dtype": Parameter("word", "none", "type that scale·Q is rounded to", ("none", *_FLOAT_TYPES)),
         "score_dtype": Parameter("word", "f32", "type that scores are kept in", ("f16", "bf16", "f32", "f64")),
@@ -101,13 +127,14 @@ ATTENTION = Operation(
 )
 QKT = Operation(
     "qkt",
-    "scores = scale · Q·Kᵀ",
+    "scores = softcap(scale · Q·Kᵀ) + bias",
     {
         "q": Role("BHSD", ("B", "H", "Sq", "D")),
         "k": Role("BHSD", ("B", "Hkv", "Skv", "D")),
+        **_ADDED,
         "scores": Role("BHSK", ("B", "H", "Sq", "Skv"), output=True),
     },
-    {"scale": Parameter("real", "1", "factor of Q·Kᵀ"), **_ROUNDING},
+    {"scale": Parameter("real", "1", "factor of Q·Kᵀ"), **_SOFTCAP, **_ROUNDING},
     _SEQUENCE_SYMBOLS,
 )
 PV = Operation(

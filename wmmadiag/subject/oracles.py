@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.subject.epilogue import SPREAD, finished
+from wmmadiag.subject.score_terms import ScoreTerms, score_terms
 
 Doubles: TypeAlias = NDArray[np.float64]
 
@@ -34,7 +35,8 @@ class ScoreRows:
         kv_head: (batch, head) of the key and value.
         rows: which query rows.
         q: (rows, D); k: (Skv, D).
-        scores: (rows, Skv), scaled, masked entries -inf.
+        scores: (rows, Skv), masked entries -inf.
+        scaled: scale·Q·Kᵀ of these rows; None where the scores are just that, masked.
     """
 
     head: tuple[int, int]
@@ -43,21 +45,29 @@ class ScoreRows:
     q: Doubles
     k: Doubles
     scores: Doubles
+    scaled: Doubles | None = None
 
 
 def score_rows(
-    q: NDArray[Any], k: NDArray[Any], *, scale: float, causal: bool = False, alignment: str = "top-left"
+    q: NDArray[Any],
+    k: NDArray[Any],
+    *,
+    scale: float,
+    causal: bool = False,
+    alignment: str = "top-left",
+    terms: ScoreTerms | None = None,
 ) -> Iterator[ScoreRows]:
-    """Scaled, masked scores in chunks of rows.
+    """Scores in chunks of rows: scaled, and with what else is done to them.
 
     Args:
         q: (B, H, Sq, D); k: (B, Hkv, Skv, D) with Hkv a divisor of H: query head h uses key head h // (H / Hkv).
         causal: mask key j for query i unless j ≤ i ("top-left") or j - Skv ≤ i - Sq ("bottom-right").
+        terms: in place of `causal` and `alignment`, with everything else.
     """
     batches, heads, queries, _ = q.shape
     keys = k.shape[2]
     group = heads // k.shape[1]
-    offset = keys - queries if alignment == "bottom-right" else 0
+    terms = terms or score_terms({"causal": causal, "alignment": alignment}, {}, queries, keys)
     step = max(16, _CHUNK_ELEMENTS // max(keys, 1))
     for batch in range(batches):
         for head in range(heads):
@@ -65,11 +75,13 @@ def score_rows(
             for start in range(0, queries, step):
                 rows = slice(start, min(start + step, queries))
                 q64 = q[batch, head, rows].astype(np.float64)
-                scores = (q64 @ keys64.T) * scale
-                if causal:
-                    first = np.arange(rows.start, rows.stop)[:, None] + offset
-                    scores[np.arange(keys)[None, :] > first] = -np.inf
-                yield ScoreRows((batch, head), (batch, head // group), rows, q64, keys64, scores)
+                scaled = (q64 @ keys64.T) * scale
+                index = np.arange(rows.start, rows.stop)
+                scores = terms.score(scaled, (batch, head), index) if terms.modifies else scaled
+                before = scaled if terms.modifies else None
+                if terms.masks:
+                    scores[~terms.allowed((batch, head), index)] = -np.inf
+                yield ScoreRows((batch, head), (batch, head // group), rows, q64, keys64, scores, before)
 
 
 def softmax_rows(scores: Doubles) -> tuple[Doubles, Doubles]:
@@ -92,12 +104,13 @@ def attention(
     scale: float,
     causal: bool = False,
     alignment: str = "top-left",
+    terms: ScoreTerms | None = None,
 ) -> tuple[Doubles, Doubles]:
-    """O = softmax(scale·Q·Kᵀ + mask)·V and the log-sum-exp of each row.
+    """O = softmax(softcap(scale·Q·Kᵀ) + bias + mask)·V and the log-sum-exp of each row.
 
     Args:
         q: (B, H, Sq, D); k: (B, Hkv, Skv, D); v: (B, Hkv, Skv, Dv); leading axes may be missing in all three.
-        scale, causal, alignment: as in `score_rows`.
+        scale, causal, alignment, terms: as in `score_rows`.
 
     Returns:
         O shaped (B, H, Sq, Dv) and the log-sum-exp (B, H, Sq), without the axes that q lacks. A row without any key
@@ -106,18 +119,18 @@ def attention(
     q4, k4, v4 = as_heads(q), as_heads(k), as_heads(v)
     out = np.empty((*q4.shape[:3], v4.shape[3]))
     lse = np.empty(q4.shape[:3])
-    for part in score_rows(q4, k4, scale=scale, causal=causal, alignment=alignment):
+    for part in score_rows(q4, k4, scale=scale, causal=causal, alignment=alignment, terms=terms):
         weights, lse_rows = softmax_rows(part.scores)
         out[(*part.head, part.rows)] = weights @ v4[part.kv_head].astype(np.float64)
         lse[(*part.head, part.rows)] = lse_rows
     return out.reshape(*q.shape[:-1], v4.shape[3]), lse.reshape(q.shape[:-1])
 
 
-def qkt(q: NDArray[Any], k: NDArray[Any], *, scale: float = 1.0) -> Doubles:
-    """scale·Q·Kᵀ, shaped (B, H, Sq, Skv) without the axes that q lacks."""
+def qkt(q: NDArray[Any], k: NDArray[Any], *, scale: float = 1.0, terms: ScoreTerms | None = None) -> Doubles:
+    """softcap(scale·Q·Kᵀ) + bias, shaped (B, H, Sq, Skv) without the axes that q lacks."""
     q4, k4 = as_heads(q), as_heads(k)
     out = np.empty((*q4.shape[:3], k4.shape[2]))
-    for part in score_rows(q4, k4, scale=scale):
+    for part in score_rows(q4, k4, scale=scale, terms=terms):
         out[(*part.head, part.rows)] = part.scores
     return out.reshape(*q.shape[:-1], k4.shape[2])
 
@@ -180,14 +193,14 @@ def reference(
                 inputs["k"],
                 inputs["v"],
                 scale=float(p["scale"]),
-                causal=bool(p["causal"]),
-                alignment=str(p["alignment"]),
+                terms=score_terms(p, inputs, inputs["q"].shape[-2], inputs["k"].shape[-2]),
             )
             if p["masked_rows"] == "nan":
                 out[np.isneginf(lse)] = np.nan
             return {"o": out, "lse": lse}
         case "qkt":
-            return {"scores": qkt(inputs["q"], inputs["k"], scale=float(p["scale"]))}
+            terms = score_terms(p, inputs, inputs["q"].shape[-2], inputs["k"].shape[-2])
+            return {"scores": qkt(inputs["q"], inputs["k"], scale=float(p["scale"]), terms=terms)}
         case "pv":
             return {"o": pv(inputs["p"], inputs["v"])}
         case "softmax":

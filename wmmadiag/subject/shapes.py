@@ -49,7 +49,10 @@ def check_shapes(card: Card, shapes: Mapping[str, Shape], parameters: Parameters
     for (one, a), (other, b) in _EQUAL.get(operation, ()):
         if one in shapes and other in shapes and shapes[one][a] != shapes[other][b]:
             raise _misfit(card, other, f"axis {b} of {_shown(other, shapes)} differs from axis {a} of", one, shapes)
+    spread_roles = [role for role, one in OPERATIONS[operation].roles.items() if one.usual and role in shapes]
     for role in shapes if operation in _HEADS else ():
+        if role in spread_roles:
+            continue
         first = _HEADS[operation][0][0]
         leading, expected = shapes[role][:-2], shapes[first][:-2]
         if role == "lse":
@@ -65,6 +68,12 @@ def check_shapes(card: Card, shapes: Mapping[str, Shape], parameters: Parameters
             raise _misfit(card, role, f"the batch and head axes of {_shown(role, shapes)} do not fit", first, shapes)
     if operation == "gemm":
         _check_gemm(card, shapes, parameters)
+    elif spread_roles:
+        # q's axes with k's rows in place of the last: (B, H, Sq, Skv), of which a role has the first few, or the last.
+        scores = (*(1,) * (4 - len(shapes["q"])), *shapes["q"][:-1], shapes["k"][-2])
+        for role in spread_roles:
+            over = scores[: len(OPERATIONS[operation].roles[role].axes)]
+            _check_spread(card, role, over, "the scores of", "q", shapes)
 
 
 def _check_gemm(card: Card, shapes: Mapping[str, Shape], parameters: Parameters) -> None:

@@ -57,8 +57,9 @@ def evaluate_parameters(computes: Computes, scope: Scope) -> dict[str, float | i
             values[name] = str(given)
         elif parameter.kind == "flag":
             values[name] = bool(scope.number(given, place=computes.place, what=what))
-        elif parameter.kind == "int":
-            values[name] = scope.integer(given, place=computes.place, what=what, minimum=1)
+        elif parameter.kind in ("int", "reach"):
+            least = 1 if parameter.kind == "int" else -1
+            values[name] = scope.integer(given, place=computes.place, what=what, minimum=least)
         else:
             values[name] = scope.real(given, place=computes.place, what=what)
     return values

@@ -34,13 +34,9 @@ def judge(
     """
     match operation:
         case "attention":
-            q, k, v = inputs["q"], inputs["k"], inputs["v"]
-            return attention.bound(q, k, v, dict(expected), parameters, dict(elements))
+            return attention.bound(inputs, dict(expected), parameters, dict(elements))
         case "qkt":
-            scores = matmul.qkt(
-                inputs["q"], inputs["k"], expected["scores"], parameters, elements["q"], elements["scores"]
-            )
-            return {"scores": scores}
+            return {"scores": matmul.qkt(inputs, expected["scores"], parameters, elements["q"], elements["scores"])}
         case "pv":
             return {"o": matmul.pv(inputs["p"], inputs["v"], expected["o"], parameters, elements["p"], elements["o"])}
         case "softmax":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,15 +19,15 @@ from wmmadiag.compare.bounds.arithmetic import (
     output_rounding,
     sum_error,
 )
+from wmmadiag.compare.bounds.scores import terms_error
 from wmmadiag.compare.bounds.softmax import SLACK, row_sum_error, weight_errors
 from wmmadiag.subject.dtypes import ElementType
 from wmmadiag.subject.oracles import ScoreRows, as_heads, score_rows
+from wmmadiag.subject.score_terms import ScoreTerms, score_terms
 
 
 def bound(
-    q: NDArray[Any],
-    k: NDArray[Any],
-    v: NDArray[Any],
+    inputs: Mapping[str, NDArray[Any]],
     expected: dict[str, Doubles],
     parameters: Parameters,
     elements: dict[str, ElementType],
@@ -36,7 +37,7 @@ def bound(
     Inputs are exact: the reference reads the rounded ones. With w the reference's weights and o its output,
 
     1. Scores. A sum of D products costs `sum_error`·Σ|q||k|·|scale|; tf32 operands add their
-       truncation, a scaled Q in a narrow type its rounding.
+       truncation, a scaled Q in a narrow type its rounding. What follows it is in `scores.terms_error`.
     2. Weights. `softmax.weight_errors` gives ε_ij relative to each. Numerator and denominator share them, so they
        move o by Σ w ε (v - o) / (1 - Σ w ε), at most Σ w ε (|v| + |o|) / (1 - Σ w ε); and never beyond the range of
        the v's, as any weights average them.
@@ -50,7 +51,7 @@ def bound(
     A row without any key is expected to be 0 or not finite, unless `masked_rows` says which.
 
     Args:
-        q, k, v: logical tensors as in `oracles.attention`.
+        inputs: logical tensors by role; q, k, v as in `oracles.attention`.
         expected: "o" and "lse" as the reference gives them.
         parameters: evaluated parameters of the operation.
         elements: types of q, v, o and, if there is one, lse.
@@ -60,15 +61,15 @@ def bound(
     """
     model = arithmetic(parameters, elements["q"])
     scale = float(parameters["scale"])
-    q4, k4, v4 = as_heads(q), as_heads(k), as_heads(v)
+    q4, k4, v4 = (as_heads(inputs[role]) for role in "qkv")
+    terms = score_terms(parameters, inputs, q4.shape[2], k4.shape[2])
     o4 = as_heads(expected["o"])
     error_o = np.empty(o4.shape)
     error_lse = np.empty(o4.shape[:3])
-    masked = bool(parameters["causal"])
-    for part in score_rows(q4, k4, scale=scale, causal=masked, alignment=str(parameters["alignment"])):
+    for part in score_rows(q4, k4, scale=scale, terms=terms):
         where = (*part.head, part.rows)
         v64 = v4[part.kv_head].astype(np.float64)
-        error_o[where], error_lse[where] = _rows(part, v64, o4[where], scale, model)
+        error_o[where], error_lse[where] = _rows(part, v64, o4[where], scale, model, terms, parameters)
     empty = np.isneginf(expected["lse"])
     error_o = error_o.reshape(expected["o"].shape)
     error_lse = error_lse.reshape(expected["lse"].shape)
@@ -82,7 +83,15 @@ def bound(
     return judged
 
 
-def _rows(part: ScoreRows, v: Doubles, o: Doubles, scale: float, model: Arithmetic) -> tuple[Doubles, Doubles]:
+def _rows(
+    part: ScoreRows,
+    v: Doubles,
+    o: Doubles,
+    scale: float,
+    model: Arithmetic,
+    terms: ScoreTerms,
+    parameters: Parameters,
+) -> tuple[Doubles, Doubles]:
     """Errors of O (rows, Dv) and of the log-sum-exp (rows,) for some rows of one head, outputs' rounding aside."""
     depth, keys = part.q.shape[1], part.k.shape[0]
     dot = sum_error(depth, model)
@@ -90,6 +99,8 @@ def _rows(part: ScoreRows, v: Doubles, o: Doubles, scale: float, model: Arithmet
     factor = abs(scale) * SLACK
     score_error = (np.abs(part.q) * (relative_dot * factor)).astype(np.float32) @ np.abs(part.k).astype(np.float32).T
     score_error += np.float32(dot.absolute * factor)
+    if terms.modifies:
+        score_error += terms_error(part, terms, parameters, model, relative_dot).astype(np.float32)
     found = weight_errors(part.scores, score_error, model)
     size = np.abs(v)
     narrow = size.astype(np.float32)

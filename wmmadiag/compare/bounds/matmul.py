@@ -20,9 +20,11 @@ from wmmadiag.compare.bounds.arithmetic import (
     output_rounding,
     sum_error,
 )
+from wmmadiag.compare.bounds.scores import terms_error
 from wmmadiag.subject import oracles
 from wmmadiag.subject.dtypes import ElementType
 from wmmadiag.subject.epilogue import SPREAD
+from wmmadiag.subject.score_terms import score_terms
 
 
 def gemm(
@@ -74,21 +76,31 @@ def gemm(
 
 
 def qkt(
-    q: NDArray[Any],
-    k: NDArray[Any],
+    inputs: Mapping[str, NDArray[Any]],
     expected: Doubles,
     parameters: Parameters,
     operand: ElementType,
     output: ElementType,
 ) -> Judgement:
-    """Bound of scale·Q·Kᵀ: `sum_error`·|scale|Σ|q||k|, two units for the scale and its product, output rounding."""
+    """Bound of softcap(scale·Q·Kᵀ) + bias.
+
+    `sum_error`·|scale|Σ|q||k|, two units for the scale and its product; then `scores.terms_error`, and output rounding.
+    """
     model = arithmetic(parameters, operand)
+    q, k = inputs["q"], inputs["k"]
     scale = float(parameters.get("scale", 1.0))
     products = sum_error(q.shape[-1], model)
     total = oracles.qkt(magnitudes(q), magnitudes(k), scale=abs(scale))
     relative = products.relative + operand_error(model) + oracle_error(q.shape[-1])
-    scaling = 0.0 if scale == 1.0 else 3.0 * model.unit
-    error = total * relative + np.abs(expected) * scaling + products.absolute * abs(scale)
+    terms = score_terms(parameters, inputs, q.shape[-2], k.shape[-2])
+    error = total * relative + products.absolute * abs(scale)
+    if terms.modifies:
+        added = np.empty((*oracles.as_heads(q).shape[:3], k.shape[-2]))
+        for part in oracles.score_rows(oracles.as_heads(q), oracles.as_heads(k), scale=scale, terms=terms):
+            added[(*part.head, part.rows)] = terms_error(part, terms, parameters, model, relative)
+        error = error + added.reshape(expected.shape)
+    else:
+        error = error + np.abs(expected) * (0.0 if scale == 1.0 else 3.0 * model.unit)
     return Judgement(output_rounding(error, expected, output))
 
 

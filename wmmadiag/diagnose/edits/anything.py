@@ -24,7 +24,7 @@ _FAULTS = (
     "fragment-map", "swizzle-mismatch", "ldmatrix-address", "out-of-bounds", "unwritten-output", "uninitialised-memory",
     "card-mismatch", "leading-dimension", "missing-barrier", "accumulator-init", "p-precision", "masked-row",
     "too-few-warps", "fragment-footprint", "exp-base", "half-accumulation", "tile-overwritten", "accumulator-reset",
-    "epilogue",
+    "epilogue", "score-terms",
 )  # fmt: skip
 _OPERATORS: dict[str, tuple[str, ...]] = {
     "+": ("-", "*"), "-": ("+",), "*": ("/", "+"), "/": ("*", "%"), "%": ("/",), "<": ("<=", ">"), "<=": ("<",),

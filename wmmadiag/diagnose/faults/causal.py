@@ -21,17 +21,19 @@ def with_mask(mask: Mask) -> Prediction:
 
     def predict(rows: Rows) -> Doubles:
         kept = mask(rows, rows.index[:, None], np.arange(rows.keys)[None, :])
-        return rows.attend(np.where(kept, rows.products * rows.problem.scale, -np.inf))
+        if rows.problem.terms.masks_otherwise:
+            kept = kept & rows.otherwise
+        return rows.attend(np.where(kept, rows.scored(rows.products * rows.problem.scale), -np.inf))
 
     return predict
 
 
 def _masked_by_zero(rows: Rows) -> Doubles:
-    return rows.attend(np.where(rows.allowed, rows.products * rows.problem.scale, 0.0))
+    return rows.attend(np.where(rows.allowed, rows.scored(rows.products * rows.problem.scale), 0.0))
 
 
 def _masked_after_softmax(rows: Rows) -> Doubles:
-    scores = rows.products * rows.problem.scale
+    scores = rows.scored(rows.products * rows.problem.scale)
     exponentials: Doubles = np.exp(scores - scores.max(axis=1, keepdims=True))
     result: Doubles = rows.combine(np.where(rows.allowed, exponentials, 0.0)) / exponentials.sum(axis=1, keepdims=True)
     return result

@@ -31,7 +31,7 @@ def with_depth(times: Doubles) -> Prediction:
         products = (left if plain else left * times[used]) @ rows.right[used]
         if not rows.problem.attends:
             return rows.finish(products)
-        scores = products * rows.problem.scale
+        scores = rows.scored(products * rows.problem.scale)
         return rows.attend(np.where(rows.allowed, scores, -np.inf) if rows.causal else scores)
 
     return predict
@@ -121,7 +121,7 @@ def solved_terms(problem: Problem) -> Iterator[Candidate]:
     near whole numbers are no answer.
     """
     depth = _depth(problem)
-    if depth > _LARGEST_SOLVED or problem.parameters.get("activation", "none") != "none":
+    if depth > _LARGEST_SOLVED or problem.parameters.get("activation", "none") != "none" or problem.terms.softcap:
         return
     sampled = _enough_rows(problem, depth)
     if sampled is None:

@@ -24,17 +24,17 @@ def narrow(values: Doubles, name: str) -> Doubles:
 
 
 def _scores_rounded(name: str, rows: Rows) -> Doubles:
-    scores = narrow(rows.products * rows.problem.scale, name)
+    scores = narrow(rows.scored(rows.products * rows.problem.scale), name)
     return rows.attend(np.where(rows.allowed, scores, -np.inf) if rows.causal else scores)
 
 
 def _products_rounded(name: str, rows: Rows) -> Doubles:
-    scores = narrow(rows.products, name) * rows.problem.scale
+    scores = rows.scored(narrow(rows.products, name) * rows.problem.scale)
     return rows.attend(np.where(rows.allowed, scores, -np.inf) if rows.causal else scores)
 
 
 def _scaled_query_rounded(name: str, rows: Rows) -> Doubles:
-    scores = narrow(rows.left * rows.problem.scale, name) @ rows.right
+    scores = rows.scored(narrow(rows.left * rows.problem.scale, name) @ rows.right)
     return rows.attend(np.where(rows.allowed, scores, -np.inf) if rows.causal else scores)
 
 
@@ -101,7 +101,7 @@ def _product_in_half(rows: Rows, step: int) -> Doubles:
 def _attention_in_half(rows: Rows, step: int, stages: str) -> Doubles:
     scores = rows.scores
     if "q" in stages:
-        products = summed_in_half(rows.left, rows.right, step) * rows.problem.scale
+        products = rows.scored(summed_in_half(rows.left, rows.right, step) * rows.problem.scale)
         scores = np.where(rows.allowed, products, -np.inf) if rows.causal else products
     weights = np.exp(scores - row_maximum(scores))
     values = rows.values

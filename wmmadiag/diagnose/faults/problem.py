@@ -21,6 +21,7 @@ from wmmadiag.subject.dtypes import ElementType
 from wmmadiag.subject.epilogue import finished
 from wmmadiag.subject.operations import OPERATIONS
 from wmmadiag.subject.oracles import as_heads, reference
+from wmmadiag.subject.score_terms import ScoreTerms, score_terms
 from wmmadiag.subject.storage import is_poison
 
 Lead: TypeAlias = tuple[int, int]
@@ -90,6 +91,14 @@ class Problem:
     @cached_property
     def _bounds(self) -> dict[tuple[tuple[str, Value], ...], Doubles]:
         return {}
+
+    @cached_property
+    def terms(self) -> ScoreTerms:
+        """What is done to scores beyond scaling them."""
+        if self.operation not in ("attention", "qkt"):
+            return ScoreTerms(self.observed.shape[2], 0)
+        keys = self.arrays["k"].shape[2]
+        return score_terms(self.parameters, self.bound.inputs(), self.observed.shape[2], keys)
 
     @cached_property
     def weight_rounding(self) -> float:
@@ -255,6 +264,8 @@ class Rows:
     def finish(self, products: Doubles) -> Doubles:
         """A product operation's output: of a GEMM with scales, beta · C, bias and activation."""
         result = products * self.problem.scale if self.problem.scale != 1.0 else products
+        if self.problem.operation == "qkt":
+            return self.scored(result)
         if self.problem.operation != "gemm":
             return result
         parameters = self.problem.parameters
@@ -291,19 +302,29 @@ class Rows:
     @property
     def causal(self) -> bool:
         """Whether the oracle masks."""
-        return bool(self.problem.parameters.get("causal", False))
+        return self.problem.terms.masks
 
     @cached_property
     def allowed(self) -> NDArray[np.bool_]:
-        """Where the oracle's mask lets through."""
+        """Where the oracle's masks let through."""
         if not self.causal:
             return np.ones(self.products.shape, np.bool_)
-        return np.asarray(np.arange(self.keys)[None, :] <= self.index[:, None] + self.corner)
+        return self.problem.terms.allowed(self.lead, self.index)
+
+    @cached_property
+    def otherwise(self) -> NDArray[np.bool_]:
+        """Where the oracle's masks other than the causal one let through."""
+        return self.problem.terms.otherwise(self.lead, self.index)
+
+    def scored(self, scaled: Doubles) -> Doubles:
+        """Scores before masking, of scaled products."""
+        terms = self.problem.terms
+        return terms.score(scaled, self.lead, self.index) if terms.modifies else scaled
 
     @cached_property
     def scores(self) -> Doubles:
-        """Scaled, masked."""
-        scaled = self.products * self.problem.scale
+        """Scaled, with softcap and bias, masked."""
+        scaled = self.scored(self.products * self.problem.scale)
         return np.where(self.allowed, scaled, -np.inf) if self.causal else scaled
 
     @cached_property

@@ -19,7 +19,7 @@ def with_scores_scaled(factor: float) -> Prediction:
     """softmax(factor · Q·Kᵀ + mask) · V."""
 
     def predict(rows: Rows) -> Doubles:
-        scores = rows.products * factor
+        scores = rows.scored(rows.products * factor)
         return rows.attend(np.where(rows.allowed, scores, -np.inf) if rows.causal else scores)
 
     return predict

@@ -24,6 +24,7 @@ from wmmadiag.subject.card import Case
 from wmmadiag.subject.epilogue import NEUTRAL
 from wmmadiag.subject.inputs import rounded
 from wmmadiag.subject.oracles import reference
+from wmmadiag.subject.score_terms import ScoreTerms, score_terms
 from wmmadiag.subject.storage import bits
 from wmmadiag.subject.verdict import unwritten_elements
 
@@ -162,6 +163,12 @@ class Subject:
     def neutral(self) -> dict[str, NDArray[Any]]:
         """Scales and a bias that leave a GEMM's product as it is."""
         return {role: self.values(role, np.array(value)) for role, value in NEUTRAL.items() if role in self.inputs}
+
+    @cached_property
+    def terms(self) -> ScoreTerms:
+        """What the operation does to scores beyond scaling them."""
+        keys = self.inputs["k"].shape[-2] if "k" in self.inputs else 0
+        return score_terms(self.parameters, self.inputs if keys else {}, 0, keys)
 
     @cached_property
     def base(self) -> dict[str, NDArray[Any]]:

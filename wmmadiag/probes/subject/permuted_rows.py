@@ -10,14 +10,16 @@ from __future__ import annotations
 import numpy as np
 
 from wmmadiag.probes.subject.model import Outcome, Subject, SubjectProbe
+from wmmadiag.subject.epilogue import SPREAD
 
 _LEFT = {"attention": "q", "qkt": "q", "pv": "p", "gemm": "a", "softmax": "x"}
 
 
 def run(subject: Subject) -> Outcome | None:
-    """Rows permuted at random; not for a causal mask, a transposed A, or a C that is added."""
+    """Rows permuted at random; not for a causal mask, a transposed A, or a C, a bias or a scale of rows."""
     p = subject.parameters
-    if p.get("causal") or p.get("transpose_a") or p.get("beta"):
+    spread = any(array.shape[-2:-1] not in ((), (1,)) for array in map(subject.inputs.get, SPREAD) if array is not None)
+    if p.get("causal") or p.get("transpose_a") or p.get("beta") or spread:
         return None
     role = _LEFT[subject.operation]
     rows = subject.inputs[role].shape[-2]

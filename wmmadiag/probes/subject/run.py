@@ -32,6 +32,8 @@ def run_subject_probes(
         verdict = "wrong" if isinstance(error, KernelFault) else "undecided"
         sentence = f"the kernel does not run to its end: {error.message}"
         return (ProbeAnswer("runs", "does the kernel run at all?", verdict, sentence),)  # type: ignore[arg-type]
+    if subject.terms.modifies or subject.terms.masks_otherwise:
+        return ()  # the probes' inputs have known answers where scores are scaled products under a causal mask at most
     answers = []
     for probe in probes:
         if time.perf_counter() - started > seconds:
