@@ -28,6 +28,7 @@ def known(text):
 
 LAYOUTS = """
 #include <cuda_fp16.h>
+enum class Mode : unsigned char { one, two };
 struct Dims { short rows; long long columns; };
 struct Base { char tag; Dims dims; };
 struct alignas(16) Whole : public Base {
@@ -39,6 +40,11 @@ struct alignas(16) Whole : public Base {
   dim3 blocks;
   index_t strides[2] = {1, 2};
   static constexpr int kCount = 7;
+  enum Kind { first, second } kind;
+  struct Size { char m; long long n; } size, other;
+  struct { short u, v; };
+  struct Unused { int w; };
+  Mode mode;
   int last = 5;
   __host__ __device__ int area() const { return last; }
 };
@@ -49,7 +55,7 @@ def test_members_lie_as_the_compiler_lays_them(tmp_path):
     layout = known(LAYOUTS).layout("const Whole &")
     paths = {path: at for path, at, _ in layout.leaves()}
     asked = ["tag", "dims.rows", "dims.columns", "q", "k", "flags[2]", "pair.y", "four.z", "blocks.y", "strides[1]"]
-    for path in [*asked, "last"]:
+    for path in [*asked, "kind", "size.n", "other.m", "v", "mode", "last"]:
         expression = f"__builtin_offsetof(Whole, {path})"
         assert paths[path] == constant_value(LAYOUTS, "k.cu", expression), path
     assert layout.size == constant_value(LAYOUTS, "k.cu", "sizeof(Whole)")
@@ -63,6 +69,7 @@ def test_members_lie_as_the_compiler_lays_them(tmp_path):
         ("struct P { int n : 4; };", "bit-field"),
         ("struct P : Unknown { int n; };", "base class 'Unknown'"),
         ("struct P { int x[COUNT]; };", "extent 'COUNT'"),
+        ("struct P { union { int a; float b; } either; };", "'either' is a union"),
         ("struct P { virtual int f(); int n; };", "virtual"),
     ],
 )
@@ -93,6 +100,7 @@ ORDERED = {
     "assigned": "P p = {x, rows, w, y, deep, z, 1.f};",
     "designated": "P p = {.a = x, .m = rows, .n = w, .b = y, .k = deep, .d = z, .alpha = 1.f};",
     "pointer": "P *h = new P; h->a = x; h->m = rows; h->n = w; h->b = y; h->k = deep; h->d = z; P p = *h;",
+    "constructed": "P p(x, rows, w, y, deep, z);",
     "made": "P p = P{x, rows, w, y, deep, z, 1.f};",
 }
 
@@ -100,8 +108,15 @@ ORDERED = {
 @pytest.mark.parametrize("how", ORDERED)
 @pytest.mark.parametrize("parameter", ["P p", "const P p", "const __grid_constant__ P p"])
 def test_a_struct_that_host_code_fills(tmp_path, how, parameter):
+    if how == "constructed":
+        made = (
+            "P(const half* f, int u, int v, const half* s, int t, float* o) : a(f), m{u}, n(v), b(s), d(o) { k = t; }"
+        )
+        text = STRUCT.replace("float alpha;", f"float alpha = 1.f; {made}")
+    else:
+        text = STRUCT
     host = "void run(half* x, half* y, float* z, int rows, int w, int deep) { %s k<<<p.m / 32, 32>>>(p); }"
-    card = card_of(tmp_path, STRUCT + KERNEL.replace("PARAMETER", parameter) + host % ORDERED[how])
+    card = card_of(tmp_path, text + KERNEL.replace("PARAMETER", parameter) + host % ORDERED[how])
     assert [view.role for one in card.arguments for view in one.views] == ["a", "b", "d"]
     assert [one.value for one in card.arguments if one.value is not None] == ["M", "N", "K", "alpha"]
     bound = bind(card, card.case("tiles"), card.variants[0])

@@ -9,7 +9,7 @@ from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card_file import parse_card
 from wmmadiag.subject.from_source import card_from_options, draft_card
 from wmmadiag.subject.guess import Parameter, roles_for, symbol_for, value_for
-from wmmadiag.subject.open_subject import SubjectOptions, source_facts
+from wmmadiag.subject.open_subject import SubjectOptions, open_subject, source_facts
 
 SOURCE = """
 #define BM 64
@@ -218,6 +218,7 @@ def test_a_host_name_passed_for_several_extents_tells_nothing(tmp_path):
 BLAS = """
 __global__ void gemm(const half* A, const half* B, float* C, int M, int N, int K, float alpha, float beta) {
   wmma::fragment<wmma::accumulator, 16, 16, 16, float> acc;
+  C[0] = alpha * acc.x[0] + beta * C[0];
 }
 void run(half* a, half* b, float* c, int m, int n, int k) {
   dim3 const grid{static_cast<unsigned>(n) / 256u, (m + 127) / 128}, block(256);
@@ -240,6 +241,64 @@ def test_factors_are_symbols_and_what_beta_scales_is_read(tmp_path):
     bound = bind(card, card.case("tiles"), card.variants[0])
     assert (bound.parameters["alpha"], bound.parameters["beta"]) == (2.0, 3.0)
     assert [float(value) for value in bound.launch.arguments[6:]] == [2.0, 3.0]
+
+
+@pytest.mark.parametrize(("passed", "told"), [("1.5f, 0.f", (1.5, 0.0)), ("scale, shift", (1.5, 0.5))])
+def test_factors_that_the_kernel_ignores_are_what_the_source_passes(tmp_path, passed, told):
+    text = BLAS.replace("alpha * acc.x[0] + beta * C[0]", "acc.x[0]").replace("1.1f, 1.2f", passed)
+    text = text.replace("  dim3 const grid", "  float scale = 1.5f, shift = .5f;\n  dim3 const grid")
+    card = gemm_card(tmp_path, text)
+    bound = bind(card, card.case("tiles"), card.variants[0])
+    assert (bound.parameters["alpha"], bound.parameters["beta"]) == told
+    assert [float(value) for value in bound.launch.arguments[6:]] == list(told)
+
+
+VECTORS = """#include <cuda_fp16.h>
+__global__ void gemm(const uint4* A, const float4* B, float4* C, int M, int N, int K) { BODY }
+void run(const __half* one, HOST* two, float* three, int M, int N, int K) {
+  gemm<<<dim3(N / 16, M / 16), 32>>>((const uint4*)one, reinterpret_cast<const float4*>(two), (float4*)three, M, N, K);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "host", "element"),
+    [("", "half", "f16"), ("", "const float", "f32"), ("auto b = reinterpret_cast<const __half*>(B);", "void", "f16")],
+)
+def test_vectors_carry_what_host_or_kernel_say(tmp_path, body, host, element):
+    card = gemm_card(tmp_path, VECTORS.replace("BODY", body).replace("HOST", host))
+    assert [argument.element.name for argument in card.arguments[:3]] == ["f16", element, "f32"]
+
+
+def test_vectors_of_which_nobody_says_what_they_carry_are_asked_for(tmp_path):
+    with pytest.raises(ConfigurationError, match="dtype of 'B'"):
+        gemm_card(tmp_path, VECTORS.replace("BODY", "").replace("HOST", "void"))
+
+
+HALF_SUMS = """#include <cuda_fp16.h>
+#include <mma.h>
+using namespace nvcuda;
+template <typename T, typename Sum>
+__global__ void gemm(const T* A, const T* B, T* C, int M, int N, int K) {
+  wmma::fragment<wmma::accumulator, 16, 16, 16, Sum> sum;
+  wmma::fragment<wmma::matrix_a, 16, 16, 16, T, wmma::row_major> a;
+  wmma::fragment<wmma::matrix_b, 16, 16, 16, T, wmma::row_major> b;
+  wmma::fill_fragment(sum, Sum(0.f));
+  wmma::load_matrix_sync(a, A, K);
+  wmma::load_matrix_sync(b, B, N);
+  wmma::mma_sync(sum, a, b, sum);
+  for (int i = 0; i < sum.num_elements; ++i) C[threadIdx.x * 8 + i] = T(sum.x[i]);
+}
+void run(half* a, half* b, half* c, int m, int n, int k) { gemm<half, SUM><<<m / 16, 32>>>(a, b, c, m, n, k); }
+"""
+
+
+@pytest.mark.parametrize(("sums", "said"), [("half", "f16"), ("float", "auto")])
+def test_sums_of_a_template_are_read_off_its_instructions(tmp_path, sums, said):
+    path = tmp_path / "gemm.cu"
+    path.write_text(HALF_SUMS.replace("SUM", sums))
+    card = open_subject(path, SubjectOptions(computes="gemm"))
+    assert bind(card, card.cases[0], card.variants[0]).parameters["accumulate"] == said
 
 
 def test_extents_are_multiples_of_what_the_grid_divides_them_by(tmp_path):

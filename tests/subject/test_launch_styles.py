@@ -77,6 +77,40 @@ def test_a_macro_that_launches_and_a_switch_over_template_arguments(tmp_path):
     assert card.entry == "mm<64, 32, true>" and bound.launch.grid == (6, 2, 1)
 
 
+def test_the_class_template_that_launches_tells_its_parameters(tmp_path):
+    text = KERNEL.replace("bool EVEN", "typename T").replace("const half* A, const half* B", "const T* A, const T* B")
+    runner = (
+        "template <typename E, int TILE> struct Runner { static void run(E* a, E* b, float* c, int m, int n,"
+        " int k) { mm<TILE, TILE, E><<<dim3(n / TILE, m / TILE), 64>>>(a, b, c, m, n, k); } };\n"
+        "int main() { Runner<half, 32>::run(0, 0, 0, 512, 512, 512); }\n"
+    )
+    card, bound = tiles(tmp_path, text + runner)
+    assert card.entry == "mm<32, 32, half>" and card.arguments[0].element.name == "f16"
+    assert bound.launch.grid == (6, 4, 1)
+
+
+PERSISTENT = """
+__global__ void mm(const half* A, const half* B, float* C, int M, int N, int K) {
+  for (int tile = blockIdx.x; tile < M * N / 256; tile += gridDim.x) C[tile] = 0;
+}
+int main() { int M = 4096, N = 4096, K = 4096; COUNT mm<<<BLOCKS, 256>>>(pa, pb, pc, M, N, K); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "blocks"),
+    [
+        ("cudaDeviceProp prop; cudaGetDeviceProperties(&prop, 0);", "prop.multiProcessorCount"),
+        ("int sms; cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0);", "dim3(sms * 2)"),
+        ("", "at::cuda::getCurrentDeviceProperties()->multiProcessorCount"),
+    ],
+)
+def test_a_kernel_that_takes_any_grid_gets_one_for_a_small_chip(tmp_path, count, blocks):
+    _, bound = tiles(tmp_path, "#include <cuda_fp16.h>" + PERSISTENT.replace("COUNT", count).replace("BLOCKS", blocks))
+    assert bound.launch.grid in ((3, 1, 1), (6, 1, 1))
+    assert bound.symbols["M"] == 128, "not the size that the source launches with"
+
+
 def test_a_helper_that_is_never_called_tells_nothing(tmp_path):
     card, bound = tiles(tmp_path, KERNEL + HELPER + HOST % STYLES["members"])
     assert card.entry == "mm<64, 32, true>" and bound.launch.block == (128, 1, 1)

@@ -63,11 +63,13 @@ class Structs:
         classes: by unqualified name; of several, the first with a body.
         aliases: type names → what they stand for.
         number: the value of a constant, for extents of arrays.
+        enums: names of enumerations, with the integer type behind each.
     """
 
     classes: Mapping[str, Declaration]
     aliases: Mapping[str, str]
     number: Callable[[str], int | None] = field(default=lambda text: int(text) if text.isdecimal() else None)
+    enums: Mapping[str, str] = field(default_factory=dict)
 
     def layout(self, type_: str) -> Member | None:
         """The struct of that name, `Params<half>` too; None if the source does not define it.
@@ -89,9 +91,15 @@ def structs(text: str, aliases: Mapping[str, str], number: Callable[[str], int |
     except RecursionError:
         found = ()
     classes: dict[str, Declaration] = {}
+    enums: dict[str, str] = {}
     for one in _classes(found):
-        classes.setdefault(one.name, one)
-    return Structs(classes, {name: meant for name, meant in aliases.items() if name not in classes}, number)
+        if one.kind == "class":
+            classes.setdefault(one.name, one)
+            continue
+        words = [token.text for token in one.head]
+        enums[one.name] = " ".join(words[words.index(":") + 1 :]) if ":" in words else "int"
+    plain = {name: meant for name, meant in aliases.items() if name not in classes}
+    return Structs(classes, plain, number, enums)
 
 
 def _without_typedefs(text: str) -> str:
@@ -116,7 +124,7 @@ def _without_typedefs(text: str) -> str:
 
 def _classes(scope: Sequence[Declaration]) -> Iterator[Declaration]:
     for one in scope:
-        if one.kind == "class" and one.body:
+        if one.kind in ("class", "enum") and one.body:
             yield one
             yield from _classes(one.members)
 
@@ -142,9 +150,17 @@ def _struct(known: Structs, type_: str, bound: dict[str, str], depth: int) -> Me
     declared = known.classes.get(name)
     if declared is None or depth == 0:
         return None
-    if declared.head and any(token.text in ("union", "virtual") for token in declared.head):
-        raise UnknownLayout(f"'{name}' is a union or has virtual functions")
+    if any(token.text == "union" for token in declared.head):
+        raise UnknownLayout(f"'{name}' is a union")
     values = [" ".join(token.text for token in part) for part in split_arguments(tokenize(rest.removesuffix(">")))]
+    return _declared(known, declared, values, bound, depth)
+
+
+def _declared(
+    known: Structs, declared: Declaration, values: Sequence[str], bound: dict[str, str], depth: int
+) -> Member:
+    """The layout of one struct; `values`: of its template parameters."""
+    name = declared.name
     inner = {**bound, **dict(zip(template_parameters(declared.head), values, strict=False))}
     for one in declared.members:
         words = [token.text for token in one.head]
@@ -157,11 +173,34 @@ def _struct(known: Structs, type_: str, bound: dict[str, str], depth: int) -> Me
     for one in declared.members:
         if one.kind in ("function", "prototype") and "virtual" in one.words():
             raise UnknownLayout(f"'{name}' has virtual functions")
+        if one.kind in ("class", "enum"):
+            parts += _inline(known, one, tokens, inner, depth)
         if one.kind == "variable" and not {token.text for token in one.head} & _SKIPPED:
             own = [token for token in tokens if one.start <= token.start < one.end and token.text != ";"]
             parts += _members(known, own, inner, depth)
     over = _alignment(known, declared.head)
     return _arranged(parts, "", over)
+
+
+def _inline(
+    known: Structs, one: Declaration, tokens: Sequence[Token], bound: dict[str, str], depth: int
+) -> Iterator[Member]:
+    """The members that `struct Size { int m, n; } size, other;` declares; none where it declares a type alone."""
+    end = one.body[-1].start if one.body else one.end
+    names = [token for token in tokens if end < token.start < one.end and token.text != ";"]
+    is_union = any(token.text == "union" for token in one.head)
+    if one.kind == "enum":
+        underlying = known.enums.get(one.name, "int")
+        yield from (_scalar(part[0].text, underlying) for part in split_arguments(names))
+        return
+    if (names or not one.name) and (is_union or depth == 0):
+        raise UnknownLayout(f"'{names[0].text if names else 'a member'}' is a union")
+    if not names and not one.name:
+        yield replace(_declared(known, one, (), bound, depth - 1), name="")
+    for part in split_arguments(names):
+        if len(part) != 1 or part[0].kind != "id":
+            raise UnknownLayout(f"'{' '.join(token.text for token in part)}' is not understood")
+        yield replace(_declared(known, one, (), bound, depth - 1), name=part[0].text)
 
 
 def _bases(known: Structs, declared: Declaration, bound: dict[str, str], depth: int) -> Iterator[Member]:
@@ -240,6 +279,8 @@ def _typed(known: Structs, head: Sequence[Token], bound: dict[str, str], depth: 
     if parameter.dtype is not None:
         size = _bytes(parameter.dtype)
         return Member(name, size, size, declared=parameter)
+    if core in known.enums:
+        return _scalar(name, known.enums[core])
     found = _struct(known, core, bound, depth - 1)
     if found is None:
         raise UnknownLayout(f"its member '{name}' is of the type '{core}', which the source does not define")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wmmadiag.compile.declarations import DEVICE_KEYWORDS, Declaration, declarations
 from wmmadiag.compile.host_code import HostLaunch, SourceExpression, definitions, split_arguments
@@ -67,6 +67,7 @@ def struct_values(text: str, known: Structs, type_: str, layout: Member) -> Stru
         functions = [one for one in _functions(declarations(tokenize(text))) if not one.words() & DEVICE_KEYWORDS]
     except RecursionError:
         functions = []
+    constructors = _constructors(known, types)
     makers = {one.name for one in functions if _before(one, types)}
     assigned: list[Assigned] = []
     variables: set[str] = set()
@@ -78,7 +79,8 @@ def struct_values(text: str, known: Structs, type_: str, layout: Member) -> Stru
         variables |= named
         found = [*_assignments(reader, function.body, named)]
         for parts in _initialised(function, types):
-            found += reader.listed(layout, "", parts)
+            made = [*_constructed(reader, constructors, parts)]
+            found += made or reader.listed(layout, "", parts)
             zeroed = zeroed or not parts or [token.text for token in parts[0]] == ["0"]
         zeroed = zeroed or _calls_on(function.body, named, "memset") or any(one.path == "" for one in found)
         assigned += [one for one in found if one.path]
@@ -163,7 +165,7 @@ def _after_type(tokens: Sequence[Token], index: int) -> int:
 
 
 def _initialised(function: Declaration, types: frozenset[str]) -> Iterator[list[Sequence[Token]]]:
-    """The initialisers of `T p{…}`, `T p = {…}`, `T p = T{…}` and `return T{…}`."""
+    """The initialisers of `T p{…}`, `T p(…)`, `T p = {…}`, `T p = T{…}` and `return T{…}`."""
     tokens = function.body
     for index, token in enumerate(tokens[:-1]):
         if token.kind != "id" or token.text not in types:
@@ -172,8 +174,61 @@ def _initialised(function: Declaration, types: frozenset[str]) -> Iterator[list[
         if after < len(tokens) and tokens[after].kind == "id":
             after += 1
             after += after < len(tokens) and tokens[after].text == "="
-        if after < len(tokens) and tokens[after].text == "{":
+        if after < len(tokens) and tokens[after].text in ("{", "("):
             yield split_arguments(tokens[after + 1 : closing(tokens, after)])
+
+
+def _constructors(known: Structs, types: frozenset[str]) -> tuple[Declaration, ...]:
+    """The constructors of a struct that have parameters."""
+    return tuple(
+        member
+        for name in sorted(types & set(known.classes))
+        for member in known.classes[name].members
+        if member.kind == "function" and member.name == name and _formals(member)
+    )
+
+
+def _formals(function: Declaration) -> list[str]:
+    """The names of a function's parameters."""
+    head = function.head
+    opened = next((i for i in range(1, len(head)) if head[i].text == "(" and head[i - 1].text == function.name), None)
+    if opened is None:
+        return []
+    names = []
+    for part in split_arguments(head[opened + 1 : closing(head, opened)]):
+        texts = [token.text for token in part]
+        end = texts.index("=") if "=" in texts else len(part)
+        names.append(next((token.text for token in reversed(part[:end]) if token.kind == "id"), ""))
+    return names
+
+
+def _constructed(
+    reader: _Reader, constructors: Sequence[Declaration], parts: Sequence[Sequence[Token]]
+) -> Iterator[Assigned]:
+    """What the constructor that takes so many arguments puts into the members."""
+    fitting = [one for one in constructors if len(_formals(one)) == len(parts)]
+    if len(fitting) != 1 or not parts:
+        return
+    values = dict(zip(_formals(fitting[0]), parts, strict=True))
+    reader = replace(reader, foreign=True)
+
+    def filled(tokens: Sequence[Token]) -> list[Token]:
+        return [other for token in tokens for other in values.get(token.text, (token,))]
+
+    head = fitting[0].head
+    opened = next(i for i in range(1, len(head)) if head[i].text == "(" and head[i - 1].text == fitting[0].name)
+    rest = head[closing(head, opened) + 1 :]
+    for part in split_arguments(rest[1:] if rest and rest[0].text == ":" else ()):
+        if len(part) > 2 and part[1].text in ("(", "{"):
+            yield from reader.put(part[0].text, filled(part[2:-1]), listed=True)
+    body = fitting[0].body
+    for index in range(1, len(body) - 3):
+        start = index + 2 * (body[index].text == "this" and body[index + 1].text == "->")
+        if body[index - 1].text in (";", "{", "}") and body[start].kind == "id" and body[start + 1].text == "=":
+            end = start + 2
+            while end < len(body) and body[end].text != ";":
+                end += 1
+            yield from reader.put(body[start].text, filled(body[start + 2 : end]))
 
 
 def _assignments(reader: _Reader, tokens: Sequence[Token], variables: set[str]) -> Iterator[Assigned]:
@@ -218,11 +273,14 @@ class _Reader:
     text: str
     function: str
     layout: Member
+    foreign: bool = False  # tokens come from several places
 
-    def put(self, path: str, value: Sequence[Token]) -> Iterator[Assigned]:
-        """A value for a member that may have members of its own."""
+    def put(self, path: str, value: Sequence[Token], *, listed: bool = False) -> Iterator[Assigned]:
+        """A value for a member that may have members of its own; `listed`: it is what stands between brackets."""
         member = _at(self.layout, path)
-        if member is not None and value:
+        if listed and member is not None and member.declared is None:
+            yield from self.listed(member, path, split_arguments(value))
+        elif member is not None and value:
             yield from self._given(member, path, value)
 
     def listed(self, member: Member, path: str, parts: Sequence[Sequence[Token]]) -> Iterator[Assigned]:
@@ -254,6 +312,8 @@ class _Reader:
             yield Assigned(f"{path}{'' if inner.startswith('[') else '.'}{inner}", f"{whole}.{inner}", self.function)
 
     def _written(self, value: Sequence[Token]) -> str:
+        if self.foreign:
+            return " ".join(token.text for token in value)
         return " ".join(self.text[value[0].start : value[-1].end].split())
 
 

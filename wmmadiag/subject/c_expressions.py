@@ -42,6 +42,10 @@ _FUNCTIONS: Mapping[str, tuple[str, bool | None]] = {
     "log2f": ("log2", True), "abs": ("abs", None),
 }  # fmt: skip
 _MAX_DEPTH = 24
+# What runs on as many blocks as the chip holds works with any number of them; three are uneven and quick.
+_PROCESSORS = re.compile(
+    r"(?:[\w:]+(?:\(\w*\))?\s*(?:\.|->)\s*)+multiProcessorCount\b|\bcudaDevAttrMultiProcessorCount\b"
+)
 _TENSOR_MEMBER = re.compile(
     r"(?:\.|->)(?:(?P<one>size|stride)\(|(?P<list>sizes|strides|shape)(?:\(\))?\[)(?P<index>-?\d+)[)\]]"
 )
@@ -91,6 +95,7 @@ def translate(text: str, scope: HostScope) -> str:
 
 
 def _translate(text: str, scope: HostScope, depth: int) -> Typed:
+    text = _PROCESSORS.sub("3", text)
     if depth > _MAX_DEPTH or len(text) > 2000:
         raise CannotTranslate("the definitions are nested too deeply")
     try:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from wmmadiag.launch import field_offsets
 from wmmadiag.subject.c_expressions import CannotTranslate, HostScope, translate
+from wmmadiag.subject.carriers import cast_types
 from wmmadiag.subject.expressions import ExpressionError, evaluate
 from wmmadiag.subject.guess import Parameter
 from wmmadiag.subject.source_facts import constants, without_comments
@@ -224,18 +225,8 @@ def _unread(plain: str, member: str) -> bool:
 
 def _pointed(source: _Source, member: str, c_type: str) -> tuple[str, str | None]:
     """What a `void *` member points to, as the code that reads it casts it: (C type, element type)."""
-    from wmmadiag.compile.lexer import tokenize
-    from wmmadiag.compile.signatures import parameter_of
-
     word = rf"[\w.>()\[\]-]*?(?:\.|->)\s*{re.escape(member)}\b"
-    kinds = r"((?:const\s+)?[A-Za-z_][\w:]*(?:\s+const)?)\s*\*(?:\s*(?:const|__restrict__|__restrict))*"
-    casts = rf"(?:(?:reinterpret|static)_cast\s*<\s*{kinds}\s*>\s*\(\s*|\(\s*{kinds}\s*\)\s*\(?\s*){word}"
-    found: set[tuple[str, str | None]] = set()
-    for match in re.finditer(casts, source.plain):
-        declared = parameter_of(tokenize(f"{match[1] or match[2]} * x"), dict(source.known.aliases))
-        plain = " ".join(word for word in declared.type.replace("*", " ").split() if word != "const")
-        dtype = None if declared.dtype is None else re.sub(r"\Ai(\d+)\Z", r"s\1", declared.dtype)
-        found.add((plain, dtype))
+    found = cast_types(source.plain, word, source.known.aliases)
     return next(iter(found)) if len({dtype or plain for plain, dtype in found}) == 1 else (c_type, None)
 
 

@@ -23,6 +23,7 @@ from wmmadiag.subject.source_facts import (
     template_parameters,
     template_values,
     uses_tf32,
+    without_comments,
 )
 
 TODO = "TODO"
@@ -141,13 +142,17 @@ def draft(
         pointers[parameter.name] if parameter.pointer else _scalar(result, parameter, index, launch, scope, axes)
         for index, parameter in enumerate(parameters)
     ]
+    if operation == "gemm":
+        _unread_factors(result, launch, scope, source)
     _layout_of_strides(result)
     for index, argument in enumerate(result.arguments):
         if argument.parameter.pointer:
             _memory(result, argument, index, launch, scope, source)
     equal = {} if launch is None else same_text(launch, parameters, operation)
     _launch(result, launch, scope, wishes, equal)
-    if launch is not None and not wishes.grid and not any(names_in(extent) for extent in result.grid):
+    persistent = re.search(r"\bgridDim\b", without_comments(source)) is not None  # it takes any grid
+    told = any(names_in(extent) for extent in result.grid)
+    if launch is not None and not wishes.grid and not told and not persistent:
         _sizes_of_fixed_grid(result, parameters, launch, scope)
     _untold(result)
     lengths = {name for name, symbol in symbols.items() if symbol in ("S", "Sq", "Skv")}
@@ -255,6 +260,24 @@ def _gemm_parameters(result: Draft) -> None:
     elif "c" in by_role and "beta" not in factors:
         result.computes["beta"] = "1"
         result.remarks.append(f"'{by_role['c'].parameter.name}' is added, since there is no beta")
+
+
+def _unread_factors(result: Draft, launch: Launched | None, scope: HostScope, source: str) -> None:
+    """A factor that the kernel ignores is what the source always passes for it: 1, as a rule."""
+    for index, argument in enumerate(result.arguments):
+        name = value_for(argument.parameter.name, "gemm")
+        if not argument.parameter.unread or name not in ("alpha", "beta") or argument.value != name:
+            continue
+        nothing: dict[str, int] = {}
+        passed = launch.arguments[index].text if launch is not None and index < len(launch.arguments) else ""
+        plain = without_comments(source)
+        set_to = set(re.findall(rf"\b{re.escape(passed)}\s*=(?!=)\s*([^,;]+)", plain) if passed.isidentifier() else ())
+        passed = next(iter(set_to)) if len(set_to) == 1 else passed
+        with contextlib.suppress(CannotTranslate, ExpressionError, KeyError):
+            value = evaluate(translate(passed, HostScope({}, scope.definitions, scope.helpers)), nothing.__getitem__)
+            argument.value, argument.reason = f"{value:g}", f"the source passes `{passed}`, and the kernel ignores it"
+            result.computes[name] = argument.value
+            result.remarks.append(f"{name} is always {value:g}: the kernel ignores '{argument.parameter.name}'")
 
 
 # What a kernel that lacks a role of attention may be instead.

@@ -85,7 +85,7 @@ class Parameter:
         lanes: elements of a vector type (half2: 2), else 1; storage is the same either way.
         struct: the kernel's parameter that it is a member of, if that is a struct; `label`: its name in there.
         value: what it is, where that does not depend on its meaning: of padding, of a pointer that stays null.
-        unread: whether no code of the source reads it.
+        unread: whether no code that is to be seen reads it.
         remark: why a struct could not be taken apart.
     """
 

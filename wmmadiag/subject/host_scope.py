@@ -9,7 +9,14 @@ from typing import Protocol, TypeAlias
 from wmmadiag.subject.c_expressions import HostScope
 from wmmadiag.subject.guess import Parameter, symbol_for, value_for
 from wmmadiag.subject.host_tensors import TensorAxes, tensor_axes
-from wmmadiag.subject.source_facts import call_values, constants, dimension_members, helpers
+from wmmadiag.subject.source_facts import (
+    call_values,
+    class_values,
+    constants,
+    dimension_members,
+    helpers,
+    processor_counts,
+)
 
 Ask: TypeAlias = Callable[[str, str], int | None]
 """Asks the compiler for a constant: (C++ expression, declarations that it needs) → value, None if it has none."""
@@ -96,7 +103,10 @@ def host_names(launch: Launched | None, source: str) -> dict[str, str]:
     """Names of the launching function whose text can stand in their place: template arguments and type aliases."""
     if launch is None:
         return {}
-    names = call_values(source, launch.function.split("::")[-1])
+    *classes, function = launch.function.split("::")
+    names = call_values(source, function)
+    for name in classes:
+        names = {**class_values(source, name), **names}
     return {**names, **{name: text.text for name, text in launch.aliases if name not in names}}
 
 
@@ -151,7 +161,7 @@ def host_scope(
             meanings[name] = value  # `softmax_scale`, a parameter of the launching function
     values = {name: text for name, text in names.items() if re.fullmatch(r"[\w\s()+*/-]+", text)}
     own = {name: text for name, text in local.items() if name not in meanings}
-    definitions = {**_CONSTANTS, **known, **values, **own}
+    definitions = {**_CONSTANTS, **processor_counts(source), **known, **values, **own}
     scope = HostScope(
         meanings, definitions, helpers(source), _asker(launch, source, names, set(meanings) - set(names), ask)
     )

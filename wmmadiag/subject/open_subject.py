@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.subject.accumulators import with_accumulators
 from wmmadiag.subject.card import Card, LaunchShape
 from wmmadiag.subject.card_file import load_card
+from wmmadiag.subject.carriers import carried
 from wmmadiag.subject.composite import taken_apart
 from wmmadiag.subject.dispatch import dispatched
 from wmmadiag.subject.from_source import card_from_options, draft_card
@@ -101,10 +103,10 @@ def open_subject(path: Path, options: SubjectOptions | None = None) -> Card:
         macros=options.macros,
         ask=_asking(path, options),
     )
+    card = replace(card, include_paths=options.include_paths, std=options.std or card.std)
+    card = with_accumulators(card, facts.text) if path.suffix != ".ptx" else card
     return replace(
         card,
-        include_paths=options.include_paths,
-        std=options.std or card.std,
         command=shlex.join(["wmmadiag", "check", str(path), *replace(said, entry=facts.entry).words()]),
         assumed=assumed,
     )
@@ -253,13 +255,25 @@ def _cuda_facts(path: Path, text: str, options: SubjectOptions) -> SourceFacts:
         )
         for index, one in enumerate(found.parameters)
     )
-    values = template_values(whole, wanted)
+    values, aliases, code = template_values(whole, wanted), type_aliases(tree), kernel_code(whole, found.name)
+    passed = [one.text for one in own[0].arguments] if own else []
+    passed += [""] * (len(parameters) - len(passed))
+    lanes = [one.lanes for one in found.parameters]
     parameters = tuple(
-        one if one.pointer or one.dtype is not None else replace(one, c_type=replaced(one.c_type, values))
-        for one in parameters
+        replace(one, c_type=replaced(one.c_type, values), unread=_is_unread(one, code))
+        if not one.pointer
+        else carried(one, code, text, whole, aliases)
+        if count > 1 and one.dtype not in ("f16", "bf16")
+        else one
+        for one, text, count in zip(parameters, passed, lanes, strict=False)
     )
-    parameters, taken = taken_apart(parameters, own, whole, type_aliases(tree), _element)
+    parameters, taken = taken_apart(parameters, own, whole, aliases, _element)
     return SourceFacts(entry or found.name, parameters, taken, whole, remarks)
+
+
+def _is_unread(parameter: Parameter, code: str) -> bool:
+    """Whether a kernel's code is known and does not mention a number."""
+    return bool(code) and parameter.dtype is not None and not re.search(rf"\b{re.escape(parameter.name)}\b", code)
 
 
 def _dispatched(launch: HostLaunch, text: str) -> HostLaunch:

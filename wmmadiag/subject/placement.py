@@ -29,7 +29,9 @@ def place_view(card: Card, argument: Argument, view: View, scope: Scope) -> Plac
     placement = Placement(shape, strides, offset)
     if placement.end > _MAX_ELEMENTS:
         raise ConfigurationError(
-            f"'{argument.name}' has {placement.end:.3g} elements", place=view.place, hint="use a smaller shape"
+            f"'{argument.name}' has {min(placement.end, 10**300):.3g} elements",
+            place=view.place,
+            hint="use a smaller shape",
         )
     if argument.direction in ("out", "inout") and placement.overlaps_itself():
         raise ConfigurationError(

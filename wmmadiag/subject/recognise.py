@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from wmmadiag.subject.guess import Parameter, operation_named, role_named, role_remark, roles_for
 from wmmadiag.subject.operations import OPERATIONS
+from wmmadiag.subject.source_facts import activation
 
 _WORDS = {
     "attention": "attn attention flash fmha mha sdpa fa flashattn flashattention",
@@ -24,10 +26,12 @@ _PARTS = {"attention": ("gemm", "softmax", "qkt", "pv"), "qkt": ("gemm", "attent
 # Words of names of kernels that compute more, or something else, than an operation of the list.
 _ELSE = (
     "conv conv2d conv3d implicit im2col winograd fft fir stencil scan reduce norm layernorm rmsnorm rope bwd backward "
-    "grad dgrad wgrad dq dk dv dkv dequant quant w4a16 w8a8 int4 moe grouped expert sparse spmm sddmm split splitk "
-    "splitkv splits combine merge paged decode varlen sliding window alibi bias relu gelu silu swiglu geglu act "
-    "activation epilogue fused residual dropout lora syrk trsm cholesky lu qr complex cgemm linearattn mamba ssm"
+    "grad dgrad wgrad dq dk dv dkv dequant quant w4a16 w8a8 int4 moe grouped expert sparse spmm sddmm splitk splitkv "
+    "combine merge paged decode varlen sliding window alibi swiglu geglu residual dropout lora syrk trsm cholesky lu "
+    "qr complex cgemm linearattn mamba ssm"
 )
+# Such a GEMM is one where its activation's formula, or its bias, is to be seen.
+_EPILOGUE = "bias relu gelu silu act activation epilogue fused"
 _EXP = re.compile(r"\b(?:\w+_)?h?2?exp(?:2|10)?f?(?:_approx\w*|_fast\w*)?\s*\(|\bex2\s*\.\s*approx", re.IGNORECASE)
 _ACTIVATION = re.compile(
     r"\b(?:__)?(?:tanh|erf|erfc|gelu|silu|sigmoid|relu|leaky_relu|log|log2|rsqrt|sqrt|cos|sin|pow)f?\s*\("
@@ -81,8 +85,9 @@ def recognised(entry: str, parameters: Sequence[Parameter], code: str, multiplic
 def _words(entry: str) -> set[str]:
     plain = entry.split("<")[0].split("::")[-1]
     plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", plain).lower()
-    words = set(plain.split("_"))
-    return words | {plain.replace("_", "")}
+    words = plain.split("_")
+    pairs = {one + other for one, other in pairwise(words)}  # split_k
+    return {*words, *pairs, plain.replace("_", "")}
 
 
 def _named(names: Sequence[str], operation: str) -> bool:
@@ -100,9 +105,10 @@ def _amiss(
     names = [one.name for one in pointers]
     if not code:
         return "its code is not in the source"
-    if other := sorted(words & set(_ELSE.split())):
+    epilogue = activation(code) if operation == "gemm" else "none"
+    if other := sorted(words & set(_ELSE.split() + ([] if _ends(operation, names, epilogue) else _EPILOGUE.split()))):
         return f"its name has '{other[0]}', which no built-in operation is about"
-    if strange := [name for name in names if role_remark(name)]:
+    if strange := [name for name in names if role_remark(name) and role_named(name, operation) is None]:
         return f"its array '{strange[0]}' is no operand of any built-in operation"
     roles = roles_for(pointers, operation)
     if None in roles:
@@ -121,14 +127,19 @@ def _amiss(
     exponentials = bool(_EXP.search(code))
     if operation in ("attention", "softmax") and not exponentials:
         return "it calls no exponential"
-    if operation in ("gemm", "qkt", "pv"):
+    if operation in ("gemm", "qkt", "pv") and epilogue == "none":
         if exponentials:
             return "it calls an exponential, which such a product does not need"
         if extra := _ACTIVATION.search(code):
             return f"it calls {extra[0].split('(')[0].strip() or 'something'}, which such a product does not need"
-        if not multiplications:
-            return "it does not multiply on tensor cores"
+    if operation in ("gemm", "qkt", "pv") and not multiplications:
+        return "it does not multiply on tensor cores"
     return ""
+
+
+def _ends(operation: str, names: Sequence[str], epilogue: str) -> bool:
+    """Whether a GEMM's epilogue is one that is known."""
+    return operation == "gemm" and (epilogue != "none" or any(role_named(name, "gemm") == "bias" for name in names))
 
 
 def _because(operation: str, names: Sequence[str], by_name: str, code: str, multiplications: int) -> str:

@@ -46,6 +46,12 @@ def constants(text: str) -> dict[str, str]:
     return {name: next(iter(values)) for name, values in found.items() if len(values) == 1}
 
 
+def processor_counts(text: str) -> dict[str, str]:
+    """Variables that host code asks the runtime to set to the number of multiprocessors."""
+    asked = re.findall(r"cudaDeviceGetAttribute\s*\(\s*&\s*(\w+)\s*,\s*(cudaDevAttrMultiProcessorCount)\b", text)
+    return dict(asked)
+
+
 def helpers(text: str) -> dict[str, Helper]:
     """Function-like macros of one line, and functions whose body is one return statement."""
     plain = without_comments(text)
@@ -126,6 +132,15 @@ def call_values(text: str, function: str) -> dict[str, str]:
     return dict(zip((parameter.name for parameter in parameters), values, strict=False))
 
 
+def class_values(text: str, name: str) -> dict[str, str]:
+    """What the first use of a class template, `Gemm<half, 64>::run(…)`, gives its parameters."""
+    parameters = _declared_parameters(text, rf"\s*(?:struct|class)\s+{re.escape(name)}\b")
+    inner = r"<((?:[^<>;{}()]|<[^<>;{}()]*>)*)>"
+    used = re.search(rf"\b{re.escape(name)}\s*{inner}", without_comments(text)) if parameters else None
+    values = split_template_arguments(used[1]) if used is not None else []
+    return dict(zip((parameter.name for parameter in parameters), values, strict=False))
+
+
 @dataclass(frozen=True, slots=True)
 class HostTensor:
     """How host code makes a tensor: `sizes` as C text (empty if unknown), `fill` as C text ("" if undefined)."""
@@ -174,10 +189,16 @@ def uses_tf32(text: str) -> bool:
 
 def accumulates_in_half(text: str) -> bool:
     """Whether every accumulator that the source names is f16: WMMA fragments, and `mma.sync` with an f16 D and C."""
+    named = accumulator_types(text)
+    return bool(named) and named <= {"half", "__half", "f16"}
+
+
+def accumulator_types(text: str) -> set[str]:
+    """The types of accumulators that a source names, as it spells them; a template's parameter among them."""
     plain = without_comments(text)
     fragments = re.findall(r"\baccumulator\s*,[^<>;]*?,\s*([\w:]+)\s*>", plain)
     forms = re.findall(r"\bmma\.sync\.aligned\.m\d+n\d+k\d+\.\w+\.\w+\.(\w+)\.\w+\.\w+\.\w+", plain)
-    return bool(fragments or forms) and {*fragments, *forms} <= {"half", "__half", "f16"}
+    return {*fragments, *forms}
 
 
 def guards_length(text: str, names: Collection[str]) -> bool:
