@@ -147,6 +147,31 @@ def test_a_tail_is_tried_where_the_kernel_guards_it(tmp_path, body, tail):
         assert (bound.symbols["Sq"], bound.symbols["Skv"], bound.launch.grid[0]) == (80, 144, 2)
 
 
+FLAGGED = """
+#include <cuda_fp16.h>
+TEMPLATE
+__global__ void attn(const half* q, const half* k, const half* v, half* o, int heads, int seqlen_q, int seqlen_k FLAG) {}
+void run(half* q, half* k, half* v, half* o, int batch, int heads, int seqlen_q, int seqlen_k, bool is_causal) {
+  attnGIVEN<<<dim3(seqlen_q / 64, heads, batch), 128>>>(q, k, v, o, heads, seqlen_q, seqlen_k PASSED);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("template", "flag", "given", "passed"),
+    [("", ", bool causal", "", ", is_causal"), ("template <bool kCausal>", "", "<is_causal>", "")],
+)
+def test_where_a_flag_masks_a_case_has_the_mask(tmp_path, template, flag, given, passed):
+    text = FLAGGED.replace("TEMPLATE", template).replace("FLAG", flag).replace("GIVEN", given).replace("PASSED", passed)
+    card = subject(tmp_path, text, symbols={"D": "64"})
+    flags = {case.name: bind(card, case, card.variants[0]).parameters["causal"] for case in card.cases}
+    assert flags == {"small": False, "tiles": False, "causal": True}
+    masked = bind(card, card.case("causal"), card.variants[0]).symbols
+    assert masked["Sq"] == masked["Skv"] > 64
+    card = subject(tmp_path, text, symbols={"D": "64", "causal": "1"})
+    assert [case.name for case in card.cases] == ["small", "tiles"]
+
+
 def test_strides_of_keys_do_not_mean_fewer_heads(tmp_path):
     card = subject(tmp_path, TRAITS.replace("q.stride(0)", "k.stride(0)"))
     symbols = bind(card, card.case("tiles"), card.variants[0]).symbols

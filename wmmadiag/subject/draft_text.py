@@ -24,6 +24,7 @@ _CASES: dict[str, tuple[dict[str, int], ...]] = {
     "gemm": ({"batch": 1, "M": 64, "N": 64, "K": 64}, {"batch": 3, "M": 128, "N": 192, "K": 320}),
 }
 _NAMES = ("small", "tiles")
+_MASKED = "causal"  # where a flag says so; as many rows as columns, so that both corners of the mask are one
 # Plain numbers in the first case, so that a wrong factor shows in the second one alone.
 _FACTORS = {"alpha": ("1", "2"), "beta": ("0", "3")}
 _LARGEST_TILE = 512
@@ -128,6 +129,8 @@ def _cases(draft: Draft, symbols: dict[str, str]) -> list[str]:
     written: list[list[str]] = []
     tables = [*zip(_NAMES, _CASES[draft.operation], strict=True)]
     tables += [("tail", tables[-1][1])] if draft.tail else []
+    masked = "causal" in used and not {"causal"} & {*draft.fixed, *symbols}
+    tables += [(_MASKED, tables[1][1])] if masked else []
     for name, table in tables:
         values: dict[str, str] = {key: str(value) for key, value in table.items()}
         for symbol in ("B", "H"):
@@ -136,7 +139,7 @@ def _cases(draft: Draft, symbols: dict[str, str]) -> list[str]:
         if "batch" in values and "batch" not in used:
             del values["batch"]
         _fill_blocks(values, draft.grid, name == _NAMES[0])
-        if name != _NAMES[0] and "S" in values:
+        if name not in (_NAMES[0], _MASKED) and "S" in values:
             # An accessor's sizes come with it, whether or not the kernel looks at them.
             _spread(values, {one.value for one in draft.arguments if not one.parameter.name.endswith(")")})
         if name == "tail" and not _cut(values, draft.grid):
@@ -145,7 +148,7 @@ def _cases(draft: Draft, symbols: dict[str, str]) -> list[str]:
             if draft.computes.get(symbol) == symbol:
                 values[symbol] = first if name == _NAMES[0] else second
         if "causal" in used and "causal" not in symbols:
-            values["causal"] = "0"
+            values["causal"] = str(int(name == _MASKED))
         values.update(draft.fixed)
         values.update(symbols)
         body = [f"{key} = {toml_value(value)}" for key, value in values.items()]
@@ -208,6 +211,7 @@ def _quotients(expression: str) -> Iterator[tuple[str, int]]:
 
 def _used(draft: Draft) -> set[str]:
     texts = [*draft.grid, *draft.block, draft.shared, *(argument.value for argument in draft.arguments)]
+    texts += re.findall(r"\{([^{}]*)\}", draft.entry)
     return set().union(*(names_in(text) for text in texts if text))
 
 
