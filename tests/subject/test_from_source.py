@@ -389,3 +389,36 @@ def test_a_bias_and_an_activation_are_drafted(tmp_path, formula, activation):
 def test_scales_of_rows_and_columns_are_known_by_their_names():
     names = [pointer("x"), pointer("w"), pointer("x_scale"), pointer("w_scale"), pointer("out", False)]
     assert roles_for(names, "gemm") == ["a", "b", "scale_a", "scale_b", "d"]
+
+
+SCORES = """
+__global__ void attn(const half* q, const half* k, const half* v, %s* attn_mask, const float* alibi_slopes,
+                     const int* seqlens_k, half* o, int B, int H, int S, int D, float softcap, int window_size) {}
+void launch(half* a, float* f, int* n, int b, int h, int s, int d) {
+  attn<<<dim3(s / 64, b * h), 128>>>(a, a, a, n, f, n, a, b, h, s, d, 20.0f, 32);
+}
+"""
+
+
+@pytest.mark.parametrize(("dtype", "role"), [("half", "bias"), ("float", "bias"), ("int", "mask"), ("bool", "mask")])
+def test_terms_of_scores_are_drafted_and_what_their_names_leave_open_is_asked(tmp_path, dtype, role):
+    path = tmp_path / "attn.cu"
+    path.write_text(SCORES % dtype)
+    facts = source_facts(path, SubjectOptions(computes="attention"))
+    text = draft_card(facts.entry, facts.parameters, facts.launches, path, operation="attention")
+    with pytest.raises(ConfigurationError, match="layout of 'attn_mask' is still to be filled in"):
+        parse_card(text, tmp_path / "attn.toml")
+    open_ = [line for line in text.splitlines() if line.startswith("#   ")]
+    told = ("the layout of 'attn_mask'", "the role of 'seqlens_k'", "the value of 'window_size'")
+    assert all(any(what in line for line in open_) for what in told)
+    assert any("the meaning of 'attn_mask'" in line for line in open_) == (role == "mask")
+    text = text.replace('layout = "TODO"', 'layout = "BSK"').replace('value = "TODO"', "value = 32")
+    card = parse_card(text, tmp_path / "attn.toml")
+    roles = [view.role for one in card.arguments for view in one.views]
+    assert roles == ["q", "k", "v", role, "alibi_slopes", "lengths", "o"]
+    bound = bind(card, card.case("tiles"), card.variants[0])
+    assert bound.parameters["softcap"] == 1.5
+    assert bound.inputs()[role].shape == (2, 1, 128, 128)
+    assert bound.inputs()["alibi_slopes"].shape == (1, 3)
+    lengths = bound.inputs()["lengths"]
+    assert ((lengths >= 1) & (lengths < 128)).all() and lengths[0] != lengths[1]

@@ -32,7 +32,7 @@ LAUNCH = "\nvoid run(half* p, float* f, int* c, int n) { k<<<n / 64, 128>>>(%s);
         (
             "const half* q, const half* k, const half* v, const half* attn_mask, half* o, int S, int D",
             "p, p, p, p, p, n, n",
-            ("attn_mask", "no built-in operation"),
+            ("the layout of 'attn_mask'", "axes"),
         ),
         (
             "const half* q, const half* k, float* scores, int S, int D",

@@ -157,6 +157,8 @@ def _view(table: Table, argument: str, check: bool = True) -> View:
         table.check_keys(card_keys.VIEW)
         table.require("role", 'role = "q"')
     layout = table.string("layout")
+    if "TODO" in layout:
+        raise table.error("layout", f"the layout of '{argument}' is still to be filled in", "replace the TODO")
     if layout and "strides" in table:
         raise table.error("layout", f"'{argument}' has both a layout and strides", "keep one of them")
     if layout and not layout.isalnum():

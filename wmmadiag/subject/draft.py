@@ -125,6 +125,8 @@ def draft(
     result.numbers = [parameter for parameter in parameters if not parameter.pointer]
     if all(element_type(parameter.dtype or "") is not None for parameter in result.numbers):
         _missing_roles(result)  # a struct may hold them
+    if operation in ("attention", "qkt"):
+        _terms_of_scores(result)
     if operation == "gemm":
         _gemm_parameters(result)
         if (found := activation(source)) != "none":
@@ -278,6 +280,28 @@ def _unread_factors(result: Draft, launch: Launched | None, scope: HostScope, so
             argument.value, argument.reason = f"{value:g}", f"the source passes `{passed}`, and the kernel ignores it"
             result.computes[name] = argument.value
             result.remarks.append(f"{name} is always {value:g}: the kernel ignores '{argument.parameter.name}'")
+
+
+def _terms_of_scores(result: Draft) -> None:
+    """A softcap that the kernel takes; and what the names of a bias, a mask or lengths leave open."""
+    if any(value_for(parameter.name, result.operation) == "softcap" for parameter in result.numbers):
+        result.computes["softcap"] = "softcap"
+    for argument in result.arguments:
+        name = argument.parameter.name
+        if argument.role in ("bias", "mask"):
+            argument.layout = TODO
+            why = (
+                'nothing tells which of the axes B, H, S (queries) and K (keys) it has in memory: "SK", "HSK", "BK", …'
+            )
+            result.open.append((f"the layout of '{name}'", why))
+        if argument.role == "mask":
+            result.open.append((f"the meaning of '{name}'", "mask_hides = true in [computes] if 1 hides a key"))
+        if argument.role == "lengths":
+            why = (
+                "taken for how many keys each batch has, every query computed; for packed sequences describe the "
+                "kernel by a Python function (`wmmadiag init` with --computes python)"
+            )
+            result.open.append((f"the role of '{name}'", why))
 
 
 # What a kernel that lacks a role of attention may be instead.
@@ -461,9 +485,13 @@ def _scalar(
         argument.reason = "the only floating-point number"
     if not argument.value and parameter.unread:
         argument.value, argument.reason = "0", "nothing reads it"
-    if not argument.value:
-        argument.value = TODO
-        result.open.append((f"the value of '{parameter.name}'", "its name and the source's launch do not tell"))
+    # A launch for one window says nothing of which keys it leaves; a negative one is none.
+    window = "window" in parameter.name.lower() and "window_left" in OPERATIONS[result.operation].parameters
+    if not argument.value or (window and not parameter.unread and not re.fullmatch(r"\(?-\d+\)?", argument.value)):
+        argument.value, argument.reason = TODO, ""
+        why = 'if it is a window of keys: value = "W" here, and in [computes] window_left = "W", or "W - 1"'
+        why = why if window else "its name and the source's launch do not tell"
+        result.open.append((f"the value of '{parameter.name}'", why))
     return argument
 
 

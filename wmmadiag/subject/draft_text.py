@@ -26,7 +26,7 @@ _CASES: dict[str, tuple[dict[str, int], ...]] = {
 _NAMES = ("small", "tiles")
 _MASKED = "causal"  # where a flag says so; as many rows as columns, so that both corners of the mask are one
 # Plain numbers in the first case, so that a wrong factor shows in the second one alone.
-_FACTORS = {"alpha": ("1", "2"), "beta": ("0", "3")}
+_FACTORS = {"alpha": ("1", "2"), "beta": ("0", "3"), "softcap": ("2", "1.5")}
 _LARGEST_TILE = 512
 
 
@@ -103,7 +103,11 @@ def _argument_lines(argument: DraftArgument, operation: str) -> list[str]:
     if argument.initial:
         lines.append(f"initial = {_quoted(argument.initial)}  # as the source fills it")
     role = OPERATIONS[operation].roles.get(argument.role)
-    if argument.layout:
+    if argument.layout and role is not None and role.usual:
+        lines.append(
+            f"layout = {_quoted(argument.layout)}  # the axes that it has in memory, of {', '.join(role.axes)}"
+        )
+    elif argument.layout:
         lines.append(f"layout = {_quoted(argument.layout)}  # order of the axes in memory")
     elif role is not None and role.usual:
         others = ", ".join(f'"{letter}"' for letter in role.axes if letter != role.usual)

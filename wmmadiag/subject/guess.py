@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from wmmadiag.subject.dtypes import element_type
 from wmmadiag.subject.operations import OPERATIONS
 
 # Names that public kernels use, folded as `_folded` does. One row per meaning; the first row that has a name wins.
@@ -37,6 +38,12 @@ _SYMBOLS: Mapping[str, Mapping[str, str]] = {
 }
 _FAMILY = {"attention": "sequence", "qkt": "sequence", "pv": "sequence", "gemm": "gemm", "softmax": "softmax"}
 
+# Additive masks are biases; one of integers is a mask (`_told_by_type`).
+_OF_SCORES = {
+    "bias": "bias attnbias attentionbias relbias relativebias relposbias rpb rpebias positionbias posbias mask "
+    "attnmask attentionmask additivemask",
+    "alibi_slopes": "alibislopes alibislope alibi slopes",
+}
 _ROLES: Mapping[str, Mapping[str, str]] = {
     "attention": {
         "q": "q query queries",
@@ -46,8 +53,16 @@ _ROLES: Mapping[str, Mapping[str, str]] = {
         "o": "o out output outputs y res result attn attnout context",
         "qkv": "qkv packedqkv qkvpacked",
         "kv": "kv packedkv kvpacked",
+        "lengths": "lens lengths seqlens kvlens kvlengths seqlensk seqlenskv kvseqlens cacheseqlens contextlens "
+        "sequsedk",
+        **_OF_SCORES,
     },
-    "qkt": {"q": "q query queries a", "k": "k key keys b", "scores": "s score scores c o out output qk qkt attn p"},
+    "qkt": {
+        "q": "q query queries a",
+        "k": "k key keys b",
+        "scores": "s score scores c o out output qk qkt attn p",
+        **_OF_SCORES,
+    },
     "pv": {"p": "p prob probs attn s a weights", "v": "v value values b", "o": "o out output result c y"},
     "softmax": {"x": "x in input inp src scores a", "y": "y out output dst o probs result b"},
     "gemm": {
@@ -66,6 +81,7 @@ _EXPRESSIONS: Mapping[str, Mapping[str, str]] = {
         "scale": "scale smscale softmaxscale attnscale sc scaling qkscale scalefactor invsqrtd rsqrtd",
         "scalelog2": "scalelog2 softmaxscalelog2 smscalelog2 scalesoftmaxlog2 scalelog2e qkscalelog2 softmaxscalelog2e",
         "causal": "causal iscausal usecausal",
+        "softcap": "softcap logitsoftcap logitssoftcap attnsoftcap logitcap logitscap softcapping attnlogitsoftcapping",
     },
     "gemm": {"alpha": "alpha", "beta": "beta", "lda": "lda stridea ldma", "ldb": "ldb strideb ldmb",
              "ldc": "ldc ldd stridec ldmc ldmd"},
@@ -187,8 +203,8 @@ def value_for(name: str, operation: str) -> str | None:
         return f"({parameters['scale'].default}) * {_LOG2E}" if "scale" in parameters else None
     if found in ("lda", "ldb", "ldc"):
         return {"lda": "M if transpose_a else K", "ldb": "K if transpose_b else N", "ldc": "N"}[found]
-    if found in ("alpha", "beta"):
-        return found
+    if found == "softcap":
+        return found if found in parameters else None
     return found
 
 
@@ -207,7 +223,7 @@ def roles_for(pointers: Sequence[Parameter], operation: str) -> list[str | None]
     outputs_named = {name for name, role in OPERATIONS[operation].roles.items() if role.output}
     roles: list[str | None] = []
     for pointer in pointers:
-        found = _search(table, pointer.name)
+        found = _told_by_type(_search(table, pointer.name), pointer, operation)
         if found is not None and pointer.const and found in outputs_named:
             found = None  # nothing is written through a pointer to const
         roles.append(found if found not in roles else None)
@@ -237,6 +253,17 @@ def roles_for(pointers: Sequence[Parameter], operation: str) -> list[str | None]
         if wanted:
             roles[index] = wanted.pop(0)
     return roles
+
+
+def _told_by_type(role: str | None, pointer: Parameter, operation: str) -> str | None:
+    """A bias of integers is a mask, where the operation has one; lengths are integers."""
+    element = element_type(pointer.dtype or "")
+    if element is None or role not in ("bias", "lengths") or operation == "gemm":
+        return role
+    if role == "lengths":
+        return None if element.is_float else role
+    whole = "mask" if "mask" in OPERATIONS[operation].roles else None
+    return role if element.is_float else whole
 
 
 def _gemm_output(pointers: Sequence[Parameter], roles: list[str | None]) -> list[str | None]:

@@ -83,6 +83,7 @@ _SCORES = {
 _WINDOW = "that a query sees beside its own; -1: all"
 _MASKS = {
     "window_left": Parameter("reach", "-1", f"keys before its own {_WINDOW}"),
+    "mask_hides": Parameter("flag", "0", "what is not 0 in the mask hides a key, instead of keeping it"),
     "window_right": Parameter("reach", "-1", f"keys after its own {_WINDOW}"),
 }
 _SOFTCAP = {

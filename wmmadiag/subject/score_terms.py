@@ -145,6 +145,9 @@ def score_terms(
     def given(role: str, axes: int) -> NDArray[Any] | None:
         return _wide(inputs[role], axes) if role in inputs else None
 
+    mask = given("mask", 4)
+    if mask is not None and parameters.get("mask_hides"):
+        mask = mask == 0
     return ScoreTerms(
         queries,
         keys,
@@ -155,6 +158,6 @@ def score_terms(
         float(parameters.get("softcap", 0.0)),
         given("bias", 4),
         given("alibi_slopes", 2),
-        given("mask", 4),
+        mask,
         given("lengths", 1),
     )
