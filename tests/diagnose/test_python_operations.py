@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wmmadiag.diagnose import workbench
+from wmmadiag.diagnose import engine, workbench
 from wmmadiag.diagnose.engine import diagnose_card, failing_evidence
 from wmmadiag.diagnose.search import ask
 from wmmadiag.emulator import Budget
@@ -61,3 +61,42 @@ def test_time_for_trials_is_theirs_alone() -> None:
     budget.excuse(4.0)
     assert not budget.spent
     assert 0 < budget.left <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("bug", "hypothesis", "line"),
+    [
+        ("paged_decode/wrong/logical_page", "index-arithmetic", "const int64_t physical"),
+        ("paged_decode/wrong/merge_without_weight", "rescale-missing", "den +="),
+        ("conv_igemm/wrong/filter_columns", "index-arithmetic", "const int fs"),
+        ("varlen_fwd/wrong/window_off_by_one", "guard-condition", "k_pos <= q_pos"),
+    ],
+)
+def test_the_cause_is_found(
+    public: Path, bug: str, hypothesis: str, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "MAX_TRIALS", 40)
+    found = diagnose_card(load_card(public / f"{bug}.toml"), seconds=1000.0)
+    text = (public / f"{bug}.cu").read_text().split("\n")
+    cause = found.causes[0]
+    assert (cause.verdict, cause.hypothesis) == ("proven", hypothesis)
+    assert line in text[int(cause.place.rpartition(".cu:")[2].partition(":")[0]) - 1]
+
+
+def test_a_table_that_nothing_reads(public: Path) -> None:
+    evidence = failing_evidence(load_card(public / "paged_decode" / "wrong" / "logical_page.toml"))
+    assert evidence is not None
+    assert evidence.reading is not None
+    assert evidence.reading.unread == {"block_tables"}
+    claims = ask(evidence)["index-arithmetic"]
+    assert isinstance(claims, tuple)
+    unread = next(one for one in claims if one.sentence.startswith("nothing reads block_tables"))
+    assert unread.verdict == "proven"
+    assert unread.place is not None
+    assert "const int* table" in evidence.line_text(unread.place)
+
+
+def test_an_input_that_does_not_vary(public: Path) -> None:
+    evidence = failing_evidence(load_card(public / "imma_dequant" / "wrong" / "scale_of_row.toml"))
+    assert evidence is not None
+    assert [(one.role, one.axis) for one in evidence.levelled] == [("x_scale", 0)]

@@ -9,7 +9,9 @@ from wmmadiag.checks.finding import Finding
 from wmmadiag.diagnose.about import lines_about
 from wmmadiag.diagnose.addressing import AXES, Misread
 from wmmadiag.diagnose.claim import Answer, Claim, NotSo, Roots
+from wmmadiag.diagnose.edits.conditions import conditions
 from wmmadiag.diagnose.evidence import Evidence
+from wmmadiag.diagnose.faults.model import Fitted
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.place import Place
 from wmmadiag.provenance import Disagreement
@@ -22,6 +24,12 @@ _LIKELY = 6
 _OPERANDS = {
     "attention": (["k", "q"], ["k", "q", "v"]), "qkt": (["k", "q"],), "pv": (["p", "v"],), "gemm": (["a", "b"],),
 }  # fmt: skip
+
+_LATER = 0.0001
+"""How much further from the root a change is for each that was asked for before, and fits as well."""
+
+_OF_SOFTMAX = ("normalisation", "exp-base")
+"""What a change of the card's function may speak for, though no known operation is meant."""
 
 
 def answer(claims: Iterable[Claim], otherwise: NotSo) -> Answer:
@@ -190,10 +198,11 @@ def of_models(evidence: Evidence, hypothesis: str, *, also: Sequence[str] = ()) 
     if not evidence.completed:
         return
     rivals = [one for one in evidence.fitted if one.hypothesis != hypothesis and one.residual <= 1 and not one.broken]
-    for one in evidence.fitted:
+    for number, one in enumerate(evidence.fitted):
         if one.hypothesis != hypothesis:
             continue
         whole = one.residual <= 1 and not one.partial and not one.broken
+        later = 0.0 if evidence.modelled else _LATER * number
         lines = [f"the reference, changed in this one way, is within {one.residual:.2g} of the bound of the output"]
         if not whole:
             lines = ["the reference, changed in this one way, gives some of the wrong elements"]
@@ -207,16 +216,20 @@ def of_models(evidence: Evidence, hypothesis: str, *, also: Sequence[str] = ()) 
         if places:
             lines.append(f"{places[0].place} {places[0].words}")
         place = places[0].place if places else departs.place if departs is not None else None
+        near = tuple(own.place.line for own in places if place is not None and own.place.file == place.file)
+        if place is None:
+            place, near = read_at(evidence, one)
         yield Claim(
             hypothesis,
-            "reproduced" if whole else "undecided",
+            "reproduced" if whole and (evidence.modelled or not rivals) else "undecided",
             one.words,
             place,
             evidence=tuple(lines),
             reach=one.explained,
-            edit_lines=tuple(one.place.line for one in places if place is not None and one.place.file == place.file),
-            rank=(Roots.MODEL if whole else Roots.SUSPICION) + min(one.residual, 9.0) / 10,
+            rank=(Roots.MODEL if whole else Roots.SUSPICION) + min(one.residual, 9.0) / 10 + later,
             edit_hypotheses=(hypothesis, *also),
+            edit_lines=near,
+            likeliest_first=not evidence.modelled and place is not None and bool(near),
             values={name: value for name, value in one.parameters.items() if isinstance(value, (int, float))},
             residual=one.residual,
             exact=False,
@@ -224,6 +237,38 @@ def of_models(evidence: Evidence, hypothesis: str, *, also: Sequence[str] = ()) 
             model=one.model,
             told=bool(places),
         )
+
+
+def read_at(evidence: Evidence, fitted: Fitted) -> tuple[Place | None, tuple[int, ...]]:
+    """The line that reads the operand that a change is about, and further ones that make its address.
+
+    Of the models of a known operation provenance shows more; these say nothing.
+    """
+    role = str(fitted.parameters.get("operand", ""))
+    if not evidence.modelled and not role and fitted.hypothesis in _OF_CONDITIONS:
+        return None, tuple(_conditions(evidence))
+    return (None, ()) if evidence.modelled or not role else readers(evidence, role)
+
+
+def readers(evidence: Evidence, role: str) -> tuple[Place | None, tuple[int, ...]]:
+    """The line that reads an input, and lines that make its address, the likeliest first; None and () if unknown."""
+    seen = evidence.reading
+    if seen is None or role not in seen.places:
+        return None, ()
+    place = seen.places[role][0]
+    lines = [line for file, line in seen.lines[role] if file == place.file]
+    return place, (*lines, *(one.line for one in seen.places[role][1:] if one.file == place.file))
+
+
+_OF_CONDITIONS = ("guard-condition", "index-arithmetic", "tail-masking", "causal-mask", "card-mismatch", "loop-extent")
+
+
+def _conditions(evidence: Evidence) -> Iterator[int]:
+    """The lines of the source on which something is compared, heads of loops left out."""
+    file = evidence.files[0]
+    model = evidence.source_model(file)
+    if model is not None:
+        yield from dict.fromkeys(piece.line for piece in conditions(model))
 
 
 def same_operands(evidence: Evidence, seen: Disagreement) -> bool | None:
@@ -276,5 +321,6 @@ def only_for(evidence: Evidence, operations: Sequence[str]) -> NotSo | None:
     if evidence.operation in operations:
         return None
     if not evidence.modelled:  # what a function of the user's own computes inside, only the source shows
-        return None if evidence.softmax is not None else NotSo("not applicable", "the source has no softmax")
+        shown = evidence.softmax is not None or any(one.hypothesis in _OF_SOFTMAX for one in evidence.fitted)
+        return None if shown else NotSo("not applicable", "the source has no softmax")
     return NotSo("not applicable", f"the kernel computes {evidence.operation}")

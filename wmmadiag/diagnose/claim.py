@@ -27,7 +27,7 @@ class Claim:
         at_most: how many wrong elements it can be behind, where `reach` is not known; None for all of them.
         rank: lower is nearer the root; see `ROOTS`.
         edit_hypotheses: ids whose edits may mend it; empty: its own.
-        edit_lines: further lines of `place.file` where an edit may mend it.
+        edit_lines: further lines of `place.file` where an edit may mend it; without a place lines of the source.
         likeliest_first: whether `edit_lines` are the lines that make the wrong address, in that order.
         values: numbers for edits, such as {"ldm": 72}.
         advice: what to do where no edit can be tried, or "".

@@ -22,7 +22,7 @@ from wmmadiag.place import Place
 from wmmadiag.provenance import Disagreement, ProvenanceRun, trace
 from wmmadiag.provenance.expected import has_products
 from wmmadiag.provenance.model import Stage
-from wmmadiag.subject.binding import BoundCase, bind
+from wmmadiag.subject.binding import BoundArgument, BoundCase, bind
 from wmmadiag.subject.card import Case
 from wmmadiag.subject.check import own_place
 from wmmadiag.subject.symbols import rendered_entry
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from wmmadiag.diagnose.carving import Overlap
     from wmmadiag.diagnose.faults.model import Fitted
     from wmmadiag.diagnose.forecast import Forecast
+    from wmmadiag.diagnose.levelled import Levelled
+    from wmmadiag.diagnose.reading import Reading
     from wmmadiag.diagnose.shared_arrays import SharedArray
     from wmmadiag.diagnose.source.softmax import Softmax
     from wmmadiag.diagnose.source_model import Function, SourceModel
@@ -148,13 +150,31 @@ class Evidence:
     def fitted(self) -> tuple[Fitted, ...]:
         """Fault models whose prediction the output matches, the best first."""
         from wmmadiag.diagnose.faults import fit
+        from wmmadiag.diagnose.functions import fit_function
 
-        if self.run.bound is None or not any(mask.any() for mask in self.wrong.values()):
+        verdict = self.run.verdict
+        if self.run.bound is None or verdict is None or not any(mask.any() for mask in self.wrong.values()):
             return ()
+        if self.operation == "python":
+            return fit_function(self.run.bound, self.wrong, verdict.judgements, verdict.expected)
         try:
             return fit(self.run.bound)
         except np.linalg.LinAlgError:  # a singular system fits nothing
             return ()
+
+    @cached_property
+    def reading(self) -> Reading | None:
+        """Which lines read which input; None where the run cannot be watched, or did not end."""
+        from wmmadiag.diagnose.reading import reading
+
+        return reading(self.run)
+
+    @cached_property
+    def levelled(self) -> tuple[Levelled, ...]:
+        """Inputs along which axes the kernel is right; asked for where its operation is not known."""
+        from wmmadiag.diagnose.levelled import levelled
+
+        return levelled(self.run) if not self.modelled and self.wrong_count else ()
 
     @cached_property
     def warp_work(self) -> WarpWork | None:
@@ -278,19 +298,20 @@ class Evidence:
     def _arguments(self, bound: BoundCase) -> Iterator[tuple[str, int]]:
         """Whole numbers that the launch passes, by the names of the kernel's parameters."""
         model = self.source_model(str(self.bench.source))
-        entry = self.entry.partition("<")[0].rpartition("::")[2]
-        kernels = [one for one in model.functions if one.kernel] if model is not None else []
-        kernel = next((one for one in kernels if one.name == entry), kernels[0] if len(kernels) == 1 else None)
-        position, before = -1, ""
-        for argument in bound.arguments:  # the fields of a struct stand in a row
+        kernel = self._kernel(model) if model is not None else None
+        for position, argument in _positions(bound):
             struct = argument.spec.struct
-            position += not struct or struct != before
-            before = struct
             if kernel is None or position >= len(kernel.parameters) or argument.scalar is None:
                 continue
             name = kernel.parameters[position].name
             if not argument.spec.element.is_float:
                 yield f"{name}.{argument.spec.name.rpartition('.')[2]}" if struct else name, int(argument.scalar)
+
+    def _kernel(self, model: SourceModel) -> Function | None:
+        """The function of the source that is launched."""
+        entry = self.entry.partition("<")[0].rpartition("::")[2]
+        kernels = [one for one in model.functions if one.kernel]
+        return next((one for one in kernels if one.name == entry), kernels[0] if len(kernels) == 1 else None)
 
     @cached_property
     def misread(self) -> tuple[Misread, ...]:
@@ -359,6 +380,23 @@ class Evidence:
                 return Place(frame.file, frame.line, frame.column, inlined_at=frame.inlined_at)
         return place
 
+    def declared(self, argument: BoundArgument) -> Place | None:
+        """The last pointer that the kernel makes of one that it is given, or the parameter itself."""
+        model = self.source_model(str(self.bench.source))
+        kernel = self._kernel(model) if model is not None else None
+        bound = self.run.bound
+        if model is None or kernel is None or bound is None:
+            return None
+        position = next((at for at, one in _positions(bound) if one is argument), -1)
+        if not 0 <= position < len(kernel.parameters):
+            return None
+        last = kernel.parameters[position]
+        for variable in model.variables:
+            made = variable.initial if variable.pointer and variable.start > last.start else None
+            if made is not None and any(t.text == last.name for t in model.tokens[made.first : made.last]):
+                last = variable
+        return Place(str(self.bench.source), last.line)
+
     def line_text(self, place: Place) -> str:
         """The code at a place, stripped; "" where it cannot be read."""
         text = self.text_of(place.file) if place.file else None
@@ -369,6 +407,16 @@ class Evidence:
         """Where the run ended early, on the user's line."""
         error = self.run.error
         return own_place(error.place) if error is not None and error.place is not None else None
+
+
+def _positions(bound: BoundCase) -> Iterator[tuple[int, BoundArgument]]:
+    """(position of its parameter, argument); the fields of a struct stand in a row, and are one parameter."""
+    position, before = -1, ""
+    for argument in bound.arguments:
+        struct = argument.spec.struct
+        position += not struct or struct != before
+        before = struct
+        yield position, argument
 
 
 def _lines(place: Place) -> set[tuple[str, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -28,6 +28,7 @@ from wmmadiag.diagnose.trial import (
     candidates,
     changed_texts,
     launched,
+    read_places,
     tried,
 )
 from wmmadiag.diagnose.workbench import CaseRun
@@ -285,10 +286,26 @@ class _Search:
         for file, edit in anomalies(self.evidence, claims):
             alike = (claim for claim in claims if claim.hypothesis == edit.hypothesis)
             yield next(alike, claims[0] if claims else None), file, edit
-        yield from candidates(self.evidence, claims[:3] if certain else claims, CERTAIN if certain else PER_CLAIM)
-        if not certain:
-            for _, file, edit in all_edits(self.evidence, _followed(self.evidence, claims))[:SUSPICIONS]:
-                yield None, file, edit
+        near = candidates(self.evidence, claims[:3] if certain else claims, CERTAIN if certain else PER_CLAIM)
+        if certain:
+            yield from near
+        elif self.evidence.modelled or any(claim.verdict != "undecided" for claim in claims):
+            yield from near
+            yield from self._suspicions([*_followed(self.evidence, claims), *read_places(self.evidence)])
+        else:  # suspicions alone, of an operation that is not known: none of them is worth much more than a guess
+            yield from _by_turns(
+                near, self._suspicions(self.evidence.output_lines), self._suspicions(read_places(self.evidence))
+            )
+
+    def _suspicions(self, places: Iterable[Place]) -> Iterator[_Item]:
+        for _, file, edit in all_edits(self.evidence, places)[:SUSPICIONS]:
+            yield None, file, edit
+
+
+def _by_turns(*sources: Iterator[_Item]) -> Iterator[_Item]:
+    """One of each, and so on, until all have ended."""
+    for some in itertools.zip_longest(*sources):
+        yield from (one for one in some if one is not None)
 
 
 def find_cause(evidence: Evidence, budget: Budget, regressions: Regressions) -> Found:
@@ -328,6 +345,7 @@ def _followed(evidence: Evidence, claims: Sequence[Claim]) -> Iterator[Place]:
     run = evidence.provenance
     if run is not None:
         yield from (one.place for one in run.multiplications)
+    yield from evidence.output_lines
 
 
 def _by_check(claim: Claim) -> bool:

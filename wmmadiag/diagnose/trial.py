@@ -216,9 +216,9 @@ def candidates(evidence: Evidence, claims: Sequence[Claim], most: int) -> Iterat
 
 
 def all_edits(evidence: Evidence, near: Iterable[Place]) -> list[tuple[float, str, Edit]]:
-    """Edits of every kind at some lines and what they depend on."""
+    """Edits of every kind at some lines and what they depend on; in the whole kernel where there are none."""
     lines: dict[str, set[int]] = {}
-    for place in (*near, *evidence.output_lines):
+    for place in near:
         lines.setdefault(place.file, set()).add(place.line)
     return _ranked(evidence, None, lines or None, evidence.values)
 
@@ -232,7 +232,7 @@ def anomalies(evidence: Evidence, claims: Sequence[Claim]) -> list[tuple[str, Ed
     for claim in claims:
         for file, own in (_lines(evidence, claim) or {}).items():
             lines.setdefault(file, set()).update(own)
-    for place in evidence.output_lines:
+    for place in (*evidence.output_lines, *read_places(evidence)):
         lines.setdefault(place.file, set()).add(place.line)
     best: dict[tuple[str, tuple[Change, ...]], tuple[float, str, Edit]] = {}
     for file, own in lines.items():
@@ -246,6 +246,12 @@ def anomalies(evidence: Evidence, claims: Sequence[Claim]) -> list[tuple[str, Ed
     return [(file, edit) for _, file, edit in sorted(best.values(), key=lambda item: item[0])[:_ANOMALIES]]
 
 
+def read_places(evidence: Evidence) -> Iterator[Place]:
+    """Where inputs are read, by a kernel of whose operation nothing else is known."""
+    seen = evidence.reading if not evidence.modelled else None
+    yield from dict.fromkeys(place for places in seen.places.values() for place in places) if seen is not None else ()
+
+
 def _lines(evidence: Evidence, claim: Claim) -> dict[str, set[int]] | None:
     """The lines that a claim names, by file; those that store the output where it names none."""
     lines: dict[str, set[int]] = {}
@@ -254,6 +260,8 @@ def _lines(evidence: Evidence, claim: Claim) -> dict[str, set[int]] | None:
             lines.setdefault(frame.file, set()).add(frame.line)
     if claim.place is not None:
         lines.setdefault(claim.place.file, set()).update(claim.edit_lines)
+    elif claim.edit_lines:
+        lines = {evidence.files[0]: set(claim.edit_lines)}
     if claim.place is not None and claim.hypothesis in _HOW_OFTEN:
         for frame in claim.place.frames():
             model = evidence.source_model(frame.file) if frame.file in evidence.files else None

@@ -40,7 +40,7 @@ def python_reference(
     Raises:
         ConfigurationError: the function is missing or fails, or its result does not fit; with the user's line.
     """
-    function = _load(card)
+    function = load_function(card)
     arrays = {role: array.astype(np.float64) for role, array in inputs.items()}
     try:
         answer = function(arrays, dict(symbols))
@@ -49,6 +49,17 @@ def python_reference(
             f"the reference {card.computes.python} failed: {type(error).__name__}: {error}",
             place=_line(error, card),
         ) from error
+    return answers_of(answer, card, shapes)
+
+
+def answers_of(
+    answer: object, card: Card, shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[dict[str, Doubles], dict[str, Doubles]]:
+    """What a call of the card's function gave, as `python_reference` returns it.
+
+    Raises:
+        ConfigurationError: it does not fit.
+    """
     answers = answer if isinstance(answer, dict) else {next(iter(shapes)): answer}
     expected, bounds = {}, {}
     for role, shape in shapes.items():
@@ -85,7 +96,16 @@ def _array(value: object, shape: tuple[int, ...], what: str, card: Card, *, broa
     return array
 
 
-def _load(card: Card) -> Callable[[dict[str, Doubles], dict[str, int | float]], Any]:
+Function: TypeAlias = "Callable[[dict[str, Doubles], dict[str, int | float]], Any]"
+"""(inputs by role, symbols) → an output, or outputs by role."""
+
+
+def load_function(card: Card) -> Function:
+    """The function that a card names.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
     file_name, _, name = card.computes.python.rpartition(":")
     path = card.folder / file_name
     place = card.computes.place
@@ -110,7 +130,7 @@ def _load(card: Card) -> Callable[[dict[str, Doubles], dict[str, int | float]], 
     function = getattr(module, name, None)
     if not callable(function):
         raise ConfigurationError(f"{path.name} has no function '{name}'", place=place)
-    found: Callable[[dict[str, Doubles], dict[str, int | float]], Any] = function
+    found: Function = function
     return found
 
 

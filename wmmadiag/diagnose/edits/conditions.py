@@ -21,6 +21,8 @@ _KIND = "conditions"
 _ALL = ("guard-condition", "tail-masking", "causal-mask", "out-of-bounds", "masked-row")
 _OTHER = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 _MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+STRICT = "strict"
+"""Name of the number that says, where it is 1, that < is known to stand for <=, or the reverse."""
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
@@ -139,7 +141,8 @@ def _compared(view: View, piece: Span, index: int, token: Token) -> Iterator[Edi
     model = view.model
     other = _OTHER[token.text]
     where = f"{_around(model, index)}"
-    yield from _each(view, token.line, f"{other} in place of {token.text}{where}", (replaced(token, other),), 0.04)
+    rank = 0.0 if view.values.get(STRICT) and token.text in _NEGATED else 0.04
+    yield from _each(view, token.line, f"{other} in place of {token.text}{where}", (replaced(token, other),), rank)
     if token.text in _NEGATED:
         mirrored = _MIRROR[token.text]
         yield from _each(

@@ -152,7 +152,8 @@ def generator(
     """Register a function as the generator of a kind of edit.
 
     `needs_lines`: it makes edits only where lines of interest are given. `derived`: they follow from how hardware lays
-    out fragments, not from what might have been mistyped, so that how far away they are says less.
+    out fragments, or from what the source says elsewhere, not from what might have been mistyped, so that how far away
+    they are says less.
 
     Raises:
         ValueError: the kind is taken.

@@ -101,7 +101,7 @@ def products(view: View) -> Iterator[Product]:
             continue
         if before.kind == "id" and not _known_name(view, index - 1):
             continue
-        left, right = _factor_before(model, index), _factor_after(model, index)
+        left, right = _factor_before(model, index), factor_after(model, index)
         if left and right:
             yield Product(left, right, "", token.line)
 
@@ -132,7 +132,8 @@ def _factor_before(model: SourceModel, index: int) -> Span:
     return model.span(max(first, 0), index)
 
 
-def _factor_after(model: SourceModel, index: int) -> Span:
+def factor_after(model: SourceModel, index: int) -> Span:
+    """The one factor to the right of an operator; empty where there is none."""
     last = index + 2
     if model.tokens[index + 1].text == "(":
         last = model.match[index + 1] + 1

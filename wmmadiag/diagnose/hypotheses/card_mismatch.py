@@ -15,10 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wmmadiag.diagnose.answers import answer
+from wmmadiag.diagnose.answers import answer, of_models
 from wmmadiag.diagnose.claim import Answer, Claim, NotSo, Roots
 from wmmadiag.diagnose.evidence import Evidence
 from wmmadiag.diagnose.registry import Hypothesis
+
+_ALSO = ("normalisation", "softmax-scale", "row-statistic", "rescale-missing", "index-arithmetic", "loop-extent")
 
 
 def _test(evidence: Evidence) -> Answer:
@@ -39,6 +41,7 @@ def _claims(evidence: Evidence) -> Iterator[Claim]:
             advice="if the kernel means that, let the card's [computes] say so",
             exact=False,
         )
+    yield from of_models(evidence, "card-mismatch", also=_ALSO)
 
 
 HYPOTHESIS = Hypothesis(

@@ -12,11 +12,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from wmmadiag.diagnose.answers import answer, followed, of_disagreement, of_misread, of_models, stored_elsewhere
+from wmmadiag.diagnose.answers import (
+    answer,
+    followed,
+    of_disagreement,
+    of_misread,
+    of_models,
+    readers,
+    stored_elsewhere,
+)
 from wmmadiag.diagnose.carving import Overlap
 from wmmadiag.diagnose.claim import Answer, Claim, Roots
 from wmmadiag.diagnose.edits.carving import FIRST, REACH, START
 from wmmadiag.diagnose.evidence import Evidence
+from wmmadiag.diagnose.levelled import Levelled
+from wmmadiag.diagnose.reading import depends_on
 from wmmadiag.diagnose.registry import Hypothesis
 from wmmadiag.diagnose.unwritten import of_hole, overwritten_by, unwritten_reads
 from wmmadiag.diagnose.warps import shared_tiles
@@ -87,6 +97,48 @@ def _claims(evidence: Evidence) -> Iterator[Claim]:
             exact=False,
         )
     yield from of_models(evidence, "index-arithmetic", also=_ALSO)
+    yield from _unread(evidence)
+    for level in evidence.levelled:
+        yield _levelled(evidence, level)
+
+
+def _unread(evidence: Evidence) -> Iterator[Claim]:
+    """A table that is handed over and never looked at."""
+    verdict, bound = evidence.run.verdict, evidence.run.bound
+    seen = evidence.reading if not evidence.modelled and evidence.wrong_count else None
+    if seen is None or verdict is None or bound is None:
+        return
+    for role in sorted(seen.unread):
+        if depends_on(bound, role, verdict.expected):
+            yield Claim(
+                "index-arithmetic",
+                "proven",
+                f"nothing reads {role}, on which the output depends",
+                evidence.declared(bound.argument_of(role)),
+                evidence=("no access of the run touches it, and the reference gives something else without it",),
+                rank=Roots.OPERAND,
+                edit_hypotheses=("index-arithmetic", *_ALSO, "card-mismatch"),
+                exact=False,
+            )
+
+
+def _levelled(evidence: Evidence, level: Levelled) -> Claim:
+    """An index that matters not where the input is the same at all of them."""
+    place, lines = readers(evidence, level.role)
+    axis = f"index {level.axis} of {level.role}" if level.axes > 1 else f"the index of {level.role}"
+    return Claim(
+        "index-arithmetic",
+        "undecided",
+        f"{axis} may be computed wrong, or what depends on it",
+        place,
+        evidence=(f"the kernel is right where {level.role} does not vary along axis {level.axis}",),
+        rank=Roots.SUSPICION + 1 / (1 + len(evidence.levelled)),
+        edit_hypotheses=("index-arithmetic", *_ALSO, "guard-condition"),
+        edit_lines=lines,
+        exact=False,
+        seen=False,
+        likeliest_first=bool(lines),
+    )
 
 
 def _overlapping(pair: Overlap) -> Claim:
