@@ -59,7 +59,7 @@ def test_what_agrees_is_taken(tmp_path, name, signature, body, operation):
         ("gemm", GEMM, f"{MMA} y = tanhf(x);", "it calls tanhf"),
         ("gemm", GEMM, f"{MMA} y = acc.x[i] > 0.f ? acc.x[i] : 0.f;", "does not need"),
         ("gemm", GEMM, f"{MMA} y = __expf(x);", "it calls an exponential"),
-        ("attn", ATTENTION + ", const float* attn_bias", f"{MMA} y = __expf(x);", "'attn_bias' is no operand"),
+        ("attn", ATTENTION + ", const float* rotary_cos", f"{MMA} y = __expf(x);", "'rotary_cos' is no operand"),
         ("gemm_splitK", GEMM, MMA, "its name has 'splitk'"),
         ("gemm", GEMM, "sum += x * y;", "it does not multiply on tensor cores"),
         ("conv2d", "const half* x, const half* w, half* y, int N, int C", MMA, "its name has 'conv2d'"),
