@@ -150,7 +150,8 @@ def test_a_tail_is_tried_where_the_kernel_guards_it(tmp_path, body, tail):
 FLAGGED = """
 #include <cuda_fp16.h>
 TEMPLATE
-__global__ void attn(const half* q, const half* k, const half* v, half* o, int heads, int seqlen_q, int seqlen_k FLAG) {}
+__global__ void attn(const half* q, const half* k, const half* v, half* o, int heads, int seqlen_q,
+                     int seqlen_k FLAG) {}
 void run(half* q, half* k, half* v, half* o, int batch, int heads, int seqlen_q, int seqlen_k, bool is_causal) {
   attnGIVEN<<<dim3(seqlen_q / 64, heads, batch), 128>>>(q, k, v, o, heads, seqlen_q, seqlen_k PASSED);
 }

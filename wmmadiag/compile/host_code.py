@@ -38,6 +38,7 @@ class HostLaunch:
         locals: `dim3` and integer definitions of that function, name → initialiser.
         aliases: `using T = …;` of that function.
         members: names of struct members in host code, "params.b", → the parameter that the member is made into.
+        derived: whether there is no such launch, but the kernel's own code tells what one would be.
     """
 
     kernel: str
@@ -53,6 +54,7 @@ class HostLaunch:
     locals: tuple[tuple[str, SourceExpression], ...] = ()
     aliases: tuple[tuple[str, SourceExpression], ...] = ()
     members: tuple[tuple[str, str], ...] = ()
+    derived: bool = False
 
 
 @dataclass(frozen=True, slots=True)

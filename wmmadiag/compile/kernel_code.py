@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from wmmadiag.compile.declarations import DEVICE_KEYWORDS, KNOWN_DEVICE_MACROS, Declaration, declarations
 from wmmadiag.compile.directives import macro_words, reaching
@@ -63,5 +64,6 @@ def _functions(scope: Sequence[Declaration], in_class: bool) -> Iterator[tuple[D
 
 
 def _joined(tokens: Sequence[Token]) -> str:
-    """Tokens with a blank between words; strings of inline assembly as they are."""
-    return " ".join(token.text for token in tokens)
+    """Tokens with one blank where the source has blanks or a comment; strings of inline assembly as they are."""
+    gaps = [" " * (one.end < other.start) for one, other in pairwise(tokens)]
+    return "".join(token.text + gap for token, gap in zip(tokens, [*gaps, ""], strict=False))

@@ -57,7 +57,7 @@ def taken_apart(
 
     if all(one.pointer or one.dtype is not None for one in parameters):
         return tuple(parameters), tuple(launches)
-    source = _Source(text, without_comments(text), structs(text, aliases, _numbers(text)))
+    source = _Source(text, without_comments(text), structs(text, aliases, numbers(text)))
     found: list[Parameter] = []
     arguments: list[list[SourceExpression]] = [[] for _ in launches]
     members: list[tuple[str, str]] = []
@@ -92,9 +92,9 @@ def taken_apart(
     )
 
 
-def _numbers(text: str) -> Callable[[str], int | None]:
-    """Values of constants of the source, such as extents of arrays."""
-    known = constants(text)
+def numbers(text: str, values: Mapping[str, str] | None = None) -> Callable[[str], int | None]:
+    """Values of constants of the source, such as extents of arrays; `values`: of template parameters."""
+    known = {**constants(text), **(values or {})}
 
     def number(expression: str) -> int | None:
         nothing: dict[str, int] = {}

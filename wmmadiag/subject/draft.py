@@ -152,6 +152,10 @@ def draft(
             _memory(result, argument, index, launch, scope, source)
     equal = {} if launch is None else same_text(launch, parameters, operation)
     _launch(result, launch, scope, wishes, equal)
+    unlaunched = launch is None or launch.derived
+    if unlaunched and not wishes.shared and re.search(r"\bextern\s+__shared__", without_comments(source)):
+        result.shared = TODO
+        result.open.append(("shared", "the source has no launch that gives the kernel its dynamic shared memory"))
     persistent = re.search(r"\bgridDim\b", without_comments(source)) is not None  # it takes any grid
     told = any(names_in(extent) for extent in result.grid)
     if launch is not None and not wishes.grid and not told and not persistent:

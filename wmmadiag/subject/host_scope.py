@@ -88,6 +88,11 @@ class Launched(Protocol):
         ...
 
     @property
+    def derived(self) -> bool:
+        """As in `HostLaunch`."""
+        ...
+
+    @property
     def members(self) -> Sequence[tuple[str, str]]:
         """As in `HostLaunch`."""
         ...

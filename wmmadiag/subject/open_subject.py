@@ -14,11 +14,12 @@ from wmmadiag.subject.accumulators import with_accumulators
 from wmmadiag.subject.card import Card, LaunchShape
 from wmmadiag.subject.card_file import load_card
 from wmmadiag.subject.carriers import carried
-from wmmadiag.subject.composite import taken_apart
+from wmmadiag.subject.composite import numbers, taken_apart
 from wmmadiag.subject.dispatch import dispatched
 from wmmadiag.subject.from_source import card_from_options, draft_card
 from wmmadiag.subject.guess import Parameter
 from wmmadiag.subject.host_scope import Ask, Launched, replaced
+from wmmadiag.subject.index_arithmetic import derived_launch
 from wmmadiag.subject.operations import OPERATIONS
 from wmmadiag.subject.recognise import Recognised, recognised
 from wmmadiag.subject.source_facts import template_values
@@ -89,6 +90,9 @@ def open_subject(path: Path, options: SubjectOptions | None = None) -> Card:
             raise _asked(path, found)
         options = replace(options, computes=found.operation)
         assumed += (f"taken as {found.operation}, because {found.because}; --computes says otherwise",)
+    facts, remark = _launched(facts, options.computes)
+    if remark and not (options.grid and options.block):
+        assumed += (remark,)
     card = card_from_options(
         facts.entry,
         facts.parameters,
@@ -119,6 +123,31 @@ def _recognised(facts: SourceFacts) -> Recognised:
     return recognised(facts.entry, facts.parameters, code, multiplies(code))
 
 
+def _launched(facts: SourceFacts, operation: str) -> tuple[SourceFacts, str]:
+    """The facts with the launch that the kernel's own code asks for, where the source has none, and a remark on it."""
+    from wmmadiag.compile.host_code import HostLaunch
+    from wmmadiag.compile.kernel_code import kernel_code
+    from wmmadiag.compile.struct_values import expression
+
+    if facts.launches or operation == "python" or not facts.text:
+        return facts, ""
+    values = template_values(facts.text, facts.entry)
+    code = kernel_code(facts.text, facts.entry)
+    derived = derived_launch(code, facts.parameters, facts.bounds, operation, numbers(facts.text, values))
+    if not derived.grid or not derived.block:
+        return facts, ""
+    names = tuple(expression(one.name) for one in facts.parameters)
+    grid, block = expression(derived.grid), expression(derived.block)
+    launch = HostLaunch(
+        facts.entry, (), grid, block, None, None, names, grid.place, "", members=(), derived=True
+    )  # fmt: skip
+    remark = (
+        f"launched with {derived.grid} blocks of {derived.block} threads, as the kernel's launch bounds and its use of "
+        "blockIdx ask for, since the source has no launch; --grid and --block say otherwise"
+    )
+    return replace(facts, launches=(launch,)), remark
+
+
 def _asked(path: Path, found: Recognised) -> ConfigurationError:
     """Nobody said what the kernel computes, and the source does not tell."""
     known = ", ".join(name for name in OPERATIONS if name != "python")
@@ -142,14 +171,16 @@ def drafted_card(path: Path, card_path: Path, options: SubjectOptions) -> str:
         found = _recognised(facts)
         taken = f"taken as {found.operation}, because" if found.sure else f"{found.operation} is the likeliest, but"
         remarks += (f"{taken} {found.because}; --computes says otherwise",)
+    operation = options.computes or found.operation
+    facts, remark = _launched(facts, operation)
     return draft_card(
         facts.entry,
         facts.parameters,
         facts.launches,
         path,
         text=facts.text,
-        operation=options.computes or found.operation,
-        remarks=remarks,
+        operation=operation,
+        remarks=(*remarks, *filter(None, [remark])),
         card_path=card_path,
         ask=_asking(path, options),
     )
@@ -180,7 +211,7 @@ class SourceFacts:
     """What a source says about one kernel: its name, parameters, and launches in host code, best first.
 
     `text` is the source with the user's own headers, which hold constants and templates too. `remarks`: what was
-    chosen where the source has several, each one clause.
+    chosen where the source has several, each one clause. `bounds`: arguments of its `__launch_bounds__`.
     """
 
     entry: str
@@ -188,6 +219,7 @@ class SourceFacts:
     launches: tuple[Launched, ...]
     text: str = ""
     remarks: tuple[str, ...] = ()
+    bounds: tuple[str, ...] = ()
 
 
 def source_facts(path: Path, options: SubjectOptions) -> SourceFacts:
@@ -268,7 +300,7 @@ def _cuda_facts(path: Path, text: str, options: SubjectOptions) -> SourceFacts:
         for one, text, count in zip(parameters, passed, lanes, strict=False)
     )
     parameters, taken = taken_apart(parameters, own, whole, aliases, _element)
-    return SourceFacts(entry or found.name, parameters, taken, whole, remarks)
+    return SourceFacts(entry or found.name, parameters, taken, whole, remarks, found.launch_bounds)
 
 
 def _is_unread(parameter: Parameter, code: str) -> bool:
