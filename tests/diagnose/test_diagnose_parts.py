@@ -237,6 +237,21 @@ def test_what_a_mend_speaks_for_is_told_by_where_it_changes_the_source():
     assert nature(model, Edit("atomics", "loop-extent", 3, "", added, 0.1)) == "write-conflict"
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "name"),
+    [
+        ("x[c] -", "x[c] * scale -", "softmax-scale"),
+        ("c", "c * n", "index-arithmetic"),
+        ("m)", "n)", "index-arithmetic"),
+    ],
+)
+def test_a_factor_of_an_exponent_is_a_scale_and_no_index(old: str, new: str, name: str):
+    text = "__global__ void k(float* y, float* x, int n, float scale, float m, int c) { y[c] = expf(x[c] - m); }"
+    at = text.index(old, text.index("expf"))
+    model = read_source(text)
+    assert nature(model, Edit("siblings", "index-arithmetic", 1, "", (Change(at, at + len(old), new),), 0.1)) == name
+
+
 def test_a_number_in_an_address_is_a_register_only_where_registers_were_seen_to_be_exchanged():
     text = "__global__ void k(float* c, int n) { float r[2]; r[1] = 1; c[(threadIdx.x + 4) * n] = r[1]; }"
     model = read_source(text)

@@ -44,11 +44,10 @@ def test_what_is_mended(wrong: str, right: str) -> None:
     assert KERNEL.format(body=right.replace("{{", "{")) in offered(wrong.replace("{{", "{"))
 
 
-def test_a_share_that_is_rounded_up_comes_before_one_that_is_not() -> None:
+def test_only_a_share_that_is_rounded_up_looks_wrong_without_an_end() -> None:
     body = "int share = {}; int from = blockIdx.z * share; int to = from + share; for (int i = from; i < to; ++i) {{"
-    up = min(offered(body.format("(n + parts - 1) / parts").replace("{{", "{")).values())
-    down = min(offered(body.format("n / parts").replace("{{", "{")).values())
-    assert up < down
+    assert offered(body.format("(n + parts - 1) / parts").replace("{{", "{"))
+    assert not offered(body.format("n / parts").replace("{{", "{"))
 
 
 @pytest.mark.parametrize(

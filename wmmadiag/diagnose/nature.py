@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from wmmadiag.diagnose.edits import Edit
 from wmmadiag.diagnose.source.model import SourceModel, Span
+from wmmadiag.diagnose.source.softmax import EXPONENTIALS
 
 # Faults that say where something shows, or only that an index is meant; a more telling place replaces them.
 _VAGUE = frozenset(
@@ -58,6 +59,8 @@ def nature(model: SourceModel | None, edit: Edit, operation: str = "", claimed: 
             return "leading-dimension"
     if any(f.layout_at is not None and _inside(edit, f.layout_at) for f in model.fragments):
         return "operand-layout"
+    if edit.hypothesis in _VAGUE and _factor_of_exponent(model, edit):
+        return "softmax-scale"
     # Too few blocks is a fault of the launch: what the kernel's own loop leaves out is not.
     if edit.hypothesis not in _VAGUE and edit.hypothesis != "launch-coverage":
         return edit.hypothesis
@@ -77,6 +80,16 @@ def tells(edit: Edit) -> bool:
 def common(edit: Edit, name: str) -> bool:
     """Whether a fault that a mend speaks for is one that changes of many kinds may mend."""
     return name in _COMMON and edit.kind not in _TELLING
+
+
+def _factor_of_exponent(model: SourceModel, edit: Edit) -> bool:
+    """Whether an edit changes what an exponent is multiplied by, and no index in it."""
+    if any(_inside(edit, index) for one in model.subscripts for index in one.indices):
+        return False
+    calls = [call for call in model.calls if call.name in EXPONENTIALS]
+    exponent = any(_inside(edit, argument) for call in calls for argument in call.arguments)
+    old = sum(model.text[change.start : change.end].count("*") for change in edit.changes)
+    return exponent and old != sum(change.text.count("*") for change in edit.changes)
 
 
 def _addresses_memory(model: SourceModel | None, edit: Edit) -> bool:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from wmmadiag.diagnose.ahead import Texts
-from wmmadiag.diagnose.claim import Answer, Claim, Roots
+from wmmadiag.diagnose.claim import Answer, Claim, NotSo, Roots
 from wmmadiag.diagnose.edits import Edit
 from wmmadiag.diagnose.evidence import Evidence, mask_of
 from wmmadiag.diagnose.launches import speaks_of_launch
@@ -34,7 +34,7 @@ from wmmadiag.diagnose.trial import (
 from wmmadiag.diagnose.workbench import CaseRun
 from wmmadiag.place import Place
 
-CERTAIN, PER_CLAIM, SUSPICIONS = 30, 40, 50
+CERTAIN, PER_CLAIM, SUSPICIONS = 30, 40, 90
 """Edits tried per claim where the likeliest claim is certain, where it is not, and without any claim."""
 _AHEAD = 2
 """Changes whose compilation has begun while an earlier one is tried."""
@@ -44,6 +44,14 @@ _LAST_LAUNCHES = 1.0, 9
 """Seconds and number of the launches that are tried after all edits."""
 _CONFIRMED = 6
 """Changes that help of which it is looked whether their claim is gone."""
+
+_OF_ACCESSES = frozenset(
+    {
+        "alignment", "async-copy-order", "async-copy-size", "divergent-barrier", "missing-barrier", "out-of-bounds",
+        "uninitialised-memory",
+    }
+)  # fmt: skip
+"""Faults that a watched run shows wherever they are, whatever the numbers: where it does not, there are none."""
 
 _ROOM = "seen in a run with room behind each array, which goes on where this one dies"
 
@@ -169,6 +177,7 @@ class _Search:
     budget: Budget
     regressions: Regressions
     claims: Sequence[Claim] = ()
+    answers: Mapping[str, Answer] = field(default_factory=dict)
     seen: set[tuple[str, str]] = field(default_factory=set)
     tries: int = 0
     right_here: list[tuple[int, Claim | None, Trial]] = field(default_factory=list)
@@ -298,8 +307,14 @@ class _Search:
             )
 
     def _suspicions(self, places: Iterable[Place]) -> Iterator[_Item]:
-        for _, file, edit in all_edits(self.evidence, places)[:SUSPICIONS]:
+        # What the run rules out is not what a change mends: such changes only use up the time for others.
+        found = sorted(all_edits(self.evidence, places), key=lambda one: self._ruled_out(one[2]))
+        for _, file, edit in found[:SUSPICIONS]:
             yield None, file, edit
+
+    def _ruled_out(self, edit: Edit) -> bool:
+        answer = self.answers.get(edit.hypothesis) if edit.hypothesis in _OF_ACCESSES else None
+        return isinstance(answer, NotSo) and answer.verdict in ("refuted", "not applicable")
 
 
 def _by_turns(*sources: Iterator[_Item]) -> Iterator[_Item]:
@@ -320,7 +335,7 @@ def find_cause(evidence: Evidence, budget: Budget, regressions: Regressions) -> 
     answers = ask(evidence)
     claims = ordered(answers, evidence)
     budget.excuse(time.perf_counter() - began)
-    search = _Search(evidence, budget, regressions, claims)
+    search = _Search(evidence, budget, regressions, claims, answers)
     decided = search.through(claims)
     if decided is not None:
         return Found(answers, claims, *decided, search.tries, search.rival)

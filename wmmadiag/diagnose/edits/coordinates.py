@@ -38,6 +38,38 @@ def generate(view: View) -> Iterator[Edit]:
     """Extents of the wrong axis, and two coordinates that are both the quotient, or both the remainder."""
     yield from _extents(view)
     yield from _same_half(view)
+    yield from _same_axis(view)
+
+
+def _same_axis(view: View) -> Iterator[Edit]:
+    """Two neighbours that both begin at the block's `y`, where the kernel has tiles along `x` as well."""
+    model = view.model
+    found = [(v, at) for v in model.variables for at in _axes(model, v)]
+    for position, (one, first) in enumerate(found):
+        for other, second in found[position + 1 :]:
+            axis = model.tokens[first].text
+            near = abs(model.line_of(one.name_at) - model.line_of(other.name_at)) <= 1
+            if other is one or not near or one.visible[1] != other.visible[1] or model.tokens[second].text != axis:
+                continue
+            used = {model.tokens[at].text for v, at in found if v.visible[1] == one.visible[1]}
+            for free in "xyz":
+                if used == {axis} and free != axis and any(model.tokens[at].text == free for _, at in found):
+                    for rank, (variable, at) in ((0.03, (other, second)), (0.033, (one, first))):
+                        if view.wanted(variable.start, variable.end):
+                            summary = f"blockIdx.{free} in place of blockIdx.{axis} in {variable.name}"
+                            change = replaced(model.tokens[at], free)
+                            yield from view.offer(_KIND, _ALL, variable.line, summary, (change,), rank)
+
+
+def _axes(model: SourceModel, variable: Variable) -> Iterator[int]:
+    """The axis of each block index that an integer is a multiple of: `blockIdx.y * TILE`."""
+    piece = variable.initial
+    if piece is None or variable.dims or variable.kind != "local" or not is_integer(variable):
+        return
+    for index in range(piece.first, piece.last - 3):
+        words = [token.text for token in model.tokens[index : index + 4]]
+        if words[0] == "blockIdx" and words[1] == "." and words[3] == "*":
+            yield index + 2
 
 
 def _extents(view: View) -> Iterator[Edit]:

@@ -28,6 +28,7 @@ _ALL = (
 )  # fmt: skip
 _STRIDES = _ALL[:4]
 _GUARDS = _ALL[4:]
+_SUM_ENDS = frozenset({",", ";", ")", "]", "}", "?", ":", "<", ">", "=", "&&", "||"})
 
 
 @generator(_KIND, *_ALL)
@@ -198,6 +199,19 @@ def _dealt(view: View, elements: list[Span], parts: list[list[str]], names: list
                     yield from _each(view, one.line, summary, changes, 0.06 if turned else rank)
 
 
+def _added(model: SourceModel, name: str) -> Iterator[str]:
+    """The factors of what is added to a pointer wherever it is used: `p + row * pitch + column`."""
+    for index in range(len(model.tokens) - 1):
+        if model.tokens[index].text != name or model.tokens[index + 1].text != "+":
+            continue
+        last = index + 2
+        while last < len(model.tokens) and model.tokens[last].text not in _SUM_ENDS:
+            last = model.match[last] + 1 if model.tokens[last].text in ("(", "[") else last + 1
+        for term in terms(model, model.span(index + 2, last)):
+            parts = factors(model, term)
+            yield from (part.text for part in parts if len(parts) > 1)
+
+
 def _steps(view: View) -> Iterator[Edit]:
     """`b += 16` for a pointer whose rows are N apart."""
     model = view.model
@@ -213,12 +227,15 @@ def _steps(view: View) -> Iterator[Edit]:
         step = model.span(index + 1, last)
         parts = factors(model, step)
         source = origin(model, target)
-        own = strides_of(model, {one.name for one in (target, source) if one is not None})
+        own = {
+            *strides_of(model, {one.name for one in (target, source) if one is not None}),
+            *_added(model, target.name),
+        }
         for variable in view.integers(token.offset):
             rank = 0.05 if variable.name in own else 0.08
             if variable.kind == "parameter" and not mentions(model, step, variable.name):
                 change = Change(step.end, step.end, f" * {variable.name}")
-                yield from _each(view, token.line, f"step by {step.text} * {variable.name}", (change,), 0.07)
+                yield from _each(view, token.line, f"step by {step.text} * {variable.name}", (change,), rank - 0.01)
                 for part in parts if len(parts) > 1 else ():
                     summary = f"step by rows of {variable.name}"
                     yield from _each(view, token.line, summary, (replaced(part, variable.name),), rank)

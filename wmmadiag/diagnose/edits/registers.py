@@ -33,6 +33,8 @@ _MAP = (
 _CONSTRAINTS = frozenset({'"r"', '"f"', '"+f"', '"=f"', '"+r"', '"=r"', '"d"', '"+d"'})
 _ASSEMBLY = frozenset({"asm", "__asm__", "volatile", "__volatile__"})
 _HALF = 8  # rows or k that the second register of a pair is further (PTX ISA, m16n8k16)
+_HALVES = frozenset({"1", "2", "4", "16"})
+_NEARBY = 24  # tokens between the two halves of a pair
 _ELEMENTS = 4  # of a lane in a 16x8 accumulator
 
 
@@ -347,10 +349,14 @@ def _second_rows(view: View) -> Iterator[Edit]:
             continue
         for term in terms(model, call_or_index):
             parts = factors(model, term)
+            if len(parts) == 2 and parts[0].text in _HALVES and _beside_first(model, call_or_index, term):
+                summary = f"{_HALF} rows further, not {parts[0].text}"
+                change = replaced(parts[0], str(_HALF))
+                yield from view.offer(_KIND, _MAP, term.line, summary, (change,), 0.03)
             for part in parts:
                 opened = _bracketed(model, part)
                 for one in terms(model, opened) if opened is not None and len(parts) > 1 else ():
-                    if one.text.isdigit() and int(one.text) in (1, 2, 4, 16):
+                    if one.text in _HALVES:
                         summary = f"{_HALF} rows further, not {one.text}"
                         change = replaced(one, str(_HALF))
                         yield from view.offer(_KIND, _MAP, one.line, summary, (change,), 0.055)
@@ -362,6 +368,15 @@ def _second_rows(view: View) -> Iterator[Edit]:
             if variable is not None and variable.kind == "parameter" and pointer is not None and pointer.pointer:
                 change = replaced(last, f"{_HALF} * {last.text}")
                 yield from view.offer(_KIND, _MAP, last.line, f"{_HALF} rows further, not one", (change,), 0.05)
+
+
+def _beside_first(model: SourceModel, piece: Span, term: Span) -> bool:
+    """Whether the same address without a term is used nearby: `at(p)`, `at(p + 4 * ld)`."""
+    if term.first <= piece.first or len(terms(model, piece)) != 2:
+        return False
+    words = [token.text for token in model.tokens[piece.first : term.first - 1]]
+    nearby = range(max(piece.first - _NEARBY, 0), piece.first)
+    return any([t.text for t in model.tokens[at : at + len(words) + 1]] == [*words, ")"] for at in nearby)
 
 
 def _addresses(model: SourceModel) -> Iterator[Span]:

@@ -23,9 +23,7 @@ from wmmadiag.diagnose.source.model import SourceModel, Span, Statement
 _KIND = "shares"
 _ALL = ("loop-extent", "out-of-bounds", "fragment-footprint", "tail-masking", "partial-fill", "index-arithmetic")
 _DEEP = 3
-_ROUNDED, _PLAIN = 0.03, 0.07
-"""How implausible it is that a share without an end of its own is a mistake: where parts are rounded up, and else."""
-_WHOLE = 0.05
+_LIKELY, _WHOLE = 0.03, 0.05
 _DOWN = frozenset({"min", "fminf", "?"})
 
 
@@ -77,10 +75,11 @@ def _clamped(view: View, end: Span) -> Iterator[Edit]:
     if first < 0 or {"blockIdx", "threadIdx"} & made[1 - first]:
         return
     share = split[1 - first]
-    rounded = "-" in made[1 - first] and "/" in made[1 - first]
+    if not {"-", "/"} <= made[1 - first]:  # parts that are not rounded up need no such end: `clamps` tries them
+        return
     for number, length in enumerate(dict.fromkeys(_lengths(model, share, 0))):
         if length != share.text:
-            rank = (_ROUNDED if rounded else _PLAIN) + 0.002 * number
+            rank = _LIKELY + 0.002 * number
             change = replaced(end, f"min((int)({length}), (int)({end.text}))")
             yield from view.offer(_KIND, _ALL, end.line, f"end at {length} at the latest", (change,), rank)
 
