@@ -253,6 +253,29 @@ def test_factors_that_the_kernel_ignores_are_what_the_source_passes(tmp_path, pa
     assert [float(value) for value in bound.launch.arguments[6:]] == list(told)
 
 
+SQUARES = """#include <cuda_fp16.h>
+#define CUBE 512
+__global__ void gemm(const half* A, const half* B, float* C, int M, int N, int K) {}
+int main() { int m = ROWS; const int n = CUBE; gemm<<<dim3(m / 16, n / 16), 32>>>(a, b, c, m, n, DEPTH); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "depth", "said"), [("512", "CUBE", "M = N = K = 512"), ("512", "64", "M = N = 512"), ("256", "CUBE", "")]
+)
+def test_a_source_that_launches_squares_alone_gets_one_and_others_are_said_to_be_assumed(tmp_path, rows, depth, said):
+    path = tmp_path / "gemm.cu"
+    path.write_text(SQUARES.replace("ROWS", rows).replace("DEPTH", depth))
+    card = open_subject(path, SubjectOptions(computes="gemm"))
+    assert [case.name for case in card.cases] == ["small", *["square"] * bool(said), "tiles"]
+    assert len(card.assumed) == bool(said) and said in "".join(card.assumed)
+    if said:
+        symbols = bind(card, card.case("square"), card.variants[0]).symbols
+        assert symbols["M"] == symbols["N"] > 64
+        square = open_subject(path, SubjectOptions(computes="gemm", symbols={"M": "128", "N": "128"}))
+        assert square.assumed == ()
+
+
 VECTORS = """#include <cuda_fp16.h>
 __global__ void gemm(const uint4* A, const float4* B, float4* C, int M, int N, int K) { BODY }
 void run(const __half* one, HOST* two, float* three, int M, int N, int K) {

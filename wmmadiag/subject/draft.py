@@ -57,6 +57,7 @@ class Draft:
         computes: parameters of the operation that the signature or the source tells.
         untold: symbols that nothing tells, with their meaning: a drafted value is a mere example.
         tail: whether the kernel seems to take lengths that are no multiple of its tile.
+        square: the only sizes that the source launches a GEMM with, if its result is a square, "M = N = K = 1024".
     """
 
     entry: str
@@ -72,6 +73,7 @@ class Draft:
     computes: dict[str, str] = field(default_factory=dict)
     untold: dict[str, str] = field(default_factory=dict)
     tail: bool = False
+    square: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,8 @@ def draft(
     told = any(names_in(extent) for extent in result.grid)
     if launch is not None and not wishes.grid and not told and not persistent:
         _sizes_of_fixed_grid(result, parameters, launch, scope)
+    if launch is not None and operation == "gemm" and not {"M", "N"} & set(result.fixed):
+        result.square = _square(parameters, launch, source)
     _untold(result)
     lengths = {name for name, symbol in symbols.items() if symbol in ("S", "Sq", "Skv")}
     result.tail = operation in ("attention", "qkt", "pv") and guards_length(source, lengths)
@@ -203,6 +207,22 @@ def _sizes_of_fixed_grid(result: Draft, parameters: Sequence[Parameter], launch:
         if isinstance(value, int):
             result.fixed[symbol] = str(value)
             result.remarks.append(f"{symbol} = {value}, since the source's grid is for that size")
+
+
+def _square(parameters: Sequence[Parameter], launch: Launched, source: str) -> str:
+    """The sizes that the source launches with, where they are plain numbers and the result is a square; else ""."""
+    known = {**constants(source), **{name: value.text for name, value in launch.locals}}
+    sizes: dict[str, int] = {}
+    nothing: dict[str, int] = {}
+    for parameter, argument in zip(parameters, launch.arguments, strict=False):
+        symbol = None if parameter.pointer else symbol_for(parameter.name, "gemm")
+        if symbol in ("M", "N", "K"):
+            with contextlib.suppress(CannotTranslate, ExpressionError, KeyError):
+                sizes[symbol] = int(evaluate(translate(argument.text, HostScope({}, known)), nothing.__getitem__))
+    if "M" not in sizes or sizes["M"] != sizes.get("N"):
+        return ""
+    names = [symbol for symbol in "MNK" if sizes.get(symbol) == sizes["M"]]
+    return f"{' = '.join(names)} = {sizes['M']}"
 
 
 def _template_arguments(result: Draft, launch: Launched, known: Mapping[str, str], source: str) -> None:

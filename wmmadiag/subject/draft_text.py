@@ -24,6 +24,7 @@ _CASES: dict[str, tuple[dict[str, int], ...]] = {
     "gemm": ({"batch": 1, "M": 64, "N": 64, "K": 64}, {"batch": 3, "M": 128, "N": 192, "K": 320}),
 }
 _NAMES = ("small", "tiles")
+_SQUARE = "square"  # where the source itself launches nothing else
 _MASKED = "causal"  # where a flag says so; as many rows as columns, so that both corners of the mask are one
 # Plain numbers in the first case, so that a wrong factor shows in the second one alone.
 _FACTORS = {"alpha": ("1", "2"), "beta": ("0", "3"), "softcap": ("2", "1.5")}
@@ -133,6 +134,7 @@ def _cases(draft: Draft, symbols: dict[str, str]) -> list[str]:
     written: list[list[str]] = []
     tables = [*zip(_NAMES, _CASES[draft.operation], strict=True)]
     tables += [("tail", tables[-1][1])] if draft.tail else []
+    tables[1:1] = [(_SQUARE, _CASES["gemm"][1])] if draft.square else []
     masked = "causal" in used and not {"causal"} & {*draft.fixed, *symbols}
     tables += [(_MASKED, tables[1][1])] if masked else []
     for name, table in tables:
@@ -140,9 +142,13 @@ def _cases(draft: Draft, symbols: dict[str, str]) -> list[str]:
         for symbol in ("B", "H"):
             if symbol in values and symbol not in used:
                 values[symbol] = "1"  # nothing in the launch speaks of it: the kernel takes one
-        if "batch" in values and "batch" not in used:
+        if "batch" in values and ("batch" not in used or name == _SQUARE):
             del values["batch"]
+        if name == _SQUARE:
+            values.update(M=values["N"], K=values["N"])
         _fill_blocks(values, draft.grid, name == _NAMES[0])
+        if name == _SQUARE:
+            values["M"] = values["N"] = str(max(int(values["M"]), int(values["N"])))
         if name not in (_NAMES[0], _MASKED) and "S" in values:
             # An accessor's sizes come with it, whether or not the kernel looks at them.
             _spread(values, {one.value for one in draft.arguments if not one.parameter.name.endswith(")")})

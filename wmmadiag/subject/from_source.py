@@ -19,6 +19,11 @@ from wmmadiag.subject.host_scope import Ask, Launched
 from wmmadiag.subject.operations import OPERATIONS
 from wmmadiag.subject.suggest import did_you_mean
 
+_NOT_SQUARE = (
+    "matrices that are not square are meant, too, although the source itself launches with {} alone; "
+    "--symbol M=… --symbol N=… says otherwise"
+)
+
 
 def draft_card(
     entry: str,
@@ -107,8 +112,10 @@ def card_from_options(
         words += ["--define", f"{name}={value}" if value else name]
     for name, value in (symbols or {}).items():
         words += ["--symbol", f"{name}={value}"]
+    assumed = _NOT_SQUARE.format(drafted.square) if drafted.square and not {"M", "N"} <= set(symbols or {}) else ""
     return replace(
         card,
+        assumed=(assumed,) if assumed else (),
         macros={**card.macros, **(macros or {})},
         command=shlex.join(words),
         open_conventions=operation in ("gemm", "attention"),

@@ -112,7 +112,7 @@ def open_subject(path: Path, options: SubjectOptions | None = None) -> Card:
     return replace(
         card,
         command=shlex.join(["wmmadiag", "check", str(path), *replace(said, entry=facts.entry).words()]),
-        assumed=assumed,
+        assumed=(*assumed, *card.assumed),
     )
 
 
