@@ -126,6 +126,27 @@ def test_a_struct_that_host_code_fills(tmp_path, how, parameter):
     kernel.launch(bound.launch)  # the emulator refuses a struct of another size
 
 
+ASKED = """#include <cuda_fp16.h>
+struct P {
+  const half *a, *b; float* d; int m, n, k;
+  static constexpr int kTile = 32;
+  dim3 grid() const { return dim3((n + kTile - 1) / kTile, m / 64); }
+  unsigned threads() const { return 4 * kTile; }
+};
+__global__ void mm(P p) { p.d[p.m + p.n * p.k] = p.a[0] + p.b[0]; }
+void run(half* a, half* b, float* d, int m, int n, int k) {
+  P p{a, b, d, m, n, k};
+  mm<<<p.grid(), p.threads()>>>(p);
+}
+"""
+
+
+def test_functions_of_the_struct_that_tell_the_launch(tmp_path):
+    card = card_of(tmp_path, ASKED)
+    launch = bind(card, card.case("tiles"), card.variants[0]).launch
+    assert (launch.grid, launch.block) == ((6, 2, 1), (128, 1, 1))
+
+
 OPAQUE = """#include <cuda_fp16.h>
 struct P { void* one; void* two; void* three; int first, second, third; };
 __global__ void k(P p) {

@@ -32,6 +32,14 @@ STYLES = {
         CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 4096));
         dim3 grid{static_cast<unsigned>(n / 32), static_cast<unsigned>(m / 64)};
         kernel<<<grid, 128, 4096, stream>>>(a, b, c, m, n, k);""",
+    "typed pointer": """using Kernel = void (*)(const half*, const half*, float*, int, int, int);
+        Kernel kernel = mm<64, 32, true>;
+        kernel<<<dim3(n / 32, m / 64), 128, 4096, stream>>>(a, b, c, m, n, k);""",
+    "declared pointer": """void (*kernel)(const half*, const half*, float*, int, int, int) = mm<64, 32, true>;
+        kernel<<<dim3(n / 32, m / 64), 128, 4096, stream>>>(a, b, c, m, n, k);""",
+    "assigned pointer": """decltype(&mm<64, 32, true>) kernel = nullptr;
+        switch (m) { case 64: kernel = &mm<64, 32, true>; break; default: kernel = mm<128, 32, false>; }
+        kernel<<<dim3(n / 32, m / 64), 128, 4096, stream>>>(a, b, c, m, n, k);""",
     "members": """dim3 grid, block; grid.x = CEIL_DIV(n, 32); grid.y = CEIL_DIV(m, 64); block.x = 128;
         mm<64, 32, true><<<grid, block, 4096>>>(a, b, c, m, n, k);""",
     "constants": """const uint BM = 64; const uint BN = 32; constexpr int kSmem = BM * BN * 2;

@@ -426,17 +426,27 @@ def _attributes(reader: _Reader, tokens: Sequence[Token]) -> list[tuple[str, str
 
 
 def _kernel_pointers(reader: _Reader, tokens: Sequence[Token]) -> dict[str, tuple[str, tuple[SourceExpression, ...]]]:
-    """`auto kernel = &ns::attn<64>;` in one function body: variable → kernel and its template arguments."""
+    """`auto kernel = &ns::attn<64>;` in one function body: variable → kernel and its template arguments.
+
+    Other types than auto, `void (*kernel)(…) = …` and a later `kernel = attn<64>;` count, too; the first one holds.
+    """
     found: dict[str, tuple[str, tuple[SourceExpression, ...]]] = {}
     for index in range(1, len(tokens) - 2):
-        if tokens[index - 1].text != "auto" or tokens[index].kind != "id" or tokens[index + 1].text != "=":
+        if tokens[index].text != "=" or tokens[index + 1].text == "=":
             continue
-        end = index + 2
+        name = tokens[index - 1]
+        if name.text == ")":  # the parameters of a pointer to a function
+            brackets = (i for i in range(index - 1, 0, -1) if tokens[i].text == "(")
+            opened = next((i for i in brackets if closing(tokens, i) == index - 1), index)
+            name = tokens[opened - 2] if [t.text for t in tokens[opened - 3 : opened]][0::2] == ["*", ")"] else name
+        end = index + 1
         while end < len(tokens) and tokens[end].text not in (";", "(", "{", "["):
             end += 1
-        operand = _kernel_operand(tokens[index + 2 : end]) if end < len(tokens) and tokens[end].text == ";" else None
-        if operand is not None:
-            found[tokens[index].text] = operand[0], reader.expressions(operand[1])
+        whole = end < len(tokens) and tokens[end].text == ";"
+        operand = _kernel_operand(tokens[index + 1 : end]) if whole and name.kind == "id" else None
+        declared = index > 1 and (tokens[index - 2].kind == "id" or tokens[index - 1].text == ")")
+        if operand is not None and (declared or operand[1]):
+            found.setdefault(name.text, (operand[0], reader.expressions(operand[1])))
     return found
 
 

@@ -90,6 +90,22 @@ def struct_values(text: str, known: Structs, type_: str, layout: Member) -> Stru
     return StructValues(frozenset(variables), tuple(assigned), zeroed, tuple(extra.items()))
 
 
+def methods(known: Structs, type_: str, layout: Member) -> dict[str, tuple[str, ...]]:
+    """The struct's functions without parameters that return one expression: name → that, token by token.
+
+    A member in it is written ".member", so that a variable's name before it makes host code's own expression.
+    """
+    declared = known.classes.get(known.plain(type_).partition("<")[0])
+    own = {member.name for member in layout.members}
+    found = {}
+    for one in declared.members if declared is not None else ():
+        body = one.body
+        if one.kind == "function" and len(body) > 3 and body[1].text == "return" and not _formals(one):
+            tokens = body[2 : next((i for i, token in enumerate(body) if token.text == ";"), 2)]
+            found[one.name] = tuple("." + token.text if token.text in own else token.text for token in tokens)
+    return found
+
+
 def passed_in_place(launch: HostLaunch, index: int, layout: Member) -> tuple[Assigned, ...]:
     """The members of a struct that the launch itself makes: `kernel<<<…>>>(Problem{a, b, m})` or `({a, b, m})`."""
     text = launch.arguments[index].text

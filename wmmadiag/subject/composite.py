@@ -63,6 +63,7 @@ def taken_apart(
     members: list[tuple[str, str]] = []
     extra: dict[str, str] = {}
     values: list[StructValues] = []
+    called: dict[str, str] = {}
     for index, parameter in enumerate(parameters):
         own = [parameter]
         texts = [[_argument(one, index)] for one in launches]
@@ -77,6 +78,7 @@ def taken_apart(
                     if layout is not None:
                         own, texts, told = _struct(source, parameter, index, layout, launches)
                         values.append(told)
+                        called |= _called(source, parameter, layout, told)
                         for variable in sorted(told.variables):
                             members += [(f"{variable}.{one.label}", one.name) for one in own]
                             given = {f"{variable}.{one.label}": told.value(one.label, "") for one in own}
@@ -88,7 +90,8 @@ def taken_apart(
             flat += one
     found = _distinct(found)
     return tuple(found), tuple(
-        _relaunched(launch, flat, members, extra, values) for launch, flat in zip(launches, arguments, strict=True)
+        _relaunched(_without_calls(launch, called), flat, members, extra, values)
+        for launch, flat in zip(launches, arguments, strict=True)
     )
 
 
@@ -171,6 +174,29 @@ def _struct(
             zero = "0" if told.is_empty(path) else ""
             flat.append(expression(given or told.value(path, launch.function) or member.default or zero))
     return fields, texts, told
+
+
+def _called(source: _Source, parameter: Parameter, layout: Member, told: StructValues) -> dict[str, str]:
+    """What `params.grid()` stands for, for each variable of a struct and each function that returns one expression."""
+    from wmmadiag.compile.struct_values import methods
+
+    return {
+        f"{variable}.{name}": " ".join(
+            variable + word if word.startswith(".") and len(word) > 1 else word for word in words
+        )
+        for name, words in methods(source.known, parameter.c_type, layout).items()
+        for variable in told.variables
+    }
+
+
+def _without_calls(launch: HostLaunch, called: Mapping[str, str]) -> HostLaunch:
+    """A launch whose configuration has the expressions that a struct's functions return."""
+
+    def plain(expression: SourceExpression | None) -> SourceExpression | None:
+        text = re.sub(r"\(\s*\)\Z", "", expression.text).replace("->", ".").strip() if expression is not None else ""
+        return expression if expression is None or text not in called else replace(expression, text=called[text])
+
+    return replace(launch, grid=plain(launch.grid), block=plain(launch.block), shared=plain(launch.shared))
 
 
 def _padded(layout: Member) -> list[tuple[str, int, Member | None]]:
