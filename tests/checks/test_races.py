@@ -422,3 +422,40 @@ def test_the_same_pair_whichever_ran_first(order):
     launch = Launch((1, 1, 1), (64, 1, 1), [np.zeros(64, np.float32)], 0, ("out",))
     (seen,) = run_checks(emulator.load(ptx, options=options), launch, checks)
     assert (seen.kind, seen.place.line, seen.other.line) == ("read-write", line(source, "R"), line(source, "W"))
+
+
+SAME_TILE = """
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> f;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> g;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, {element}> c;
+    wmma::fill_fragment(c, ({element})0.0f);
+    wmma::load_matrix_sync(f, x, 16);
+    wmma::load_matrix_sync(g, x + 256, 16);
+    wmma::mma_sync(c, f, g, c);
+    {change}
+    wmma::store_matrix_sync(({element}*)out, c, 24, wmma::mem_{layout}_major); //W
+"""
+
+
+@pytest.mark.parametrize("layout", ["row", "col"])
+@pytest.mark.parametrize("element", ["float", "half"])
+@pytest.mark.parametrize("grid", [1, 2])
+def test_fragments_stored_twice(layout, element, grid):
+    x = np.random.default_rng(0).standard_normal(512).astype(np.float16)
+    block, whose = (64, "warp") if grid == 1 else (32, "block")
+
+    def seen(change):
+        body = SAME_TILE.format(element=element, layout=layout, change=change)
+        source = kernel(body, "float* out, const half* x")
+        return races(source, np.zeros(512, np.float32), x, block=block, grid=grid), source
+
+    (same,), source = seen("")
+    assert same.level is Level.WARNING
+    assert same.kind == ("write-same" if grid == 1 else "blocks-write-same")
+    assert f"{whose}s store the same values" in same.message
+    assert (same.place.line, same.other) == (line(source, "W"), None)
+    who = "warp" if grid == 1 else "blockIdx.x"
+    others, _ = seen(f"if ({who}) for (int i = 0; i < c.num_elements; ++i) c.x[i] = c.x[i] + ({element})1.0f;")
+    assert [one.kind for one in others if one.level is Level.ERROR] == [
+        "same-store" if grid == 1 else "blocks-same-store"
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -165,6 +166,9 @@ def test_a_model_of_another_fault_comes_before_a_guess_at_a_line():
 def test_a_guess_at_a_fault_is_not_called_proven():
     assert _without_proof(LINE).verdict == "undecided"
     assert _without_proof(claim(exact=True)).verdict == "proven"
+    seen = claim(edit_hypotheses=("partial-fill", "index-arithmetic"), exact=False)
+    assert _without_proof(seen).verdict == "proven"
+    assert _without_proof(replace(seen, at_most=3)).verdict == "undecided"
     assert _without_proof(claim(exact=False, edit_hypotheses=("a", "b"), residual=0.2)).verdict == "proven"
 
 

@@ -59,6 +59,7 @@ _APART = (
 _BLOCKS = "only atomics with __threadfence(), or two launches, order blocks"
 _ACQUIRE = "put __threadfence() (or __threadfence_block() within a block) behind the loop that waits for the flag"
 _OWN = "give each {whose} its own elements of {array}, let one of them store, or add atomically"
+_ONCE = "the result is right; unless that is meant, launch fewer {whose}s, or give each its own elements of {array}"
 _KINDS = {
     "read-write": _Kind(Level.ERROR, "reads", "writes", "no barrier orders them", _BARRIER),
     "write-write": _Kind(Level.ERROR, "writes", "writes, too", "no barrier orders them", _BARRIER),
@@ -132,6 +133,8 @@ def describe(raw: Raw, context: Context) -> Finding | None:
         return _without_fence(finding, raw)
     if raw["kind"] in ("no-acquire", "blocks-no-acquire"):
         return finding
+    if place == other and raw["kind"].endswith("write-same"):
+        return _same_work(finding, array, "block" if raw["kind"].startswith("blocks") else "warp")
     needed = missing_barriers(context.kernel, finding)
     if needed:
         return _with_places(finding, needed)
@@ -148,6 +151,16 @@ def _same_elements(finding: Finding, array: str, whose: str) -> Finding:
         message=f"{whose}s store different values to the same elements of {array} at this line: the last one stays",
         other=None,
         hint=_OWN.format(whose=whose, array=array),
+    )
+
+
+def _same_work(finding: Finding, array: str, whose: str) -> Finding:
+    """Several warps or blocks that compute the same: the result is right, the work is done more than once."""
+    return replace(
+        finding,
+        message=f"{whose}s store the same values to the same elements of {array} at this line",
+        other=None,
+        hint=_ONCE.format(whose=whose, array=array),
     )
 
 

@@ -142,7 +142,7 @@ def _without_proof(claim: Claim) -> Claim:
     """A claim as it stands where no change mends the kernel: what was seen at a line is not yet which fault made it."""
     if (
         claim.exact
-        or claim.seen
+        or (claim.seen and claim.at_most is None)
         or claim.verdict != "proven"
         or claim.residual is not None
         or not claim.edit_hypotheses
@@ -279,7 +279,7 @@ def _mended(finished: Finished, number: int, step: Step) -> Cause:
         cause = replace(cause, sentence=edit.cause, evidence=seen)
     explains = evidence.wrong_count if step.mended else cause.explains
     shown = trial.launch is None or speaks_of_launch(claim)
-    verdict = "proven" if mended and shown else _without_proof(claim).verdict
+    verdict = "proven" if mended and shown else _without_proof(replace(claim, at_most=None)).verdict
     if not mended and _shows_again(finished, number):
         verdict = "undecided"
     return replace(cause, verdict=verdict, evidence=(proof, *cause.evidence), explains=explains)

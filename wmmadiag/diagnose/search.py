@@ -151,7 +151,7 @@ def _agreed(claim: Claim, given: Sequence[Claim]) -> Claim:
     whole = [one for one in given if one.verdict == "reproduced" and one.residual is not None]
     model = next((one for name in options for one in whole if one.hypothesis == name), None)
     if model is None:  # numbers that another fault gives to the last bit of the bound say more than a guess at a line
-        guess = bool(whole) and not claim.seen
+        guess = bool(whole) and (not claim.seen or claim.at_most is not None)
         return replace(claim, rank=max(claim.rank, Roots.MODEL + _AGREEMENT)) if guess else claim
     name = model.hypothesis
     if model.told:  # where values depart is where it shows

@@ -64,7 +64,7 @@ def of_hole(hypothesis: str, read: UnwrittenRead, rank: float, *, sentence: str,
     """A claim at the line that wrote the rest of an array, with the line that reads the hole as its second."""
     claim = of_finding(hypothesis, read.finding, rank, sentence=sentence, also=also, exact=False)
     if read.at_most is not None:  # something else spoils the others, and may well make these reads
-        claim = replace(claim, at_most=read.at_most, seen=False)
+        claim = replace(claim, at_most=read.at_most)
     if not read.writers:
         return claim
     lines = tuple(place.line for place in read.writers if place.file == read.writers[0].file)

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from wmmadiag.diagnose.answers import answer, of_disagreement, of_models, stored_elsewhere
 from wmmadiag.diagnose.claim import Answer, Claim, NotSo, Roots
 from wmmadiag.diagnose.evidence import Evidence
 from wmmadiag.diagnose.registry import Hypothesis
+from wmmadiag.place import Place
 
 _ELEMENT = re.compile(r"\.\s*x\s*\[|mma\.sync")
 _ALSO = ("index-arithmetic",)
@@ -31,8 +33,21 @@ def _test(evidence: Evidence) -> Answer:
 def _claims(evidence: Evidence) -> Iterator[Claim]:
     for seen in evidence.disagreements("misplaced", "row-statistic", "broken-operand"):
         claim = of_disagreement("fragment-map", seen, Roots.OPERAND + 1, also=_ALSO, exact=False)
-        yield stored_elsewhere(evidence, claim) if seen.kind == "misplaced" else claim
+        yield _where_taken_apart(evidence, stored_elsewhere(evidence, claim)) if seen.kind == "misplaced" else claim
     yield from of_models(evidence, "fragment-map", also=_ALSO)
+
+
+def _where_taken_apart(evidence: Evidence, claim: Claim) -> Claim:
+    """A claim about elements in wrong places at the line that stores single elements of a fragment, if one does."""
+    place = claim.place
+    model = evidence.source_model(place.file) if place is not None and place.file in evidence.files else None
+    if place is None or model is None:
+        return claim
+    for one in model.assignments:
+        if _ELEMENT.search(one.value.text) and "[" in one.target.text and not _ELEMENT.search(one.target.text):
+            lines = (*claim.edit_lines, place.line)
+            return replace(claim, place=Place(place.file, one.line), other=place, edit_lines=lines)
+    return claim
 
 
 HYPOTHESIS = Hypothesis(

@@ -16,6 +16,7 @@ from wmmadiag.diagnose.answers import (
     answer,
     followed,
     of_disagreement,
+    of_finding,
     of_misread,
     of_models,
     readers,
@@ -96,6 +97,7 @@ def _claims(evidence: Evidence) -> Iterator[Claim]:
             ),
             exact=False,
         )
+    yield from _twice_and_never(evidence)
     yield from of_models(evidence, "index-arithmetic", also=_ALSO)
     yield from _unread(evidence)
     for level in evidence.levelled:
@@ -139,6 +141,17 @@ def _levelled(evidence: Evidence, level: Levelled) -> Claim:
         seen=False,
         likeliest_first=bool(lines),
     )
+
+
+def _twice_and_never(evidence: Evidence) -> Iterator[Claim]:
+    """Tiles that two warps or blocks compute alike, where others are computed by none."""
+    if not (unwritten_reads(evidence) or any(evidence.errors("coverage", "unwritten"))):
+        return
+    also = ("too-few-warps", "write-conflict", "loop-extent", "leading-dimension", "launch-coverage")
+    for found in evidence.findings("races", "write-same", "blocks-write-same"):
+        if found.other is None:
+            claim = of_finding("index-arithmetic", found, Roots.ORDER + 1.5, also=also, exact=False)
+            yield replace(claim, sentence=f"{claim.sentence}, and others are left out", seen=False)
 
 
 def _overlapping(pair: Overlap) -> Claim:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <span>
 
 #include "block.hpp"
 #include "warp.hpp"
@@ -161,5 +162,8 @@ Flow access(Warp& warp, Space space, Mask active, const Addresses& addresses, st
     }
     return Flow::next;
 }
+
+// Whether a fragment store, about to run, leaves these bytes at an address (generic ones as in their own space) as they are.
+bool fragment_store_keeps(const Warp& warp, const Inst& inst, std::uint64_t address, std::span<const std::byte> there);
 
 }  // namespace wmmadiag

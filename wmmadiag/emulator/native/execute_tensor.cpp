@@ -130,6 +130,20 @@ struct Footprint {
     }
 };
 
+Footprint footprint_at(const Warp& warp, const Inst& inst, const FragmentMap& map, const Addresses& addresses) {
+    const auto* ldm = inst.s[1] == no_operand ? nullptr : warp.at<std::uint32_t>(inst.s[1]);
+    Footprint to{};
+    to.along = (inst.flags & flag::transposed) == 0;
+    to.base = addresses.lane[0];
+    to.lines = to.along ? map.lines : map.width;
+    to.width = to.along ? map.width : map.lines;
+    to.stride = ldm != nullptr ? ldm[0] : to.width;
+    to.bits = map.element_bits;
+    to.unit = inst.count;
+    to.whole = (inst.flags & flag::whole_ldm) != 0;
+    return to;
+}
+
 // The lanes' common base and leading dimension; a fault when they differ, since the operation is then undefined.
 bool common_footprint(Warp& warp, const Inst& inst, const FragmentMap& map, const Addresses& addresses, Footprint& to) {
     const auto* ldm = inst.s[1] == no_operand ? nullptr : warp.at<std::uint32_t>(inst.s[1]);
@@ -139,14 +153,7 @@ bool common_footprint(Warp& warp, const Inst& inst, const FragmentMap& map, cons
             return false;
         }
     }
-    to.along = (inst.flags & flag::transposed) == 0;
-    to.base = addresses.lane[0];
-    to.lines = to.along ? map.lines : map.width;
-    to.width = to.along ? map.width : map.lines;
-    to.stride = ldm != nullptr ? ldm[0] : to.width;
-    to.bits = map.element_bits;
-    to.unit = inst.count;
-    to.whole = (inst.flags & flag::whole_ldm) != 0;
+    to = footprint_at(warp, inst, map, addresses);
     return true;
 }
 
@@ -273,5 +280,33 @@ constexpr std::array table{
 }  // namespace
 
 std::span<const Operation> tensor_operations() { return table; }
+
+bool fragment_store_keeps(const Warp& warp, const Inst& inst, std::uint64_t address, std::span<const std::byte> there) {
+    const auto& op = tensor_op(warp, inst);
+    const auto& map = fragment_map(warp, op.d_map);
+    Addresses addresses;
+    compute_addresses(warp, inst, addresses);
+    auto f = footprint_at(warp, inst, map, addresses);
+    if (inst.space == Space::generic) f.base -= window_of(space_of(f.base));
+    Dense dense;
+    to_dense(warp, map, op.d, dense);
+    const std::size_t element = f.bits / 8, bytes = f.width * element;
+    if (element == 0) return false;
+    bool known = false;
+    for (std::size_t done = 0; done < there.size(); ++done) {
+        const auto at = address + done;
+        bool here = false;
+        for (std::uint32_t line = 0; line < f.lines; ++line) {
+            const auto start = f.base + f.line_bytes(line);
+            if (at < start || at >= start + bytes) continue;
+            const auto position = (at - start) / element, within = (at - start) % element;
+            const auto index = f.along ? line * std::size_t{f.width} + position : position * f.lines + line;
+            here = dense.bytes[index * element + within] == there[done];
+            known = true;
+        }
+        if (!here) return false;
+    }
+    return known;
+}
 
 }  // namespace wmmadiag

@@ -134,28 +134,31 @@ void Races::report(const char* kind, const BlockState& b, const Access& access, 
     event = events_;
 }
 
-// Whether a plain store writes what is there already: then no order changes the result.
+// Whether a plain or fragment store writes what is there already: then no order changes the result.
 bool Races::unchanged(const BlockState& b, const Access& access, unsigned lane, Space space, std::uint64_t address) const {
     const auto& inst = shared_.program->code()[access.where.pc];
-    if (inst.execute != store_ || lane >= lanes || access.role != Role::write) return false;
+    const bool fragment = inst.execute == collective_[1];
+    if ((inst.execute != store_ && !fragment) || (lane >= lanes && !fragment) || access.role != Role::write) return false;
     const auto& warp = b.block->warps()[access.where.warp];
-    Addresses addresses;
-    compute_addresses(warp, inst, addresses);
-    auto start = addresses.lane[lane];
-    if (inst.space == Space::generic) start -= window_of(space_of(start));
-    if (address < start) return false;
+    const auto granule = std::size_t{1} << (space == Space::global ? global_shift_ : shared_shift_);
     const std::byte* here = nullptr;
     if (space == Space::shared) {
         here = b.block->shared_memory() + address;
     } else {
         const auto* allocation = shared_.memory->find(address);
-        if (allocation == nullptr || !allocation->region.holds(address, 1)) return false;
+        if (allocation == nullptr || !allocation->region.holds(address, fragment ? granule : 1)) return false;
         here = allocation->region.host + (address - allocation->region.base);
     }
+    if (fragment) return fragment_store_keeps(warp, inst, address, {here, granule});
+    Addresses addresses;
+    compute_addresses(warp, inst, addresses);
+    auto start = addresses.lane[lane];
+    if (inst.space == Space::generic) start -= window_of(space_of(start));
+    if (address < start) return false;
     const auto element = (address - start) / inst.bytes, within = (address - start) % inst.bytes;
     if (element >= inst.count) return false;
     const auto* from = warp.at<std::byte>(inst.extra[element]) + std::size_t{lane} * inst.register_bytes + within;
-    const auto length = std::min<std::size_t>(std::size_t{1} << (space == Space::global ? global_shift_ : shared_shift_), inst.bytes - within);
+    const auto length = std::min<std::size_t>(granule, inst.bytes - within);
     return std::memcmp(here, from, length) == 0;
 }
 
