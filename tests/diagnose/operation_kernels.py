@@ -101,7 +101,7 @@ WRONG = {
         "rel_bias[",
     ),
     "score_bias_first_head": Wrong(
-        "biased_attention", "(h * nq + row0 + r)", "(row0 + r)", "index-arithmetic", "in head 0", "bias_row[j]"
+        "biased_attention", "(h * nq + row0 + r)", "(row0 + r)", "index-arithmetic", "in head 0", "bias_row ="
     ),
     "no_softcap": Wrong(
         "biased_attention", "return cap * tanhf(x / cap)", "return x", "score-terms", "is not applied", "capped(s[r][j]"

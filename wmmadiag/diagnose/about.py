@@ -35,17 +35,22 @@ class About:
     words: str
 
 
-def lines_about(evidence: Evidence, about: str, *, used: bool = True) -> tuple[About, ...]:
+def lines_about(evidence: Evidence, about: str, *, used: bool = True, outer: bool = False) -> tuple[About, ...]:
     """Lines that a fault of an input or a part may be made at, the likeliest first; at most `_MOST`.
 
     Args:
         about: as `Candidate.about`.
         used: whether lines that use what was read come before those that read it.
+        outer: whether a pointer's own definition comes before the lines that read through it: a wrong row, head or
+            batch is made there as a rule.
     """
     if about in _FUNCTIONS:
         found = list(_computing(evidence, about))
     else:
         found = list(_reading(evidence, about))
+        pointers = [About(at, f"makes the pointer through which line {one.place.line} reads {about}")
+                    for one in found for at in _pointers(evidence, one.place)]  # fmt: skip
+        found = [*pointers, *found] if outer else [*found, *pointers]
         if used:
             uses = [About(use, f"uses what line {one.place.line} reads of {about}")
                     for one in found for use in _uses(evidence, one.place)]  # fmt: skip
@@ -81,6 +86,18 @@ def _reading(evidence: Evidence, role: str) -> Iterator[About]:
     places = [one.place for one in evidence.accesses if role in one.argument.placements and not one.store]
     for place in _once(evidence, places):
         yield About(place, f"reads {role}")
+
+
+def _pointers(evidence: Evidence, place: Place) -> Iterator[Place]:
+    """Where local pointers get their values that a line reads through."""
+    model = evidence.source_model(place.file)
+    tokens = [token for token in model.tokens if token.line == place.line and token.kind == "id"] if model else []
+    for token in tokens:
+        variable = model.variable(token.text, token.offset) if model is not None else None
+        if variable is None or variable.kind != "local" or variable.dims or variable.initial is None:
+            continue
+        if (variable.pointer or "auto" in variable.type) and variable.line != place.line:
+            yield Place(place.file, variable.line)
 
 
 def _computing(evidence: Evidence, part: str) -> Iterator[About]:

@@ -211,8 +211,9 @@ def of_models(evidence: Evidence, hypothesis: str, *, also: Sequence[str] = ()) 
             lines.append(f"{departs.place} is the first line whose values are not the operation's own ({departs.what})")
         lines += [f"so does: {rival.words} ({rival.residual:.2g})" for rival in rivals[:2]] if whole else []
         # How an input is read is wrong at its own line, what is done with it where it is used.
-        used = hypothesis != "index-arithmetic"
-        places = lines_about(evidence, one.candidate.about, used=used) if one.candidate.about else ()
+        used, outer = hypothesis != "index-arithmetic", bool(one.parameters.get("outer"))
+        about = one.candidate.about
+        places = lines_about(evidence, about, used=used, outer=outer) if about else ()
         if places:
             lines.append(f"{places[0].place} {places[0].words}")
         place = places[0].place if places else departs.place if departs is not None else None
@@ -228,6 +229,7 @@ def of_models(evidence: Evidence, hypothesis: str, *, also: Sequence[str] = ()) 
             reach=one.explained,
             rank=(Roots.MODEL if whole else Roots.SUSPICION) + min(one.residual, 9.0) / 10 + later,
             edit_hypotheses=(hypothesis, *also),
+            other=next((one.place for one in places[1:2]), None),
             edit_lines=near,
             likeliest_first=not evidence.modelled and place is not None and bool(near),
             values={name: value for name, value in one.parameters.items() if isinstance(value, (int, float))},

@@ -248,6 +248,7 @@ def other_elements(problem: Problem, shape: tuple[int, ...]) -> Iterator[tuple[s
         return j
 
     nothing: Mapping[str, Value] = {}
+    outer: Mapping[str, Value] = {"outer": 1}
     if queries > 1 and keys > 1:
         yield "with rows and columns exchanged", same_lead(column, row), nothing
         if queries != keys:
@@ -257,14 +258,14 @@ def other_elements(problem: Problem, shape: tuple[int, ...]) -> Iterator[tuple[s
                 nothing,
             )
     if queries > 1:
-        yield "in its first row for every query", same_lead(lambda i, _: 0 * i, column), nothing
+        yield "in its first row for every query", same_lead(lambda i, _: 0 * i, column), outer
     if keys > 1 and queries == 1:
         yield "by the query instead of the key", same_lead(row, row), nothing
     if heads > 1:
-        yield "in head 0 for every head", at(lambda b, _: b, lambda *_: 0, row, column), nothing
-        yield "in the next head", at(lambda b, _: b, lambda _, h: (h + 1) % heads, row, column), nothing
+        yield "in head 0 for every head", at(lambda b, _: b, lambda *_: 0, row, column), outer
+        yield "in the next head", at(lambda b, _: b, lambda _, h: (h + 1) % heads, row, column), outer
     if batches > 1:
-        yield "in batch 0 for every batch", at(lambda *_: 0, lambda _, h: h, row, column), nothing
+        yield "in batch 0 for every batch", at(lambda *_: 0, lambda _, h: h, row, column), outer
     for tile in problem.tiles(max(queries, keys)):
         told = {"tile": tile}
         if keys > tile:
@@ -272,4 +273,4 @@ def other_elements(problem: Problem, shape: tuple[int, ...]) -> Iterator[tuple[s
             yield words, same_lead(row, lambda _, j, t=tile: j % t), told
         if queries > tile:
             words = f"by the row inside its tile of {tile} instead of the whole row"
-            yield words, same_lead(lambda i, _, t=tile: i % t, column), told
+            yield words, same_lead(lambda i, _, t=tile: i % t, column), {**told, **outer}
