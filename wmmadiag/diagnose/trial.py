@@ -21,6 +21,7 @@ from wmmadiag.diagnose.launches import other_launches
 from wmmadiag.diagnose.mends import mends
 from wmmadiag.diagnose.slices import Slicer
 from wmmadiag.diagnose.source.model import SourceModel
+from wmmadiag.diagnose.term_mends import term_mends
 from wmmadiag.diagnose.workbench import CaseRun
 from wmmadiag.place import Place
 from wmmadiag.subject.card import LaunchShape
@@ -154,6 +155,10 @@ def _known(evidence: Evidence, claim: Claim) -> list[tuple[float, str, Edit]]:
         source = evidence.source_model(file)
         made = head_mends(source, claim.model, _values(evidence, claim)) if source is not None else ()
         known += [(edit.rank - _KNOWN, file, edit) for edit in made]
+        if source is not None and claim.told and claim.place is not None and claim.place.file == file:
+            lines = dict.fromkeys((claim.place.line, *claim.edit_lines))
+            made = term_mends(source, claim.model, claim.hypothesis, lines)
+            known += [(edit.rank - _KNOWN, file, edit) for edit in made]
     parts = evidence.softmax
     model = evidence.source_model(parts[0]) if parts is not None else None
     if parts is None or model is None:
