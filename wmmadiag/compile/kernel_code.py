@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from wmmadiag.compile.declarations import DEVICE_KEYWORDS, KNOWN_DEVICE_MACROS, Declaration, declarations
@@ -22,20 +23,7 @@ def kernel_code(text: str, kernel: str) -> str:
 
     Functions are told apart by name alone: of overloads, all count.
     """
-    tokens = tokenize(text)
-    words = reaching(macro_words(tokens), DEVICE_KEYWORDS | KNOWN_DEVICE_MACROS)
-    bodies: dict[str, list[str]] = {}
-    try:
-        for function, in_class in _functions(declarations(tokens), False):
-            if in_class or function.words() & words:
-                bodies.setdefault(function.name, []).append(_joined(function.body))
-    except RecursionError:
-        return ""
-    for token in tokens:
-        if token.kind == "directive" and directive(token)[0] == "define":
-            macro = re.match(r"[A-Za-z_]\w*", directive(token)[1])
-            if macro is not None:
-                bodies.setdefault(macro[0], []).append(directive(token)[1][macro.end() :])
+    bodies = _bodies(text)
     waiting = [kernel.split("<")[0].split("::")[-1].strip()]
     seen: set[str] = set()
     found: list[str] = []
@@ -48,6 +36,26 @@ def kernel_code(text: str, kernel: str) -> str:
             found.append(body)
             waiting += [word for word in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", body)) if word in bodies]
     return "\n".join(found)
+
+
+@lru_cache(maxsize=2)
+def _bodies(text: str) -> dict[str, list[str]]:
+    """The bodies of device functions and macros, by name."""
+    tokens = tokenize(text)
+    words = reaching(macro_words(tokens), DEVICE_KEYWORDS | KNOWN_DEVICE_MACROS)
+    bodies: dict[str, list[str]] = {}
+    try:
+        for function, in_class in _functions(declarations(tokens), False):
+            if in_class or function.words() & words:
+                bodies.setdefault(function.name, []).append(_joined(function.body))
+    except RecursionError:
+        return {}
+    for token in tokens:
+        if token.kind == "directive" and directive(token)[0] == "define":
+            macro = re.match(r"[A-Za-z_]\w*", directive(token)[1])
+            if macro is not None:
+                bodies.setdefault(macro[0], []).append(directive(token)[1][macro.end() :])
+    return bodies
 
 
 def multiplies(code: str) -> int:

@@ -161,6 +161,8 @@ def _failure(kernel: KernelRun, case: CaseResult) -> tuple[str, str]:
         place = case.problem.place if case.problem is not None else ""
         if place:
             lines.append(f"at {code(place)}\n")
+    if report.assumed:
+        lines.append("\n".join(f"- only if this holds: {escaped(one)}" for one in report.assumed) + "\n")
     if case.repeat:
         lines.append(f"Repeat: {code(case.repeat)}\n")
     short = "\n".join(lines)

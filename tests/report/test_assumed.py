@@ -1,0 +1,34 @@
+"""What a verdict rests on and nobody said stands in every report that people read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from example_runs import diagnosis, full
+
+from wmmadiag.report import html, markdown, terminal, terminal_diagnosis
+
+TAKEN = "taken as gemm, because its arrays say so; --computes says otherwise"
+
+
+def assumed():
+    run = full()
+    kernels = [replace(one, report=replace(one.report, assumed=(TAKEN,))) for one in run.kernels]
+    return replace(run, kernels=tuple(kernels))
+
+
+@pytest.mark.parametrize("render", [html.render, markdown.render, terminal.render_run])
+def test_reports_of_a_failure_say_what_it_rests_on(render):
+    assert TAKEN in " ".join(render(assumed()).split())
+    assert TAKEN not in " ".join(render(full()).split())
+
+
+def test_a_wrong_verdict_is_said_to_depend_on_it():
+    text = terminal.render(assumed().kernels[0].report)
+    assert text.rstrip().endswith("which holds only if what was assumed above does: nobody said so")
+
+
+def test_a_diagnosis_says_it_before_its_causes():
+    text = " ".join(terminal_diagnosis.render(replace(diagnosis(), assumed=(TAKEN,))).split())
+    assert text.index(TAKEN) < text.index(diagnosis().causes[0].hypothesis)
