@@ -126,6 +126,26 @@ def test_a_struct_that_host_code_fills(tmp_path, how, parameter):
     kernel.launch(bound.launch)  # the emulator refuses a struct of another size
 
 
+PARTS = """#include <cuda_fp16.h>
+struct Ref { half* data; int ld; };
+struct Ends { const float* bias; float alpha; };
+struct Size { int m, n, k; };
+struct P { Size problem_size; Ref A, B; float* out; Ends ends; Size step; };
+__global__ void mm(P p) {
+  p.out[p.problem_size.m + p.problem_size.n * p.problem_size.k] = p.A.data[p.A.ld] * p.B.data[p.B.ld] * p.ends.alpha;
+  p.out[p.step.m] = p.ends.bias[p.step.n + p.step.k];
+}
+void run(P p) { mm<<<p.problem_size.m / 16, 32>>>(p); }
+"""
+
+
+def test_a_members_own_name_tells_where_the_struct_around_it_does_not_change_it(tmp_path):
+    with pytest.raises(ConfigurationError) as raised:
+        card_of(tmp_path, PARTS)
+    assert "'step_m'" in raised.value.detail and "'A_ld'" in raised.value.detail
+    assert not any(word in raised.value.detail for word in ("problem", "bias", "alpha", "data"))
+
+
 ASKED = """#include <cuda_fp16.h>
 struct P {
   const half *a, *b; float* d; int m, n, k;

@@ -150,3 +150,19 @@ def test_another_activation_is_found_only_where_everything_fits(tmp_path, stated
     assert bool(assumed) == (stated != meant)
     if stated != meant:
         assert ("no activation" if meant == "none" else f"the activation {meant}") in assumed[0]
+
+
+@pytest.mark.parametrize("convention", ALL[1:], ids=Convention.meaning)
+def test_what_an_activation_makes_zero_speaks_for_no_convention(tmp_path, convention):
+    (tmp_path / "k.cu").write_text("")
+    text = CARD.replace("beta = 3", 'beta = 3\nactivation = "relu"')
+    card = replace(parse_card(text, tmp_path / "k.toml"), open_conventions=True)
+    plain = gemm(convention)
+
+    def kernel(_, launch):
+        plain(_, launch)
+        launch.arguments[2][...] = np.maximum(launch.arguments[2], 0)
+
+    fake = Fake(kernel)
+    report = check_card(card, backend=fake.backend, compiler=fake.compiler)
+    assert report.status == "passed" and convention.meaning() in report.cases[0].notes[0]

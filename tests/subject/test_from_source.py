@@ -366,6 +366,34 @@ def test_distances_are_what_the_source_passes_else_what_their_names_say(tmp_path
     assert [int(value) for value in bound.launch.arguments[6:]] == [bound.symbols[lda.upper()], expected]
 
 
+LEADING = """
+__global__ void gemm(const half* A, const half* B, float* C, int M, int N, int K, int lda, int ldb, int ldc) {}
+void run(half* a, half* b, float* c, int m, int n, int k) {
+  gemm<<<dim3(n / 64, m / 64), 128>>>(a, b, c, m, n, k, LDA, LDB, LDC);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("passed", "turned", "layout"),
+    [
+        (("k", "n", "n"), (False, False), ""),
+        (("k", "k", "n"), (False, True), ""),
+        (("m", "k", "m"), (True, True), "NM"),
+        (("k", "pitch", "n"), (False, False), ""),
+    ],
+)
+def test_leading_dimensions_that_host_code_passes_say_how_matrices_lie(tmp_path, passed, turned, layout):
+    text = LEADING.replace("LDA", passed[0]).replace("LDB", passed[1]).replace("LDC", passed[2])
+    card = gemm_card(tmp_path, text)
+    bound = bind(card, card.case("tiles"), card.variants[0])
+    assert (bound.parameters["transpose_a"], bound.parameters["transpose_b"]) == turned
+    assert card.arguments[2].views[0].layout == layout
+    assert [int(value) for value in bound.launch.arguments[6:]] == [
+        bound.symbols[{"pitch": "N"}.get(one, one.upper())] for one in passed
+    ]
+
+
 def test_constants_templates_and_launches_in_the_users_own_headers(tmp_path):
     (tmp_path / "inc").mkdir()
     (tmp_path / "inc" / "tile.h").write_text("constexpr int TILE = 64;\n")

@@ -11,7 +11,8 @@ from wmmadiag.launch import field_offsets
 from wmmadiag.subject.c_expressions import CannotTranslate, HostScope, translate
 from wmmadiag.subject.carriers import cast_types
 from wmmadiag.subject.expressions import ExpressionError, evaluate
-from wmmadiag.subject.guess import Parameter
+from wmmadiag.subject.guess import Parameter, role_named, symbol_for, value_for
+from wmmadiag.subject.operations import OPERATIONS
 from wmmadiag.subject.source_facts import constants, without_comments
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ def _field(source: _Source, struct: str, path: str, member: Member, told: Struct
     """One member as a parameter; its value where the host code or nobody's reading it settles that."""
     declared = member.declared
     assert declared is not None
-    name = re.sub(r"\W+", "_", path).strip("_")
+    name = _telling(path, declared.pointer or declared.dtype in ("f16", "bf16", "f32", "f64"))
     dtype = None if declared.dtype is None else re.sub(r"\Ai(\d+)\Z", r"s\1", declared.dtype)
     c_type = re.sub(r"\b(?:const|volatile|__restrict__|__restrict)\b|\*", " ", declared.type)
     c_type = " ".join(c_type.split())
@@ -240,6 +241,28 @@ def _field(source: _Source, struct: str, path: str, member: Member, told: Struct
     if declared.pointer and (unread or told.is_empty(path)):
         return Parameter(name, "u64", False, False, "u64", struct=struct, label=path, value="0")
     return Parameter(name, c_type, declared.pointer, declared.const, dtype, struct=struct, label=path, unread=unread)
+
+
+# Structs of extents: `problem_size.m` is an m; the b of `strides.b` is none.
+_EXTENTS = re.compile(r"problem|size|shape|dim|extent|coord|args|params", re.IGNORECASE)
+
+
+def _telling(path: str, plain: bool) -> str:
+    """The name by which a member's meaning is guessed: of "ep.bias" that of the member, of "A.data" that of both.
+
+    `plain`: whether it is a pointer or a factor, so that the struct around it cannot make it something else.
+    """
+    whole = re.sub(r"\W+", "_", path).strip("_")
+    outer, _, last = path.rpartition(".")
+    alone = outer and last.isidentifier() and (plain or _EXTENTS.search(outer))
+    return last if alone and not _is_known(whole) and _is_known(last) else whole
+
+
+def _is_known(name: str) -> bool:
+    """Whether a name means something to any operation."""
+    return any(
+        role_named(name, one) or symbol_for(name, one) or value_for(name, one) for one in OPERATIONS if one != "python"
+    )
 
 
 def _unread(plain: str, member: str) -> bool:

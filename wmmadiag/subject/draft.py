@@ -10,7 +10,15 @@ from dataclasses import dataclass, field, replace
 from wmmadiag.subject.c_expressions import CannotTranslate, HostScope, dimensions, translate
 from wmmadiag.subject.dtypes import element_type
 from wmmadiag.subject.expressions import ExpressionError, evaluate, names_in
-from wmmadiag.subject.guess import Parameter, batch_stride_for, role_remark, roles_for, symbol_for, value_for
+from wmmadiag.subject.guess import (
+    Parameter,
+    batch_stride_for,
+    is_leading,
+    role_remark,
+    roles_for,
+    symbol_for,
+    value_for,
+)
 from wmmadiag.subject.host_scope import Ask, Launched, host_names, host_scope, passed_variable, replaced, same_text
 from wmmadiag.subject.host_tensors import TensorAxes, axis_letter, layout_of_strides, stride_for
 from wmmadiag.subject.operations import OPERATIONS
@@ -148,6 +156,7 @@ def draft(
     ]
     if operation == "gemm":
         _unread_factors(result, launch, scope, source)
+        _leading_dimensions(result)
     _layout_of_strides(result)
     for index, argument in enumerate(result.arguments):
         if argument.parameter.pointer:
@@ -328,6 +337,31 @@ def _terms_of_scores(result: Draft) -> None:
             result.open.append((f"the role of '{name}'", why))
 
 
+# How a matrix lies whose leading dimension is that extent, where it does not lie by rows.
+_BY_COLUMNS = {("lda", "M"): ("a", "KxM"), ("ldb", "K"): ("b", "NxK"), ("ldc", "M"): ("", "")}
+
+
+def _leading_dimensions(result: Draft) -> None:
+    """How matrices lie, by the leading dimensions that host code passes."""
+    passed: dict[str, set[str]] = {}
+    for argument in result.arguments:
+        name = next((name for name in ("lda", "ldb", "ldc") if is_leading(argument.parameter.name, name)), "")
+        if name and argument.reason.startswith("the source passes"):
+            passed.setdefault(name, set()).add(argument.value)
+    for (name, extent), (role, stored) in _BY_COLUMNS.items():
+        if passed.get(name) != {extent}:
+            continue
+        if role and f"transpose_{role}" not in result.computes:
+            result.computes[f"transpose_{role}"] = "1"
+            result.remarks.append(f"{role.upper()} is stored as {stored}, as its leading dimension says")
+        elif not role:
+            batched = any(one.value == "batch" or batch_stride_for(one.parameter.name) for one in result.arguments)
+            for argument in result.arguments:
+                if argument.role in ("c", "d"):
+                    argument.layout = "BNM" if batched else "NM"
+            result.remarks.append("the result is stored by columns, as its leading dimension says")
+
+
 # What a kernel that lacks a role of attention may be instead.
 _STAGES = {"v": "qkt", "o": "qkt", "q": "pv", "k": "pv or softmax"}
 
@@ -497,6 +531,10 @@ def _scalar(
         symbol = symbol_for(parameter.name, result.operation)
     argument.value = value or symbol or ""
     argument.reason = "by its name" if argument.value else ""
+    if result.operation == "gemm" and value and launch is not None and index < len(launch.arguments):
+        with contextlib.suppress(CannotTranslate):
+            if translate(text := launch.arguments[index].text, scope) == value:
+                argument.reason = f"the source passes `{text}`"
     if not argument.value and launch is not None and index < len(launch.arguments):
         text = launch.arguments[index].text
         with contextlib.suppress(CannotTranslate):

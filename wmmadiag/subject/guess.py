@@ -208,6 +208,11 @@ def value_for(name: str, operation: str) -> str | None:
     return found
 
 
+def is_leading(name: str, which: str) -> bool:
+    """Whether a number's name means that leading dimension of a GEMM: lda, ldb or ldc."""
+    return _search(_EXPRESSIONS["gemm"], name) == which
+
+
 def batch_stride_for(name: str) -> str | None:
     """The distance between the matrices of a batched GEMM that a number's name suggests: "strideA" → "M*K"."""
     return _search(_EXPRESSIONS["batches"], name)
