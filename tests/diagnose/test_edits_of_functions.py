@@ -80,6 +80,36 @@ def words(text: str) -> list[str]:
             "for (int j = 0; j < 64; ++j) { const float e = j < keys ? __expf(s[j] - m) : 0.0f; den += e; }",
         ),
         (
+            "signs",
+            "card-mismatch",
+            "num = s[lane] * p.rows + w[lane] * p.cols;",
+            "num = s[lane] * p.rows - w[lane] * p.cols;",
+        ),
+        (
+            "odd-arguments",
+            "index-arithmetic",
+            "num = fmaf(x[begin], s[tile], w[begin]);",
+            "num = fmaf(x[begin], s[begin], w[begin]);",
+        ),
+        (
+            "named-steps",
+            "index-arithmetic",
+            "constexpr int half_of = 32;\nnum = s[lane + 1] + w[half_of];",
+            "constexpr int half_of = 32;\nnum = s[lane + half_of] + w[half_of];",
+        ),
+        (
+            "pointer-starts",
+            "tensor-strides",
+            "const float* from = x;\nnum = from[lane];",
+            "const float* from = x + begin * length;\nnum = from[lane];",
+        ),
+        (
+            "members",
+            "tensor-strides",
+            "num = x[(long long)lane * p.rows * p.rows];",
+            "num = x[(long long)lane * p.rows * p.depth];",
+        ),
+        (
             "extra-terms",
             "index-arithmetic",
             "const int row = begin + tile + lane;\nnum = row < length ? s[lane] : 0.f;",

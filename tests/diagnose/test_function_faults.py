@@ -126,6 +126,25 @@ def test_a_comparison_of_the_function(case):
     assert best.parameters["strict"] == 1
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong", "hypothesis", "said"),
+    [
+        ("out * np.tri(40, 24)", "out * np.tri(40, 24, -1)", "guard-condition", "k=-1"),
+        ("out + 2.0 * np.abs(out)", "out - 2.0 * np.abs(out)", "card-mismatch", "out - 2.0 * np.abs(out)"),
+        ("out / np.abs(out).max(axis=1, keepdims=True)", "out", "normalisation", "with out in place of"),
+        ("np.maximum(out, 0)", "np.minimum(out, 0)", "card-mismatch", "np.minimum"),
+        ("np.exp(out / 9)", "np.exp2(out / 9)", "exp-base", "np.exp2"),
+    ],
+)
+def test_changes_of_the_functions_text(case, tmp_path, right, wrong, hypothesis, said):
+    text = GATHER.replace('np.where(np.arange(w.shape[1]) < symbols["N"] - 3, out, 0.0)', right)
+    (tmp_path / "gather.py").write_text(text)
+    values = eval(wrong, {"np": np, "out": outputs(case.inputs(), end=24)})
+    best = fitted(case, values)[0]
+    assert (best.hypothesis, best.partial) == (hypothesis, False)
+    assert said in best.words
+
+
 def test_two_faults_at_once_are_none_of_these(case):
     scale = case.inputs()["scale"].astype(np.float64)[np.arange(40) % 16]
     assert fitted(case, outputs(case.inputs(), rows=np.arange(40), scale=scale * 3.0)) == ()

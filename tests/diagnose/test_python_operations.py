@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import wmmadiag
 from wmmadiag.diagnose import engine, workbench
 from wmmadiag.diagnose.engine import diagnose_card, failing_evidence
 from wmmadiag.diagnose.search import ask
@@ -33,6 +34,13 @@ def test_what_no_product_shows_is_not_ruled_out(public: Path) -> None:
     for name in ("index-arithmetic", "tensor-strides", "loop-extent", "stale-tile", "accumulator-init", "reduction"):
         one = answers[name]
         assert isinstance(one, tuple) or one.verdict == "undecided", name
+
+
+@pytest.mark.parametrize("name", ["grouped_gather", "rotary_scores", "sparse_blocks"])
+def test_right_kernels_are_right(name: str) -> None:
+    report = wmmadiag.check(HERE / "unseen" / f"{name}.toml")
+    assert [case.status for case in report.cases] == ["passed"] * len(report.cases)
+    assert [finding for case in report.cases for finding in case.findings if finding.level == "error"] == []
 
 
 def never_ends(public: Path, tmp_path: Path) -> Path:
@@ -99,4 +107,4 @@ def test_a_table_that_nothing_reads(public: Path) -> None:
 def test_an_input_that_does_not_vary(public: Path) -> None:
     evidence = failing_evidence(load_card(public / "imma_dequant" / "wrong" / "scale_of_row.toml"))
     assert evidence is not None
-    assert [(one.role, one.axis) for one in evidence.levelled] == [("x_scale", 0)]
+    assert [(one.roles, one.axis) for one in evidence.levelled] == [(("x_scale",), 0)]

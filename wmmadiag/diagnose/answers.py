@@ -259,7 +259,10 @@ def readers(evidence: Evidence, role: str) -> tuple[Place | None, tuple[int, ...
         return None, ()
     place = seen.places[role][0]
     lines = [line for file, line in seen.lines[role] if file == place.file]
-    return place, (*lines, *(one.line for one in seen.places[role][1:] if one.file == place.file))
+    bound = evidence.run.bound
+    made = evidence.declared(bound.argument_of(role)) if bound is not None else None
+    further = (*seen.places[role][1:], *((made,) if made is not None else ()))
+    return place, tuple(dict.fromkeys((*lines, *(one.line for one in further if one.file == place.file))))
 
 
 _OF_CONDITIONS = ("guard-condition", "index-arithmetic", "tail-masking", "causal-mask", "card-mismatch", "loop-extent")

@@ -236,8 +236,10 @@ def _mended(finished: Finished, number: int, step: Step) -> Cause:
         note="" if step.mended else "together with the next one" if mended else "other elements stay wrong",
     )
     proof = f"with this change alone {_cases(step)}" if step.mended else "with this change what it names is gone"
-    if claim is None:
+    guess = claim is not None and _only_where(claim) and trial.launch is None and not evidence.modelled
+    if claim is None or guess:
         name = nature(evidence.source_model(trial.file), edit, evidence.operation)
+        seen = claim.evidence if claim is not None else ()
         title = all_hypotheses()[name].title if name in all_hypotheses() else name
         return Cause(
             hypothesis=name,
@@ -247,7 +249,11 @@ def _mended(finished: Finished, number: int, step: Step) -> Cause:
             excerpt=excerpt(here, None),
             explains=evidence.wrong_count,
             of=evidence.wrong_count,
-            evidence=(proof, f"found by trying {step.found.tries} changes; nothing else was seen that explains it"),
+            evidence=(
+                proof,
+                *seen,
+                f"found by trying {step.found.tries} changes; nothing else was seen that explains it",
+            ),
             consequences=_consequences(step, ()),
             fix=fix,
         )
@@ -275,14 +281,18 @@ def _mended(finished: Finished, number: int, step: Step) -> Cause:
     elif mended and here is not None and not _names(cause, here):
         cause = replace(cause, other=str(here))  # where it shows is certain; the mistake may stand where it is mended
     if edit.cause and mended:  # what was seen is what this does
-        seen = (f"seen: {claim.sentence}", *cause.evidence)
-        cause = replace(cause, sentence=edit.cause, evidence=seen)
+        cause = replace(cause, sentence=edit.cause, evidence=(f"seen: {claim.sentence}", *cause.evidence))
     explains = evidence.wrong_count if step.mended else cause.explains
     shown = trial.launch is None or speaks_of_launch(claim)
     verdict = "proven" if mended and shown else _without_proof(replace(claim, at_most=None)).verdict
     if not mended and _shows_again(finished, number):
         verdict = "undecided"
     return replace(cause, verdict=verdict, evidence=(proof, *cause.evidence), explains=explains)
+
+
+def _only_where(claim: Claim) -> bool:
+    """Whether a claim says where to look, and not what is wrong there."""
+    return claim.verdict == "undecided" and claim.residual is None and not claim.seen
 
 
 def _edited(trial: Trial, evidence: Evidence) -> Place:

@@ -174,7 +174,9 @@ class Evidence:
         """Inputs along which axes the kernel is right; asked for where its operation is not known."""
         from wmmadiag.diagnose.levelled import levelled
 
-        return levelled(self.run) if not self.modelled and self.wrong_count else ()
+        if self.modelled or not self.wrong_count:
+            return ()
+        return levelled(self.run, self.reading.together if self.reading is not None else ())
 
     @cached_property
     def warp_work(self) -> WarpWork | None:

@@ -7,7 +7,7 @@ the operation: the reference gets the same input.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,17 +28,22 @@ class Levelled:
     """The kernel is right where an input does not vary along an axis.
 
     Attributes:
-        role, axis: of the input; `axes`: how many it has; `extent`: of this one.
+        roles: of the input; several where one line reads them all.
+        axis: of them; `axes`: how many they have; `extent`: of this one.
     """
 
-    role: str
+    roles: tuple[str, ...]
     axis: int
     axes: int
     extent: int
 
 
-def levelled(run: CaseRun) -> tuple[Levelled, ...]:
-    """Empty where the run cannot be repeated, or no input makes it right."""
+def levelled(run: CaseRun, together: Sequence[tuple[str, ...]] = ()) -> tuple[Levelled, ...]:
+    """Empty where the run cannot be repeated, or no input makes it right.
+
+    Args:
+        together: inputs of one shape that the same line reads: what is wrong there is wrong for all of them.
+    """
     kernel = emulator_of(run.kernel) if run.kernel is not None else None
     old = run.bound
     if kernel is None or old is None or run.verdict is None:
@@ -46,30 +51,32 @@ def levelled(run: CaseRun) -> tuple[Levelled, ...]:
     started = time.perf_counter()
     options = replace(kernel.options, checks=(), check_table=(), observer=None, budget=_RUN)
     found = []
-    for role, axis in _axes(old):
+    for roles, axis in _axes(old, together):
         if time.perf_counter() - started > _SECONDS:
             break
         case = bind(old.card, old.case, old.variant, seed=old.seed, inputs=old.distribution)
-        _level(case, role, axis)
+        for role in roles:
+            _level(case, role, axis)
         try:
             EmulatedKernel(kernel.kernel, options).launch(case.launch)
             verdict = judge_case(case)
         except WmmadiagError:
             continue
         if verdict.status == "passed":
-            shape = case.inputs()[role].shape
-            found.append(Levelled(role, axis, len(shape), shape[axis]))
+            shape = case.inputs()[roles[0]].shape
+            found.append(Levelled(roles, axis, len(shape), shape[axis]))
     return tuple(found)
 
 
-def _axes(case: BoundCase) -> Iterator[tuple[str, int]]:
+def _axes(case: BoundCase, together: Sequence[tuple[str, ...]]) -> Iterator[tuple[tuple[str, ...], int]]:
     """Axes of the inputs that hold numbers; a table of indices means something else where all are the same."""
-    elements = case.elements()
-    for role, array in case.inputs().items():
-        if elements[role].is_float or elements[role].bytes == 1:
-            for axis, extent in enumerate(array.shape):
-                if extent > 1:
-                    yield role, axis
+    elements, inputs = case.elements(), case.inputs()
+    numbers = [role for role in inputs if elements[role].is_float or elements[role].bytes == 1]
+    groups = [some for some in together if set(some) <= set(numbers) and len({inputs[one].shape for one in some}) == 1]
+    for roles in (*((role,) for role in numbers), *groups):
+        for axis, extent in enumerate(inputs[roles[0]].shape):
+            if extent > 1:
+                yield roles, axis
 
 
 def _level(case: BoundCase, role: str, axis: int) -> None:

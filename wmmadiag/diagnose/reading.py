@@ -36,6 +36,16 @@ class Reading:
     lines: Mapping[str, tuple[tuple[str, int], ...]]
     unread: frozenset[str]
 
+    @property
+    def together(self) -> tuple[tuple[str, ...], ...]:
+        """Roles that one line reads, for every line that reads several."""
+        by_line: dict[tuple[str, int], set[str]] = {}
+        for role, places in self.places.items():
+            for place in places:
+                by_line.setdefault((place.file, place.line), set()).add(role)
+        found = (tuple(sorted(roles)) for roles in by_line.values() if len(roles) > 1)
+        return tuple(dict.fromkeys(found))
+
 
 def reading(run: CaseRun) -> Reading | None:
     """None where the run cannot be watched, did not end, or is too large."""

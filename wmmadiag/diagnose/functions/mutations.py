@@ -21,6 +21,8 @@ _SIBLINGS: Mapping[str, tuple[str, ...]] = {
     "exp": ("exp2",), "exp2": ("exp",), "maximum": ("minimum",), "minimum": ("maximum",), "max": ("min",),
     "tanh": ("sinh",), "log": ("log2",), "log2": ("log",),
 }  # fmt: skip
+_TRIANGLES = frozenset({"tri", "tril", "triu"})
+"""Functions of NumPy with a diagonal `k` from which they begin, or at which they end."""
 _MADE = frozenset({"zeros", "ones", "empty", "full", "arange", "zeros_like", "empty_like", "ones_like", "full_like"})
 """Functions whose arguments say how much is made, not of what."""
 
@@ -34,12 +36,14 @@ class Rewrite:
         model: stable name of the change.
         make: gives what stands in the node's place; None: the statement is left out.
         strict: whether < is taken for <=, or the reverse.
+        sign: whether + is taken for -, or the reverse.
     """
 
     hypothesis: str
     model: str
     make: Make
     strict: bool = False
+    sign: bool = False
 
 
 def rewrites(node: ast.AST, function: ast.FunctionDef) -> Iterator[tuple[int, Rewrite]]:
@@ -99,7 +103,8 @@ def _of_operation(node: ast.BinOp) -> Iterator[tuple[int, Rewrite]]:
         yield 1, Rewrite("index-arithmetic", "term", _left)
         if op is ast.Add:
             yield 1, Rewrite("index-arithmetic", "term", _right)
-        yield 2, Rewrite("index-arithmetic", "term", partial(_operating, op=ast.Sub if op is ast.Add else ast.Add))
+        opposite = partial(_operating, op=ast.Sub if op is ast.Add else ast.Add)
+        yield 2, Rewrite("card-mismatch", "sign", opposite, sign=True)
     elif op is ast.Mult:
         yield 1, Rewrite("card-mismatch", "factor", _left)
         yield 1, Rewrite("card-mismatch", "factor", _right)
@@ -132,6 +137,9 @@ def _of_call(node: ast.Call) -> Iterator[tuple[int, Rewrite]]:
         yield 1, Rewrite(hypothesis, "other-function", partial(_calling_other, name=other))
     if node.args and name not in _MADE and not any(isinstance(one, ast.Starred) for one in node.args):
         yield 2, Rewrite("card-mismatch", "no-function", partial(_argument, number=0))
+    if name in _TRIANGLES:
+        for step in (-1, 1):
+            yield 0, Rewrite("guard-condition", "diagonal", partial(_other_diagonal, step=step), strict=True)
     if len(node.args) == 3 and name == "where":
         yield 0, Rewrite("guard-condition", "no-condition", partial(_argument, number=1))
         yield 0, Rewrite("guard-condition", "no-condition", partial(_argument, number=2))
@@ -200,6 +208,8 @@ def _compared_with(node: Any, more: int | str) -> ast.expr:
 
 
 def _plus(node: ast.expr, more: int | str) -> ast.expr:
+    if isinstance(node, ast.Constant) and type(node.value) is int and isinstance(more, int):
+        return ast.Constant(node.value + more)
     if isinstance(more, str):
         return ast.BinOp(node, ast.Add(), ast.Name(more, ast.Load()))
     return ast.BinOp(node, ast.Add() if more > 0 else ast.Sub(), ast.Constant(abs(more)))
@@ -239,6 +249,12 @@ def _left_transposed(node: Any) -> ast.expr:
 
 def _calling_other(node: Any, name: str) -> ast.expr:
     return ast.Call(ast.Attribute(node.func.value, name, ast.Load()), node.args, node.keywords)
+
+
+def _other_diagonal(node: Any, step: int) -> ast.expr:
+    known = next((one.value for one in node.keywords if one.arg == "k"), ast.Constant(0))
+    others = [one for one in node.keywords if one.arg != "k"]
+    return ast.Call(node.func, node.args, [*others, ast.keyword("k", _plus(known, step))])
 
 
 def _other_index(node: Any, other: str | int) -> ast.expr:

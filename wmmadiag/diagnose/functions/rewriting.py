@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from wmmadiag.diagnose.edits.conditions import STRICT
+from wmmadiag.diagnose.edits.signs import SIGN
 from wmmadiag.diagnose.functions.model import Arrays, Change, Task
 from wmmadiag.diagnose.functions.mutations import Rewrite, rewrites
 from wmmadiag.diagnose.functions.purity import may_be_changed
@@ -44,7 +45,7 @@ def rewritten(task: Task) -> Iterator[Change]:
             f"{one.model}-{line}",
             f"the kernel computes what {path.name}:{line} says {words}",
             _calling(new, path, name),
-            {"line": line, **({STRICT: 1} if one.strict else {})},
+            {"line": line, **({STRICT: 1} if one.strict else {}), **({SIGN: 1} if one.sign else {})},
         )
 
 

@@ -126,14 +126,15 @@ def _unread(evidence: Evidence) -> Iterator[Claim]:
 
 def _levelled(evidence: Evidence, level: Levelled) -> Claim:
     """An index that matters not where the input is the same at all of them."""
-    place, lines = readers(evidence, level.role)
-    axis = f"index {level.axis} of {level.role}" if level.axes > 1 else f"the index of {level.role}"
+    place, lines = readers(evidence, level.roles[0])
+    roles, verb = " and ".join(level.roles), "does" if len(level.roles) == 1 else "do"
+    axis = f"index {level.axis} of {roles}" if level.axes > 1 else f"the index of {roles}"
     return Claim(
         "index-arithmetic",
         "undecided",
         f"{axis} may be computed wrong, or what depends on it",
         place,
-        evidence=(f"the kernel is right where {level.role} does not vary along axis {level.axis}",),
+        evidence=(f"the kernel is right where {roles} {verb} not vary along axis {level.axis}",),
         rank=Roots.SUSPICION + 1 / (1 + len(evidence.levelled)),
         edit_hypotheses=("index-arithmetic", *_ALSO, "guard-condition"),
         edit_lines=lines,
