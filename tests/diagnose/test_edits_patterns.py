@@ -74,8 +74,46 @@ def test_a_tensor_begins_where_the_others_do() -> None:
     assert PARTS.format(v="v + head") in offered(PARTS.format(v="v"), "sibling-offsets")
 
 
-def test_a_tensor_with_the_offset_is_left_alone() -> None:
-    assert PARTS.format(v="v + head + head") not in offered(PARTS.format(v="v + head"), "sibling-offsets")
+@pytest.mark.parametrize("v", ["v + head", "v + n"])
+def test_a_tensor_with_an_offset_is_left_alone(v: str) -> None:
+    text = PARTS.format(v=v).replace("    g(bias);", "")
+    assert offered(text, "sibling-offsets") == []
+
+
+PASSED = """struct W {{
+    __device__ void step(const half* a, unsigned lda, const half* b, unsigned ldb) {{
+        wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> fa;
+        wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> fb;
+        wmma::load_matrix_sync(fa, a, lda);
+        wmma::load_matrix_sync(fb, b, ldb);
+    }}
+}};
+__global__ void k(const half* A, const half* B, float* D, int m, int n, int k) {{
+    W w;
+    for (int p = 0; p < k; p += 16) w.step(A + p * m, m, B + p, {ldb});
+}}
+"""
+
+
+def test_a_leading_dimension_that_a_caller_passes_on() -> None:
+    text = PASSED.format(ldb="n")
+    found = edits(read_source(text), hypotheses={"leading-dimension"}, lines={11}, values={"ldm": 64, "k": 64, "n": 48})
+    assert PASSED.format(ldb="k") in [apply(text, one) for one in found[:4]]
+
+
+PLACES = """template <int W, int M, int S> __device__ int place(int r, int c) {{ return r * W + (c ^ (r >> S & M)); }}
+#define STORE(r, c) tile[place<64, 3, 1>(r, c)] = x[r * n + c]
+__global__ void k(const half* x, half* y, int n) {{
+    __shared__ half tile[64 * 64];
+    STORE(threadIdx.y, threadIdx.x);
+    y[threadIdx.x] = tile[place<64, 3, {shift}>(threadIdx.x, threadIdx.y)] + tile[place<32, 7, 0>(0, 0)];
+}}
+"""
+
+
+def test_a_helper_is_instantiated_as_elsewhere() -> None:
+    assert PLACES.format(shift="1") in offered(PLACES.format(shift="0"), "template-arguments")
+    assert offered(PLACES.format(shift="1"), "template-arguments") == []
 
 
 STEP = """__global__ void k(const half* a, const half* b, float* o, int lda, int ldb, int n) {{
@@ -109,3 +147,26 @@ def test_the_second_register_of_a_pair_is_eight_rows_further() -> None:
     text = MMA + PAIR
     assert text.format(rows="8") in offered(text.format(rows="4"), "registers")
     assert offered(text.format(rows="8"), "registers") == []
+
+
+MEETING = """#include <cuda/barrier>
+__global__ void k(const float* x, float* y, cuda::barrier<cuda::thread_scope_block>* filled) {{
+    __shared__ float tile[128];
+    tile[threadIdx.x] = x[threadIdx.x];
+    {meet}
+    y[threadIdx.x] = tile[127 - threadIdx.x];
+}}
+"""
+
+
+def test_who_arrives_and_forgets_its_token_waits_as_well() -> None:
+    wrong, right = "filled[0].arrive();", "filled[0].arrive_and_wait();"
+    assert MEETING.format(meet=right) in offered(MEETING.format(meet=wrong), "arrivals")
+
+
+@pytest.mark.parametrize(
+    "meet",
+    ["auto token = filled[0].arrive(); filled[0].wait(token);", "(void)filled[0].arrive();", "go(filled[0].arrive());"],
+)
+def test_who_keeps_the_token_is_left_alone(meet: str) -> None:
+    assert offered(MEETING.format(meet=meet), "arrivals") == []

@@ -26,8 +26,9 @@ _STRIDES = ("tensor-strides", "leading-dimension")
 
 @generator(_KIND, "leading-dimension", "tensor-strides")
 def generate(view: View) -> Iterator[Edit]:
-    """Leading dimensions of WMMA loads and stores, then strides in index expressions."""
+    """Leading dimensions of WMMA loads and stores, those that callers pass on, then strides in index expressions."""
     yield from _calls(view)
+    yield from _passed(view)
     yield from _indices(view)
 
 
@@ -40,6 +41,30 @@ def _calls(view: View) -> Iterator[Edit]:
         for one in pitches(view, base_of(model, pointer), call.start, ldm.text)[:_MOST]:
             summary = f"pass {one.text} as the leading dimension ({one.why})"
             yield Edit(_KIND, "leading-dimension", ldm.line, summary, (replaced(ldm, one.text),), min(one.rank, 1.0))
+
+
+def _passed(view: View) -> Iterator[Edit]:
+    """What a caller passes as the parameter that a helper uses as a leading dimension."""
+    model = view.model
+    for inner in model.wmma_calls:
+        pointer, ldm = memory_arguments(inner.name, inner.arguments)
+        function = model.function_at(inner.start)
+        if pointer is None or ldm is None or function is None or function.kernel:
+            continue
+        names = [parameter.name for parameter in function.parameters]
+        base = base_of(model, pointer)
+        if ldm.text not in names or base is None or base.name not in names:
+            continue
+        at, of = names.index(ldm.text), names.index(base.name)
+        for call in model.calls:
+            if call.name != function.name or len(call.arguments) != len(names) or not view.wanted(call.start, call.end):
+                continue
+            given = call.arguments[at]
+            for one in pitches(view, base_of(model, call.arguments[of]), call.start, given.text)[:_MOST]:
+                summary = f"pass {one.text} as {ldm.text} of {function.name} ({one.why})"
+                yield Edit(
+                    _KIND, "leading-dimension", given.line, summary, (replaced(given, one.text),), min(one.rank, 1.0)
+                )
 
 
 def _indices(view: View) -> Iterator[Edit]:

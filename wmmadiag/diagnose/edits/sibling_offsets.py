@@ -35,9 +35,11 @@ def generate(view: View) -> Iterator[Edit]:
         shared = Counter(offset.text for _, _, first, rest in used for offset in rest[:1] if first)
         for text, count in shared.items():
             having = {variable.name for variable, _, _, rest in used if any(one.text == text for one in rest)}
-            for variable, piece, _, rest in used:
+            elements = {variable.element for variable, _, _, rest in used if any(one.text == text for one in rest)}
+            for variable, piece, offset, _ in used:
                 known = all(model.variable(name, piece.start) for name in _names(model, text))
-                if count < _OTHERS or variable.name in having or any(one.text == text for one in rest) or not known:
+                alike = variable.name not in having and variable.element in elements
+                if count < _OTHERS or offset or not alike or not known:
                     continue
                 if view.wanted(piece.start, piece.end):
                     change = Change(model.tokens[piece.first].end, model.tokens[piece.first].end, f" + {text}")
