@@ -366,6 +366,40 @@ def test_distances_are_what_the_source_passes_else_what_their_names_say(tmp_path
     assert [int(value) for value in bound.launch.arguments[6:]] == [bound.symbols[lda.upper()], expected]
 
 
+ADDED = """
+__global__ void gemm(const half* A, const half* B, float* C, int M, int N, int K) {
+  float* tile = C + blockIdx.x * 16;
+  BODY
+}
+__global__ void reference(float* C) { C[0] += 1; }
+void run(half* a, half* b, float* c, int m, int n, int k) { gemm<<<dim3(n / 64, m / 64), 128>>>(a, b, c, m, n, k); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "added"),
+    [
+        ("C[threadIdx.x] += sum;", True),
+        ("atomicAdd(&C[threadIdx.x * N], sum);", True),
+        ("atomicAdd(tile + 3, sum);", True),
+        ("C[i * N + j] = sum + C[i * N + j];", True),
+        ("wmma::load_matrix_sync(acc, tile, N, wmma::mem_row_major);", True),
+        ("C[threadIdx.x] = sum;", False),
+        ("C[threadIdx.x] = 0; for (int k = 0; k < K; ++k) C[threadIdx.x] += x;", False),
+        ("wmma::store_matrix_sync(tile, acc, N, wmma::mem_row_major);", False),
+        ("wmma::load_matrix_sync(frag, A, K);", False),
+        ("sum[0] += C_scale; s_C[3] += 1;", False),
+    ],
+)
+def test_a_product_that_is_added_to_what_is_there(tmp_path, body, added):
+    path = tmp_path / "gemm.cu"
+    path.write_text(ADDED.replace("BODY", body))
+    card = open_subject(path, SubjectOptions(entry="gemm", computes="gemm"))
+    output = card.arguments[2]
+    assert (output.views[0].role, output.direction) == (("c", "inout") if added else ("d", "out"))
+    assert bind(card, card.cases[0], card.variants[0]).parameters["beta"] == added
+
+
 LEADING = """
 __global__ void gemm(const half* A, const half* B, float* C, int M, int N, int K, int lda, int ldb, int ldc) {}
 void run(half* a, half* b, float* c, int m, int n, int k) {

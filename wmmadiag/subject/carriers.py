@@ -46,6 +46,29 @@ def carried(parameter: Parameter, code: str, passed: str, text: str, aliases: Ma
     return replace(parameter, c_type=c_type, dtype=dtype)
 
 
+def adds_to(code: str, name: str) -> bool:
+    """Whether a kernel adds to the array of that name: `C[i] += x`, `atomicAdd(&C[i], x)`, sums that begin with C.
+
+    Pointers into the array count as the array. A kernel that sets elements, too, begins by itself.
+    """
+    names = {name}
+    for _ in range(2):
+        known = "|".join(map(re.escape, sorted(names)))
+        into = rf"\*\s*(?:__restrict__\s*)?([A-Za-z_]\w*)\s*=\s*[&(]*(?:\w+(?:\.|->))?(?:{known})\b"
+        names |= set(re.findall(into, code))
+    known = "|".join(map(re.escape, sorted(names)))
+    element = rf"(?<![\w])(?:{known})\s*\[[^\]]*\]"
+    patterns = (
+        rf"{element}\s*\+=",
+        rf"\batomicAdd\s*\(\s*&?\s*(?:\w+(?:\.|->))?(?:{known})\b",
+        rf"\bload_matrix_sync\s*\([^,;]*,\s*&?\s*(?:\w+(?:\.|->))?(?:{known})\b[^;]*\bmem_(?:row|col)_major",
+    )
+    written = re.findall(rf"({element})\s*=(?!=)([^;]*)", code)
+    if any(left not in right for left, right in written):
+        return False
+    return bool(written) or any(re.search(pattern, code) for pattern in patterns)
+
+
 def _element(type_: str, aliases: Mapping[str, str]) -> tuple[str, str | None] | None:
     from wmmadiag.compile.lexer import tokenize
     from wmmadiag.compile.signatures import parameter_of

@@ -292,6 +292,10 @@ def _gemm_parameters(result: Draft) -> None:
     by_role = {argument.role: argument for argument in result.arguments}
     if "beta" in factors and "c" not in by_role and "d" in by_role and not by_role["d"].parameter.const:
         by_role["d"].role, by_role["d"].direction = "c", "inout"
+    elif "c" not in by_role and "d" in by_role and by_role["d"].parameter.added:
+        by_role["d"].role, by_role["d"].direction = "c", "inout"
+        result.computes["beta"] = "1"
+        result.remarks.append(f"the product is added to '{by_role['d'].parameter.name}', which the kernel reads")
     elif "c" in by_role and "beta" not in factors:
         result.computes["beta"] = "1"
         result.remarks.append(f"'{by_role['c'].parameter.name}' is added, since there is no beta")

@@ -102,6 +102,7 @@ class Parameter:
         struct: the kernel's parameter that it is a member of, if that is a struct; `label`: its name in there.
         value: what it is, where that does not depend on its meaning: of padding, of a pointer that stays null.
         unread: whether no code that is to be seen reads it.
+        added: whether the kernel adds to what the pointer points to.
         remark: why a struct could not be taken apart.
     """
 
@@ -115,6 +116,7 @@ class Parameter:
     label: str = ""
     value: str = ""
     unread: bool = False
+    added: bool = False
     remark: str = ""
 
 

@@ -13,7 +13,7 @@ from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.accumulators import with_accumulators
 from wmmadiag.subject.card import Card, LaunchShape
 from wmmadiag.subject.card_file import load_card
-from wmmadiag.subject.carriers import carried
+from wmmadiag.subject.carriers import adds_to, carried
 from wmmadiag.subject.composite import numbers, taken_apart
 from wmmadiag.subject.dispatch import dispatched
 from wmmadiag.subject.from_source import card_from_options, draft_card
@@ -300,6 +300,12 @@ def _cuda_facts(path: Path, text: str, options: SubjectOptions) -> SourceFacts:
         for one, text, count in zip(parameters, passed, lanes, strict=False)
     )
     parameters, taken = taken_apart(parameters, own, whole, aliases, _element)
+    parameters = tuple(
+        replace(one, added=adds_to(code, one.label.rpartition(".")[2] or one.name))
+        if one.pointer and not one.const and one.label != "data"
+        else one
+        for one in parameters
+    )
     return SourceFacts(entry or found.name, parameters, taken, whole, remarks, found.launch_bounds)
 
 
