@@ -23,7 +23,7 @@ from wmmadiag.diagnose.slices import Slicer
 from wmmadiag.diagnose.source_model import read_source
 from wmmadiag.diagnose.symptoms import _along, common_factor
 from wmmadiag.diagnose.trial import Budget
-from wmmadiag.diagnose.unwritten import _pitch
+from wmmadiag.diagnose.unwritten import _pitch, _times
 from wmmadiag.place import Place
 
 SOURCE = """__device__ int twice(int x) {
@@ -139,6 +139,22 @@ def test_nothing_depends_on_a_line_that_is_none():
 )
 def test_holes_that_are_padding(holes, pitch):
     assert _pitch(holes) == pitch
+
+
+@pytest.mark.parametrize(
+    ("size", "holes", "times"),
+    [
+        (1280, [(32, 40), (632, 1280)], 2),  # 16 of 32 rows, each padded
+        (1024, [(256, 1024)], 4),
+        (1024, [(256, 512)], 0),
+        (1024, [(700, 1024)], 0),
+        (1024, [(0, 1024)], 0),
+        (1024, [(1016, 1024)], 0),  # padding alone
+        (1024, [], 0),
+    ],
+)
+def test_how_many_times_what_is_filled_an_array_is(size, holes, times):
+    assert _times(size, holes) == times
 
 
 def claim(hypothesis="index-arithmetic", verdict="proven", *, rank=Roots.OPERAND, **rest):

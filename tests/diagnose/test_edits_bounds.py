@@ -95,3 +95,23 @@ def test_what_a_loop_runs_to_is_defined_elsewhere(definition, without):
     }}"""
     found = edits(read_source(text), hypotheses=("loop-extent",), lines=(2,))
     assert {e.summary: apply(text, e).split("\n")[1].strip() for e in found if "end without -" in e.summary} == without
+
+
+@pytest.mark.parametrize(
+    ("bound", "times", "mended"),
+    [
+        ("ROWS * 32 / 4", 2, "ROWS * 32 / 2"),
+        ("ROWS * 32 / 4", 4, "ROWS * 32"),
+        ("ROWS * 32 / 4", 3, "3 * ROWS * 32 / 4"),
+        ("128", 2, "2 * 128"),
+    ],
+)
+def test_a_bound_that_memory_shows_to_be_a_part(bound, times, mended):
+    text = f"""__global__ void k(float* x, float* s) {{
+        for (int i = threadIdx.x; i < {bound}; i += 32)
+            s[i] = x[i];
+    }}"""
+    found = edits(read_source(text), hypotheses=("loop-extent",), lines=(2,), values={"times": times})
+    assert f"i < {mended};" in apply(text, found[0]).replace("(", "").replace(")", "")
+    without = edits(read_source(text), hypotheses=("loop-extent",), lines=(2,))
+    assert not any("times as many" in edit.summary for edit in without)

@@ -20,6 +20,8 @@ from wmmadiag.emulator.extents import Part
 from wmmadiag.place import Place
 from wmmadiag.subject.check import own_place
 
+_ROUNDING = 0.05
+"""How far from a whole number a ratio may be that the padding behind the last row falsifies."""
 _NARROWEST, _TILE = 8, 16
 """Columns of the narrowest tile of a multiplication, and of the usual one."""
 _STAGED, _MOST_STAGES = 2, 4
@@ -42,6 +44,7 @@ class UnwrittenRead:
         stage: where all of the outermost slice that is read is unwritten, and another of up to four is not: its number;
             else -1.
         pitch: where the holes are the padding of rows, how many elements rows are apart; or 0.
+        times: how many times what is written the array is, where its end is the hole and that is a whole number; or 0.
         at_most: how many wrong elements all such reads together can be behind, where that is not all; or None.
     """
 
@@ -57,6 +60,7 @@ class UnwrittenRead:
     prefix: bool
     pitch: int
     stage: int = -1
+    times: int = 0
     at_most: int | None = None
 
 
@@ -65,6 +69,8 @@ def of_hole(hypothesis: str, read: UnwrittenRead, rank: float, *, sentence: str,
     claim = of_finding(hypothesis, read.finding, rank, sentence=sentence, also=also, exact=False)
     if read.at_most is not None:  # something else spoils the others, and may well make these reads
         claim = replace(claim, at_most=read.at_most)
+    if read.times:
+        claim = replace(claim, values={"times": read.times})
     if not read.writers:
         return claim
     lines = tuple(place.line for place in read.writers if place.file == read.writers[0].file)
@@ -142,7 +148,7 @@ def _read(raw: Mapping[str, Any], context: Context, *, branches: bool) -> Unwrit
     size = missing = 0
     words = "bytes"
     prefix = False
-    pitch, stage = 0, -1
+    pitch, stage, times = 0, -1, 0
     writers: list[Place] = []
     ops: set[bool] = set()
     if extent is not None:
@@ -154,6 +160,7 @@ def _read(raw: Mapping[str, Any], context: Context, *, branches: bool) -> Unwrit
         words = "elements" if part.item else "bytes"
         prefix = len(holes) == 1 and holes[0][1] == end
         pitch = _pitch([(a // unit, b // unit) for a, b in holes]) if part.item else 0
+        times = _times(end - start, [(a - start, b - start) for a, b in holes])
         stage = _stage(part, int(raw["address"]) - start, [(a - start, b - start) for a, b in holes])
         for writer in seen.writers:
             if writer.low < end and writer.high > start:
@@ -175,6 +182,7 @@ def _read(raw: Mapping[str, Any], context: Context, *, branches: bool) -> Unwrit
         prefix,
         pitch,
         stage,
+        times,
     )
 
 
@@ -186,6 +194,14 @@ def _stage(part: Part, offset: int, holes: Sequence[tuple[int, int]]) -> int:
     empty = [any(a <= n * size and b >= (n + 1) * size for a, b in holes) for n in range(part.shape[0])]
     number = offset // size
     return number if empty[number] and not all(empty) else -1
+
+
+def _times(size: int, holes: Sequence[tuple[int, int]]) -> int:
+    """How many times as large as its part before the last hole an array is, to a row's padding; 0 for no number."""
+    if not holes or holes[-1][1] != size or not holes[-1][0]:
+        return 0
+    times = size / holes[-1][0]
+    return round(times) if times > _ROUNDING + 1 and abs(times - round(times)) < _ROUNDING * times else 0
 
 
 def _pitch(holes: Sequence[tuple[int, int]]) -> int:
