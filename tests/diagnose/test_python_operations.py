@@ -108,3 +108,14 @@ def test_an_input_that_does_not_vary(public: Path) -> None:
     evidence = failing_evidence(load_card(public / "imma_dequant" / "wrong" / "scale_of_row.toml"))
     assert evidence is not None
     assert [(one.roles, one.axis) for one in evidence.levelled] == [(("x_scale",), 0)]
+
+
+def test_an_operand_read_transposed_is_mended_where_it_is_multiplied(public: Path) -> None:
+    card = load_card(public / "linear_relu" / "wrong" / "w_untransposed.toml")
+    evidence = failing_evidence(card)
+    assert evidence is not None
+    assert {place.line for place in evidence.multiplying_lines} == {48, 52, 53}
+    found = diagnose_card(card, seconds=1000.0)
+    assert found.causes[0].hypothesis == "operand-layout"
+    assert found.causes[0].fix is not None
+    assert found.causes[0].fix.status == "verified"

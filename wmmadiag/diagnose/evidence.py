@@ -44,6 +44,7 @@ Mask = NDArray[np.bool_]
 _THIN = 4
 _OTHER_CASES = 4
 _STORES = ("st", "wmma.store", "atom", "red")
+_MULTIPLIES = frozenset({"mma", "wmma.mma", "wmma.load", "ldmatrix"})
 _GLOBAL = (SPACES["global"], SPACES["generic"])
 
 
@@ -201,6 +202,13 @@ class Evidence:
             return ()
         stores = [node for node in kernel.kernel.nodes if node.op in _STORES and node.space in _GLOBAL]
         return tuple(dict.fromkeys(own_place(node.place) for node in stores))
+
+    @cached_property
+    def multiplying_lines(self) -> tuple[Place, ...]:
+        """The user's lines that multiply on tensor cores, or load what is multiplied."""
+        kernel = emulator_of(self.run.kernel) if self.run.kernel is not None else None
+        nodes = kernel.kernel.nodes if kernel is not None else ()
+        return tuple(dict.fromkeys(own_place(node.place) for node in nodes if node.op in _MULTIPLIES))
 
     @cached_property
     def softmax(self) -> tuple[str, Softmax] | None:

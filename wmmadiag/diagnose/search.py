@@ -302,9 +302,8 @@ class _Search:
             yield from near
             yield from self._suspicions([*_followed(self.evidence, claims), *read_places(self.evidence)])
         else:  # suspicions alone, of an operation that is not known: none of them is worth much more than a guess
-            yield from _by_turns(
-                near, self._suspicions(self.evidence.output_lines), self._suspicions(read_places(self.evidence))
-            )
+            places = self.evidence.output_lines, read_places(self.evidence), self.evidence.multiplying_lines
+            yield from _by_turns(near, *map(self._suspicions, places))
 
     def _suspicions(self, places: Iterable[Place]) -> Iterator[_Item]:
         # What the run rules out is not what a change mends: such changes only use up the time for others.
