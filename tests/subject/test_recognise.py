@@ -106,6 +106,15 @@ def test_of_several_kernels_the_one_with_tensor_cores_is_taken_and_that_is_said(
     assert "second  (tensor cores, launched)" in raised.value.detail and "--entry first" in raised.value.hint
 
 
+def test_what_was_assumed_is_said_where_the_rest_cannot_be_derived(tmp_path):
+    path = tmp_path / "k.cu"
+    path.write_text(SEVERAL.replace("first<<<m / 16, 32>>>", "first<<<blocks_of(m), 32>>>"))
+    with pytest.raises(ConfigurationError) as raised:
+        open_subject(path)
+    assert "  grid: " in raised.value.detail
+    assert "  taken as gemm, because" in raised.value.detail and "the kernel 'first' was taken" in raised.value.detail
+
+
 def test_a_named_kernel_leaves_nothing_assumed(tmp_path):
     path = tmp_path / "k.cu"
     path.write_text(SEVERAL)

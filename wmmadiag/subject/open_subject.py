@@ -93,20 +93,24 @@ def open_subject(path: Path, options: SubjectOptions | None = None) -> Card:
     facts, remark = _launched(facts, options.computes)
     if remark and not (options.grid and options.block):
         assumed += (remark,)
-    card = card_from_options(
-        facts.entry,
-        facts.parameters,
-        facts.launches,
-        path,
-        text=facts.text,
-        operation=options.computes,
-        grid=options.grid,
-        block=options.block,
-        shared=options.shared,
-        symbols=options.symbols,
-        macros=options.macros,
-        ask=_asking(path, options),
-    )
+    try:
+        card = card_from_options(
+            facts.entry,
+            facts.parameters,
+            facts.launches,
+            path,
+            text=facts.text,
+            operation=options.computes,
+            grid=options.grid,
+            block=options.block,
+            shared=options.shared,
+            symbols=options.symbols,
+            macros=options.macros,
+            ask=_asking(path, options),
+        )
+    except ConfigurationError as error:
+        detail = "\n".join([error.detail, *(f"  {one}" for one in assumed)])
+        raise ConfigurationError(error.message, place=error.place, detail=detail, hint=error.hint) from None
     card = replace(card, include_paths=options.include_paths, std=options.std or card.std)
     card = with_accumulators(card, facts.text) if path.suffix != ".ptx" else card
     return replace(
