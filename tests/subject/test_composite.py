@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from wmmadiag.compile import CompileOptions, compile_source, compile_text
@@ -11,7 +12,7 @@ from wmmadiag.compile.sources import read_tree
 from wmmadiag.compile.struct_layout import UnknownLayout, structs
 from wmmadiag.emulator import load
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.launch import field_offsets
+from wmmadiag.launch import Launch, field_offsets
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card_file import parse_card
 from wmmadiag.subject.open_subject import SubjectOptions, drafted_card, open_subject, source_facts
@@ -307,6 +308,45 @@ def test_accessors_have_the_sizes_of_their_tensors(tmp_path, bits, heads, rows, 
     assert entry.ptx
 
 
+OLD = """
+#include <torch/extension.h>
+#include <cuda_fp16.h>
+template <typename scalar_t>
+__global__ void attn(const torch::ACCESSOR<scalar_t, 3, torch::RestrictPtrTraits, INDEX> q,
+                     const torch::ACCESSOR<scalar_t, 3, torch::RestrictPtrTraits, INDEX> k,
+                     const torch::ACCESSOR<scalar_t, 3, torch::RestrictPtrTraits, INDEX> v,
+                     torch::ACCESSOR<scalar_t, 3, torch::RestrictPtrTraits, INDEX> o) {
+  if (threadIdx.x < k.size(1)) o[0][0][0] = q[0][0][0] + k[0][0][0] + v[0][0][0];
+}
+torch::Tensor forward(torch::Tensor q, torch::Tensor k, torch::Tensor v) {
+  auto o = torch::zeros_like(q);
+  AT_DISPATCH_FLOATING_TYPES_AND_HALF(q.type(), "attn", ([&] {
+    attn<scalar_t><<<dim3(q.size(1) / 64, q.size(0)), 128>>>(
+        q.packed_accessor<scalar_t, 3, torch::RestrictPtrTraits, INDEX>(),
+        k.packed_accessor<scalar_t, 3, torch::RestrictPtrTraits, INDEX>(),
+        v.packed_accessor<scalar_t, 3, torch::RestrictPtrTraits, INDEX>(),
+        o.packed_accessor<scalar_t, 3, torch::RestrictPtrTraits, INDEX>());
+  }));
+  return o;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("accessor", "index", "wide"),
+    [("PackedTensorAccessor", "size_t", True), ("GenericPackedTensorAccessor", "int32_t", False)],
+)
+def test_accessors_by_their_older_name_and_of_three_axes(tmp_path, accessor, index, wide):
+    card = card_of(tmp_path, OLD.replace("ACCESSOR", accessor).replace("INDEX", index), "attention")
+    bound = bind(card, card.case("tiles"), card.variants[0])
+    members = bound.launch.arguments[1:7]
+    assert [int(one) for one in members] == [2 * 3, 128, 64, 128 * 64, 64, 1]
+    assert all(one.nbytes == (8 if wide else 4) for one in members)
+    assert bound.launch.grid == (2, 6, 1)
+    compiled = compile_source(tmp_path / "k.cu", CompileOptions(name_expressions=(card.entry,)))
+    load(compiled.ptx, compiled.entry(card.entry).name).launch(bound.launch)
+
+
 MATRICES = """
 #include <torch/extension.h>
 __global__ void mm(at::PackedTensorAccessor64<at::Half, 2> x, at::PackedTensorAccessor64<at::Half, 2> w,
@@ -397,3 +437,25 @@ def test_template_arguments_are_named_with_their_namespace(tmp_path):
     bound = bind(card, card.cases[0], card.variants[0])
     assert (bound.launch.block, bound.launch.shared_bytes) == ((128, 1, 1), 2 * 64 * 64 * 2)
     kernel.launch(bound.launch)
+
+
+ARITHMETIC = """
+#include <torch/extension.h>
+template <typename scalar_t> __global__ void mixed(const scalar_t* x, float* out) {
+  scalar_t a = x[0], b = x[1];
+  a += b * scalar_t(2) - a / b;
+  float sum = 0.f;
+  sum += a; sum = sum + a * 0.5f + 2 * b;
+  scalar_t least = b < a && !(a == b) ? b : -a;
+  out[0] = sum; out[1] = a; out[2] = least; out[3] = a > 1.0f && 0 < a && a != 7 && a >= 0.5 ? 1 : 0;
+}
+template __global__ void mixed<TYPE>(const TYPE*, float*);
+"""
+
+
+@pytest.mark.parametrize(("type_", "bits"), [("c10::Half", (0x4200, 0x3E00)), ("at::BFloat16", (0x4040, 0x3FC0))])
+def test_torchs_sixteen_bit_types_calculate(tmp_path, type_, bits):
+    kernel = load(compile_text(ARITHMETIC.replace("TYPE", type_), "k.cu").ptx)
+    out = np.zeros(4, np.float32)
+    kernel.launch(Launch((1, 1, 1), (1, 1, 1), (np.array(bits, np.uint16), out)))
+    assert list(out) == [4.0 + 2.0 + 3.0, 4.0, 1.5, 1.0]

@@ -57,7 +57,7 @@ def is_host_header(name: str) -> bool:
     """Whether `#include <name>` brings nothing that device code could use."""
     if name in _STANDARD or name in _CUDA_HOST:
         return True
-    if name.startswith("torch/wmmadiag"):
+    if name.startswith(("torch/wmmadiag", "c10/util/wmmadiag")):
         return False
     return name.startswith(_PREFIXES) and not _has_stub(name)
 

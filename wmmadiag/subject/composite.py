@@ -119,7 +119,7 @@ def _accessor(parameter: Parameter, element: Callable[[str], tuple[str, str | No
     parts = split_template_arguments(match["inner"]) if match is not None else []
     if match is None or len(parts) < 2 or not parts[1].isdecimal():
         return None
-    wide = match["bits"] == "64" if match["plain"] else not (len(parts) > 3 and "32" in parts[3])
+    wide = match["bits"] == "64" if match["bits"] else not (len(parts) > 3 and re.fullmatch(r"int(?:32_t)?", parts[3]))
     index = ("int64_t", "s64") if wide else ("int32_t", "s32")
     c_type, dtype = element(parts[0])
     const = "const" in parts[0].split()

@@ -81,6 +81,9 @@ template <typename T, unsigned long N, template <typename U> class PtrTraits = D
 using PackedTensorAccessor32 = GenericPackedTensorAccessor<T, N, PtrTraits, int>;
 template <typename T, unsigned long N, template <typename U> class PtrTraits = DefaultPtrTraits>
 using PackedTensorAccessor64 = GenericPackedTensorAccessor<T, N, PtrTraits, long>;
+// The name before there were two widths.
+template <typename T, unsigned long N, template <typename U> class PtrTraits = DefaultPtrTraits, typename index_t = long>
+using PackedTensorAccessor = GenericPackedTensorAccessor<T, N, PtrTraits, index_t>;
 }
 namespace torch {
 using namespace c10;

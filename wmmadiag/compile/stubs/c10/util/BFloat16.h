@@ -1,6 +1,7 @@
 #ifndef WMMADIAG_C10_BFLOAT16_H
 #define WMMADIAG_C10_BFLOAT16_H
 #include <cuda_bf16.h>
+#include <c10/util/wmmadiag_arithmetic.h>
 namespace c10 {
 struct alignas(2) BFloat16 {
   unsigned short x;
@@ -10,6 +11,7 @@ struct alignas(2) BFloat16 {
   __host__ __device__ operator float() const { return __bfloat162float(__ushort_as_bfloat16(x)); }
   __host__ __device__ operator __nv_bfloat16() const { return __ushort_as_bfloat16(x); }
 };
+WMMADIAG_C10_ARITHMETIC(BFloat16)
 }
 namespace at { using c10::BFloat16; }
 #endif

@@ -1,6 +1,7 @@
 #ifndef WMMADIAG_C10_HALF_H
 #define WMMADIAG_C10_HALF_H
 #include <cuda_fp16.h>
+#include <c10/util/wmmadiag_arithmetic.h>
 namespace c10 {
 /* The layout and conversions of torch's half; arithmetic is done in float, as torch does. */
 struct alignas(2) Half {
@@ -11,6 +12,7 @@ struct alignas(2) Half {
   __host__ __device__ operator float() const { return __half2float(__ushort_as_half(x)); }
   __host__ __device__ operator __half() const { return __ushort_as_half(x); }
 };
+WMMADIAG_C10_ARITHMETIC(Half)
 }
 namespace at { using c10::Half; }
 #endif
