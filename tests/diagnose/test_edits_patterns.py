@@ -170,3 +170,22 @@ def test_who_arrives_and_forgets_its_token_waits_as_well() -> None:
 )
 def test_who_keeps_the_token_is_left_alone(meet: str) -> None:
     assert offered(MEETING.format(meet=meet), "arrivals") == []
+
+
+TILES = """__global__ void k(const half* x, float* y, int n) {{
+    int warp = threadIdx.x / 32;
+    for (int i = 0; i < 2; ++i) {{
+        load(x + (warp * {first} + i * 16) * n, n);
+        store(y + (warp * 32 + i * 16) * n, n);
+    }}
+}}
+"""
+
+
+def test_a_sum_has_the_multipliers_that_it_has_elsewhere() -> None:
+    assert TILES.format(first="32") in offered(TILES.format(first="16"), "same-sums")
+    assert offered(TILES.format(first="32"), "same-sums") == []
+    assert (
+        offered(TILES.format(first="16").replace("i * 16) * n, n);\n    }", "i * 8) * n, n);\n    }"), "same-sums")
+        == []
+    )
