@@ -189,3 +189,27 @@ def test_a_sum_has_the_multipliers_that_it_has_elsewhere() -> None:
         offered(TILES.format(first="16").replace("i * 16) * n, n);\n    }", "i * 8) * n, n);\n    }"), "same-sums")
         == []
     )
+
+
+TWICE = """__global__ void k(const half* x, const half* z, float* y, int n) {{
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> b;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> c;
+    wmma::fill_fragment(c, 0.0f);
+    for (int i = 0; i < n; i += 16) wmma::mma_sync(c, a, b, c);
+    wmma::store_matrix_sync(y, c, n, wmma::mem_row_major);
+    {fill}
+    for (int i = 0; i < n; i += 16) {{
+        wmma::mma_sync(c, a, b, c);
+    }}
+}}
+"""
+
+
+@pytest.mark.parametrize(("fill", "likely"), [("", True), ("wmma::fill_fragment(c, 0.0f);", False)])
+def test_an_accumulator_that_is_used_again_is_zeroed_again(fill: str, likely: bool) -> None:
+    model = read_source(TWICE.format(fill=fill))
+    found = edits(model, hypotheses={"accumulator-init"}, lines={10})
+    ranks = [one.rank for one in found if one.summary == "zero c before the loop at line 9"]
+    assert ranks
+    assert (min(ranks) < 0.1) == likely

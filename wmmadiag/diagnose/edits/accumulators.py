@@ -15,7 +15,7 @@ Good:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from wmmadiag.diagnose.edits.building import after, anchor, at_start, before, means_the_same, removed, replaced
 from wmmadiag.diagnose.edits.model import Change, Edit
@@ -159,7 +159,7 @@ def _missing_fills(view: View) -> Iterator[Edit]:
         zero = "0.0f" if fragment.element != "int" else "0"
         if fragment.element in ("half", "__half"):
             zero = "__float2half(0.0f)"
-        rank = 0.05 if not filled else 0.3
+        rank = 0.05 if not filled or _reused(model, call, name, filled) else 0.3
         used = _names(model, piece)
         places = [loop for loop in _loops_around(model, index) if not used & _declared_in(model, loop)]
         fill = f"{prefix}fill_fragment({piece.text}, {zero});"
@@ -299,3 +299,17 @@ def _scalar_starts(view: View) -> Iterator[Edit]:
 def _only(model: SourceModel, variable: Variable) -> bool:
     """Whether a declaration declares this variable alone."""
     return sum(v.start == variable.start for v in model.variables) == 1
+
+
+def _reused(model: SourceModel, call: Call, name: str, filled: Sequence[Call]) -> bool:
+    """Whether an earlier loop's sum is in the same accumulator, and nothing fills that between the two."""
+    loops = _loops_around(model, _statement(model, call))
+    if not loops:
+        return False
+    here = model.statements[loops[0]].start
+    earlier = [
+        one.start
+        for one in model.wmma_calls
+        if one.name == "mma_sync" and one.arguments and one.start < here and _root(model, one.arguments[0]) == name
+    ]
+    return bool(earlier) and not any(max(earlier) < one.start < call.start for one in filled)
