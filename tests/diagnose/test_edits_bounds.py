@@ -111,7 +111,18 @@ def test_a_bound_that_memory_shows_to_be_a_part(bound, times, mended):
         for (int i = threadIdx.x; i < {bound}; i += 32)
             s[i] = x[i];
     }}"""
-    found = edits(read_source(text), hypotheses=("loop-extent",), lines=(2,), values={"times": times})
+    found = edits(read_source(text), hypotheses=("partial-fill",), lines=(2,), values={"times": times})
     assert f"i < {mended};" in apply(text, found[0]).replace("(", "").replace(")", "")
-    without = edits(read_source(text), hypotheses=("loop-extent",), lines=(2,))
+    without = edits(read_source(text), hypotheses=("partial-fill",), lines=(2,))
     assert not any("times as many" in edit.summary for edit in without)
+
+
+def test_only_loops_over_the_threads_fill_a_tile():
+    text = """__global__ void k(float* x, float* s, int n) {
+        for (int k0 = 0; k0 < n; k0 += 32) {
+            for (int i = threadIdx.x; i < 32; i += 32)
+                s[i] = x[k0 + i];
+        }
+    }"""
+    found = edits(read_source(text), hypotheses=("partial-fill",), lines=(2, 3, 4), values={"times": 2})
+    assert {edit.summary for edit in found if "times as many" in edit.summary} == {"fill 2 times as many: 2 * 32"}

@@ -200,7 +200,8 @@ class _Search:
                 self.right_here.append((failing, claim, trial))
         elif trial.effect == "better" and claim is not None and claim.verdict == "proven":
             if self._same_numbers(trial):
-                gone = [one for one in self.claims if _by_check(one) and _removed(self.evidence, one, trial)]
+                of_its_kind = (one for one in self.claims if one.hypothesis == trial.edit.hypothesis and _by_check(one))
+                gone = [one for one in of_its_kind if _removed(self.evidence, one, trial)]
                 self.beside += [one for one in gone if not self.is_beside(one)]
             if not self.is_beside(claim) and self._is_progress(trial):
                 self.better.append((claim, trial))

@@ -85,7 +85,6 @@ def _other_bounds(view: View, statement: Statement, bound: Span) -> Iterator[Edi
     """Other names for the bound: constants and parameters in scope, double and half of it."""
     model = view.model
     text = bracketed(bound.text)
-    yield from _times(view, bound)
     yield from _each(view, bound.line, f"end at 2 * {bound.text}", (replaced(bound, f"2 * {text}"),), 0.16)
     yield from _each(view, bound.line, f"end at {bound.text} / 2", (replaced(bound, f"{text} / 2"),), 0.18)
     yield from _whole_bound(view, bound)
@@ -109,21 +108,6 @@ def _other_bounds(view: View, statement: Statement, bound: Span) -> Iterator[Edi
         if divisor:
             rounded = f"({name} + {divisor} - 1) / {divisor}"
             yield from _each(view, bound.line, f"end at {rounded}", (replaced(bound, rounded),), rank + 0.03)
-
-
-def _times(view: View, bound: Span) -> Iterator[Edit]:
-    """So many times the bound, where memory shows how many: the last divisor less often, or a factor in front."""
-    times = int(view.values.get("times", 0))
-    if times < 2:
-        return
-    slash, last = view.model.tokens[bound.last - 2], view.model.tokens[bound.last - 1]
-    if bound.last - bound.first > 2 and slash.text == "/" and last.text.isdigit() and not int(last.text) % times:
-        less = int(last.text) // times
-        whole = Change(view.model.tokens[bound.last - 3].end, bound.end, "")
-        change, words = (replaced(last, str(less)), f"/ {less}") if less > 1 else (whole, f"without / {last.text}")
-        yield from _each(view, bound.line, f"fill {times} times as many: {words}", (change,), 0.01)
-    text = f"{times} * {bracketed(bound.text)}"
-    yield from _each(view, bound.line, f"fill {times} times as many: {text}", (replaced(bound, text),), 0.02)
 
 
 def _whole_bound(view: View, bound: Span) -> Iterator[Edit]:

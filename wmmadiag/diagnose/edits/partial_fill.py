@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from wmmadiag.diagnose.edits.building import replaced
+from wmmadiag.diagnose.edits.building import bracketed, replaced
 from wmmadiag.diagnose.edits.model import Change, Edit
 from wmmadiag.diagnose.edits.registry import View, generator
 from wmmadiag.diagnose.edits.terms import factors
@@ -161,6 +161,7 @@ def _strides(view: View) -> Iterator[Edit]:
 def _more(view: View, statement: Statement, bound: Span, near: float) -> Iterator[Edit]:
     """A stride loop to twice as many rows or columns, or to a bound that another loop of the threads has."""
     model = view.model
+    yield from _times(view, statement, bound)
     for factor in factors(model, bound):
         number = view.value(factor)
         if factor.text.isdigit() and number is not None:
@@ -177,3 +178,18 @@ def _more(view: View, statement: Statement, bound: Span, near: float) -> Iterato
         if start is not None and start[1] in threads and limit is not None and limit[1] != bound.text:
             summary = f"fill {limit[1]}, as at line {other.line}"
             yield from _each(view, statement.line, summary, (replaced(bound, limit[1]),), 0.1 + near)
+
+
+def _times(view: View, statement: Statement, bound: Span) -> Iterator[Edit]:
+    """So many times the bound, where memory shows how many: the last divisor less often, or a factor in front."""
+    times = int(view.values.get("times", 0))
+    if times < 2 or not view.wanted(statement.start, statement.end):
+        return
+    slash, last = view.model.tokens[bound.last - 2], view.model.tokens[bound.last - 1]
+    if bound.last - bound.first > 2 and slash.text == "/" and last.text.isdigit() and not int(last.text) % times:
+        less = int(last.text) // times
+        whole = Change(view.model.tokens[bound.last - 3].end, bound.end, "")
+        change, words = (replaced(last, str(less)), f"/ {less}") if less > 1 else (whole, f"without / {last.text}")
+        yield from _each(view, statement.line, f"fill {times} times as many: {words}", (change,), 0.01)
+    text = f"{times} * {bracketed(bound.text)}"
+    yield from _each(view, statement.line, f"fill {times} times as many: {text}", (replaced(bound, text),), 0.02)

@@ -239,6 +239,8 @@ def _swaps(view: View, term: Span, wanted: list[tuple[int, int]]) -> Iterator[_S
             if other == 1 and len(parts) > 1 and fits(number, part, []):
                 yield _Swap(number, _without(parts, part), f"drop {part.text}", 0.011, term.line)
             for some in _worth(names, other):
+                if len(some) > 1 and any(names[name] == value for name in some):
+                    continue  # the same number under another name: what is meant is a factor more
                 if fits(number, part, some):
                     text = " * ".join(some)
                     words = f"{text} in place of {part.text}"
