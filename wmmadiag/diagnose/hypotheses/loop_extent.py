@@ -42,7 +42,9 @@ def _claims(evidence: Evidence) -> Iterator[Claim]:
             exact=False,
         )
     for seen in evidence.disagreements("incomplete", "repeated"):
-        yield _at_loop(evidence, of_disagreement("loop-extent", seen, Roots.SUM + 1, also=_ALSO, exact=False))
+        claim = of_disagreement("loop-extent", seen, Roots.SUM + 1, also=_ALSO, exact=False)
+        # What is added twice may as well be a tile that nobody cleared: that is nothing about the loop.
+        yield _at_loop(evidence, claim) if seen.kind == "incomplete" else claim
     yield from of_models(evidence, "loop-extent", also=_ALSO)
 
 
