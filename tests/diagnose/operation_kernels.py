@@ -143,6 +143,24 @@ WRONG = {
     "alibi_of_batch": Wrong(
         "windowed_attention", "slopes[h]", "slopes[b]", "index-arithmetic", "of the batch", "slopes[b]"
     ),
+    "bias_of_rows_tile": Wrong(
+        "bias_first", "bias[n0 + i % BN]", "bias[m0 + i % BN]", "index-arithmetic", "in the tile of the row", "bias[m0"
+    ),
+    "silu_left_out": Wrong(
+        "bias_first", "x / (1.f + __expf(-x))", "x", "epilogue", "(silu) is not applied", "acc.x[t] = x;"
+    ),
+    "window_strict": Wrong(
+        "padded_window", "row - col > W", "row - col >= W", "causal-mask", "off by -1", "row - col >= W"
+    ),
+    "window_by_blocks": Wrong(
+        "padded_window", "row - col > W || ", "", "causal-mask", "not masked inside tiles", "if (col > row"
+    ),
+    "padding_inverted": Wrong(
+        "padded_window", "|| pad[b * S + col]", "|| !pad[b * S + col]", "causal-mask", "inverted", "!pad["
+    ),
+    "padding_of_first": Wrong(
+        "padded_window", "pad[b * S + col]", "pad[col]", "index-arithmetic", "in batch 0", "pad[col]"
+    ),
 }
 
 

@@ -16,6 +16,8 @@ def test_a_right_kernel_passes(base: str) -> None:
     evidence = failing_evidence(right_card(base), passing=True)
     assert evidence is not None
     assert evidence.run.passed, evidence.run.result
+    assert evidence.provenance is not None, evidence.provenance_problem
+    assert evidence.provenance.disagreements == ()
 
 
 @pytest.mark.parametrize("name", WRONG)

@@ -50,15 +50,15 @@ def lines_about(evidence: Evidence, about: str, *, used: bool = True, outer: boo
         found = list(_reading(evidence, about))
         pointers = [About(at, f"makes the pointer through which line {one.place.line} reads {about}")
                     for one in found for at in _pointers(evidence, one.place)]  # fmt: skip
-        found = [*pointers, *found] if outer else [*found, *pointers]
-        if used:
-            uses = [About(use, f"uses what line {one.place.line} reads of {about}")
-                    for one in found for use in _uses(evidence, one.place)]  # fmt: skip
-            found = [*uses, *found]
+        uses = [About(use, f"uses what line {one.place.line} reads of {about}")
+                for one in found for use in _uses(evidence, one.place)]  # fmt: skip
+        first, last = (uses, pointers) if used else (pointers, uses) if outer else ([], [*uses, *pointers])
+        found = [*first, *found, *last]
     return tuple(found or _storing(evidence, about))[:_MOST]
 
 
 _HOLDS = re.compile(r"(?:^|[\s*&])(\w+)\s*(?:\[[^=]*\]\s*)?=\s*([^=].*)$")
+_FRAGMENT = re.compile(r"\bstore_matrix_sync\s*\([^,]*,\s*(\w+)")
 _SUBSCRIPT = re.compile(r"\[[^\[\]]*\]")
 _COMBINED = re.compile(r"[\w)]\s*(?:[-+*/]|[<>?])\s*[\w(]")
 
@@ -69,6 +69,8 @@ def _uses(evidence: Evidence, place: Place) -> Iterator[Place]:
     model = evidence.source_model(place.file)
     if held is None or model is None:
         return
+    if not re.search(r"[\[(*]", held[2]):
+        return  # what is read is used by a condition before it
     value = held[2]
     while _SUBSCRIPT.search(value):
         value = _SUBSCRIPT.sub("", value)
@@ -91,8 +93,9 @@ def _reading(evidence: Evidence, role: str) -> Iterator[About]:
 def _pointers(evidence: Evidence, place: Place) -> Iterator[Place]:
     """Where local pointers get their values that a line reads through."""
     model = evidence.source_model(place.file)
-    tokens = [token for token in model.tokens if token.line == place.line and token.kind == "id"] if model else []
-    for token in tokens:
+    tokens = [token for token in model.tokens if token.line == place.line] if model is not None else []
+    filled = max((at for at, token in enumerate(tokens) if token.text == "="), default=-1)
+    for token in (one for one in tokens[filled + 1 :] if one.kind == "id"):
         variable = model.variable(token.text, token.offset) if model is not None else None
         if variable is None or variable.kind != "local" or variable.dims or variable.initial is None:
             continue
@@ -149,12 +152,16 @@ def _score(evidence: Evidence) -> Place | None:
 
 def _made(evidence: Evidence, place: Place) -> Place | None:
     """Where the one variable got its value that a line merely stores."""
-    held = _HOLDS.search(evidence.line_text(place))
+    text = evidence.line_text(place)
+    held, fragment = _HOLDS.search(text), _FRAGMENT.search(text)
     model = evidence.source_model(place.file)
     names = re.findall(r"\b[A-Za-z_]\w*\b(?!\s*\()", held[2]) if held is not None else []
-    if model is None or len(names) != 1:
+    if model is None or (len(names) != 1 and fragment is None):
         return None
-    filled = re.compile(rf"\b{names[0]}\s*[-+*/]?=[^=]")
+    if fragment is not None:  # its elements, one by one
+        filled = re.compile(rf"\b{fragment[1]}\s*(?:\[[^]]*\])*\.x\s*\[[^]]*\]\s*[-+*/]?=[^=]")
+    else:
+        filled = re.compile(rf"\b{names[0]}\s*[-+*/]?=[^=]")
     function = model.function_at(model.line_starts[place.line - 1])
     first = model.line_of(function.start) if function is not None else place.line
     lines = (line for line in range(place.line - 1, first - 1, -1) if filled.search(model.lines[line - 1]))

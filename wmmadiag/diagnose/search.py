@@ -55,6 +55,7 @@ _OF_ACCESSES = frozenset(
 
 _ROOM = "seen in a run with room behind each array, which goes on where this one dies"
 
+_MASKING = ("causal-mask", "tail-masking")
 _AGREEMENT = 5.0
 """How much nearer the root a claim ranks that a fault model confirms."""
 
@@ -154,10 +155,11 @@ def _agreed(claim: Claim, given: Sequence[Claim]) -> Claim:
         guess = bool(whole) and (not claim.seen or claim.at_most is not None)
         return replace(claim, rank=max(claim.rank, Roots.MODEL + _AGREEMENT)) if guess else claim
     name = model.hypothesis
-    if model.told:  # where values depart is where it shows
+    # Where values depart, or sums lack keys that a mask hides, is where it shows.
+    if model.told or (name in _MASKING and name != claim.hypothesis):
         shown = claim.place if claim.place != model.place else claim.other
         evidence = (*model.evidence, *claim.evidence)
-        return replace(model, other=shown, evidence=evidence, rank=claim.rank - _AGREEMENT, reach=claim.reach)
+        return replace(model, other=shown, evidence=evidence, rank=claim.rank - _AGREEMENT)
     return replace(
         claim,
         hypothesis=name,

@@ -18,8 +18,8 @@ from wmmadiag.diagnose.source.model import Call, SourceModel, Span
 
 _KIND = "terms"
 _INDEX = (
-    "-by-row", "-by-column", "-in-tile", "-of-other-in-tile", "-first", "-shifted", "-misread", "-slope-of-other",
-    "lengths-of-other",
+    "-by-row", "-by-column", "-in-tile", "-of-other-in-tile", "-of-other-tile", "-in-part-of-tile", "-first",
+    "-shifted", "-misread", "-slope-of-other", "lengths-of-other",
 )  # fmt: skip
 _MOST = 8
 _RANK = 0.02

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wmmadiag.provenance.raw import COLUMN, ROW
 from wmmadiag.provenance.tags import ArgumentMatrix
@@ -34,15 +35,15 @@ class ExpectedOutput:
 
     Attributes:
         lead: leading indices in the output tensor.
-        needed: per row, how much of the contracted axis every element must have added up: [start[i], needed[i]).
-        start: per row; empty for 0 in all.
+        needed: per row, how much of the contracted axis every element must have added up: [0, needed[i]).
+        kept: (rows, indices) which of that it must have, where masks leave holes; None where all.
     """
 
     role: str
     lead: tuple[int, ...]
     product: ExpectedProduct
     needed: tuple[int, ...]
-    start: tuple[int, ...] = ()
+    kept: NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
 
 
 def expected_outputs(case: BoundCase, matrices: Sequence[ArgumentMatrix]) -> tuple[ExpectedOutput, ...]:
@@ -133,15 +134,13 @@ def _attention(case: BoundCase, find: _Lookup) -> Iterator[ExpectedOutput]:
         yield ExpectedOutput("o", tuple(map(int, lead)), product, *_reach(terms, (batch, head), shape[-2]))
 
 
-def _reach(terms: ScoreTerms, head: tuple[int, int], rows: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(end, start) of the keys that masks leave each row; (0, 0) for a row without any."""
+def _reach(terms: ScoreTerms, head: tuple[int, int], rows: int) -> tuple[tuple[int, ...], NDArray[np.bool_] | None]:
+    """(end of the keys that masks leave each row, 0 for a row without any; which of them, where they leave holes)."""
     if not terms.masks:
-        return (terms.keys,) * rows, ()
+        return (terms.keys,) * rows, None
     allowed = terms.allowed(head, np.arange(rows))
-    some = allowed.any(axis=1)
-    ends = np.where(some, terms.keys - np.argmax(allowed[:, ::-1], axis=1), 0)
-    starts = np.where(some, np.argmax(allowed, axis=1), 0)
-    return tuple(ends.tolist()), tuple(starts.tolist()) if starts.any() else ()
+    ends = np.where(allowed.any(axis=1), terms.keys - np.argmax(allowed[:, ::-1], axis=1), 0)
+    return tuple(ends.tolist()), allowed if terms.masks_otherwise else None
 
 
 _MAKERS = {"gemm": _gemm, "qkt": _qkt, "pv": _pv, "attention": _attention}

@@ -128,14 +128,21 @@ def judge_output(
                 row, column = column, row
             right = here & (row == rows) & (column == columns)
             add("misplaced", base, lead, here & ~right)
-            starts = np.array(output.start or (0,))[:, None]
-            covered = np.zeros((1, 1), np.int64)
-            for first, end in made.coverage:
-                covered = np.where(first <= starts, np.maximum(covered, end), covered)
-            short = right & (needed > covered) & (not made.corrected)
+            short = right & _lacking(output, made.coverage) & (not made.corrected)
             add("incomplete", base, lead, short)
             twice = right & ~short & (made.repeated and not made.corrected)
             add("repeated", base, lead, twice)
             explained[lead] |= right & ~short & ~twice
     by_record = {int(n): found.bad == n for n in np.unique(found.bad[found.bad > 0])}
     return JudgedOutput(role, found, explained, unknown, by_record, **groups)
+
+
+def _lacking(output: ExpectedOutput, coverage: Sequence[tuple[int, int]]) -> Where:
+    """Rows that need more of the contracted axis than was added up, (rows, 1)."""
+    if output.kept is None:
+        covered = next((end for first, end in coverage if first == 0), 0)
+        return np.array(output.needed)[:, None] > covered
+    inside = np.zeros(output.kept.shape[1], np.bool_)
+    for first, end in coverage:
+        inside[first:end] = True
+    return np.asarray(np.any(output.kept & ~inside, axis=1, keepdims=True), np.bool_)

@@ -391,7 +391,7 @@ class Judge:
         for factor, words in ((1.0, product), (self._inner.scale, f"scale·{product}")):
             fit = scaled(seen.values, values, errors, factor, seen.rounding, allowed)
             readings.append(Reading(words, fit, factor))
-        if seen.role is SampleRole.STORE and self._inner.finishes:
+        if self._inner.finishes:  # a bias may be what the accumulators begin with
             readings += [self._whole(seen, name) for name in self._inner.endings]
         other = uniform_factor(seen.values, values)
         if other is not None:

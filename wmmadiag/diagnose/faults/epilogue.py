@@ -168,11 +168,21 @@ def _misreadings(
     for tile in problem.tiles(extent):
         words = f"is indexed by the {axis} inside its tile of {tile} instead of the whole {axis}"
         mixed = f"is indexed by the {other} inside a tile of {tile}, in the tile of the {axis}"
+        for part in (t for t in (16, 32, 64) if t < tile):
+            words_of = f"is indexed by the {axis} inside parts of {part} of each tile of {tile}"
+            yield "in-part-of-tile", words_of, partial(_in_part, along_rows, tile, part), {"tile": tile, "part": part}
+        swapped = f"is indexed by the {axis} inside its tile of {tile}, in the tile of the {other}"
+        yield "of-other-tile", swapped, partial(_mixed, not along_rows, tile), {"tile": tile}
         yield "of-other-in-tile", mixed, partial(_mixed, along_rows, tile), {"tile": tile}
         yield "in-tile", words, lambda i, j, t=tile: own(i, j) % t, {"tile": tile}  # type: ignore[misc]
     for offset in (1, -1):
         words = f"is read {offset:+d} element off"
         yield "shifted", words, lambda i, j, d=offset: own(i, j) + d, {"offset": offset}  # type: ignore[misc]
+
+
+def _in_part(along_rows: bool, tile: int, part: int, i: NDArray[np.intp], j: NDArray[np.intp]) -> NDArray[np.intp]:
+    own = i if along_rows else j
+    return own // tile * tile + own % part
 
 
 def _mixed(along_rows: bool, tile: int, i: NDArray[np.intp], j: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import product
 from typing import TypeAlias
 
 import numpy as np
@@ -17,6 +18,10 @@ from wmmadiag.subject.score_terms import ScoreTerms
 
 Kept: TypeAlias = "Callable[[Rows], NDArray[np.bool_]]"
 """Where scores are kept, (rows, keys)."""
+
+
+_BLOCKS = (64, 32, 16, 128)
+"""Rows and keys of one block's tiles that kernels have."""
 
 
 def _candidate(
@@ -56,6 +61,11 @@ def windows(problem: Problem) -> Iterator[Candidate]:
             if reach + offset >= 0:
                 words = f"the window is off by {offset:+d}: {reach + offset} keys {side} the query's, not {reach}"
                 yield _window("window-offset", words, _with(terms, name, reach + offset), {"offset": offset})
+        for rows_of, tile in product(_BLOCKS, repeat=2) if name == "window_left" else ():
+            words = (
+                f"the window is not masked inside tiles: blocks of {rows_of} rows begin at whole tiles of {tile} keys"
+            )
+            yield _window_by_blocks(words, terms, rows_of, tile)
         for tile in problem.tiles(terms.keys):
             words = f"the window is masked by whole tiles of {tile} keys: the one in which it ends is seen whole"
             yield _window_by_tiles(words, terms, name, tile)
@@ -87,6 +97,16 @@ def _window_by_tiles(words: str, terms: ScoreTerms, name: str, tile: int) -> Can
         return open_.allowed(rows.lead, rows.index) & inside
 
     return _candidate("causal-mask", "window-whole-tiles", words, kept, "", {"tile": tile})
+
+
+def _window_by_blocks(words: str, terms: ScoreTerms, rows_of: int, tile: int) -> Candidate:
+    open_ = _with(terms, "window_left", -1)
+
+    def kept(rows: Rows) -> NDArray[np.bool_]:
+        first = np.maximum(rows.index // rows_of * rows_of + terms.corner - terms.window_left, 0) // tile * tile
+        return open_.allowed(rows.lead, rows.index) & (np.arange(terms.keys)[None, :] >= first[:, None])
+
+    return _candidate("causal-mask", "window-missing", words, kept, "", {"rows": rows_of, "tile": tile})
 
 
 @fault_model("attention", rank=19)
