@@ -14,7 +14,9 @@ from typing import Literal, TypeAlias
 from wmmadiag.diagnose.ahead import Texts
 from wmmadiag.diagnose.claim import Claim
 from wmmadiag.diagnose.edits import Change, Edit, apply, edits
+from wmmadiag.diagnose.edits.conditions import STRICT
 from wmmadiag.diagnose.edits.registry import derived, derived_kinds
+from wmmadiag.diagnose.edits.signs import SIGN
 from wmmadiag.diagnose.evidence import Evidence
 from wmmadiag.diagnose.head_mends import head_mends
 from wmmadiag.diagnose.launches import other_launches
@@ -214,7 +216,7 @@ def candidates(evidence: Evidence, claims: Sequence[Claim], most: int) -> Iterat
             left[position] -= 1
             place = (file, edit.kind, edit.line)
             alike[place] = alike.get(place, -1) + 1
-            if alike[place]:
+            if alike[place] and not _meant(claims[position], edit):
                 heappush(heap, (rank + _ALIKE * alike[place], position, next(order), item, True))
                 continue
         yield claims[position], file, edit
@@ -249,6 +251,11 @@ def anomalies(evidence: Evidence, claims: Sequence[Claim]) -> list[tuple[str, Ed
             if edit.rank <= _ANOMALY and (key not in best or rank < best[key][0]):
                 best[key] = (rank, file, edit)
     return [(file, edit) for _, file, edit in sorted(best.values(), key=lambda item: item[0])[:_ANOMALIES]]
+
+
+def _meant(claim: Claim, edit: Edit) -> bool:
+    """Whether a change of just this kind is known to be the one: then each place for it is as likely as the first."""
+    return any(claim.values.get(hint) and edit.kind == kind for hint, kind in ((STRICT, "conditions"), (SIGN, "signs")))
 
 
 def read_places(evidence: Evidence) -> Iterator[Place]:

@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from wmmadiag.diagnose.edits.indices import integer_expressions
 from wmmadiag.diagnose.edits.model import Change, Edit
 from wmmadiag.diagnose.edits.registry import View, generator
-from wmmadiag.diagnose.edits.terms import terms
+from wmmadiag.diagnose.edits.terms import base_of, terms
 from wmmadiag.diagnose.source.model import SourceModel, Span
 
 _KIND = "extra-terms"
 _FAULTS = (
-    "index-arithmetic", "tensor-strides", "causal-mask", "guard-condition", "row-statistic", "stale-tile",
-    "out-of-bounds", "write-conflict", "fragment-footprint", "loop-extent", "card-mismatch", "tail-masking",
+    "index-arithmetic", "tensor-strides", "causal-mask", "row-statistic", "stale-tile", "out-of-bounds",
+    "write-conflict", "card-mismatch",
 )  # fmt: skip
 
 
@@ -34,7 +34,7 @@ def generate(view: View) -> Iterator[Edit]:
             continue
         for number, term in enumerate(found):
             change = _without(model, found, number)
-            if change is not None:
+            if change is not None and base_of(model, term) is None:  # without its pointer a sum is no address
                 # Of three terms one is more likely too many than of two.
                 rank = 0.06 if len(found) > 2 else 0.12
                 yield from view.offer(_KIND, _FAULTS, term.line, f"leave out {term.text}", (change,), rank)
