@@ -21,6 +21,8 @@ _WORDS = {
     "qkt": "qk qkt",
     "pv": "pv",
 }
+# The running sum and maximum of a flash attention, as its paper calls them: workspaces of the kernel's own.
+_RUNNING = ["l", "m"]
 # What an operation consists of, which its kernel's name may speak of, too.
 _PARTS = {"attention": ("gemm", "softmax", "qkt", "pv"), "qkt": ("gemm", "attention"), "pv": ("gemm", "attention")}
 # Words of names of kernels that compute more, or something else, than an operation of the list.
@@ -111,8 +113,9 @@ def _amiss(
     if strange := [name for name in names if role_remark(name) and role_named(name, operation) is None]:
         return f"its array '{strange[0]}' is no operand of any built-in operation"
     roles = roles_for(pointers, operation)
-    if None in roles:
-        return f"nothing says what its array '{names[roles.index(None)]}' is"
+    unknown = [name for name, role in zip(names, roles, strict=True) if role is None]
+    if unknown and not (operation == "attention" and sorted(unknown) == _RUNNING):
+        return f"nothing says what its array '{unknown[0]}' is"
     known = OPERATIONS[operation].roles
     covered = {part for role in roles for part in ({"qkv": "qkv", "kv": "kv"}.get(role or "", ""))} | set(roles)
     missing = [
