@@ -19,7 +19,7 @@ from wmmadiag.subject.oracles import attention, reference
 
 def parameters(scale, **changes):
     values = {name: p.default for name, p in OPERATIONS["attention"].parameters.items()}
-    return {**values, "scale": scale, "causal": False, "accumulate_step": 8, **changes}
+    return {**values, "scale": scale, "causal": False, "mask_hides": False, "accumulate_step": 8, **changes}
 
 
 def judged(q, k, v, elements, params):
