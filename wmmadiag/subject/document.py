@@ -94,6 +94,11 @@ float64 arrays, and the symbols' values; it returns the output, or a dict of out
 it may give a pair `(output, bound)`, the largest error that rounding explains (a number or an array); otherwise the
 card needs a `tolerance`. It should compute in float64 and round where the kernel is meant to. `wmmadiag init
 kernel.cu --computes python` drafts both files.
+
+A diagnosis calls the function some hundred times with changed inputs, and with changes of its text, to see which of
+them gives the kernel's output. It does so only where the file imports nothing but mathematics (NumPy, SciPy, PyTorch)
+and names nothing that reads, writes or runs something else; its text is changed only where NumPy is all it needs, and
+without `while` or `with`. Seconds per call leave little time for that: take small cases.
 """
 
 _LAYOUT_NOTES = """\
