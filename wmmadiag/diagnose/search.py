@@ -115,7 +115,9 @@ def _in_room(claim: Claim) -> Claim:
     """A claim from a run with room: what is certain there led to the address at which the other run died."""
     certain = (claim.exact or claim.likeliest_first) and claim.verdict == "proven"
     rank = min(claim.rank, Roots.ADDRESS - 1) if certain else claim.rank
-    return replace(claim, rank=rank, evidence=(_ROOM, *claim.evidence))
+    # Strides that do not fit say what is wrong; elements outside an array alone do not say which index leads there.
+    seen = claim.seen and (claim.exact or "read-0" in claim.values or claim.hypothesis == "out-of-bounds")
+    return replace(claim, rank=rank, evidence=(_ROOM, *claim.evidence), seen=seen)
 
 
 def ordered(answers: Mapping[str, Answer], evidence: Evidence) -> tuple[Claim, ...]:

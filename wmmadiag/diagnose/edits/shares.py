@@ -23,6 +23,7 @@ from wmmadiag.diagnose.source.model import SourceModel, Span, Statement
 _KIND = "shares"
 _ALL = ("loop-extent", "out-of-bounds", "fragment-footprint", "tail-masking", "partial-fill", "index-arithmetic")
 _DEEP = 3
+_SLICES = ("loop-extent", "out-of-bounds", "fragment-footprint", "tail-masking")
 _LIKELY, _WHOLE = 0.03, 0.05
 _DOWN = frozenset({"min", "fminf", "?"})
 
@@ -120,4 +121,4 @@ def _whole_slices(view: View) -> Iterator[Edit]:
             continue
         width, index = model.span(by + 1, step.last).text, model.span(condition.first, at)
         changes = (replaced(index, f"{index.text} + {width}"), replaced(model.tokens[at], "<="))
-        yield from view.offer(_KIND, _ALL, condition.line, f"whole slices of {width} only", changes, _WHOLE)
+        yield from view.offer(_KIND, _SLICES, condition.line, f"whole slices of {width} only", changes, _WHOLE)
