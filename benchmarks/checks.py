@@ -19,7 +19,7 @@ from wmmadiag.compile import CompileOptions, compile_source
 from wmmadiag.emulator import EmulatorOptions, load, native
 from wmmadiag.launch import Launch
 from wmmadiag.subject.binding import bind
-from wmmadiag.subject.card_file import load_card
+from wmmadiag.subject.card_files.read import load_card
 from wmmadiag.subject.symbols import rendered_entry, rendered_macros
 
 Subject = tuple[str, str, str, Launch]

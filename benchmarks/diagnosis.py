@@ -127,7 +127,7 @@ def diagnosed(job: tuple[Path, Path, float]) -> Score:
     folder, path, seconds = job
     warnings.simplefilter("ignore")
     from wmmadiag.diagnose.engine import diagnose_card
-    from wmmadiag.subject.card_file import load_card
+    from wmmadiag.subject.card_files.read import load_card
 
     shown = path.relative_to(folder).as_posix()
     beside = path.with_name(f"{path.stem}.truth.toml")

@@ -22,7 +22,7 @@ from wmmadiag.emulator import EmulatedKernel, load, native
 from wmmadiag.provenance import trace
 from wmmadiag.provenance.trace import traced_launch
 from wmmadiag.subject.binding import BoundCase, bind
-from wmmadiag.subject.card_file import load_card
+from wmmadiag.subject.card_files.read import load_card
 from wmmadiag.subject.symbols import rendered_entry, rendered_macros
 
 

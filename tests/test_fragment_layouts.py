@@ -10,7 +10,9 @@ import pytest
 import wmmadiag
 from wmmadiag.errors import ConfigurationError, UnsupportedError
 from wmmadiag.fragment_forms import rows
-from wmmadiag.report import fragment_markdown, fragment_svg, fragment_text
+from wmmadiag.report.fragments import markdown as fragment_markdown
+from wmmadiag.report.fragments import svg as fragment_svg
+from wmmadiag.report.fragments import text as fragment_text
 
 
 def test_a_row_major_f16_operand() -> None:

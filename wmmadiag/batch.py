@@ -114,7 +114,7 @@ def _own_names(path: Path) -> tuple[list[str], list[str]] | None:
     """A card's cases and variants; None if it is no card, or cannot be read."""
     if path.suffix != ".toml":
         return None
-    from wmmadiag.subject.card_file import load_card
+    from wmmadiag.subject.card_files.read import load_card
 
     try:
         card = load_card(path)

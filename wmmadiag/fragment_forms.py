@@ -15,7 +15,7 @@ from wmmadiag.errors import ConfigurationError, UnsupportedError
 from wmmadiag.numerics.architecture import architecture
 from wmmadiag.numerics.tensor_core_forms import FORMS, Form
 from wmmadiag.ptx.instructions import lookup
-from wmmadiag.report.shape_table import ShapeRow
+from wmmadiag.report.fragments.shapes import ShapeRow
 from wmmadiag.subject.dtypes import ALIASES
 
 _MOVES = ("ldmatrix", "stmatrix")

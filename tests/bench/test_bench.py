@@ -13,7 +13,7 @@ from wmmadiag.bench.work import operations
 from wmmadiag.cli.bench import table
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.gpu.assemble import assemble, nvjitlink
-from wmmadiag.subject.card_file import load_card
+from wmmadiag.subject.card_files.read import load_card
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 

@@ -9,10 +9,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import jsonschema
 import pytest
-from conftest import CARD, RIGHT, Run
+from small_kernels import CARD, RIGHT
+
+if TYPE_CHECKING:
+    from conftest import Run
 
 ROOT = Path(__file__).parents[2]
 HEADER = """#pragma once
@@ -182,7 +186,7 @@ def test_an_instruction_that_is_not_emulated(run: Run, here: Path) -> None:
 
 
 def test_a_loop_without_end(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from wmmadiag.diagnose import workbench
+    from wmmadiag.diagnose.trials import workbench
     from wmmadiag.emulator import Budget
 
     monkeypatch.setattr(workbench, "_USUAL", Budget(instructions=50_000))

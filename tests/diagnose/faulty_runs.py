@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from wmmadiag.subject.binding import bind
-from wmmadiag.subject.card_file import parse_card
+from wmmadiag.subject.card_files.read import parse_card
 
 
 def case(operation, roles, symbols, *, inputs="", computes="", seed=0, more_cases=""):

@@ -8,7 +8,7 @@ from pathlib import Path
 from wmmadiag.diagnose.engine import failing_evidence
 from wmmadiag.diagnose.evidence import Evidence
 from wmmadiag.subject.card import Card
-from wmmadiag.subject.card_file import parse_card
+from wmmadiag.subject.card_files.read import parse_card
 
 FOLDER = Path(__file__).parent / "operations"
 

@@ -18,9 +18,9 @@ from wmmadiag.diagnose.addressing import misread
 from wmmadiag.diagnose.edits import apply, edits
 from wmmadiag.diagnose.engine import _bench
 from wmmadiag.diagnose.evidence import Evidence
-from wmmadiag.diagnose.source_model import read_source
+from wmmadiag.diagnose.source.read import read_source
 from wmmadiag.subject.binding import bind
-from wmmadiag.subject.card_file import load_card
+from wmmadiag.subject.card_files.read import load_card
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 

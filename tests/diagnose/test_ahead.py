@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from wmmadiag.compile import CompileOptions
-from wmmadiag.diagnose import ahead
-from wmmadiag.diagnose.ahead import Ahead
+from wmmadiag.diagnose.trials import ahead
+from wmmadiag.diagnose.trials.ahead import Ahead
 from wmmadiag.errors import CompileError
 
 KERNEL = "__global__ void k(float* x) { x[0] = 2.0f * x[1]; }\n"

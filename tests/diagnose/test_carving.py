@@ -8,8 +8,8 @@ from wmmadiag.diagnose.edits import apply, edits
 from wmmadiag.diagnose.edits.carving import FIRST, REACH, START
 from wmmadiag.diagnose.engine import failing_evidence
 from wmmadiag.diagnose.hypotheses.index_arithmetic import HYPOTHESIS
-from wmmadiag.diagnose.source_model import read_source
-from wmmadiag.subject.card_file import load_card
+from wmmadiag.diagnose.source.read import read_source
+from wmmadiag.subject.card_files.read import load_card
 
 _SOURCE = """#include <cuda_fp16.h>
 #include <mma.h>

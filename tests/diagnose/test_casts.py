@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wmmadiag.diagnose.source.casts import mistyped
-from wmmadiag.diagnose.source_model import read_source
+from wmmadiag.diagnose.source.read import read_source
 
 _SOURCE = """__global__ void k(const signed char* a, float* out, int n) {
     extern __shared__ unsigned char raw[];

@@ -11,8 +11,8 @@ import pytest
 from wmmadiag.diagnose import engine, search
 from wmmadiag.diagnose.claim import Claim
 from wmmadiag.diagnose.engine import diagnose_card
-from wmmadiag.diagnose.trial import Budget
-from wmmadiag.subject.card_file import load_card
+from wmmadiag.diagnose.trials.trial import Budget
+from wmmadiag.subject.card_files.read import load_card
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -14,16 +14,16 @@ from wmmadiag.diagnose.describe import _explains, _without_proof
 from wmmadiag.diagnose.edits import Change, Edit, diff
 from wmmadiag.diagnose.evidence import mask_of, union
 from wmmadiag.diagnose.hypotheses.illegal_shape import _REFUSED
-from wmmadiag.diagnose.launches import speaks_of_launch
-from wmmadiag.diagnose.nature import nature
+from wmmadiag.diagnose.mends.nature import nature
 from wmmadiag.diagnose.registry import all_hypotheses
 from wmmadiag.diagnose.search import _agreed
-from wmmadiag.diagnose.sharing import shared_axes
-from wmmadiag.diagnose.slices import Slicer
-from wmmadiag.diagnose.source_model import read_source
-from wmmadiag.diagnose.symptoms import _along, common_factor
-from wmmadiag.diagnose.trial import Budget
-from wmmadiag.diagnose.unwritten import _pitch, _times
+from wmmadiag.diagnose.source.read import read_source
+from wmmadiag.diagnose.source.slices import Slicer
+from wmmadiag.diagnose.symptoms.shape import _along, common_factor
+from wmmadiag.diagnose.symptoms.sharing import shared_axes
+from wmmadiag.diagnose.symptoms.unwritten import _pitch, _times
+from wmmadiag.diagnose.trials.launches import speaks_of_launch
+from wmmadiag.diagnose.trials.trial import Budget
 from wmmadiag.place import Place
 
 SOURCE = """__device__ int twice(int x) {

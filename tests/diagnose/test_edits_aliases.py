@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wmmadiag.diagnose.edits import apply, edits
-from wmmadiag.diagnose.source_model import read_source
+from wmmadiag.diagnose.source.read import read_source
 
 KERNEL = """__global__ void k(const float* x, float* y, int n, int d) {{
     extern __shared__ float room[];

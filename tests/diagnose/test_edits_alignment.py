@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wmmadiag.diagnose.edits import apply, edits
-from wmmadiag.diagnose.source_model import read_source
+from wmmadiag.diagnose.source.read import read_source
 
 _SOURCE = """#define EXTRA 4
 constexpr int kTile = 64, kMore = 2;

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from wmmadiag.diagnose.edits import apply, edits
-from wmmadiag.diagnose.slices import Slicer
-from wmmadiag.diagnose.source_model import read_source
+from wmmadiag.diagnose.source.read import read_source
+from wmmadiag.diagnose.source.slices import Slicer
 
 HEAD = "__global__ void k(float* y, const float* x, int rows, int ldy, int cols) {\n"
 

@@ -9,7 +9,7 @@ import pytest
 from wmmadiag.diagnose.edits import Edit, apply
 from wmmadiag.diagnose.edits.registry import derived
 from wmmadiag.diagnose.source.lanes import LANES
-from wmmadiag.diagnose.source_model import read_source
+from wmmadiag.diagnose.source.read import read_source
 
 RIGHT = """\
 #include <cuda_fp16.h>

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wmmadiag.diagnose.edits import apply, edits
-from wmmadiag.diagnose.source_model import read_source
+from wmmadiag.diagnose.source.read import read_source
 
 SOURCE = """__global__ void k(const half* p, float* out, int n) {
   wmma::fragment<wmma::accumulator, 16, 16, 16, float> acc, tmp;

@@ -10,7 +10,7 @@ from edit_sources import FLASH, GEMM
 
 from wmmadiag.compile.lexer import tokenize
 from wmmadiag.diagnose.edits import apply, edits
-from wmmadiag.diagnose.source_model import read_source
+from wmmadiag.diagnose.source.read import read_source
 
 # (id, source, hypothesis, right text, wrong text); the evidence names the first line that differs.
 FAULTS = [

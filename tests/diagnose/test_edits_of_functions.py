@@ -6,7 +6,7 @@ import pytest
 
 from wmmadiag.compile.lexer import tokenize
 from wmmadiag.diagnose.edits import apply, edits
-from wmmadiag.diagnose.source_model import read_source
+from wmmadiag.diagnose.source.read import read_source
 
 KERNEL = """#include <cuda_fp16.h>
 struct Shape {{ int rows, cols, depth, channels, width; }};

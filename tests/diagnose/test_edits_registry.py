@@ -11,7 +11,7 @@ from edit_sources import FLASH, GEMM
 
 from wmmadiag.compile import compile_text
 from wmmadiag.diagnose.edits import Change, Edit, apply, diff, edits, generators
-from wmmadiag.diagnose.source_model import read_source
+from wmmadiag.diagnose.source.read import read_source
 from wmmadiag.errors import WmmadiagError
 
 

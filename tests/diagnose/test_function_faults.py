@@ -11,7 +11,7 @@ from wmmadiag.compare.bounds import tolerance
 from wmmadiag.diagnose.functions import fit_function
 from wmmadiag.diagnose.functions.purity import may_be_changed, may_be_repeated
 from wmmadiag.subject.binding import bind
-from wmmadiag.subject.card_file import parse_card
+from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.python_reference import python_reference
 
 GATHER = """

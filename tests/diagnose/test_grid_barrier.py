@@ -9,7 +9,7 @@ import pytest
 
 from wmmadiag.diagnose.engine import diagnose_card, failing_evidence
 from wmmadiag.diagnose.registry import all_hypotheses
-from wmmadiag.subject.card_file import load_card
+from wmmadiag.subject.card_files.read import load_card
 
 STYLE = Path(__file__).parent / "public_style"
 SYNC = "  cg::this_grid().sync();\n"

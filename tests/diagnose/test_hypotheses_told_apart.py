@@ -23,7 +23,7 @@ from wmmadiag.diagnose.engine import failing_evidence
 from wmmadiag.diagnose.evidence import Evidence
 from wmmadiag.diagnose.registry import all_hypotheses
 from wmmadiag.diagnose.search import Found, ask, ordered
-from wmmadiag.subject.card_file import load_card
+from wmmadiag.subject.card_files.read import load_card
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 

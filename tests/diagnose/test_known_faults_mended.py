@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from wmmadiag.diagnose.edits import apply
-from wmmadiag.diagnose.head_mends import head_mends
-from wmmadiag.diagnose.mends import mends
+from wmmadiag.diagnose.mends.heads import head_mends
+from wmmadiag.diagnose.mends.softmax import mends
+from wmmadiag.diagnose.source.read import read_source
 from wmmadiag.diagnose.source.softmax import softmax
-from wmmadiag.diagnose.source_model import read_source
 
 HEADS = """struct Shape {{ int heads, kv_heads; }};
 __global__ void k(const half* keys, float* out, Shape shape, int heads, int heads_kv, int d) {{

@@ -11,11 +11,11 @@ from wmmadiag.checks.finding import Finding
 from wmmadiag.diagnose.claim import Claim
 from wmmadiag.diagnose.edits import apply, edits
 from wmmadiag.diagnose.evidence import Evidence
-from wmmadiag.diagnose.meeting import early_exits, given_by_thread, meeting_lines
-from wmmadiag.diagnose.rounds import stored_to_one_place
 from wmmadiag.diagnose.search import _once
-from wmmadiag.diagnose.source_model import read_source
-from wmmadiag.diagnose.unwritten import UnwrittenRead, _stage, overwritten_by
+from wmmadiag.diagnose.source.meeting import early_exits, given_by_thread, meeting_lines
+from wmmadiag.diagnose.source.read import read_source
+from wmmadiag.diagnose.symptoms.rounds import stored_to_one_place
+from wmmadiag.diagnose.symptoms.unwritten import UnwrittenRead, _stage, overwritten_by
 from wmmadiag.emulator.extents import Part
 from wmmadiag.place import Place
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 import wmmadiag
-from wmmadiag.diagnose import engine, workbench
+from wmmadiag.diagnose import engine
 from wmmadiag.diagnose.engine import diagnose_card, failing_evidence
 from wmmadiag.diagnose.search import ask
+from wmmadiag.diagnose.trials import workbench
 from wmmadiag.emulator import Budget
-from wmmadiag.subject.card_file import load_card
+from wmmadiag.subject.card_files.read import load_card
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "unseen")]
@@ -61,7 +62,7 @@ def test_a_kernel_that_never_ends(public: Path, tmp_path: Path, monkeypatch: pyt
 
 
 def test_time_for_trials_is_theirs_alone() -> None:
-    from wmmadiag.diagnose.trial import Budget as Trials
+    from wmmadiag.diagnose.trials.trial import Budget as Trials
 
     budget = Trials(2.0, 10)
     budget.started -= 5.0

@@ -7,9 +7,9 @@ import pytest
 from wmmadiag.diagnose.edits import Edit, apply
 from wmmadiag.diagnose.engine import diagnose_card, failing_evidence
 from wmmadiag.diagnose.hypotheses.shared_memory_limit import HYPOTHESIS
-from wmmadiag.diagnose.shared_arrays import carved_at, in_dynamic_memory, static_arrays
-from wmmadiag.diagnose.source_model import read_source
-from wmmadiag.subject.card_file import load_card
+from wmmadiag.diagnose.source.read import read_source
+from wmmadiag.diagnose.source.shared_arrays import carved_at, in_dynamic_memory, static_arrays
+from wmmadiag.subject.card_files.read import load_card
 
 _SOURCE = """#include <cuda_fp16.h>
 #include <mma.h>

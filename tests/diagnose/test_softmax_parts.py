@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from wmmadiag.diagnose.edits import apply
-from wmmadiag.diagnose.mends import mends
+from wmmadiag.diagnose.mends.softmax import mends
+from wmmadiag.diagnose.source.read import read_source
 from wmmadiag.diagnose.source.softmax import key_step, softmax
-from wmmadiag.diagnose.source_model import read_source
 
 ROWS = """__global__ void k(const float* in, float* out, int keys, int rows, bool hide, float mul) {
   __shared__ float s[16][32], o[16][64], p[16][32];

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wmmadiag.diagnose.edits import apply, edits
-from wmmadiag.diagnose.source_model import read_source
+from wmmadiag.diagnose.source.read import read_source
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 

@@ -8,8 +8,8 @@ import pytest
 from operation_kernels import FOLDER, WRONG, wrong_evidence
 
 from wmmadiag.diagnose.edits import apply
+from wmmadiag.diagnose.mends.terms import term_mends
 from wmmadiag.diagnose.search import ask, ordered
-from wmmadiag.diagnose.term_mends import term_mends
 
 MENDED = (
     "bias_by_row", "bias_in_tile", "bias_after_act", "bias_before_alpha", "scales_exchanged", "score_bias_scaled",

@@ -9,9 +9,9 @@ import pytest
 
 from wmmadiag import emulator
 from wmmadiag.compile import CompileOptions, compile_source
-from wmmadiag.diagnose.warps import WarpWork, named, shared_tiles, warp_work
+from wmmadiag.diagnose.symptoms.warps import WarpWork, named, shared_tiles, warp_work
 from wmmadiag.subject.binding import bind
-from wmmadiag.subject.card_file import load_card
+from wmmadiag.subject.card_files.read import load_card
 
 CARD = """format = 1
 source = "k.cu"

@@ -13,9 +13,9 @@ from wmmadiag.diagnose.edits.model import Change, Edit
 from wmmadiag.diagnose.engine import _bench
 from wmmadiag.diagnose.evidence import Evidence
 from wmmadiag.diagnose.source.evaluate import Unknown
+from wmmadiag.diagnose.source.read import read_source
 from wmmadiag.diagnose.source.threads import Shape, Threads
-from wmmadiag.diagnose.source_model import read_source
-from wmmadiag.subject.card_file import load_card
+from wmmadiag.subject.card_files.read import load_card
 
 CARD = """
 format = 1

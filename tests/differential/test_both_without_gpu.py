@@ -18,7 +18,7 @@ from wmmadiag.errors import KernelFault
 from wmmadiag.gpu.devices import Device
 from wmmadiag.gpu.kernel import GpuOptions
 from wmmadiag.launch import Elsewhere, Launch, RunStats
-from wmmadiag.subject.card_file import load_card
+from wmmadiag.subject.card_files.read import load_card
 from wmmadiag.subject.check import check_card
 
 DEVICE = Device(0, "Test GPU", "sm_90", 132, 1 << 37, 50 << 20, 232_448, 233_472, 65_536, 2048, 1_980_000, "13.0")

@@ -10,7 +10,7 @@ import pytest
 
 from wmmadiag import backends
 from wmmadiag.api import open_card
-from wmmadiag.diagnose.workbench import Workbench
+from wmmadiag.diagnose.trials.workbench import Workbench
 from wmmadiag.launch import Launch, RunStats
 from wmmadiag.probes.subject import ProbeAnswer, run_subject_probes
 from wmmadiag.probes.subject.command import _telling_case, as_data, as_text, exit_code, probe_card

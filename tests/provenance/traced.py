@@ -9,7 +9,7 @@ from wmmadiag.compile import CompileOptions, compile_source
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.provenance import ProvenanceRun, trace
 from wmmadiag.subject.binding import BoundCase, bind
-from wmmadiag.subject.card_file import load_card
+from wmmadiag.subject.card_files.read import load_card
 from wmmadiag.subject.symbols import rendered_entry, rendered_macros
 
 KERNELS = Path(__file__).parents[2] / "kernels"

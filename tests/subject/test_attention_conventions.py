@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fake_backend import Fake
 
-from wmmadiag.subject.card_file import parse_card
+from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.check import check_card
 
 CARD = """

@@ -5,7 +5,7 @@ import pytest
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.binding import bind
-from wmmadiag.subject.card_file import parse_card
+from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.storage import is_poison
 from wmmadiag.subject.symbols import rendered_entry, rendered_macros
 

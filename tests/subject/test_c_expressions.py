@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wmmadiag.subject.c_expressions import CannotTranslate, HostScope, dimensions, translate
+from wmmadiag.subject.drafts.c_expressions import CannotTranslate, HostScope, dimensions, translate
+from wmmadiag.subject.drafts.source_facts import constants, dimension_members, helpers, template_values, uses_tf32
 from wmmadiag.subject.expressions import evaluate
-from wmmadiag.subject.source_facts import constants, dimension_members, helpers, template_values, uses_tf32
 
 SOURCE = """
 #define BM 64  // rows

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.binding import bind
-from wmmadiag.subject.card_file import load_card, parse_card
-from wmmadiag.subject.toml_places import key_lines
+from wmmadiag.subject.card_files.places import key_lines
+from wmmadiag.subject.card_files.read import load_card, parse_card
 
 CARD = """\
 format = 1
@@ -243,5 +243,5 @@ def test_any_text_gives_an_error(folder, text):
 
 
 def test_loading_a_card_needs_no_numpy():
-    code = "import sys; import wmmadiag.subject.card_file; sys.exit('numpy' in sys.modules)"
+    code = "import sys; import wmmadiag.subject.card_files.read; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -10,7 +10,7 @@ import pytest
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject import card_keys
 from wmmadiag.subject.binding import bind
-from wmmadiag.subject.card_file import parse_card
+from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.document import page
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ from fake_backend import Fake
 
 from wmmadiag.errors import CompileError, ConfigurationError, KernelFault, UnsupportedError
 from wmmadiag.place import Place
-from wmmadiag.subject.card_file import parse_card
+from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.check import check_card, problem
 
 CARD = """

@@ -14,7 +14,7 @@ from wmmadiag.emulator import load
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Launch, field_offsets
 from wmmadiag.subject.binding import bind
-from wmmadiag.subject.card_file import parse_card
+from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.open_subject import SubjectOptions, drafted_card, open_subject, source_facts
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.binding import bind
-from wmmadiag.subject.card_file import load_card
+from wmmadiag.subject.card_files.read import load_card
 from wmmadiag.subject.open_subject import SubjectOptions, drafted_card, open_subject
 
 SOURCE = """

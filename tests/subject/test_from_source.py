@@ -6,9 +6,9 @@ import pytest
 from wmmadiag.compile.host_code import find_launches
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.binding import bind
-from wmmadiag.subject.card_file import parse_card
-from wmmadiag.subject.from_source import card_from_options, draft_card
-from wmmadiag.subject.guess import Parameter, roles_for, symbol_for, value_for
+from wmmadiag.subject.card_files.read import parse_card
+from wmmadiag.subject.drafts.from_source import card_from_options, draft_card
+from wmmadiag.subject.drafts.guess import Parameter, roles_for, symbol_for, value_for
 from wmmadiag.subject.open_subject import SubjectOptions, open_subject, source_facts
 
 SOURCE = """

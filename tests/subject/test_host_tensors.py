@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from wmmadiag.subject.host_tensors import TensorAxes, stride_for, tensor_axes
+from wmmadiag.subject.drafts.host_tensors import TensorAxes, stride_for, tensor_axes
 
 
 @pytest.mark.parametrize(

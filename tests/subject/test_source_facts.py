@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wmmadiag.subject.source_facts import constants
+from wmmadiag.subject.drafts.source_facts import constants
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.subject.guess import operation_named, role_remark
+from wmmadiag.subject.drafts.guess import operation_named, role_remark
 from wmmadiag.subject.open_subject import SubjectOptions, open_subject
 
 LAUNCH = "\nvoid run(half* p, float* f, int* c, int n) { k<<<n / 64, 128>>>(%s); }\n"

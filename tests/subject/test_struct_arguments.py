@@ -12,7 +12,7 @@ from wmmadiag.emulator import load
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Launch, field_offsets, struct_bytes
 from wmmadiag.subject.binding import bind
-from wmmadiag.subject.card_file import parse_card
+from wmmadiag.subject.card_files.read import parse_card
 
 CARD = """
 format = 1

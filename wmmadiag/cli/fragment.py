@@ -45,7 +45,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from wmmadiag.compile.options import CompileOptions
     from wmmadiag.errors import ConfigurationError
     from wmmadiag.fragment_layouts import fragment_map
-    from wmmadiag.report import fragment_markdown, fragment_svg, fragment_text
+    from wmmadiag.report.fragments import markdown as fragment_markdown
+    from wmmadiag.report.fragments import svg as fragment_svg
+    from wmmadiag.report.fragments import text as fragment_text
     from wmmadiag.report.writing import write_whole
 
     if args.svg == "-" and (args.markdown or args.json):

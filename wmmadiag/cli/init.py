@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; returns the exit code."""
-    from wmmadiag.subject.new_card import new_card, write_card
+    from wmmadiag.subject.drafts.new_card import new_card, write_card
 
     source = Path(args.source)
     beside = args.output in ("", "-")

@@ -15,7 +15,7 @@ from wmmadiag.debugger.first_store import element_name, first_store
 from wmmadiag.debugger.fragment_view import FragmentView
 from wmmadiag.debugger.target import open_target
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.subject.card_file import load_card
+from wmmadiag.subject.card_files.read import load_card
 from wmmadiag.subject.suggest import did_you_mean
 from wmmadiag.subject.verdict import judge_case
 

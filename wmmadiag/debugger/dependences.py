@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from wmmadiag.diagnose.slices import WRITE_FIRST, Slicer
 from wmmadiag.diagnose.source.model import Function, SourceModel, Variable
+from wmmadiag.diagnose.source.slices import WRITE_FIRST, Slicer
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.place import Place
 

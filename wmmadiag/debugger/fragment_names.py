@@ -11,7 +11,7 @@ from wmmadiag.debugger.lines import Lines
 from wmmadiag.emulator.decoded import Decoded
 
 if TYPE_CHECKING:
-    from wmmadiag.diagnose.source_model import Call, SourceModel
+    from wmmadiag.diagnose.source.read import Call, SourceModel
 
 # Operation → call → position of each operand's fragment among its arguments. (CUDA C++ Programming Guide, "Warp Matrix
 # Functions")

@@ -17,7 +17,7 @@ from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from wmmadiag.diagnose.source_model import SourceModel
+    from wmmadiag.diagnose.source.read import SourceModel
 
 
 class FragmentInspection:
@@ -38,7 +38,7 @@ class FragmentInspection:
     @cached_property
     def models(self) -> Mapping[str, SourceModel]:
         """What the sources declare, by file."""
-        from wmmadiag.diagnose.source_model import read_source
+        from wmmadiag.diagnose.source.read import read_source
 
         macros = self.target.compilation.options.macros
         files = {place.file for place in self.lines.places if place.line}

@@ -25,7 +25,7 @@ from wmmadiag.place import Place
 if TYPE_CHECKING:
     from wmmadiag.debugger.inspect import Inspection, Register
     from wmmadiag.diagnose.source.model import Statement, Variable
-    from wmmadiag.diagnose.source_model import SourceModel
+    from wmmadiag.diagnose.source.read import SourceModel
     from wmmadiag.emulator.decoded import Value
 
 _SIZES = {

@@ -15,7 +15,7 @@ def with_lines(fault: KernelFault, target: Target, case: BoundCase) -> KernelFau
     """The fault with the declarations of the shared arrays that do not fit, the largest first; others as they are."""
     if fault.kind != "launch-limits" or "shared memory" not in fault.message or fault.detail:
         return fault
-    from wmmadiag.diagnose.source_model import read_source
+    from wmmadiag.diagnose.source.read import read_source
 
     text = target.compilation.text
     declared = {one.name: one.line for one in read_source(text, macros=target.compilation.options.macros).arrays}

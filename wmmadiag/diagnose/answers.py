@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from wmmadiag.checks.finding import Finding
-from wmmadiag.diagnose.about import lines_about
 from wmmadiag.diagnose.addressing import AXES, Misread
 from wmmadiag.diagnose.claim import Answer, Claim, NotSo, Roots
 from wmmadiag.diagnose.edits.conditions import conditions
 from wmmadiag.diagnose.evidence import Evidence
 from wmmadiag.diagnose.faults.model import Fitted
+from wmmadiag.diagnose.lines.terms import lines_about
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.place import Place
 from wmmadiag.provenance import Disagreement

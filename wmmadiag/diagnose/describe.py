@@ -12,13 +12,13 @@ from wmmadiag.diagnose.claim import Claim, NotSo
 from wmmadiag.diagnose.edits import diff
 from wmmadiag.diagnose.edits.registry import generators
 from wmmadiag.diagnose.evidence import Evidence, mask_of
-from wmmadiag.diagnose.launches import speaks_of_launch
-from wmmadiag.diagnose.nature import common, nature, tells
+from wmmadiag.diagnose.mends.nature import common, nature, tells
 from wmmadiag.diagnose.registry import all_hypotheses
 from wmmadiag.diagnose.search import Found
-from wmmadiag.diagnose.symptoms import symptoms
-from wmmadiag.diagnose.trial import Trial, edits_for
-from wmmadiag.diagnose.workbench import CaseRun, Workbench
+from wmmadiag.diagnose.symptoms.shape import symptoms
+from wmmadiag.diagnose.trials.launches import speaks_of_launch
+from wmmadiag.diagnose.trials.trial import Trial, edits_for
+from wmmadiag.diagnose.trials.workbench import CaseRun, Workbench
 from wmmadiag.place import Place
 from wmmadiag.report.diagnosis import Cause, Diagnosis, Excerpt, Fix, Outcome, Tested, Verdict
 from wmmadiag.subject.card import Case

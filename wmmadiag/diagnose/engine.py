@@ -9,14 +9,14 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from wmmadiag.diagnose.ahead import Ahead, Texts
 from wmmadiag.diagnose.claim import Claim
 from wmmadiag.diagnose.describe import Finished, Step, described
 from wmmadiag.diagnose.evidence import Evidence
 from wmmadiag.diagnose.registry import all_hypotheses
 from wmmadiag.diagnose.search import Found, ask, find_cause
-from wmmadiag.diagnose.trial import Budget, Trial, edits_for, tried
-from wmmadiag.diagnose.workbench import CaseRun, Workbench
+from wmmadiag.diagnose.trials.ahead import Ahead, Texts
+from wmmadiag.diagnose.trials.trial import Budget, Trial, edits_for, tried
+from wmmadiag.diagnose.trials.workbench import CaseRun, Workbench
 from wmmadiag.errors import BudgetError
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card import Card, Case

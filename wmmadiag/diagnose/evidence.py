@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.checks.run import emulator_of
-from wmmadiag.diagnose.ahead import Texts
-from wmmadiag.diagnose.warps import WarpWork, warp_work
-from wmmadiag.diagnose.workbench import CaseRun, Workbench
+from wmmadiag.diagnose.symptoms.warps import WarpWork, warp_work
+from wmmadiag.diagnose.trials.ahead import Texts
+from wmmadiag.diagnose.trials.workbench import CaseRun, Workbench
 from wmmadiag.emulator.decoded import SPACES
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.place import Place
@@ -30,14 +30,14 @@ from wmmadiag.subject.symbols import rendered_entry
 if TYPE_CHECKING:
     from wmmadiag.diagnose.addressing import Misread
     from wmmadiag.diagnose.addressing.footprints import Site
-    from wmmadiag.diagnose.carving import Overlap
     from wmmadiag.diagnose.faults.model import Fitted
-    from wmmadiag.diagnose.forecast import Forecast
-    from wmmadiag.diagnose.levelled import Levelled
-    from wmmadiag.diagnose.reading import Reading
-    from wmmadiag.diagnose.shared_arrays import SharedArray
+    from wmmadiag.diagnose.functions.levelled import Levelled
+    from wmmadiag.diagnose.functions.reading import Reading
+    from wmmadiag.diagnose.source.carving import Overlap
+    from wmmadiag.diagnose.source.read import Function, SourceModel
+    from wmmadiag.diagnose.source.shared_arrays import SharedArray
     from wmmadiag.diagnose.source.softmax import Softmax
-    from wmmadiag.diagnose.source_model import Function, SourceModel
+    from wmmadiag.diagnose.symptoms.forecast import Forecast
 
 Mask = NDArray[np.bool_]
 
@@ -166,14 +166,14 @@ class Evidence:
     @cached_property
     def reading(self) -> Reading | None:
         """Which lines read which input; None where the run cannot be watched, or did not end."""
-        from wmmadiag.diagnose.reading import reading
+        from wmmadiag.diagnose.functions.reading import reading
 
         return reading(self.run)
 
     @cached_property
     def levelled(self) -> tuple[Levelled, ...]:
         """Inputs along which axes the kernel is right; asked for where its operation is not known."""
-        from wmmadiag.diagnose.levelled import levelled
+        from wmmadiag.diagnose.functions.levelled import levelled
 
         if self.modelled or not self.wrong_count:
             return ()
@@ -190,7 +190,7 @@ class Evidence:
     @cached_property
     def forecast(self) -> Forecast:
         """What changes of the source would do to who stores what."""
-        from wmmadiag.diagnose.forecast import Forecast
+        from wmmadiag.diagnose.symptoms.forecast import Forecast
 
         return Forecast(self)
 
@@ -247,7 +247,7 @@ class Evidence:
 
     def source_model(self, file: str) -> SourceModel | None:
         """What can be read in one of the user's files."""
-        from wmmadiag.diagnose.source_model import read_source
+        from wmmadiag.diagnose.source.read import read_source
 
         if file not in self._models:
             text = self.text_of(file)
@@ -354,7 +354,7 @@ class Evidence:
     @cached_property
     def overlaps(self) -> tuple[Overlap, ...]:
         """Arrays carved out of one shared buffer that overwrite each other; empty where the run cannot be watched."""
-        from wmmadiag.diagnose.carving import overlaps
+        from wmmadiag.diagnose.source.carving import overlaps
 
         kernel = emulator_of(self.run.kernel) if self.run.kernel is not None else None
         if kernel is None or self.run.bound is None or not self.completed or not self.wrong_count:
@@ -370,7 +370,7 @@ class Evidence:
     @cached_property
     def static_arrays(self) -> tuple[tuple[str, SourceModel, tuple[SharedArray, ...]], ...]:
         """(file, what can be read in it, its static shared arrays, the largest first) of each file that has some."""
-        from wmmadiag.diagnose.shared_arrays import static_arrays
+        from wmmadiag.diagnose.source.shared_arrays import static_arrays
 
         kernel = emulator_of(self.run.kernel) if self.run.kernel is not None else None
         if kernel is None:

@@ -11,15 +11,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from wmmadiag.diagnose.ahead import Texts
 from wmmadiag.diagnose.claim import Answer, Claim, NotSo, Roots
 from wmmadiag.diagnose.edits import Edit
 from wmmadiag.diagnose.evidence import Evidence, mask_of
-from wmmadiag.diagnose.launches import speaks_of_launch
-from wmmadiag.diagnose.locating import located
+from wmmadiag.diagnose.lines.softmax import located
 from wmmadiag.diagnose.registry import all_hypotheses
-from wmmadiag.diagnose.room import with_room
-from wmmadiag.diagnose.trial import (
+from wmmadiag.diagnose.trials.ahead import Texts
+from wmmadiag.diagnose.trials.launches import speaks_of_launch
+from wmmadiag.diagnose.trials.room import with_room
+from wmmadiag.diagnose.trials.trial import (
     FEWER,
     Budget,
     Trial,
@@ -31,7 +31,7 @@ from wmmadiag.diagnose.trial import (
     read_places,
     tried,
 )
-from wmmadiag.diagnose.workbench import CaseRun
+from wmmadiag.diagnose.trials.workbench import CaseRun
 from wmmadiag.place import Place
 
 CERTAIN, PER_CLAIM, SUSPICIONS = 30, 40, 90

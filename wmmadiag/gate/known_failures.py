@@ -24,8 +24,8 @@ from wmmadiag.place import Place
 from wmmadiag.report.model import CaseResult
 from wmmadiag.report.text import one_line
 from wmmadiag.subject.card import Places
-from wmmadiag.subject.toml_places import key_lines
-from wmmadiag.subject.toml_table import Table
+from wmmadiag.subject.card_files.places import key_lines
+from wmmadiag.subject.card_files.table import Table
 
 FORMAT = 1
 DAYS = 30

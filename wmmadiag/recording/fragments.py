@@ -18,8 +18,8 @@ from wmmadiag import backends
 from wmmadiag.checks.naming import element_name, thread_name, user_line
 from wmmadiag.checks.registry import Context
 from wmmadiag.checks.run import emulator_of
-from wmmadiag.diagnose.ahead import Texts
-from wmmadiag.diagnose.workbench import CaseRun, Workbench
+from wmmadiag.diagnose.trials.ahead import Texts
+from wmmadiag.diagnose.trials.workbench import CaseRun, Workbench
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.observer import AccessKind, MemorySpace, memory_event
 from wmmadiag.errors import WmmadiagError

@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.subject.accumulators import with_accumulators
 from wmmadiag.subject.card import Card, LaunchShape
-from wmmadiag.subject.card_file import load_card
-from wmmadiag.subject.carriers import adds_to, carried
-from wmmadiag.subject.composite import numbers, taken_apart
-from wmmadiag.subject.dispatch import dispatched
-from wmmadiag.subject.from_source import card_from_options, draft_card
-from wmmadiag.subject.guess import Parameter
-from wmmadiag.subject.host_scope import Ask, Launched, replaced
-from wmmadiag.subject.index_arithmetic import derived_launch
+from wmmadiag.subject.card_files.read import load_card
+from wmmadiag.subject.drafts.accumulators import with_accumulators
+from wmmadiag.subject.drafts.carriers import adds_to, carried
+from wmmadiag.subject.drafts.composite import numbers, taken_apart
+from wmmadiag.subject.drafts.dispatch import dispatched
+from wmmadiag.subject.drafts.from_source import card_from_options, draft_card
+from wmmadiag.subject.drafts.guess import Parameter
+from wmmadiag.subject.drafts.host_scope import Ask, Launched, replaced
+from wmmadiag.subject.drafts.index_arithmetic import derived_launch
+from wmmadiag.subject.drafts.recognise import Recognised, recognised
+from wmmadiag.subject.drafts.source_facts import template_values
+from wmmadiag.subject.drafts.which_kernel import chosen_kernel, chosen_remark
 from wmmadiag.subject.operations import OPERATIONS
-from wmmadiag.subject.recognise import Recognised, recognised
-from wmmadiag.subject.source_facts import template_values
-from wmmadiag.subject.which_kernel import chosen_kernel, chosen_remark
 
 if TYPE_CHECKING:
     from wmmadiag.compile import Compilation, Entry, HostLaunch, KernelSignature
@@ -381,7 +381,7 @@ def _ptx_facts(path: Path, text: str, options: SubjectOptions) -> SourceFacts:
 def mangled_types(name: str) -> list[str]:
     """Parameter types in a mangled name: `_Z1kPKfi` → ["float const*", "int"]; empty when it has none."""
     from wmmadiag.ptx import demangle
-    from wmmadiag.subject.c_expressions import split_arguments
+    from wmmadiag.subject.drafts.c_expressions import split_arguments
 
     match = re.search(r"\(([^()]*)\)\Z", demangle(name))
     return [] if match is None else [part.strip() for part in split_arguments(match[1])]

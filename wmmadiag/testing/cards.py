@@ -69,7 +69,7 @@ class CardFile(pytest.File):
     def collect(self) -> Iterator[CardCase]:
         """One test per case, variant and architecture: `tail[wmma-sm_90]`."""
         from wmmadiag.api import card_target
-        from wmmadiag.subject.card_file import load_card
+        from wmmadiag.subject.card_files.read import load_card
 
         chosen = settings(self.config)
         try:

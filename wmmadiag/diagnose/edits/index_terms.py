@@ -16,8 +16,8 @@ from wmmadiag.diagnose.edits.indices import integer_expressions
 from wmmadiag.diagnose.edits.model import Change, Edit
 from wmmadiag.diagnose.edits.registry import View, generator
 from wmmadiag.diagnose.edits.terms import factors, terms
-from wmmadiag.diagnose.rounds import stored_to_one_place
 from wmmadiag.diagnose.source.model import Span, Variable
+from wmmadiag.diagnose.symptoms.rounds import stored_to_one_place
 
 _KIND = "index-terms"
 _ALL = (

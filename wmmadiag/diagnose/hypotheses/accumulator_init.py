@@ -19,7 +19,7 @@ from wmmadiag.diagnose.answers import answer, followed, of_disagreement, of_find
 from wmmadiag.diagnose.claim import Answer, Claim, Roots
 from wmmadiag.diagnose.evidence import Evidence
 from wmmadiag.diagnose.registry import Hypothesis
-from wmmadiag.diagnose.unwritten import unwritten_reads
+from wmmadiag.diagnose.symptoms.unwritten import unwritten_reads
 
 _ALSO = ("accumulator-reset", "loop-extent", "stale-tile")
 

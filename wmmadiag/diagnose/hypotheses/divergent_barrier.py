@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from wmmadiag.diagnose.answers import answer, of_finding, watched
 from wmmadiag.diagnose.claim import Answer, Claim, Roots
 from wmmadiag.diagnose.evidence import Evidence
-from wmmadiag.diagnose.meeting import early_exits
 from wmmadiag.diagnose.registry import Hypothesis
+from wmmadiag.diagnose.source.meeting import early_exits
 from wmmadiag.errors import KernelFault
 from wmmadiag.place import Place
 

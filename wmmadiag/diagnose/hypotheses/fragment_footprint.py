@@ -17,8 +17,8 @@ from dataclasses import replace
 from wmmadiag.diagnose.answers import answer, of_fault, of_finding, watched
 from wmmadiag.diagnose.claim import Answer, Claim, Roots
 from wmmadiag.diagnose.evidence import Evidence
-from wmmadiag.diagnose.faulting import OUTSIDE
 from wmmadiag.diagnose.registry import Hypothesis
+from wmmadiag.diagnose.symptoms.faulting import OUTSIDE
 from wmmadiag.errors import KernelFault
 
 _ALSO = ("leading-dimension", "index-arithmetic", "loop-extent", "out-of-bounds", "element-type", "too-few-warps")

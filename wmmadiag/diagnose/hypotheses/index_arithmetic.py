@@ -22,15 +22,15 @@ from wmmadiag.diagnose.answers import (
     readers,
     stored_elsewhere,
 )
-from wmmadiag.diagnose.carving import Overlap
 from wmmadiag.diagnose.claim import Answer, Claim, Roots
 from wmmadiag.diagnose.edits.carving import FIRST, REACH, START
 from wmmadiag.diagnose.evidence import Evidence
-from wmmadiag.diagnose.levelled import Levelled
-from wmmadiag.diagnose.reading import depends_on
+from wmmadiag.diagnose.functions.levelled import Levelled
+from wmmadiag.diagnose.functions.reading import depends_on
 from wmmadiag.diagnose.registry import Hypothesis
-from wmmadiag.diagnose.unwritten import of_hole, overwritten_by, unwritten_reads
-from wmmadiag.diagnose.warps import shared_tiles
+from wmmadiag.diagnose.source.carving import Overlap
+from wmmadiag.diagnose.symptoms.unwritten import of_hole, overwritten_by, unwritten_reads
+from wmmadiag.diagnose.symptoms.warps import shared_tiles
 from wmmadiag.subject.check import own_place
 
 _ALSO = (

@@ -20,9 +20,9 @@ from wmmadiag.checks.finding import Finding
 from wmmadiag.diagnose.answers import answer, of_finding, watched
 from wmmadiag.diagnose.claim import Answer, Claim, Roots
 from wmmadiag.diagnose.evidence import Evidence
-from wmmadiag.diagnose.meeting import meeting_lines
 from wmmadiag.diagnose.registry import Hypothesis
-from wmmadiag.diagnose.unwritten import other_blocks, unwritten_reads
+from wmmadiag.diagnose.source.meeting import meeting_lines
+from wmmadiag.diagnose.symptoms.unwritten import other_blocks, unwritten_reads
 from wmmadiag.subject.check import own_place
 
 _PLACES = 8

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from wmmadiag.diagnose.answers import answer, of_fault, of_finding, watched
 from wmmadiag.diagnose.claim import Answer, Claim, Roots
 from wmmadiag.diagnose.evidence import Evidence
-from wmmadiag.diagnose.faulting import OUTSIDE
 from wmmadiag.diagnose.registry import Hypothesis
+from wmmadiag.diagnose.symptoms.faulting import OUTSIDE
 from wmmadiag.errors import KernelFault
 
 _ALSO = (

@@ -16,7 +16,7 @@ from wmmadiag.diagnose.answers import answer, of_models, watched
 from wmmadiag.diagnose.claim import Answer, Claim, Roots
 from wmmadiag.diagnose.evidence import Evidence
 from wmmadiag.diagnose.registry import Hypothesis
-from wmmadiag.diagnose.unwritten import of_hole, unfilled_stage, unwritten_reads
+from wmmadiag.diagnose.symptoms.unwritten import of_hole, unfilled_stage, unwritten_reads
 
 _ALSO = (
     "loop-extent",

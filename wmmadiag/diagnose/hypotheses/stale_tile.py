@@ -17,7 +17,7 @@ from wmmadiag.diagnose.answers import answer, followed, of_disagreement, of_mode
 from wmmadiag.diagnose.claim import Answer, Claim, Roots
 from wmmadiag.diagnose.evidence import Evidence
 from wmmadiag.diagnose.registry import Hypothesis
-from wmmadiag.diagnose.unwritten import UnwrittenRead, of_hole, unfilled_stage, unwritten_reads
+from wmmadiag.diagnose.symptoms.unwritten import UnwrittenRead, of_hole, unfilled_stage, unwritten_reads
 from wmmadiag.place import Place
 
 _ALSO = ("tail-masking", "loop-extent", "async-copy-order", "index-arithmetic", "partial-fill")

@@ -16,7 +16,7 @@ from wmmadiag.diagnose.answers import answer, modelled, of_disagreement, of_mode
 from wmmadiag.diagnose.claim import Answer, Claim, Roots
 from wmmadiag.diagnose.evidence import Evidence
 from wmmadiag.diagnose.registry import Hypothesis
-from wmmadiag.diagnose.unwritten import of_hole, unwritten_reads
+from wmmadiag.diagnose.symptoms.unwritten import of_hole, unwritten_reads
 
 _ALSO = ("guard-condition", "loop-extent", "partial-fill", "stale-tile")
 

@@ -16,10 +16,10 @@ from dataclasses import replace
 from wmmadiag.diagnose.answers import answer, of_models, watched
 from wmmadiag.diagnose.claim import Answer, Claim, Roots
 from wmmadiag.diagnose.evidence import Evidence
-from wmmadiag.diagnose.meeting import given_by_thread
 from wmmadiag.diagnose.registry import Hypothesis
-from wmmadiag.diagnose.unwritten import of_hole, overwritten_by, unwritten_reads
-from wmmadiag.diagnose.warps import named
+from wmmadiag.diagnose.source.meeting import given_by_thread
+from wmmadiag.diagnose.symptoms.unwritten import of_hole, overwritten_by, unwritten_reads
+from wmmadiag.diagnose.symptoms.warps import named
 from wmmadiag.place import Place
 
 _ALSO = (

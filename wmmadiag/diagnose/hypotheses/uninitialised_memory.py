@@ -15,7 +15,7 @@ from wmmadiag.diagnose.answers import answer, of_disagreement, of_finding, watch
 from wmmadiag.diagnose.claim import Answer, Claim, Roots
 from wmmadiag.diagnose.evidence import Evidence
 from wmmadiag.diagnose.registry import Hypothesis
-from wmmadiag.diagnose.unwritten import other_blocks, unwritten_reads
+from wmmadiag.diagnose.symptoms.unwritten import other_blocks, unwritten_reads
 
 _ALSO = (
     "accumulator-init",

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from wmmadiag.diagnose.answers import answer, of_finding, of_models
 from wmmadiag.diagnose.claim import Answer, Claim, NotSo, Roots
 from wmmadiag.diagnose.evidence import Evidence
-from wmmadiag.diagnose.faulting import unwritten_share
 from wmmadiag.diagnose.registry import Hypothesis
+from wmmadiag.diagnose.symptoms.faulting import unwritten_share
 
 _ALSO = ("guard-condition", "loop-extent", "index-arithmetic", "launch-coverage", "too-few-warps", "tensor-strides")
 

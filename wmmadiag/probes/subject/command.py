@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wmmadiag import backends
-from wmmadiag.diagnose.workbench import Workbench
+from wmmadiag.diagnose.trials.workbench import Workbench
 from wmmadiag.errors import UndecidedError
 from wmmadiag.probes.subject.model import ProbeAnswer
 from wmmadiag.probes.subject.registry import all_subject_probes

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from wmmadiag.checks.run import emulator_of
 from wmmadiag.compare.bounds import Judgement, judge, tolerance
 from wmmadiag.compare.comparison import wrong_elements
-from wmmadiag.diagnose.ahead import Texts
 from wmmadiag.diagnose.faults.effective import run_of
-from wmmadiag.diagnose.workbench import Workbench
+from wmmadiag.diagnose.trials.ahead import Texts
+from wmmadiag.diagnose.trials.workbench import Workbench
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.launch import LoadedKernel
 from wmmadiag.probes.answer import Verdict

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from wmmadiag.diagnose.ahead import Texts
-from wmmadiag.diagnose.workbench import Workbench
+from wmmadiag.diagnose.trials.ahead import Texts
+from wmmadiag.diagnose.trials.workbench import Workbench
 from wmmadiag.errors import KernelFault, WmmadiagError
 from wmmadiag.probes.subject.model import ProbeAnswer, Subject, SubjectProbe
 from wmmadiag.probes.subject.registry import all_subject_probes

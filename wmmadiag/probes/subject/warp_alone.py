@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from wmmadiag.diagnose.faults.effective import run_of
-from wmmadiag.diagnose.warps import WarpWork, named, shared_tiles, warp_work
+from wmmadiag.diagnose.symptoms.warps import WarpWork, named, shared_tiles, warp_work
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.probes.subject.model import EVERY, Outcome, Subject, SubjectProbe, changed

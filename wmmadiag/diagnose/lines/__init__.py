@@ -1,0 +1,1 @@
+"""The user's lines that a fault of the arithmetic is about."""

@@ -1,0 +1,1 @@
+"""What a failing case shows of itself, before any hypothesis is asked."""

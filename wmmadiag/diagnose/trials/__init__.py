@@ -1,0 +1,1 @@
+"""Trying things on the failing case: changed sources, other launches, room behind arrays."""

@@ -1,0 +1,1 @@
+"""Pictures of fragment layouts, and the table of shapes."""

@@ -1,0 +1,1 @@
+"""Reading cards: TOML to `Card`, each mistake with its line."""

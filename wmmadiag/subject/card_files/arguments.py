@@ -1,0 +1,231 @@
+"""Reading `[[arguments]]`: scalars, tensors and packed storage."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from wmmadiag.subject import card_keys
+from wmmadiag.subject.card import Argument, Expression, View
+from wmmadiag.subject.card_files.table import Table
+from wmmadiag.subject.distributions import DISTRIBUTIONS
+from wmmadiag.subject.dtypes import ALIASES, TYPES, ElementType, element_type
+from wmmadiag.subject.operations import OPERATIONS
+from wmmadiag.subject.suggest import did_you_mean
+
+_DIRECTIONS = ("in", "out", "inout", "workspace")
+_PACKED = {"qkv": ("q", "k", "v"), "kv": ("k", "v")}
+
+
+def read_arguments(card: Table, operation: str) -> tuple[Argument, ...]:
+    """All arguments in the kernel's order.
+
+    Raises:
+        ConfigurationError: at the offending key; a role that the operation needs and no argument has, too.
+    """
+    arguments: list[Argument] = []
+    for table in card.tables("arguments"):
+        found = _struct(table, operation) if "fields" in table else (_argument(table, operation),)
+        for argument in found:
+            if any(other.name == argument.name for other in arguments):
+                raise table.error("name", f"there are two arguments named '{argument.name}'")
+            arguments.append(argument)
+    if len(arguments) > 256:
+        raise card.error("arguments", "more than 256 arguments")
+    _check_roles(card, operation, arguments)
+    return tuple(arguments)
+
+
+def _dtype(table: Table) -> ElementType:
+    table.require("dtype", 'dtype = "f16"')
+    name = table.string("dtype")
+    element = element_type(name)
+    if element is None:
+        hint = "write one of " + ", ".join(TYPES) if "TODO" in name else did_you_mean(name, [*TYPES, *ALIASES])
+        raise table.error("dtype", f"unknown element type '{name[:60]}'", hint)
+    return element
+
+
+def _name(table: Table) -> str:
+    index = table.path[-1]
+    return table.string("name") or table.string("role") or f"argument{index}"
+
+
+def _argument(table: Table, operation: str) -> Argument:
+    return _scalar(table) if "value" in table else _array(table, operation)
+
+
+def _scalar(table: Table) -> Argument:
+    table.check_keys(card_keys.SCALAR)
+    value = table.expression("value")
+    if isinstance(value, str) and "TODO" in value:
+        raise table.error("value", f"the value of '{_name(table)}' is still to be filled in", "replace the TODO")
+    return Argument(_name(table), _dtype(table), "in", table.place(), value=value)
+
+
+def _struct(table: Table, operation: str) -> tuple[Argument, ...]:
+    """The fields of a struct passed by value, laid out as C++ does: numbers, and pointers as arguments have them.
+
+    `fields = [{ name = "q_ptr", role = "q", dtype = "bf16" }, { dtype = "s32", value = "M" }, …]`
+    """
+    table.check_keys(card_keys.STRUCT)
+    struct = _name(table)
+    fields = []
+    for number, field in enumerate(table.tables("fields")):
+        if not any(key in field for key in ("value", "role", "contains")):
+            field.require("value", 'value = "M", or of a pointer role = "a"')
+        name = field.string("name") or field.string("role") or str(number)
+        fields.append(replace(_argument(field, operation), name=f"{struct}.{name}", struct=struct))
+    if not fields:
+        raise table.error("fields", "a struct without fields", 'fields = [{ dtype = "s32", value = "M" }]')
+    return tuple(fields)
+
+
+def _array(table: Table, operation: str) -> Argument:
+    table.check_keys(card_keys.ARRAY)
+    name = _name(table)
+    if "role" not in table and "contains" not in table:
+        table.require("role", f'role = "{_example_role(operation)}", or value = "S" if it is a scalar')
+    role = table.string("role")
+    views = tuple(_view(inner, name) for inner in table.tables("contains"))
+    if views and role:
+        raise table.error("role", "'role' and 'contains' exclude each other")
+    if role in _PACKED:
+        views = _packed_views(table, role)
+    elif role and role != "workspace":
+        views = (_view(table, name, check=False),)
+    for view in views:
+        _check_role(table, view.role, operation)
+    workspace = role == "workspace" or table.string("direction") == "workspace"
+    if workspace and not ("size" in table or "shape" in table):
+        table.require("size", 'size = "B*H*S*D"  # elements')
+    return Argument(
+        name=name,
+        element=_dtype(table),
+        direction=table.word("direction", _DIRECTIONS, _direction(operation, role, views)),
+        place=table.place(),
+        views=() if workspace else views,
+        size=_size(table, workspace),
+        inputs=table.word("inputs", tuple(DISTRIBUTIONS), ""),
+        values=_values(table, views),
+        initial=str(table.expression("initial")) if "initial" in table else "poison",
+        padding=table.word("padding", ("poison", "zero"), "poison"),
+    )
+
+
+def _values(table: Table, views: tuple[View, ...]) -> Expression | tuple[Expression, ...] | None:
+    if "values" not in table:
+        return None
+    if len(views) != 1:
+        raise table.error("values", "'values' are for an argument that is one tensor", "give it a role and a shape")
+    if "inputs" in table:
+        raise table.error("values", "'inputs' and 'values' exclude each other", "keep one of them")
+    return table.expressions("values") if isinstance(table.content["values"], list) else table.expression("values")
+
+
+def _size(table: Table, workspace: bool) -> str | int | float | None:
+    if "size" in table:
+        return table.expression("size")
+    if workspace:
+        return "*".join(f"({extent})" for extent in table.expressions("shape")) or "1"
+    return None
+
+
+def _example_role(operation: str) -> str:
+    return next(iter(OPERATIONS[operation].roles), "x")
+
+
+def _direction(operation: str, role: str, views: tuple[View, ...]) -> str:
+    if role == "workspace":
+        return "workspace"
+    roles = OPERATIONS[operation].roles
+    if any(view.role in roles and roles[view.role].output for view in views):
+        return "out"
+    return "out" if operation == "python" and role in ("out", "output") else "in"
+
+
+def _check_role(table: Table, role: str, operation: str) -> None:
+    if "TODO" in role:
+        raise table.error("role", f"the role of '{_name(table)}' is still to be filled in", "replace the TODO")
+    roles = OPERATIONS[operation].roles
+    if roles and role not in roles:
+        known = [*roles, *(name for name in _PACKED if set(_PACKED[name]) <= set(roles)), "workspace"]
+        raise table.error("role", f"'{operation}' has no role '{role[:60]}'", did_you_mean(role, known))
+
+
+def _view(table: Table, argument: str, check: bool = True) -> View:
+    if check:
+        table.check_keys(card_keys.VIEW)
+        table.require("role", 'role = "q"')
+    layout = table.string("layout")
+    if "TODO" in layout:
+        raise table.error("layout", f"the layout of '{argument}' is still to be filled in", "replace the TODO")
+    if layout and "strides" in table:
+        raise table.error("layout", f"'{argument}' has both a layout and strides", "keep one of them")
+    if layout and not layout.isalnum():
+        hint = 'a layout names the axes in memory order: "BSHD"'
+        raise table.error("layout", f"'{layout[:40]}' is not a layout", hint)
+    if len(set(layout)) != len(layout):
+        raise table.error("layout", f"the layout '{layout[:40]}' names an axis twice")
+    shape = table.expressions("shape")
+    if len(shape) > 8:
+        raise table.error("shape", "more than 8 dimensions")
+    strides = table.expressions("strides")
+    if shape and strides and len(shape) != len(strides):
+        raise table.error("strides", f"{len(strides)} strides for {len(shape)} dimensions")
+    return View(
+        role=table.string("role"),
+        place=table.place(),
+        shape=shape,
+        layout=layout,
+        strides=strides,
+        pad=table.expression_table("pad"),
+        offset=table.expression("offset") if "offset" in table else 0,
+    )
+
+
+def _packed_views(table: Table, role: str) -> tuple[View, ...]:
+    """Views for role = "qkv" with a layout such as "BS3HD": the digit is the axis that picks q, k or v."""
+    parts = _PACKED[role]
+    layout = table.string("layout") or f"BS{len(parts)}HD"
+    digit = str(len(parts))
+    if sorted(layout) != sorted("BSHD" + digit):
+        raise table.error(
+            "layout",
+            f"a packed {role} cannot have the layout '{layout[:40]}'",
+            f'write B, S, H, D and {digit} in memory order, such as "BS{digit}HD", or use `contains`',
+        )
+    for key in ("shape", "strides", "pad", "offset"):
+        if key in table:
+            raise table.error(key, f"a packed {role} takes no '{key}'", "use `contains` with one entry per tensor")
+    heads, rows = ("Hkv", "Skv") if role == "kv" else ("H", "Sq")
+    extents = {"B": "B", "H": heads, "S": rows, "D": "D", digit: digit}
+
+    def stride(axis: str) -> str:
+        inner = layout[layout.index(axis) + 1 :]
+        return "*".join(extents[letter] for letter in inner) or "1"
+
+    return tuple(
+        View(
+            role=part,
+            place=table.place("role"),
+            strides=tuple(stride(axis) for axis in "BHSD"),
+            offset=f"{index}*({stride(digit)})",
+        )
+        for index, part in enumerate(parts)
+    )
+
+
+def _check_roles(card: Table, operation: str, arguments: list[Argument]) -> None:
+    roles = [view.role for argument in arguments for view in argument.views]
+    for role in roles:
+        if roles.count(role) > 1 and operation != "python":
+            raise card.error("arguments", f"more than one argument has the role '{role}'")
+    outputs = [a for a in arguments if a.direction in ("out", "inout")]
+    if not outputs:
+        raise card.error("arguments", "no argument is an output", 'give one direction = "out"')
+    for name, expected in OPERATIONS[operation].roles.items():
+        replaced = operation == "gemm" and name == "d" and any("c" in [v.role for v in a.views] for a in outputs)
+        if expected.required and name not in roles and not replaced:
+            raise card.error(
+                "arguments", f"'{operation}' needs an argument with the role '{name}'", f'[[arguments]] role = "{name}"'
+            )

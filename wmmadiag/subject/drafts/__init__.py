@@ -1,0 +1,1 @@
+"""From a CUDA source and its host code to a card."""
