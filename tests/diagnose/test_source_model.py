@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from edit_sources import FLASH, GEMM
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from wmmadiag.diagnose.edits import apply, edits
@@ -108,6 +108,7 @@ FRAGMENT = "wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> b;
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(WORDS, max_size=60), st.booleans())
+@example(["if", "*", "reinterpret_cast"], False)
 def test_token_soup_never_raises(words: list[str], inside: bool):
     text = " ".join(words)
     if inside:

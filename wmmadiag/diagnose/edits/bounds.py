@@ -91,7 +91,7 @@ def _sum_around(model: SourceModel, index: int) -> Span:
             break
         else:
             last += 1
-    return model.span(first, last)
+    return model.span(first, min(last, len(model.tokens)))
 
 
 def _bounds(view: View, piece: Span) -> Iterator[_Bound]:

@@ -238,4 +238,4 @@ def _list(items: list[str]) -> str:
     return "[" + ", ".join(toml_value(item) for item in items) + "]" if len(items) != 1 else toml_value(items[0])
 
 
-assert TODO == "TODO", "card_file.py looks for this word"
+assert TODO == "TODO", "card_files looks for this word"
