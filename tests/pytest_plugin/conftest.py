@@ -18,7 +18,14 @@ _LOADED = [
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
     if module.name not in ("wmmadiag.pytest_plugin", "wmmadiag.__main__", "wmmadiag.testing")
 ]
-for name in ("diagnose.engine", "emulator.native._core", "subject.check", "subject.card_files.read", "report.html", "gpu"):
+for name in (
+    "diagnose.engine",
+    "emulator.native._core",
+    "subject.check",
+    "subject.card_files.read",
+    "report.html",
+    "gpu",
+):
     _LOADED.append(importlib.import_module(f"wmmadiag.{name}"))
 checks.all_checks()
 _LOADED.append(api)
