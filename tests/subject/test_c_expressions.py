@@ -81,3 +81,9 @@ def test_members_of_dimensions():
     grid, block = dimensions("gridDim", scope), dimensions("blockDim", scope)
     assert [evaluate(text, sizes.__getitem__) for text in grid] == [4, 16, 1]
     assert block == ["128", "4", "1"]
+
+
+def test_definitions_that_double_each_other_are_given_up_at_once():
+    doubled = {f"X{n}": f"(X{n - 1} + X{n - 1})" for n in range(1, 40)} | {"X0": "M"}
+    with pytest.raises(CannotTranslate):
+        translate("X39", HostScope({"M": "M"}, doubled))

@@ -38,6 +38,8 @@ class Claim:
             `edit_hypotheses`, and where.
         seen: whether what the sentence says was seen as such (by a check, or in how the run ended), even where its
             reason is not certain; an interpretation of what provenance saw is not.
+        ambiguous: whether other hypotheses read the same observation in their way, so that numbers that fit do not
+            decide: terms are added twice by a loop that takes them twice, and by a tile that nobody cleared.
     """
 
     hypothesis: str
@@ -61,6 +63,7 @@ class Claim:
     told: bool = False
     likeliest_first: bool = False
     at_most: int | None = None
+    ambiguous: bool = False
 
 
 @dataclass(frozen=True, slots=True)

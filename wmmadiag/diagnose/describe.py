@@ -144,7 +144,7 @@ def _without_proof(claim: Claim) -> Claim:
         claim.exact
         or (claim.seen and claim.at_most is None)
         or claim.verdict != "proven"
-        or claim.residual is not None
+        or (claim.residual is not None and not claim.ambiguous)
         or not claim.edit_hypotheses
     ):
         return claim

@@ -162,6 +162,7 @@ def _agreed(claim: Claim, given: Sequence[Claim]) -> Claim:
         shown = claim.place if claim.place != model.place else claim.other
         evidence = (*model.evidence, *claim.evidence)
         return replace(model, other=shown, evidence=evidence, rank=claim.rank - _AGREEMENT)
+    readings = {one.hypothesis for one in given if (one.sentence, one.place) == (claim.sentence, claim.place)}
     return replace(
         claim,
         hypothesis=name,
@@ -171,6 +172,7 @@ def _agreed(claim: Claim, given: Sequence[Claim]) -> Claim:
         edit_hypotheses=(name, *(one for one in options if one != name)),
         values={**model.values, **claim.values},
         residual=model.residual,
+        ambiguous=len(readings) > 1,
         model=model.model,
     )
 

@@ -19,8 +19,8 @@ class Parameter:
     """One parameter of an operation.
 
     Attributes:
-        kind: "real" (an expression), "flag" (a boolean, or an expression that is 0 or not), "int" (from 1 on), "reach"
-            (a number from 0 on, or -1), or "word".
+        kind: "real" (an expression), "cap" (one that is not negative), "flag" (a boolean, or an expression that is 0
+            or not), "int" (from 1 on), "reach" (a number from 0 on, or -1), or "word".
         default: its value when the card does not give it.
         words: for "word", what it may be.
         meaning: one line for the documentation and for drafted cards.
@@ -87,7 +87,7 @@ _MASKS = {
     "window_right": Parameter("reach", "-1", f"keys after its own {_WINDOW}"),
 }
 _SOFTCAP = {
-    "softcap": Parameter("real", "0", "c of c·tanh(score/c), on scaled scores, before bias and masks; 0: none"),
+    "softcap": Parameter("cap", "0", "c of c·tanh(score/c), on scaled scores, before bias and masks; 0: none"),
     "tanh_dtype": Parameter("word", "f32", "type of the softcap's tanh; f16 for tanh.approx", ("f16", "bf16", "f32")),
 }
 _OVER_SCORES = ("B", "H", "Sq", "Skv")
@@ -103,7 +103,7 @@ _SEQUENCE_SYMBOLS = {"B": "1", "H": "1", "Sq": "S", "S": "Sq", "Skv": "S", "Hkv"
 
 ATTENTION = Operation(
     "attention",
-    "O = softmax(softcap(scale · Q·Kᵀ) + bias + mask) · V",
+    "O = softmax(softcap(scale · Q·Kᵀ) + bias − slope·|i − j| + mask) · V",
     {
         "q": Role("BHSD", ("B", "H", "Sq", "D")),
         "k": Role("BHSD", ("B", "Hkv", "Skv", "D")),
@@ -128,7 +128,7 @@ ATTENTION = Operation(
 )
 QKT = Operation(
     "qkt",
-    "scores = softcap(scale · Q·Kᵀ) + bias",
+    "scores = softcap(scale · Q·Kᵀ) + bias − slope·|i − j|",
     {
         "q": Role("BHSD", ("B", "H", "Sq", "D")),
         "k": Role("BHSD", ("B", "Hkv", "Skv", "D")),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -42,13 +43,8 @@ def python_reference(
     """
     function = load_function(card)
     arrays = {role: array.astype(np.float64) for role, array in inputs.items()}
-    try:
+    with _users_code(card, f"the reference {card.computes.python} failed"):
         answer = function(arrays, dict(symbols))
-    except Exception as error:  # the user's code may raise anything
-        raise ConfigurationError(
-            f"the reference {card.computes.python} failed: {type(error).__name__}: {error}",
-            place=_line(error, card),
-        ) from error
     return answers_of(answer, card, shapes)
 
 
@@ -73,13 +69,22 @@ def answers_of(
         if isinstance(value, tuple) and len(value) == 2:
             value, bound = value
             bounds[role] = _array(bound, shape, f"the bound of '{role}'", card, broadcast=True)
+            if not np.all(bounds[role] >= 0):
+                raise ConfigurationError(
+                    f"the bound of '{role}' of the reference {card.computes.python} has negative numbers or NaN",
+                    place=card.computes.place,
+                    hint="a bound is the largest error that rounding explains: 0 where there is none",
+                )
         expected[role] = _array(value, shape, f"the output '{role}'", card, broadcast=False)
     return expected, bounds
 
 
 def _array(value: object, shape: tuple[int, ...], what: str, card: Card, *, broadcast: bool) -> Doubles:
     try:
-        array = np.asarray(value, np.float64)
+        plain = np.asarray(value)
+        if plain.dtype.kind == "c":
+            raise TypeError("the numbers are complex")
+        array = plain.astype(np.float64)
         if broadcast:
             array = np.broadcast_to(array, shape)
     except (TypeError, ValueError) as error:
@@ -120,11 +125,8 @@ def load_function(card: Card) -> Function:
     written = sys.dont_write_bytecode
     sys.dont_write_bytecode = True  # leave no __pycache__ beside the user's card
     try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise ConfigurationError(
-            f"the reference {path.name} cannot be imported: {type(error).__name__}: {error}", place=_line(error, card)
-        ) from error
+        with _users_code(card, f"the reference {path.name} cannot be imported"):
+            spec.loader.exec_module(module)
     finally:
         sys.dont_write_bytecode = written
     function = getattr(module, name, None)
@@ -134,7 +136,23 @@ def load_function(card: Card) -> Function:
     return found
 
 
-def _line(error: Exception, card: Card) -> Place:
+@contextlib.contextmanager
+def _users_code(card: Card, failed: str) -> Iterator[None]:
+    """Code that may raise anything, also what would end this process; what it prints is no part of any report."""
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        try:
+            words = str(error)
+        except Exception:
+            words = "(its message cannot be shown)"
+        raise ConfigurationError(f"{failed}: {type(error).__name__}: {words}", place=_line(error, card)) from error
+
+
+def _line(error: BaseException, card: Card) -> Place:
     """The innermost line of the user's own file, or the card's."""
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         return Place(error.filename, error.lineno)

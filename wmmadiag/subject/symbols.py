@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import TypeAlias
@@ -43,6 +44,9 @@ def case_scope(card: Card, case: Case, variant: Variant) -> Scope:
     return Scope(*given, flags, derived)
 
 
+_FARTHEST = 2**31 - 1
+
+
 def _macro_symbols(macros: Mapping[str, Expression]) -> dict[str, Expression]:
     return {name: _BRACES.sub(r"(\1)", value) if isinstance(value, str) else value for name, value in macros.items()}
 
@@ -59,9 +63,15 @@ def evaluate_parameters(computes: Computes, scope: Scope) -> dict[str, float | i
             values[name] = bool(scope.number(given, place=computes.place, what=what))
         elif parameter.kind in ("int", "reach"):
             least = 1 if parameter.kind == "int" else -1
-            values[name] = scope.integer(given, place=computes.place, what=what, minimum=least)
+            values[name] = whole = scope.integer(given, place=computes.place, what=what, minimum=least)
+            if whole > _FARTHEST:
+                raise ConfigurationError(f"{what} is {whole}", place=computes.place, hint=f"at most {_FARTHEST}")
         else:
-            values[name] = scope.real(given, place=computes.place, what=what)
+            values[name] = number = scope.real(given, place=computes.place, what=what)
+            if not math.isfinite(number) or (parameter.kind == "cap" and number < 0):
+                raise ConfigurationError(
+                    f"{what} is {number}", place=computes.place, hint="it must be finite, and a cap not negative"
+                )
     return values
 
 

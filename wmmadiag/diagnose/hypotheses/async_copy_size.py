@@ -16,6 +16,8 @@ from wmmadiag.diagnose.answers import answer
 from wmmadiag.diagnose.claim import Answer, Claim, NotSo, Roots
 from wmmadiag.diagnose.evidence import Evidence
 from wmmadiag.diagnose.registry import Hypothesis
+from wmmadiag.diagnose.symptoms.faulting import OUTSIDE
+from wmmadiag.errors import KernelFault
 
 _COPIES = re.compile(r"cp\.async|memcpy_async|__pipeline_")
 
@@ -30,7 +32,8 @@ def _claims(evidence: Evidence) -> Iterator[Claim]:
     error = evidence.run.error
     if error is None:
         return
-    if error.op.startswith("cp.async"):
+    outside = isinstance(error, KernelFault) and error.kind in OUTSIDE  # the copy is legal, its address is wrong
+    if error.op.startswith("cp.async") and not outside:
         yield Claim(
             "async-copy-size",
             "proven",

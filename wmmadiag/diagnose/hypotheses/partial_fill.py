@@ -16,7 +16,7 @@ from wmmadiag.diagnose.answers import answer, of_models, watched
 from wmmadiag.diagnose.claim import Answer, Claim, Roots
 from wmmadiag.diagnose.evidence import Evidence
 from wmmadiag.diagnose.registry import Hypothesis
-from wmmadiag.diagnose.symptoms.unwritten import of_hole, unfilled_stage, unwritten_reads
+from wmmadiag.diagnose.symptoms.unwritten import filled_at_another_time, of_hole, unfilled_stage, unwritten_reads
 
 _ALSO = (
     "loop-extent",
@@ -37,7 +37,7 @@ def _test(evidence: Evidence) -> Answer:
 def _claims(evidence: Evidence) -> Iterator[Claim]:
     told: set[tuple[str, object]] = set()
     for read in unwritten_reads(evidence):
-        if unfilled_stage(evidence, read):
+        if unfilled_stage(evidence, read) or filled_at_another_time(evidence, read):
             continue
         same = (read.array + read.missing, read.place)
         if same in told:  # another lane's, or another instruction's of the line

@@ -105,8 +105,22 @@ def unfilled_stage(evidence: Evidence, read: UnwrittenRead) -> bool:
     if model is None:
         return False
     name = read.array.split(".")[-1]
-    at = [s for s in model.subscripts if s.name == name and s.line == read.place.line and len(s.indices) > 1]
+    lines = {one.line for one in read.place.frames() if one.file == read.place.file}  # a helper reads what it is given
+    at = [s for s in model.subscripts if s.name == name and s.line in lines and len(s.indices) > 1]
     return bool(at) and not any(varies(model, one.indices[0]) for one in at)
+
+
+def filled_at_another_time(evidence: Evidence, read: UnwrittenRead) -> bool:
+    """Whether a line that fills the array also writes, unordered with this read, the very bytes that it reads.
+
+    Then nothing was left out of the fill: the read comes too early, or looks into the part for another round.
+    """
+    lines = {own_place(place) for place in read.writers}
+    races = evidence.errors("races", "read-write") if read.space == "shared" else ()
+    return any(
+        own_place(one.place) == own_place(read.place) and one.other is not None and own_place(one.other) in lines
+        for one in races
+    )
 
 
 def other_blocks(evidence: Evidence, read: UnwrittenRead) -> tuple[Finding, ...]:

@@ -79,10 +79,14 @@ class HostScope:
     definitions: Mapping[str, str] = field(default_factory=dict)
     helpers: Mapping[str, Helper] = field(default_factory=dict)
     ask: Callable[[str], int | None] | None = None
+    steps: list[int] = field(default_factory=lambda: [_MOST_STEPS])
 
     def constant(self, text: str) -> int | None:
         """What the compiler says, or None."""
         return None if self.ask is None else self.ask(text)
+
+
+_MOST_STEPS = 5000
 
 
 def translate(text: str, scope: HostScope) -> str:
@@ -91,12 +95,14 @@ def translate(text: str, scope: HostScope) -> str:
     Raises:
         CannotTranslate: with what is not understood.
     """
+    scope.steps[0] = _MOST_STEPS
     return _bare(_translate(text, scope, 0)[0])
 
 
 def _translate(text: str, scope: HostScope, depth: int) -> Typed:
     text = _PROCESSORS.sub("3", text)
-    if depth > _MAX_DEPTH or len(text) > 2000:
+    scope.steps[0] -= 1
+    if depth > _MAX_DEPTH or len(text) > 2000 or scope.steps[0] < 0:  # each definition may name another twice
         raise CannotTranslate("the definitions are nested too deeply")
     try:
         parser = _Parser(_tokens(text), scope, depth)
@@ -105,7 +111,7 @@ def _translate(text: str, scope: HostScope, depth: int) -> Typed:
             raise CannotTranslate(f"'{text}' is not a plain expression")
     except CannotTranslate:
         # `Traits<64>::kBytes`, or a constexpr function
-        value = scope.constant(text) if "<" in text or "(" in text else None
+        value = scope.constant(text) if scope.steps[0] >= 0 and ("<" in text or "(" in text) else None
         if value is None:
             raise
         return str(value), False

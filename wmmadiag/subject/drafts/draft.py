@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from wmmadiag.subject.drafts.c_expressions import CannotTranslate, HostScope, dimensions, translate
-from wmmadiag.subject.drafts.gemm import gemm_parameters, leading_dimensions, square_sizes, unread_factors
+from wmmadiag.subject.drafts.gemm import gemm_parameters, leading_dimensions, only_size, square_sizes, unread_factors
 from wmmadiag.subject.drafts.guess import (
     Parameter,
     batch_stride_for,
@@ -181,6 +181,9 @@ def draft(
         _sizes_of_fixed_grid(result, parameters, launch, scope)
     if launch is not None and operation == "gemm" and not {"M", "N"} & set(result.fixed):
         result.square = square_sizes(parameters, launch, source)
+    if operation == "gemm" and (size := only_size(result)):
+        result.square = ""
+        result.remarks.append(f"matrices are square: the kernel and its launch know one size, {size}")
     _untold(result)
     lengths = {name for name, symbol in symbols.items() if symbol in ("S", "Sq", "Skv")}
     result.tail = operation in ("attention", "qkt", "pv") and guards_length(source, lengths)

@@ -11,7 +11,7 @@ from wmmadiag.subject.drafts.c_expressions import CannotTranslate, HostScope, tr
 from wmmadiag.subject.drafts.guess import Parameter, batch_stride_for, is_leading, symbol_for, value_for
 from wmmadiag.subject.drafts.host_scope import Launched
 from wmmadiag.subject.drafts.source_facts import constants, without_comments
-from wmmadiag.subject.expressions import ExpressionError, evaluate
+from wmmadiag.subject.expressions import ExpressionError, evaluate, names_in
 
 if TYPE_CHECKING:
     from wmmadiag.subject.drafts.draft import Draft
@@ -31,6 +31,14 @@ def square_sizes(parameters: Sequence[Parameter], launch: Launched, source: str)
         return ""
     names = [symbol for symbol in "MNK" if sizes.get(symbol) == sizes["M"]]
     return f"{' = '.join(names)} = {sizes['M']}"
+
+
+def only_size(result: Draft) -> str:
+    """The one extent that a kernel and its launch speak of: its matrices are square then; "" for none or several."""
+    texts = [*(argument.value for argument in result.arguments), *result.grid, *result.block, result.shared]
+    texts += [*(argument.size for argument in result.arguments), *re.findall(r"\{([^{}]*)\}", result.entry)]
+    told = {name for text in texts if text for name in names_in(text)} & {"M", "N", "K"}
+    return told.pop() if len(told) == 1 and not {"M", "N", "K"} & set(result.fixed) else ""
 
 
 def gemm_parameters(result: Draft) -> None:

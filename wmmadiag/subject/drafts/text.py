@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from wmmadiag.subject.drafts.draft import TODO, Draft, DraftArgument
+from wmmadiag.subject.drafts.gemm import only_size
 from wmmadiag.subject.expressions import ExpressionError, evaluate, names_in
 from wmmadiag.subject.operations import OPERATIONS
 
@@ -161,6 +162,8 @@ def _cases(draft: Draft, symbols: dict[str, str]) -> list[str]:
             values["causal"] = str(int(name == _MASKED))
         values.update(draft.fixed)
         values.update(symbols)
+        if draft.operation == "gemm" and (size := only_size(draft)):
+            values.update({name: values[size] for name in "MNK" if name not in symbols})
         body = [f"{key} = {toml_value(value)}" for key, value in values.items()]
         if body in written:
             continue
