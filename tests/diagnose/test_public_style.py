@@ -8,8 +8,12 @@ import pytest
 
 import wmmadiag
 
+HERE = Path(__file__).parent
 CARDS = sorted(
-    path for path in (Path(__file__).parent / "public_style").glob("*.toml") if not path.name.endswith(".bugs.toml")
+    path
+    for folder in ("public_style", "blind")
+    for path in (HERE / folder).glob("*.toml")
+    if not path.name.endswith(".bugs.toml")
 )
 
 

@@ -245,3 +245,12 @@ def test_any_text_gives_an_error(folder, text):
 def test_loading_a_card_needs_no_numpy():
     code = "import sys; import wmmadiag.subject.card_files.read; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("line", ['softcap = "inf"', "softcap = -5", "window_right = 1e30", "scale = nan"])
+def test_parameters_that_no_kernel_can_have_are_refused_with_their_line(tmp_path, line):
+    (tmp_path / "kernel.cu").write_text("")
+    card = parse_card(CARD.replace('operation = "attention"', f'operation = "attention"\n{line}'), tmp_path / "k.toml")
+    with pytest.raises(ConfigurationError, match=f"computes.{line.split()[0]} is") as raised:
+        bind(card, card.cases[0], card.variants[0])
+    assert raised.value.place is not None

@@ -261,6 +261,10 @@ N = 20
     ("def double(a, s):\n    return a['x']", "tolerance = { rtol = 1e-6 }", "error", "shape"),
     ("def double(a, s):\n    return 'abc'", "tolerance = { rtol = 1e-6 }", "error", "array of numbers"),
     ("def double(a, s) return 1", "tolerance = { rtol = 1e-6 }", "error", "cannot be imported"),
+    ("def double(a, s):\n    raise SystemExit(0)", "tolerance = { rtol = 1e-6 }", "error", "reference.py:2"),
+    ("import sys\nsys.exit(0)", "tolerance = { rtol = 1e-6 }", "error", "cannot be imported"),
+    ("def double(a, s):\n    return a['x'][:, None] * [2, 3j]", "tolerance = { rtol = 1e-6 }", "error", "complex"),
+    ("def double(a, s):\n    return a['x'][:, None] * [2, 3], float('nan')", "", "error", "negative numbers or NaN"),
     ("def other(a, s): return 1", "tolerance = { rtol = 1e-6 }", "error", "no function 'double'"),
     (None, "tolerance = { rtol = 1e-6 }", "error", "no reference file"),
 ])  # fmt: skip

@@ -276,6 +276,23 @@ def test_a_source_that_launches_squares_alone_gets_one_and_others_are_said_to_be
         assert square.assumed == ()
 
 
+ONE_SIZE = """#include <cuda_fp16.h>
+__global__ void matmul(const half* A, const half* B, float* C, int n) {}
+void run(half* A, half* B, float* C, int n) { matmul<<<dim3(n / 16, n / 16), 32>>>(A, B, C, n); }
+"""
+
+
+@pytest.mark.parametrize(("symbols", "size"), [({}, 192), ({"N": "96"}, 96)])
+def test_a_kernel_that_knows_one_size_multiplies_squares(tmp_path, symbols, size):
+    path = tmp_path / "matmul.cu"
+    path.write_text(ONE_SIZE)
+    card = open_subject(path, SubjectOptions(computes="gemm", symbols=symbols))
+    for case in card.cases:
+        sizes = {bind(card, case, card.variants[0]).symbols[name] for name in "MNK"}
+        assert len(sizes) == 1
+    assert sizes == {size}
+
+
 VECTORS = """#include <cuda_fp16.h>
 __global__ void gemm(const uint4* A, const float4* B, float4* C, int M, int N, int K) { BODY }
 void run(const __half* one, HOST* two, float* three, int M, int N, int K) {

@@ -35,7 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--inputs", metavar="NAME", default="", help="distribution of the inputs, such as growing_max")
     group.add_argument("--checks", metavar="NAMES", default="default", help="all, default, none, or races,async,…")
     group.add_argument(
-        "--seconds", type=seconds, metavar="S", default=8.0, help="for trying changes (default: 8; 0: try none)"
+        "--seconds",
+        type=seconds,
+        metavar="S",
+        default=8.0,
+        help="for trying changes (default: 8; 0: try none); a kernel as it stands may run for 30 s",
     )
     group = parser.add_argument_group("the kernel, in place of what its card or source says")
     group.add_argument("--computes", metavar="OP", default="", help="attention, qkt, pv, softmax or gemm; for a source")
