@@ -218,11 +218,9 @@ def _mended(finished: Finished, number: int, step: Step) -> Cause:
         host = _launch_place(finished.bench)  # a launch that the source has is where its size is said
         here = host if host is not None and not host.file.endswith(".toml") else here
     mended = step.mended or any(later.mended for later in finished.steps[number:])
-    pairs = [
-        (finished.baseline[run.result.case], run)
-        for run in step.after
-        if run.result.case in finished.baseline and run.result.seed == finished.baseline[run.result.case].result.seed
-    ]
+    usual = [run for run in step.after if not _on_harder_inputs(run, finished)]
+    known = ((finished.baseline[run.result.case], run) for run in usual if run.result.case in finished.baseline)
+    pairs = [(before, run) for before, run in known if run.result.seed == before.result.seed]
     tried = tuple(dict.fromkeys(run.result.case for run in step.after))
     fix = Fix(
         summary=edit.summary,
@@ -231,7 +229,7 @@ def _mended(finished: Finished, number: int, step: Step) -> Cause:
         wrong_before=sum(_counted(before, after) for before, after in pairs),
         wrong_after=sum(_counted(run, run) for run in step.after),
         max_difference_before=max((before.max_difference for before, _ in pairs), default=0.0),
-        max_difference_after=max((run.max_difference for run in step.after), default=0.0),
+        max_difference_after=max((run.max_difference for run in usual), default=0.0),
         tried=tried,
         note="" if step.mended else "together with the next one" if mended else "other elements stay wrong",
     )
@@ -351,6 +349,12 @@ def _moved(cause: Cause, here: Place | None, hypothesis: str) -> Cause:
 def _cases(step: Step) -> str:
     names = list(dict.fromkeys(run.result.case for run in step.after))
     return f"{len(names)} case{'s' * (len(names) != 1)} pass{'es' * (len(names) == 1)} ({', '.join(names)})"
+
+
+def _on_harder_inputs(run: CaseRun, finished: Finished) -> bool:
+    """Whether a run only tries a change on inputs of another kind than the case's own."""
+    before = finished.baseline.get(run.result.case)
+    return before is not None and before.result.distribution != run.result.distribution
 
 
 def _counted(run: CaseRun, other: CaseRun) -> int:
