@@ -219,8 +219,8 @@ def _mended(finished: Finished, number: int, step: Step) -> Cause:
         here = host if host is not None and not host.file.endswith(".toml") else here
     mended = step.mended or any(later.mended for later in finished.steps[number:])
     usual = [run for run in step.after if not _on_harder_inputs(run, finished)]
-    known = ((finished.baseline[run.result.case], run) for run in usual if run.result.case in finished.baseline)
-    pairs = [(before, run) for before, run in known if run.result.seed == before.result.seed]
+    of_same = ((finished.baseline[run.result.case], run) for run in usual if run.result.case in finished.baseline)
+    pairs = [(before, run) for before, run in of_same if run.result.seed == before.result.seed]
     tried = tuple(dict.fromkeys(run.result.case for run in step.after))
     fix = Fix(
         summary=edit.summary,
