@@ -24,7 +24,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             os.environ.setdefault(variable, "1")
     # Everything else is imported in here, so that an interrupt while it is being imported ends in order, too.
     try:
-        return _run(list(sys.argv[1:] if argv is None else argv))
+        code = _run(list(sys.argv[1:] if argv is None else argv))
+        if argv is None:
+            _give_up_full_streams()
+        return code
     except KeyboardInterrupt:
         if argv is None:
             import signal
@@ -71,6 +74,18 @@ def _run(argv: list[str]) -> int:
         return INTERNAL_ERROR
     finally:
         console.clear()
+
+
+def _give_up_full_streams() -> None:
+    """What cannot be written by now never will: the interpreter's last flush must not change the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            raise
+        except (OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _flush() -> None:
