@@ -42,6 +42,7 @@ def found(tmp_path, name, signature, body, before=""):
         ("scores", "const half* q, const half* k, float* s, int S, int D", MMA, "qkt"),
         ("values", "const half* p, const half* v, float* o, int S, int D", MMA, "pv"),
         ("softmax", "const float* in, float* out, int rows, int cols", "y = __expf(x);", "softmax"),
+        ("attn_scores", "const half* q, const half* k, float* scores, int S, int D", MMA, "qkt"),
     ],
 )
 def test_what_agrees_is_taken(tmp_path, name, signature, body, operation):
@@ -72,6 +73,13 @@ def test_what_agrees_is_taken(tmp_path, name, signature, body, operation):
 def test_what_does_not_agree_is_asked_for(tmp_path, name, signature, body, why):
     answer = found(tmp_path, name, signature, body)
     assert not answer.sure and why in answer.because, answer
+
+
+def test_where_nothing_speaks_for_an_operation_none_is_called_the_likeliest(tmp_path):
+    assert not found(tmp_path, "step", "const half* one, const half* two, half* three, int n", MMA).likely
+    with pytest.raises(ConfigurationError, match="what should the kernel compute") as raised:
+        open_subject(tmp_path / "k.cu")
+    assert raised.value.detail == "nothing speaks for an operation: neither its name nor those of its arrays tell"
 
 
 def test_what_functions_and_macros_do_counts_and_what_is_not_called_does_not(tmp_path):

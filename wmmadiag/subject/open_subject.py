@@ -152,6 +152,13 @@ def _launched(facts: SourceFacts, operation: str) -> tuple[SourceFacts, str]:
     return replace(facts, launches=(launch,)), remark
 
 
+def _opinion(found: Recognised) -> str:
+    """The beginning of a sentence that `because` ends."""
+    if not found.likely:
+        return "nothing speaks for an operation:"
+    return f"{found.operation} is the likeliest, {'because' if found.sure else 'but'}"
+
+
 def _asked(path: Path, found: Recognised) -> ConfigurationError:
     """Nobody said what the kernel computes, and the source does not tell."""
     known = ", ".join(name for name in OPERATIONS if name != "python")
@@ -159,7 +166,7 @@ def _asked(path: Path, found: Recognised) -> ConfigurationError:
     hint = f"check its card: wmmadiag check {shlex.quote(str(beside))}; or add " if beside.is_file() else "add "
     return ConfigurationError(
         f"{path}: what should the kernel compute?",
-        detail=f"{found.operation} is the likeliest, {'because' if found.sure else 'but'} {found.because}",
+        detail=f"{_opinion(found)} {found.because}",
         hint=f"{hint}--computes with one of {known}; `wmmadiag init --computes python` drafts a card for anything else",
     )
 
@@ -173,7 +180,7 @@ def drafted_card(path: Path, card_path: Path, options: SubjectOptions) -> str:
     remarks = facts.remarks
     if not options.computes:
         found = _recognised(facts)
-        taken = f"taken as {found.operation}, because" if found.sure else f"{found.operation} is the likeliest, but"
+        taken = f"taken as {found.operation}, because" if found.sure else _opinion(found)
         remarks += (f"{taken} {found.because}; --computes says otherwise",)
     operation = options.computes or found.operation
     facts, remark = _launched(facts, operation)

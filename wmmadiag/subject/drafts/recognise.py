@@ -48,14 +48,16 @@ class Recognised:
     """An operation that a kernel seems to compute.
 
     Attributes:
-        operation: the likeliest.
+        operation: the likeliest; where nothing speaks for any, the one that a draft begins with.
         sure: whether everything agrees; if not, `because` says what is amiss.
         because: a clause for a message.
+        likely: whether its name or its arrays speak for the operation at all.
     """
 
     operation: str
     sure: bool
     because: str
+    likely: bool = True
 
 
 def recognised(entry: str, parameters: Sequence[Parameter], code: str, multiplications: int) -> Recognised:
@@ -73,8 +75,12 @@ def recognised(entry: str, parameters: Sequence[Parameter], code: str, multiplic
     speaks_of = [one for one, known in _WORDS.items() if words & set(known.split())]
     by_arrays = operation_named(names)
     by_arrays = by_arrays if _named(names, by_arrays) else ""
-    likely = by_arrays if len(speaks_of) != 1 else speaks_of[0]
-    likely = likely or (speaks_of or ["attention"])[0]
+    # All arrays of one operation say more than a name that also speaks of what it is a part of: `attn_scores(q, k, s)`.
+    part = len(speaks_of) == 1 and by_arrays != speaks_of[0] and speaks_of[0] in _PARTS.get(by_arrays, ())
+    likely = by_arrays if len(speaks_of) != 1 or part else speaks_of[0]
+    if not likely and not speaks_of:
+        return Recognised("attention", False, "neither its name nor those of its arrays tell", likely=False)
+    likely = likely or speaks_of[0]
     by_name = likely if likely in speaks_of else ""
     if others := [one for one in speaks_of if one not in (likely, *_PARTS.get(likely, ()))]:
         return Recognised(likely, False, f"its name speaks of {others[0]}")
