@@ -122,7 +122,7 @@ def kernel(
     >>> wmmadiag.compare_arrays(c, want.value, want.bound).wrong
     0
     """
-    from wmmadiag.subject.open_subject import signature_of
+    from wmmadiag.subject.drafts.kernel_facts import signature_of
 
     loader = backends.backend(backend, limits)
     if isinstance(source, (str, Path)):

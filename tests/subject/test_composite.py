@@ -15,7 +15,8 @@ from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Launch, field_offsets
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card_files.read import parse_card
-from wmmadiag.subject.open_subject import SubjectOptions, drafted_card, open_subject, source_facts
+from wmmadiag.subject.drafts.kernel_facts import source_facts
+from wmmadiag.subject.open_subject import SubjectOptions, drafted_card, open_subject
 
 
 def number(text):

@@ -9,7 +9,8 @@ from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.drafts.from_source import card_from_options, draft_card
 from wmmadiag.subject.drafts.guess import Parameter, roles_for, symbol_for, value_for
-from wmmadiag.subject.open_subject import SubjectOptions, open_subject, source_facts
+from wmmadiag.subject.drafts.kernel_facts import source_facts
+from wmmadiag.subject.open_subject import SubjectOptions, open_subject
 
 SOURCE = """
 #define BM 64

@@ -8,7 +8,8 @@ import pytest
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.binding import bind
-from wmmadiag.subject.open_subject import SubjectOptions, mangled_types, open_subject, source_facts
+from wmmadiag.subject.drafts.kernel_facts import mangled_types, source_facts
+from wmmadiag.subject.open_subject import SubjectOptions, open_subject
 from wmmadiag.subject.symbols import rendered_entry, rendered_macros
 
 ROOT = Path(__file__).parents[2]

@@ -8,8 +8,9 @@ import pytest
 
 from wmmadiag.compile.kernel_code import kernel_code, multiplies
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.subject.drafts.kernel_facts import source_facts
 from wmmadiag.subject.drafts.recognise import recognised
-from wmmadiag.subject.open_subject import SubjectOptions, open_subject, source_facts
+from wmmadiag.subject.open_subject import SubjectOptions, open_subject
 
 HEAD = "#include <mma.h>\n#include <cuda_fp16.h>\nusing namespace nvcuda;\n"
 MMA = "wmma::mma_sync(acc, a, b, acc);"
