@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from wmmadiag.subject.drafts.c_expressions import CannotTranslate, HostScope, dimensions, translate
 from wmmadiag.subject.drafts.gemm import gemm_parameters, leading_dimensions, only_size, square_sizes, unread_factors
 from wmmadiag.subject.drafts.guess import (
     Parameter,
     batch_stride_for,
-    role_remark,
-    roles_for,
     symbol_for,
     value_for,
 )
@@ -22,83 +20,34 @@ from wmmadiag.subject.drafts.host_scope import (
     Launched,
     host_names,
     host_scope,
-    passed_variable,
     replaced,
     same_text,
 )
-from wmmadiag.subject.drafts.host_tensors import TensorAxes, axis_letter, layout_of_strides, stride_for
+from wmmadiag.subject.drafts.host_tensors import TensorAxes, stride_for
+from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument, Wishes
 from wmmadiag.subject.drafts.source_facts import (
     accumulates_in_half,
     activation,
     constants,
     guards_length,
-    host_tensor,
     template_parameters,
     template_values,
     uses_tf32,
     without_comments,
 )
+from wmmadiag.subject.drafts.tensors import (
+    layouts_by_strides,
+    layouts_of_tensors,
+    memory,
+    missing_roles,
+    roles_of_pointers,
+    terms_of_scores,
+)
 from wmmadiag.subject.dtypes import element_type
 from wmmadiag.subject.expressions import ExpressionError, evaluate, names_in
 from wmmadiag.subject.operations import OPERATIONS
 
-TODO = "TODO"
 _LARGEST_FIXED = 1024
-
-
-@dataclass(slots=True)
-class DraftArgument:
-    """One argument of the drafted card; TODO where nothing suggests a value."""
-
-    parameter: Parameter
-    role: str = ""
-    value: str = ""
-    dtype: str = TODO
-    reason: str = ""
-    size: str = ""
-    initial: str = ""
-    direction: str = ""
-    layout: str = ""
-
-
-@dataclass(slots=True)
-class Draft:
-    """A card in the making.
-
-    Attributes:
-        open: what is still to be filled in, as (key, what is missing) pairs.
-        remarks: assumptions that the user should confirm.
-        fixed: symbols that constants of the source determine.
-        numbers: the parameters that are no pointers.
-        computes: parameters of the operation that the signature or the source tells.
-        untold: symbols that nothing tells, with their meaning: a drafted value is a mere example.
-        tail: whether the kernel seems to take lengths that are no multiple of its tile.
-        square: the only sizes that the source launches a GEMM with, if its result is a square, "M = N = K = 1024".
-    """
-
-    entry: str
-    operation: str
-    arguments: list[DraftArgument] = field(default_factory=list)
-    grid: list[str] = field(default_factory=list)
-    block: list[str] = field(default_factory=list)
-    shared: str = "0"
-    open: list[tuple[str, str]] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
-    fixed: dict[str, str] = field(default_factory=dict)
-    numbers: list[Parameter] = field(default_factory=list)
-    computes: dict[str, str] = field(default_factory=dict)
-    untold: dict[str, str] = field(default_factory=dict)
-    tail: bool = False
-    square: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Wishes:
-    """What the user said on the command line; empty for what is to be derived."""
-
-    grid: Sequence[str] = ()
-    block: Sequence[str] = ()
-    shared: str = ""
 
 
 def draft(
@@ -139,12 +88,12 @@ def draft(
         else parameter
         for parameter in parameters
     ]
-    _pointers(result, parameters, uses_tf32(source))
+    roles_of_pointers(result, parameters, uses_tf32(source))
     result.numbers = [parameter for parameter in parameters if not parameter.pointer]
     if all(element_type(parameter.dtype or "") is not None for parameter in result.numbers):
-        _missing_roles(result)  # a struct may hold them
+        missing_roles(result)  # a struct may hold them
     if operation in ("attention", "qkt"):
-        _terms_of_scores(result)
+        terms_of_scores(result)
     if operation == "gemm":
         gemm_parameters(result)
         if (found := activation(source)) != "none":
@@ -156,7 +105,7 @@ def draft(
     symbols = _host_symbols(result, parameters, launch)
     roles = {argument.parameter.name: argument.role for argument in result.arguments}
     scope, axes = host_scope(launch, source, operation, parameters, roles, symbols, ask)
-    _layouts(result, axes)
+    layouts_of_tensors(result, axes)
     pointers = {argument.parameter.name: argument for argument in result.arguments}
     result.arguments = [
         pointers[parameter.name] if parameter.pointer else _scalar(result, parameter, index, launch, scope, axes)
@@ -165,10 +114,10 @@ def draft(
     if operation == "gemm":
         unread_factors(result, launch, scope, source)
         leading_dimensions(result)
-    _layout_of_strides(result)
+    layouts_by_strides(result)
     for index, argument in enumerate(result.arguments):
         if argument.parameter.pointer:
-            _memory(result, argument, index, launch, scope, source)
+            memory(result, argument, index, launch, scope, source)
     equal = {} if launch is None else same_text(launch, parameters, operation)
     _launch(result, launch, scope, wishes, equal)
     unlaunched = launch is None or launch.derived
@@ -265,124 +214,6 @@ def _fix_symbols(result: Draft, known: Mapping[str, str], taken: set[str | None]
         if re.fullmatch(r"[\d\s()*+/-]+", value) and not (name in "MNKmnk" and value in ("8", "16", "32")):
             result.fixed[symbol] = value
             result.remarks.append(f"{symbol} = {value}, as the source's {name} says")
-
-
-def _pointers(result: Draft, parameters: Sequence[Parameter], tf32: bool) -> None:
-    pointers = [parameter for parameter in parameters if parameter.pointer]
-    for parameter, role in zip(pointers, roles_for(pointers, result.operation), strict=True):
-        argument = DraftArgument(parameter, role=role or TODO)
-        element = element_type(parameter.dtype or "")
-        if element is not None:
-            argument.dtype = "tf32" if element.name == "f32" and tf32 and _is_input(result, role) else element.name
-        if element is None:
-            result.open.append((f"the dtype of '{parameter.name}'", f"its C type is '{parameter.c_type}'"))
-        result.arguments.append(argument)
-
-
-def _terms_of_scores(result: Draft) -> None:
-    """A softcap that the kernel takes; and what the names of a bias, a mask or lengths leave open."""
-    if any(value_for(parameter.name, result.operation) == "softcap" for parameter in result.numbers):
-        result.computes["softcap"] = "softcap"
-    for argument in result.arguments:
-        name = argument.parameter.name
-        if argument.role in ("bias", "mask"):
-            argument.layout = TODO
-            why = (
-                'nothing tells which of the axes B, H, S (queries) and K (keys) it has in memory: "SK", "HSK", "BK", …'
-            )
-            result.open.append((f"the layout of '{name}'", why))
-        if argument.role == "mask":
-            result.open.append((f"the meaning of '{name}'", "mask_hides = true in [computes] if 1 hides a key"))
-        if argument.role == "lengths":
-            why = (
-                "taken for how many keys each batch has, every query computed; for packed sequences describe the "
-                "kernel by a Python function (`wmmadiag init` with --computes python)"
-            )
-            result.open.append((f"the role of '{name}'", why))
-
-
-# What a kernel that lacks a role of attention may be instead.
-_STAGES = {"v": "qkt", "o": "qkt", "q": "pv", "k": "pv or softmax"}
-
-
-def _missing_roles(result: Draft) -> None:
-    """Operands that no parameter is left for: an array for each of them is what the operation needs."""
-    covered = {"qkv": {"q", "k", "v"}, "kv": {"k", "v"}}
-    present = set().union(*(covered.get(argument.role, {argument.role}) for argument in result.arguments))
-    for name, role in OPERATIONS[result.operation].roles.items():
-        replaced_by_c = result.operation == "gemm" and name == "d" and "c" in present
-        if role.required and name not in present and not replaced_by_c and TODO not in present:
-            other = _STAGES.get(name) if result.operation == "attention" else None
-            hint = f"; a kernel for one stage of attention has --computes {other}" if other else ""
-            result.open.append((f"the role '{name}' of {result.operation}", f"no array is left for it{hint}"))
-
-
-def _layouts(result: Draft, axes: TensorAxes) -> None:
-    """The layout that host code gives the tensors."""
-    for role in sorted(axes.transposed):
-        result.computes[f"transpose_{role}"] = "1"
-        stored = {"a": "KxM", "b": "NxK"}[role]
-        result.remarks.append(f"{role.upper()} is stored as {stored}, as the sizes that the source reads off it say")
-    layout = axes.card_layout()
-    shaped = [argument for argument in result.arguments if argument.role in ("q", "k", "v", "o")]
-    packed = [argument for argument in result.arguments if argument.role in ("qkv", "kv")]
-    for argument in packed:
-        argument.layout = axes.packed
-    if packed and packed[0].role == "qkv" and shaped and not axes.known:
-        # What is packed as BS3HD is unpacked as BSHD.
-        shaped[0].layout = (axes.packed or "BS3HD").replace("3", "")
-        result.remarks.append(f"'{shaped[0].parameter.name}' lies as {shaped[0].layout}, like the packed operands")
-    if axes.known and shaped:
-        for argument in shaped:
-            argument.layout = layout
-        if layout == "BHSD":
-            return
-        result.remarks.append(f"tensors lie as {layout}, as the sizes that the source reads off them say")
-
-
-def _layout_of_strides(result: Draft) -> None:
-    """The layout that the strides say which host code passes."""
-    passed = {one.parameter.name: one.value for one in result.arguments if one.reason.startswith("the source passes")}
-    layout = layout_of_strides(passed, result.operation)
-    shaped = [argument for argument in result.arguments if argument.role in ("q", "k", "v", "o")]
-    if layout and any((argument.layout or "BHSD") != layout for argument in shaped):
-        for argument in shaped:
-            argument.layout = layout
-        result.remarks.append(f"tensors lie as {layout}, as the strides that the source passes say")
-
-
-def _memory(
-    result: Draft, argument: DraftArgument, index: int, launch: Launched | None, scope: HostScope, source: str
-) -> None:
-    """How host code makes an output or a workspace: its initial value and size."""
-    fact = None
-    if launch is not None and index < len(launch.arguments):
-        passed = passed_variable(launch.arguments[index].text)
-        fact = host_tensor(source, passed) if passed else None
-    if argument.role != TODO and (fact is None or _is_input(result, argument.role)):
-        return
-    if argument.role == "o" and fact is not None and len(fact.sizes) == 4 and result.operation != "gemm":
-        letters = "".join(axis_letter(size, scope) for size in fact.sizes)
-        argument.layout = letters if sorted(letters) == sorted("BHSD") else argument.layout
-    if fact is not None and fact.fill:
-        fill = fact.fill.replace("std::numeric_limits<float>::infinity()", "INFINITY")
-        with contextlib.suppress(CannotTranslate):
-            argument.initial = translate(fill, HostScope({"INFINITY": "inf"}, scope.definitions))
-    if argument.role != TODO:
-        return
-    if fact is not None and fact.sizes and not argument.parameter.const:
-        with contextlib.suppress(CannotTranslate):
-            argument.size = "*".join(f"({translate(size, scope)})" for size in fact.sizes)
-            argument.role = "workspace"
-            result.remarks.append(f"'{argument.parameter.name}' is a workspace, as the source makes it")
-            return
-    remark = role_remark(argument.parameter.name) or "no input or output is left for it"
-    result.open.append((f"the role of '{argument.parameter.name}'", remark))
-
-
-def _is_input(result: Draft, role: str | None) -> bool:
-    known = OPERATIONS[result.operation].roles.get(role or "")
-    return known is None or not known.output
 
 
 def _host_symbols(result: Draft, parameters: Sequence[Parameter], launch: Launched | None) -> dict[str, str]:

@@ -11,9 +11,10 @@ from pathlib import Path
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.card_files.read import parse_card
-from wmmadiag.subject.drafts.draft import Draft, Wishes, draft
+from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.guess import Parameter
 from wmmadiag.subject.drafts.host_scope import Ask, Launched
+from wmmadiag.subject.drafts.model import Draft, Wishes
 from wmmadiag.subject.drafts.python_reference import python_card
 from wmmadiag.subject.drafts.text import draft_text
 from wmmadiag.subject.operations import OPERATIONS

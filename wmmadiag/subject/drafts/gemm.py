@@ -5,16 +5,13 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from wmmadiag.subject.drafts.c_expressions import CannotTranslate, HostScope, translate
 from wmmadiag.subject.drafts.guess import Parameter, batch_stride_for, is_leading, symbol_for, value_for
 from wmmadiag.subject.drafts.host_scope import Launched
+from wmmadiag.subject.drafts.model import Draft
 from wmmadiag.subject.drafts.source_facts import constants, without_comments
 from wmmadiag.subject.expressions import ExpressionError, evaluate, names_in
-
-if TYPE_CHECKING:
-    from wmmadiag.subject.drafts.draft import Draft
 
 
 def square_sizes(parameters: Sequence[Parameter], launch: Launched, source: str) -> str:

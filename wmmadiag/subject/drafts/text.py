@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 
-from wmmadiag.subject.drafts.draft import TODO, Draft, DraftArgument
 from wmmadiag.subject.drafts.gemm import only_size
+from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument
 from wmmadiag.subject.expressions import ExpressionError, evaluate, names_in
 from wmmadiag.subject.operations import OPERATIONS
 
