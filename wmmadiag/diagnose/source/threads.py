@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.diagnose.edits.model import Change
-from wmmadiag.diagnose.source.evaluate import Reader, Unknown
+from wmmadiag.diagnose.source.evaluate import Unknown
 from wmmadiag.diagnose.source.model import Number, SourceModel, Span, Token, Variable
+from wmmadiag.diagnose.source.thread_values import Lanes, Pointer, moved
 
 Ints: TypeAlias = NDArray[np.int64]
 
@@ -28,32 +29,7 @@ _MOST_STEPS = 3_000
 _MOST_ELEMENTS = 2_000_000
 _WORD = re.compile(r"[A-Za-z_]\w*|(?:0[xX][\da-fA-F]+|\d[\d.]*)\w*|<<|<=|>=|==|!=|&&|\|\||->|::|[-+*/%&|^]=|\+\+|--|\S")
 _AXES = ("x", "y", "z")
-_SIZES = {"char": 1, "half": 2, "__half": 2, "__nv_bfloat16": 2, "half2": 4, "__half2": 4, "float": 4, "int": 4}
-_SIZES |= {
-    "uint32_t": 4,
-    "float2": 8,
-    "uint2": 8,
-    "float4": 16,
-    "uint4": 16,
-    "int4": 16,
-    "unsigned": 4,
-    "unsigned char": 1,
-}
 _ASSIGNED = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "++", "--"})
-
-
-@dataclass(frozen=True)
-class _Pointer:
-    """An address: the offset of the name of the array or pointer it starts from, and elements from there.
-
-    `dims`: extents of what it points to, of an array of several dimensions. `width`: bytes that a store through it
-    writes, 0 for one element.
-    """
-
-    base: int
-    at: Any
-    dims: tuple[int, ...] = ()
-    width: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +134,7 @@ class Threads:
     def _of_statement(self, index: int) -> Iterator[Stores]:
         model = self._model
         chain = [*reversed(list(model.enclosing(index))), index]
-        parts: list[tuple[_Pointer, Ints, Ints]] = []
+        parts: list[tuple[Pointer, Ints, Ints]] = []
         self._steps = 0
         self._walk(chain, 0, np.ones(len(self._warp), bool), parts)
         call = self._store_call(index)
@@ -173,7 +149,7 @@ class Threads:
             atomic = call is not None and call.name == "atomicAdd"
             yield Stores(base, model.statements[index].line, atomic, both // span, both % span + low)
 
-    def _walk(self, chain: Sequence[int], at: int, mask: Any, parts: list[tuple[_Pointer, Ints, Ints]]) -> None:
+    def _walk(self, chain: Sequence[int], at: int, mask: Any, parts: list[tuple[Pointer, Ints, Ints]]) -> None:
         model, index = self._model, chain[at]
         statement = model.statements[index]
         if at == len(chain) - 1:
@@ -212,7 +188,7 @@ class Threads:
             return bool(inner) and self._leaves(inner[-1])
         return statement.kind == "return" or model.tokens[statement.first].text == "continue"
 
-    def _turns(self, chain: Sequence[int], at: int, mask: Any, parts: list[tuple[_Pointer, Ints, Ints]]) -> None:
+    def _turns(self, chain: Sequence[int], at: int, mask: Any, parts: list[tuple[Pointer, Ints, Ints]]) -> None:
         model, statement = self._model, self._model.statements[chain[at]]
         loop = [v for v in model.variables if v.kind == "loop" and statement.start <= v.name_at < statement.head_end]
         if len(loop) != 1 or loop[0].initial is None or statement.condition is None or statement.step is None:
@@ -267,7 +243,7 @@ class Threads:
         inside = (c for c in self._model.calls if statement.start <= c.start < statement.end and c.name in names)
         return next(inside, None)
 
-    def _emit(self, index: int, mask: Any, parts: list[tuple[_Pointer, Ints, Ints]]) -> None:
+    def _emit(self, index: int, mask: Any, parts: list[tuple[Pointer, Ints, Ints]]) -> None:
         call = self._store_call(index)
         if call is not None and call.name == "store_matrix_sync":
             self._emit_tile(call.arguments, mask & self._leads, parts)
@@ -278,16 +254,16 @@ class Threads:
             return
         for one in self._model.assignments:
             if one.statement == index:
-                reader = _Lanes(self._tokens(one.target), self)
+                reader = Lanes(self._tokens(one.target), self)
                 pointer = reader.place()
                 parts.append((pointer, *self._run(pointer, mask)))
 
-    def _emit_tile(self, arguments: Sequence[Span], mask: Any, parts: list[tuple[_Pointer, Ints, Ints]]) -> None:
+    def _emit_tile(self, arguments: Sequence[Span], mask: Any, parts: list[tuple[Pointer, Ints, Ints]]) -> None:
         pointer = self._pointer(arguments[0])
         name = self._model.tokens[arguments[1].first].text
         fragment = self._model.fragment(name, arguments[1].start)
         pitch = self._value(arguments[2])
-        if fragment is None or fragment.sizes[0] is None or fragment.sizes[1] is None or isinstance(pitch, _Pointer):
+        if fragment is None or fragment.sizes[0] is None or fragment.sizes[1] is None or isinstance(pitch, Pointer):
             raise Unknown
         rows, columns = fragment.sizes[:2]
         assert rows is not None and columns is not None
@@ -300,7 +276,7 @@ class Threads:
         warp = np.broadcast_to(self._warp[mask][:, None, None], at.shape)
         parts.append((pointer, warp.ravel(), at.ravel()))
 
-    def _run(self, pointer: _Pointer, mask: Any) -> tuple[Ints, Ints]:
+    def _run(self, pointer: Pointer, mask: Any) -> tuple[Ints, Ints]:
         """Neighbouring elements that one store of each thread writes."""
         count = 1
         if pointer.width:
@@ -321,20 +297,20 @@ class Threads:
 
     # Values
 
-    def _pointer(self, span: Span) -> _Pointer:
+    def _pointer(self, span: Span) -> Pointer:
         value = self._value(span)
-        if not isinstance(value, _Pointer):
+        if not isinstance(value, Pointer):
             raise Unknown
         return value
 
     def _truth(self, span: Span) -> Any:
         value = self._value(span)
-        if isinstance(value, _Pointer):
+        if isinstance(value, Pointer):
             raise Unknown
         return np.broadcast_to(np.asarray(value) != 0, self._warp.shape)
 
     def _whole_array(self, value: Any) -> Ints:
-        if isinstance(value, _Pointer):
+        if isinstance(value, Pointer):
             raise Unknown
         array: Ints = np.broadcast_to(np.asarray(value, np.int64), self._warp.shape)
         return array
@@ -345,7 +321,7 @@ class Threads:
     def _read(self, tokens: Sequence[Token]) -> Any:
         if not tokens or len(tokens) > 200:
             raise Unknown
-        reader = _Lanes(tokens, self)
+        reader = Lanes(tokens, self)
         value = reader.ternary(0)
         if reader.at != len(tokens):
             raise Unknown
@@ -390,11 +366,11 @@ class Threads:
             sizes = [self._value(dim) for dim in variable.dims]
             if not all(isinstance(size, int) for size in sizes):
                 raise Unknown
-            return _Pointer(variable.name_at, 0, tuple(sizes))
+            return Pointer(variable.name_at, 0, tuple(sizes))
         if variable.kind == "loop":
             raise Unknown
         if variable.kind == "parameter":
-            value: Any = _Pointer(variable.name_at, 0) if variable.pointer else self._values.get(variable.name)
+            value: Any = Pointer(variable.name_at, 0) if variable.pointer else self._values.get(variable.name)
             if value is None:
                 value = model.constants.get(variable.name)
         elif variable.initial is not None:
@@ -403,7 +379,7 @@ class Threads:
             except Unknown:
                 if not variable.pointer:
                     raise
-                value = _Pointer(variable.name_at, 0)  # carved out of other memory: an array of its own
+                value = Pointer(variable.name_at, 0)  # carved out of other memory: an array of its own
         else:
             value = model.constants.get(variable.name)
         if value is None:
@@ -421,7 +397,7 @@ class Threads:
             one = next((a for a in model.assignments if a.target.start == offset), None)
             if one is None or one.operator.text != "+=" or not self._once(one.statement):
                 raise Unknown
-            value = _moved("+", value, self._value(one.value))
+            value = moved("+", value, self._value(one.value))
         return value
 
     def _once(self, index: int) -> bool:
@@ -437,141 +413,3 @@ class Threads:
 
 def _kind(text: str) -> str:
     return "id" if text[0].isalpha() or text[0] == "_" else "num" if text[0].isdigit() else "punct"
-
-
-def _moved(operator: str, a: Any, b: Any) -> Any:
-    """Sum or difference where one may be an address."""
-    if isinstance(a, _Pointer) and not isinstance(b, _Pointer) and operator in ("+", "-"):
-        step = int(np.prod(a.dims[1:])) if a.dims else 1
-        return replace(a, at=a.at + b * step if operator == "+" else a.at - b * step)
-    if isinstance(b, _Pointer) and not isinstance(a, _Pointer) and operator == "+":
-        return _moved("+", b, a)
-    raise Unknown
-
-
-class _Lanes(Reader):
-    """Expressions of all threads at once: values are arrays over the threads, numbers, or addresses."""
-
-    def __init__(self, tokens: Sequence[Token], threads: Threads) -> None:
-        super().__init__(tokens, lambda _: None)
-        self._threads = threads
-
-    def place(self) -> _Pointer:
-        """What the left side of an assignment names."""
-        value = self.unary(0, lvalue=True)
-        if self.at != len(self.tokens) or not isinstance(value, _Pointer):
-            raise Unknown
-        return value
-
-    def operate(self, operator: str, a: Any, b: Any) -> Any:
-        if isinstance(a, _Pointer) or isinstance(b, _Pointer):
-            return _moved(operator, a, b)
-        if not isinstance(a, np.ndarray) and not isinstance(b, np.ndarray):
-            return super().operate(operator, a, b)
-        if operator in ("/", "%"):
-            if np.any(np.asarray(b) == 0):
-                raise Unknown
-            quotient = np.where((np.asarray(a) < 0) != (np.asarray(b) < 0), -(abs(a) // abs(b)), abs(a) // abs(b))
-            return quotient if operator == "/" else a - b * quotient
-        if operator in ("&&", "||"):
-            one, two = np.asarray(a) != 0, np.asarray(b) != 0
-            return ((one & two) if operator == "&&" else (one | two)).astype(np.int64)
-        if operator in _COMPARED:
-            return _COMPARED[operator](a, b).astype(np.int64)
-        if operator in ("<<", ">>") and not np.all((np.asarray(b) >= 0) & (np.asarray(b) < 63)):
-            raise Unknown
-        return _BITS[operator](a, b)
-
-    def signed(self, operator: str, value: Any) -> Any:
-        if isinstance(value, _Pointer):
-            raise Unknown
-        if not isinstance(value, np.ndarray):
-            return super().signed(operator, value)
-        return {"-": -value, "~": ~value, "!": (value == 0).astype(np.int64)}.get(operator, value)
-
-    def chosen(self, condition: Any, yes: Any, no: Any) -> Any:
-        if any(isinstance(one, _Pointer) for one in (condition, yes, no)):
-            raise Unknown
-        return (
-            np.where(np.asarray(condition) != 0, yes, no)
-            if isinstance(condition, np.ndarray)
-            else yes
-            if condition
-            else no
-        )
-
-    def whole(self, value: Any) -> Any:
-        return value if isinstance(value, (np.ndarray, _Pointer)) else int(value)
-
-    def applied(self, name: str, arguments: Sequence[Any]) -> Any:
-        if name in ("min", "max") and not any(isinstance(one, _Pointer) for one in arguments):
-            found = (np.minimum if name == "min" else np.maximum)(*arguments)
-            return found if isinstance(found, np.ndarray) else int(found)
-        raise Unknown
-
-    def unary(self, depth: int, lvalue: bool = False) -> Any:
-        text = self.peek()
-        if text == "&":
-            self.at += 1
-            return self.unary(depth + 1, lvalue=True)
-        if text == "*" and lvalue:
-            self.at += 1
-            return self.unary(depth + 1)
-        if text in ("-", "+", "!", "~"):
-            return super().unary(depth)
-        return self._element(depth, lvalue)
-
-    def _element(self, depth: int, lvalue: bool) -> Any:
-        value = self.primary(depth)
-        while self.peek() == "[":
-            if not isinstance(value, _Pointer):
-                raise Unknown
-            self.at += 1
-            index = self.ternary(depth + 1)
-            self.take("]")
-            value = replace(_moved("+", value, index), dims=value.dims[1:])
-            if not value.dims and not lvalue:
-                raise Unknown  # what memory holds
-        return value
-
-    def primary(self, depth: int) -> Any:
-        token = self.tokens[self.at] if self.at < len(self.tokens) else None
-        if token is None:
-            raise Unknown
-        if token.text == "reinterpret_cast":
-            return self._recast(depth)
-        following = self.tokens[self.at + 1].text if self.at + 1 < len(self.tokens) else ""
-        if token.kind != "id" or following in ("(", "::") or token.text in _OWN:
-            return super().primary(depth)
-        self.at += 1
-        if following == ".":
-            axis = self.tokens[self.at + 1].text if self.at + 1 < len(self.tokens) else ""
-            self.at += 2
-            return self._threads.builtin(token.text, axis)
-        return self._threads.named(token.text, token.offset)
-
-    def _recast(self, depth: int) -> Any:
-        self.at += 1
-        self.take("<")
-        words = []
-        while self.peek() not in (">", ""):
-            words.append(self.peek())
-            self.at += 1
-        self.take(">")
-        self.take("(")
-        value = self.ternary(depth + 1)
-        self.take(")")
-        size = _SIZES.get(" ".join(word for word in words if word not in ("*", "const")))
-        if not isinstance(value, _Pointer) or size is None or value.dims:
-            raise Unknown
-        return replace(value, width=size)
-
-
-_OWN = frozenset({"true", "false", "static_cast", "const_cast", "sizeof"})
-_COMPARED = {
-    "<": np.less, ">": np.greater, "<=": np.less_equal, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,
-}  # fmt: skip
-_BITS = {
-    "+": np.add, "-": np.subtract, "*": np.multiply, "<<": np.left_shift, ">>": np.right_shift, "&": np.bitwise_and,
-    "|": np.bitwise_or, "^": np.bitwise_xor,
-}  # fmt: skip
