@@ -1,0 +1,87 @@
+"""Changes of a CUDA source: what operators yield, the trial engine tries, and the answer shows as a diff."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["expression", "statement", "insertion", "static"]
+"""How a change can be tried. An edit with `start == end` is an insertion whatever the kind; the other edits are:
+
+- `expression`: one whole expression for another of the same type: `(sel == 17 ? (new) : (old))`; of a place that is
+  assigned to, another place.
+- `statement`: one whole statement that declares nothing, for other text (empty: removed):
+  `if (sel == 17) { new } else { old }`. A move is a removal and an insertion.
+- `insertion`: there are none.
+- `static`: anything that cannot hang on a value at run time (types, template arguments, layouts, sizes of arrays,
+  immediates of inline assembly, declarations): compiled on its own.
+
+The text of an insertion is whole statements that declare nothing used after them, put where a statement may begin or
+end within braces. In every case the change *means* its text: the trial of it and the text with it give the same bits.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TextEdit:
+    """Bytes `start` to `end` of a file, replaced.
+
+    Attributes:
+        file: the path of the file as the compiler was given it: the kernel's own source, or a header of the user's.
+        start, end: byte offsets in the file's UTF-8 text, end exclusive; equal: an insertion.
+        text: what stands there instead.
+    """
+
+    file: str
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One way in which a source might have been meant.
+
+    Attributes:
+        operator: name of the operator that yielded it.
+        edits: what changes in the text; no two of them overlap.
+        kind: how it can be tried.
+        role: what the first changed node is for, in the words of the ranking (`index`, `pitch`, `bound`, …).
+        note: the change in a few words, for the user.
+    """
+
+    operator: str
+    edits: tuple[TextEdit, ...]
+    kind: Kind
+    role: str
+    note: str
+
+
+Texts = Mapping[str, bytes]
+"""The files that changes are about, UTF-8, by the path that `TextEdit.file` names."""
+
+
+def applied(texts: Texts, changes: Sequence[Change]) -> dict[str, bytes]:
+    """The files with all `changes` made.
+
+    Raises:
+        ValueError: two edits overlap, or one lies outside its file.
+    """
+    edits = [edit for change in changes for edit in change.edits]
+    made = dict(texts)
+    for file in {edit.file for edit in edits}:
+        if file not in texts:
+            raise ValueError(f"no text of {file}")
+        made[file] = _edited(texts[file], [edit for edit in edits if edit.file == file])
+    return made
+
+
+def _edited(text: bytes, edits: Sequence[TextEdit]) -> bytes:
+    parts: list[bytes] = []
+    position = 0
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+        if not position <= edit.start <= edit.end <= len(text):
+            raise ValueError(f"{edit.file}: bytes {edit.start} to {edit.end} overlap another edit or leave the file")
+        parts += [text[position : edit.start], edit.text.encode()]
+        position = edit.end
+    return b"".join([*parts, text[position:]])
