@@ -1,0 +1,156 @@
+"""The tree of every source of ours, and of sources that no compiler would take."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wmmadiag.csource.declarations import declarations
+from wmmadiag.csource.edits import ByteEdit, applied, replacing
+from wmmadiag.csource.lexical import macros
+from wmmadiag.csource.nodes import at, descendants, walk
+from wmmadiag.csource.scopes import visible
+from wmmadiag.csource.tree import parse
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted(
+    path
+    for folder in ("kernels", "probes", "tests", "benchmarks", "examples")
+    for path in (ROOT / folder).rglob("*.cu")
+)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_our_sources_have_no_error_node(path: Path) -> None:
+    source = parse(path.read_bytes(), path.name)
+    assert [source.place(node) for node in source.errors()] == []
+
+
+def test_every_byte_belongs_to_a_node() -> None:
+    for path in SOURCES[:40]:
+        source = parse(path.read_bytes())
+        covered = bytearray(len(source.data))
+        for node in walk(source.root):
+            if not node.children:
+                covered[node.start_byte : node.end_byte] = b"\1" * (node.end_byte - node.start_byte)
+        assert source.root.start_byte <= len(source.data) and source.root.end_byte <= len(source.data)
+        # What no leaf covers is blank in the text that was parsed: blanks, attributes, macros that are specifiers.
+        for node in walk(source.root):
+            for one, following in zip(node.children, node.children[1:], strict=False):
+                assert one.end_byte <= following.start_byte
+
+
+@given(st.binary(max_size=300))
+@settings(max_examples=150, deadline=None)
+def test_any_bytes_parse_within_their_extent(data: bytes) -> None:
+    source = parse(data)
+    assert source.data == data
+    declarations(source)
+    assert all(0 <= node.start_byte <= node.end_byte <= len(data) for node in walk(source.root))
+
+
+@given(st.text(alphabet="#if\n(){}[];<>\"'/*\\ ax,=template", max_size=200))
+@settings(max_examples=200, deadline=None)
+def test_nearly_code_parses(text: str) -> None:
+    source = parse(text)
+    declarations(source)
+    for node in source.errors():
+        source.place(node)
+
+
+CODE = """#define HD __host__ __device__
+#define TILE 16
+namespace ns {
+template <int BM, typename T = half>
+struct Traits { static constexpr int kN = BM * 2; T x[4]; HD int f() const { return 1; } };
+template <int BM, class T>
+__global__ void __launch_bounds__(128, 2) attn(const T* __restrict__ q, half (*out)[64], Traits<BM, T> p, int n = 3) {
+    __shared__ __align__(16) half s[BM][64 + 8];
+    const int tid = threadIdx.x, row = tid / 4;
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) s[row][i] = q[i * n + tid];
+    { int hidden = 0; }
+}
+HD inline int f(int x) { return x; }
+}
+using half_t = half;
+"""
+
+
+def test_declarations_say_where_functions_run() -> None:
+    found = declarations(parse(CODE))
+    spaces = {one.qualified: (one.kernel, one.device, one.template is not None) for one in found.functions}
+    assert spaces == {
+        "ns::Traits::f": (False, True, False),
+        "ns::attn": (True, True, True),
+        "ns::f": (False, True, False),
+    }
+    attn = found.kernels()[0]
+    assert [(one.name, one.type, one.pointers) for one in attn.parameters] == [
+        ("q", "const T", 1),
+        ("out", "half", 1),
+        ("p", "Traits<BM, T>", 0),
+        ("n", "int", 0),
+    ]
+    assert [(one.name, one.type, one.default) for one in attn.template or ()] == [
+        ("BM", "int", ""),
+        ("T", "typename", ""),
+    ]
+    assert [(one.name, one.constant) for one in found.records[0].members] == [("kN", True), ("x", False)]
+    assert [(name, kind) for name, kind, _ in found.aliases] == [("half_t", "half")]
+
+
+def test_what_a_place_sees() -> None:
+    source = parse(CODE)
+    read = next(
+        node for node in descendants(source.root, "subscript_expression") if source.text(node) == "q[i * n + tid]"
+    )
+    seen = visible(source, read)
+    assert {"i", "tid", "row", "s", "q", "out", "p", "n", "BM"} <= set(seen)
+    assert "hidden" not in seen
+    assert seen["s"].shared and [source.text(one) for one in seen["s"].dimensions if one] == ["BM", "64 + 8"]
+
+
+def test_an_edit_on_a_node_is_an_edit_of_its_text() -> None:
+    source = parse(CODE)
+    node = at(source.root, CODE.index("64 + 8"), CODE.index("64 + 8") + 6)
+    changed = applied(source.data, [replacing(node, "72"), ByteEdit(0, 0, "// é\n")])
+    assert changed.decode() == "// é\n" + CODE.replace("64 + 8", "72")
+    with pytest.raises(ValueError, match="overlap"):
+        applied(source.data, [replacing(node, "1"), ByteEdit(node.start_byte + 1, node.end_byte, "2")])
+
+
+def test_an_error_spoils_its_neighbourhood_only() -> None:
+    broken = CODE.replace("{ int hidden = 0; }", "int = ) ;")
+    found = declarations(parse(broken))
+    assert [one.qualified for one in found.functions] == ["ns::Traits::f", "ns::attn", "ns::f"]
+
+
+def test_a_branch_that_cuts_through_a_construct_is_chosen_by_the_macros() -> None:
+    text = "#define A 1\nvoid f() {\n#if A > 1\n  if (x) {\n#else\n  while (y) {\n#endif\n    g(); } }\n"
+    source = parse(text)
+    assert source.errors() == []
+    assert [source.text(one)[:5] for one in descendants(source.root, "while_statement", "if_statement")] == ["while"]
+
+
+def test_macros_keep_their_text_and_place() -> None:
+    data = b"#define F(a, ...) \\\n  g(a /* c */, \\\n    __VA_ARGS__)\n#define N 4 // four\n"
+    found = macros(data)
+    assert found["F"].parameters == ("a", "...") and found["F"].body == "g(a , __VA_ARGS__)"
+    assert found["N"].body == "4" and data[found["N"].body_start :].startswith(b"4")
+
+
+@pytest.mark.slow
+def test_two_megabytes_parse_in_linear_time() -> None:
+    unit = b"\n".join(path.read_bytes() for path in SOURCES[:60])
+    small, large = unit[:100_000], (unit * 20)[:2_000_000]
+    began = time.perf_counter()
+    parse(small)
+    first = time.perf_counter() - began
+    began = time.perf_counter()
+    parse(large)
+    assert time.perf_counter() - began < 20 * 4 * max(first, 0.02)

@@ -1,0 +1,301 @@
+"""What a source declares at namespace and class scope: functions with where they run, records, variables, aliases."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wmmadiag.csource.nodes import descendants, field
+from wmmadiag.csource.tree import Source
+from wmmadiag.csource.variables import Variable, declared
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_TRANSPARENT = frozenset(
+    {"translation_unit", "declaration_list", "linkage_specification", "preproc_if", "preproc_ifdef", "preproc_else",
+     "preproc_elif", "preproc_elifdef", "field_declaration_list", "ERROR"}
+)  # fmt: skip
+_RECORDS = frozenset({"struct_specifier", "class_specifier", "union_specifier"})
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateParameter:
+    """One parameter of a template.
+
+    Attributes:
+        name: "" if it has none.
+        type: of a value parameter as written ("int", "bool"); "typename" for a type, "template" for a template.
+        default: as written, "" for none.
+        pack: whether it is a pack.
+    """
+
+    name: str
+    type: str
+    default: str
+    pack: bool
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function or a prototype.
+
+    Attributes:
+        name: as declared; `scope`: its namespaces and classes, "a::b".
+        node: the definition or declaration; `outer`: with the template head around it.
+        start: offset of its first byte, with macros and attributes that no node holds.
+        template: its parameters; None for no template, empty for an explicit specialisation.
+        parameters: in order; `variadic` and packs as parameters without dimensions.
+        body: its compound statement, None for a prototype.
+        words: of its head, macros of the source expanded: "__global__", "static", "constexpr", ….
+        returns: its type as written.
+    """
+
+    name: str
+    scope: str
+    node: Node
+    outer: Node
+    start: int
+    template: tuple[TemplateParameter, ...] | None
+    parameters: tuple[Variable, ...]
+    body: Node | None
+    words: frozenset[str]
+    returns: str
+
+    @property
+    def qualified(self) -> str:
+        """`scope::name`."""
+        return f"{self.scope}::{self.name}" if self.scope else self.name
+
+    @property
+    def kernel(self) -> bool:
+        """Whether it is a `__global__` function."""
+        return "__global__" in self.words
+
+    @property
+    def device(self) -> bool:
+        """Whether it is marked as one that runs on the device."""
+        return bool(self.words & {"__global__", "__device__"})
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A struct, class or union with its body.
+
+    Attributes:
+        kind: "struct", "class" or "union".
+        members: its data members in order.
+    """
+
+    kind: str
+    name: str
+    scope: str
+    node: Node
+    outer: Node
+    template: tuple[TemplateParameter, ...] | None
+    members: tuple[Variable, ...]
+
+    @property
+    def qualified(self) -> str:
+        """`scope::name`."""
+        return f"{self.scope}::{self.name}" if self.scope else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Declarations:
+    """What a source declares, each in the order of the text."""
+
+    functions: tuple[Function, ...]
+    records: tuple[Record, ...]
+    variables: tuple[Variable, ...]
+    aliases: tuple[tuple[str, str, Node], ...]
+
+    def kernels(self) -> tuple[Function, ...]:
+        """The `__global__` functions that have a body."""
+        return tuple(one for one in self.functions if one.kernel and one.body is not None)
+
+
+def declarations(source: Source) -> Declarations:
+    """Everything that a source declares outside function bodies, members of classes included."""
+    reader = _Reader(source)
+    reader.scope(source.root, "", None, None)
+    return Declarations(tuple(reader.functions), tuple(reader.records), tuple(reader.variables), tuple(reader.aliases))
+
+
+def head_words(source: Source, start: int, end: int) -> frozenset[str]:
+    """The words of code between two offsets, the source's macros expanded."""
+    found: set[str] = set()
+    open_ones = _WORD.findall(source.code.code[start:end].decode("utf-8", "replace"))
+    while open_ones:
+        word = open_ones.pop()
+        if word not in found:
+            found.add(word)
+            if word in source.code.macros:
+                open_ones += _WORD.findall(source.code.macros[word].body)
+    return frozenset(found)
+
+
+def template_parameters(source: Source, node: Node) -> tuple[TemplateParameter, ...]:
+    """The parameters of a `template_declaration`."""
+    listed = field(node, "parameters")
+    return () if listed is None else tuple(_template_parameters(source, listed))
+
+
+def _template_parameters(source: Source, listed: Node) -> Iterator[TemplateParameter]:
+    for one in listed.named_children:
+        if one.type in ("parameter_declaration", "optional_parameter_declaration", "variadic_parameter_declaration"):
+            named = next(declared(source, one, "template"), None)
+            default = field(one, "default_value")
+            pack = one.type.startswith("variadic")
+            kind = named.type if named else source.words(one)
+            last = source.text(one).replace("...", " ").split()[-1] if pack else ""
+            name = named.name if named else last
+            yield TemplateParameter(name, kind, source.text(default) if default else "", pack, one)
+        elif one.type.endswith("type_parameter_declaration") or one.type == "template_template_parameter_declaration":
+            default = field(one, "default_type")
+            names = [child for child in one.children if child.type == "type_identifier"]
+            name = source.text(names[0]) if names else ""
+            kind = "template" if one.type.startswith("template_template") else "typename"
+            pack = one.type.startswith("variadic")
+            yield TemplateParameter(name, kind, source.text(default) if default else "", pack, one)
+
+
+class _Reader:
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.functions: list[Function] = []
+        self.records: list[Record] = []
+        self.variables: list[Variable] = []
+        self.aliases: list[tuple[str, str, Node]] = []
+
+    def scope(self, node: Node, scope: str, outer: Node | None, template: tuple[TemplateParameter, ...] | None) -> None:
+        open_ones = list(reversed(node.named_children))
+        while open_ones:
+            one = open_ones.pop()
+            if one.type in _TRANSPARENT:
+                open_ones.extend(reversed(one.named_children))
+            else:
+                self.declaration(one, scope, outer, template)
+
+    def declaration(
+        self, node: Node, scope: str, outer: Node | None, template: tuple[TemplateParameter, ...] | None
+    ) -> None:
+        if node.type == "namespace_definition":
+            name, body = field(node, "name"), field(node, "body")
+            if body is not None:
+                self.scope(body, _joined(scope, self.source.text(name) if name else ""), None, None)
+        elif node.type == "template_declaration":
+            for one in node.named_children:
+                if one.type != "template_parameter_list":
+                    self.declaration(one, scope, outer or node, template_parameters(self.source, node))
+        elif node.type in _RECORDS:
+            self.record(node, scope, outer or node, template)
+        elif node.type in ("function_definition", "declaration", "field_declaration"):
+            held = field(node, "type")
+            if held is not None and held.type in _RECORDS:
+                self.record(held, scope, outer or node, template)
+            called = _function_declarator(node)
+            if called is not None:
+                self.function(node, called, scope, outer or node, template)
+            elif node.type != "function_definition":
+                self.variables += declared(self.source, node, "namespace")
+        elif node.type in ("alias_declaration", "type_definition"):
+            self.alias(node, scope, outer)
+
+    def record(self, node: Node, scope: str, outer: Node, template: tuple[TemplateParameter, ...] | None) -> None:
+        body, name = field(node, "body"), field(node, "name")
+        if body is None:
+            return
+        called = self.source.text(name) if name else ""
+        members = [
+            variable
+            for one in body.named_children
+            if one.type == "field_declaration" and _function_declarator(one) is None
+            for variable in declared(self.source, one, "member")
+        ]
+        kind = node.type.partition("_")[0]
+        self.records.append(Record(kind, called, scope, node, outer, template, tuple(members)))
+        inner = _Reader(self.source)
+        inner.scope(body, _joined(scope, called), None, None)
+        self.functions += inner.functions
+        self.records += inner.records
+        self.aliases += inner.aliases
+
+    def function(
+        self, node: Node, called: Node, scope: str, outer: Node, template: tuple[TemplateParameter, ...] | None
+    ) -> None:
+        body = field(node, "body")
+        if node.type == "function_definition" and body is None:
+            body = next((one for one in node.children if one.type in ("compound_statement", "try_statement")), None)
+        name_node = field(called, "declarator") or called
+        name = self.source.words(name_node)
+        space, _, plain = name.rpartition("::")
+        listed = field(called, "parameters")
+        parameters = [
+            variable
+            for one in (listed.named_children if listed is not None else ())
+            if one.type.endswith("parameter_declaration")
+            for variable in list(declared(self.source, one, "parameter"))[:1]
+        ]
+        begin = _head_start(self.source, outer, node)
+        words = head_words(self.source, begin, called.start_byte)
+        kind = field(node, "type")
+        self.functions.append(
+            Function(
+                plain,
+                _joined(scope, space),
+                node,
+                outer,
+                outer.start_byte if outer.type == "template_declaration" else begin,
+                template,
+                tuple(parameters),
+                body,
+                words,
+                self.source.words(kind) if kind is not None else "",
+            )
+        )
+
+    def alias(self, node: Node, scope: str, outer: Node | None) -> None:
+        if node.type == "alias_declaration":
+            name, kind = field(node, "name"), field(node, "type")
+            if name is not None and kind is not None:
+                self.aliases.append((_joined(scope, self.source.text(name)), self.source.words(kind), outer or node))
+            return
+        for one in declared(self.source, node, "namespace"):
+            self.aliases.append((_joined(scope, one.name), one.type + "*" * one.pointers, outer or node))
+
+
+def _head_start(source: Source, outer: Node, node: Node) -> int:
+    """Where the head of a declaration begins: after its template heads, or after what ends before it."""
+    if outer.type == "template_declaration":
+        heads = (
+            one.end_byte for one in descendants(outer, "template_parameter_list") if one.end_byte <= node.start_byte
+        )
+        return max(heads, default=outer.start_byte)
+    code = source.code.code
+    at = max(code.rfind(mark, 0, node.start_byte) for mark in (b";", b"{", b"}", b":")) + 1
+    return at + len(code[at : node.start_byte]) - len(code[at : node.start_byte].lstrip())
+
+
+def _joined(scope: str, name: str) -> str:
+    return f"{scope}::{name}" if scope and name else scope or name
+
+
+def _function_declarator(node: Node) -> Node | None:
+    """The declarator of the function that a node declares; None for anything else."""
+    one = field(node, "declarator")
+    while one is not None:
+        if one.type == "function_declarator":
+            inner = field(one, "declarator")
+            # `void (*f)(int)` is a variable.
+            return None if inner is not None and inner.type == "parenthesized_declarator" else one
+        if one.type == "init_declarator":
+            return None
+        one = field(one, "declarator") or next(
+            (child for child in one.named_children if child.type == "function_declarator"), None
+        )
+    return None

@@ -1,0 +1,76 @@
+"""Walking a tree: small functions over the parser's own nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+# What stands around an expression without changing it.
+_WRAPPERS = frozenset({"parenthesized_expression", "condition_clause"})
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and everything under it, in the order of the text."""
+    open_ones = [node]
+    while open_ones:
+        one = open_ones.pop()
+        yield one
+        open_ones.extend(reversed(one.children))
+
+
+def descendants(node: Node, *types: str) -> Iterator[Node]:
+    """The nodes of these types under (and with) `node`, in the order of the text."""
+    wanted = frozenset(types)
+    return (one for one in walk(node) if one.type in wanted)
+
+
+def outermost(node: Node, *types: str) -> Iterator[Node]:
+    """As `descendants`, but nothing inside what was found."""
+    wanted = frozenset(types)
+    open_ones = [node]
+    while open_ones:
+        one = open_ones.pop()
+        if one.type in wanted:
+            yield one
+        else:
+            open_ones.extend(reversed(one.children))
+
+
+def ancestors(node: Node) -> Iterator[Node]:
+    """What stands around a node, the nearest first."""
+    one = node.parent
+    while one is not None:
+        yield one
+        one = one.parent
+
+
+def ancestor(node: Node, *types: str) -> Node | None:
+    """The nearest node of these types around `node`."""
+    return next((one for one in ancestors(node) if one.type in types), None)
+
+
+def field(node: Node, name: str) -> Node | None:
+    """A node's child by the name of its field."""
+    return node.child_by_field_name(name)
+
+
+def bare(node: Node) -> Node:
+    """An expression without the parentheses around it."""
+    while node.type in _WRAPPERS and node.named_child_count == 1:
+        node = node.named_children[0]
+    return node
+
+
+def arguments(call: Node) -> list[Node]:
+    """The arguments of a call, comments left out."""
+    held = field(call, "arguments")
+    return [] if held is None else [one for one in held.named_children if one.type != "comment"]
+
+
+def at(root: Node, start: int, end: int | None = None) -> Node:
+    """The smallest named node that covers the bytes from `start` to `end`."""
+    found = root.named_descendant_for_byte_range(start, start if end is None else end)
+    return root if found is None else found

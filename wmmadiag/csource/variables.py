@@ -1,0 +1,104 @@
+"""What declarations introduce: names with their types as written, arrays and initial values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wmmadiag.csource.nodes import field
+from wmmadiag.csource.tree import Source
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_DECLARATORS = frozenset(
+    {
+        "identifier", "field_identifier", "type_identifier", "init_declarator", "pointer_declarator",
+        "array_declarator", "reference_declarator", "parenthesized_declarator", "function_declarator", "structured_binding_declarator",
+    }
+)  # fmt: skip
+_LEAVES = frozenset({"identifier", "field_identifier", "type_identifier"})
+_STORAGE = frozenset({"static", "extern", "register", "inline", "mutable", "thread_local"})
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable, a parameter, a member or a constant.
+
+    Attributes:
+        name: "" for a parameter without one.
+        type: as written, qualifiers included, storage and declarator left out: "const T", "unsigned".
+        pointers: levels of `*` of its declarator; `reference`: whether it is one.
+        dimensions: of an array, outermost first; None for `[]`.
+        value: its initialiser, or None.
+        node: the whole declaration; `declarator`: the part of it that is this name's.
+        kind: "local", "parameter", "template", "member", "namespace".
+        words: all words before the declarator ("__shared__", "constexpr", "static", …).
+    """
+
+    name: str
+    type: str
+    pointers: int
+    reference: bool
+    dimensions: tuple[Node | None, ...]
+    value: Node | None
+    node: Node
+    declarator: Node
+    kind: str
+    words: frozenset[str]
+
+    @property
+    def shared(self) -> bool:
+        """Whether it lies in shared memory."""
+        return "__shared__" in self.words
+
+    @property
+    def constant(self) -> bool:
+        """Whether the compiler knows its value."""
+        return self.kind == "template" or "constexpr" in self.words
+
+
+def declared(source: Source, node: Node, kind: str = "local") -> Iterator[Variable]:
+    """The variables of a `declaration`, `field_declaration` or `parameter_declaration`, functions left out."""
+    type_node = field(node, "type")
+    if type_node is None:
+        return
+    declarators = node.children_by_field_name("declarator")
+    first = declarators[0].start_byte if declarators else node.end_byte
+    words = frozenset(source.code.code[node.start_byte : first].decode("utf-8", "replace").replace("*", " ").split())
+    qualifiers = [source.text(one) for one in node.children if one.type == "type_qualifier"]
+    spelled = " ".join([*(one for one in qualifiers if not one.startswith("__")), source.words(type_node)])
+    spelled = " ".join(one for one in spelled.split() if one not in _STORAGE and one != "constexpr")
+    default = field(node, "default_value")
+    for one in declarators:
+        found = _variable(source, one, spelled, node, kind, words, default)
+        if found is not None:
+            yield found
+    if not declarators and kind == "parameter":
+        yield Variable("", spelled, 0, False, (), default, node, node, kind, words)
+
+
+def _variable(
+    source: Source, declarator: Node, spelled: str, node: Node, kind: str, words: frozenset[str], default: Node | None
+) -> Variable | None:
+    value, at, pointers, reference = default, declarator, 0, False
+    dimensions: list[Node | None] = []
+    if at.type == "init_declarator":
+        value = field(at, "value")
+        at = field(at, "declarator") or at
+    while at.type not in _LEAVES:
+        if at.type in ("pointer_declarator", "abstract_pointer_declarator"):
+            pointers += 1
+        elif at.type in ("reference_declarator", "abstract_reference_declarator"):
+            reference = True
+        elif at.type in ("array_declarator", "abstract_array_declarator"):
+            dimensions.insert(0, field(at, "size"))
+        elif at.type in ("function_declarator", "structured_binding_declarator"):
+            return None
+        inner = field(at, "declarator") or next((one for one in at.named_children if one.type in _DECLARATORS), None)
+        if inner is None:
+            return Variable("", spelled, pointers, reference, tuple(dimensions), value, node, declarator, kind, words)
+        at = inner
+    name = source.text(at)
+    return Variable(name, spelled, pointers, reference, tuple(dimensions), value, node, declarator, kind, words)
