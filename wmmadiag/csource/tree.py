@@ -1,7 +1,7 @@
 """CUDA C++ as a concrete syntax tree: every byte of a source belongs to a node, whatever the source holds.
 
 The parser is tree-sitter with its CUDA grammar. It never fails: what it does not understand is an ERROR node, and
-spoils its neighbourhood only. Node types are the grammar's: `function_definition`, `call_expression`, `for_statement`, ….
+spoils its neighbourhood only. Node types are the grammar's: `function_definition`, `call_expression`, ….
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 _DECLARATORS = frozenset(
     {
         "identifier", "field_identifier", "type_identifier", "init_declarator", "pointer_declarator",
-        "array_declarator", "reference_declarator", "parenthesized_declarator", "function_declarator", "structured_binding_declarator",
+        "array_declarator", "reference_declarator", "parenthesized_declarator",
+        "function_declarator", "structured_binding_declarator",
     }
 )  # fmt: skip
 _LEAVES = frozenset({"identifier", "field_identifier", "type_identifier"})
