@@ -73,14 +73,20 @@ def _axes_and_shape(
     if view.layout and not view.strides:
         if not set(view.layout) <= set(role.axes) or set(role.axes[-2:]) - set(view.layout):
             raise _unknown_layout(view, role.axes)
-        axes = "".join(axis for axis in role.axes if axis in view.layout)
-        return axes, tuple(role.shape[role.axes.index(axis)] for axis in axes)
-    # Leading batch axes that no symbol speaks of are left out of the usual shape, unless strides name them.
+        named = "".join(axis for axis in role.axes if axis in view.layout)
+        return _without_batch(named, tuple(role.shape[role.axes.index(axis)] for axis in named), view, scope)
     axes, shape = role.axes, role.shape
     if view.strides and len(view.strides) < len(axes):
-        axes, shape = axes[-len(view.strides) :], shape[-len(view.strides) :]
-    elif shape[0] == "batch" and scope.number("batch", place=view.place, what="batch") == 1:
-        axes, shape = axes[1:], shape[1:]
+        return axes[-len(view.strides) :], shape[-len(view.strides) :]
+    return _without_batch(axes, shape, view, scope)
+
+
+def _without_batch(
+    axes: str, shape: tuple[Expression, ...], view: View, scope: Scope
+) -> tuple[str, tuple[Expression, ...]]:
+    """A leading batch axis of one matrix, which a card may name or not, is left out of the usual shape."""
+    if shape[0] == "batch" and scope.number("batch", place=view.place, what="batch") == 1:
+        return axes[1:], shape[1:]
     return axes, shape
 
 
@@ -103,15 +109,7 @@ def _strides(
     argument: Argument, view: View, axes: str, shape: tuple[int, ...], scope: Scope, role: Role | None
 ) -> tuple[int, ...]:
     if view.strides:
-        named = _named_axes(view, role) if role is not None and role.usual and not view.shape else axes
-        if len(view.strides) != (len(named) or len(shape)):
-            raise ConfigurationError(
-                f"'{argument.name}' has {len(view.strides)} strides for {len(named) or len(shape)} dimensions",
-                place=view.place,
-            )
-        what = f"the stride of '{argument.name}'"
-        given = [scope.integer(s, place=view.place, what=what, minimum=0) for s in view.strides]
-        return tuple(given) if named == axes else tuple(given[named.index(a)] if a in named else 0 for a in axes)
+        return _given_strides(argument, view, axes, shape, scope, role)
     letters = axes or "".join(str(axis) for axis in range(len(shape)))
     pad = {}
     for name, extra in view.pad.items():
@@ -125,7 +123,26 @@ def _strides(
         pad[axis] = scope.integer(extra, place=view.place, what=f"the padding of '{argument.name}'", minimum=0)
     strides: dict[str, int] = {}
     step = 1
-    for letter in reversed(view.layout or letters):
+    for letter in reversed([one for one in view.layout if one in letters] or letters):
         strides[letter] = step
         step *= shape[letters.index(letter)] + pad.get(letter, 0)
     return tuple(strides.get(letter, 0) for letter in letters)  # 0: a spread role's axis, of extent 1
+
+
+def _given_strides(
+    argument: Argument, view: View, axes: str, shape: tuple[int, ...], scope: Scope, role: Role | None
+) -> tuple[int, ...]:
+    """The strides that a card states, in the order of the axes; 0 for those of a spread role that it has not."""
+    named, told = axes, view.strides
+    if role is not None and not view.shape:
+        if role.usual:
+            named = _named_axes(view, role)
+        elif len(told) == len(role.axes) == len(axes) + 1:
+            told = told[1:]  # the first is that of the batch, which is one matrix
+    if len(told) != (len(named) or len(shape)):
+        raise ConfigurationError(
+            f"'{argument.name}' has {len(told)} strides for {len(named) or len(shape)} dimensions", place=view.place
+        )
+    what = f"the stride of '{argument.name}'"
+    given = [scope.integer(one, place=view.place, what=what, minimum=0) for one in told]
+    return tuple(given) if named == axes else tuple(given[named.index(a)] if a in named else 0 for a in axes)

@@ -1,0 +1,184 @@
+"""What an operation is, as data: the classes that a file of `catalogue/` fills in.
+
+Words in which public sources speak of something are one string, separated by blanks, folded as
+`subject.drafts.guess` folds names: without case, underscores and marks such as `d_` or `_ptr`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from wmmadiag.subject.dtypes import ElementType
+
+    Doubles: TypeAlias = NDArray[np.float64]
+    Arrays: TypeAlias = Mapping[str, NDArray[Any]]
+    Elements: TypeAlias = Mapping[str, ElementType]
+
+Default: TypeAlias = str | bool
+Setting: TypeAlias = str | int | float | bool
+"""What a card says of a parameter: a number, the text of an expression, a word, or a boolean."""
+Values: TypeAlias = Mapping[str, float | int | bool | str]
+"""Evaluated parameters by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of an operation.
+
+    Attributes:
+        kind: "real" (an expression), "cap" (one that is not negative), "flag" (a boolean, or an expression that is 0
+            or not), "int" (from 1 on), "reach" (a number from 0 on, or -1), or "word".
+        default: its value when the card does not give it.
+        words: for "word", what it may be.
+        meaning: one line for the documentation and for drafted cards.
+        spellings: how sources call it.
+        drafted: where a kernel takes it as a number, its value in the first of the drafted cases, and in the others: a
+            wrong factor then shows in the second one alone. None for one that has its default there.
+    """
+
+    kind: str
+    default: Default
+    meaning: str
+    words: tuple[str, ...] = ()
+    spellings: str = ""
+    drafted: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """One tensor of an operation.
+
+    Attributes:
+        axes: letters of its usual logical axes, outermost first.
+        shape: expressions of its usual shape over the usual symbols.
+        output: whether the kernel computes it.
+        required: whether a card must have it.
+        usual: of a role that is spread over the axes that it lacks: letters of those that it usually has, where no
+            layout names others; "" for a role that has all of its axes.
+        drawn: what its values are where nobody says otherwise, a name in `inputs.MEANINGFUL`; "" for the case's
+            distribution.
+        spellings: how sources call its pointer.
+        updates: of an output: the input that a kernel may write it over. "" for none.
+    """
+
+    axes: str
+    shape: tuple[str, ...]
+    output: bool = False
+    required: bool = True
+    usual: str = ""
+    drawn: str = ""
+    spellings: str = ""
+    updates: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One answer to a question about a kernel: settings, with a name for people.
+
+    Attributes:
+        name: "B stored as N×K, as nn.Linear has it".
+        parameters: what `[computes]` then says, by name.
+        layouts: the order of the axes in memory, by role; "" for the order in which the operation lists them.
+        updated: whether the output is read, too: it then lies where its `Role.updates` does. None for "as it is".
+        deliberate: whether kernels are written so on purpose. A scale that is left out is a mistake as often.
+    """
+
+    name: str
+    parameters: Mapping[str, Setting] = field(default_factory=dict)
+    layouts: Mapping[str, str] = field(default_factory=dict)
+    updated: bool | None = None
+    deliberate: bool = True
+
+
+Kind: TypeAlias = Literal["storage", "meaning", "arithmetic"]
+"""What a question is about: where elements lie, what is computed of them, or in which type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A question about a kernel that its source may leave open.
+
+    Attributes:
+        question: "How is B stored?"
+        kind: what it is about.
+        alternatives: the answers, the commonest first.
+        roles: inputs and outputs without which the question makes no sense.
+        types: element types of the first of `roles` for which it makes sense; empty for all.
+    """
+
+    question: str
+    kind: Kind
+    alternatives: tuple[Alternative, ...]
+    roles: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """A number that says how far apart elements of a role lie.
+
+    Attributes:
+        role: whose elements.
+        value: what it is where the role lies as `parameters` say: "K", or "K if transpose_b else N".
+        spellings: how sources call it.
+        batches: whether it is the distance between matrices, not rows.
+    """
+
+    role: str
+    value: str
+    spellings: str
+    batches: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Several inputs in one storage, one more axis telling them apart.
+
+    Attributes:
+        parts: their roles, in the order in which they lie along that axis.
+        layout: the usual order of the axes in memory, the new one being the number of parts: "BS3HD".
+        spellings: how sources call its pointer.
+    """
+
+    parts: tuple[str, ...]
+    layout: str
+    spellings: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation that a card can name.
+
+    Attributes:
+        name: as a card has it; also the name of the file.
+        meaning: a formula.
+        roles: its tensors by name, in the order in which kernels usually take them.
+        parameters: by name.
+        symbols: what a symbol is where no case says so: an expression over others.
+        extents: how sources call the extents: symbol, or a product of symbols → spellings. The first that fits counts.
+        derived: numbers that follow from parameters, "{scale}" being one's value: expression → spellings.
+        distances: leading dimensions and strides between matrices.
+        packed: inputs that may share one storage, by the name of the role that they then have.
+        cases: extents of the cases to begin with: a small one, and one of more than one tile and head.
+        choices: what may be read in more than one way.
+    """
+
+    name: str
+    meaning: str
+    roles: Mapping[str, Role]
+    parameters: Mapping[str, Parameter]
+    symbols: Mapping[str, str] = field(default_factory=dict)
+    extents: Mapping[str, str] = field(default_factory=dict)
+    derived: Mapping[str, str] = field(default_factory=dict)
+    distances: tuple[Distance, ...] = ()
+    packed: Mapping[str, Packed] = field(default_factory=dict)
+    cases: tuple[Mapping[str, int], ...] = ()
+    choices: tuple[Choice, ...] = ()

@@ -1,0 +1,1 @@
+"""Mathematics and data that several operations share."""

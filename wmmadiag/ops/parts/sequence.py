@@ -1,0 +1,99 @@
+"""What attention and its two products have in common: tensors over batch, heads, rows and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from wmmadiag.ops.model import Alternative, Choice, Parameter, Role
+
+OVER_SCORES = ("B", "H", "Sq", "Skv")
+
+SYMBOLS: Mapping[str, str] = {
+    "B": "1", "H": "1", "Sq": "S", "S": "Sq", "Skv": "S", "Hkv": "H", "Dv": "D", "causal": "0",
+}  # fmt: skip
+
+EXTENTS: Mapping[str, str] = {
+    "B": "b bs bsz batch batches batchsize nbatch numbatch numbatches",
+    "B*H": "bh batchheads batchhead nbh numbh bxh batchxheads",
+    "Hkv": "hkv kvheads nkvheads numkvheads nheadskv numheadskv nheadsk numheadsk kvhead hk",
+    "H": "h heads nheads numheads nhead head numhead headnum qheads nqheads numqheads hq nh headcount headscount "
+    "qkvhead qkvheads",
+    "Sq": "sq seqlenq seqq qlen qseqlen lq nq slenq lenq querylen numqueries qlength mq",
+    "Skv": "sk skv seqlenk seqk kvlen klen kvseqlen seqlenkv lk lkv nk nkv lenk lenkv keylen numkeys kseqlen",
+    "S": "s seq seqlen seqlength sequencelength slen n t l len length context contextlen nseq tokens numtokens ctx "
+    "nctx ctxlen qkvseqlen maxseqlen seqs",
+    "Dv": "dv vdim headdimv vheaddim",
+    "D": "d dim headdim headsize dhead hd dk embd depth dmodelperhead hdim embeddim headembd headdimension "
+    "qkvdim hs headsz",
+}
+
+SCALE_SPELLINGS = "scale smscale softmaxscale attnscale sc scaling qkscale scalefactor invsqrtd rsqrtd"
+# log2(e) times the scale: exp(x) is exp2(x · log2(e)).
+DERIVED: Mapping[str, str] = {
+    "({scale}) * 1.4426950408889634": "scalelog2 softmaxscalelog2 smscalelog2 scalesoftmaxlog2 scalelog2e "
+    "qkscalelog2 softmaxscalelog2e",
+}
+
+SOFTCAP: Mapping[str, Parameter] = {
+    "softcap": Parameter(
+        "cap",
+        "0",
+        "c of c·tanh(score/c), on scaled scores, before bias and masks; 0: none",
+        spellings="softcap logitsoftcap logitssoftcap attnsoftcap logitcap logitscap softcapping attnlogitsoftcapping",
+        drafted=("2", "1.5"),
+    ),
+    "tanh_dtype": Parameter("word", "f32", "type of the softcap's tanh; f16 for tanh.approx", ("f16", "bf16", "f32")),
+}
+
+# Additive masks are biases; one of integers is a mask.
+ADDED: Mapping[str, Role] = {
+    "bias": Role(
+        "BHSK",
+        OVER_SCORES,
+        required=False,
+        usual="SK",
+        spellings="bias attnbias attentionbias relbias relativebias relposbias rpb rpebias positionbias posbias mask "
+        "attnmask attentionmask additivemask",
+    ),
+    "alibi_slopes": Role(
+        "BH",
+        OVER_SCORES[:2],
+        required=False,
+        usual="H",
+        drawn="slopes",
+        spellings="alibislopes alibislope alibi slopes",
+    ),
+}
+
+CASES: tuple[Mapping[str, int], ...] = (
+    {"B": 1, "H": 1, "S": 64, "D": 64},
+    {"B": 2, "H": 3, "S": 128, "D": 64},
+)
+# Multiples of 64, because many kernels ask for that.
+
+
+def laid_out(*roles: str) -> Choice:
+    """In which order the axes of some roles, all alike, lie in memory."""
+    return Choice(
+        f"In which order do the axes of {', '.join(roles)} lie in memory?",
+        "storage",
+        tuple(
+            Alternative(f"{', '.join(roles)} stored as {layout}", layouts=dict.fromkeys(roles, layout))
+            for layout in ("BHSD", "BSHD", "SBHD")
+        ),
+        (roles[0],),
+    )
+
+
+def turned(role: str, usual: str, other: str, why: str = "") -> Choice:
+    """Whether one operand of a product lies the other way around."""
+    name = role.upper()
+    return Choice(
+        f"How is {name} stored?",
+        "storage",
+        (
+            Alternative(f"{name} stored by rows", layouts={role: usual}),
+            Alternative(f"{name} stored by columns{why}", layouts={role: other}),
+        ),
+        (role,),
+    )

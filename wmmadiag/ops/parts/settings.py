@@ -1,0 +1,62 @@
+"""Parameters that say in which types a kernel computes, and the questions that a source may leave open about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from wmmadiag.ops.model import Alternative, Choice, Parameter
+
+FLOAT_TYPES = ("f16", "bf16", "tf32", "f32", "f64")
+
+PRODUCTS: Mapping[str, Parameter] = {
+    "accumulate": Parameter("word", "auto", "type of the sums", ("auto", "f16", "f32", "f64", "s32")),
+    "accumulate_step": Parameter("int", "8", "products that one rounding of an f16 sum covers (1: scalar half code)"),
+    "multiply": Parameter("word", "auto", "type that operands are rounded to first", ("auto", *FLOAT_TYPES)),
+}
+"""Of matrix products."""
+
+EXPONENTIALS: Mapping[str, Parameter] = {
+    "exp_dtype": Parameter("word", "f32", "type of the exponentials", ("f16", "bf16", "f32", "f64")),
+}
+
+
+def sums_kept_in(operand: str) -> Choice:
+    """In which type the products of a half operand are summed. `operand`: the role of the left one."""
+    return Choice(
+        "In which type are the products summed?",
+        "arithmetic",
+        (
+            Alternative("sums kept in f32", {"accumulate": "auto"}),
+            Alternative("sums kept in f16", {"accumulate": "f16"}),
+        ),
+        (operand,),
+        ("f16",),
+    )
+
+
+def inputs_rounded(operand: str) -> Choice:
+    """To which type a kernel that gets f32 rounds what it multiplies. `operand`: the role of the left operand."""
+    return Choice(
+        "To which type are the inputs rounded before they are multiplied?",
+        "arithmetic",
+        (
+            Alternative("inputs multiplied as they are", {"multiply": "auto"}),
+            Alternative("inputs rounded to tf32 first", {"multiply": "tf32"}),
+            Alternative("inputs rounded to f16 first", {"multiply": "f16"}),
+            Alternative("inputs rounded to bf16 first", {"multiply": "bf16"}),
+        ),
+        (operand,),
+        ("f32", "f64"),
+    )
+
+
+def kept_in(what: str, parameter: str, usual: str, *others: str) -> Choice:
+    """In which type an intermediate is kept: `parameter` says, `usual` where the card does not."""
+    return Choice(
+        f"In which type are {what} kept?",
+        "arithmetic",
+        (
+            Alternative(f"{what} kept in the working type", {parameter: usual}),
+            *(Alternative(f"{what} kept in {other}", {parameter: other}) for other in others),
+        ),
+    )

@@ -1,0 +1,184 @@
+"""The readings of a kernel: the ways in which its arguments may be meant, made of an operation's `choices`.
+
+BLAS code stores columns, `nn.Linear` stores B as N×K, a kernel may sum in half or read what it writes. All of them are
+GEMMs. Who judges a kernel by an assumed reading can ask here what else it may be:
+
+    assumed = Assumed({"a": "f16", "b": "f16", "d": "f32"})
+    for reading in readings(operation, assumed):
+        print(reading.name)  # "B stored as N×K, as nn.Linear has it"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, product
+
+from wmmadiag.ops.model import Alternative, Choice, Kind, Operation, Setting
+
+_FALSE = ("0", "false", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """The reading that a kernel is judged by.
+
+    Attributes:
+        roles: element type of each role that it has.
+        parameters: what `[computes]` says, by name.
+        layouts: of roles whose axes lie in another order in memory than the operation lists them.
+        symbols: what the kernel takes as numbers. A parameter that is one of them is not open.
+        placed: roles of which it is known how they lie in memory.
+    """
+
+    roles: Mapping[str, str]
+    parameters: Mapping[str, Setting] = field(default_factory=dict)
+    layouts: Mapping[str, str] = field(default_factory=dict)
+    symbols: frozenset[str] = frozenset()
+    placed: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Another way to read a kernel: what changes, relative to what is assumed.
+
+    Attributes:
+        name: one line, "B stored as N×K, as nn.Linear has it".
+        kinds: what the changes are about.
+        questions: those whose answers they are: what to ask the user.
+        parameters: what `[computes]` says instead, by name.
+        layouts: the order of axes in memory instead, by role as it is assumed; "" for the operation's own.
+        roles: what a role then becomes: {"d": "c"} where the output is read, too, {"c": "d"} where it is not.
+        deliberate: whether kernels are written so on purpose. What is right under a reading that is not may as well be
+            a mistake.
+    """
+
+    name: str
+    kinds: frozenset[Kind]
+    questions: tuple[str, ...]
+    parameters: Mapping[str, Setting]
+    layouts: Mapping[str, str]
+    roles: Mapping[str, str]
+    deliberate: bool
+
+
+def readings(
+    operation: Operation,
+    assumed: Assumed,
+    *,
+    changes: int = 3,
+    kinds: Sequence[Kind] = ("storage", "meaning", "arithmetic"),
+) -> Iterator[Reading]:
+    """Every other reading of a kernel, those with the fewest changes first.
+
+    Args:
+        changes: the most answers that may differ at once. Matrices stored by columns, as BLAS has them, are three.
+        kinds: of questions that are open.
+    """
+    open_ones = [
+        (choice, others)
+        for choice in operation.choices
+        if choice.kind in kinds and (others := _others(operation, choice, assumed))
+    ]
+    for count in range(1, changes + 1):
+        for chosen in combinations(open_ones, count):
+            for answers in product(*(others for _, others in chosen)):
+                reading = _combined(operation, assumed, [choice for choice, _ in chosen], answers)
+                if reading is not None:
+                    yield reading
+
+
+def _others(operation: Operation, choice: Choice, assumed: Assumed) -> tuple[Alternative, ...]:
+    """The answers that are not the assumed one; none where the question is not open."""
+    if any(role not in assumed.roles for role in choice.roles):
+        return ()
+    if choice.types and assumed.roles[choice.roles[0]] not in choice.types:
+        return ()
+    moved = {role for one in choice.alternatives for role in one.layouts} & set(assumed.roles)
+    if choice.kind == "storage" and {*choice.roles, *moved} & assumed.placed:
+        return ()
+    if any(one.updated is not None for one in choice.alternatives) and not _one_place(operation, assumed):
+        return ()
+    concerned = {name for one in choice.alternatives for name in one.parameters}
+    if any(_symbol(operation, name, assumed) in assumed.symbols for name in concerned):
+        return ()
+    return tuple(one for one in choice.alternatives if not _holds(operation, one, assumed))
+
+
+def _symbol(operation: Operation, parameter: str, assumed: Assumed) -> str:
+    return str(assumed.parameters.get(parameter, operation.parameters[parameter].default))
+
+
+def _value(operation: Operation, parameter: str, assumed: Assumed) -> str:
+    """What a parameter is assumed to be, symbols that nobody gives at their defaults."""
+    text = _symbol(operation, parameter, assumed)
+    seen = set()
+    while text in operation.symbols and text not in seen:
+        seen.add(text)
+        text = operation.symbols[text]
+    return text
+
+
+def _same(one: Setting, other: Setting) -> bool:
+    folded = ["0" if str(text).lower() in _FALSE else "1" if str(text).lower() == "true" else str(text)
+              for text in (one, other)]  # fmt: skip
+    return folded[0] == folded[1]
+
+
+def _holds(operation: Operation, one: Alternative, assumed: Assumed) -> bool:
+    """Whether an answer is what is assumed."""
+    return (
+        all(_same(value, _value(operation, name, assumed)) for name, value in one.parameters.items())
+        and all(
+            _layout(operation, role, text) == _layout(operation, role, assumed.layouts.get(role, ""))
+            for role, text in one.layouts.items()
+            if role in assumed.roles
+        )
+        and one.updated in (None, _updated(operation, assumed))
+    )
+
+
+def _layout(operation: Operation, role: str, text: str) -> str:
+    return text or operation.roles[role].axes
+
+
+def _updated(operation: Operation, assumed: Assumed) -> bool:
+    """Whether an output lies where its input does: the role that a kernel writes is then that input's."""
+    return any(
+        one.updates and one.updates in assumed.roles and name not in assumed.roles
+        for name, one in operation.roles.items()
+    )
+
+
+def _one_place(operation: Operation, assumed: Assumed) -> bool:
+    """Whether an output and the input that it may be written over are one argument, whichever role that has."""
+    return any(
+        one.updates and (name in assumed.roles) != (one.updates in assumed.roles)
+        for name, one in operation.roles.items()
+    )
+
+
+def _combined(
+    operation: Operation, assumed: Assumed, choices: Sequence[Choice], answers: Sequence[Alternative]
+) -> Reading | None:
+    """Answers to several questions at once; None where they contradict each other."""
+    parameters: dict[str, Setting] = {}
+    layouts: dict[str, str] = {}
+    roles: dict[str, str] = {}
+    for one in answers:
+        for told, said in ((parameters, one.parameters), (layouts, one.layouts)):
+            if any(told.get(name, value) != value for name, value in said.items()):
+                return None
+            told.update(said)  # type: ignore[arg-type]
+        if one.updated is not None:
+            over = {name: role.updates for name, role in operation.roles.items() if role.updates}
+            roles |= over if one.updated else {old: new for new, old in over.items()}
+    return Reading(
+        " and ".join(one.name for one in answers),
+        frozenset(choice.kind for choice in choices),
+        tuple(choice.question for choice in choices),
+        parameters,
+        {role: text for role, text in layouts.items() if role in assumed.roles},
+        {old: new for old, new in roles.items() if old in assumed.roles},
+        all(one.deliberate for one in answers),
+    )

@@ -1,0 +1,62 @@
+"""From a card to the reading that it assumes, and from another reading to a card that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from wmmadiag.ops import OPERATIONS, Assumed, Reading, readings
+from wmmadiag.subject.card import Argument, Card, View
+from wmmadiag.subject.expressions import names_in
+
+
+def assumed_reading(card: Card) -> Assumed:
+    """How a card reads its kernel. What it says of strides, padding and shapes is no assumption."""
+    views = [(argument, view) for argument in card.arguments for view in argument.views]
+    numbers = [str(argument.value) for argument in card.arguments if argument.value is not None]
+    return Assumed(
+        {view.role: argument.element.name for argument, view in views},
+        dict(card.computes.parameters),
+        {view.role: view.layout for _, view in views if view.layout},
+        frozenset().union(*(names_in(text) for text in numbers)),
+        frozenset(view.role for argument, view in views if _is_placed(argument, view)),
+    )
+
+
+def _is_placed(argument: Argument, view: View) -> bool:
+    return bool(len(argument.views) > 1 or view.strides or view.pad or view.shape)
+
+
+def other_readings(card: Card, changes: int = 3) -> Iterator[tuple[Reading, Card]]:
+    """Every other reading of a card's kernel, with a card that reads it so; see `wmmadiag.ops.readings`.
+
+    Whether a reading is right is to be judged by a run of that card: inputs lie elsewhere in memory then.
+    """
+    for reading in readings(OPERATIONS[card.computes.operation], assumed_reading(card), changes=changes):
+        yield reading, card_read_as(card, reading)
+
+
+def card_read_as(card: Card, reading: Reading) -> Card:
+    """The card of a kernel that is meant so."""
+
+    def meant(argument: Argument) -> Argument:
+        views = tuple(
+            replace(
+                view, role=reading.roles.get(view.role, view.role), layout=reading.layouts.get(view.role, view.layout)
+            )
+            for view in argument.views
+        )
+        known = OPERATIONS[card.computes.operation].roles
+        changed = [new.role for old, new in zip(argument.views, views, strict=True) if old.role != new.role]
+        direction = argument.direction
+        if changed:
+            direction = "out" if known[changed[0]].output else "inout"
+        return replace(argument, views=views, direction=direction)
+
+    parameters = {**card.computes.parameters, **reading.parameters}
+    return replace(
+        card,
+        computes=replace(card.computes, parameters=parameters),
+        arguments=tuple(map(meant, card.arguments)),
+        open_conventions=False,
+    )
