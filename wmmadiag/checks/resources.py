@@ -21,6 +21,7 @@ from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.checks.registry import Check, Context
 from wmmadiag.compile.array_declarations import ArraySource
 from wmmadiag.compile.host_code import find_launches, split_arguments
+from wmmadiag.compile.languages import is_c_family
 from wmmadiag.compile.lexer import closing, line_index, tokenize
 from wmmadiag.place import Place
 from wmmadiag.ptx.demangle import demangle
@@ -46,8 +47,10 @@ def _place(context: Context) -> Place:
 
 
 def _source(context: Context) -> str:
-    """The text of the file that defines the kernel, as it was compiled; empty when it is not there to be read."""
+    """The CUDA source that defines the kernel, as it was compiled; empty when there is none to be read."""
     file = _place(context).file
+    if not is_c_family(file):
+        return ""
     try:
         return context.texts[file] if file in context.texts else Path(file).read_text("utf-8", "replace")
     except (OSError, ValueError):

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from wmmadiag.compile.languages import is_c_family
+
 _TOKENS = re.compile(
     r"//[^\n]*|/\*.*?\*/|R\"(?P<mark>[^(\s]*)\(.*?\)(?P=mark)\"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL
 )
@@ -119,7 +121,9 @@ def structure(text: str) -> Structure:
 
 
 def structure_of(path: str) -> Structure | None:
-    """The structure of a source file, or None when it cannot be read."""
+    """The structure of a CUDA source, or None when it cannot be read or is in another language."""
+    if not is_c_family(path):
+        return None
     try:
         return structure(Path(path).read_text("utf-8", "replace"))
     except (OSError, ValueError):

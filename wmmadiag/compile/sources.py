@@ -8,12 +8,15 @@ that this scan did not see therefore fails to compile and cannot go stale in the
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from wmmadiag.compile.host_headers import is_host_header
+from wmmadiag.compile.languages import is_ptx
 from wmmadiag.compile.lexer import Token, directive, tokenize
+from wmmadiag.compile.ptx_file import MOST_BYTES, ptx_text
 from wmmadiag.errors import CompileError, ConfigurationError
 
 _INCLUDE = re.compile(r'(?:<([^>\n]+)>|"([^"\n]+)")')
@@ -68,16 +71,42 @@ def read_text(path: Path) -> str:
 
     Raises:
         ConfigurationError: it cannot be read, or is not text.
+        PtxSyntaxError: it is a PTX file with a NUL within its text.
     """
+    data = _read_bytes(path)
+    if is_ptx(path):
+        return ptx_text(data, path)
+    if b"\0" in data:
+        raise ConfigurationError(f"{path}: not a text file", hint="give CUDA source (.cu) or PTX (.ptx)")
+    return data.decode("utf-8-sig", "surrogateescape")
+
+
+def _read_bytes(path: Path) -> bytes:
+    """A regular file's content: a pipe or a device may have no end."""
     try:
-        data = path.read_bytes()
+        about = path.stat()
+        if not stat.S_ISREG(about.st_mode):
+            kind = next((what for test, what in _KINDS if test(about.st_mode)), "no regular file")
+            raise ConfigurationError(f"{path}: is {kind}, not a file of text", hint="write the text to a file")
+        if about.st_size > MOST_BYTES:
+            raise ConfigurationError(
+                f"{path}: {about.st_size >> 20} MiB are more than the {MOST_BYTES >> 20} MiB that are read",
+                hint="leave the kernels out that are not checked",
+            )
+        return path.read_bytes()
     except FileNotFoundError:
         raise ConfigurationError(f"{path}: no such file") from None
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror or error}") from None
-    if b"\0" in data:
-        raise ConfigurationError(f"{path}: not a text file", hint="give CUDA source (.cu) or PTX (.ptx)")
-    return data.decode("utf-8-sig", "surrogateescape")
+
+
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
 
 
 @dataclass(slots=True)

@@ -38,12 +38,13 @@ class FragmentInspection:
     @cached_property
     def models(self) -> Mapping[str, SourceModel]:
         """What the sources declare, by file."""
+        from wmmadiag.compile.languages import is_c_family
         from wmmadiag.diagnose.source.read import read_source
 
         macros = self.target.compilation.options.macros
         files = {place.file for place in self.lines.places if place.line}
         texts = {file: "\n".join(self.lines.text(file)) for file in files | {self.target.source}}
-        return {file: read_source(text, macros=macros) for file, text in texts.items() if text}
+        return {file: read_source(text, macros=macros) for file, text in texts.items() if text and is_c_family(file)}
 
     @cached_property
     def uses(self) -> tuple[Use, ...]:

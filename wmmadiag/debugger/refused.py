@@ -15,9 +15,10 @@ def with_lines(fault: KernelFault, target: Target, case: BoundCase) -> KernelFau
     """The fault with the declarations of the shared arrays that do not fit, the largest first; others as they are."""
     if fault.kind != "launch-limits" or "shared memory" not in fault.message or fault.detail:
         return fault
+    from wmmadiag.compile.languages import is_c_family
     from wmmadiag.diagnose.source.read import read_source
 
-    text = target.compilation.text
+    text = target.compilation.text if is_c_family(target.source) else ""
     declared = {one.name: one.line for one in read_source(text, macros=target.compilation.options.macros).arrays}
     lines = text.split("\n")
     arrays = [one for one in target.kernel.named_memory(case.launch) if one.space == "shared" and one.size]

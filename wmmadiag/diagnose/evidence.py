@@ -246,11 +246,12 @@ class Evidence:
         return (str(self.bench.source), *headers)
 
     def source_model(self, file: str) -> SourceModel | None:
-        """What can be read in one of the user's files."""
+        """What can be read in one of the user's files; None of PTX and of languages other than CUDA C++."""
+        from wmmadiag.compile.languages import is_c_family
         from wmmadiag.diagnose.source.read import read_source
 
         if file not in self._models:
-            text = self.text_of(file)
+            text = self.text_of(file) if is_c_family(file) else None
             compilation = self.run.compilation
             macros = compilation.options.macros if compilation is not None else None
             self._models[file] = None if text is None else read_source(text, entry=self.entry, macros=macros)

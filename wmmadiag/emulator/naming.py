@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from wmmadiag.compile.array_declarations import ArraySource, Carved, Elements
+from wmmadiag.compile.languages import is_c_family
 from wmmadiag.compile.model import Resources
 from wmmadiag.compile.names import demangle as kernel_name
 from wmmadiag.compile.origin import Origin
@@ -103,13 +104,15 @@ class ArrayNames:
         return self._source
 
     def _texts(self) -> dict[str, str]:
+        """File → text of those whose declarations can be read: PTX and Python have none of C++."""
         files = {self.kernel.entry.place.file} if self.kernel.entry.place else set()
         for node in self.kernel.nodes:
             files |= {frame.file for frame in node.place.frames()}
-        texts = {} if self.origin is None else {self.origin.file: self.origin.text}
+        own = self.origin if self.origin is not None and is_c_family(self.origin.file) else None
+        texts = {} if own is None else {own.file: own.text}
         for file in sorted(files - set(texts)):
             path = Path(file)
-            if re.search(r"/include/|/crt/", path.as_posix()) or not file:
+            if re.search(r"/include/|/crt/", path.as_posix()) or not file or not is_c_family(file):
                 continue
             try:
                 if path.stat().st_size <= _MOST_BYTES:
