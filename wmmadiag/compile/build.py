@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from wmmadiag.compile.blanking import Blanked, Context, Part, blank_host_code, context
 from wmmadiag.compile.diagnostics import Diagnostic, error_from, errors_in
@@ -30,6 +31,7 @@ from wmmadiag.errors import CompileError
 from wmmadiag.place import Place
 
 PRELUDE = "wmmadiag_prelude.h"
+ASK = "wmmadiag_ask.h"
 _MAX_ROUNDS = 24
 _NOT_FOUND = re.compile(r'cannot open source file "([^"]+)"')
 _BAD_EXPRESSION = re.compile(r'Input name expression was: "\s*(.*?)\s*"')
@@ -89,8 +91,26 @@ class _State:
     standard: list[str] = field(default_factory=list)
 
 
-def build(tree: SourceTree, options: CompileOptions, tools: Toolchain, *, cubin: bool = False) -> Built:
+class Behind(Protocol):
+    """Questions that are written behind a source (`wmmadiag.compile.ask`)."""
+
+    def text(self) -> str:
+        """What to write there."""
+
+    def owner(self, error: Diagnostic) -> int | None:
+        """The number of the question that an error is about, if it is about one."""
+
+    def drop(self, errors: Sequence[Diagnostic]) -> bool:
+        """Leave out the questions that errors are about; False where there are none."""
+
+
+def build(
+    tree: SourceTree, options: CompileOptions, tools: Toolchain, *, cubin: bool = False, behind: Behind | None = None
+) -> Built:
     """Compile a source by NVRTC to PTX, or to a cubin with ptxas' report in the log.
+
+    Args:
+        behind: questions that are compiled with it, in place of its kernels.
 
     Raises:
         CompileError: the compiler refused it for a reason that is not host code.
@@ -102,16 +122,18 @@ def build(tree: SourceTree, options: CompileOptions, tools: Toolchain, *, cubin:
     everything = [part for one in blanked.values() for part in one.parts]
     templates = kernel_templates(everything, known)
     named = scoped_arguments(qualified_expressions(options.name_expressions, templates), everything)
-    if not named:
+    if not named and behind is None:
         state.expressions = list(scoped_arguments(wanted_instantiations(everything, templates), everything))
     host_headers = [name for name in tree.unresolved if is_host_header(name)]
     for _ in range(_MAX_ROUNDS):
         root, headers = in_memory(tree, {key: one.text for key, one in blanked.items()})
         headers.update(dict.fromkeys((*host_headers, *state.empty), ""))
         expressions = (*named, *state.expressions)
-        flags = nvrtc_options(options, tools, tree, state.standard, cubin=cubin)
+        standard = state.standard if behind is None else [*state.standard, ASK]
+        flags = nvrtc_options(options, tools, tree, standard, cubin=cubin)
         if options.precompiled is not None:
             flags += precompiling(headers, options.precompiled, tools)
+        root += behind.text() if behind is not None else ""
         with IN_USE if options.precompiled is not None else nullcontext():
             result = run_nvrtc(root, tree.root.name, flags, headers=headers, name_expressions=expressions, cubin=cubin)
         if result.ok:
@@ -127,7 +149,8 @@ def build(tree: SourceTree, options: CompileOptions, tools: Toolchain, *, cubin:
                 tuple(state.standard),
             )
         errors = errors_in(result.log)
-        if not _react(errors, state, tree, blanked, templates):
+        own = [one for one in errors if behind is None or behind.owner(one) is None]
+        if not _react(own, state, tree, blanked, templates) and not (behind is not None and behind.drop(errors)):
             raise _final_error(errors, result.log, state, tree, blanked)
         for file in tree.files():
             if file.key in state.refused:

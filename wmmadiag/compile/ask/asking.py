@@ -1,0 +1,159 @@
+"""A source compiled with questions behind it: all in one compilation, again without those that the compiler refuses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from wmmadiag.compile.ask.answers import (
+    Constant,
+    KernelParameters,
+    TypeFacts,
+    Unanswered,
+    constant,
+    kernel_parameters,
+    type_facts,
+    variables,
+)
+from wmmadiag.compile.ask.questions import Asked, Question, TypeOf, Value, problem, texts, variable, written
+from wmmadiag.compile.build import ASK, build
+from wmmadiag.compile.diagnostics import Diagnostic
+
+if TYPE_CHECKING:
+    from wmmadiag.compile.options import CompileOptions
+    from wmmadiag.compile.sources import SourceTree
+    from wmmadiag.compile.toolchain import Toolchain
+
+Answer: TypeAlias = "Constant | TypeFacts | KernelParameters | Unanswered"
+
+_FILE = "wmmadiag-question-"
+_NAMED = re.compile(re.escape(_FILE) + r"(\d+)")
+_NOTE = re.compile(r"\): note(?: #[\w-]+)?: (.*)")
+_ASSERTED = re.compile(r'static assertion failed with "(.*)"')
+_BUILTIN = re.compile(r" \(declared at line \d+ of __nv_nvrtc_builtin_header\.h\)")
+_MOST_KEPT = 4096
+_MOST_ROUNDS = 12
+# The questions are written in C++17.
+_OLDER = ("c++11", "c++14")
+
+
+@dataclass(slots=True)
+class Behind:
+    """Questions behind a source, for `build`.
+
+    Attributes:
+        open: number → question that the compiler has not refused.
+        refused: number → the compiler's reason.
+    """
+
+    open: dict[int, Question]
+    refused: dict[int, str] = field(default_factory=dict)
+    rounds: int = 0
+
+    def text(self) -> str:
+        """What to write behind the source."""
+        parts = (f'\n#line 1 "{_FILE}{number}"\n{written(one, number)}' for number, one in self.open.items())
+        return "".join(parts)
+
+    def owner(self, error: Diagnostic) -> int | None:
+        """The question that an error is about: it stands in it, or was met while the compiler worked on it."""
+        for line in (error.place.file, *error.lines):
+            match = _NAMED.search(line)
+            if match is not None:
+                return int(match[1])
+        return None
+
+    def drop(self, errors: Sequence[Diagnostic]) -> bool:
+        """Leave out the questions that errors are about; False where they are about none."""
+        found = {number: error for error in reversed(errors) if (number := self.owner(error)) in self.open}
+        for number, error in found.items():
+            assert number is not None
+            self.refused[number] = reason_of(error)
+            del self.open[number]
+        self.rounds += 1
+        if self.rounds == _MOST_ROUNDS:
+            self.refused |= dict.fromkeys(self.open, "the compiler refused too many questions asked with this one")
+            self.open.clear()
+        return bool(found)
+
+
+def reason_of(error: Diagnostic) -> str:
+    """The compiler's message in one sentence, with the note that says why and the place in the user's file."""
+    message = error.message
+    note = next((match[1] for line in error.lines if (match := _NOTE.search(line))), "")
+    asserted = _ASSERTED.fullmatch(message)
+    if asserted is not None and error.place.file.endswith(ASK):
+        message = asserted[1]
+    elif note:
+        message = f"{message}: {_BUILTIN.sub('', note)}"
+    own = error.place.file.startswith(_FILE) or error.place.file.endswith(ASK)
+    return message if own else f"{error.place}: {message}"
+
+
+def ask(asked: Asked, questions: Sequence[Question]) -> dict[Question, Any]:
+    """The compiler's answers: question → `Constant`, `TypeFacts`, `KernelParameters`, by its kind, or `Unanswered`.
+
+    All questions that the cache does not answer go into one compilation.
+
+    Raises:
+        CompileError: the source does not compile without any question.
+        ConfigurationError: a file or a part of the installation is missing.
+    """
+    answers: dict[Question, Any] = {}
+    open_ones: list[Question] = []
+    for question in dict.fromkeys(questions):
+        reason = next(filter(None, map(problem, texts(question))), "")
+        if reason:
+            answers[question] = Unanswered(reason)
+        else:
+            open_ones.append(question)
+    if open_ones:
+        answers |= _answered(asked, open_ones)
+    return answers
+
+
+def _answered(asked: Asked, questions: Sequence[Question]) -> dict[Question, Answer]:
+    from wmmadiag.compile import cache
+    from wmmadiag.compile.driver import source_key, source_tree
+    from wmmadiag.compile.toolchain import check_arch, toolchain
+
+    options = replace(asked.options, debug=False, name_expressions=(), precompiled=None)
+    if options.std in _OLDER:
+        options = replace(options, std="c++17")
+    tools = toolchain()
+    check_arch(options.arch, tools)
+    tree = source_tree(asked.text, asked.file, options, tools, asked.headers)
+    key = source_key(tree, options, tools, "ask")
+    kept = (cache.load(key, "ask") if not tree.computed else None) or {}
+    digests = {question: cache.digest([written(question, 0)])[:32] for question in questions}
+    missing = [one for one in questions if not isinstance(kept.get(digests[one]), str)]
+    if missing:
+        kept = kept | {digests[one]: told for one, told in _compiled(tree, options, tools, missing).items()}
+        if len(kept) <= _MOST_KEPT and not tree.computed:
+            cache.store(key, kept, "ask")
+    return {question: _read(question, kept[digests[question]]) for question in questions}
+
+
+def _compiled(
+    tree: SourceTree, options: CompileOptions, tools: Toolchain, questions: Sequence[Question]
+) -> dict[Question, str]:
+    """Question → the bytes of its answer, hexadecimal, or after "!" the reason why there is none."""
+    behind = Behind(dict(enumerate(questions)))
+    contents = variables(build(tree, options, tools, behind=behind).result.ptx)
+    found = {}
+    for number, question in enumerate(questions):
+        content = contents.get(variable(number))
+        reason = behind.refused.get(number, "the compiler gave no answer")
+        found[question] = f"!{reason}" if content is None else content.hex()
+    return found
+
+
+def _read(question: Question, told: str) -> Answer:
+    if told.startswith("!"):
+        return Unanswered(told[1:])
+    content = bytes.fromhex(told)
+    if isinstance(question, Value):
+        return constant(content)
+    return type_facts(content) if isinstance(question, TypeOf) else kernel_parameters(content)
