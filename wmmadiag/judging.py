@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wmmadiag.compare.observation import Observation
+    from wmmadiag.ops import Operation
     from wmmadiag.subject.dtypes import ElementType
-    from wmmadiag.subject.operations import Operation
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Reference:
         operation: its name.
         value: float64, exact up to float64 rounding.
         bound: float64, same shape: the largest error that rounding can explain in a kernel whose output has type
-            `dtype`; its derivation is in `wmmadiag.compare.bounds`.
+            `dtype`; its derivation is in `wmmadiag.ops`.
         dtype: the output's type, "f16".
         nonfinite_ok: elements where NaN or infinity is right, too (rows without keys), or None.
     """
@@ -58,8 +58,8 @@ def reference(operation: str, *, dtype: str = "", **given: Any) -> Reference:
     """
     import numpy as np
 
-    from wmmadiag.compare.bounds import judge
-    from wmmadiag.subject.oracles import reference as compute
+    from wmmadiag.ops.evaluation import judge
+    from wmmadiag.ops.evaluation import reference as compute
 
     spec = _operation(operation)
     parameters = {name: value for name, value in given.items() if name in spec.parameters}
@@ -107,8 +107,8 @@ def compare_arrays(
     """
     import numpy as np
 
-    from wmmadiag.compare.bounds.arithmetic import Judgement
     from wmmadiag.compare.comparison import compare
+    from wmmadiag.ops.parts.rounding import Judgement
 
     criterion, allowed = "tolerance", None
     values: NDArray[Any]
@@ -155,7 +155,7 @@ def _element_named(dtype: str) -> ElementType:
 
 
 def _operation(name: str) -> Operation:
-    from wmmadiag.subject.operations import OPERATIONS
+    from wmmadiag.ops import OPERATIONS
     from wmmadiag.subject.suggest import did_you_mean
 
     known = {key: operation for key, operation in OPERATIONS.items() if key != "python"}

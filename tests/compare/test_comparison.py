@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wmmadiag.compare.bounds import tolerance
-from wmmadiag.compare.bounds.arithmetic import Judgement
 from wmmadiag.compare.comparison import compare, compare_outputs
+from wmmadiag.ops.evaluation import tolerance
+from wmmadiag.ops.parts.rounding import Judgement
 from wmmadiag.subject.card import Tolerance
 from wmmadiag.subject.dtypes import TYPES
 

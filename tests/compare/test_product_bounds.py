@@ -8,13 +8,12 @@ from emulated_kernels import MATMULS, half_matmul, to_type
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wmmadiag.compare.bounds import judge
 from wmmadiag.compare.comparison import compare
+from wmmadiag.ops import OPERATIONS
+from wmmadiag.ops.evaluation import judge, reference
 from wmmadiag.subject.distributions import DISTRIBUTIONS
 from wmmadiag.subject.dtypes import TYPES
 from wmmadiag.subject.inputs import draw
-from wmmadiag.subject.operations import OPERATIONS
-from wmmadiag.subject.oracles import reference
 
 
 def parameters(operation, **changes):

@@ -9,13 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_attention_bound import STYLES, Style, parameters
 
-from wmmadiag.compare.bounds import judge
 from wmmadiag.compare.comparison import compare
+from wmmadiag.ops.evaluation import judge, reference
+from wmmadiag.ops.parts.score_terms import score_terms
 from wmmadiag.subject.distributions import DISTRIBUTIONS
 from wmmadiag.subject.dtypes import TYPES
 from wmmadiag.subject.inputs import draw
-from wmmadiag.subject.oracles import reference
-from wmmadiag.subject.score_terms import score_terms
 
 F32 = np.float32
 

@@ -15,7 +15,8 @@ from wmmadiag.diagnose.faults.effective import (
     effective_weights,
     run_of,
 )
-from wmmadiag.subject.oracles import attention, score_rows
+from wmmadiag.ops.catalogue.attention import attention
+from wmmadiag.ops.parts.scores import score_rows
 
 
 def black_box(bound, kernel):

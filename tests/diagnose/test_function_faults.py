@@ -7,9 +7,9 @@ import ast
 import numpy as np
 import pytest
 
-from wmmadiag.compare.bounds import tolerance
 from wmmadiag.diagnose.functions import fit_function
 from wmmadiag.diagnose.functions.purity import may_be_changed, may_be_repeated
+from wmmadiag.ops.evaluation import tolerance
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.python_reference import python_reference

@@ -34,7 +34,7 @@ def package(tmp_path, monkeypatch):
     return make
 
 
-ONE = "from wmmadiag.ops import Operation\nOPERATION = Operation({!r}, 'Y = X', {{}}, {{}})\n"
+ONE = "from wmmadiag.ops import Operation\nOPERATION = Operation(name={!r}, meaning='Y = X')\n"
 
 
 def test_each_module_is_one_operation(package):

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wmmadiag.api import check
-from wmmadiag.compare.bounds.arithmetic import Judgement
 from wmmadiag.compare.comparison import classify
+from wmmadiag.ops.parts.rounding import Judgement
 from wmmadiag.recording import Recorder, run_of
 from wmmadiag.recording.error_maps import Room, error_codes, packed
 from wmmadiag.report.maps import ALLOWED, AT_BOUND, EXACT, INFINITE, LARGEST, NAN, UNBOUNDED, UNWRITTEN

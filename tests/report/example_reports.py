@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from wmmadiag.compare.bounds.arithmetic import Judgement
 from wmmadiag.compare.comparison import compare
+from wmmadiag.ops.parts.rounding import Judgement
 from wmmadiag.report.model import CaseResult, CompiledVariant, KernelReport, Overwritten, Problem, ResourceUse
 from wmmadiag.subject.dtypes import TYPES
 

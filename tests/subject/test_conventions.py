@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from fake_backend import Fake
 
+from wmmadiag.ops.parts.epilogue import FUNCTIONS
 from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.check import check_card
 from wmmadiag.subject.conventions import Convention, conventions
-from wmmadiag.subject.epilogue import FUNCTIONS
 
 CARD = """
 format = 1

@@ -12,10 +12,10 @@ import numpy as np
 from wmmadiag.bench.work import operations
 from wmmadiag.compile import CompileOptions
 from wmmadiag.errors import ConfigurationError, WmmadiagError
+from wmmadiag.ops.parts.score_terms import score_terms
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card, Case, Variant
 from wmmadiag.subject.compiling import SubjectCompiler
-from wmmadiag.subject.score_terms import score_terms
 from wmmadiag.subject.symbols import rendered_entry, rendered_macros
 from wmmadiag.subject.verdict import judge_case
 

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.compare.bounds.arithmetic import Doubles, Judgement
 from wmmadiag.compare.observation import MAX_RANGES, TILE, Axis, ElementDifference, Observation, TileMap
+from wmmadiag.ops.parts.rounding import Doubles, Judgement
 from wmmadiag.subject.dtypes import ElementType
 
 Where: TypeAlias = NDArray[np.bool_]

@@ -20,9 +20,9 @@ from wmmadiag.subject.suggest import did_you_mean
 from wmmadiag.subject.verdict import judge_case
 
 if TYPE_CHECKING:
-    from wmmadiag.compare.bounds import Judgement
     from wmmadiag.debugger.moment import Moment
     from wmmadiag.debugger.session import Session
+    from wmmadiag.ops.parts.rounding import Judgement
 
 _MOST_TILES = 20_000
 _TILE_PART = 2.0**-7

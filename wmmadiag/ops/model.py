@@ -6,27 +6,59 @@ Words in which public sources speak of something are one string, separated by bl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from wmmadiag.subject.dtypes import ElementType
 
 if TYPE_CHECKING:
-    from typing import Any
-
     import numpy as np
     from numpy.typing import NDArray
 
-    from wmmadiag.subject.dtypes import ElementType
+    from wmmadiag.ops.parts.rounding import Doubles, Judgement
 
-    Doubles: TypeAlias = NDArray[np.float64]
-    Arrays: TypeAlias = Mapping[str, NDArray[Any]]
-    Elements: TypeAlias = Mapping[str, ElementType]
-
-Default: TypeAlias = str | bool
 Setting: TypeAlias = str | int | float | bool
 """What a card says of a parameter: a number, the text of an expression, a word, or a boolean."""
 Values: TypeAlias = Mapping[str, float | int | bool | str]
 """Evaluated parameters by name."""
+Arrays: TypeAlias = "Mapping[str, NDArray[Any]]"
+"""Logical tensors by role, as the kernel reads them: in their storage types."""
+Elements: TypeAlias = Mapping[str, ElementType]
+"""The element type of every role that a kernel has."""
+Oracle: TypeAlias = "Callable[[Values, Arrays], dict[str, Doubles]]"
+"""The float64 reference: from parameters and inputs to outputs by role, by the textbook formula."""
+Bound: TypeAlias = "Callable[[Values, Arrays, Mapping[str, Doubles], Elements], dict[str, Judgement]]"
+"""The bound of what rounding explains: from parameters, inputs, and what the oracle gives, by output."""
+Draw: TypeAlias = "Callable[[tuple[int, ...], int, np.random.Generator], Doubles]"
+"""Values of an input in which not every number means something: of its shape, and the extent that they count along."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What the values of a role are where nobody says otherwise.
+
+    Attributes:
+        values: draws them.
+        role, axis: the extent that they count along: lengths of rows of keys are below the keys' number.
+    """
+
+    values: Draw
+    role: str = ""
+    axis: int = -2
+
+
+@dataclass(frozen=True, slots=True)
+class HardInput:
+    """A distribution that is hard for an operation.
+
+    Attributes:
+        meaning: one line for the documentation.
+        change: changes standard normal values by role, in place.
+    """
+
+    meaning: str
+    change: Callable[[dict[str, Doubles], np.random.Generator], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +74,18 @@ class Parameter:
         spellings: how sources call it.
         drafted: where a kernel takes it as a number, its value in the first of the drafted cases, and in the others: a
             wrong factor then shows in the second one alone. None for one that has its default there.
+        factor_of: the input that it multiplies: a kernel that takes it reads that input, too.
+        formulas: what code has that computes one of its words, as patterns in which case does not matter.
     """
 
     kind: str
-    default: Default
+    default: str | bool
     meaning: str
     words: tuple[str, ...] = ()
     spellings: str = ""
     drafted: tuple[str, str] | None = None
+    factor_of: str = ""
+    formulas: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +99,11 @@ class Role:
         required: whether a card must have it.
         usual: of a role that is spread over the axes that it lacks: letters of those that it usually has, where no
             layout names others; "" for a role that has all of its axes.
-        drawn: what its values are where nobody says otherwise, a name in `inputs.MEANINGFUL`; "" for the case's
-            distribution.
+        drawn: what its values are where nobody says otherwise; None for the case's distribution.
         spellings: how sources call its pointer.
+        not_beside: some of its spellings, and names of other pointers beside which they mean something else.
+        element: "float" or "int" where its values can be no other; "" for any.
+        instead: the role that a pointer of its name has whose elements are others; "" for none.
         updates: of an output: the input that a kernel may write it over. "" for none.
     """
 
@@ -74,8 +112,11 @@ class Role:
     output: bool = False
     required: bool = True
     usual: str = ""
-    drawn: str = ""
+    drawn: Drawn | None = None
     spellings: str = ""
+    not_beside: tuple[str, str] = ("", "")
+    element: Literal["", "float", "int"] = ""
+    instead: str = ""
     updates: str = ""
 
 
@@ -154,6 +195,41 @@ class Packed:
 
 
 @dataclass(frozen=True, slots=True)
+class Trait:
+    """Something that code does.
+
+    Attributes:
+        pattern: what shows it, in code without comments; "" for a multiplication on tensor cores.
+        lacks, has: clauses about code without it, and with it; `{found}` is what shows it.
+    """
+
+    pattern: str
+    lacks: str
+    has: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What tells that a kernel computes an operation, besides the spellings of its roles.
+
+    Attributes:
+        names: words in the names of kernels that speak for it.
+        parts: operations that it consists of, of which a kernel's name may speak, too.
+        extras: words in names that agree with it only where a parameter's formula, or an input of `explains`, is seen.
+        needs: what its code does. excludes: what its code does not do, unless a formula for it is known.
+        scratch: names of pointers that are the kernel's own workspaces, where all of them are there.
+    """
+
+    names: str
+    parts: tuple[str, ...] = ()
+    extras: str = ""
+    explains: tuple[str, ...] = ()
+    needs: tuple[Trait, ...] = ()
+    excludes: tuple[Trait, ...] = ()
+    scratch: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """One operation that a card can name.
 
@@ -162,23 +238,30 @@ class Operation:
         meaning: a formula.
         roles: its tensors by name, in the order in which kernels usually take them.
         parameters: by name.
+        oracle: the float64 reference. bound: of what rounding explains. Both None for what the user's function says.
         symbols: what a symbol is where no case says so: an expression over others.
         extents: how sources call the extents: symbol, or a product of symbols → spellings. The first that fits counts.
         derived: numbers that follow from parameters, "{scale}" being one's value: expression → spellings.
         distances: leading dimensions and strides between matrices.
         packed: inputs that may share one storage, by the name of the role that they then have.
         cases: extents of the cases to begin with: a small one, and one of more than one tile and head.
+        hard_inputs: distributions of inputs that are hard for it, by name.
+        told: what tells it by names and code; None for what nothing tells.
         choices: what may be read in more than one way.
     """
 
     name: str
     meaning: str
-    roles: Mapping[str, Role]
-    parameters: Mapping[str, Parameter]
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    oracle: Oracle | None = None
+    bound: Bound | None = None
     symbols: Mapping[str, str] = field(default_factory=dict)
     extents: Mapping[str, str] = field(default_factory=dict)
     derived: Mapping[str, str] = field(default_factory=dict)
     distances: tuple[Distance, ...] = ()
     packed: Mapping[str, Packed] = field(default_factory=dict)
     cases: tuple[Mapping[str, int], ...] = ()
+    hard_inputs: Mapping[str, HardInput] = field(default_factory=dict)
+    told: Told | None = None
     choices: tuple[Choice, ...] = ()

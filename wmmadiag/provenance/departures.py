@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from wmmadiag.compare.bounds import Judgement, judge, tolerance
+from wmmadiag.ops.evaluation import judge, reference, tolerance
+from wmmadiag.ops.parts.rounding import Judgement
 from wmmadiag.place import Place
 from wmmadiag.provenance.expected import ExpectedOutput, ExpectedProduct
 from wmmadiag.provenance.model import Disagreement, Reach, Stage
@@ -17,7 +18,6 @@ from wmmadiag.provenance.readings import Doubles, Where
 from wmmadiag.provenance.samples import SampleRole
 from wmmadiag.provenance.stages import LOG2E, Judged, first_departure, stage_of
 from wmmadiag.subject.binding import BoundCase
-from wmmadiag.subject.oracles import reference
 
 _HINTS = {
     "scale": "multiply Q·Kᵀ by the operation's scale once; before exp2 by log2(e), too",

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from wmmadiag.ops.parts.score_terms import ScoreTerms, score_terms
 from wmmadiag.provenance.raw import COLUMN, ROW
 from wmmadiag.provenance.tags import ArgumentMatrix
 from wmmadiag.subject.binding import BoundCase
-from wmmadiag.subject.score_terms import ScoreTerms, score_terms
 
 
 @dataclass(frozen=True, slots=True)

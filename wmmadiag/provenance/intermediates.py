@@ -1,6 +1,6 @@
 """What an operation's inner matrices must hold: products, softmax weights and partial outputs, in float64.
 
-Every value comes with a bound for what rounding can explain, made of the same parts as `wmmadiag.compare.bounds`.
+Every value comes with a bound for what rounding can explain, made of the same parts as `wmmadiag.ops`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.compare.bounds.arithmetic import Arithmetic, arithmetic, operand_error, oracle_error, sum_error
-from wmmadiag.compare.bounds.scores import terms_error
+from wmmadiag.ops.parts.epilogue import FUNCTIONS, SPREAD, finished
+from wmmadiag.ops.parts.rounding import Arithmetic, arithmetic, operand_error, oracle_error, sum_error
+from wmmadiag.ops.parts.score_bounds import terms_error
+from wmmadiag.ops.parts.score_terms import ScoreTerms, score_terms
+from wmmadiag.ops.parts.scores import ScoreRows
 from wmmadiag.provenance.expected import ExpectedOutput, ExpectedProduct
 from wmmadiag.provenance.raw import ROW
 from wmmadiag.provenance.tags import ArgumentMatrix
 from wmmadiag.subject.binding import BoundCase
-from wmmadiag.subject.epilogue import FUNCTIONS, SPREAD, finished
-from wmmadiag.subject.oracles import ScoreRows
-from wmmadiag.subject.score_terms import ScoreTerms, score_terms
 
 Doubles: TypeAlias = NDArray[np.float64]
 Coverage: TypeAlias = tuple[tuple[int, int], ...]

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from wmmadiag.compare.bounds.arithmetic import sum_error
+from wmmadiag.ops.parts.rounding import sum_error
 from wmmadiag.provenance.expected import ExpectedOutput, ExpectedProduct
 from wmmadiag.provenance.intermediates import Intermediates, keys_of
 from wmmadiag.provenance.model import Departure, Stage

@@ -12,11 +12,10 @@ from itertools import product
 
 import numpy as np
 
-from wmmadiag.compare.bounds import judge
+from wmmadiag.ops.evaluation import judge, reference
+from wmmadiag.ops.parts.score_terms import ROLES
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.card import Argument, Card
-from wmmadiag.subject.oracles import reference
-from wmmadiag.subject.score_terms import ROLES
 from wmmadiag.subject.storage import Placement
 
 _LARGEST = 1 << 23  # multiply-adds of one head's Q·Kᵀ; a larger case is not looked at

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Argument as LaunchArgument
 from wmmadiag.launch import Dim3, Launch, View
+from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.card import Argument, Card, Case, Expression, LaunchShape, Tolerance, Variant
 from wmmadiag.subject.dtypes import ElementType, storage_dtype
 from wmmadiag.subject.expressions import Scope
 from wmmadiag.subject.inputs import default_distribution, draw, draw_meaningful, rounded
-from wmmadiag.subject.operations import OPERATIONS
 from wmmadiag.subject.placement import place_view
 from wmmadiag.subject.shapes import check_shapes
 from wmmadiag.subject.storage import Placement, poisoned
@@ -202,20 +202,22 @@ def _fill(
         for role, placement in views.items()
         if argument.direction in ("in", "inout") or argument.initial == "inputs"
     ]
+    operation = OPERATIONS[card.computes.operation]
     values = draw(
         distribution,
         {role: (placement.shape, argument.element) for argument, role, placement in drawn},
         seed,
         {role: argument.inputs for argument, role, _ in drawn},
+        operation.hard_inputs,
     )
-    known = OPERATIONS[card.computes.operation].roles
+    shapes = {role: placement.shape for views, _ in placed for role, placement in views.items()}
     for argument, role, placement in drawn:
-        kind = known[role].drawn if role in known else ""
+        kind = operation.roles[role].drawn if role in operation.roles else None
         if argument.values is not None:
             values[role] = _given(argument, placement.shape, scope)
-        elif kind and not argument.inputs:
-            keys = next((p.shape[-2] for views, _ in placed for name, p in views.items() if name == "k"), 0)
-            values[role] = draw_meaningful(kind, role, (placement.shape, argument.element), keys, seed)
+        elif kind is not None and not argument.inputs:
+            extent = shapes[kind.role][kind.axis] if kind.role in shapes else 0
+            values[role] = draw_meaningful(kind, role, (placement.shape, argument.element), extent, seed)
     bound = []
     for index, (argument, (views, count)) in enumerate(zip(card.arguments, placed, strict=True)):
         if argument.value is not None:

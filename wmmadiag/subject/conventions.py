@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.compare.bounds import judge
+from wmmadiag.ops.evaluation import judge, reference
+from wmmadiag.ops.parts.epilogue import FUNCTIONS, SPREAD
 from wmmadiag.subject.attention_conventions import AttentionConvention, fitting_attention, with_attention
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.card import Argument, Card
-from wmmadiag.subject.epilogue import FUNCTIONS, SPREAD
-from wmmadiag.subject.oracles import reference
 from wmmadiag.subject.storage import Placement
 
 _LARGEST = 1 << 27  # multiply-adds of a reference; a larger case is not looked at

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from wmmadiag.docstrings import write_page
+from wmmadiag.ops import OPERATIONS, Operation
 from wmmadiag.subject import card_keys
 from wmmadiag.subject.distributions import DISTRIBUTIONS
 from wmmadiag.subject.dtypes import ALIASES, TYPES
 from wmmadiag.subject.expressions import CONSTANTS, FUNCTIONS
-from wmmadiag.subject.operations import OPERATIONS, Operation
 
 _HEAD = """\
 # Kernel cards

@@ -12,14 +12,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.subject.distributions import DISTRIBUTIONS
+from wmmadiag.ops.model import Drawn, HardInput
+from wmmadiag.ops.parts.hard_inputs import SCORES
+from wmmadiag.subject.distributions import INDEPENDENT
 from wmmadiag.subject.dtypes import ElementType, storage_dtype
 
 Values: TypeAlias = NDArray[np.float64]
 Tensor: TypeAlias = tuple[tuple[int, ...], ElementType]
-
-# Score range of the distributions that stress the softmax: exp(-20) is 2e-9, far below any P that matters.
-_PEAK = 20.0
 
 
 def default_distribution(element: ElementType) -> str:
@@ -28,7 +27,11 @@ def default_distribution(element: ElementType) -> str:
 
 
 def draw(
-    distribution: str, tensors: Mapping[str, Tensor], seed: int, overrides: Mapping[str, str] | None = None
+    distribution: str,
+    tensors: Mapping[str, Tensor],
+    seed: int,
+    overrides: Mapping[str, str] | None = None,
+    hard: Mapping[str, HardInput] = SCORES,
 ) -> dict[str, NDArray[Any]]:
     """Values for every input tensor of a case.
 
@@ -37,6 +40,7 @@ def draw(
         tensors: logical shape and element type by role.
         seed: the same seed gives the same values, whatever else is drawn.
         overrides: distribution of single roles.
+        hard: the operation's own distributions; what is none of its own draws normal values.
 
     Returns:
         By role, arrays of the role's storage dtype and logical shape.
@@ -50,8 +54,8 @@ def draw(
         for role, (shape, element) in tensors.items()
     }
     for name in dict.fromkeys(chosen.values()):
-        if name in _COUPLED:
-            _COUPLED[name]({role: v for role, v in values.items() if chosen[role] == name}, _generator(seed, name))
+        if name in hard:
+            hard[name].change({role: v for role, v in values.items() if chosen[role] == name}, _generator(seed, name))
     return {role: rounded(value, tensors[role][1]) for role, value in values.items()}
 
 
@@ -113,39 +117,14 @@ def _indexed(shape: tuple[int, ...], element: ElementType, rng: np.random.Genera
     return np.asarray(2.0 * turn - 1.0 if element.is_float else np.rint(turn * min(element.largest, 1000.0)))
 
 
-def _bits(shape: tuple[int, ...], _: int, rng: np.random.Generator) -> Values:
-    """Three ones for each zero, and ones first: no row is without a key, causal or not."""
-    values = (rng.random(shape) < 0.75).astype(np.float64)
-    values[..., 0] = 1.0
-    return values
+def draw_meaningful(drawn: Drawn, role: str, tensor: Tensor, extent: int, seed: int) -> NDArray[Any]:
+    """Values of a role of which `Role.drawn` says what they are, as its storage holds them.
 
-
-def _lengths(shape: tuple[int, ...], keys: int, rng: np.random.Generator) -> Values:
-    """Odd numbers from a quarter of the keys on, less than all, and different ones: no tile's size divides them."""
-    odd = np.arange(keys // 4 | 1, max(keys, 2), 2)
-    odd = odd if odd.size else np.ones(1, np.int64)
-    count = int(np.prod(shape))
-    return rng.choice(odd, count, replace=count > odd.size).reshape(shape).astype(np.float64)
-
-
-def _slopes(shape: tuple[int, ...], _: int, rng: np.random.Generator) -> Values:
-    """2^(-8·(h + 1)/H) for head h of H, as ALiBi's authors have it, within a tenth: no two heads' are alike."""
-    heads = shape[-1]
-    return np.asarray(np.exp2(-8.0 * (np.arange(heads) + 1) / heads) * np.ones(shape)) * rng.uniform(0.9, 1.1, shape)
-
-
-MEANINGFUL: Mapping[str, Callable[[tuple[int, ...], int, np.random.Generator], Values]] = {
-    "bits": _bits,
-    "lengths": _lengths,
-    "slopes": _slopes,
-}
-"""Values of inputs in which not every number means something: (shape, number of keys, generator) → values."""
-
-
-def draw_meaningful(kind: str, role: str, tensor: Tensor, keys: int, seed: int) -> NDArray[Any]:
-    """Values of a role whose `Role.drawn` is `kind`, as its storage holds them."""
+    Args:
+        extent: that along which they count.
+    """
     shape, element = tensor
-    return rounded(MEANINGFUL[kind](shape, keys, _generator(seed, role)), element)
+    return rounded(drawn.values(shape, extent, _generator(seed, role)), element)
 
 
 _INDEPENDENT: Mapping[str, Callable[[tuple[int, ...], ElementType, np.random.Generator], Values]] = {
@@ -157,51 +136,4 @@ _INDEPENDENT: Mapping[str, Callable[[tuple[int, ...], ElementType, np.random.Gen
     "indexed": _indexed,
 }
 
-
-def _ramp(values: dict[str, Values], rng: np.random.Generator, profile: Callable[[int], Values]) -> None:
-    """Give queries a common direction, and keys a component along it that follows `profile` (0 … 1)."""
-    if "q" in values and "k" in values:
-        width = values["q"].shape[-1]
-        direction = rng.choice([-1.0, 1.0], width)
-        values["q"] *= 0.25
-        values["q"] += direction
-        values["k"] *= 0.5
-        # After the usual 1/√D the scores reach _PEAK.
-        values["k"] += (profile(values["k"].shape[-2])[:, None] * (_PEAK / np.sqrt(width))) * direction
-    if "x" in values:
-        values["x"] *= 0.5
-        values["x"] += profile(values["x"].shape[-1]) * _PEAK
-
-
-def _growing_max(values: dict[str, Values], rng: np.random.Generator) -> None:
-    _ramp(values, rng, lambda count: np.arange(1, count + 1) / count)
-
-
-def _late_max(values: dict[str, Values], rng: np.random.Generator) -> None:
-    _ramp(values, rng, lambda count: (np.arange(count) >= count - max(1, count // 20)).astype(np.float64))
-
-
-def _spike(values: dict[str, Values], rng: np.random.Generator) -> None:
-    if "q" in values and "k" in values:
-        q, k = values["q"], values["k"]
-        rows = rng.permutation(q.shape[-2]) % k.shape[-2]
-        group = q.shape[-3] // k.shape[-3] if q.ndim > 2 else 1
-        heads = np.repeat(k, group, axis=-3) if group > 1 else k
-        target = heads[..., rows, :]
-        # q·k for the chosen key is _PEAK·√D, so its scaled score is _PEAK.
-        norm = np.maximum(np.sum(target * target, axis=-1, keepdims=True), 1e-3)
-        q *= 0.25
-        q += target * (_PEAK * np.sqrt(q.shape[-1]) / norm)
-    if "x" in values:
-        x = values["x"]
-        columns = rng.integers(0, x.shape[-1], x.shape[:-1])
-        np.put_along_axis(x, columns[..., None], _PEAK, axis=-1)
-
-
-_COUPLED: Mapping[str, Callable[[dict[str, Values], np.random.Generator], None]] = {
-    "growing_max": _growing_max,
-    "late_max": _late_max,
-    "spike": _spike,
-}
-
-assert {*_INDEPENDENT, *_COUPLED} == set(DISTRIBUTIONS), "distributions.py and inputs.py disagree"
+assert set(_INDEPENDENT) == set(INDEPENDENT), "distributions.py and inputs.py disagree"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.card import Card, LaunchShape
 from wmmadiag.subject.card_files.read import load_card
 from wmmadiag.subject.drafts.accumulators import with_accumulators
@@ -19,7 +20,6 @@ from wmmadiag.subject.drafts.index_arithmetic import derived_launch
 from wmmadiag.subject.drafts.kernel_facts import SourceFacts, source_facts
 from wmmadiag.subject.drafts.recognise import Recognised, recognised
 from wmmadiag.subject.drafts.source_facts import template_values
-from wmmadiag.subject.operations import OPERATIONS
 
 if TYPE_CHECKING:
     pass

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.ops import OPERATIONS, Role
 from wmmadiag.subject.card import Argument, Card, Expression, View
 from wmmadiag.subject.expressions import Scope
-from wmmadiag.subject.operations import OPERATIONS, Role
 from wmmadiag.subject.storage import Placement
 
 _MAX_ELEMENTS = 1 << 34

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.ops import OPERATIONS
 from wmmadiag.place import Place
 from wmmadiag.subject.card import Card
-from wmmadiag.subject.operations import OPERATIONS
 from wmmadiag.subject.symbols import Parameters
 
 Shape: TypeAlias = tuple[int, ...]

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.ops import OPERATIONS
 from wmmadiag.place import Place
 from wmmadiag.subject.card import Card, Case, Computes, Expression, Variant
 from wmmadiag.subject.expressions import Scope
-from wmmadiag.subject.operations import OPERATIONS
 
 Parameters: TypeAlias = Mapping[str, float | int | bool | str]
 

@@ -9,17 +9,17 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.compare.bounds import Judgement, judge, tolerance
 from wmmadiag.compare.comparison import compare, compare_outputs, wrong_elements
 from wmmadiag.compare.observation import Observation
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Elsewhere
+from wmmadiag.ops import OPERATIONS
+from wmmadiag.ops.evaluation import judge, reference, tolerance
+from wmmadiag.ops.parts.rounding import Judgement
 from wmmadiag.report.model import Problem, Status
 from wmmadiag.subject.attention_conventions import AttentionConvention
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.conventions import Convention, fitting_convention
-from wmmadiag.subject.operations import OPERATIONS
-from wmmadiag.subject.oracles import reference
 from wmmadiag.subject.python_reference import python_reference
 from wmmadiag.subject.storage import Damage, damage, is_poison
 

@@ -139,7 +139,7 @@ def assert_kernel_close(
 
 def _split(operation: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Parameters of the operation, and inputs; without an operation all are inputs of a callable."""
-    from wmmadiag.subject.operations import OPERATIONS
+    from wmmadiag.ops import OPERATIONS
 
     known = OPERATIONS[operation].parameters if operation in OPERATIONS else {}
     parameters = {name: value for name, value in given.items() if name in known}
@@ -172,9 +172,9 @@ class _Details:
         """The comparison as a run of one case, with maps of the error."""
         import numpy as np
 
-        from wmmadiag.compare.bounds.arithmetic import Judgement
         from wmmadiag.compare.comparison import classify
         from wmmadiag.judging import Reference, element_of
+        from wmmadiag.ops.parts.rounding import Judgement
         from wmmadiag.recording import run_of
         from wmmadiag.recording.error_maps import Room, error_codes, packed
         from wmmadiag.report.model import CaseResult, KernelReport

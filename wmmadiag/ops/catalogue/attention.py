@@ -2,7 +2,37 @@
 
 from __future__ import annotations
 
-from wmmadiag.ops.model import Alternative, Choice, Operation, Packed, Parameter, Role
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from wmmadiag.ops.model import (
+    Alternative,
+    Arrays,
+    Choice,
+    Elements,
+    Operation,
+    Packed,
+    Parameter,
+    Role,
+    Told,
+    Values,
+)
+from wmmadiag.ops.parts.drawn import BITS, KEY_COUNTS
+from wmmadiag.ops.parts.hard_inputs import SCORES
+from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.rounding import (
+    Arithmetic,
+    Doubles,
+    Judgement,
+    arithmetic,
+    operand_error,
+    oracle_error,
+    output_rounding,
+    sum_error,
+)
+from wmmadiag.ops.parts.score_bounds import terms_error
+from wmmadiag.ops.parts.score_terms import ScoreTerms, score_terms
+from wmmadiag.ops.parts.scores import ScoreRows, as_heads, score_rows, softmax_rows
 from wmmadiag.ops.parts.sequence import (
     ADDED,
     CASES,
@@ -16,24 +46,168 @@ from wmmadiag.ops.parts.sequence import (
     turned,
 )
 from wmmadiag.ops.parts.settings import EXPONENTIALS, FLOAT_TYPES, PRODUCTS, inputs_rounded, kept_in, sums_kept_in
+from wmmadiag.ops.parts.softmax_bounds import SLACK, row_sum_error, weight_errors
+from wmmadiag.ops.parts.traits import EXPONENTIAL
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _WINDOW = "that a query sees beside its own; -1: all"
 
+
+def attention(
+    q: NDArray[Any],
+    k: NDArray[Any],
+    v: NDArray[Any],
+    *,
+    scale: float,
+    causal: bool = False,
+    alignment: str = "top-left",
+    terms: ScoreTerms | None = None,
+) -> tuple[Doubles, Doubles]:
+    """O = softmax(softcap(scale·Q·Kᵀ) + bias + mask)·V and the log-sum-exp of each row.
+
+    Args:
+        q: (B, H, Sq, D); k: (B, Hkv, Skv, D); v: (B, Hkv, Skv, Dv); leading axes may be missing in all three.
+        scale, causal, alignment, terms: as in `score_rows`.
+
+    Returns:
+        O shaped (B, H, Sq, Dv) and the log-sum-exp (B, H, Sq), without the axes that q lacks. A row without any key
+        is 0, its log-sum-exp -inf.
+    """
+    q4, k4, v4 = as_heads(q), as_heads(k), as_heads(v)
+    out = np.empty((*q4.shape[:3], v4.shape[3]))
+    lse = np.empty(q4.shape[:3])
+    for part in score_rows(q4, k4, scale=scale, causal=causal, alignment=alignment, terms=terms):
+        weights, lse_rows = softmax_rows(part.scores)
+        out[(*part.head, part.rows)] = weights @ v4[part.kv_head].astype(np.float64)
+        lse[(*part.head, part.rows)] = lse_rows
+    return out.reshape(*q.shape[:-1], v4.shape[3]), lse.reshape(q.shape[:-1])
+
+
+def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+    q, k, v = (inputs[role] for role in "qkv")
+    terms = score_terms(parameters, inputs, q.shape[-2], k.shape[-2])
+    out, lse = attention(q, k, v, scale=float(parameters["scale"]), terms=terms)
+    if parameters["masked_rows"] == "nan":
+        out[np.isneginf(lse)] = np.nan
+    return {"o": out, "lse": lse}
+
+
+def _bound(
+    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
+) -> dict[str, Judgement]:
+    """Bounds of O and of the log-sum-exp.
+
+    Inputs are exact: the reference reads the rounded ones. With w the reference's weights and o its output,
+
+    1. Scores. A sum of D products costs `sum_error`·Σ|q||k|·|scale|; tf32 operands add their
+       truncation, a scaled Q in a narrow type its rounding. What follows it is in `scores.terms_error`.
+    2. Weights. `softmax.weight_errors` gives ε_ij relative to each. Numerator and denominator share them, so they
+       move o by Σ w ε (v - o) / (1 - Σ w ε), at most Σ w ε (|v| + |o|) / (1 - Σ w ε); and never beyond the range of
+       the v's, as any weights average them.
+    3. P in a narrower type: u_P·w, and below its normal range 2⁻²⁵ (f16). (P is stored relative to the running
+       maximum or normalised; both are at least w, so the absolute part is largest for the latter.)
+       The row sum may be taken before or after this rounding: both |v| and |o| count.
+    4. P·V. A sum of Skv products, each rescaling rounding it once more: `sum_error`·Σ w|v|.
+    5. Row sum and division: (Skv + R + 8)·u and 4u, relative to |o|.
+    6. Rounding to the output's type.
+
+    A row without any key is expected to be 0 or not finite, unless `masked_rows` says which.
+
+    Sources: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sections 3.1 and 4.2, for the sums; the
+    tensor cores' in `parts.rounding`.
+    """
+    model = arithmetic(parameters, elements["q"])
+    scale = float(parameters["scale"])
+    q4, k4, v4 = (as_heads(inputs[role]) for role in "qkv")
+    terms = score_terms(parameters, inputs, q4.shape[2], k4.shape[2])
+    o4 = as_heads(expected["o"])
+    error_o = np.empty(o4.shape)
+    error_lse = np.empty(o4.shape[:3])
+    for part in score_rows(q4, k4, scale=scale, terms=terms):
+        where = (*part.head, part.rows)
+        v64 = v4[part.kv_head].astype(np.float64)
+        error_o[where], error_lse[where] = _rows(part, v64, o4[where], scale, model, terms, parameters)
+    empty = np.isneginf(expected["lse"])
+    error_o = error_o.reshape(expected["o"].shape)
+    error_lse = error_lse.reshape(expected["lse"].shape)
+    error_o[empty] = 0.0
+    error_lse[empty] = 0.0
+    free = empty if parameters["masked_rows"] == "any" and empty.any() else None
+    o_bound = output_rounding(error_o, expected["o"], elements["o"])
+    judged = {"o": Judgement(o_bound, None if free is None else np.broadcast_to(free[..., None], o_bound.shape))}
+    if "lse" in elements:
+        judged["lse"] = Judgement(output_rounding(error_lse, expected["lse"], elements["lse"]), free)
+    return judged
+
+
+def _rows(
+    part: ScoreRows,
+    v: Doubles,
+    o: Doubles,
+    scale: float,
+    model: Arithmetic,
+    terms: ScoreTerms,
+    parameters: Values,
+) -> tuple[Doubles, Doubles]:
+    """Errors of O (rows, Dv) and of the log-sum-exp (rows,) for some rows of one head, outputs' rounding aside."""
+    depth, keys = part.q.shape[1], part.k.shape[0]
+    dot = sum_error(depth, model)
+    relative_dot = dot.relative + operand_error(model) + model.scaled_query + oracle_error(depth)
+    factor = abs(scale) * SLACK
+    score_error = (np.abs(part.q) * (relative_dot * factor)).astype(np.float32) @ np.abs(part.k).astype(np.float32).T
+    score_error += np.float32(dot.absolute * factor)
+    if terms.modifies:
+        score_error += terms_error(part, terms, parameters, model, relative_dot).astype(np.float32)
+    found = weight_errors(part.scores, score_error, model)
+    size = np.abs(v)
+    narrow = size.astype(np.float32)
+    average = (found.weights @ narrow).astype(np.float64) * SLACK
+    reach = v.max(axis=0) - v.min(axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = found.errors.sum(axis=-1, keepdims=True, dtype=np.float64)
+        first = (found.errors @ narrow) * SLACK + np.abs(o) * total
+        moved = np.minimum(np.where(total < 0.5, first / np.maximum(1.0 - total, 0.5), np.inf), reach)
+        relative, floor = _p_rounding(model)
+        lost = relative * (average + np.abs(o)) + floor * (size.sum(axis=0) + keys * np.abs(o))
+        products = sum_error(keys, model, extra=int(found.rescale.max(initial=0.0)))
+        within = np.minimum(average + moved, size.max(axis=0))
+        summed = within * (products.relative + model.operand + oracle_error(keys)) + products.absolute
+        sum_part = row_sum_error(keys, model, found.rescale)
+        error = moved + lost + summed
+        error = error + (np.abs(o) + error) * (sum_part[:, None] + 4.0 * model.unit)
+        share = np.minimum(total[:, 0] + relative + keys * floor, 1e300)
+        # log: the relative error of its argument, and roundings of the scaled maximum, the logarithm and their sum.
+        log_error = np.where(share < 0.5, share / np.maximum(1.0 - share, 0.5), np.inf) + sum_part
+        log_error = log_error + 16.0 * model.unit * (1.0 + np.abs(found.largest) + np.log(keys + 1.0))
+    return error, log_error
+
+
+def _p_rounding(model: Arithmetic) -> tuple[float, float]:
+    """Relative and absolute error of each weight when P is rounded to its type: step 3 of the derivation."""
+    if model.p_type is None:
+        return 0.0, 0.0
+    unit = 2.0**-10 if model.p_type.name == "tf32" else model.p_type.unit  # tf32 may be truncated
+    return unit, model.p_type.half_subnormal
+
+
 OPERATION = Operation(
-    "attention",
-    "O = softmax(softcap(scale · Q·Kᵀ) + bias − slope·|i − j| + mask) · V",
-    {
+    name="attention",
+    meaning="O = softmax(softcap(scale · Q·Kᵀ) + bias − slope·|i − j| + mask) · V",
+    roles={
         "q": Role("BHSD", ("B", "H", "Sq", "D"), spellings="q query queries"),
         "k": Role("BHSD", ("B", "Hkv", "Skv", "D"), spellings="k key keys"),
         "v": Role("BHSD", ("B", "Hkv", "Skv", "Dv"), spellings="v value values val"),
         **ADDED,
-        "mask": Role("BHSK", OVER_SCORES, required=False, usual="SK", drawn="bits"),
+        "mask": Role("BHSK", OVER_SCORES, required=False, usual="SK", drawn=BITS),
         "lengths": Role(
             "B",
             OVER_SCORES[:1],
             required=False,
             usual="B",
-            drawn="lengths",
+            drawn=KEY_COUNTS,
+            element="int",
             spellings="lens lengths seqlens kvlens kvlengths seqlensk seqlenskv kvseqlens cacheseqlens contextlens "
             "sequsedk",
         ),
@@ -43,9 +217,16 @@ OPERATION = Operation(
             output=True,
             spellings="o out output outputs y res result attn attnout context",
         ),
-        "lse": Role("BHS", ("B", "H", "Sq"), output=True, required=False, spellings="lse softmaxlse logsumexp l li"),
+        "lse": Role(
+            "BHS",
+            ("B", "H", "Sq"),
+            output=True,
+            required=False,
+            spellings="lse softmaxlse logsumexp l li",
+            not_beside=("l li", "m max rowmax mi"),
+        ),
     },
-    {
+    parameters={
         "scale": Parameter("real", "1/sqrt(D)", "factor of Q·Kᵀ", spellings=SCALE_SPELLINGS),
         "causal": Parameter(
             "flag", "causal", "whether key j > query i is masked", spellings="causal iscausal usecausal"
@@ -62,14 +243,24 @@ OPERATION = Operation(
         **PRODUCTS,
         **EXPONENTIALS,
     },
-    SYMBOLS,
-    EXTENTS,
-    DERIVED,
+    oracle=_oracle,
+    bound=_bound,
+    symbols=SYMBOLS,
+    extents=EXTENTS,
+    derived=DERIVED,
     packed={
         "qkv": Packed(("q", "k", "v"), "BS3HD", "qkv packedqkv qkvpacked"),
         "kv": Packed(("k", "v"), "BS2HD", "kv packedkv kvpacked"),
     },
     cases=CASES,
+    hard_inputs=SCORES,
+    told=Told(
+        "attn attention flash fmha mha sdpa fa flashattn flashattention",
+        parts=("gemm", "softmax", "qkt", "pv"),
+        needs=(EXPONENTIAL,),
+        # The running sum and maximum of a flash attention, as its paper calls them.
+        scratch="l m",
+    ),
     choices=(
         Choice(
             "Which keys does a query see?",

@@ -2,16 +2,130 @@
 
 from __future__ import annotations
 
-from wmmadiag.ops.model import Alternative, Choice, Distance, Operation, Parameter, Role
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from wmmadiag.ops.model import (
+    Alternative,
+    Arrays,
+    Choice,
+    Distance,
+    Elements,
+    Operation,
+    Parameter,
+    Role,
+    Told,
+    Values,
+)
+from wmmadiag.ops.parts.epilogue import FORMULAS, FUNCTIONS, SPREAD, finished
+from wmmadiag.ops.parts.epilogue_bounds import added, after, factors, plain, whole
+from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.rounding import (
+    Doubles,
+    Judgement,
+    arithmetic,
+    magnitudes,
+    operand_error,
+    oracle_error,
+    output_rounding,
+    sum_error,
+)
 from wmmadiag.ops.parts.settings import PRODUCTS, inputs_rounded, kept_in, sums_kept_in
-from wmmadiag.subject.activations import ACTIVATIONS
+from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _OVER_RESULT = ("batch", "M", "N")
 
+
+def gemm(
+    a: NDArray[Any],
+    b: NDArray[Any],
+    c: NDArray[Any] | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    activation: str = "none",
+    further: Mapping[str, NDArray[Any]] | None = None,
+) -> Doubles:
+    """activation(alpha·op(A)·op(B)·scales + beta·C + bias).
+
+    Args:
+        a: (…, M, K) or (…, K, M); b: (…, K, N) or (…, N, K); c: (…, M, N).
+        further: "scale_a", "scale_b" and "bias", spread over (…, M, N), as far as there are any.
+    """
+    left = np.swapaxes(a, -1, -2) if transpose_a else a
+    right = np.swapaxes(b, -1, -2) if transpose_b else b
+    product = alpha * (left.astype(np.float64) @ right.astype(np.float64))
+    inputs = {**(further or {}), **({} if c is None else {"c": c})}
+    return finished(product, inputs, beta=beta, activation=activation)
+
+
+def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+    result = gemm(
+        inputs["a"],
+        inputs["b"],
+        inputs.get("c"),
+        alpha=float(parameters["alpha"]),
+        beta=float(parameters["beta"]),
+        transpose_a=bool(parameters["transpose_a"]),
+        transpose_b=bool(parameters["transpose_b"]),
+        activation=str(parameters["activation"]),
+        further={role: inputs[role] for role in SPREAD if role in inputs},
+    )
+    return {"d": result}
+
+
+def _bound(
+    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
+) -> dict[str, Judgement]:
+    """Bound of activation(alpha·op(A)·op(B)·scales + beta·C + bias), element by element.
+
+    A sum of K products costs `sum_error`·Σ|a||b| (tf32 operands add their truncation); each of alpha, beta, the two
+    products with them and their sum one unit of |alpha|Σ|a||b| + |beta||c|; then the output's rounding. Integer
+    products and sums are exact. beta·C may be the accumulator's start value: it is one more term of the sum, and so is
+    a bias. A bias costs two units more (its conversion and sum), scales four (the conversion of a whole sum, the
+    product of both, two products). What the activation adds is in `epilogue.after`.
+    """
+    model = arithmetic(parameters, elements["a"])
+    alpha, beta = float(parameters.get("alpha", 1.0)), float(parameters.get("beta", 0.0))
+    transposed = bool(parameters.get("transpose_a")), bool(parameters.get("transpose_b"))
+    a, b, c = inputs["a"], inputs["b"], inputs.get("c")
+    further = {role: inputs[role] for role in SPREAD if role in inputs}
+    depth = a.shape[-2 if transposed[0] else -1]
+    if model.exact and whole(parameters, further, elements, elements["d"]):
+        return {"d": Judgement(np.zeros_like(expected["d"]))}
+    total = gemm(
+        magnitudes(a),
+        magnitudes(b),
+        None if c is None else magnitudes(c),
+        alpha=abs(alpha),
+        beta=abs(beta),
+        transpose_a=transposed[0],
+        transpose_b=transposed[1],
+        further={role: magnitudes(one) for role, one in further.items()},
+    )
+    products = sum_error(depth + 1 + ("bias" in further), model)
+    relative = products.relative + operand_error(model) + oracle_error(depth)
+    units = 0.0 if (alpha, beta) == (1.0, 0.0) else 4.0
+    units += 2.0 * ("bias" in further) + 4.0 * bool({"scale_a", "scale_b"} & set(further))
+    factor = factors(further, expected["d"].shape) * abs(alpha)
+    error = total * (relative + units * model.unit) + products.absolute * factor
+    if not plain(parameters):
+        result = gemm(
+            a, b, c, alpha=alpha, beta=beta, transpose_a=transposed[0], transpose_b=transposed[1], further=further
+        )
+        error = after(error, np.abs(result), added(inputs, beta, result.shape), factor, parameters, model)
+    return {"d": Judgement(output_rounding(error, expected["d"], elements["d"]))}
+
+
 OPERATION = Operation(
-    "gemm",
-    "D = activation(alpha · op(A)·op(B) · scales + beta · C + bias)",
-    {
+    name="gemm",
+    meaning="D = activation(alpha · op(A)·op(B) · scales + beta · C + bias)",
+    roles={
         "a": Role(
             "BMK",
             ("batch", "K if transpose_a else M", "M if transpose_a else K"),
@@ -40,19 +154,23 @@ OPERATION = Operation(
         ),
         "d": Role("BMN", _OVER_RESULT, output=True, updates="c", spellings="d o out output y result matd matrixd"),
     },
-    {
+    parameters={
         "alpha": Parameter("real", "1", "factor of A·B", spellings="alpha", drafted=("1", "2")),
-        "beta": Parameter("real", "0", "factor of C", spellings="beta", drafted=("0", "3")),
+        "beta": Parameter("real", "0", "factor of C", spellings="beta", drafted=("0", "3"), factor_of="c"),
         "transpose_a": Parameter("flag", "0", "A is stored as K×M"),
         "transpose_b": Parameter("flag", "0", "B is stored as N×K"),
-        "activation": Parameter("word", "none", "applied to the sum, bias included", tuple(ACTIVATIONS)),
+        "activation": Parameter(
+            "word", "none", "applied to the sum, bias included", tuple(FUNCTIONS), formulas=FORMULAS
+        ),
         "epilogue_dtype": Parameter(
             "word", "auto", "type that the sum has before scales, C, bias and activation", ("auto", "f16", "bf16")
         ),
         **PRODUCTS,
     },
-    {"batch": "1", "transpose_a": "0", "transpose_b": "0"},
-    {
+    oracle=_oracle,
+    bound=_bound,
+    symbols={"batch": "1", "transpose_a": "0", "transpose_b": "0"},
+    extents={
         "batch": "b bs batch batches batchsize batchcount numbatches",
         "M": "m rows nrows numrows mglobal mtotal msize dimm",
         "N": "n cols columns ncols numcols nglobal ntotal nsize dimn",
@@ -68,6 +186,13 @@ OPERATION = Operation(
     ),
     # The second differs in every extent, so that a wrong leading dimension shows, and has an odd number of deep tiles.
     cases=({"batch": 1, "M": 64, "N": 64, "K": 64}, {"batch": 3, "M": 128, "N": 192, "K": 320}),
+    told=Told(
+        "gemm matmul mm hgemm sgemm bgemm igemm wgemm matrixmultiply matmult mmult bmm multiply linear",
+        extras="bias relu gelu silu act activation epilogue fused",
+        explains=("bias",),
+        needs=(TENSOR_CORES,),
+        excludes=(EXPONENTIAL, ACTIVATION),
+    ),
     choices=(
         Choice(
             "How is A stored?",
@@ -108,7 +233,7 @@ OPERATION = Operation(
             "meaning",
             tuple(
                 Alternative("no activation" if name == "none" else f"the activation {name}", {"activation": name})
-                for name in ACTIVATIONS
+                for name in FUNCTIONS
             ),
         ),
         sums_kept_in("a"),

@@ -2,21 +2,70 @@
 
 from __future__ import annotations
 
-from wmmadiag.ops.model import Operation, Role
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from wmmadiag.ops.model import Arrays, Elements, Operation, Role, Told, Values
+from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.rounding import (
+    Doubles,
+    Judgement,
+    arithmetic,
+    magnitudes,
+    operand_error,
+    oracle_error,
+    output_rounding,
+    sum_error,
+)
+from wmmadiag.ops.parts.scores import as_heads
 from wmmadiag.ops.parts.sequence import CASES, EXTENTS, SYMBOLS, laid_out, turned
 from wmmadiag.ops.parts.settings import PRODUCTS, inputs_rounded, sums_kept_in
+from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def pv(p: NDArray[Any], v: NDArray[Any]) -> Doubles:
+    """P·V with p (B, H, Sq, Skv) and v (B, Hkv, Skv, Dv), shaped (B, H, Sq, Dv) without the axes that p lacks."""
+    p4, v4 = as_heads(p), as_heads(v)
+    out = np.empty((*p4.shape[:3], v4.shape[3]))
+    group = p4.shape[1] // v4.shape[1]
+    for batch, head in np.ndindex(p4.shape[:2]):
+        out[batch, head] = p4[batch, head].astype(np.float64) @ v4[batch, head // group].astype(np.float64)
+    return out.reshape(*p.shape[:-1], v4.shape[3])
+
+
+def _oracle(_: Values, inputs: Arrays) -> dict[str, Doubles]:
+    return {"o": pv(inputs["p"], inputs["v"])}
+
+
+def _bound(
+    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
+) -> dict[str, Judgement]:
+    """Bound of P·V: `sum_error`·Σ|p||v|, then the output's rounding."""
+    model = arithmetic(parameters, elements["p"])
+    keys = inputs["p"].shape[-1]
+    products = sum_error(keys, model)
+    total = pv(magnitudes(inputs["p"]), magnitudes(inputs["v"]))
+    error = total * (products.relative + operand_error(model) + oracle_error(keys)) + products.absolute
+    return {"o": Judgement(output_rounding(error, expected["o"], elements["o"]))}
+
 
 OPERATION = Operation(
-    "pv",
-    "O = P·V",
-    {
+    name="pv",
+    meaning="O = P·V",
+    roles={
         "p": Role("BHSK", ("B", "H", "Sq", "Skv"), spellings="p prob probs attn s a weights"),
         "v": Role("BHSD", ("B", "Hkv", "Skv", "Dv"), spellings="v value values b"),
         "o": Role("BHSD", ("B", "H", "Sq", "Dv"), output=True, spellings="o out output result c y"),
     },
-    PRODUCTS,
-    SYMBOLS,
-    EXTENTS,
+    parameters=PRODUCTS,
+    oracle=_oracle,
+    bound=_bound,
+    symbols=SYMBOLS,
+    extents=EXTENTS,
     cases=CASES,
+    told=Told("pv", ("gemm", "attention"), needs=(TENSOR_CORES,), excludes=(EXPONENTIAL, ACTIVATION)),
     choices=(laid_out("v", "o"), turned("v", "BHSD", "BHDS"), sums_kept_in("p"), inputs_rounded("p")),
 )

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from wmmadiag.ops.model import Operation
+from wmmadiag.ops.parts.hard_inputs import SCORES
 
-OPERATION = Operation("python", "what a Python function of yours computes", {}, {})
+OPERATION = Operation(name="python", meaning="what a Python function of yours computes", hard_inputs=SCORES)

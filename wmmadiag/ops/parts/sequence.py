@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wmmadiag.ops.model import Alternative, Choice, Parameter, Role
+from wmmadiag.ops.parts.drawn import SLOPES
 
 OVER_SCORES = ("B", "H", "Sq", "Skv")
 
@@ -54,13 +55,15 @@ ADDED: Mapping[str, Role] = {
         usual="SK",
         spellings="bias attnbias attentionbias relbias relativebias relposbias rpb rpebias positionbias posbias mask "
         "attnmask attentionmask additivemask",
+        element="float",
+        instead="mask",
     ),
     "alibi_slopes": Role(
         "BH",
         OVER_SCORES[:2],
         required=False,
         usual="H",
-        drawn="slopes",
+        drawn=SLOPES,
         spellings="alibislopes alibislope alibi slopes",
     ),
 }

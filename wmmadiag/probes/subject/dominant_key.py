@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from wmmadiag.ops.parts.rounding import Doubles
+from wmmadiag.ops.parts.scores import as_heads
 from wmmadiag.probes.subject.model import Outcome, Subject, SubjectProbe
-from wmmadiag.subject.oracles import Doubles, as_heads
 
 _GAP = 40.0
 """Score by which the dominant key leads: the others' weights are below exp(-40), which no type here sees beside 1."""

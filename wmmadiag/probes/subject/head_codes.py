@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from wmmadiag.ops.parts.scores import as_heads
 from wmmadiag.probes.subject.model import Outcome, Subject, SubjectProbe
-from wmmadiag.subject.oracles import as_heads
 
 
 def run(subject: Subject) -> Outcome | None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from wmmadiag.ops.parts.rounding import Doubles
+from wmmadiag.ops.parts.scores import as_heads
 from wmmadiag.probes.answer import Verdict
 from wmmadiag.probes.subject.model import Outcome, Subject, SubjectProbe
-from wmmadiag.subject.oracles import Doubles, as_heads
 
 _TILE = 16
 

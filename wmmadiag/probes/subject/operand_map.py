@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.diagnose.faults.effective import NOTHING, SEVERAL, effective_operands
+from wmmadiag.ops.parts.scores import as_heads
 from wmmadiag.probes.subject.model import PRODUCTS, Outcome, Subject, SubjectProbe
-from wmmadiag.subject.oracles import as_heads
 
 Map = NDArray[np.int64]
 

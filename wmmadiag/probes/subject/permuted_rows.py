@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from wmmadiag.ops.parts.epilogue import SPREAD
 from wmmadiag.probes.subject.model import Outcome, Subject, SubjectProbe
-from wmmadiag.subject.epilogue import SPREAD
 
 _LEFT = {"attention": "q", "qkt": "q", "pv": "p", "gemm": "a", "softmax": "x"}
 

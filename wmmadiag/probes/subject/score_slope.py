@@ -8,8 +8,9 @@ import math
 
 import numpy as np
 
+from wmmadiag.ops.parts.rounding import Doubles
+from wmmadiag.ops.parts.scores import as_heads, score_rows
 from wmmadiag.probes.subject.model import Outcome, Subject, SubjectProbe
-from wmmadiag.subject.oracles import Doubles, as_heads, score_rows
 
 _BLOCKS = 4
 _NAMED = {"log2(e) too much": math.log2(math.e), "exp2 without log2(e)": math.log(2.0)}

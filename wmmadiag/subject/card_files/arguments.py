@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject import card_keys
 from wmmadiag.subject.card import Argument, Expression, View
 from wmmadiag.subject.card_files.table import Table
 from wmmadiag.subject.distributions import DISTRIBUTIONS
 from wmmadiag.subject.dtypes import ALIASES, TYPES, ElementType, element_type
-from wmmadiag.subject.operations import OPERATIONS
 from wmmadiag.subject.suggest import did_you_mean
 
 _DIRECTIONS = ("in", "out", "inout", "workspace")

@@ -13,6 +13,7 @@ else:  # pragma: no cover
     import tomli as tomllib
 
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.ops import OPERATIONS
 from wmmadiag.place import Place
 from wmmadiag.subject import card_keys
 from wmmadiag.subject.card import (
@@ -30,7 +31,6 @@ from wmmadiag.subject.card_files.arguments import read_arguments
 from wmmadiag.subject.card_files.places import key_lines
 from wmmadiag.subject.card_files.table import Table
 from wmmadiag.subject.distributions import DISTRIBUTIONS
-from wmmadiag.subject.operations import OPERATIONS
 from wmmadiag.subject.suggest import did_you_mean
 
 MAX_CARD_BYTES = 1 << 20

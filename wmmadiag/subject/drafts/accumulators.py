@@ -6,9 +6,9 @@ import re
 from dataclasses import replace
 
 from wmmadiag.errors import WmmadiagError
+from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.drafts.source_facts import accumulator_types
-from wmmadiag.subject.operations import OPERATIONS
 from wmmadiag.subject.symbols import rendered_entry, rendered_macros
 
 _PLAIN = frozenset({"half", "__half", "f16", "float", "f32", "int", "int32_t", "s32", "double", "f64"})

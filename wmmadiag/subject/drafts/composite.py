@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from wmmadiag.launch import field_offsets
+from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.drafts.c_expressions import CannotTranslate, HostScope, translate
 from wmmadiag.subject.drafts.carriers import cast_types
 from wmmadiag.subject.drafts.guess import Parameter, role_named, symbol_for, value_for
 from wmmadiag.subject.drafts.source_facts import constants, without_comments
 from wmmadiag.subject.expressions import ExpressionError, evaluate
-from wmmadiag.subject.operations import OPERATIONS
 
 if TYPE_CHECKING:
     from wmmadiag.compile.host_code import HostLaunch, SourceExpression

@@ -7,11 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.drafts.c_expressions import CannotTranslate, HostScope, dimensions, translate
 from wmmadiag.subject.drafts.gemm import gemm_parameters, leading_dimensions, only_size, square_sizes, unread_factors
 from wmmadiag.subject.drafts.guess import (
     Parameter,
-    batch_stride_for,
+    distance_for,
     symbol_for,
     value_for,
 )
@@ -27,11 +28,11 @@ from wmmadiag.subject.drafts.host_tensors import TensorAxes, stride_for
 from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument, Wishes
 from wmmadiag.subject.drafts.source_facts import (
     accumulates_in_half,
-    activation,
     constants,
     guards_length,
     template_parameters,
     template_values,
+    told_by_formulas,
     uses_tf32,
     without_comments,
 )
@@ -45,7 +46,6 @@ from wmmadiag.subject.drafts.tensors import (
 )
 from wmmadiag.subject.dtypes import element_type
 from wmmadiag.subject.expressions import ExpressionError, evaluate, names_in
-from wmmadiag.subject.operations import OPERATIONS
 
 _LARGEST_FIXED = 1024
 
@@ -96,9 +96,9 @@ def draft(
         terms_of_scores(result)
     if operation == "gemm":
         gemm_parameters(result)
-        if (found := activation(source)) != "none":
-            result.computes["activation"] = found
-            result.remarks.append(f"the activation is {found}, as the source has its formula")
+    for name, word in told_by_formulas(operation, source).items():
+        result.computes[name] = word
+        result.remarks.append(f"the {name} is {word}, as the source has its formula")
     if "accumulate" in OPERATIONS[operation].parameters and accumulates_in_half(source):
         result.computes["accumulate"] = "f16"
         result.remarks.append("sums are kept in f16, as the source's accumulators are")
@@ -259,7 +259,8 @@ def _texts(launch: Launched) -> list[str]:
 
 def _gemm_distance(parameter: Parameter, index: int, launch: Launched | None, scope: HostScope) -> str | None:
     """A leading dimension or batch stride: what the source passes for it, if that is an extent or a product of some."""
-    stride = batch_stride_for(parameter.name)
+    found = distance_for(parameter.name, "gemm", batches=True)
+    stride = None if found is None else found.value
     if stride is None and (value_for(parameter.name, "gemm") or "alpha") in ("alpha", "beta"):
         return None
     if launch is not None and index < len(launch.arguments):

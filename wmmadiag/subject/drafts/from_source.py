@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.drafts.draft import draft
@@ -17,7 +18,6 @@ from wmmadiag.subject.drafts.host_scope import Ask, Launched
 from wmmadiag.subject.drafts.model import Draft, Wishes
 from wmmadiag.subject.drafts.python_reference import python_card
 from wmmadiag.subject.drafts.text import draft_text
-from wmmadiag.subject.operations import OPERATIONS
 from wmmadiag.subject.suggest import did_you_mean
 
 _NOT_SQUARE = (

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from wmmadiag.subject.drafts.c_expressions import CannotTranslate, HostScope, translate
-from wmmadiag.subject.drafts.guess import Parameter, batch_stride_for, is_leading, symbol_for, value_for
+from wmmadiag.subject.drafts.guess import Parameter, distance_for, symbol_for, value_for
 from wmmadiag.subject.drafts.host_scope import Launched
 from wmmadiag.subject.drafts.model import Draft
 from wmmadiag.subject.drafts.source_facts import constants, without_comments
@@ -74,24 +74,27 @@ def unread_factors(result: Draft, launch: Launched | None, scope: HostScope, sou
 
 
 # How a matrix lies whose leading dimension is that extent, where it does not lie by rows.
-_BY_COLUMNS = {("lda", "M"): ("a", "KxM"), ("ldb", "K"): ("b", "NxK"), ("ldc", "M"): ("", "")}
+_BY_COLUMNS = {("a", "M"): "KxM", ("b", "K"): "NxK", ("d", "M"): ""}
 
 
 def leading_dimensions(result: Draft) -> None:
     """How matrices lie, by the leading dimensions that host code passes."""
     passed: dict[str, set[str]] = {}
     for argument in result.arguments:
-        name = next((name for name in ("lda", "ldb", "ldc") if is_leading(argument.parameter.name, name)), "")
-        if name and argument.reason.startswith("the source passes"):
-            passed.setdefault(name, set()).add(argument.value)
-    for (name, extent), (role, stored) in _BY_COLUMNS.items():
-        if passed.get(name) != {extent}:
+        found = distance_for(argument.parameter.name, "gemm", batches=False)
+        if found is not None and argument.reason.startswith("the source passes"):
+            passed.setdefault(found.role, set()).add(argument.value)
+    for (role, extent), stored in _BY_COLUMNS.items():
+        if passed.get(role) != {extent}:
             continue
-        if role and f"transpose_{role}" not in result.computes:
+        if stored and f"transpose_{role}" not in result.computes:
             result.computes[f"transpose_{role}"] = "1"
             result.remarks.append(f"{role.upper()} is stored as {stored}, as its leading dimension says")
-        elif not role:
-            batched = any(one.value == "batch" or batch_stride_for(one.parameter.name) for one in result.arguments)
+        elif not stored:
+            batched = any(
+                one.value == "batch" or distance_for(one.parameter.name, "gemm", batches=True)
+                for one in result.arguments
+            )
             for argument in result.arguments:
                 if argument.role in ("c", "d"):
                     argument.layout = "BNM" if batched else "NM"

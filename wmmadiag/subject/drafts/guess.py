@@ -1,94 +1,19 @@
 """What a parameter's name suggests: a role for a pointer, a symbol for a number.
 
-Suggestions, for the user to confirm.
+Suggestions, for the user to confirm. The words are those of the operations (`wmmadiag.ops`); what is here is how a name
+is held against them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
+from wmmadiag.ops import OPERATIONS
+from wmmadiag.ops.model import Distance
 from wmmadiag.subject.dtypes import element_type
-from wmmadiag.subject.operations import OPERATIONS
-
-# Names that public kernels use, folded as `_folded` does. One row per meaning; the first row that has a name wins.
-_SYMBOLS: Mapping[str, Mapping[str, str]] = {
-    "sequence": {
-        "B": "b bs bsz batch batches batchsize nbatch numbatch numbatches",
-        "B*H": "bh batchheads batchhead nbh numbh bxh batchxheads",
-        "Hkv": "hkv kvheads nkvheads numkvheads nheadskv numheadskv nheadsk numheadsk kvhead hk",
-        "H": "h heads nheads numheads nhead head numhead headnum qheads nqheads numqheads hq nh headcount headscount "
-        "qkvhead qkvheads",
-        "Sq": "sq seqlenq seqq qlen qseqlen lq nq slenq lenq querylen numqueries qlength mq",
-        "Skv": "sk skv seqlenk seqk kvlen klen kvseqlen seqlenkv lk lkv nk nkv lenk lenkv keylen numkeys kseqlen",
-        "S": "s seq seqlen seqlength sequencelength slen n t l len length context contextlen nseq tokens numtokens ctx "
-        "nctx ctxlen qkvseqlen maxseqlen seqs",
-        "Dv": "dv vdim headdimv vheaddim",
-        "D": "d dim headdim headsize dhead hd dk embd depth dmodelperhead hdim embeddim headembd headdimension "
-        "qkvdim hs headsz",
-    },
-    "gemm": {
-        "batch": "b bs batch batches batchsize batchcount numbatches",
-        "M": "m rows nrows numrows mglobal mtotal msize dimm",
-        "N": "n cols columns ncols numcols nglobal ntotal nsize dimn",
-        "K": "k inner depth kglobal ktotal ksize dimk",
-    },
-    "softmax": {"M": "m rows nrows numrows batch b", "N": "n cols columns ncols numcols c d dim"},
-}
-_FAMILY = {"attention": "sequence", "qkt": "sequence", "pv": "sequence", "gemm": "gemm", "softmax": "softmax"}
-
-# Additive masks are biases; one of integers is a mask (`_told_by_type`).
-_OF_SCORES = {
-    "bias": "bias attnbias attentionbias relbias relativebias relposbias rpb rpebias positionbias posbias mask "
-    "attnmask attentionmask additivemask",
-    "alibi_slopes": "alibislopes alibislope alibi slopes",
-}
-_ROLES: Mapping[str, Mapping[str, str]] = {
-    "attention": {
-        "q": "q query queries",
-        "k": "k key keys",
-        "v": "v value values val",
-        "lse": "lse softmaxlse logsumexp l li",
-        "o": "o out output outputs y res result attn attnout context",
-        "qkv": "qkv packedqkv qkvpacked",
-        "kv": "kv packedkv kvpacked",
-        "lengths": "lens lengths seqlens kvlens kvlengths seqlensk seqlenskv kvseqlens cacheseqlens contextlens "
-        "sequsedk",
-        **_OF_SCORES,
-    },
-    "qkt": {
-        "q": "q query queries a",
-        "k": "k key keys b",
-        "scores": "s score scores c o out output qk qkt attn p",
-        **_OF_SCORES,
-    },
-    "pv": {"p": "p prob probs attn s a weights", "v": "v value values b", "o": "o out output result c y"},
-    "softmax": {"x": "x in input inp src scores a", "y": "y out output dst o probs result b"},
-    "gemm": {
-        "a": "a lhs x left mata matrixa", "b": "b rhs w right weight weights matb matrixb",
-        "c": "c matc matrixc", "d": "d o out output y result matd matrixd",
-        "bias": "bias biases biasvec biasvector",
-        "scale_a": "scalea scalesa ascale ascales rowscale rowscales inputscale actscale xscale xscales",
-        "scale_b": "scaleb scalesb bscale bscales colscale colscales weightscale weightscales wscale wscales",
-    },
-}  # fmt: skip
-
-_LOG2E = "1.4426950408889634"  # log2(e): exp(x) is exp2(x * log2(e))
-
-_EXPRESSIONS: Mapping[str, Mapping[str, str]] = {
-    "sequence": {
-        "scale": "scale smscale softmaxscale attnscale sc scaling qkscale scalefactor invsqrtd rsqrtd",
-        "scalelog2": "scalelog2 softmaxscalelog2 smscalelog2 scalesoftmaxlog2 scalelog2e qkscalelog2 softmaxscalelog2e",
-        "causal": "causal iscausal usecausal",
-        "softcap": "softcap logitsoftcap logitssoftcap attnsoftcap logitcap logitscap softcapping attnlogitsoftcapping",
-    },
-    "gemm": {"alpha": "alpha", "beta": "beta", "lda": "lda stridea ldma", "ldb": "ldb strideb ldmb",
-             "ldc": "ldc ldd stridec ldmc ldmd"},
-    "batches": {"M*K": "stridea batchstridea stridebatcha bsa offseta", "K*N": "strideb batchstrideb stridebatchb bsb",
-                "M*N": "stridec strided batchstridec batchstrided stridebatchc bsc bsd"},
-    "softmax": {"scale": "scale"},
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,22 +61,55 @@ def _search(table: Mapping[str, str], name: str) -> str | None:
     return None
 
 
+@cache
+def _role_words(operation: str) -> Mapping[str, str]:
+    known = OPERATIONS[operation]
+    roles = {name: role.spellings for name, role in known.roles.items()}
+    return roles | {name: packed.spellings for name, packed in known.packed.items()}
+
+
+@cache
+def _value_words(operation: str) -> Mapping[str, str]:
+    """What a number's value is → the spellings for it."""
+    known = OPERATIONS[operation]
+    # A parameter that drafted cases vary is a symbol of its own name; others have their usual value.
+    values = {
+        name if one.drafted else str(one.default): one.spellings
+        for name, one in known.parameters.items()
+        if one.spellings
+    }
+    defaults = {name: str(one.default) for name, one in known.parameters.items()}
+    values |= {text.format(**defaults): spellings for text, spellings in known.derived.items()}
+    return values | {one.value: one.spellings for one in known.distances if not one.batches}
+
+
 def role_named(name: str, operation: str) -> str | None:
     """The role that a pointer's or tensor's name suggests: "d_query" → "q"."""
-    return _search(_ROLES.get(operation, {}), name)
+    return _search(_role_words(operation), name)
+
+
+def covered_roles(operation: str, roles: Iterable[str | None]) -> set[str]:
+    """The roles that pointers have, each of those that share a storage among them; and an output written over one."""
+    known = OPERATIONS[operation]
+    present = {part for role in roles if role for part in (role, *_parts(operation, role))}
+    return present | {name for name, one in known.roles.items() if one.updates in present}
+
+
+def _parts(operation: str, role: str) -> tuple[str, ...]:
+    packed = OPERATIONS[operation].packed.get(role)
+    return packed.parts if packed is not None else ()
 
 
 def operation_named(pointers: Sequence[str]) -> str:
-    """The operation whose operands the names of a kernel's pointers are: (a, b, c) → "gemm"; "attention" in doubt."""
-    best, most = "attention", 0
-    for operation in ("attention", "gemm", "qkt", "pv", "softmax"):  # on a tie the commoner one
+    """The operation whose operands the names of a kernel's pointers are: (a, b, c) → "gemm"; the first in doubt."""
+    best, most = next(iter(OPERATIONS)), 0
+    for operation, known in OPERATIONS.items():  # on a tie the commoner one
+        if known.told is None:
+            continue
         roles = {role_named(name, operation) for name in pointers} - {None}
-        covered = roles | {part for packed in roles & {"qkv", "kv"} for part in str(packed)}
-        if operation == "gemm" and "c" in covered:
-            covered.add("d")
-        required = {name for name, role in OPERATIONS[operation].roles.items() if role.required}
+        required = {name for name, role in known.roles.items() if role.required}
         score = 2 * len(roles) - len(pointers)  # named, less those that are not
-        if required <= covered and score > most:
+        if required <= covered_roles(operation, roles) and score > most:
             best, most = operation, score
     return best
 
@@ -192,32 +150,19 @@ def role_remark(name: str) -> str:
 
 def symbol_for(name: str, operation: str) -> str | None:
     """The symbol (or product of symbols) that an integer's name suggests: "seq_len" → "S"."""
-    return _search(_SYMBOLS.get(_FAMILY.get(operation, ""), {}), name)
+    return _search(OPERATIONS[operation].extents, name)
 
 
 def value_for(name: str, operation: str) -> str | None:
     """The value that a scalar's name suggests beyond symbols: "softmax_scale" → "1/sqrt(D)", "lda" → "K"."""
-    found = _search(_EXPRESSIONS.get(_FAMILY.get(operation, ""), {}), name)
-    parameters = OPERATIONS[operation].parameters
-    if found == "scale":
-        return str(parameters["scale"].default) if "scale" in parameters else None
-    if found == "scalelog2":
-        return f"({parameters['scale'].default}) * {_LOG2E}" if "scale" in parameters else None
-    if found in ("lda", "ldb", "ldc"):
-        return {"lda": "M if transpose_a else K", "ldb": "K if transpose_b else N", "ldc": "N"}[found]
-    if found == "softcap":
-        return found if found in parameters else None
-    return found
+    return _search(_value_words(operation), name)
 
 
-def is_leading(name: str, which: str) -> bool:
-    """Whether a number's name means that leading dimension of a GEMM: lda, ldb or ldc."""
-    return _search(_EXPRESSIONS["gemm"], name) == which
-
-
-def batch_stride_for(name: str) -> str | None:
-    """The distance between the matrices of a batched GEMM that a number's name suggests: "strideA" → "M*K"."""
-    return _search(_EXPRESSIONS["batches"], name)
+def distance_for(name: str, operation: str, *, batches: bool) -> Distance | None:
+    """The leading dimension that a number's name means, or with `batches` the distance between matrices."""
+    known = {one.value: one for one in OPERATIONS[operation].distances if one.batches == batches}
+    found = _search({value: one.spellings for value, one in known.items()}, name)
+    return None if found is None else known[found]
 
 
 def roles_for(pointers: Sequence[Parameter], operation: str) -> list[str | None]:
@@ -226,27 +171,21 @@ def roles_for(pointers: Sequence[Parameter], operation: str) -> list[str | None]
     Names decide first. What they leave open goes by order: const pointers to the missing inputs, others to the
     missing outputs; without any const, the order of the operation's roles.
     """
-    table = _ROLES.get(operation, {})
-    outputs_named = {name for name, role in OPERATIONS[operation].roles.items() if role.output}
+    known = OPERATIONS[operation].roles
+    names = {_folded(pointer.name) for pointer in pointers}
     roles: list[str | None] = []
     for pointer in pointers:
-        found = _told_by_type(_search(table, pointer.name), pointer, operation)
-        if found is not None and pointer.const and found in outputs_named:
+        found = _told_by_type(role_named(pointer.name, operation), pointer, operation)
+        if found is not None and pointer.const and found in known and known[found].output:
             found = None  # nothing is written through a pointer to const
+        if found is not None and _means_otherwise(pointer.name, names, found, operation):
+            found = None
         roles.append(found if found not in roles else None)
-    if {"m", "max", "rowmax", "mi"} & {_folded(pointer.name) for pointer in pointers}:
-        # A running maximum and a running sum side by side are workspaces, not a result.
-        roles = [None if role == "lse" and _folded(p.name) in ("l", "li") else role
-                 for p, role in zip(pointers, roles, strict=True)]  # fmt: skip
-    if operation == "gemm":
-        roles = _gemm_output(pointers, roles)
-    known = OPERATIONS[operation].roles
-    covered = {"qkv": {"q", "k", "v"}, "kv": {"k", "v"}}
-    present = set().union(*(covered.get(role, {role}) for role in roles if role)) if any(roles) else set()
-    inputs = [name for name, role in known.items() if role.required and not role.output and name not in present]
-    outputs = [name for name, role in known.items() if role.required and role.output and name not in present]
-    if operation == "gemm" and "c" in present:
-        outputs = []
+    roles = _written_over(pointers, roles, operation)
+    present = covered_roles(operation, roles)
+    missing = [name for name, role in known.items() if role.required and name not in present]
+    inputs = [name for name in missing if not known[name].output]
+    outputs = [name for name in missing if known[name].output]
     open_ones = [index for index, role in enumerate(roles) if role is None]
     if not any(pointer.const for pointer in pointers):
         plain = [index for index in open_ones if not role_remark(pointers[index].name)]
@@ -262,20 +201,27 @@ def roles_for(pointers: Sequence[Parameter], operation: str) -> list[str | None]
     return roles
 
 
+def _means_otherwise(name: str, names: set[str], role: str, operation: str) -> bool:
+    """Whether a name means something else beside others: l beside m is the running sum of a softmax, not a result."""
+    known = OPERATIONS[operation].roles.get(role)
+    own, others = known.not_beside if known is not None else ("", "")
+    return _folded(name) in own.split() and bool(names & set(others.split()))
+
+
 def _told_by_type(role: str | None, pointer: Parameter, operation: str) -> str | None:
-    """A bias of integers is a mask, where the operation has one; lengths are integers."""
-    element = element_type(pointer.dtype or "")
-    if element is None or role not in ("bias", "lengths") or operation == "gemm":
+    """The role of a name whose elements' type may tell another: a bias of integers is a mask, where there is one."""
+    element, known = element_type(pointer.dtype or ""), OPERATIONS[operation].roles
+    if role is None or element is None or role not in known or not known[role].element:
         return role
-    if role == "lengths":
-        return None if element.is_float else role
-    whole = "mask" if "mask" in OPERATIONS[operation].roles else None
-    return role if element.is_float else whole
+    if element.is_float == (known[role].element == "float"):
+        return role
+    return known[role].instead if known[role].instead in known else None
 
 
-def _gemm_output(pointers: Sequence[Parameter], roles: list[str | None]) -> list[str | None]:
+def _written_over(pointers: Sequence[Parameter], roles: list[str | None], operation: str) -> list[str | None]:
     """A lone C that the kernel may write is the output; a const one is an addend."""
+    outputs = {one.updates: name for name, one in OPERATIONS[operation].roles.items() if one.updates}
     return [
-        "d" if role == "c" and "d" not in roles and not pointer.const else role
+        outputs[role] if role in outputs and outputs[role] not in roles and not pointer.const else role
         for pointer, role in zip(pointers, roles, strict=True)
     ]

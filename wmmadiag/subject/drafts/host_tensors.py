@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.drafts.c_expressions import CannotTranslate, HostScope, translate
 from wmmadiag.subject.drafts.guess import role_named, symbol_for
 from wmmadiag.subject.drafts.source_facts import without_comments
 from wmmadiag.subject.expressions import ExpressionError, evaluate
-from wmmadiag.subject.operations import OPERATIONS
 
 # `name = [casts] tensor.size(1)`, also sizes()[1], shape[1].
 _DEFINITION = re.compile(

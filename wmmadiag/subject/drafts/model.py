@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.drafts.guess import Parameter
-from wmmadiag.subject.operations import OPERATIONS
 
 TODO = "TODO"
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from wmmadiag.ops import OPERATIONS
+from wmmadiag.ops.parts.epilogue import FORMULAS as FORMULAS  # for diagnose/
 from wmmadiag.subject.drafts.c_expressions import Helper, split_arguments
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -216,17 +218,12 @@ def guards_length(text: str, names: Collection[str]) -> bool:
     return re.search(rf"(?<![<>])(?:<=?|>=)\s*{any_name}\b(?!\s*[(<])", plain) is not None
 
 
-FORMULAS: Mapping[str, str] = {
-    "gelu_tanh": r"0?\.0447",
-    "gelu": r"\berf[cf]*\s*\(|\bnormcdff?\s*\(",
-    "silu": r"1(?:\.0*)?f?\s*\+\s*(?:__)?exp2?f?\s*\(\s*-|\b(?:silu|swish)\w*\s*\(",
-    "relu": r"\brelu\w*\s*\(|max\w*\s*\((?:\s*0\.0*f?\s*,|[^;{}]*,\s*0\.0*f?\s*\))",
-}
-"""What a source has that computes an activation, as patterns; case does not matter."""
-
-
-def activation(text: str) -> str:
-    """The activation of which a source has the formula; "none" where it has none, or several."""
+def told_by_formulas(operation: str, text: str) -> dict[str, str]:
+    """Parameters of an operation of which a source has the formula, with their words; not where it has several."""
     plain = without_comments(text)
-    found = [name for name, pattern in FORMULAS.items() if re.search(pattern, plain, re.IGNORECASE)]
-    return found[0] if len(found) == 1 else "none"
+    told = {}
+    for name, parameter in OPERATIONS[operation].parameters.items():
+        found = [word for word, one in parameter.formulas.items() if re.search(one, plain, re.IGNORECASE)]
+        if len(found) == 1:
+            told[name] = found[0]
+    return told

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
+from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.drafts.c_expressions import CannotTranslate, HostScope, translate
 from wmmadiag.subject.drafts.guess import Parameter, role_remark, roles_for, value_for
 from wmmadiag.subject.drafts.host_scope import Launched, passed_variable
@@ -12,7 +13,6 @@ from wmmadiag.subject.drafts.host_tensors import TensorAxes, axis_letter, layout
 from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument, is_input
 from wmmadiag.subject.drafts.source_facts import host_tensor
 from wmmadiag.subject.dtypes import element_type
-from wmmadiag.subject.operations import OPERATIONS
 
 
 def roles_of_pointers(result: Draft, parameters: Sequence[Parameter], tf32: bool) -> None:

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 
+from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.drafts.gemm import only_size
 from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument
 from wmmadiag.subject.expressions import ExpressionError, evaluate, names_in
-from wmmadiag.subject.operations import OPERATIONS
 
 # Cases to begin with: small, several heads with different contents, more than one tile. Multiples of 64, because
 # many kernels ask for that; the comment in the card invites other sizes.

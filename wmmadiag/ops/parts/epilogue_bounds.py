@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from wmmadiag.compare.bounds.arithmetic import Arithmetic, Doubles, Parameters, magnitudes
+from wmmadiag.ops.parts.epilogue import FUNCTIONS, spread
+from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.rounding import Arithmetic, Doubles, Parameters, magnitudes
 from wmmadiag.subject.dtypes import TYPES, ElementType
-from wmmadiag.subject.epilogue import FUNCTIONS, spread
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # Roundings of a sum that is kept in a narrow type from the accumulator on: conversion, alpha, two scales, beta·C, C,
 # the bias's conversion, bias.

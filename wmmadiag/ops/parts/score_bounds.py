@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from wmmadiag.compare.bounds.arithmetic import Arithmetic, Doubles, Parameters
+from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.rounding import Arithmetic, Doubles, Parameters
+from wmmadiag.ops.parts.score_terms import ScoreTerms
+from wmmadiag.ops.parts.scores import ScoreRows
 from wmmadiag.subject.dtypes import TYPES
-from wmmadiag.subject.oracles import ScoreRows
-from wmmadiag.subject.score_terms import ScoreTerms
 
 
 def terms_error(

@@ -1,24 +1,15 @@
-"""Rounding bound of softmax rows; attention builds on it."""
+"""How far roundings move the weights of softmax rows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.rounding import Arithmetic, Doubles
 
-from wmmadiag.compare.bounds.arithmetic import (
-    Arithmetic,
-    Doubles,
-    Judgement,
-    Parameters,
-    arithmetic,
-    oracle_error,
-    output_rounding,
-)
-from wmmadiag.subject.dtypes import ElementType
-from wmmadiag.subject.oracles import softmax_rows
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Rows: TypeAlias = "NDArray[np.float32] | NDArray[np.float64]"
 
@@ -120,26 +111,3 @@ def row_sum_error(keys: int, model: Arithmetic, rescale: Doubles) -> Doubles:
     """Relative error of a row's sum of exponentials (all positive): one unit per addition and per rescaling."""
     first = (keys + 8.0 + rescale) * model.unit
     return np.asarray(first / (1.0 - first))
-
-
-def bound(
-    x: NDArray[Any], expected: Doubles, parameters: Parameters, input_type: ElementType, output: ElementType
-) -> Judgement:
-    """Bound of softmax(scale·X) along the last axis.
-
-    y = e/Σe with relative errors ε on each e: y's relative error is at most (ε + Σy·ε)/(1 - Σy·ε), plus the sum's
-    rounding, the division (4u: approximate reciprocal and product), and the output's rounding. y ≤ 1 caps it.
-    """
-    model = arithmetic(parameters, input_type)
-    keys = x.shape[-1]
-    scores = x.astype(np.float64).reshape(-1, keys) * float(parameters.get("scale", 1.0))
-    weights, _ = softmax_rows(scores)
-    found = weight_errors(scores, 0.0, model)
-    shared = found.errors.sum(axis=-1, keepdims=True, dtype=np.float64)
-    share = np.where(shared < 0.5, 1.0 / np.maximum(1.0 - shared, 0.5), np.inf)
-    rest = row_sum_error(keys, model, found.rescale)[:, None] + 4.0 * model.unit + oracle_error(keys)
-    with np.errstate(invalid="ignore"):
-        error = (found.errors + weights * shared) * share + weights * rest
-    # Underflow: a flushed exponential is at most 2⁻¹²⁶ of the largest, and so is what float32 loses here.
-    error = np.minimum(error + 2.0**-120, 1.0)
-    return Judgement(output_rounding(error.reshape(x.shape), expected, output))

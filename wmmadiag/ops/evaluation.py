@@ -1,0 +1,69 @@
+"""An operation evaluated: what a kernel should give, and how far rounding may lead from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from wmmadiag.ops.model import Arrays, Elements, Operation, Values
+from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.rounding import Doubles, Judgement
+from wmmadiag.ops.registry import OPERATIONS
+
+
+def reference(operation: str, parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+    """The expected outputs of an operation, by role; one that may be written over an input is there by either role.
+
+    Args:
+        operation: a name in `OPERATIONS` other than "python".
+        parameters: evaluated, as `symbols.evaluate_parameters` gives them.
+        inputs: logical tensors by role.
+    """
+    known = OPERATIONS[operation]
+    if known.oracle is None:
+        raise ValueError(f"no reference for the operation {operation!r}")
+    expected = known.oracle(parameters, inputs)
+    return expected | {over: expected[name] for name, over in _updated(known).items() if name in expected}
+
+
+def judge(
+    operation: str, parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
+) -> dict[str, Judgement]:
+    """The bounds of an operation's outputs, by the roles that the kernel has.
+
+    Args:
+        operation, parameters, inputs: as `reference` takes them.
+        expected: the reference's outputs by role.
+        elements: element type of every role that the kernel has.
+    """
+    known = OPERATIONS[operation]
+    if known.bound is None:
+        raise ValueError(f"no bound for the operation {operation!r}")
+    over = {name: old for name, old in _updated(known).items() if name not in elements and old in elements}
+    types = {**elements, **{name: elements[old] for name, old in over.items()}}
+    values = {**expected, **{name: expected[old] for name, old in over.items() if name not in expected}}
+    judged = known.bound(parameters, inputs, values, types)
+    return {over.get(role, role): judgement for role, judgement in judged.items()}
+
+
+def _updated(operation: Operation) -> dict[str, str]:
+    """Input by the output that may be written over it."""
+    return {name: role.updates for name, role in operation.roles.items() if role.updates}
+
+
+class Tolerance(Protocol):
+    """What a card may say in place of the bound; `subject.card.Tolerance` is one."""
+
+    @property
+    def atol(self) -> float:
+        """Absolute part."""
+
+    @property
+    def rtol(self) -> float:
+        """Part relative to what is expected."""
+
+
+def tolerance(expected: Doubles, chosen: Tolerance) -> Judgement:
+    """The card's own tolerance as a bound: atol + rtol·|expected|."""
+    with np.errstate(invalid="ignore"):
+        return Judgement(chosen.atol + chosen.rtol * np.abs(np.nan_to_num(expected, posinf=0.0, neginf=0.0)))

@@ -1,0 +1,105 @@
+"""What follows a GEMM's product: scales of rows and columns, C, bias and an activation, in float64."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from wmmadiag.ops.parts.late import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+Doubles: TypeAlias = "NDArray[np.float64]"
+
+SPREAD = ("scale_a", "scale_b", "bias")
+"""Roles that are spread over the result, in the order in which they are applied."""
+
+NEUTRAL: Mapping[str, float] = {"scale_a": 1.0, "scale_b": 1.0, "bias": 0.0}
+"""What leaves a product as it is, by role."""
+
+
+@cache
+def _erfc() -> np.ufunc:
+    return np.frompyfunc(math.erfc, 1, 1)
+
+
+def _relu(x: Doubles) -> Doubles:
+    return np.maximum(x, 0.0)
+
+
+def _gelu(x: Doubles) -> Doubles:
+    return 0.5 * x * np.asarray(_erfc()(x * -math.sqrt(0.5)), np.float64)
+
+
+def _gelu_tanh(x: Doubles) -> Doubles:
+    return np.asarray(0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3))))
+
+
+def _silu(x: Doubles) -> Doubles:
+    with np.errstate(over="ignore"):
+        return np.asarray(x / (1.0 + np.exp(-x)))
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """One activation.
+
+    Attributes:
+        meaning: its formula.
+        apply: to float64 values of any shape.
+        slope: no smaller than the derivative's largest magnitude (gelu: Φ(√2) + √2·φ(√2) = 1.12891; its form by tanh:
+            1.12900; silu: 1.09984).
+    """
+
+    meaning: str
+    apply: Callable[[Doubles], Doubles]
+    slope: float
+
+
+FUNCTIONS: Mapping[str, Activation] = {
+    "none": Activation("x", lambda x: x, 1.0),
+    "relu": Activation("max(x, 0)", _relu, 1.0),
+    "gelu": Activation("x·Φ(x), by the error function", _gelu, 1.13),
+    "gelu_tanh": Activation("x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))/2", _gelu_tanh, 1.13),
+    "silu": Activation("x/(1 + exp(-x))", _silu, 1.1),
+}
+
+
+FORMULAS: Mapping[str, str] = {
+    "gelu_tanh": r"0?\.0447",
+    "gelu": r"\berf[cf]*\s*\(|\bnormcdff?\s*\(",
+    "silu": r"1(?:\.0*)?f?\s*\+\s*(?:__)?exp2?f?\s*\(\s*-|\b(?:silu|swish)\w*\s*\(",
+    "relu": r"\brelu\w*\s*\(|max\w*\s*\((?:\s*0\.0*f?\s*,|[^;{}]*,\s*0\.0*f?\s*\))",
+}
+"""What a source has that computes an activation, as patterns; case does not matter."""
+
+
+def spread(array: NDArray[Any], shape: tuple[int, ...]) -> Doubles:
+    """A tensor whose axes have extent 1 or the result's, over a result of that shape; surplus leading 1s go."""
+    extents = array.shape[max(0, array.ndim - len(shape)) :]
+    return np.broadcast_to(array.reshape(extents).astype(np.float64), shape)
+
+
+def finished(
+    product: Doubles, inputs: Mapping[str, NDArray[Any]], *, beta: float = 0.0, activation: str = "none"
+) -> Doubles:
+    """activation(product · scale_a · scale_b + beta · C + bias), of what `inputs` has of these roles.
+
+    Args:
+        product: alpha·op(A)·op(B), (…, M, N).
+        inputs: logical tensors by role; "scale_a", "scale_b" and "bias" as `spread` takes them, "c" as the product.
+    """
+    result = product
+    for role in ("scale_a", "scale_b"):
+        if role in inputs:
+            result = result * spread(inputs[role], product.shape)
+    if "c" in inputs and beta != 0:
+        result = result + beta * inputs["c"].astype(np.float64)
+    if "bias" in inputs:
+        result = result + spread(inputs["bias"], product.shape)
+    return FUNCTIONS[activation].apply(result)
