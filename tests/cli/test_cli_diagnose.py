@@ -186,10 +186,10 @@ def test_an_instruction_that_is_not_emulated(run: Run, here: Path) -> None:
 
 
 def test_a_loop_without_end(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from wmmadiag.diagnose.trials import workbench
     from wmmadiag.emulator import Budget
+    from wmmadiag.subject import bench
 
-    monkeypatch.setattr(workbench, "_USUAL", Budget(instructions=50_000))
+    monkeypatch.setattr(bench, "_USUAL", Budget(instructions=50_000))
     source = RIGHT.replace("k += 16)", "k += 0)")
     started = time.perf_counter()
     answer = run("diagnose", card(here, source), "--seconds", "2")

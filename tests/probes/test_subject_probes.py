@@ -10,11 +10,11 @@ import pytest
 
 from wmmadiag import backends
 from wmmadiag.api import open_card
-from wmmadiag.diagnose.trials.workbench import Workbench
 from wmmadiag.launch import Launch, RunStats
 from wmmadiag.probes.subject import ProbeAnswer, run_subject_probes
 from wmmadiag.probes.subject.command import _telling_case, as_data, as_text, exit_code, probe_card
 from wmmadiag.probes.subject.registry import all_subject_probes
+from wmmadiag.subject.bench import Workbench
 from wmmadiag.subject.compiling import SubjectCompiler
 
 KERNELS = Path(__file__).parents[2] / "kernels"

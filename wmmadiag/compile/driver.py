@@ -54,7 +54,8 @@ def compile_text(
     Args:
         headers: absolute path of a header → the text to take in place of the file's; not with nvcc.
 
-    Raises: as `compile_source`.
+    Raises: as `compile_source`; besides
+        ConfigurationError: headers are given, and nvcc compiles.
     """
     compilation = _compile_text(text, file_name, options or CompileOptions(), use_cache, headers)
     remember(compilation)
@@ -73,6 +74,11 @@ def _compile_text(
         if not path.is_dir():
             raise ConfigurationError(f"include path {path} is not a folder")
     if uses_nvcc(options):
+        if headers:
+            raise ConfigurationError(
+                f"nvcc reads headers from disk: {', '.join(headers)} cannot be compiled with another text",
+                hint="compile with NVRTC (`--compiler nvrtc`)",
+            )
         return replace(_by_nvcc(text, file_name, options), seconds=time.perf_counter() - started)
     tools = toolchain()
     check_arch(options.arch, tools)

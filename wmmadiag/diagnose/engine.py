@@ -14,12 +14,13 @@ from wmmadiag.diagnose.describe import Finished, Step, described
 from wmmadiag.diagnose.evidence import Evidence
 from wmmadiag.diagnose.registry import all_hypotheses
 from wmmadiag.diagnose.search import Found, ask, find_cause
-from wmmadiag.diagnose.trials.ahead import Ahead, Texts
+from wmmadiag.diagnose.trials.ahead import Ahead
 from wmmadiag.diagnose.trials.trial import Budget, Trial, edits_for, tried
 from wmmadiag.diagnose.trials.workbench import CaseRun, Workbench
 from wmmadiag.errors import BudgetError
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card import Card, Case
+from wmmadiag.subject.compiling import Texts
 from wmmadiag.subject.conventions import with_convention
 from wmmadiag.subject.repeating import options, repeating
 

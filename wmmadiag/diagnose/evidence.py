@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.checks.run import emulator_of
 from wmmadiag.diagnose.symptoms.warps import WarpWork, warp_work
-from wmmadiag.diagnose.trials.ahead import Texts
 from wmmadiag.diagnose.trials.workbench import CaseRun, Workbench
 from wmmadiag.emulator.decoded import SPACES
 from wmmadiag.errors import WmmadiagError
@@ -25,6 +24,7 @@ from wmmadiag.provenance.model import Stage
 from wmmadiag.subject.binding import BoundArgument, BoundCase, bind
 from wmmadiag.subject.card import Case
 from wmmadiag.subject.check import own_place
+from wmmadiag.subject.compiling import Texts
 from wmmadiag.subject.symbols import rendered_entry
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from wmmadiag.diagnose.edits import Edit
 from wmmadiag.diagnose.evidence import Evidence, mask_of
 from wmmadiag.diagnose.lines.softmax import located
 from wmmadiag.diagnose.registry import all_hypotheses
-from wmmadiag.diagnose.trials.ahead import Texts
 from wmmadiag.diagnose.trials.launches import speaks_of_launch
 from wmmadiag.diagnose.trials.room import with_room
 from wmmadiag.diagnose.trials.trial import (
@@ -33,6 +32,7 @@ from wmmadiag.diagnose.trials.trial import (
 )
 from wmmadiag.diagnose.trials.workbench import CaseRun
 from wmmadiag.place import Place
+from wmmadiag.subject.compiling import Texts
 
 CERTAIN, PER_CLAIM, SUSPICIONS = 30, 40, 90
 """Edits tried per claim where the likeliest claim is certain, where it is not, and without any claim."""

@@ -18,8 +18,6 @@ from wmmadiag import backends
 from wmmadiag.checks.naming import element_name, thread_name, user_line
 from wmmadiag.checks.registry import Context
 from wmmadiag.checks.run import emulator_of
-from wmmadiag.diagnose.trials.ahead import Texts
-from wmmadiag.diagnose.trials.workbench import CaseRun, Workbench
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.observer import AccessKind, MemorySpace, memory_event
 from wmmadiag.errors import WmmadiagError
@@ -28,9 +26,10 @@ from wmmadiag.fragments.wmma import wmma_map
 from wmmadiag.report.diagnosis import Cause, Diagnosis
 from wmmadiag.report.maps import FragmentCell, FragmentMap
 from wmmadiag.report.text import edits, split_place
+from wmmadiag.subject.bench import CaseRun, Workbench
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card
-from wmmadiag.subject.compiling import SubjectCompiler
+from wmmadiag.subject.compiling import SubjectCompiler, Texts
 
 MAX_LOADS = 4096
 """Fragment loads of one run that are compared."""

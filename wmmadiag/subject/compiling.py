@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from wmmadiag.errors import CompileError, ConfigurationError
 from wmmadiag.report.model import CompiledVariant, KernelReport, ResourceUse
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from wmmadiag.compile import Compilation, CompileOptions
     from wmmadiag.compile.options import CompilerName
 
+Texts: TypeAlias = Mapping[Path, str]
+"""Texts in place of files': resolved path → text, of a source or of headers that it includes."""
 _Key = tuple[str, tuple[tuple[str, str | None], ...], str]
 
 
@@ -46,6 +48,22 @@ class SubjectCompiler:
         if self.resources:
             self._measure(path, options.macros, compilation)
         return compilation
+
+    def changed(self, path: Path, options: CompileOptions, texts: Texts) -> Compilation:
+        """Compile one source with the texts of some files replaced; what it needs on the chip is not measured.
+
+        Raises: as `__call__`; besides
+            ConfigurationError: a header is replaced, and the compiler is nvcc, which reads headers itself.
+        """
+        from wmmadiag.compile import compile_text
+        from wmmadiag.compile.model import source_name
+        from wmmadiag.compile.sources import read_text
+
+        own = path.resolve()
+        text = texts[own] if own in texts else read_text(path)
+        headers = {file.as_posix(): text for file, text in texts.items() if file != own}
+        options = replace(options, compiler=self.compiler)
+        return compile_text(text, source_name(path), options, use_cache=self.use_cache, headers=headers or None)
 
     def _measure(self, path: Path, macros: Mapping[str, str | None], compilation: Compilation) -> None:
         from wmmadiag.compile import resources

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from wmmadiag.compile.precompiled import IN_USE
+from wmmadiag.subject.compiling import Texts
 
 if TYPE_CHECKING:
     from wmmadiag.compile import Compilation, CompileOptions
 
-Texts: TypeAlias = Mapping[Path, str]
 _Key: TypeAlias = "tuple[str, tuple[tuple[str, str], ...], str]"
 
 

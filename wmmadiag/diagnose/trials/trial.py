@@ -22,11 +22,11 @@ from wmmadiag.diagnose.mends.softmax import mends
 from wmmadiag.diagnose.mends.terms import term_mends
 from wmmadiag.diagnose.source.model import SourceModel
 from wmmadiag.diagnose.source.slices import Slicer
-from wmmadiag.diagnose.trials.ahead import Texts
 from wmmadiag.diagnose.trials.launches import other_launches
 from wmmadiag.diagnose.trials.workbench import CaseRun
 from wmmadiag.place import Place
 from wmmadiag.subject.card import LaunchShape
+from wmmadiag.subject.compiling import Texts
 
 _STEP = 0.08
 """What one dependence between an edit and the line that evidence names weighs against the edit's own rank."""
@@ -343,7 +343,7 @@ def tried(evidence: Evidence, file: str, edit: Edit, budget: Budget, seen: set[t
         return None
     seen.add(text)
     budget.trials -= 1
-    run = evidence.bench.run(evidence.case, texts, seconds=budget.left)
+    run = evidence.bench.run(evidence.case, texts)
     return Trial(edit, file, texts, run, effect_of(evidence.run, run))
 
 
@@ -357,7 +357,7 @@ def launched(evidence: Evidence, claim: Claim, budget: Budget) -> Iterator[Trial
             bench.launch = other.shape
             edit = Edit("launch", other.hypothesis, other.line, other.summary, other.changes, 0.0)
             texts = (changed_texts(evidence, other.file, edit) if other.changes else None) or evidence.texts
-            run = bench.run(evidence.case, texts, seconds=budget.left)
+            run = bench.run(evidence.case, texts)
             yield Trial(edit, other.file, texts, run, effect_of(evidence.run, run), other.shape)
     finally:
         bench.launch = own

@@ -1,193 +1,29 @@
-"""A kernel on the bench: run its cases as the source stands, or with some of its text changed."""
+"""A bench whose changed texts are compiled ahead of their runs."""
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
-from wmmadiag.checks.finding import Finding, Level
-from wmmadiag.checks.registry import Context
-from wmmadiag.checks.run import CheckedRuns, emulator_of
-from wmmadiag.diagnose.trials.ahead import Ahead, Texts
-from wmmadiag.emulator import Budget
+from wmmadiag.diagnose.trials.ahead import Ahead
 from wmmadiag.errors import WmmadiagError
-from wmmadiag.launch import LoadedKernel
-from wmmadiag.report.model import CaseResult
-from wmmadiag.subject.binding import BoundCase
-from wmmadiag.subject.card import Card, Case, LaunchShape, Variant
-from wmmadiag.subject.check import Session, run_case
-from wmmadiag.subject.compiling import SubjectCompiler
-from wmmadiag.subject.verdict import Verdict, wrong_masks
+from wmmadiag.subject import bench
+from wmmadiag.subject.bench import CaseRun
 
 if TYPE_CHECKING:
-    from wmmadiag.checks.registry import Check
     from wmmadiag.compile import Compilation, CompileOptions
-    from wmmadiag.subject.check import Backend
+    from wmmadiag.subject.card import Case
+    from wmmadiag.subject.compiling import Texts
 
-_USUAL = Budget(seconds=30.0)
-"""Of one launch on the emulator: a case that a diagnosis is made of ends long before, or never."""
-_TIMES, _LEAST, _TRIAL_SECONDS = 20, 2_000_000, 10.0
-"""Warp instructions of a changed kernel, times those that the case needed before; a change may make a loop endless."""
-_SHORTEST = 2.0
-"""Seconds that one run of a changed kernel may take, whatever is left for all of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class CaseRun:
-    """One case as it ran.
-
-    Attributes:
-        result: for the report.
-        bound, verdict: None where the kernel did not run to its end.
-        kernel, compilation: None where it did not compile.
-        findings: of the checks.
-        error: what ended it early, or None.
-        context, raws: what the engine's checks saw, before words; None and empty on a GPU.
-        wrong: role → mask of wrong elements.
-    """
-
-    result: CaseResult
-    bound: BoundCase | None
-    verdict: Verdict | None
-    kernel: LoadedKernel | None
-    compilation: Compilation | None
-    findings: tuple[Finding, ...]
-    error: WmmadiagError | None
-    context: Context | None
-    raws: tuple[Mapping[str, Any], ...]
-    wrong: Mapping[str, NDArray[np.bool_]]
-
-    @property
-    def passed(self) -> bool:
-        """Right numbers, and no check found an error."""
-        return self.result.status == "passed"
-
-    @property
-    def wrong_count(self) -> int:
-        """Wrong elements in all outputs; every element where the kernel did not run to its end."""
-        if self.verdict is None:
-            return 1 << 40
-        return sum(int(mask.sum()) for mask in self.wrong.values())
-
-    @property
-    def max_difference(self) -> float:
-        """Largest absolute difference from the reference; infinite with NaN, infinities or no result at all."""
-        if self.verdict is None:
-            return math.inf
-        seen = self.verdict.observations
-        if any(one.nan or one.inf or one.unwritten for one in seen):
-            return math.inf
-        return max((one.max_difference for one in seen), default=0.0)
-
-    def errors(self) -> frozenset[tuple[str, str]]:
-        """(check, kind) of the findings that are errors."""
-        return frozenset((one.check, one.kind) for one in self.findings if one.level is Level.ERROR)
+__all__ = ["CaseRun", "Workbench"]
 
 
 @dataclass(slots=True)
-class _Recording:
-    """Runs with checks that remember what ended a launch early."""
+class Workbench(bench.Workbench):
+    """A bench that compiles changed texts, also before they are run."""
 
-    inner: CheckedRuns
-    error: WmmadiagError | None = None
-    budget: Budget = field(default_factory=lambda: _USUAL)
-
-    def launch(self, kernel: LoadedKernel, launch: Any) -> Any:
-        self.error = None
-        emulated = emulator_of(kernel)
-        if emulated is not None:
-            emulated.options = replace(emulated.options, budget=self.budget)
-        try:
-            return self.inner.launch(kernel, launch)
-        except WmmadiagError as error:
-            self.error = error
-            raise
-
-    def reported(self) -> Any:
-        return self.inner.reported()
-
-
-@dataclass(slots=True)
-class Workbench:
-    """Runs cases of one variant of a card.
-
-    Attributes:
-        card, variant, arch: what runs, as what.
-        backend: loads kernels, with the engine's checks in its options.
-        checks: to ask after each run.
-        compiler: of the source as it stands.
-        launch: in place of the card's, or None.
-        compilations: how many changed texts were compiled; `seconds`: time that took.
-        ahead: compiles changed texts, also before they are run.
-    """
-
-    card: Card
-    variant: Variant
-    arch: str
-    backend: Backend
-    checks: Sequence[Check]
-    compiler: SubjectCompiler
-    seed: int | None = None
-    inputs: str = ""
-    launch: LaunchShape | None = None
-    compilations: int = 0
-    seconds: float = 0.0
     ahead: Ahead = field(default_factory=Ahead)
-    _used: dict[str, int] = field(default_factory=dict)
-    _sessions: dict[tuple[tuple[str, str], ...], tuple[Session, _Recording]] = field(default_factory=dict)
-
-    @property
-    def source(self) -> Path:
-        """The variant's source file."""
-        return self.variant.source or self.card.source
-
-    def cases(self) -> list[Case]:
-        """The card's cases, the smallest first."""
-        return sorted(self.card.cases, key=_size)
-
-    def run(
-        self, case: Case, texts: Texts | None = None, *, inputs: str = "", seed: int | None = None,
-        seconds: float = _TRIAL_SECONDS,
-    ) -> CaseRun:  # fmt: skip
-        """Compile (once per text), run and judge one case. Nothing that the kernel does raises.
-
-        Args:
-            seconds: what is left for runs of changed kernels; the source as it stands has a budget of its own.
-        """
-        started = time.perf_counter()
-        session, runs = self._session(texts or {})
-        wanted = self.seed if seed is None else seed
-        variant = self.variant if self.launch is None else replace(self.variant, launch=self.launch)
-        if texts or self.launch is not None:
-            runs.budget = self._budget(case, min(max(seconds, _SHORTEST), _TRIAL_SECONDS))
-        result, bound, verdict = run_case(session, case, variant, wanted, inputs or self.inputs)
-        kernel = compilation = context = None
-        error: WmmadiagError | None = runs.error
-        try:
-            loaded = session.kernel(case, self.variant)
-            kernel, compilation = loaded.kernel, loaded.compilation
-        except WmmadiagError as failed:
-            error = failed
-        emulated = emulator_of(kernel) if kernel is not None else None
-        raws: tuple[Mapping[str, Any], ...] = ()
-        if emulated is not None and bound is not None:
-            context = Context(emulated.kernel, bound.launch, emulated.named_memory(bound.launch))
-            raws = tuple(emulated.raw_findings)
-        wrong = wrong_masks(bound, verdict) if bound is not None and verdict is not None else {}
-        if texts:
-            self.seconds += time.perf_counter() - started
-        else:
-            self._used[case.name] = max(result.warp_instructions, self._used.get(case.name, 0))
-        return CaseRun(
-            result, bound, verdict, kernel, compilation, runs.inner.found, error, context, raws, wrong
-        )  # fmt: skip
 
     def begin(self, case: Case, texts: Texts) -> None:
         """Begin to compile a case's kernel with some text changed: it will be run soon."""
@@ -197,49 +33,5 @@ class Workbench:
             return  # the run itself says so
         self.ahead.begin(self.source, options, texts)
 
-    def loaded(self, case: Case, texts: Texts | None = None) -> LoadedKernel:
-        """The kernel of a case, compiled once per text.
-
-        Raises:
-            WmmadiagError: it does not compile, or the backend cannot run it.
-        """
-        return self._session(texts or {})[0].kernel(case, self.variant).kernel
-
-    def assume(self, card: Card) -> None:
-        """Take another reading of the card from here on."""
-        self.card = card
-        self._sessions.clear()
-
-    def _budget(self, case: Case, seconds: float) -> Budget:
-        """What a changed kernel may use for a case; what the case itself used is 0 where it did not end."""
-        if case.name not in self._used:
-            return _USUAL
-        return Budget(max(_TIMES * self._used[case.name], _LEAST), seconds)
-
-    def _session(self, texts: Texts) -> tuple[Session, _Recording]:
-        key = tuple(sorted((str(path), text) for path, text in texts.items()))
-        if key not in self._sessions:
-            runs = _Recording(CheckedRuns(self.checks))
-            compiler = self.compiler if not texts else _Replacing(self, texts)
-            self._sessions[key] = (Session(self.card, self.arch, self.backend, compiler, runs), runs)
-            if texts:
-                self.compilations += 1
-            while len(self._sessions) > 64:
-                self._sessions.pop(next(iter(self._sessions)))
-        return self._sessions[key]
-
-
-@dataclass(slots=True)
-class _Replacing:
-    """Compiles a source with some files' texts replaced."""
-
-    bench: Workbench
-    texts: Texts
-
-    def __call__(self, path: Path, options: CompileOptions) -> Compilation:
-        return self.bench.ahead.take(path, options, self.texts)
-
-
-def _size(case: Case) -> float:
-    """A rough measure of a case's work: the product of its numbers."""
-    return math.prod(float(value) for value in case.symbols.values() if isinstance(value, int) and value > 0)
+    def compiled(self, path: Path, options: CompileOptions, texts: Texts) -> Compilation:
+        return self.ahead.take(path, options, texts)

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wmmadiag import backends
-from wmmadiag.diagnose.trials.workbench import Workbench
 from wmmadiag.errors import UndecidedError
 from wmmadiag.probes.subject.model import ProbeAnswer
 from wmmadiag.probes.subject.registry import all_subject_probes
 from wmmadiag.probes.subject.run import run_subject_probes
+from wmmadiag.subject.bench import Workbench
 
 if TYPE_CHECKING:
     from wmmadiag.compile.options import CompilerName

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from wmmadiag.checks.run import emulator_of
 from wmmadiag.compare.comparison import wrong_elements
 from wmmadiag.diagnose.faults.effective import run_of
-from wmmadiag.diagnose.trials.ahead import Texts
-from wmmadiag.diagnose.trials.workbench import Workbench
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.launch import LoadedKernel
 from wmmadiag.ops.evaluation import judge, reference, tolerance
@@ -22,8 +20,10 @@ from wmmadiag.ops.parts.epilogue import NEUTRAL
 from wmmadiag.ops.parts.rounding import Judgement
 from wmmadiag.ops.parts.score_terms import ScoreTerms, score_terms
 from wmmadiag.probes.answer import Verdict
+from wmmadiag.subject.bench import Workbench
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Case
+from wmmadiag.subject.compiling import Texts
 from wmmadiag.subject.inputs import rounded
 from wmmadiag.subject.storage import bits
 from wmmadiag.subject.verdict import unwritten_elements

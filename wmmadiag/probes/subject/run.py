@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from wmmadiag.diagnose.trials.ahead import Texts
-from wmmadiag.diagnose.trials.workbench import Workbench
 from wmmadiag.errors import KernelFault, WmmadiagError
 from wmmadiag.probes.subject.model import ProbeAnswer, Subject, SubjectProbe
 from wmmadiag.probes.subject.registry import all_subject_probes
+from wmmadiag.subject.bench import Workbench
 from wmmadiag.subject.card import Case
+from wmmadiag.subject.compiling import Texts
 
 
 def run_subject_probes(
