@@ -90,6 +90,8 @@ BAD_MODULES = [
     ("huge", module("", before=".global .u32 x[0x7fffffffffff];"), "out of range"),
     ("division", module("", before=".global .u32 x = 1 / 0;"), "divides by zero"),
     ("unknown type", module("", before=".global .u33 x;"), "unexpected '.u33'"),
+    ("second module", module("") + module(""), "a second module begins here"),
+    ("unclosed section", module("") + ".section .debug_info {\n.b8 1\n", "a .section is not closed"),
     ("unclosed body", module("")[:-3], "a '}' is missing"),
     ("unclosed comment", module("") + "/* ...", "a comment is not closed"),
     ("strange character", module("add.s32 r0, r1, `;"), "unexpected character '`'"),
@@ -115,18 +117,54 @@ def test_malformed_modules(text: str, message: str) -> None:
     assert str(caught.value).startswith("bad.ptx:")
 
 
-REFUSED_MODULES = [
-    (".alias f, g;", "alias"),
-    (".global .texref t;", "textures"),
-    (".global .samplerref t;", "textures"),
+OPAQUE = [
+    ".global .texref x;",
+    ".tex .u64 x;",
+    ".global .surfref x[4];",
+    ".global .samplerref x = { filter_mode = nearest, addr_mode_0 = wrap };",
 ]
 
 
-@pytest.mark.parametrize(("text", "message"), REFUSED_MODULES, ids=[row[0] for row in REFUSED_MODULES])
-def test_refused_modules(text: str, message: str) -> None:
-    with pytest.raises(UnsupportedError, match=message) as caught:
-        parse(module("", before=text))
-    assert caught.value.place is not None
+@pytest.mark.parametrize("text", OPAQUE)
+def test_textures_may_be_declared(text: str) -> None:
+    assert parse(module("", before=text)).variables["x"].space is Space.GLOBAL
+
+
+def test_a_texture_that_is_read_is_refused_there() -> None:
+    found = kernel("tex.2d.v4.f32.f32 {f0, f1, f2, f3}, [x, {f4, f5}];", before=".global .texref x;" + GLOBALS)
+    assert "textures" in found.instructions[0].attributes["reason"]
+
+
+def test_aliases() -> None:
+    before = ".func real() { trap; }\n.func other();\n.alias other, real;\n"
+    functions = parse(module("call other;", before=before)).functions
+    assert functions["other"].instructions == functions["real"].instructions
+    assert not functions["other"].declared_only
+    with pytest.raises(PtxSyntaxError, match=r"bad\.ptx:4:\d+: undefined function 'nothing'"):
+        parse(module("", before=".alias other, nothing;"), name="bad.ptx")
+
+
+def test_recursion_through_an_alias_is_refused() -> None:
+    before = ".func real() { call other; ret; }\n"
+    functions = parse(module("call real;", before=f".func other();\n{before}.alias other, real;\n")).functions
+    assert functions["other"].instructions[0].op == "unsupported"
+    assert "recursion" in functions["other"].instructions[0].attributes["reason"]
+
+
+TWO = (
+    ".version 8.0\n.target sm_80\n.func deep() { ret; }\n.func used() { call deep; ret; }\n"
+    ".func unused() { bananas everywhere; }\n.visible .entry one() { call used; ret; }\n"
+    ".visible .entry two() { mov.b32 nonsense, 1; }\n"
+)
+
+
+def test_only_what_a_kernel_reaches_is_read() -> None:
+    functions = parse(TWO, name="two.ptx", entry="one").functions
+    assert {name for name, one in functions.items() if not one.declared_only} == {"one", "used", "deep"}
+    assert parse(TWO, entry="one").entries == ("one", "two")
+    for entry in ("two", ""):
+        with pytest.raises(PtxSyntaxError, match=r"two\.ptx:7:33: undefined register, variable or label 'nonsense'"):
+            parse(TWO, name="two.ptx", entry=entry)
 
 
 def test_32_bit_addresses_are_refused() -> None:

@@ -115,9 +115,43 @@ def test_without_line_information_the_place_is_the_ptx() -> None:
 
 
 def test_errors_carry_the_users_line_and_the_ptx_line() -> None:
+    text = '.version 9.0\n.target sm_90\n.visible .entry k() {\n.loc 1 10 3\n\n  mov.b32 r0, 1;\n}\n.file 1 "a.cu"\n'
     with pytest.raises(PtxSyntaxError, match=re.escape("a.cu:10:3: undefined")) as caught:
-        located(".loc 1 10 3\n\nmov.b32 r0, nothing;")
-    assert "(PTX line 8)" in caught.value.message
+        parse(text)
+    assert "(PTX line 6)" in caught.value.message
+    with pytest.raises(PtxSyntaxError, match=re.escape("x.ptx:6:11: undefined")) as caught:
+        parse(text, name="x.ptx")
+    assert caught.value.detail == "this PTX was made from a.cu:10:3"
+
+
+FILES = [
+    ('.file 1 "a b.py"', "a b.py"),
+    ('.file\t1\t"/src" "k.py"', "/src/k.py"),
+    ('.file 1 "/src" "/abs/k.py"', "/abs/k.py"),
+    ('.file 1 "a.cu", 1234, 0x56', "a.cu"),
+    (".file 1 /tmp/k.py", "/tmp/k.py"),
+    ('.file 1 "k.py"\r', "k.py"),
+    ('.file 1 "k.py" // a note', "k.py"),
+    (r'.file 1 "caf\303\251 \"x\".py"', 'café "x".py'),
+    ('.file "unnumbered.cu"\n.file 1 "k.py"', "k.py"),
+]
+
+
+@pytest.mark.parametrize(("directive", "file"), FILES, ids=[row[0] for row in FILES])
+def test_files(directive: str, file: str) -> None:
+    text = f".version 9.0\n.target sm_90\n.visible .entry k() {{\n.loc 1 10 3\nret;\n}}\n{directive}\n"
+    assert parse(text).functions["k"].instructions[0].place == Place(file, 10, 3, "k")
+
+
+def test_sections_of_any_shape_are_left_out() -> None:
+    text = (
+        ".version 9.0\n.target sm_90\n.visible .entry k() { ret; }\n"
+        ".section\t.debug_macinfo\t{\t}\n.section .debug_info\n{ // } in a comment is none\n.b32 .debug_abbrev // x\n"
+        ".b64 $L__func_begin0\n}\n\t.section .debug_loc { }\n.visible .entry two() {\nbananas;\n}\n"
+    )
+    module = parse(text, name="x.ptx")
+    assert module.entries == ("k", "two")
+    assert module.functions["two"].instructions[0].place == Place("x.ptx", 12)
 
 
 BAD_LOCS = [".loc 1 2", ".loc 1 2 3, function_name $name0, at 1 2 3", ".loc 1 2 3, function_name $name0, inlined_at 1"]

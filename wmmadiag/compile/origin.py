@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from wmmadiag.compile.languages import is_ptx
 from wmmadiag.compile.model import Compilation, Resources
 
 
@@ -50,6 +51,12 @@ def remember_resources(compilation: Compilation, found: tuple[Resources, ...]) -
 def origin_of(ptx: str) -> Origin | None:
     """The source of a PTX text, or None when another process compiled it."""
     return _known.get(_key(ptx))
+
+
+def ptx_name(ptx: str) -> str:
+    """What messages call a PTX text: the path of the file that it was read from, else "<ptx>"."""
+    origin = origin_of(ptx)
+    return origin.file if origin is not None and is_ptx(origin.file) else "<ptx>"
 
 
 def _key(ptx: str) -> bytes:

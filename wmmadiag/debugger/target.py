@@ -79,7 +79,8 @@ class Target:
 
     def compact(self) -> EmulatedKernel:
         """The same kernel with registers that share storage, for runs that copy the register file."""
-        kernel = lower(parse(self.compilation.ptx), self.kernel.kernel.entry.name, self.arch)
+        entry = self.kernel.kernel.entry.name
+        kernel = lower(parse(self.compilation.ptx, entry=entry), entry, self.arch)
         return EmulatedKernel(kernel, self.kernel.options, self.kernel.origin)
 
 
@@ -116,8 +117,8 @@ def open_target(
 
 
 def _load(ptx: str, entry: str, *, arch: str) -> EmulatedKernel:
-    from wmmadiag.compile.origin import origin_of
+    from wmmadiag.compile.origin import origin_of, ptx_name
 
-    module = parse(ptx, name="<ptx>")
+    module = parse(ptx, name=ptx_name(ptx), entry=entry)
     kernel = lower(module, entry, arch, share_registers=False)
     return EmulatedKernel(kernel, EmulatorOptions(threads=1), origin_of(ptx))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wmmadiag.compile.origin import origin_of
+from wmmadiag.compile.origin import origin_of, ptx_name
 from wmmadiag.emulator.kernel import Budget, EmulatedKernel, EmulatorOptions
 from wmmadiag.emulator.lower import LoweredKernel, lower
 from wmmadiag.errors import ConfigurationError
@@ -12,7 +12,7 @@ __all__ = ["Budget", "EmulatedKernel", "EmulatorOptions", "LoweredKernel", "load
 
 
 def load(
-    ptx: str, entry: str = "", *, arch: str = "", options: EmulatorOptions | None = None, name: str = "<ptx>"
+    ptx: str, entry: str = "", *, arch: str = "", options: EmulatorOptions | None = None, name: str = ""
 ) -> EmulatedKernel:
     """Make a kernel ready to run.
 
@@ -21,14 +21,15 @@ def load(
         entry: mangled name of the kernel; may be empty when there is only one.
         arch: architecture whose tensor cores to emulate, such as "sm_89"; empty: the module's target.
         options: how to run it.
-        name: what to call the PTX in messages.
+        name: what to call the PTX in messages; empty: the file that it was read from, or "<ptx>".
 
     Raises:
         PtxSyntaxError: the PTX is malformed.
         UnsupportedError: the kernel reaches something that is not emulated.
         ConfigurationError: no such kernel, or PTX for a newer architecture than `arch`.
     """
-    module = parse(ptx, name=name)
+    name = name or ptx_name(ptx)
+    module = parse(ptx, name=name, entry=entry)
     if not entry:
         if len(module.entries) != 1:
             raise ConfigurationError(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Importing them registers their operations.
+from wmmadiag.collection import paused_collection
 from wmmadiag.emulator import native, select_lane, select_memory, select_tensor, select_warp
 from wmmadiag.emulator.control_flow import Block, frontier_order, linearise, split_blocks
 from wmmadiag.emulator.decoded import Decoded, Value
@@ -71,6 +72,7 @@ class LoweredKernel:
         return self.nodes[min(pc, len(self.nodes) - 1)].place
 
 
+@paused_collection()
 def lower(
     module: Module,
     entry: str,

@@ -7,7 +7,9 @@ Liveness is per lane, as the engine writes active lanes only, so divergence does
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+import numpy as np
 
 from wmmadiag.emulator.control_flow import Block
 from wmmadiag.emulator.decoded import Decoded, Value
@@ -66,56 +68,95 @@ def _intervals(
 ) -> dict[Value, tuple[int, int]]:
     """First and last position of each virtual register, in half instructions: 2 i reads, 2 i + 1 writes."""
     number: dict[Value, int] = {}
-    values: list[Value] = []
-
-    def bit(value: Value) -> int:
-        if value not in number:
-            number[value] = len(values)
-            values.append(value)
-        return 1 << number[value]
-
-    use: dict[int, int] = {}
-    define: dict[int, int] = {}
+    first: list[int] = []
+    last: list[int] = []
+    exposed: dict[int, set[int]] = {}  # what a block reads before it writes it
+    defined: dict[int, set[int]] = {}
     for block in order:
-        used = defined = 0
-        for node in blocks[block].nodes:
+        reads, writes = exposed.setdefault(block, set()), defined.setdefault(block, set())
+        for index, node in enumerate(blocks[block].nodes, positions[block]):
             for value in node.read():
-                if value.constant is None:
-                    used |= bit(value) & ~defined
+                if value.constant is not None:
+                    continue
+                known = number.get(value)
+                if known is None:
+                    known = number[value] = len(first)
+                    first.append(2 * index)
+                    last.append(2 * index)
+                else:
+                    last[known] = 2 * index
+                if known not in writes:
+                    reads.add(known)
             for value in node.written():
-                defined |= bit(value)
-        use[block], define[block] = used, defined
-    live_in, live_out = _liveness(blocks, order, use, define)
-
-    first: list[int] = [1 << 60] * len(values)
-    last: list[int] = [-1] * len(values)
-
-    def touch(value_number: int, position: int) -> None:
-        first[value_number] = min(first[value_number], position)
-        last[value_number] = max(last[value_number], position)
-
-    ends = {block: positions[order[i + 1]] if i + 1 < len(order) else len(nodes) for i, block in enumerate(order)}
-    for block in order:
-        for alive, position in ((live_in[block], 2 * positions[block]), (live_out[block], 2 * ends[block])):
-            while alive:
-                low = alive & -alive
-                touch(low.bit_length() - 1, position)
-                alive ^= low
-    for position, node in enumerate(nodes):
-        for value in node.read():
-            if value.constant is None:
-                touch(number[value], 2 * position)
-        written = 2 * position + 1 if node.together else 2 * position
-        for value in node.written():
-            touch(number[value], written)
-            touch(number[value], 2 * position + 1)
+                known = number.get(value)
+                if known is None:
+                    known = number[value] = len(first)
+                    first.append(2 * index + 1 if node.together else 2 * index)
+                    last.append(2 * index + 1)
+                else:
+                    last[known] = 2 * index + 1
+                writes.add(known)
+    at_entry = _stretch(blocks, order, nodes, positions, exposed, defined, first, last)
     # What is alive at the entry was never written: it keeps the poison, so it shares with nobody before it.
-    for value in values:
-        if value.preset is not None or (order and live_in[order[0]] >> number[value] & 1):
-            first[number[value]] = -1
+    for value, known in number.items():
+        if value.preset is not None or known in at_entry:
+            first[known] = -1
         if value.preset is not None:
-            last[number[value]] = 2 * len(nodes)
-    return {value: (first[i], last[i]) for i, value in enumerate(values)}
+            last[known] = 2 * len(nodes)
+    return {value: (first[known], last[known]) for value, known in number.items()}
+
+
+def _stretch(
+    blocks: Sequence[Block],
+    order: Sequence[int],
+    nodes: Sequence[Decoded],
+    positions: dict[int, int],
+    exposed: dict[int, set[int]],
+    defined: dict[int, set[int]],
+    first: list[int],
+    last: list[int],
+) -> set[int]:
+    """Widen `first` and `last` over the blocks that a register is alive across; returns what is alive at the entry.
+
+    Only registers that some block reads without having written them are alive across blocks: of a kernel's thousands
+    these are few, and the sets that travel along the edges are of those alone.
+    """
+    across = sorted(set().union(*exposed.values()))
+    bit = {known: index for index, known in enumerate(across)}
+    use = {block: _mask(map(bit.__getitem__, exposed[block]), len(across)) for block in order}
+    define = {block: _mask((bit[one] for one in defined[block] if one in bit), len(across)) for block in order}
+    live_in, live_out = _liveness(blocks, order, use, define)
+    ends = [*(positions[block] for block in order[1:]), len(nodes)]
+    points: list[tuple[int, int]] = []  # in the order of the program
+    for block, end in zip(order, ends, strict=True):
+        points += [(live_in[block], 2 * positions[block]), (live_out[block], 2 * end)]
+    seen = 0
+    for alive, position in points:
+        for index in _bits(alive & ~seen):
+            first[across[index]] = min(first[across[index]], position)
+        seen |= alive
+    seen = 0
+    for alive, position in reversed(points):
+        for index in _bits(alive & ~seen):
+            last[across[index]] = max(last[across[index]], position)
+        seen |= alive
+    return {across[index] for index in _bits(live_in[order[0]])} if order else set()
+
+
+def _mask(indices: Iterable[int], size: int) -> int:
+    data = bytearray(size // 8 + 1)
+    for index in indices:
+        data[index >> 3] |= 1 << (index & 7)
+    return int.from_bytes(data, "little")
+
+
+def _bits(mask: int) -> list[int]:
+    """The positions of the ones of a mask."""
+    if not mask:
+        return []
+    data = np.frombuffer(mask.to_bytes(mask.bit_length() // 8 + 1, "little"), np.uint8)
+    found: list[int] = np.flatnonzero(np.unpackbits(data, bitorder="little")).tolist()
+    return found
 
 
 def _liveness(

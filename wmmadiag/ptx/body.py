@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
 from types import MappingProxyType
+from typing import cast
 
 from wmmadiag.errors import PtxSyntaxError
 from wmmadiag.place import Place
@@ -26,7 +27,7 @@ from wmmadiag.ptx.ir import (
 from wmmadiag.ptx.operands import OperandParser
 from wmmadiag.ptx.scope import FreshNames, Scope, find_labels
 from wmmadiag.ptx.variables import parse_head, parse_initializer, parse_shape, total_size
-from wmmadiag.ptx.verifier import Mismatch, Shape, Verifier
+from wmmadiag.ptx.verifier import Mismatch, Shape, Verifier, of_one
 
 UNSUPPORTED = "unsupported"
 """`op` of an instruction that is not emulated; its attribute "reason" says why, "operands" how it was written."""
@@ -269,6 +270,9 @@ class BodyParser:
             raise error from None
         assert resolved is not None
         form, specs = resolved
+        for index, shape in enumerate(shapes):
+            if type(shape) is tuple and len(shape) == 2 and of_one(form, specs[index], shape):
+                (operands[index],) = cast(Vector, operands[index]).elements
         if form.implicit:
             operands.extend([self._carry()] * form.implicit)
         self._append(text, form.op, form.attributes, tuple(operands), specs, guard, at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wmmadiag.compile.languages import is_ptx
 from wmmadiag.errors import PtxSyntaxError
 from wmmadiag.place import Place
 from wmmadiag.ptx.lexer import Tokens, parse_integer
@@ -17,10 +18,11 @@ class Cursor:
         name: of the PTX, for messages.
     """
 
-    __slots__ = ("_lines", "index", "name", "place", "text")
+    __slots__ = ("_lines", "_tokens", "index", "name", "place", "text")
 
     def __init__(self, tokens: Tokens, name: str) -> None:
         self.text = tokens.text
+        self._tokens = tokens
         self._lines = tokens.line
         self.index = 0
         self.place: Place | None = None
@@ -83,8 +85,14 @@ class Cursor:
         return value
 
     def error(self, message: str, *, index: int | None = None) -> PtxSyntaxError:
-        """A syntax error at a token (the current one by default), at the user's source line where that is known."""
-        line = self._lines[min(self.index if index is None else index, len(self._lines) - 1)]
-        if self.place is not None:
-            return PtxSyntaxError(f"{message} (PTX line {line})", place=self.place)
-        return PtxSyntaxError(message, place=Place(self.name, line))
+        """A syntax error at a token (the current one by default).
+
+        In PTX that the user wrote, or has, it is shown there, and what it was made from beside it; in PTX that was
+        compiled just now at the user's source line, where that is known.
+        """
+        at = min(self.index if index is None else index, len(self._lines) - 1)
+        line = self._lines[at]
+        if self.place is None or is_ptx(self.name):
+            made = f"this PTX was made from {self.place}" if self.place is not None and self.place.line else ""
+            return PtxSyntaxError(message, place=Place(self.name, line, self._tokens.column(at)), detail=made)
+        return PtxSyntaxError(f"{message} (PTX line {line})", place=self.place)

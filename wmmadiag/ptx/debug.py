@@ -10,13 +10,23 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
+from wmmadiag.compile.ptx_scan import unescape
+from wmmadiag.errors import PtxSyntaxError
 from wmmadiag.place import Place
 from wmmadiag.ptx.cursor import Cursor
 from wmmadiag.ptx.demangle import demangle
 
-_SECTION = re.compile(r"^[ \t]*\.section[ \t]+([.\w]+)[^{\n]*\n?[ \t]*\{([^}]*)\}", re.MULTILINE)
-_FILE = re.compile(r'^[ \t]*\.file[ \t]+(\d{1,9})[ \t]+"([^"\n]*)"[^\n]*', re.MULTILINE)
+_SECTION = re.compile(r"^[ \t]*\.section\b", re.MULTILINE)
+_BRACE = re.compile(r"//[^\n]*|[{}]")
+# `.file 1 "matmul.py"`, `.file 1 "/src" "matmul.py"`, `.file 1 "a.cu", 1234, 56`; some writers leave the quotes out.
+_FILE = re.compile(
+    r"""^[ \t]*\.file[ \t]+(?:(\d{1,9})[ \t]+)?
+    (?:"((?:\\.|[^"\\\n])*)"(?:[ \t]+"((?:\\.|[^"\\\n])*)")?|([^\s",;{}]+))
+    (?:[ \t]*,[ \t]*\w+)*""",
+    re.MULTILINE | re.VERBOSE,
+)
 _STRING_LINE = re.compile(r"^[ \t]*(?:([\w$.]+):|\.b8[ \t]+([\d, \t]+))", re.MULTILINE)
 
 
@@ -36,19 +46,57 @@ class DebugInfo:
     functions: Mapping[str, str]
 
 
-def extract(source: str) -> tuple[str, DebugInfo]:
-    """The PTX without debug sections and `.file` lines (line numbers kept), and what those said."""
+def extract(source: str, name: str = "<ptx>") -> tuple[str, DebugInfo]:
+    """The PTX without debug sections and `.file` lines (line numbers kept), and what those said.
+
+    Args:
+        source: without comments that span lines.
+        name: of the PTX, for messages.
+
+    Raises:
+        PtxSyntaxError: a section is not closed.
+    """
+    files: dict[int, str] = {}
+
+    def note(match: re.Match[str]) -> str:
+        number, first, second, plain = match.groups()
+        if number is not None:
+            path = unescape(first if first is not None else plain)
+            files[int(number)] = path if second is None else str(PurePosixPath(path) / unescape(second))
+        return ""
+
+    source, functions = _without_sections(source, name)
+    return _FILE.sub(note, source), DebugInfo(files, functions)
+
+
+def _without_sections(source: str, name: str) -> tuple[str, dict[str, str]]:
+    """The text without its sections, and the names that `.debug_str` holds."""
     functions: dict[str, str] = {}
+    kept: list[str] = []
+    position = 0
+    while (found := _SECTION.search(source, position)) is not None:
+        start, end = _braces(source, found.end())
+        if end < 0:
+            line = source.count("\n", 0, found.end()) + 1
+            raise PtxSyntaxError(
+                "a .section is not closed", place=Place(name, line), hint="the file seems to be cut off: '}' is missing"
+            )
+        kept += [source[position : found.start()], "\n" * source.count("\n", found.start(), end)]
+        if source[found.end() : start].split()[:1] == [".debug_str"]:
+            functions.update(_strings(source[start + 1 : end - 1]))
+        position = end
+    return ("".join([*kept, source[position:]]) if kept else source), functions
 
-    def drop(match: re.Match[str]) -> str:
-        if match[1] == ".debug_str":
-            functions.update(_strings(match[2]))
-        return "\n" * match[0].count("\n")
 
-    if ".section" in source:
-        source = _SECTION.sub(drop, source)
-    files = {int(number): path for number, path in _FILE.findall(source)}
-    return _FILE.sub("", source), DebugInfo(files, functions)
+def _braces(source: str, position: int) -> tuple[int, int]:
+    """Where the next braces open and where they end; (…, -1) if they do not."""
+    start = -1
+    for found in _BRACE.finditer(source, position):
+        if found[0] == "{" and start < 0:
+            start = found.start()
+        elif found[0] == "}" and start >= 0:
+            return start, found.end()
+    return start, -1
 
 
 def _strings(body: str) -> dict[str, str]:
@@ -60,8 +108,9 @@ def _strings(body: str) -> dict[str, str]:
         else:
             data += bytes(int(number) & 255 for number in re.findall(r"\d{1,3}", numbers))
     result = {}
+    data.append(0)
     for label, start in labels:
-        name = demangle(bytes(data[start:]).split(b"\0", 1)[0].decode("utf-8", "replace"))
+        name = demangle(data[start : data.index(0, start)].decode("utf-8", "replace"))
         result[label] = result[f".debug_str+{start}"] = name
     return result
 
@@ -81,7 +130,7 @@ class Locations:
             place = Place(self._file(position[0]), position[1], position[2] if position[1] else 0, self._function)
         else:
             cursor.index += 2
-            label = cursor.take()
+            label = cursor.take().strip('"')
             if cursor.accept("+"):
                 label += f"+{cursor.integer('an offset')}"
             cursor.expect(",")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
+from wmmadiag.collection import paused_collection
 from wmmadiag.errors import PtxSyntaxError, UnsupportedError
 from wmmadiag.place import Place
 from wmmadiag.ptx.body import BodyParser
@@ -12,12 +15,22 @@ from wmmadiag.ptx.cursor import Cursor
 from wmmadiag.ptx.debug import DebugInfo, Locations, extract
 from wmmadiag.ptx.demangle import demangle
 from wmmadiag.ptx.ir import Function, Module, Parameter, Register, Space, Variable
-from wmmadiag.ptx.lexer import tokenize
-from wmmadiag.ptx.recursion import refuse_recursion
+from wmmadiag.ptx.lexer import tokenize, without_comments
+from wmmadiag.ptx.recursion import callee, refuse_recursion
 from wmmadiag.ptx.scope import Scope
-from wmmadiag.ptx.variables import Head, parse_head, parse_initializer, parse_shape, total_size
+from wmmadiag.ptx.variables import (
+    OPAQUE_TYPES,
+    Head,
+    parse_head,
+    parse_initializer,
+    parse_shape,
+    skip_braces,
+    total_size,
+)
 from wmmadiag.ptx.verifier import Verifier
 
+_BLANK = re.compile(r"\s+|;|//[^\n]*|/\*(?s:.*?)\*/")
+_WORD = re.compile(r"[\w.$%#<>/-]{1,40}", re.ASCII)
 _LINKING = frozenset((".extern", ".visible", ".weak", ".common"))
 _SPACES = {".global": Space.GLOBAL, ".const": Space.CONST, ".shared": Space.SHARED}
 _TARGET = re.compile(r"sm_\d+[af]?$")
@@ -43,7 +56,7 @@ _NEXT_STEP = "if a compiler wrote this PTX, please report it; else check the inl
 _MAX_PARAMETER_BYTES = 1 << 20
 
 
-def parse(text: str, *, name: str = "<ptx>") -> Module:
+def parse(text: str, *, name: str = "<ptx>", entry: str = "") -> Module:
     """Parse and verify PTX.
 
     Instructions that are not emulated are kept with the op "unsupported", so that a kernel which does not reach them
@@ -52,17 +65,57 @@ def parse(text: str, *, name: str = "<ptx>") -> Module:
     Args:
         text: the PTX.
         name: what to call it in messages, such as its file's path.
+        entry: a kernel: only its body and those of the functions that it can call are read; the others are as if they
+            were declared only. Empty, or not in this module: all of them.
+
+    Returns:
+        The module; it may be shared with other callers.
 
     Raises:
         PtxSyntaxError: malformed PTX, with the user's source line where the PTX tells it.
-        UnsupportedError: something module-wide that is not emulated (32-bit addresses, textures, aliases).
+        UnsupportedError: 32-bit addresses.
     """
-    text, info = extract(text.rstrip("\0"))
-    try:
-        return _ModuleParser(Cursor(tokenize(text, name=name), name), info).parse()
-    except PtxSyntaxError as error:
-        error.hint = error.hint or _NEXT_STEP
-        raise
+    return _parse(text, name, entry)
+
+
+@lru_cache(maxsize=4)
+def _parse(text: str, name: str, entry: str) -> Module:
+    text = text.rstrip("\0").removeprefix("\ufeff")
+    with paused_collection():
+        try:
+            _check_begins(text, name)
+            text, info = extract(without_comments(text, name=name), name)
+            return _ModuleParser(Cursor(tokenize(text, name=name), name), info).parse(entry)
+        except PtxSyntaxError as error:
+            error.hint = error.hint or _NEXT_STEP
+            raise
+
+
+def _check_begins(text: str, name: str) -> None:
+    """Refuse what is no PTX at all before much of it is read.
+
+    Raises:
+        PtxSyntaxError: the text does not begin with `.version`.
+    """
+    at = 0
+    while (blank := _BLANK.match(text, at)) is not None:
+        at = blank.end()
+    if not text.startswith(".version", at):
+        word = _WORD.match(text, at)
+        found = repr(word[0]) if word is not None else "the end" if at == len(text) else repr(text[at])
+        place = Place(name, text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
+        hint = "this is no PTX: that begins with `.version 8.0`, `.target sm_80` and `.address_size 64`"
+        raise PtxSyntaxError(f"expected '.version', found {found}", place=place, hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """Where a function's parts stand: indices of the tokens that begin its results (-1: none), parameters and body."""
+
+    place: Place
+    returns: int
+    parameters: int
+    body: int
 
 
 class _ModuleParser:
@@ -74,8 +127,26 @@ class _ModuleParser:
         self._functions: dict[str, Function] = {}
         self._variables: dict[str, Variable] = {}
         self._verifier: Verifier | None = None
+        self._headers: dict[str, _Header] = {}
+        self._aliases: dict[str, str] = {}
 
-    def parse(self) -> Module:
+    def parse(self, entry: str) -> Module:
+        """The module, with the body of one kernel and of what it calls, or with all of them."""
+        try:
+            self._outside()
+        except PtxSyntaxError:
+            self._bodies(list(self._headers))  # a brace too many or too few is told best where it stands
+            raise
+        known = self._functions.get(entry)
+        self._bodies(list(self._headers) if known is None else [entry])
+        for alias, name in self._aliases.items():
+            self._functions[alias] = replace(self._functions[name], name=alias)
+        return Module(
+            self._version, self._target, refuse_recursion(self._functions), self._variables, dict(self._info.files)
+        )
+
+    def _outside(self) -> None:
+        """Read all that stands outside of functions' bodies."""
         cursor = self._cursor
         self._preamble()
         while cursor.token:
@@ -89,18 +160,44 @@ class _ModuleParser:
                 self._function(directive == ".entry")
             elif directive in _SPACES:
                 self._variable(_SPACES[directive], extern=".extern" in linking)
+            elif directive == ".tex":
+                self._variable(Space.GLOBAL, extern=False)
             elif directive == ".pragma":
                 while cursor.take() != ";":
                     pass
             elif directive == ".alias":
-                raise self._unsupported("function aliases (.alias) are not emulated")
-            elif directive == ".tex":
-                raise self._unsupported("textures and surfaces are not emulated")
+                self._alias()
+            elif directive == ".version":
+                error = cursor.error("a second module begins here", index=cursor.index - 1)
+                error.hint = "write each module to a file of its own"
+                raise error
             elif directive != ";":
                 raise cursor.error(f"unexpected {directive!r} outside of a function", index=cursor.index - 1)
-        return Module(
-            self._version, self._target, refuse_recursion(self._functions), self._variables, dict(self._info.files)
-        )
+
+    def _alias(self) -> None:
+        """`.alias name, function;`: another name for a function that is defined in this module."""
+        cursor = self._cursor
+        name = cursor.identifier("a function")
+        cursor.expect(",")
+        at = cursor.index
+        function = cursor.identifier("a function")
+        cursor.expect(";")
+        if function not in self._functions:
+            raise cursor.error(f"undefined function {function!r}", index=at)
+        self._aliases[name] = function
+        self._functions[name] = replace(self._functions[function], name=name)
+
+    def _bodies(self, waiting: list[str]) -> None:
+        """Read the bodies of functions, and of those that these call."""
+        waiting.reverse()
+        while waiting:
+            name = waiting.pop()
+            name = self._aliases.get(name, name)
+            header = self._headers.pop(name, None)
+            if header is not None:
+                self._body(name, header)
+                called = {callee(one) for one in self._functions[name].instructions if one.op == "call"}
+                waiting += sorted(one for one in called if one in self._functions)
 
     def _unsupported(self, message: str) -> UnsupportedError:
         return UnsupportedError(message, place=Place(self._cursor.name, self._cursor.line))
@@ -134,7 +231,9 @@ class _ModuleParser:
                 raise cursor.error(f"{name!r} is declared twice", index=at)
             shape = parse_shape(cursor)
             initializer = None
-            if cursor.accept("="):
+            if head.type in OPAQUE_TYPES and cursor.accept("="):
+                skip_braces(cursor)
+            elif cursor.accept("="):
                 if space is Space.SHARED:
                     raise cursor.error("a .shared variable cannot have an initial value")
                 initializer = parse_initializer(cursor, head, shape)
@@ -159,8 +258,7 @@ class _ModuleParser:
 
     def _function(self, entry: bool) -> None:
         cursor = self._cursor
-        assert self._verifier is not None
-        header = cursor.line
+        place = Place(cursor.name, cursor.line)
         if cursor.accept(".attribute"):
             while cursor.take() != ")":  # .attribute(.unified(uuid1, uuid2))
                 pass
@@ -177,26 +275,56 @@ class _ModuleParser:
         known = self._functions.get(name)
         if name in self._variables or (known is not None and known.entry != entry):
             raise cursor.error(f"{name!r} is declared twice", index=name_at)
-        declaration = cursor.token != "{"
-        place = Place(cursor.name, header)
-        end = cursor.index
-        locations = Locations(self._info, demangle(name))
-        body = None if declaration else BodyParser(cursor, self._verifier, locations, self._functions, self._variables)
-        scope = body.scope if body else None
-        returns = self._parameters(returns_at, scope) if returns_at != name_at else ()
-        parameters = self._parameters(parameters_at, scope) if parameters_at != end else ()
-        cursor.index = end
-        function = Function(name, entry, parameters, returns, (), (), (), {}, {}, limits, True, place)
-        if body is None:
+        header = _Header(place, returns_at if returns_at != name_at else -1, parameters_at, cursor.index)
+        defined = cursor.token == "{"
+        function = self._declared(name, entry, limits, header, None)
+        if not defined:
             cursor.expect(";")
             self._functions.setdefault(name, function)
             return
-        if known is not None and not known.declared_only:
+        if known is not None and name in self._headers:
             raise cursor.error(f"{name!r} is defined twice", index=name_at)
         self._functions[name] = function
+        self._headers[name] = header
+        self._skip_body()
+
+    def _declared(
+        self, name: str, entry: bool, limits: Mapping[str, tuple[int, ...]], header: _Header, scope: Scope | None
+    ) -> Function:
+        """A function without its body; its parameters belong to the body's scope, if there is one."""
+        returns = self._parameters(header.returns, scope) if header.returns >= 0 else ()
+        parameters = self._parameters(header.parameters, scope) if header.parameters != header.body else ()
+        self._cursor.index = header.body
+        return Function(name, entry, parameters, returns, (), (), (), {}, {}, limits, True, header.place)
+
+    def _skip_body(self) -> None:
+        """Move from `{` past the matching `}`."""
+        cursor = self._cursor
+        text, index, depth = cursor.text, cursor.index, 0
+        while True:
+            token = text[index]
+            index += 1
+            if token == "{":
+                depth += 1
+            elif token == "}":
+                depth -= 1
+                if depth == 0:
+                    break
+            elif not token:
+                raise cursor.error("unexpected end of the PTX text: a '}' is missing", index=index - 1)
+        cursor.index = index
+
+    def _body(self, name: str, header: _Header) -> None:
+        """Read one function's body."""
+        cursor = self._cursor
+        assert self._verifier is not None
+        cursor.index, cursor.place = header.body, None
+        locations = Locations(self._info, demangle(name))
+        body = BodyParser(cursor, self._verifier, locations, self._functions, self._variables)
+        known = self._functions[name]
+        function = self._declared(name, known.entry, known.limits, header, body.scope)
         body.parse()
-        first = next((item.place for item in body.instructions), place)
-        outermost = list(first.frames())[-1]
+        first = next((item.place for item in body.instructions), header.place)
         self._functions[name] = replace(
             function,
             variables=tuple(body.variables),
@@ -205,7 +333,7 @@ class _ModuleParser:
             labels=body.labels,
             branch_targets=body.branch_targets,
             declared_only=False,
-            place=outermost,
+            place=list(first.frames())[-1],
         )
 
     def _skip_list(self) -> None:

@@ -24,10 +24,10 @@ def refuse_recursion(functions: Mapping[str, Function]) -> dict[str, Function]:
         name: {target for item in function.instructions if (target := callee(item)) in functions and target}
         for name, function in functions.items()
     }
-    reach = {name: _reachable(graph, name) for name in graph if graph[name]}
+    component = _components(graph)
     result = {}
     for name, function in functions.items():
-        looping = {target for target in graph[name] if target == name or name in reach.get(target, ())}
+        looping = {target for target in graph[name] if target == name or component[target] == component[name]}
         if looping:
             function = replace(
                 function,
@@ -40,15 +40,36 @@ def refuse_recursion(functions: Mapping[str, Function]) -> dict[str, Function]:
     return result
 
 
-def _reachable(graph: Mapping[str, set[str]], start: str) -> set[str]:
-    found: set[str] = set()
-    todo = [start]
-    while todo:
-        for target in graph[todo.pop()]:
-            if target not in found:
-                found.add(target)
-                todo.append(target)
-    return found
+def _components(graph: Mapping[str, set[str]]) -> dict[str, int]:
+    """Function → number of its strongly connected component (Tarjan 1972, without recursion)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    component: dict[str, int] = {}
+    stack: list[str] = []
+    for root in graph:
+        if root in index:
+            continue
+        index[root] = low[root] = len(index)
+        stack.append(root)
+        work = [(root, iter(graph[root]))]
+        while work:
+            name, targets = work[-1]
+            for target in targets:
+                if target not in index:
+                    index[target] = low[target] = len(index)
+                    stack.append(target)
+                    work.append((target, iter(graph[target])))
+                    break
+                if target not in component:
+                    low[name] = min(low[name], index[target])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[name])
+                if low[name] == index[name]:
+                    while name not in component:
+                        component[stack.pop()] = index[name]
+    return component
 
 
 def _refuse(instruction: Instruction, target: str) -> Instruction:

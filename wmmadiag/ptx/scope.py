@@ -7,6 +7,8 @@ from itertools import count
 
 from wmmadiag.ptx.ir import Register, Space, Vector
 
+_MOST_DIGITS = 9  # of the number of a register in a range
+
 
 class FreshNames:
     """Names that are unique within a function: the name itself the first time, then `name@2`, `name@3`, …"""
@@ -84,9 +86,9 @@ class Scope:
         return None
 
     def _from_range(self, name: str) -> Register | None:
-        split = len(name)
-        while split and name[split - 1].isdigit() and len(name) - split < 9:
-            split -= 1
+        """A register of a range such as `%r<35>`, made as it is first used."""
+        prefix = len(name.rstrip("0123456789"))
+        for split in range(max(prefix, len(name) - _MOST_DIGITS), len(name)):
             found = self.ranges.get(name[:split])
             if found and int(name[split:]) < found[0] and (name[split] != "0" or split == len(name) - 1):
                 return self.add_register(name, found[1])

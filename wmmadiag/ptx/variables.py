@@ -8,7 +8,6 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from wmmadiag.errors import UnsupportedError
 from wmmadiag.ptx.cursor import Cursor
 from wmmadiag.ptx.ir import Immediate, Initializer, SymbolAddress
 from wmmadiag.ptx.literals import constant, constant_integer, double_value
@@ -17,7 +16,9 @@ from wmmadiag.ptx.types import CLASSES, MEMORY_TYPES, REGISTER_TYPES, size
 _MAX_BYTES = 1 << 40
 _MAX_INITIALIZED = 1 << 28
 _MAX_DIMENSIONS = 16
-_OPAQUE = frozenset((".texref", ".samplerref", ".surfref"))
+_OPAQUE_BYTES = 8
+OPAQUE_TYPES = frozenset(("texref", "samplerref", "surfref"))
+"""Types of textures, samplers and surfaces: a module may declare some that a kernel does not use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +32,11 @@ class Head:
     @property
     def element_size(self) -> int:
         """Bytes of one element."""
-        return size(self.type) * self.vector
+        return (_OPAQUE_BYTES if self.type in OPAQUE_TYPES else size(self.type)) * self.vector
 
 
 def parse_head(cursor: Cursor, *, register: bool = False) -> Head:
-    """Read alignment, attributes, vector width and type, in any order that people write.
-
-    Raises:
-        UnsupportedError: textures, samplers, surfaces.
-    """
+    """Read alignment, attributes, vector width and type, in any order that people write."""
     align, vector, type_name = 0, 1, ""
     types = REGISTER_TYPES if register else MEMORY_TYPES
     while cursor.token.startswith("."):
@@ -57,18 +54,14 @@ def parse_head(cursor: Cursor, *, register: bool = False) -> Head:
                 cursor.integer("an alignment", low=1, high=1 << 20)
         elif directive == ".attribute":
             _skip_parentheses(cursor)
-        elif directive in _OPAQUE:
-            raise UnsupportedError(
-                f"textures and surfaces are not emulated ({directive})", place=cursor.place or cursor.error("").place
-            )
-        elif directive[1:] in types and not type_name:
+        elif (directive[1:] in types or (directive[1:] in OPAQUE_TYPES and not register)) and not type_name:
             type_name = directive[1:]
         else:
             raise cursor.error(f"unexpected {directive!r} in a declaration", index=cursor.index - 1)
     if not type_name:
         raise cursor.error(f"expected a type, found {cursor.token or 'the end'!r}")
-    natural = 0 if register else size(type_name) * vector
-    return Head(align or natural, vector, type_name)
+    head = Head(align, vector, type_name)
+    return head if register or align else Head(head.element_size, vector, type_name)
 
 
 def _skip_parentheses(cursor: Cursor) -> None:
@@ -77,6 +70,13 @@ def _skip_parentheses(cursor: Cursor) -> None:
     while depth:
         token = cursor.take()
         depth += (token == "(") - (token == ")")
+
+
+def skip_braces(cursor: Cursor) -> None:
+    """Move past a list in braces."""
+    cursor.expect("{")
+    while cursor.take() != "}":
+        pass
 
 
 def parse_shape(cursor: Cursor) -> list[int]:

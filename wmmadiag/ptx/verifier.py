@@ -21,6 +21,9 @@ absolute one; ("{", …) a vector; ("|", first, second) a pair.
 _DISCARDING = ("atom", "lop3.", "mbarrier.", "setp.")
 """Instructions whose scalar result may be `_`; elements of vectors and of pairs may always be."""
 
+_TAKES_ONE = ("ld", "st", "mov.")
+"""Instructions that take a vector of one element for a scalar (seen with ptxas 13.0; others refuse it)."""
+
 _READS_SPECIAL = ("mov.", "cvt.")
 
 
@@ -111,12 +114,25 @@ def _mismatch(form: Resolved, specs: Sequence[OperandSpec], shapes: Sequence[Sha
             shape = shape[1]
             if shape == "_":
                 continue
+        elif of_one(form, spec, shape):
+            shape = shape[1]
         elif position == 0 and form.pairs == "required":
             return "the first operand must be a pair d|p"
         problem = _vector(form, spec, shape) if isinstance(shape, tuple) else _scalar(form, spec, shape)
         if problem:
             return f"operand {spec.role!r}: {problem}"
     return ""
+
+
+def of_one(form: Resolved, spec: OperandSpec, shape: Shape) -> bool:
+    """Whether an operand is a vector of one element in the place of a scalar, as Triton writes it: `{ %r1 }`."""
+    return (
+        isinstance(shape, tuple)
+        and len(shape) == 2
+        and shape[0] == "{"
+        and spec.role not in form.vectors
+        and form.op.startswith(_TAKES_ONE)
+    )
 
 
 def _vector(form: Resolved, spec: OperandSpec, shape: tuple[Shape, ...]) -> str:
