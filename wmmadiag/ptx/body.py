@@ -42,6 +42,7 @@ _SPACES = {
 _NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
 _UNIFORM: Mapping[str, str] = MappingProxyType({"uni": "1"})
 _CARRY = "%cc"
+_BETWEEN = frozenset((",", ";"))
 _MAX_DEPTH = 200
 _MAX_OPCODE = 400
 
@@ -95,7 +96,7 @@ class BodyParser:
                 depth += 1
                 if depth > _MAX_DEPTH:
                     raise cursor.error("braces are nested too deeply")
-                self.scope = self._operands.scope = self.scope.child(self._labels[cursor.index])
+                self.scope = self._operands.scope = self.scope.child(self._labels.get(cursor.index, {}))
                 cursor.index += 1
             elif token == "}":
                 depth -= 1
@@ -254,11 +255,18 @@ class BodyParser:
         operands: list[Operand] = []
         shapes: list[Shape] = []
         if cursor.text[cursor.index] != ";":
+            tokens, registers = cursor.text, self.scope.registers
             while True:
-                operand, shape = self._operands.parse()
-                operands.append(operand)
-                shapes.append(shape)
-                if cursor.text[cursor.index] != ",":
+                register = registers.get(tokens[cursor.index])
+                if type(register) is Register and tokens[cursor.index + 1] in _BETWEEN:  # nearly always
+                    operands.append(register)
+                    shapes.append(register.type)
+                    cursor.index += 1
+                else:
+                    operand, shape = self._operands.parse()
+                    operands.append(operand)
+                    shapes.append(shape)
+                if tokens[cursor.index] != ",":
                     break
                 cursor.index += 1
         cursor.expect(";")

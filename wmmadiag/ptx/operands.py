@@ -20,13 +20,15 @@ from wmmadiag.ptx.ir import (
     Variable,
     Vector,
 )
-from wmmadiag.ptx.literals import constant, constant_integer
+from wmmadiag.ptx.lexer import parse_integer
+from wmmadiag.ptx.literals import constant, constant_integer, parse_number
 from wmmadiag.ptx.scope import Scope
 from wmmadiag.ptx.special import SPECIAL
 from wmmadiag.ptx.verifier import Shape
 
 _SINK = Sink()
 _MAX_ELEMENTS = 128
+_ENDS = frozenset((",", ";", "}", ")"))
 
 
 class OperandParser:
@@ -49,28 +51,37 @@ class OperandParser:
             PtxSyntaxError: malformed, or a name that is not declared.
         """
         cursor = self._cursor
-        token = cursor.text[cursor.index]
-        register = self.scope.registers.get(token) or self.scope.register(token)
+        text, index = cursor.text, cursor.index
+        token = text[index]
+        register = self.scope.registers.get(token)
+        first = token[:1]
+        if register is None:
+            if first == "[":
+                return self._address()
+            if first == "{":
+                return self._vector()
+            if first.isdigit():
+                number = parse_number(token) if text[index + 1] in _ENDS else None
+                if number is not None:
+                    cursor.index = index + 1
+                    return number, f"#{number.type}"
+            elif first.isalpha() or first in "_$%":
+                register = self.scope.register(token)
         if register is not None:
-            cursor.index += 1
+            cursor.index = index + 1
             operand, shape = _of_register(register)
-            if cursor.text[cursor.index] == "|":
+            if text[index + 1] == "|":
                 return self._pair(operand, shape)
             return operand, shape
-        first = token[:1]
-        if first == "[":
-            return self._address()
-        if first == "{":
-            return self._vector()
         if token == "_":
-            cursor.index += 1
+            cursor.index = index + 1
             return self._pair(_SINK, "_") if cursor.token == "|" else (_SINK, "_")
         if first == "!" and token == "!":
-            following = self.scope.register(cursor.text[cursor.index + 1])
+            following = self.scope.register(text[index + 1])
             if isinstance(following, Register):
                 if following.type != "pred":
                     raise cursor.error(f"'!' needs a predicate, not a .{following.type} register")
-                cursor.index += 2
+                cursor.index = index + 2
                 return Predicate(following, True), "!"
         if first and (first.isalpha() or first in "_$%") and token != "WARP_SZ":
             return self._name()
@@ -111,8 +122,16 @@ class OperandParser:
         return found
 
     def _offset(self) -> int:
-        token = self._cursor.token
-        return constant_integer(self._cursor) if token in ("+", "-") else 0
+        cursor = self._cursor
+        sign = cursor.text[cursor.index]
+        if sign not in ("+", "-"):
+            return 0
+        if cursor.text[cursor.index + 2 : cursor.index + 3] == ["]"]:  # nearly always one number
+            value = parse_integer(cursor.text[cursor.index + 1])
+            if value is not None and value < 1 << 63:
+                cursor.index += 2
+                return value if sign == "+" else -value
+        return constant_integer(cursor)
 
     def _address(self) -> tuple[Operand, Shape]:
         cursor = self._cursor

@@ -117,7 +117,8 @@ def find_labels(text: Sequence[str], start: int) -> dict[int, dict[str, str]]:
     """All labels of a function body: index of the scope's `{` → label as written → unique name.
 
     Branches go forward too, so labels must be known before the instructions are read. `start` is the index of the
-    body's `{`. A label that a scope has twice is in the result once; the parser reports it.
+    body's `{`. A label that a scope has twice is in the result once; the parser reports it. Scopes without labels, the
+    body's own apart, are left out.
     """
     names = FreshNames()
     scopes: dict[int, dict[str, str]] = {start: {}}
@@ -127,14 +128,14 @@ def find_labels(text: Sequence[str], start: int) -> dict[int, dict[str, str]]:
         token = text[index]
         if token == "{":
             stack.append(index)
-            scopes[index] = {}
         elif token == "}":
             stack.pop()
         elif not token:
             break
         elif token[-1] == ":" and token != ":":
             name = token[:-1].rstrip()
-            if name not in scopes[stack[-1]]:
-                scopes[stack[-1]][name] = names(name)
+            scope = scopes.setdefault(stack[-1], {})
+            if name not in scope:
+                scope[name] = names(name)
         index += 1
     return scopes
