@@ -122,6 +122,7 @@ def kernel(
     >>> wmmadiag.compare_arrays(c, want.value, want.bound).wrong
     0
     """
+    from wmmadiag.compile.languages import is_ptx
     from wmmadiag.subject.drafts.kernel_facts import signature_of
 
     loader = backends.backend(backend, limits)
@@ -140,7 +141,7 @@ def kernel(
         compilation = source
     found = compilation.entry(entry)
     parameters: tuple[KernelParameter, ...] = ()
-    if not compilation.source.endswith(".ptx"):
+    if not is_ptx(compilation.source):
         # A kernel whose declaration a macro makes is launched all the same, its arguments unchecked.
         with suppress(ConfigurationError):
             parameters = signature_of(compilation, found).parameters
@@ -380,10 +381,12 @@ def _tracer() -> Tracer:
 def card_target(card: Card, arch: str | None, backend: str = "emulator") -> str:
     """The architecture to check for, in its usual spelling."""
     from wmmadiag.compile import CompileOptions
+    from wmmadiag.compile.languages import is_ptx
+    from wmmadiag.compile.ptx_scan import emulated_target
+    from wmmadiag.compile.sources import read_text
 
-    if arch is None and card.source.suffix == ".ptx":
-        found = re.search(r"^\s*\.target\s+(sm_\w+)", card.source.read_text("utf-8", "replace"), re.MULTILINE)
-        arch = found[1] if found else None
+    if arch is None and is_ptx(card.source):
+        arch = emulated_target(read_text(card.source)) or None
     return CompileOptions(arch=arch or backends.default_arch(backend)).arch
 
 

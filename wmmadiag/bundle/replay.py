@@ -81,6 +81,7 @@ class _Stored:
         }
 
     def __call__(self, path: Path, options: CompileOptions) -> Compilation:
+        from wmmadiag.compile.languages import is_ptx
         from wmmadiag.compile.origin import remember
         from wmmadiag.compile.records import from_record
 
@@ -92,8 +93,8 @@ class _Stored:
         found = from_record(record, options, "")
         if found is None:
             raise ConfigurationError(f"the bundle is damaged: what it says of {path} makes no sense")
-        text = self.bundle.files.get(path.as_posix(), b"").decode("utf-8-sig", "surrogateescape")
-        found = replace(found, text="" if path.suffix == ".ptx" else text)
+        data = self.bundle.files.get(path.as_posix(), b"")
+        found = replace(found, text=found.ptx if is_ptx(path) else data.decode("utf-8-sig", "surrogateescape"))
         remember(found)
         return found
 

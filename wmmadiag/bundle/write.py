@@ -115,6 +115,7 @@ def _files(card: Card, options: BundleOptions, include_paths: tuple[Path, ...]) 
     """The folder that all files of a card lie below, and they by their paths from there."""
     from wmmadiag.compile import CompileOptions
     from wmmadiag.compile.driver import source_tree, uses_nvcc
+    from wmmadiag.compile.languages import is_ptx
     from wmmadiag.compile.sources import read_text
     from wmmadiag.compile.toolchain import toolchain
 
@@ -126,7 +127,7 @@ def _files(card: Card, options: BundleOptions, include_paths: tuple[Path, ...]) 
     paths = {Path(os.path.abspath(card.path))}  # noqa: PTH100, links stay as named
     for source in [card.source, *(one.source for one in card.variants if one.source is not None)]:
         paths.add(Path(os.path.abspath(source)))  # noqa: PTH100
-        if source.suffix == ".ptx":
+        if is_ptx(source):
             continue
         tree = source_tree(read_text(source), source.as_posix(), wanted, toolchain())
         if tree.computed:

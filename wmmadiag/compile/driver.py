@@ -16,6 +16,7 @@ from wmmadiag.compile.deleted import PROBE_HEADER, compile_notes
 from wmmadiag.compile.diagnostics import warnings_text
 from wmmadiag.compile.host_headers import STUBS, is_host_header
 from wmmadiag.compile.instantiations import kernel_templates, qualified_expressions, scoped_arguments
+from wmmadiag.compile.languages import is_ptx
 from wmmadiag.compile.model import Compilation, Entry, source_name
 from wmmadiag.compile.names import base_name, demangle
 from wmmadiag.compile.nvcc import find_nvcc, nvcc, run_nvcc
@@ -66,7 +67,7 @@ def _compile_text(
     text: str, file_name: str, options: CompileOptions, use_cache: bool, headers: Mapping[str, str] | None
 ) -> Compilation:
     started = time.perf_counter()
-    if file_name.endswith(".ptx"):
+    if is_ptx(file_name):
         return _ready_ptx(text, file_name, options, started)
     if "\0" in text or "\0" in file_name or not file_name:
         raise ConfigurationError(f"{file_name or 'the source'!r}: not the text of a named file".replace("\0", "\\0"))
@@ -237,14 +238,14 @@ def entries_of(ptx: str, lowered: Mapping[str, str], kernels: Sequence[tuple[str
 
 
 def _ready_ptx(text: str, file_name: str, options: CompileOptions, started: float) -> Compilation:
-    target = re.search(r"^\s*\.target\s+(sm_\d+[af]?)", text, re.MULTILINE)
+    target = ptx_scan.emulated_target(text)
     return Compilation(
         ptx=text,
         log="",
         entries=entries_of(text, {}),
         templates=(),
         includes=(),
-        options=replace(options, arch=target[1]) if target else options,
+        options=replace(options, arch=target) if target else options,
         compiler="PTX file",
         source=file_name,
         text=text,

@@ -12,10 +12,16 @@ from dataclasses import dataclass, field
 
 from wmmadiag.place import Place
 
+# At a line's beginning; repetitions are bounded so that a text of nothing else is scanned once, too.
 _FUNCTION = re.compile(
-    r"^\s*(?:\.(?:visible|weak|extern|common)\s+)*\.(entry|func)\s*(?:\([^)]*\)\s*)?([A-Za-z_$%][\w$]*)", re.MULTILINE
+    r"^[ \t]*(?:\.(?:visible|weak|extern|common)\s+){0,4}"
+    r"\.(entry|func)\s*(?:\([^(){};]*\)\s*)?([A-Za-z_$%][\w$]*)",
+    re.MULTILINE,
 )
-_FILE = re.compile(r'^(\s*\.file\s+(\d+)\s+)"((?:\\.|[^"\\])*)"', re.MULTILINE)
+_TARGET = re.compile(r"\.target\s+(sm_(\d+)[af]?)\b")
+_OLDEST = 75  # the first architecture in emulator/limits.py
+_HEAD = 1 << 16  # characters in which `.target` stands
+_FILE = re.compile(r'^([ \t]*\.file[ \t]+(\d+)[ \t]+)"((?:\\.|[^"\\\n])*)"', re.MULTILINE)
 # PTX ISA, "Debugging Directives: .loc":
 # .loc file line column [, function_name label [+ n], inlined_at file line column]
 _LOC = re.compile(
@@ -55,6 +61,17 @@ class _Locations:
 def entry_names(ptx: str) -> list[str]:
     """Mangled names of the kernels defined in the PTX, in order."""
     return [match[2] for match in _FUNCTION.finditer(_without_comments(ptx)) if match[1] == "entry"]
+
+
+def emulated_target(ptx: str) -> str:
+    """What a PTX text runs as: its `.target`, or where that is older than all that is emulated, the oldest of these.
+
+    PTX for one architecture is taken by every later one (PTX ISA, ".target"). Empty if the text names no target.
+    """
+    found = _TARGET.search(_without_comments(ptx[:_HEAD]))
+    if found is None:
+        return ""
+    return found[1] if int(found[2]) >= _OLDEST else f"sm_{_OLDEST}"
 
 
 def file_table(ptx: str) -> dict[int, str]:
@@ -114,15 +131,43 @@ def instructions(ptx: str) -> Iterator[ScannedInstruction]:
 
 
 def first_places(ptx: str) -> dict[str, Place]:
-    """Function → the place of its first `.loc`, which is that of its definition."""
+    """Function → the place of its first instruction that has one, without inlined calls: that of its definition."""
     places: dict[str, Place] = {}
-    for instruction in instructions(ptx):
-        if instruction.place is not None and instruction.function not in places:
-            places[instruction.function] = list(instruction.place.frames())[-1]
+    files = file_table(ptx)
+    found = _FUNCTION.search(ptx)
+    while found is not None:
+        following = _FUNCTION.search(ptx, found.end())
+        end = following.start() if following is not None else len(ptx)
+        body = ptx.find("{", found.end(), end)
+        place = _first_place(ptx, body, end, files) if body >= 0 else None
+        if place is not None:
+            places.setdefault(found[2], list(place.frames())[-1])
+        found = following
     return places
 
 
+def _first_place(ptx: str, position: int, end: int, files: Mapping[int, str]) -> Place | None:
+    """The place of the first instruction of a body that has one."""
+    locations = _Locations(files)
+    while position < end:
+        stop = ptx.find("\n", position, end)
+        stop = stop if stop >= 0 else end
+        text = ptx[position:stop].strip()
+        position = stop + 1
+        if text.startswith(".loc"):
+            match = _LOC.match(text)
+            if match is not None:
+                locations.take(match)
+        elif locations.current is not None and not text.endswith(":") and _OPCODE.match(text) is not None:
+            return locations.current
+        elif text.startswith(".section"):
+            break
+    return locations.current
+
+
 def _without_comments(ptx: str) -> str:
+    if "/*" in ptx:
+        ptx = re.sub(r"//[^\n]*|/\*(?s:.*?)(?:\*/|\Z)", " ", ptx)
     return re.sub(r"//[^\n]*", "", ptx)
 
 

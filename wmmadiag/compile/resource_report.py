@@ -14,6 +14,7 @@ from typing import Any
 from wmmadiag.compile import cache, ptx_scan
 from wmmadiag.compile.build import build
 from wmmadiag.compile.driver import compile_text, shown_names, source_key, source_tree, uses_nvcc
+from wmmadiag.compile.languages import is_ptx
 from wmmadiag.compile.model import Compilation, PtxasError, Resources, source_name
 from wmmadiag.compile.names import demangle
 from wmmadiag.compile.options import CompileOptions
@@ -61,7 +62,7 @@ def _resources(subject: Compilation | Path | str, options: CompileOptions | None
         text, name, options = subject.text, subject.source, options or subject.options
     else:
         text, name, options = read_text(Path(subject)), source_name(subject), options or CompileOptions()
-    if name.endswith(".ptx"):
+    if is_ptx(name):
         return _from_ptx(text, name, options)
     if uses_nvcc(options):
         made = compile_text(text, name, options)

@@ -87,7 +87,7 @@ def _read_bytes(path: Path) -> bytes:
         about = path.stat()
         if not stat.S_ISREG(about.st_mode):
             kind = next((what for test, what in _KINDS if test(about.st_mode)), "no regular file")
-            raise ConfigurationError(f"{path}: is {kind}, not a file of text", hint="write the text to a file")
+            raise ConfigurationError(f"{path}: cannot be read: it is {kind}", hint="write the text to a file")
         if about.st_size > MOST_BYTES:
             raise ConfigurationError(
                 f"{path}: {about.st_size >> 20} MiB are more than the {MOST_BYTES >> 20} MiB that are read",

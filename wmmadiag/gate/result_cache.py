@@ -70,13 +70,14 @@ def _words(options: Mapping[str, Any]) -> list[str]:
 def _source_key(card: Card, source: Path, arch: str, compiler: Any) -> str | None:
     from wmmadiag.compile import CompileOptions
     from wmmadiag.compile.driver import source_key, source_tree, uses_nvcc
+    from wmmadiag.compile.languages import is_ptx
     from wmmadiag.compile.model import source_name
     from wmmadiag.compile.sources import read_text
     from wmmadiag.compile.toolchain import toolchain
 
     options = CompileOptions(arch=arch, include_paths=card.include_paths, std=card.std, compiler=compiler)
     text = read_text(source)
-    if source.suffix == ".ptx":
+    if is_ptx(source):
         return text
     if uses_nvcc(options):
         return None
