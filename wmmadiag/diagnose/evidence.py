@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.checks.run import emulator_of
-from wmmadiag.diagnose.symptoms.warps import WarpWork, warp_work
 from wmmadiag.diagnose.trials.workbench import CaseRun, Workbench
 from wmmadiag.emulator.decoded import SPACES
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.place import Place
+from wmmadiag.probes.subject.warp_work import WarpWork, warp_work
 from wmmadiag.provenance import Disagreement, ProvenanceRun, trace
 from wmmadiag.provenance.expected import has_products
 from wmmadiag.provenance.model import Stage

@@ -30,7 +30,7 @@ from wmmadiag.diagnose.functions.reading import depends_on
 from wmmadiag.diagnose.registry import Hypothesis
 from wmmadiag.diagnose.source.carving import Overlap
 from wmmadiag.diagnose.symptoms.unwritten import of_hole, overwritten_by, unwritten_reads
-from wmmadiag.diagnose.symptoms.warps import shared_tiles
+from wmmadiag.probes.subject.warp_work import shared_tiles
 from wmmadiag.subject.check import own_place
 
 _ALSO = (

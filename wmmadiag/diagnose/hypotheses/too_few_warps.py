@@ -19,8 +19,8 @@ from wmmadiag.diagnose.evidence import Evidence
 from wmmadiag.diagnose.registry import Hypothesis
 from wmmadiag.diagnose.source.meeting import given_by_thread
 from wmmadiag.diagnose.symptoms.unwritten import of_hole, overwritten_by, unwritten_reads
-from wmmadiag.diagnose.symptoms.warps import named
 from wmmadiag.place import Place
+from wmmadiag.probes.subject.warp_work import named
 
 _ALSO = (
     "leading-dimension",

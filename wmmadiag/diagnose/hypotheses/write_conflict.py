@@ -17,7 +17,7 @@ from wmmadiag.diagnose.answers import answer, of_finding, watched
 from wmmadiag.diagnose.claim import Answer, Claim, Roots
 from wmmadiag.diagnose.evidence import Evidence
 from wmmadiag.diagnose.registry import Hypothesis
-from wmmadiag.diagnose.symptoms.warps import shared_tiles
+from wmmadiag.probes.subject.warp_work import shared_tiles
 
 _ALSO = ("index-arithmetic", "tensor-strides", "missing-barrier", "loop-extent", "guard-condition", "too-few-warps")
 

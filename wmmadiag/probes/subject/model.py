@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from wmmadiag.checks.run import emulator_of
 from wmmadiag.compare.comparison import wrong_elements
-from wmmadiag.diagnose.faults.effective import run_of
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.launch import LoadedKernel
 from wmmadiag.ops.evaluation import judge, reference, tolerance
@@ -20,6 +19,7 @@ from wmmadiag.ops.parts.epilogue import NEUTRAL
 from wmmadiag.ops.parts.rounding import Judgement
 from wmmadiag.ops.parts.score_terms import ScoreTerms, score_terms
 from wmmadiag.probes.answer import Verdict
+from wmmadiag.probes.subject.rerun import run_of
 from wmmadiag.subject.bench import Workbench
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Case

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.diagnose.faults.effective import NOTHING, SEVERAL, effective_operands
 from wmmadiag.ops.parts.scores import as_heads
+from wmmadiag.probes.subject.effective_operands import NOTHING, SEVERAL, effective_operands
 from wmmadiag.probes.subject.model import PRODUCTS, Outcome, Subject, SubjectProbe
 
 Map = NDArray[np.int64]
@@ -23,7 +23,7 @@ def run(subject: Subject) -> Outcome | None:
     """Both operands' maps."""
     if any(subject.inputs[role].size > _MOST for role in _roles(subject.operation)) or _unusable(subject):
         return None
-    found = effective_operands(subject.outputs, subject.bound)
+    found = effective_operands(subject.outputs, subject.bound, subject.output)
     lines: list[str] = []
     supports: list[str] = []
     detail: list[str] = []

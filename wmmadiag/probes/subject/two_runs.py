@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from wmmadiag.diagnose.faults.effective import run_of
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.probes.subject.model import EVERY, Outcome, Subject, SubjectProbe, changed
+from wmmadiag.probes.subject.rerun import run_of
 
 _OTHER = 0x3C003F80
 """Small numbers in every type, where the first run has NaNs."""

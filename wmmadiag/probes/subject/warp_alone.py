@@ -14,11 +14,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from wmmadiag.diagnose.faults.effective import run_of
-from wmmadiag.diagnose.symptoms.warps import WarpWork, named, shared_tiles, warp_work
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.probes.subject.model import EVERY, Outcome, Subject, SubjectProbe, changed
+from wmmadiag.probes.subject.rerun import run_of
+from wmmadiag.probes.subject.warp_work import WarpWork, named, shared_tiles, warp_work
 
 _MOST = 8
 """Warps that are sent ahead, evenly chosen where there are more."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from wmmadiag.checks.schedules import orders
-from wmmadiag.diagnose.faults.effective import run_of
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.probes.subject.model import EVERY, Outcome, Subject, SubjectProbe, changed
+from wmmadiag.probes.subject.rerun import run_of
 
 _ORDERS = 3
 

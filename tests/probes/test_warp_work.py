@@ -9,7 +9,7 @@ import pytest
 
 from wmmadiag import emulator
 from wmmadiag.compile import CompileOptions, compile_source
-from wmmadiag.diagnose.symptoms.warps import WarpWork, named, shared_tiles, warp_work
+from wmmadiag.probes.subject.warp_work import WarpWork, named, shared_tiles, warp_work
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card_files.read import load_card
 
