@@ -6,21 +6,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wmmadiag.compile.blanking import blank_host_code, context
+from wmmadiag.compile.blanking import without_host_code
 from wmmadiag.compile.host_code import find_launches
+from wmmadiag.compile.host_only import judged
 from wmmadiag.compile.instantiations import kernel_templates, wanted_instantiations
-from wmmadiag.compile.lexer import tokenize
+from wmmadiag.compile.own_files import OwnFiles
 from wmmadiag.compile.signatures import kernel_signatures
-from wmmadiag.compile.sources import SourceTree, in_memory, read_tree
+from wmmadiag.compile.sources import in_memory, read_tree
+from wmmadiag.csource.lexical import spans
 
 
-def tree_of(text: str) -> SourceTree:
-    return read_tree(text, "kernel.cu", (), bool)
+def files_of(text: str) -> OwnFiles:
+    return OwnFiles(read_tree(text, "kernel.cu", (), bool), {})
 
 
 def blanked(text: str) -> str:
-    tree = tree_of(text)
-    return blank_host_code(tree.root, context(tree, {})).text
+    own = files_of(text)
+    source = own.sources[own.tree.root.key]
+    return without_host_code(source, judged(own.sources)[own.tree.root.key]).decode("utf-8", "surrogateescape")
 
 
 HOST = [
@@ -138,27 +141,26 @@ TEXTS = st.one_of(
 @settings(max_examples=400, deadline=None)
 @given(TEXTS)
 def test_any_text_keeps_its_shape(text: str) -> None:
-    tree = tree_of(text)
-    known = context(tree, {})
-    result = blank_host_code(tree.root, known)
-    assert len(result.text) == len(text)
-    for before, after in zip(text, result.text, strict=True):
-        assert after in (before, " ")
-        assert (before in "\r\n") <= (after == before)
-    directives = [token.text for token in tokenize(text) if token.kind == "directive"]
-    kept = [result.text[t.start : t.end] for t in tokenize(text) if t.kind == "directive"]
-    assert kept == directives
-    root, _ = in_memory(tree, {tree.root.key: result.text})
-    assert root.count("\n") == text.count("\n")
+    own = files_of(text)
+    before, result = own.tree.root.data, blanked(text).encode("utf-8", "surrogateescape")
+    assert len(result) == len(before)
+    for one, other in zip(before, result, strict=True):
+        assert other in (one, ord(" "))
+        assert (one in b"\r\n") <= (other == one)
+    for span in spans(before):
+        if span.kind == "directive":
+            assert result[span.start : span.end] == before[span.start : span.end]
+    root, _ = in_memory(own.tree, {own.tree.root.key: result})
+    assert root.count(b"\n") == before.count(b"\n")
 
 
 @settings(max_examples=200, deadline=None)
 @given(TEXTS)
 def test_no_reader_of_source_ever_fails(text: str) -> None:
-    tree = tree_of(text)
-    known = context(tree, {})
-    parts = blank_host_code(tree.root, known).parts
-    wanted_instantiations(parts, kernel_templates(parts, known))
+    own = files_of(text)
+    parts = judged(own.sources)
+    wanted_instantiations(own.sources, parts, kernel_templates(own.kernels()))
+    own.kernel_places()
     find_launches(text)
     kernel_signatures(text)
 

@@ -462,6 +462,15 @@ __global__ void kernel(float *x) { x[threadIdx.x] = 1.5f; }  // HERE
 Floats run(const vector<int> &v) { auto t = Clock::now(); return {}; }
 """,
         "kernel",
+    ),
+    one(
+        "a-type-that-device-code-names-and-the-compiler-refuses",
+        """using Matrix = vendor_matrix<float>;
+template <typename T> struct Held { typedef T type; };
+__global__ void kernel(float *x) { x[threadIdx.x] = sizeof(Held<float>); }  // HERE
+__device__ int never(int Matrix) { return Matrix; }
+""",
+        "kernel",
         notes=("blanked-code",),
     ),
     one(

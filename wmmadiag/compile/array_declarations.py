@@ -15,8 +15,8 @@ from wmmadiag.compile.declarations import Declaration, declarations
 from wmmadiag.compile.device_expressions import NoValue, Pointer, evaluate
 from wmmadiag.compile.directives import structural
 from wmmadiag.compile.host_code import split_arguments
-from wmmadiag.compile.instantiations import template_parameters
 from wmmadiag.compile.lexer import Token, closing, directive, tokenize
+from wmmadiag.compile.old_context import template_parameters
 from wmmadiag.compile.signatures import type_bytes
 from wmmadiag.compile.variable_declarations import Variable, declared_in, variables
 

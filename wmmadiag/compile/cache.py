@@ -30,11 +30,11 @@ def cache_folder() -> Path:
     return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "wmmadiag"
 
 
-def digest(parts: Iterable[str]) -> str:
-    """SHA-256 over strings, each with its length, hexadecimal."""
+def digest(parts: Iterable[str | bytes]) -> str:
+    """SHA-256 over texts, each with its length, hexadecimal."""
     total = hashlib.sha256()
     for part in parts:
-        data = part.encode("utf-8", "surrogateescape")
+        data = part.encode("utf-8", "surrogateescape") if isinstance(part, str) else part
         total.update(len(data).to_bytes(8, "little"))
         total.update(data)
     return total.hexdigest()

@@ -10,16 +10,21 @@ marker is there and whose instruction is not was deleted.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from wmmadiag.compile.host_code import split_arguments
-from wmmadiag.compile.lexer import Token, closing, tokenize
 from wmmadiag.compile.model import CompileNote
 from wmmadiag.compile.ptx_scan import ScannedInstruction, instructions
 from wmmadiag.compile.sources import SourceTree
+from wmmadiag.csource.edits import ByteEdit
+from wmmadiag.csource.nodes import arguments, descendants, field
+from wmmadiag.csource.tree import Source, parse
 from wmmadiag.place import Place
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 # Call → (opcode that it becomes, position of a fragment among its arguments, and of its pointer or None).
 _CALLS: Mapping[str, tuple[str, int, int | None]] = {
@@ -44,7 +49,8 @@ template <int _Wi, class _WF> __device__ __forceinline__ void wmmadiag_mark(cons
   else asm volatile("// wmmadiag other %0" ::"n"(_Wi));
 }
 """
-_BEFORE_EXPRESSION = frozenset({";", "{", "}", ")", "(", ":", ",", "else", "do"})
+_WORDS = tuple(call.encode() for call in _CALLS)
+_AROUND_MACRO = (b"void f() {", b";}")
 _MARK = re.compile(r"//\s*wmmadiag (reached|local|other) (\d+)")
 _TRAP_WORDS = re.compile(r"\b(?:__trap|__builtin_trap|trap|abort|__brkpt)\b")
 
@@ -61,24 +67,27 @@ class _Reached:
 
 
 def compile_notes(
-    texts: Sequence[tuple[int, str]],
+    compiled: Sequence[tuple[Source, bytes]],
     ptx: str,
     log: str,
     tree: SourceTree,
-    recompile: Callable[[Callable[[str], str]], str | None],
+    recompile: Callable[[Sequence[Sequence[ByteEdit]]], str | None],
 ) -> tuple[CompileNote, ...]:
     """Notes on deleted WMMA calls and on traps of the compiler's own, for optimised PTX.
 
-    `texts`: each text that was compiled, with the number of lines put before its own. `recompile(change)`: the PTX of
-    those texts, each passed through `change`, with `PROBE_HEADER` read first; None when that does not compile.
+    Args:
+        compiled: the user's own files, each with what of it was compiled, byte for byte at its place.
+        recompile: the PTX of those texts with edits to each, `PROBE_HEADER` read first; None if it does not compile.
     """
     code = list(instructions(ptx))
     from_source = _inline_assembly(ptx)
     traps = [item for item in code if item.opcode == "trap" and item.line not in from_source]
-    if not _suspicious(texts, log, code, traps):
+    calls = [_Calls(source, text) for source, text in compiled if any(word in text for word in _WORDS)]
+    if not traps and not (calls and ("local memory" in log or _suspicious(calls, code))):
         return ()
     sites: list[str] = []
-    probed = recompile(lambda text: mark_calls(text, sites))
+    marks = {id(one.source): marked(one, sites) for one in calls}
+    probed = recompile([marks.get(id(source), ()) for source, _ in compiled]) if sites else None
     # A call that is not what it looks like (an overload of the user's own) does not compile: nothing is said then.
     reached = _read_marks(probed, sites) if probed is not None else []
     notes = _deleted(reached, code)
@@ -88,86 +97,83 @@ def compile_notes(
     return tuple(dict.fromkeys(notes))
 
 
-def _suspicious(
-    texts: Sequence[tuple[int, str]],
-    log: str,
-    code: Sequence[ScannedInstruction],
-    traps: Sequence[ScannedInstruction],
-) -> bool:
+@dataclass(frozen=True, slots=True)
+class _Calls:
+    """A source, and what of it was compiled."""
+
+    source: Source
+    text: bytes
+
+    def written(self) -> Iterator[tuple[str, Node]]:
+        """The WMMA calls in its code."""
+        for node in descendants(self.source.root, "call_expression"):
+            name = _called(self.source, node)
+            same = self.text[node.start_byte : node.end_byte] == self.source.data[node.start_byte : node.end_byte]
+            if name in _CALLS and same:
+                yield name, node
+
+    def in_macros(self) -> Iterator[tuple[str, Node, Source, int]]:
+        """The WMMA calls in bodies of its macros: (call, node, the body as a source, what to add to its offsets)."""
+        for node in descendants(self.source.root, "preproc_def", "preproc_function_def"):
+            value = field(node, "value")
+            if value is None or not any(word in self.source.data[value.start_byte : value.end_byte] for word in _WORDS):
+                continue
+            before, after = _AROUND_MACRO
+            body = parse(
+                before + self.source.data[value.start_byte : value.end_byte] + after, macros=self.source.code.macros
+            )
+            for inner in descendants(body.root, "call_expression"):
+                name = _called(body, inner)
+                if name in _CALLS:
+                    yield name, inner, body, value.start_byte - len(before)
+
+
+def _called(source: Source, call: Node) -> str:
+    """The plain name of the function that is called."""
+    one = field(call, "function")
+    while one is not None and one.type in ("qualified_identifier", "template_function"):
+        one = field(one, "name")
+    return source.text(one) if one is not None and one.type == "identifier" else ""
+
+
+def _suspicious(calls: Iterable[_Calls], code: Sequence[ScannedInstruction]) -> bool:
     """Whether some call in the source shows no instruction on its line; a second compilation is worth it only then."""
-    if traps or "local memory" in log:
-        return True
     lines = {(frame.line, _kind(item.opcode)) for item in code if item.place for frame in item.place.frames()}
-    for offset, text in texts:
-        for token, call in _calls(tokenize(text)):
-            if token.kind == "directive":
-                return True
-            if (text.count("\n", 0, token.start) + 1 - offset, _CALLS[call][0]) not in lines:
+    for one in calls:
+        if any(True for _ in one.in_macros()):
+            return True
+        for name, node in one.written():
+            at = field(node, "function") or node
+            if (one.source.place_at(at.end_byte).line, _CALLS[name][0]) not in lines:
                 return True
     return False
-
-
-def _calls(tokens: Sequence[Token]) -> list[tuple[Token, str]]:
-    """The tokens that may be WMMA calls, directives that mention one included."""
-    found = []
-    for token in tokens:
-        if token.kind == "id" and token.text in _CALLS:
-            found.append((token, token.text))
-        elif token.kind == "directive" and "define" in token.text:
-            found += [(token, call) for call in _CALLS if call in token.text]
-    return found
 
 
 def _kind(opcode: str) -> str:
     return ".".join(opcode.split(".")[:2])
 
 
-def mark_calls(text: str, sites: list[str]) -> str:
-    """`text` with `(wmmadiag_mark<id, …>(pointer), call(…))` for each WMMA call; no line moves. Appends to `sites`."""
-    edits: list[tuple[int, str]] = []
-    tokens = tokenize(text)
-    _mark_tokens(text, tokens, 0, sites, edits)
-    for token in tokens:
-        if token.kind == "directive" and any(call in token.text for call in _CALLS):
-            inner = token.text[1:]
-            _mark_tokens(inner, tokenize(inner), token.start + 1, sites, edits)
-    for offset, insertion in sorted(edits, key=lambda edit: edit[0], reverse=True):
-        text = text[:offset] + insertion + text[offset:]
-    return text
+def marked(calls: _Calls, sites: list[str]) -> list[ByteEdit]:
+    """The edits that make each WMMA call `(wmmadiag_mark<id, …>(pointer), call(…))`; appends to `sites`."""
+    edits: list[ByteEdit] = []
+    for name, node in calls.written():
+        edits += _mark(calls.source, name, node, 0, sites)
+    for name, node, body, shift in calls.in_macros():
+        edits += _mark(body, name, node, shift, sites)
+    return edits
 
 
-def _mark_tokens(
-    text: str, tokens: Sequence[Token], shift: int, sites: list[str], edits: list[tuple[int, str]]
-) -> None:
-    for index, token in enumerate(tokens):
-        if token.kind != "id" or token.text not in _CALLS:
-            continue
-        opening = index + 1
-        if opening >= len(tokens) or tokens[opening].text != "(":
-            continue
-        close = closing(tokens, opening)
-        start = index
-        while start >= 2 and tokens[start - 1].text == "::" and tokens[start - 2].kind == "id":
-            start -= 2
-        if start >= 1 and tokens[start - 1].text == "::":
-            start -= 1
-        before = tokens[start - 1] if start > 0 else None
-        # A declaration of that name has a type before it; in a macro's body, its own name may stand there.
-        starts = shift or before is None or before.kind == "directive" or before.text in _BEFORE_EXPRESSION
-        if close >= len(tokens) or not starts:
-            continue
-        arguments = split_arguments(tokens[opening + 1 : close])
-        _, fragment_at, pointer_at = _CALLS[token.text]
-        if len(arguments) <= max(fragment_at, pointer_at or 0):
-            continue
-        texts = [" ".join(text[part[0].start : part[-1].end].split()) for part in arguments]
-        pointer = texts[pointer_at] if pointer_at is not None else "nullptr"
-        if any("//" in one for one in (pointer, texts[fragment_at])):
-            continue
-        mark = f"(wmmadiag_mark<{len(sites)}, decltype({texts[fragment_at]})>({pointer}), "
-        edits.append((shift + tokens[start].start, mark))
-        edits.append((shift + tokens[close].end, ")"))
-        sites.append(token.text)
+def _mark(source: Source, call: str, node: Node, shift: int, sites: list[str]) -> list[ByteEdit]:
+    given = arguments(node)
+    _, fragment_at, pointer_at = _CALLS[call]
+    if len(given) <= max(fragment_at, pointer_at or 0):
+        return []
+    texts = [source.words(one).replace("\\ ", " ") for one in given]
+    pointer = texts[pointer_at] if pointer_at is not None else "nullptr"
+    mark = f"(wmmadiag_mark<{len(sites)}, decltype({texts[fragment_at]})>({pointer}), "
+    sites.append(call)
+    start, end = node.start_byte + shift, node.end_byte + shift
+    return [ByteEdit(start, start, mark), ByteEdit(end, end, ")")]
 
 
 def _read_marks(ptx: str, sites: Sequence[str]) -> list[_Reached]:

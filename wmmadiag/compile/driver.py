@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from wmmadiag.compile import cache, ptx_scan
-from wmmadiag.compile.blanking import blank_host_code, context
-from wmmadiag.compile.build import build, kernel_places, rebuild
+from wmmadiag.compile.build import build, rebuild
 from wmmadiag.compile.deleted import PROBE_HEADER, compile_notes
 from wmmadiag.compile.diagnostics import warnings_text
 from wmmadiag.compile.host_headers import STUBS, is_host_header
+from wmmadiag.compile.host_only import judged
 from wmmadiag.compile.instantiations import kernel_templates, qualified_expressions, scoped_arguments
 from wmmadiag.compile.languages import is_ptx
 from wmmadiag.compile.model import Compilation, Entry, source_name
@@ -22,9 +22,12 @@ from wmmadiag.compile.names import base_name, demangle
 from wmmadiag.compile.nvcc import find_nvcc, nvcc, run_nvcc
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.compile.origin import remember
+from wmmadiag.compile.own_files import OwnFiles
+from wmmadiag.compile.read import read_text
 from wmmadiag.compile.records import from_record, to_record
-from wmmadiag.compile.sources import SourceTree, read_text, read_tree
+from wmmadiag.compile.sources import SourceTree, read_tree
 from wmmadiag.compile.toolchain import Toolchain, check_arch, has_nvrtc, toolchain
+from wmmadiag.csource.edits import ByteEdit, applied
 from wmmadiag.errors import CompileError, ConfigurationError
 from wmmadiag.place import Place
 
@@ -111,10 +114,10 @@ def source_tree(
 
 def source_key(tree: SourceTree, options: CompileOptions, tools: Toolchain, *purpose: str) -> str:
     """The cache key: this package's code, the compiler and its headers, the options, and every text that was read."""
-    parts = [cache.code_fingerprint(), *purpose, *tools.fingerprint(), *options.fingerprint()]
-    for file in tree.files():
-        parts += [file.name, file.text]
-    names = {file.key: file.name for file in tree.files()}
+    parts: list[str | bytes] = [cache.code_fingerprint(), *purpose, *tools.fingerprint(), *options.fingerprint()]
+    for file in tree.every():
+        parts += [file.name, file.data]
+    names = {file.key: file.name for file in tree.every()}
     for (key, offset), target in sorted(tree.targets.items()):
         parts += [names[key], str(offset), names[target]]
     for question, answer in tree.probed:
@@ -132,7 +135,7 @@ def shown_names(tree: SourceTree) -> dict[str, str]:
     """Path as NVRTC writes it into `.file` (under the working folder) → the name to show."""
     here = Path.cwd()
     names = {}
-    for file in tree.files():
+    for file in tree.every():
         names[f"{here}/{file.name}"] = file.name
         names[file.key] = file.name
     return names
@@ -142,23 +145,24 @@ def _by_nvrtc(tree: SourceTree, options: CompileOptions, tools: Toolchain, key: 
     built = build(tree, options, tools)
     names = shown_names(tree)
     ptx = ptx_scan.drop_unused_globals(ptx_scan.rename_files(built.result.ptx, names))
+    files = tree.files()
 
-    def recompile(change: Callable[[str], str]) -> str | None:
-        headers = {name: change(text) for name, text in built.headers.items()}
-        probed = rebuild(built, change(built.root), headers, PROBE_HEADER, tree, options, tools)
+    def recompile(edits: Sequence[Sequence[ByteEdit]]) -> str | None:
+        changed = {file.key: some for file, some in zip(files, edits, strict=True)}
+        probed = rebuild(built, changed, PROBE_HEADER, options, tools)
         return ptx_scan.rename_files(probed, names) if probed is not None else None
 
     notes = list(built.notes)
     if not options.debug:
-        texts = [(0, built.root), *((1, header) for header in built.headers.values())]
-        notes += compile_notes(texts, ptx, built.result.log, tree, recompile)
-    entries = entries_of(ptx, built.result.lowered, built.kernels)
+        compiled = [(built.own.sources[file.key], built.texts.get(file.key, file.data)) for file in files]
+        notes += compile_notes(compiled, ptx, built.result.log, tree, recompile)
+    entries = entries_of(ptx, built.result.lowered, built.own.kernel_places())
     return Compilation(
         ptx=ptx,
         log=warnings_text(built.result.log),
         entries=entries,
         templates=_not_made(built.templates, entries),
-        includes=tuple(header.name for header in tree.headers.values()),
+        includes=tuple(file.name for file in tree.every() if file is not tree.root),
         options=options,
         compiler=tools.name,
         source=tree.root.name,
@@ -172,32 +176,31 @@ def _by_nvcc(text: str, file_name: str, options: CompileOptions) -> Compilation:
     """By nvcc, which reads headers from disk itself: never cached."""
     tool = nvcc()
     tree = read_tree(text, file_name, options.include_paths, lambda name: is_host_header(name))
-    known = context(tree, options.macros)
-    parts = {file.key: blank_host_code(file, known).parts for file in tree.files()}
-    everything = [part for one in parts.values() for part in one]
+    own = OwnFiles(tree, options.macros)
+    everything = [part for some in judged(own.sources, options.name_expressions).values() for part in some]
     names = shown_names(tree)
-    templates = kernel_templates(everything, known)
+    templates = kernel_templates(own.kernels())
     expressions = scoped_arguments(qualified_expressions(options.name_expressions, templates), everything)
     ptx, log = run_nvcc(tool, text, file_name, options, expressions=expressions)
     ptx = ptx_scan.drop_unused_globals(ptx_scan.rename_files(ptx, names))
 
-    def recompile(change: Callable[[str], str]) -> str | None:
+    def recompile(edits: Sequence[Sequence[ByteEdit]]) -> str | None:
+        changed = applied(tree.root.data, edits[0]).decode("utf-8", "surrogateescape")
         try:
-            probed, _ = run_nvcc(
-                tool, change(text), file_name, options, pre_include=PROBE_HEADER, expressions=expressions
-            )
+            probed, _ = run_nvcc(tool, changed, file_name, options, pre_include=PROBE_HEADER, expressions=expressions)
         except CompileError:
             return None
         return ptx_scan.rename_files(probed, names)
 
-    notes = () if options.debug else compile_notes([(0, text)], ptx, log, tree, recompile)
+    compiled = [(own.sources[tree.root.key], tree.root.data)]
+    notes = () if options.debug else compile_notes(compiled, ptx, log, tree, recompile)
     wanted = {"".join(expression.split()): expression for expression in expressions}
     lowered = {
         wanted["".join(demangle(name).split())]: name
         for name in ptx_scan.entry_names(ptx)
         if "".join(demangle(name).split()) in wanted
     }
-    entries = entries_of(ptx, lowered, kernel_places(tree, parts, known))
+    entries = entries_of(ptx, lowered, own.kernel_places())
     return Compilation(
         ptx=ptx,
         log=warnings_text(log),

@@ -30,11 +30,11 @@ class NvrtcResult:
 
 
 def run_nvrtc(
-    text: str,
+    text: str | bytes,
     file_name: str,
     options: Sequence[str],
     *,
-    headers: Mapping[str, str] | None = None,
+    headers: Mapping[str, bytes] | None = None,
     name_expressions: Sequence[str] = (),
     cubin: bool = False,
 ) -> NvrtcResult:
@@ -80,9 +80,9 @@ def run_nvrtc(
         nvrtc.nvrtcDestroyProgram(program)
 
 
-def _encode(text: str) -> bytes:
+def _encode(text: str | bytes) -> bytes:
     # The source may hold bytes that are not UTF-8 (comments in Latin-1); they were read as surrogates.
-    return text.encode("utf-8", "surrogateescape")
+    return text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
 
 
 def _text(program: object, size_of: object, read: object) -> str:

@@ -17,7 +17,7 @@ IN_USE = threading.RLock()
 """Held while NVRTC compiles with precompiled headers, and while they are removed: they are the whole process's."""
 
 
-def precompiling(headers: Mapping[str, str], folder: Path, tools: Toolchain) -> list[str]:
+def precompiling(headers: Mapping[str, bytes], folder: Path, tools: Toolchain) -> list[str]:
     """The options that make NVRTC keep and use precompiled headers; none where it cannot.
 
     NVRTC holds the text before the first declaration and the macros against those of a precompiled header, but not the
@@ -30,8 +30,8 @@ def precompiling(headers: Mapping[str, str], folder: Path, tools: Toolchain) -> 
     if tools.version < _FIRST:
         return []
     digest = hashlib.sha256()
-    for part in (part for item in sorted(headers.items()) for part in item):
-        digest.update(part.encode("utf-8", "surrogateescape") + b"\0")
+    for name, text in sorted(headers.items()):
+        digest.update(name.encode("utf-8", "surrogateescape") + b"\0" + text + b"\0")
     own = folder / digest.hexdigest()[:24]
     own.mkdir(parents=True, exist_ok=True)
     return ["--pch", f"--pch-dir={own}", "--pch-messages=false"]

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wmmadiag.compile.blanking import Context, context, parsed
 from wmmadiag.compile.declarations import Declaration
 from wmmadiag.compile.host_code import split_arguments
-from wmmadiag.compile.instantiations import is_kernel, template_parameters
 from wmmadiag.compile.lexer import Token, closing, directive, line_index, tokenize
 from wmmadiag.compile.model import Compilation, Entry
+from wmmadiag.compile.old_context import Context, context, is_kernel, parsed, template_parameters
 from wmmadiag.compile.sources import SourceTree, read_tree
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.place import Place

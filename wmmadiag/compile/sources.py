@@ -3,42 +3,65 @@
 NVRTC cannot list the files it read, so it is never left to read the user's headers: each `#include` that leads to one
 is resolved here, whatever the conditions around it, and handed over in memory under its absolute path. A directive
 that this scan did not see therefore fails to compile and cannot go stale in the cache.
+
+Headers are of two sorts. The user's own stand beside the source, and are read as it is. Those that only an include
+path leads to are some library's, and are left whole.
 """
 
 from __future__ import annotations
 
 import re
-import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 
 from wmmadiag.compile.host_headers import is_host_header
-from wmmadiag.compile.languages import is_ptx
-from wmmadiag.compile.lexer import Token, directive, tokenize
-from wmmadiag.compile.ptx_file import MOST_BYTES, ptx_text
-from wmmadiag.errors import CompileError, ConfigurationError
+from wmmadiag.compile.lexer import Token, tokenize
+from wmmadiag.compile.read import read_bytes as read_bytes
+from wmmadiag.compile.read import read_text as read_text
+from wmmadiag.csource.edits import ByteEdit, applied
+from wmmadiag.csource.lexical import Directive, directives, directives_at_line_starts
+from wmmadiag.errors import CompileError
 
 _INCLUDE = re.compile(r'(?:<([^>\n]+)>|"([^"\n]+)")')
 _HAS_INCLUDE = re.compile(r'__has_include\s*\(\s*(?:<([^>\n]+)>|"([^"\n]+)")\s*\)')
 _MAX_FILES = 4000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SourceFile:
     """One file as read.
 
     Attributes:
         key: absolute path: the name under which the compiler gets it.
         name: the path to show, as the user would write it.
-        text: its content; bytes that are not UTF-8 as surrogates.
-        tokens: of the text.
+        data: its content.
+        own: whether it is the user's own: the source, or a header beside it.
     """
 
     key: str
     name: str
-    text: str
-    tokens: tuple[Token, ...]
+    data: bytes
+    own: bool = True
+
+    @cached_property
+    def text(self) -> str:
+        """The content; bytes that are not UTF-8 as surrogates."""
+        return self.data.decode("utf-8", "surrogateescape")
+
+    @cached_property
+    def tokens(self) -> tuple[Token, ...]:
+        """The tokens of its text."""
+        return tuple(tokenize(self.text))
+
+    @cached_property
+    def directives(self) -> tuple[Directive, ...]:
+        """Its preprocessor directives; of a library's header those that include, and conditions."""
+        # A literal may hold what looks like a directive, in a raw string alone; finding those takes longer.
+        exact = self.own or b'R"' in self.data
+        return tuple(directives(self.data) if exact else directives_at_line_starts(self.data))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +70,8 @@ class SourceTree:
 
     Attributes:
         root: the source itself.
-        headers: key → header, in the order of discovery.
+        headers: key → header of the user's own, in the order of discovery.
+        outside: key → header that an include path led to.
         targets: (key of the including file, offset of the directive) → key of the header that it includes.
         probed: paths asked for by `__has_include`, with whether they exist.
         unresolved: names in directives that lead to no file of the user's and to no stub or CUDA header.
@@ -60,53 +84,16 @@ class SourceTree:
     probed: tuple[tuple[str, bool], ...] = ()
     computed: bool = False
     unresolved: tuple[str, ...] = ()
+    outside: Mapping[str, SourceFile] = field(default_factory=dict)
 
     def files(self) -> tuple[SourceFile, ...]:
-        """The source, then its headers."""
+        """The user's own: the source, then its headers."""
         return (self.root, *self.headers.values())
 
-
-def read_text(path: Path) -> str:
-    """The file's text; line ends are kept, bytes that are not UTF-8 become surrogates.
-
-    Raises:
-        ConfigurationError: it cannot be read, or is not text.
-        PtxSyntaxError: it is a PTX file with a NUL within its text.
-    """
-    data = _read_bytes(path)
-    if is_ptx(path):
-        return ptx_text(data, path)
-    if b"\0" in data:
-        raise ConfigurationError(f"{path}: not a text file", hint="give CUDA source (.cu) or PTX (.ptx)")
-    return data.decode("utf-8-sig", "surrogateescape")
-
-
-def _read_bytes(path: Path) -> bytes:
-    """A regular file's content: a pipe or a device may have no end."""
-    try:
-        about = path.stat()
-        if not stat.S_ISREG(about.st_mode):
-            kind = next((what for test, what in _KINDS if test(about.st_mode)), "no regular file")
-            raise ConfigurationError(f"{path}: cannot be read: it is {kind}", hint="write the text to a file")
-        if about.st_size > MOST_BYTES:
-            raise ConfigurationError(
-                f"{path}: {about.st_size >> 20} MiB are more than the {MOST_BYTES >> 20} MiB that are read",
-                hint="leave the kernels out that are not checked",
-            )
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise ConfigurationError(f"{path}: no such file") from None
-    except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error.strerror or error}") from None
-
-
-_KINDS = (
-    (stat.S_ISDIR, "a folder"),
-    (stat.S_ISFIFO, "a named pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
+    def every(self) -> Iterator[SourceFile]:
+        """All files, the user's own first."""
+        yield from self.files()
+        yield from self.outside.values()
 
 
 @dataclass(slots=True)
@@ -114,59 +101,76 @@ class _Reader:
     include_paths: tuple[Path, ...]
     is_provided: Callable[[str], bool]
     replaced: Mapping[str, str]
+    home: str
     headers: dict[str, SourceFile] = field(default_factory=dict)
+    outside: dict[str, SourceFile] = field(default_factory=dict)
     targets: dict[tuple[str, int], str] = field(default_factory=dict)
     probed: dict[str, bool] = field(default_factory=dict)
     computed: bool = False
     unresolved: dict[str, None] = field(default_factory=dict)
+    _found: dict[tuple[str, str], tuple[Path, bool] | None] = field(default_factory=dict)
 
-    def resolve(self, name: str, quoted: bool, folder: Path) -> Path | None:
-        """The user's header that a directive in `folder` means, or None."""
+    def resolve(self, name: str, quoted: bool, folder: Path) -> tuple[Path, bool] | None:
+        """The user's header that a directive in `folder` means, with whether it stands beside the source; or None."""
+        asked = (name, str(folder) if quoted else "")
+        if asked not in self._found:
+            self._found[asked] = self._resolve(name, quoted, folder)
+        return self._found[asked]
+
+    def _resolve(self, name: str, quoted: bool, folder: Path) -> tuple[Path, bool] | None:
         if Path(name).is_absolute():
-            return Path(name) if Path(name).is_file() else None
+            return (Path(name), False) if Path(name).is_file() else None
         if quoted and (folder / name).is_file():
-            return folder / name
+            return folder / name, True
         # Found or not, a host library's headers are of no use here, and some are thousands of files.
         if is_host_header(name) or self.is_provided(name):
             return None
         for path in self.include_paths:
             if (path / name).is_file():
-                return path / name
+                return path / name, False
         return None
 
     def scan(self, file: SourceFile, folder: Path) -> Iterable[tuple[SourceFile, Path]]:
         """Note each directive of one file; yield the headers not seen before, with their folders."""
-        for token in file.tokens:
-            if token.kind != "directive":
+        for one in file.directives:
+            if "__has_include" in one.argument:
+                self._probe(file, one.argument, folder)
+            if one.name not in ("include", "include_next", "import"):
                 continue
-            what, argument = directive(token)
-            if "__has_include" in argument and len(_HAS_INCLUDE.findall(argument)) < argument.count("__has_include"):
-                self.computed = True
-            for match in _HAS_INCLUDE.finditer(argument):
-                found = self.resolve(match[1] or match[2], match[2] is not None, folder)
-                self.probed[f"{file.key}:{match[0]}"] = found is not None
-                self.computed = self.computed or found is not None
-            if what not in ("include", "include_next", "import"):
-                continue
-            target = _INCLUDE.match(argument)
+            target = _INCLUDE.match(one.argument)
             if target is None:
                 self.computed = True
                 continue
-            path = self.resolve(target[1] or target[2], target[2] is not None, folder)
-            if path is None:
-                name = target[1] or target[2]
+            name = target[1] or target[2]
+            found = self.resolve(name, target[2] is not None, folder)
+            if found is None:
                 if is_host_header(name) or not self.is_provided(name):
                     self.unresolved[name] = None
                 continue
+            path, beside = found
             key = path.resolve().as_posix()
-            self.targets[file.key, token.start] = key
-            if key not in self.headers and key != file.key:
-                if len(self.headers) >= _MAX_FILES:
-                    raise CompileError(f"{file.name}: more than {_MAX_FILES} headers are included")
-                text = self.replaced[key] if key in self.replaced else read_text(path)
-                header = SourceFile(key, path.as_posix(), text, tuple(tokenize(text)))
-                self.headers[key] = header
-                yield header, path.parent
+            self.targets[file.key, one.start] = key
+            if key not in self.headers and key not in self.outside and key != self.root_key:
+                yield self._read(path, key, file.own and (beside or key.startswith(self.home)), file.name), path.parent
+
+    root_key: str = ""
+
+    def _probe(self, file: SourceFile, argument: str, folder: Path) -> None:
+        if len(_HAS_INCLUDE.findall(argument)) < argument.count("__has_include"):
+            self.computed = True
+        for match in _HAS_INCLUDE.finditer(argument):
+            found = self.resolve(match[1] or match[2], match[2] is not None, folder)
+            self.probed[f"{file.key}:{match[0]}"] = found is not None
+            self.computed = self.computed or found is not None
+
+    def _read(self, path: Path, key: str, own: bool, includer: str) -> SourceFile:
+        if len(self.headers) + len(self.outside) >= _MAX_FILES:
+            raise CompileError(f"{includer}: more than {_MAX_FILES} headers are included")
+        text = self.replaced.get(key)
+        data = read_bytes(path) if text is None else text.encode("utf-8", "surrogateescape")
+        header = SourceFile(key, path.as_posix(), data, own)
+        (self.headers if own else self.outside)[key] = header
+        return header
 
 
 def read_tree(
@@ -185,8 +189,9 @@ def read_tree(
         ConfigurationError: a header cannot be read.
     """
     path = Path(file_name)
-    root = SourceFile(path.resolve().as_posix(), file_name, text, tuple(tokenize(text)))
-    reader = _Reader(tuple(include_paths), is_provided, replaced or {})
+    key = path.resolve()
+    root = SourceFile(key.as_posix(), file_name, text.encode("utf-8", "surrogateescape"))
+    reader = _Reader(tuple(include_paths), is_provided, replaced or {}, f"{key.parent.as_posix()}/", root_key=root.key)
     queue: list[tuple[SourceFile, Path]] = [(root, path.parent)]
     while queue:
         file, folder = queue.pop(0)
@@ -198,32 +203,37 @@ def read_tree(
         tuple(sorted(reader.probed.items())),
         reader.computed,
         tuple(reader.unresolved),
+        reader.outside,
     )
 
 
-def in_memory(tree: SourceTree, texts: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """Root text and header texts for the compiler: `texts` (by key, as many characters as read) with directives aimed.
+def in_memory(
+    tree: SourceTree, texts: Mapping[str, bytes], edits: Mapping[str, Sequence[ByteEdit]] = MappingProxyType({})
+) -> tuple[bytes, dict[str, bytes]]:
+    """Root text and header texts for the compiler, with each `#include` aimed at the header that it was found to mean.
 
     Each header starts with a `#line` that gives it its own name, so that messages and line tables show that.
+
+    Args:
+        texts: by key, each as long as the file; a file that is not among them is given as it was read.
+        edits: by key, what else is changed.
     """
-    sources: dict[str, str] = {}
-    for file in tree.files():
-        text, pieces, position = texts[file.key], [], 0
-        for token in file.tokens:
-            target = tree.targets.get((file.key, token.start))
-            if target is None:
-                continue
-            pieces += [text[position : token.start], f'#include "{target}"', "\n" * token.text.count("\n")]
-            position = token.end
-        pieces.append(text[position:])
-        sources[file.key] = "".join(pieces)
+    sources: dict[str, bytes] = {}
+    for file in tree.every():
+        aimed = [
+            ByteEdit(one.start, one.end, f'#include "{target}"' + "\n" * file.data.count(b"\n", one.start, one.end))
+            for one in file.directives
+            if (target := tree.targets.get((file.key, one.start))) is not None
+        ]
+        sources[file.key] = applied(texts.get(file.key, file.data), [*aimed, *edits.get(file.key, ())])
     root = sources.pop(tree.root.key)
     # A header may include the source itself (guarded); it then gets the same text.
     if tree.root.key in set(tree.targets.values()):
         sources[tree.root.key] = root
-    names = {file.key: file.name for file in tree.files()}
-    return root, {key: f'#line 1 "{_escape(names[key])}"\n{text}' for key, text in sources.items()}
+    names = {file.key: file.name for file in tree.every()}
+    return root, {key: _named(names[key]) + text for key, text in sources.items()}
 
 
-def _escape(name: str) -> str:
-    return name.replace("\\", "\\\\").replace('"', '\\"')
+def _named(name: str) -> bytes:
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'#line 1 "{escaped}"\n'.encode("utf-8", "surrogateescape")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from wmmadiag.compile.declarations import Declaration, declarations
 from wmmadiag.compile.host_code import split_arguments
-from wmmadiag.compile.instantiations import template_parameters
 from wmmadiag.compile.lexer import Token, closing, tokenize
+from wmmadiag.compile.old_context import template_parameters
 from wmmadiag.compile.signatures import KernelParameter, parameter_of, type_bytes
 
 _DEPTH = 6

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from wmmadiag.csource.lexical import Macro, Span, blank
 
-_DIRECTIVE = re.compile(rb"[ \t]*#[ \t]*(\w+)(.*)", re.DOTALL)
+_DIRECTIVE = re.compile(rb"[ \t]*(?:#|%:)[ \t]*(\w+)(.*)", re.DOTALL)
 _PAIRS = {ord(b")"): ord(b"("), ord(b"]"): ord(b"["), ord(b"}"): ord(b"{")}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wmmadiag.csource.nodes import descendants, field
+from wmmadiag.csource.nodes import field
 from wmmadiag.csource.tree import Source
 from wmmadiag.csource.variables import Variable, declared
 
@@ -135,7 +135,7 @@ def head_words(source: Source, start: int, end: int) -> frozenset[str]:
         if word not in found:
             found.add(word)
             if word in source.code.macros:
-                open_ones += _WORD.findall(source.code.macros[word].body)
+                open_ones += [one for body in source.code.macros[word].bodies for one in _WORD.findall(body)]
     return frozenset(found)
 
 
@@ -272,13 +272,23 @@ class _Reader:
 def _head_start(source: Source, outer: Node, node: Node) -> int:
     """Where the head of a declaration begins: after its template heads, or after what ends before it."""
     if outer.type == "template_declaration":
-        heads = (
-            one.end_byte for one in descendants(outer, "template_parameter_list") if one.end_byte <= node.start_byte
-        )
-        return max(heads, default=outer.start_byte)
+        return template_end(outer)
     code = source.code.code
     at = max(code.rfind(mark, 0, node.start_byte) for mark in (b";", b"{", b"}", b":")) + 1
     return at + len(code[at : node.start_byte]) - len(code[at : node.start_byte].lstrip())
+
+
+def template_end(outer: Node) -> int:
+    """The offset after the template heads of a `template_declaration`; where any other node starts."""
+    end, one = outer.start_byte, outer
+    while one.type == "template_declaration":
+        listed = field(one, "parameters")
+        end = listed.end_byte if listed is not None else end
+        inner = next((child for child in one.named_children if child.type == "template_declaration"), None)
+        if inner is None:
+            break
+        one = inner
+    return end
 
 
 def _joined(scope: str, name: str) -> str:

@@ -6,22 +6,29 @@ All of it works on bytes: offsets are those of the file, and of the tree.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-_OPAQUE = re.compile(
-    rb"""(?P<comment>//(?:\\\r?\n|[^\n])*|/\*.*?(?:\*/|\Z))
-    |(?P<raw>(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?(?:\)(?P=mark)"|\Z))
-    |(?P<string>"(?:\\.|[^"\\\n])*"?)
-    |(?P<char>(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])*'?)
-    |(?P<directive>\#(?:\\\r?\n|/\*.*?\*/|//[^\n]*|[^\n])*)""",
+# What a comment, a literal or a directive begins with; then what each is.
+_BEGIN = re.compile(rb"""["'#]|/[/*]|%:""")
+_COMMENTS = re.compile(rb"//(?:\\\r?\n|[^\n])*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_RAW = re.compile(rb'"(?P<mark>[^()\\\s]{0,16})\(.*?(?:\)(?P=mark)"|\Z)', re.DOTALL)
+_RAW_PREFIX = re.compile(rb"(?<![A-Za-z0-9_])(?:u8|[uUL])?R$")
+_STRING = re.compile(rb'"(?:\\.|[^"\\\n])*"?', re.DOTALL)
+_CHAR = re.compile(rb"'(?:\\.|[^'\\\n])*'?", re.DOTALL)
+_DIRECTIVE = re.compile(
+    rb"""(?:\#|%:)(?:\\\r?\n|/\*.*?(?:\*/|\Z)|//(?:\\\r?\n|[^\n])*|"(?:\\.|[^"\\\n])*"?|[^\n])*""",
     re.DOTALL | re.VERBOSE,
 )
+_INCLUDING = re.compile(rb"#[ \t]*(include|include_next|import|if|elif)\b((?:\\\r?\n|[^\n])*)")
+_DEFINING = re.compile(rb"#[ \t]*define[ \t]+([A-Za-z_]\w*)")
+_HEX = b"0123456789abcdefABCDEF"
 _DEFINE = re.compile(
-    rb"[ \t]*#[ \t]*define[ \t]+(?P<name>[A-Za-z_]\w*)(?P<parameters>\([^()]*\))?(?P<body>.*)", re.DOTALL
+    rb"[ \t]*(?:#|%:)[ \t]*define[ \t]+(?P<name>[A-Za-z_]\w*)(?P<parameters>\([^()]*\))?(?P<body>.*)", re.DOTALL
 )
-_COMMENT = re.compile(rb"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMENT = re.compile(rb'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +48,7 @@ class Macro:
         parameters: names, or None for an object-like macro; "..." for the variadic one.
         body: replacement text, comments and line continuations taken out.
         start, end: of the directive; `body_start`: offset of its first byte of replacement text.
+        others: bodies of its other definitions, in branches of a conditional.
     """
 
     name: str
@@ -49,31 +57,117 @@ class Macro:
     start: int
     end: int
     body_start: int
+    others: tuple[str, ...] = ()
+
+    @property
+    def bodies(self) -> tuple[str, ...]:
+        """What it may stand for."""
+        return (self.body, *self.others)
 
 
 def spans(data: bytes) -> Iterator[Span]:
     """Comments, literals and directives in order; those inside a directive are part of it."""
-    ended = 0
-    for match in _OPAQUE.finditer(data):
-        kind, start = match.lastgroup or "", match.start()
-        if kind == "directive":
-            begin = data.rfind(b"\n", 0, start) + 1
-            if data[max(begin, ended) : start].strip(b" \t"):
+    at, ended = 0, 0
+    while (found := _BEGIN.search(data, at)) is not None:
+        start, mark = found.start(), found[0]
+        at = start + 1
+        if mark in (b"#", b"%:"):
+            begin = max(data.rfind(b"\n", 0, start) + 1, ended)
+            if data[begin:start].strip(b" \t") or _joined_line(data, begin):
                 continue  # a # inside a line: an operator of some macro language, no directive
-            start = max(begin, ended)
-        yield Span("raw" if kind == "mark" else kind, start, match.end())
-        ended = match.end()
+            kind, start, end = "directive", begin, _end(_DIRECTIVE, data, start)
+        elif mark == b'"':
+            prefix = _RAW_PREFIX.search(data[max(ended, start - 4) : start])
+            raw = _RAW.match(data, start) if prefix is not None else None
+            if raw is not None and prefix is not None:
+                kind, start, end = "raw", start - len(prefix[0]), raw.end()
+            else:
+                kind, end = "string", _end(_STRING, data, start)
+        elif mark == b"'":
+            if start and data[start - 1] in _HEX:
+                continue  # between the digits of a number
+            kind, end = "char", _end(_CHAR, data, start)
+        else:
+            kind, end = "comment", _end(_COMMENTS, data, start)
+        yield Span(kind, start, end)
+        at = ended = end
+
+
+def _end(pattern: re.Pattern[bytes], data: bytes, start: int) -> int:
+    match = pattern.match(data, start)
+    return start + 1 if match is None else max(match.end(), start + 1)
+
+
+def _joined_line(data: bytes, begin: int) -> bool:
+    """Whether the line that begins here goes on from the one before it."""
+    return data[max(0, begin - 3) : begin].rstrip(b"\r\n").endswith(b"\\") and data[begin - 1 : begin] == b"\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """A preprocessor directive: its name and argument, continuation lines joined and comments out: "define", "A 1"."""
+
+    name: str
+    argument: str
+    start: int
+    end: int
+
+
+def directives(data: bytes, known: Sequence[Span] = ()) -> Iterator[Directive]:
+    """The directives of a source in order; `known`: its `spans`."""
+    for span in known or spans(data):
+        if span.kind == "directive":
+            text = _plain(data[span.start : span.end]).lstrip("#%: ")
+            name = _NAME.match(text)
+            if name is not None:
+                yield Directive(name[0], text[name.end() :].strip(), span.start, span.end)
+
+
+def directives_at_line_starts(data: bytes) -> Iterator[Directive]:
+    """The directives that include or ask a condition, comments and literals not told apart from code: several times
+    faster, for sources in which it does no harm to take a directive in a comment for one."""
+    for match in _INCLUDING.finditer(data):
+        begin = data.rfind(b"\n", 0, match.start()) + 1
+        if not data[begin : match.start()].strip(b" \t"):
+            yield Directive(match[1].decode(), _plain(match[2]), begin, match.end())
 
 
 def macros(data: bytes, known: Sequence[Span] = ()) -> dict[str, Macro]:
     """The macros that a source defines, the last definition of each name; `#undef` and conditions are not followed."""
+    return _defined(
+        match
+        for span in known or spans(data)
+        if span.kind == "directive" and (match := _DEFINE.match(data, span.start, span.end)) is not None
+    )
+
+
+def macros_at_line_starts(data: bytes, wanted: Container[str]) -> dict[str, Macro]:
+    """Those macros that a source defines whose names are wanted, comments not told apart from code; as
+    `directives_at_line_starts`."""
+    return _defined(
+        match
+        for found in _DEFINING.finditer(data)
+        if found[1].decode() in wanted
+        and not data[(begin := data.rfind(b"\n", 0, found.start()) + 1) : found.start()].strip(b" \t")
+        and (match := _DEFINE.match(data, begin, _end(_DIRECTIVE, data, found.start()))) is not None
+    )
+
+
+def joined(definitions: Iterable[Mapping[str, Macro]]) -> dict[str, Macro]:
+    """The macros of several files, the last definition of each name, which knows of the others."""
     found: dict[str, Macro] = {}
-    for span in known or spans(data):
-        if span.kind != "directive":
-            continue
-        match = _DEFINE.match(data, span.start, span.end)
-        if match is None:
-            continue
+    for one in (macro for defined in definitions for macro in defined.values()):
+        found[one.name] = one if one.name not in found else replace(one, others=_others(one, found[one.name]))
+    return found
+
+
+def _others(one: Macro, before: Macro) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(body for body in (*one.others, *before.bodies) if body != one.body))
+
+
+def _defined(matches: Iterable[re.Match[bytes]]) -> dict[str, Macro]:
+    found: dict[str, Macro] = {}
+    for match in matches:
         name = match["name"].decode()
         parameters = None
         if match["parameters"] is not None:
@@ -81,13 +175,15 @@ def macros(data: bytes, known: Sequence[Span] = ()) -> dict[str, Macro]:
             parameters = tuple(one.strip() for one in inner.split(",") if one.strip())
         body = match["body"]
         skipped = len(body) - len(body.lstrip(b" \t\\\r\n"))
-        found[name] = Macro(name, parameters, _plain(body), span.start, span.end, match.start("body") + skipped)
+        one = Macro(name, parameters, _plain(body), match.start(), match.end(), match.start("body") + skipped)
+        found[name] = one if name not in found else replace(one, others=_others(one, found[name]))
     return found
 
 
 def _plain(body: bytes) -> str:
-    joined = re.sub(rb"\\\r?\n", b" ", body)
-    return " ".join(_COMMENT.sub(b" ", joined).decode("utf-8", "replace").split())
+    joined = re.sub(rb"\\\r?\n", b"", body)
+    plain = _COMMENT.sub(lambda found: found[1] or b" ", joined)
+    return " ".join(plain.decode("utf-8", "replace").split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +215,25 @@ def code_of(data: bytes, known: Mapping[str, Macro] = MappingProxyType({})) -> C
         pieces.append(text[:1] + blank(text[1:-1]) + text[-1:] if keep else blank(text))
         position = span.end
     pieces.append(data[position:])
-    return Code(data, b"".join(pieces), opaque, {**known, **macros(data, opaque)})
+    return Code(data, b"".join(pieces), opaque, joined((known, macros(data, opaque))))
+
+
+_ROUND = re.compile(rb"[()]")
+
+
+def closing(code: bytes, start: int) -> int | None:
+    """The offset after the bracket that closes the `(` which follows `start`, if one does; `code` has no literals."""
+    at = start
+    while at < len(code) and code[at : at + 1].isspace():
+        at += 1
+    if code[at : at + 1] != b"(":
+        return None
+    depth = 0
+    for match in _ROUND.finditer(code, at):
+        depth += 1 if match[0] == b"(" else -1
+        if depth == 0:
+            return match.end()
+    return None
 
 
 def blank(text: bytes) -> bytes:

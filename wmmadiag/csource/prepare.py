@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from wmmadiag.csource.lexical import Code, Macro, Span, blank
+from wmmadiag.csource.lexical import Code, Macro, Span, blank, closing
 
 _NESTED = rb"\((?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*\)"
 # CUDA C++ Programming Guide, function and variable attributes; GNU's and MSVC's attributes.
@@ -32,9 +32,15 @@ _UNKNOWN_MACRO = re.compile(rb"\b[A-Z_][A-Z0-9_]{2,}(?=\s+" + _KEYWORDS + rb")")
 _UNKNOWN_CALL = re.compile(rb"\b[A-Z][A-Z0-9_]{2,}(?=\s*\()")
 # Literals are concatenated with macros that stand for literals: "ldmatrix" SHAPE ".b16".
 _BESIDE_LITERAL = re.compile(rb'(?<=")\s*\b[A-Za-z_]\w*\b(?=\s*")')
+# CUDA C++ Programming Guide, "Extended Lambdas": the execution space stands after the capture.
+LAMBDA_SPACE = re.compile(rb"(?<=[^\]]\])\s*(?:\b__(?:device|host|forceinline|noinline)__\b\s*)+(?=\(|\{|mutable\b)")
+_TEMPLATE_HEAD = re.compile(rb"\btemplate\s*<")
 _BRACED_DECLTYPE = re.compile(rb"\bdecltype\s*(" + _NESTED + rb")(?=\s*[{:])")
 _NO_MACRO = frozenset({b"__global__", b"__device__", b"__host__", b"__shared__", b"__constant__", b"__managed__"})
 _GOES_ON = frozenset(bytes([one]) for one in b";,).-+*/=?:<>[({|&^%!")
+_BEGINS_DECLARATION = re.compile(
+    r"(?:template\b|static\b|inline\b|extern\b|constexpr\b|void\b|__global__|__device__|__host__|__forceinline__)"
+)
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _SPECIFIER = re.compile(
     r"(?:(?:__host__|__device__|__global__|__shared__|__constant__|__managed__|__forceinline__|__noinline__|__inline__"
@@ -55,6 +61,8 @@ def prepared(data: bytes, code: Code) -> bytes:
     _each(text, code.code, _MEMBER_TEMPLATE, blank)
     _each(text, code.code, _BESIDE_LITERAL, blank)
     _each(text, code.code, _UNKNOWN_MACRO, lambda found: found if found in _NO_MACRO else blank(found))
+    _each(text, code.code, LAMBDA_SPACE, blank)
+    _template_heads(text, code.code)
     _each(text, code.code, _BRACED_DECLTYPE, lambda found: re.sub(rb"[^\w\r\n]", b"_", found))
     _macros(text, code)
     return bytes(text)
@@ -83,6 +91,27 @@ def _each(text: bytearray, code: bytes, pattern: re.Pattern[bytes], by: Callable
         text[match.start() : match.end()] = by(bytes(text[match.start() : match.end()]))
 
 
+def _template_heads(text: bytearray, code: bytes) -> None:
+    """`>=` in a template's head closes nothing: an operator that cannot be misread stands for it."""
+    if b">=" not in code:
+        return
+    for head in _TEMPLATE_HEAD.finditer(code):
+        depth, at = 1, head.end()
+        while depth and (found := _HEAD_MARK.search(code, at)) is not None:
+            at, mark = found.end(), found[0]
+            if mark == b">=":
+                text[found.start() : at] = b"=="
+            elif mark == b"(":
+                at = closing(code, found.start()) or len(code)
+            elif mark in (b"<", b">"):
+                depth += 1 if mark == b"<" else -1
+            else:
+                break
+
+
+_HEAD_MARK = re.compile(rb">=|[<>(;{}]")
+
+
 def _macros(text: bytearray, code: Code) -> None:
     """Uses of the file's own macros that are no expression."""
     specifiers = {name.encode() for name, one in code.macros.items() if is_specifier(one, code.macros)}
@@ -100,7 +129,7 @@ def _macros(text: bytearray, code: Code) -> None:
 
 def _call(text: bytearray, code: bytes, start: int, end: int, body: str) -> None:
     """An invocation that stands alone, without a semicolon: a statement by itself, or a specifier."""
-    after = _closing(code, end)
+    after = closing(code, end)
     if after is None:
         return
     if _SPECIFIER.fullmatch(body + " "):
@@ -111,23 +140,12 @@ def _call(text: bytearray, code: bytes, start: int, end: int, body: str) -> None
     following = code[after : after + 200].lstrip()
     if following[:1] in _GOES_ON or re.match(rb"(?:const\s*[;{=]|(?:noexcept|override|final)\b)", following):
         return
+    if _BEGINS_DECLARATION.match(body) and body[-1:] not in (";", "}"):
+        # The head of a declaration that goes on: NAME alone is read as its type.
+        text[end:after] = blank(bytes(text[end:after]))
+        return
     # `NAME(…)` and then the next statement: an expression statement of as many bytes.
     text[start:after] = text[start:end] + blank(bytes(text[end : after - 1])) + b";"
-
-
-def _closing(code: bytes, start: int) -> int | None:
-    """The offset after the bracket that closes the one which follows `start`, if one does."""
-    at = start
-    while at < len(code) and code[at : at + 1].isspace():
-        at += 1
-    if code[at : at + 1] != b"(":
-        return None
-    depth = 0
-    for match in re.compile(rb"[()]").finditer(code, at):
-        depth += 1 if match[0] == b"(" else -1
-        if depth == 0:
-            return match.end()
-    return None
 
 
 def _begins_statement(code: bytes, start: int) -> bool:

@@ -35,6 +35,7 @@ class Source:
         code: the same with everything blanked that is no code; with its macros.
         root: of the tree.
         lines: offset of each line's first byte.
+        chosen: the conditionals of which the tree holds one branch only.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Source:
     code: Code
     root: Node
     lines: Sequence[int] = field(repr=False)
+    chosen: tuple[Group, ...] = field(default=(), repr=False)
 
     def text(self, node: Node) -> str:
         """The source text of a node, as written."""
@@ -101,14 +103,15 @@ def parse(text: str | bytes, name: str = "", macros: Mapping[str, Macro] = Mappi
     chosen = [group for group in every if cuts_through(code.code, group)]
     root = _root(data, code, chosen)
     for _ in range(_ROUNDS):
-        spoiled = [group for group in every if group not in chosen and _meets(group, _errors(root))]
+        errors = [(error.start_byte, error.end_byte) for error in _errors(root)]
+        spoiled = [group for group in every if group not in chosen and _meets(group, errors)]
         if not spoiled:
             break
         further = _root(data, code, [*chosen, *spoiled])
         if _count(further) >= _count(root):
             break
         chosen, root = [*chosen, *spoiled], further
-    return Source(name, data, code, root, _lines(data))
+    return Source(name, data, code, root, _lines(data), tuple(chosen))
 
 
 def _root(data: bytes, code: Code, chosen: Sequence[Group]) -> Node:
@@ -119,8 +122,8 @@ def _root(data: bytes, code: Code, chosen: Sequence[Group]) -> Node:
     return _parser().parse(prepared(seen, code)).root_node
 
 
-def _meets(group: Group, errors: Iterator[Node]) -> bool:
-    return any(error.start_byte <= group.end and group.start <= error.end_byte for error in errors)
+def _meets(group: Group, errors: Sequence[tuple[int, int]]) -> bool:
+    return any(start <= group.end and group.start <= end for start, end in errors)
 
 
 def _count(root: Node) -> int:

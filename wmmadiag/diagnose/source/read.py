@@ -9,7 +9,7 @@ from pathlib import Path
 from wmmadiag.compile import lexer
 from wmmadiag.compile.declarations import Declaration, declarations
 from wmmadiag.compile.host_code import split_arguments
-from wmmadiag.compile.instantiations import template_parameters
+from wmmadiag.compile.old_context import template_parameters
 from wmmadiag.diagnose.source.barriers import barriers, macro_kinds, wrapper_kinds
 from wmmadiag.diagnose.source.evaluate import evaluate
 from wmmadiag.diagnose.source.expressions import assignments, calls, subscripts, ternaries

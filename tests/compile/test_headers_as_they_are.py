@@ -1,0 +1,113 @@
+"""Headers that an include path leads to are left whole; only what the compiler refuses in one is touched, and said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wmmadiag.compile import CompileOptions, compile_source
+from wmmadiag.compile.sources import read_tree
+from wmmadiag.errors import CompileError
+
+LIBRARY = """#pragma once
+#include <string>
+#define LIB_CONSTEXPR constexpr
+#define LIB_DEVICE __device__ __forceinline__
+#define LIB_UNUSED
+namespace lib {
+LIB_CONSTEXPR int twice(int a) { return 2 * a; }
+int size_of_tag(float);
+template <class T> using Tag = decltype(size_of_tag(T{}));
+template <int x, bool R = x >= 32> struct Wide { static constexpr int value = R ? x : 32; };
+LIB_DEVICE float scaled(float x) { return x * Wide<8>::value; }
+}
+"""
+KERNEL = """#include <lib/lib.h>
+__global__ void k(float *x) { x[threadIdx.x] = lib::scaled(lib::twice(3)) + sizeof(lib::Tag<float>); }
+"""
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def library(work: Path, text: str) -> CompileOptions:
+    header = work.parent / "include" / "lib" / "lib.h"
+    header.parent.mkdir(parents=True)
+    header.write_text(text)
+    return CompileOptions(include_paths=(work.parent / "include",))
+
+
+def test_a_library_is_left_whole(work: Path) -> None:
+    options = library(work, LIBRARY)
+    (work / "k.cu").write_text(KERNEL)
+    made = compile_source("k.cu", options)
+    assert made.notes == ()
+    assert [Path(name).name for name in made.includes] == ["lib.h"]
+
+
+@pytest.mark.parametrize("quoted", [True, False])
+def test_the_same_beside_the_source(work: Path, quoted: bool) -> None:
+    (work / "lib").mkdir()
+    (work / "lib" / "lib.h").write_text(LIBRARY)
+    (work / "k.cu").write_text(KERNEL.replace("<lib/lib.h>", '"lib/lib.h"') if quoted else KERNEL)
+    assert compile_source("k.cu", CompileOptions(include_paths=(Path(),))).notes == ()
+
+
+def test_what_the_compiler_refuses_of_a_library_goes_and_is_said(work: Path) -> None:
+    host = """inline std::string name() { return "x"; }
+__host__ int count(int n) { return n; }
+struct Pool { void *get(int bytes) { return std::malloc_somewhere(bytes); } int free; };
+"""
+    options = library(work, LIBRARY + host)
+    (work / "k.cu").write_text(KERNEL)
+    (note,) = compile_source("k.cu", options).notes
+    assert note.kind == "blanked-code"
+    assert "3 declarations, the first `name`" in note.message
+    assert note.place is not None and (Path(note.place.file).name, note.place.line) == ("lib.h", 13)
+
+
+def test_device_code_of_a_library_that_does_not_compile_is_an_error(work: Path) -> None:
+    options = library(work, LIBRARY + "LIB_DEVICE float broken(float x) { return nowhere; }\n")
+    (work / "k.cu").write_text(KERNEL)
+    with pytest.raises(CompileError, match="nowhere") as caught:
+        compile_source("k.cu", options)
+    assert caught.value.place is not None and caught.value.place.line == 13
+
+
+def test_members_of_std_that_a_library_never_included(work: Path) -> None:
+    options = library(work, LIBRARY + "constexpr int most = std::max(3, 4);\n")
+    (work / "k.cu").write_text(KERNEL.replace("lib::twice(3)", "most"))
+    assert compile_source("k.cu", options).notes == ()
+
+
+def test_a_header_above_the_source_is_the_users_own(work: Path) -> None:
+    (work.parent / "common.h").write_text("#include <string>\ninline std::string f() { return {}; }\n#define N 3\n")
+    (work / "k.cu").write_text('#include "../common.h"\n__global__ void k(int *x) { *x = N; }\n')
+    assert compile_source("k.cu").notes == ()
+    tree = read_tree((work / "k.cu").read_text(), "k.cu", (), lambda _: False)
+    assert (len(tree.headers), len(tree.outside)) == (1, 0)
+
+
+def test_a_template_kernel_of_a_library_that_host_code_launches(work: Path) -> None:
+    options = library(work, "template <int N> __global__ void fill(float *x) { *x = N; }\n")
+    text = "#include <lib/lib.h>\nvoid go(float *x) { constexpr int n = 3; fill<n + 1><<<1, 1>>>(x); }\n"
+    (work / "k.cu").write_text(text)
+    assert [one.demangled for one in compile_source("k.cu", options).entries] == ["fill<4>"]
+
+
+def test_a_type_that_was_dropped_comes_back_where_it_is_needed(work: Path) -> None:
+    options = library(work, "namespace vendor { struct Held { float x; }; }\n")
+    (work.parent / "include" / "lib" / "uses.h").write_text("__device__ float made() { return Config{2.0f}.x; }\n")
+    text = """#include <lib/lib.h>
+using Config = vendor::Held;
+#include <lib/uses.h>
+__global__ void k(float *x) { *x = made(); }
+"""
+    (work / "k.cu").write_text(text)
+    assert compile_source("k.cu", options).notes == ()

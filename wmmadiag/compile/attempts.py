@@ -1,0 +1,298 @@
+"""What one attempt to compile leads to: the compiler's errors tell what else is host code, or not there to be had."""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from wmmadiag.compile.blanking import without_host_code
+from wmmadiag.compile.diagnostics import Diagnostic, error_from
+from wmmadiag.compile.host_only import Part, in_operand, judged
+from wmmadiag.compile.instantiations import KernelTemplate, boolean_choices
+from wmmadiag.compile.missing import where_to_find
+from wmmadiag.compile.model import CompileNote
+from wmmadiag.compile.own_files import OwnFiles
+from wmmadiag.compile.sources import SourceFile
+from wmmadiag.compile.standard import likely_headers, missing_headers
+from wmmadiag.errors import CompileError
+from wmmadiag.place import Place
+
+_NOT_FOUND = re.compile(r'cannot open source file "([^"]+)"')
+_BAD_EXPRESSION = re.compile(r'Input name expression was: "\s*(.*?)\s*"')
+_UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
+_QUOTED = re.compile(r'"([^"]*)"')
+_MAX_EXPRESSIONS = 128
+_SEEN_FROM = re.compile(r"at line (\d+) of \"?(.+?)\"?\s*$")
+
+
+@dataclass
+class Attempts:
+    """The state of a compilation between two attempts.
+
+    Attributes:
+        own: the user's files.
+        templates: the kernel templates that there are.
+        expressions: name expressions found in host code.
+        parts: key of a file → its declarations; a library's file is here once the compiler refused something in it.
+        standard: standard headers that are read first.
+        empty: header → the directive that named it: taken as empty.
+    """
+
+    own: OwnFiles
+    templates: Sequence[KernelTemplate]
+    expressions: list[str]
+    parts: dict[str, tuple[Part, ...]]
+    standard: list[str] = field(default_factory=list)
+    empty: dict[str, Place] = field(default_factory=dict)
+    refused: dict[str, dict[tuple[int, int], Diagnostic]] = field(default_factory=dict)
+    kept: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
+    _skipped: list[CompileNote] = field(default_factory=list)
+    _texts: dict[str, bytes] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._files: dict[str, SourceFile] = {file.name: file for file in self.own.tree.every()}
+        self._lines: dict[str, list[int]] = {}
+        self.standard += likely_headers(self.own.tree)
+
+    def texts(self) -> dict[str, bytes]:
+        """What to compile in place of the files of which something is left out, by key."""
+        for key, parts in self.parts.items():
+            if key not in self._texts:
+                source = self.own.parsed(self._file(key))
+                refused, kept = self.refused.get(key, {}), self.kept.get(key, set())
+                self._texts[key] = without_host_code(source, parts, refused, kept)
+        return self._texts
+
+    def notes(self) -> tuple[CompileNote, ...]:
+        """What was left out that somebody may miss."""
+        stubs = [
+            CompileNote(
+                "stub-header",
+                f"{name} was not found and is taken as empty;"
+                f" if device code needs it, {where_to_find(name, place.file)}",
+                Place(place.file, place.line),
+            )
+            for name, place in self.empty.items()
+        ]
+        return (*stubs, *self._blanked(), *self._skipped)
+
+    def react(self, errors: Sequence[Diagnostic]) -> bool:
+        """Change what is compiled so that another attempt can do better; False when nothing is left to try."""
+        wanted = missing_headers(errors) - set(self.standard)
+        if wanted:
+            # nvcc reads host headers first, and sources rely on what these bring; other errors may follow from it.
+            self.standard += sorted(wanted)
+            return True
+        progress = self._restore(errors)
+        if progress:
+            return True
+        for error in errors:
+            missing = _NOT_FOUND.search(error.message)
+            expression = _BAD_EXPRESSION.search(error.message)
+            if missing:
+                progress = self._stub(missing[1], error) or progress
+            elif expression:
+                progress = self._skip(expression[1], error, errors) or progress
+            else:
+                progress = self._refuse(error) or progress
+        if not progress and self.expressions:
+            # An instantiation that the host code may never make: the plain kernels are worth having without it.
+            first = errors[0] if errors else None
+            reason = f"{first.place}: {first.message}" if first else "the compiler failed"
+            self._skipped += [_skipped_note(text, reason) for text in self.expressions]
+            self.expressions.clear()
+            return True
+        return progress
+
+    def failure(self, errors: Sequence[Diagnostic], log: str) -> CompileError:
+        """The errors that remain, led by those in declarations that were taken for host code and are missed now."""
+        missed = {name for error in errors for name in re.findall(r'"([A-Za-z_]\w*)"', error.message)}
+        hidden = [
+            error
+            for key, some in self.refused.items()
+            for extent, error in some.items()
+            if any(part.item.name in missed for part in self.parts[key] if part.extent == extent)
+        ]
+        hint = ""
+        for error in errors:
+            found = _NOT_FOUND.search(error.message)
+            if found:
+                hint = where_to_find(found[1], error.place.file)
+        if not hint and self.empty:
+            known = "; ".join(f"{name}: {where_to_find(name, place.file)}" for name, place in self.empty.items())
+            hint = f"not found and taken as empty: {known}"
+        hint = self._host_hint(missed) or hint
+        return error_from([*hidden, *errors], log, self.own.tree.root.name, hint=hint)
+
+    def _host_hint(self, missed: set[str]) -> str:
+        for key, parts in self.parts.items():
+            for part in parts:
+                if part.verdict == "host" and part.item.name in missed:
+                    place = self.own.parsed(self._file(key)).place_at(part.item.start)
+                    return (
+                        f"{part.item.name} ({place.file}:{place.line}) is host code, which a kernel cannot use;"
+                        " mark it __device__ or constexpr"
+                    )
+        return ""
+
+    def _restore(self, errors: Sequence[Diagnostic]) -> bool:
+        """Bring back what was left out although something needs it: a type or constant, or a function in an operand
+        that is not evaluated."""
+        found = False
+        named = {name for error in errors for name in _QUOTED.findall(error.message) if name}
+        words = {word for name in named for word in re.findall(r"[A-Za-z_]\w*", name)}
+        unevaluated = {
+            match[1] for error in errors if (match := _UNDEFINED.search(error.message)) and self._in_operand(error)
+        }
+        for key, parts in self.parts.items():
+            kept = self.kept.setdefault(key, set())
+            for part in parts:
+                back = (part.dropped and part.item.name in words) or (
+                    part.verdict == "host" and part.item.name in unevaluated
+                )
+                if back and part.extent not in kept:
+                    kept.add(part.extent)
+                    self._texts.pop(key, None)
+                    found = True
+        return found
+
+    def _in_operand(self, error: Diagnostic) -> bool:
+        file = self._files.get(error.place.file)
+        if file is None or not error.place.column:
+            return False
+        low, _ = self._extent(file, error.place)
+        return in_operand(self.own.parsed(file), low)
+
+    def _stub(self, name: str, error: Diagnostic) -> bool:
+        if name in self.empty:
+            return False
+        file = self._files.get(error.place.file)
+        low, high = self._extent(file, Place(error.place.file, error.place.line)) if file is not None else (0, 0)
+        if file is None or f"<{name}>".encode() not in file.data[low:high]:
+            return False
+        self.empty[name] = error.place
+        return True
+
+    def _skip(self, text: str, error: Diagnostic, errors: Sequence[Diagnostic]) -> bool:
+        wanted = "".join(text.split())
+        for expression in list(self.expressions):
+            if "".join(expression.split()) != wanted:
+                continue
+            self.expressions.remove(expression)
+            first = next(other for other in errors if other.place.line == error.place.line)
+            unknown = _UNDEFINED.search(first.message)
+            choices = boolean_choices(expression, unknown[1], self.templates) if unknown else ()
+            if choices and len(self.expressions) < _MAX_EXPRESSIONS:
+                self.expressions += [choice for choice in choices if choice not in self.expressions]
+            else:
+                self._skipped.append(_skipped_note(expression, first.message))
+            return True
+        return False
+
+    def _refuse(self, error: Diagnostic) -> bool:
+        """Take the declaration that the error stands in for host code, if it may be that."""
+        for place in _places(error):
+            file = self._files.get(place.file)
+            if file is None:
+                continue
+            part = self._part_at(file, place)
+            known = self.refused.setdefault(file.key, {})
+            if part is None or part.verdict != "unsure" or part.extent in known:
+                return False
+            known[part.extent] = error
+            self._texts.pop(file.key, None)
+            return True
+        return False
+
+    def _part_at(self, file: SourceFile, place: Place) -> Part | None:
+        """The smallest declaration around a place; the class, for a field of it."""
+        if not 0 < place.line <= len(self._line_starts(file)):
+            return None
+        if file.key not in self.parts:
+            found = judged({file.key: self.own.parsed(file)})[file.key]
+            self.parts[file.key] = tuple(_left_whole(part) for part in found)
+        low, high = self._extent(file, place)
+        around = [
+            part
+            for part in self.parts[file.key]
+            if part.item.start <= high
+            and low <= part.item.end
+            and not (part.item.parent is not None and part.item.kind == "variable")
+            and part.extent not in self.refused.get(file.key, {})
+        ]
+        return min(around, key=lambda part: part.item.end - part.item.start, default=None)
+
+    def _extent(self, file: SourceFile, place: Place) -> tuple[int, int]:
+        """(first, last) offset of a place: one byte, or its line where the column is not known."""
+        starts = self._line_starts(file)
+        if not 0 < place.line <= len(starts):
+            return 0, 0
+        start = starts[place.line - 1]
+        end = starts[place.line] - 1 if place.line < len(starts) else len(file.data)
+        if not place.column:
+            return start, end
+        before = file.data[start:end].decode("utf-8", "surrogateescape")[: place.column - 1]
+        at = start + len(before.encode("utf-8", "surrogateescape"))
+        return at, at
+
+    def _line_starts(self, file: SourceFile) -> list[int]:
+        if file.key not in self._lines:
+            self._lines[file.key] = [0, *(match.end() for match in re.finditer(rb"\n", file.data))]
+        return self._lines[file.key]
+
+    def _file(self, key: str) -> SourceFile:
+        tree = self.own.tree
+        return tree.root if key == tree.root.key else tree.headers.get(key) or tree.outside[key]
+
+    def _blanked(self) -> Iterator[CompileNote]:
+        """One note for each declaration of the user's that device code names, one for each header of a library."""
+        for key, some in self.refused.items():
+            file = self._file(key)
+            found = [part for part in self.parts[key] if part.extent in some]
+            lines = {part.extent: bisect.bisect_right(self._line_starts(file), part.item.start) for part in found}
+            if file.own:
+                for part in found:
+                    if part.needed:
+                        text = (
+                            f"does not compile for the device and was taken for host code: {some[part.extent].message}"
+                        )
+                        yield CompileNote(
+                            "blanked-code", f"{_called(part)} {text}", Place(file.name, lines[part.extent])
+                        )
+            elif found:
+                first = found[0]
+                what = _called(first) if len(found) == 1 else f"{len(found)} declarations, the first {_called(first)},"
+                yield CompileNote(
+                    "blanked-code",
+                    f"of this header {what} was left out: it does not compile for the device"
+                    f" ({some[first.extent].message})",
+                    Place(file.name, lines[first.extent]),
+                )
+
+
+def _called(part: Part) -> str:
+    return f"`{part.item.name}`" if part.item.name else "a declaration"
+
+
+def _left_whole(part: Part) -> Part:
+    """A declaration of a library's header: nothing of it is host code before the compiler says so."""
+    return Part(part.item, "unsure", part.needed) if part.verdict == "host" else part
+
+
+def _places(error: Diagnostic) -> Iterator[Place]:
+    """Where an error is, then where what it is in was used."""
+    yield error.place
+    for line in error.lines:
+        seen = _SEEN_FROM.search(line)
+        if seen:
+            yield Place(seen[2], int(seen[1]))
+
+
+def _skipped_note(expression: str, reason: str) -> CompileNote:
+    return CompileNote(
+        "skipped-instantiation",
+        f"host code names {expression}, which could not be instantiated ({reason});"
+        f" give its arguments as a name expression",
+    )

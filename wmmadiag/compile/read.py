@@ -1,0 +1,67 @@
+"""Reading a source file from disk: what is no text of a bearable size is refused before anybody works on it."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+from wmmadiag.compile.languages import is_ptx
+from wmmadiag.compile.ptx_file import MOST_BYTES as MOST_OF_PTX
+from wmmadiag.compile.ptx_file import ptx_text
+from wmmadiag.errors import ConfigurationError
+
+MOST_BYTES = 16 << 20
+"""Largest source or header that is read. The largest header of CUTLASS 4 has 2.6 MB."""
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+)
+
+
+def read_text(path: Path) -> str:
+    """The file's text; line ends are kept, bytes that are not UTF-8 become surrogates.
+
+    Raises:
+        ConfigurationError: it cannot be read, is too large, or is not text.
+        PtxSyntaxError: it is a PTX file with a NUL within its text.
+    """
+    if is_ptx(path):
+        return ptx_text(_content(path, MOST_OF_PTX), path)
+    return read_bytes(path).decode("utf-8", "surrogateescape")
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a source or header, a byte order mark left out.
+
+    Raises:
+        ConfigurationError: it is not there, is no regular file, is larger than `MOST_BYTES`, or is no text.
+    """
+    data = _content(path, MOST_BYTES)
+    if b"\0" in data:
+        line = data.count(b"\n", 0, data.index(b"\0")) + 1
+        raise ConfigurationError(
+            f"{path}:{line}: not a text file: it holds a zero byte",
+            hint="give CUDA source (.cu) or PTX (.ptx) as UTF-8 text",
+        )
+    return data.removeprefix(b"\xef\xbb\xbf")
+
+
+def _content(path: Path, most: int) -> bytes:
+    """A regular file's content: a pipe or a device may have no end."""
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            what = next((words for test, words in _KINDS if test(status.st_mode)), "no regular file")
+            raise ConfigurationError(f"{path}: cannot be read: it is {what}", hint="write the text to a file")
+        if status.st_size > most:
+            raise ConfigurationError(
+                f"{path}: {status.st_size >> 20} MiB are more than the {most >> 20} MiB that are read",
+                hint="leave the kernels out that are not checked, and tables that are data",
+            )
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise ConfigurationError(f"{path}: no such file") from None
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror or error}") from None

@@ -1,0 +1,54 @@
+"""Standard headers that device code uses without including them, because under nvcc host headers bring them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from wmmadiag.compile.diagnostics import Diagnostic
+from wmmadiag.compile.sources import SourceTree
+
+_UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
+_NO_MEMBER = re.compile(r'namespace "std" has no member (?:class )?"(\w+)"')
+# Member of std → the header of ours that has it. ISO C++, "Headers".
+_MEMBERS: Mapping[str, str] = {
+    **dict.fromkeys(("min", "max", "clamp"), "algorithm"),
+    **dict.fromkeys(("swap", "pair", "make_pair", "exchange", "index_sequence", "make_index_sequence"), "utility"),
+    **dict.fromkeys(("move", "forward", "declval", "integer_sequence", "make_integer_sequence"), "utility"),
+    **dict.fromkeys(
+        ("is_same", "is_same_v", "conditional", "conditional_t", "enable_if", "enable_if_t"), "type_traits"
+    ),
+    **dict.fromkeys(("integral_constant", "true_type", "false_type", "decay_t", "remove_reference_t"), "type_traits"),
+    **dict.fromkeys(
+        ("is_integral_v", "is_floating_point_v", "is_convertible_v", "void_t", "remove_cv_t"), "type_traits"
+    ),
+    **dict.fromkeys(("is_trivially_copyable", "is_trivially_copyable_v", "bool_constant"), "type_traits"),
+    "numeric_limits": "limits",
+    "array": "array",
+}
+_MACROS = re.compile(
+    r"(?P<cfloat>(?:FLT|DBL)_\w+)|(?P<climits>(?:U?(?:INT|LONG|LLONG|SHRT|CHAR)|SCHAR)_(?:MAX|MIN)|CHAR_BIT)"
+    r"|(?P<cmath>M_\w+|INFINITY|NAN)|(?P<cstdint>U?INT(?:8|16|32|64)_(?:MAX|MIN))"
+)
+_USED = re.compile(rb"std::(\w+)")
+
+
+def missing_headers(errors: Iterable[Diagnostic]) -> set[str]:
+    """The headers that bring what some errors find missing."""
+    found = set()
+    for error in errors:
+        member, name = _NO_MEMBER.search(error.message), _UNDEFINED.search(error.message)
+        macro = _MACROS.fullmatch(name[1]) if name else None
+        if member and member[1] in _MEMBERS:
+            found.add(_MEMBERS[member[1]])
+        elif macro and macro.lastgroup:
+            found.add(macro.lastgroup)
+    return found
+
+
+def likely_headers(tree: SourceTree) -> list[str]:
+    """The headers that libraries' headers will be found to want: a compilation of theirs is too long to be tried."""
+    if not tree.outside:
+        return []
+    used = {match[1] for file in tree.every() for match in _USED.finditer(file.data)}
+    return sorted({_MEMBERS[name.decode()] for name in used if name.decode() in _MEMBERS})
