@@ -47,8 +47,8 @@ class Item:
 
     Attributes:
         kind: "function" (has a body), "prototype", "variable", "record", "enum", "alias" (using, typedef, concept,
-            forward declaration), "directive" (using namespace), "macro" (an invocation, with or without a block), "instantiation" (explicit),
-            "friend", "assertion", "other".
+            forward declaration), "directive" (using namespace), "macro" (an invocation, with or without a block),
+            "instantiation" (explicit), "friend", "assertion", "other".
         name: that it declares or invokes, without scope; "" for none.
         scope: its namespaces and classes, "a::b".
         start, end: offsets; with template heads, attributes and macros before it, and the semicolon after it.

@@ -28,7 +28,11 @@ _KEYWORDS = (
     rb"|__global__|__device__|__host__|__shared__|__constant__|const|volatile|public|private|protected|break|continue)\b"
 )
 # An identifier in capitals directly before a keyword is no type there: a macro of some header (CUTE_UNROLL for …).
-_UNKNOWN_MACRO = re.compile(rb"\b[A-Z_][A-Z0-9_]{2,}(?=\s+" + _KEYWORDS + rb")")
+# But a type that `const` follows (TYPE const *) is one.
+_UNKNOWN_MACRO = re.compile(
+    rb"\b[A-Z_][A-Z0-9_]{2,}(?=\s+" + _KEYWORDS + rb")(?!\s+(?:const|volatile)\s*(?:[*&>,)]|\w+\s*[=;\[]))"
+)
+_ENUM_BASE = re.compile(rb"(?<=\benum)\s*:\s*[\w:\s]+?(?=\s*\{)")
 _UNKNOWN_CALL = re.compile(rb"\b[A-Z][A-Z0-9_]{2,}(?=\s*\()")
 # Literals are concatenated with macros that stand for literals: "ldmatrix" SHAPE ".b16".
 _BESIDE_LITERAL = re.compile(rb'(?<=")\s*\b[A-Za-z_]\w*\b(?=\s*")')
@@ -61,6 +65,7 @@ def prepared(data: bytes, code: Code) -> bytes:
     _each(text, code.code, _MEMBER_TEMPLATE, blank)
     _each(text, code.code, _BESIDE_LITERAL, blank)
     _each(text, code.code, _UNKNOWN_MACRO, lambda found: found if found in _NO_MACRO else blank(found))
+    _each(text, code.code, _ENUM_BASE, blank)
     _each(text, code.code, LAMBDA_SPACE, blank)
     _template_heads(text, code.code)
     _each(text, code.code, _BRACED_DECLTYPE, lambda found: re.sub(rb"[^\w\r\n]", b"_", found))
