@@ -113,12 +113,7 @@ def wanted_instantiations(
     Constants of the host function and parameters of a host template that is itself named with arguments are put in;
     what stays unknown is left for the compiler to refuse.
     """
-    hosts = [
-        (sources[key], part.item)
-        for key, some in parts.items()
-        for part in some
-        if part.verdict == "host"
-    ]
+    hosts = [(sources[key], part.item) for key, some in parts.items() for part in some if part.verdict == "host"]
     by_name: dict[str, list[KernelTemplate]] = {}
     for template in templates:
         by_name.setdefault(template.name, []).append(template)
