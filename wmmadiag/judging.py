@@ -41,8 +41,8 @@ def reference(operation: str, *, dtype: str = "", **given: Any) -> Reference:
     """The float64 reference of an operation on arrays, with its rounding bound.
 
     Args:
-        operation: "attention" (q, k, v), "qkt" (q, k), "pv" (p, v), "softmax" (x) or "gemm" (a, b; optional c, bias,
-            scale_a, scale_b).
+        operation: its name in a card: "attention" (q, k, v), "gemm" (a, b; optional c, bias, scale_a, scale_b),
+            "softmax" (x), …; docs/cards.md has all of them with their inputs.
         dtype: type of the kernel's output: "f16", "bf16", "f32", …; empty: that of the first input.
         given: the inputs by role, in the type that the kernel reads, shaped as in a card (q: (B, H, S, D), leading
             axes may be left out); and the operation's parameters, as in a card's `[computes]`: scale, causal,
@@ -158,7 +158,7 @@ def _operation(name: str) -> Operation:
     from wmmadiag.ops import OPERATIONS
     from wmmadiag.subject.suggest import did_you_mean
 
-    known = {key: operation for key, operation in OPERATIONS.items() if key != "python"}
+    known = {key: operation for key, operation in OPERATIONS.items() if operation.oracle is not None}
     if name not in known:
         raise ConfigurationError(f"unknown operation '{name}'", hint=did_you_mean(name, known))
     return known[name]
@@ -185,6 +185,7 @@ def _evaluated(
     spec: Operation, given: dict[str, Any], inputs: dict[str, NDArray[Any]]
 ) -> dict[str, float | int | bool | str]:
     """The operation's parameters with their defaults, for inputs whose shapes fit."""
+    from wmmadiag.ops.shapes import ShapeMismatch, extents_of
     from wmmadiag.place import Place
     from wmmadiag.subject.card import Card, Computes, LaunchShape, Places
     from wmmadiag.subject.expressions import Scope
@@ -196,15 +197,16 @@ def _evaluated(
         words = spec.parameters[name].words
         if words and value not in words:
             raise ConfigurationError(f"{name} cannot be {value!r}", hint=did_you_mean(str(value), words))
-    symbols = {"D": int(inputs["q"].shape[-1])} if "q" in inputs else {}
+    shapes = {role: array.shape for role, array in inputs.items()}
     plain = {name: int(value) if isinstance(value, bool) else value for name, value in given.items()}
     nowhere = Place("", 0)
     computes = Computes(spec.name, nowhere, plain)
     card = Card("", Path(), Path(), "", (), LaunchShape((1,), (1,), 0, nowhere), (), computes, Places(""))
     try:
-        evaluated = evaluate_parameters(computes, Scope(symbols, spec.symbols))
-        check_shapes(card, {role: array.shape for role, array in inputs.items()}, evaluated)
-    except ConfigurationError as error:
+        evaluated = evaluate_parameters(computes, Scope(extents_of(spec, shapes), spec.symbols))
+        check_shapes(card, shapes, evaluated)
+    except (ConfigurationError, ShapeMismatch) as error:
         usual = "; ".join(f"{name}: ({', '.join(role.shape)})" for name, role in spec.roles.items() if name in inputs)
-        raise ConfigurationError(error.message, hint=f"usual shapes: {usual}") from None
+        message = error.message if isinstance(error, ConfigurationError) else str(error)
+        raise ConfigurationError(message, hint=f"usual shapes: {usual}") from None
     return evaluated

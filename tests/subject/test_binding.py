@@ -114,7 +114,7 @@ def test_grouped_heads_and_unequal_lengths(tmp_path):
     made = bound(tmp_path, QKVO, 'operation = "attention"\nalignment = "bottom-right"', cases)
     assert made.inputs()["k"].shape == (2, 1, 40, 8)
     assert made.parameters["causal"] is True
-    with pytest.raises(ConfigurationError, match="batch and head axes"):
+    with pytest.raises(ConfigurationError, match="2 is no divisor of 3"):
         bound(tmp_path, QKVO, cases=SIZES + "Hkv = 2\n")
 
 

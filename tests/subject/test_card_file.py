@@ -146,7 +146,7 @@ def test_mistakes_are_told_with_their_line(folder, old, new, message):
     ('dtype = "int"', 'dtype = "s8"\nname2 = 1', "unknown key"),
     ('value = "S"', "value = 3000000000", "s32 cannot hold"),
     ('role = "k"', 'role = "k"\nshape = ["B", "H", "S", "D + 1"]', "differs from axis -1"),
-    ('role = "k"', 'role = "k"\nshape = ["B", "S", "D"]', "do not fit"),
+    ('role = "k"', 'role = "k"\nshape = ["B", "S", "D"]', "differs from"),
     ('role = "k"', 'role = "k"\nlayout = "BSHX"', "does not fit the axes"),
     ('role = "k"', 'role = "k"\npad = { Z = 8 }', "unknown axis 'Z'"),
     ('role = "o"', 'role = "o"\nstrides = [0, 0, 64, 1]', "overlap"),

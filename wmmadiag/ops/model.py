@@ -104,6 +104,7 @@ class Role:
         not_beside: some of its spellings, and names of other pointers beside which they mean something else.
         element: "float" or "int" where its values can be no other; "" for any.
         instead: the role that a pointer of its name has whose elements are others; "" for none.
+        shared: whether its first axis may have extent 1, or be left out, and then is the same for all matrices.
         updates: of an output: the input that a kernel may write it over. "" for none.
     """
 
@@ -117,6 +118,7 @@ class Role:
     not_beside: tuple[str, str] = ("", "")
     element: Literal["", "float", "int"] = ""
     instead: str = ""
+    shared: bool = False
     updates: str = ""
 
 
@@ -240,6 +242,8 @@ class Operation:
         parameters: by name.
         oracle: the float64 reference. bound: of what rounding explains. Both None for what the user's function says.
         symbols: what a symbol is where no case says so: an expression over others.
+        optional: the symbol of a leading axis that tensors have only where it is not 1; "" for none.
+        divisors: symbols of which each divides another: {"Hkv": "H"}.
         extents: how sources call the extents: symbol, or a product of symbols → spellings. The first that fits counts.
         derived: numbers that follow from parameters, "{scale}" being one's value: expression → spellings.
         distances: leading dimensions and strides between matrices.
@@ -257,6 +261,8 @@ class Operation:
     oracle: Oracle | None = None
     bound: Bound | None = None
     symbols: Mapping[str, str] = field(default_factory=dict)
+    optional: str = ""
+    divisors: Mapping[str, str] = field(default_factory=dict)
     extents: Mapping[str, str] = field(default_factory=dict)
     derived: Mapping[str, str] = field(default_factory=dict)
     distances: tuple[Distance, ...] = ()

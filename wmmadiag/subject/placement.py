@@ -17,8 +17,10 @@ def place_view(card: Card, argument: Argument, view: View, scope: Scope) -> Plac
     Raises:
         ConfigurationError: a wrong rank, an unknown axis, an extent below 1, overlapping outputs, or too large.
     """
-    role = OPERATIONS[card.computes.operation].roles.get(view.role)
-    axes, shape_expressions = _axes_and_shape(argument, view, role, scope)
+    operation = OPERATIONS[card.computes.operation]
+    role = operation.roles.get(view.role)
+    optional = bool(operation.optional) and _is_one(operation.optional, view, scope)
+    axes, shape_expressions = _axes_and_shape(argument, view, role, operation.optional if optional else "")
     what = f"the shape of '{argument.name}'"
     shape = tuple(
         scope.integer(extent, place=view.place, what=f"{what}[{axis}]", minimum=1)
@@ -42,9 +44,12 @@ def place_view(card: Card, argument: Argument, view: View, scope: Scope) -> Plac
 
 
 def _axes_and_shape(
-    argument: Argument, view: View, role: Role | None, scope: Scope
+    argument: Argument, view: View, role: Role | None, absent: str
 ) -> tuple[str, tuple[Expression, ...]]:
-    """Axis letters in logical order ("" if the role has none) and the extents' expressions."""
+    """Axis letters in logical order ("" if the role has none) and the extents' expressions.
+
+    `absent`: the symbol of a leading axis that the usual shape lacks, since there is one matrix; "" for none.
+    """
     if role is None:
         if not view.shape:
             raise ConfigurationError(
@@ -74,20 +79,20 @@ def _axes_and_shape(
         if not set(view.layout) <= set(role.axes) or set(role.axes[-2:]) - set(view.layout):
             raise _unknown_layout(view, role.axes)
         named = "".join(axis for axis in role.axes if axis in view.layout)
-        return _without_batch(named, tuple(role.shape[role.axes.index(axis)] for axis in named), view, scope)
+        return _without(absent, named, tuple(role.shape[role.axes.index(axis)] for axis in named))
     axes, shape = role.axes, role.shape
     if view.strides and len(view.strides) < len(axes):
         return axes[-len(view.strides) :], shape[-len(view.strides) :]
-    return _without_batch(axes, shape, view, scope)
+    return _without(absent, axes, shape)
 
 
-def _without_batch(
-    axes: str, shape: tuple[Expression, ...], view: View, scope: Scope
-) -> tuple[str, tuple[Expression, ...]]:
-    """A leading batch axis of one matrix, which a card may name or not, is left out of the usual shape."""
-    if shape[0] == "batch" and scope.number("batch", place=view.place, what="batch") == 1:
-        return axes[1:], shape[1:]
-    return axes, shape
+def _is_one(symbol: str, view: View, scope: Scope) -> bool:
+    return scope.number(symbol, place=view.place, what=symbol) == 1
+
+
+def _without(absent: str, axes: str, shape: tuple[Expression, ...]) -> tuple[str, tuple[Expression, ...]]:
+    """A leading axis of extent 1, which a card may name or not, is left out of the usual shape."""
+    return (axes[1:], shape[1:]) if absent and shape[0] == absent else (axes, shape)
 
 
 def _named_axes(view: View, role: Role) -> str:

@@ -37,11 +37,21 @@ def case_scope(card: Card, case: Case, variant: Variant) -> Scope:
         if operation.parameters[name].kind == "flag" and str(value) != name
     }
     known = {name for layer in given for name in layer}
-    derived: dict[str, Expression] = dict(operation.symbols)
-    if not known & {"S", "Sq"}:  # each is the other's default: with neither, both are unknown
-        derived.pop("S", None)
-        derived.pop("Sq", None)
+    derived: dict[str, Expression] = {
+        name: text for name, text in operation.symbols.items() if not _runs_in_a_circle(name, operation.symbols, known)
+    }
     return Scope(*given, flags, derived)
+
+
+def _runs_in_a_circle(name: str, defaults: Mapping[str, str], known: set[str]) -> bool:
+    """Whether a symbol's default leads back to it: S and Sq are each other's, and with neither both are unknown."""
+    at, seen = name, set[str]()
+    while at in defaults and at not in known:
+        if at in seen:
+            return True
+        seen.add(at)
+        at = defaults[at]
+    return False
 
 
 _FARTHEST = 2**31 - 1

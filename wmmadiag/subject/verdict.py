@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -195,7 +196,7 @@ def against_variant(
 def _key(bound: BoundCase) -> Hashable:
     """What an expectation depends on, within one card."""
     shapes = tuple((role, array.shape) for role, array in {**bound.inputs(), **bound.outputs()}.items())
-    symbols = tuple(bound.symbols.items()) if bound.card.computes.operation == "python" else ()
+    symbols = tuple(bound.symbols.items()) if OPERATIONS[bound.card.computes.operation].oracle is None else ()
     return bound.case.name, bound.seed, bound.distribution, tuple(bound.parameters.items()), shapes, symbols
 
 
@@ -218,8 +219,8 @@ def _expectation(bound: BoundCase) -> Expectation:
     operation = bound.card.computes.operation
     inputs = bound.inputs()
     judgements: dict[str, Judgement]
-    if operation == "python":
-        shapes = {role: array.shape for role, array in bound.outputs().items()}
+    shapes = {role: array.shape for role, array in bound.outputs().items()}
+    if OPERATIONS[operation].oracle is None:
         expected, bounds = python_reference(bound.card, inputs, bound.symbols, shapes)
         if bound.tolerance is None:
             missing = [role for role in expected if role not in bounds]
@@ -233,9 +234,28 @@ def _expectation(bound: BoundCase) -> Expectation:
     else:
         expected = reference(operation, bound.parameters, inputs)
     if bound.tolerance is not None:
-        return expected, {role: tolerance(value, bound.tolerance) for role, value in expected.items()}, "tolerance"
+        shaped = {role: _shaped(value, shapes.get(role)) for role, value in expected.items()}
+        return shaped, {role: tolerance(value, bound.tolerance) for role, value in shaped.items()}, "tolerance"
     judgements = judge(operation, bound.parameters, inputs, expected, bound.elements())
-    return expected, judgements, "rounding bound"
+    return (
+        {role: _shaped(value, shapes.get(role)) for role, value in expected.items()},
+        {
+            role: Judgement(
+                _shaped(one.bound, shapes.get(role)),
+                None if one.nonfinite_ok is None else _shaped(one.nonfinite_ok, shapes.get(role)),
+            )
+            for role, one in judgements.items()
+        },
+        "rounding bound",
+    )
+
+
+_T = TypeVar("_T", bound=np.generic)
+
+
+def _shaped(value: NDArray[_T], shape: tuple[int, ...] | None) -> NDArray[_T]:
+    """An array in its output's own shape: a card may leave leading axes of extent 1 out of some tensors."""
+    return value.reshape(shape) if shape is not None and value.size == math.prod(shape) else value
 
 
 def _damages(bound: BoundCase) -> tuple[tuple[str, Damage], ...]:

@@ -132,11 +132,13 @@ def _bound(
     empty = np.isneginf(expected["lse"])
     error_o = error_o.reshape(expected["o"].shape)
     error_lse = error_lse.reshape(expected["lse"].shape)
-    error_o[empty] = 0.0
+    rows = error_o.shape[:-1]
+    error_o[empty.reshape(rows)] = 0.0
     error_lse[empty] = 0.0
     free = empty if parameters["masked_rows"] == "any" and empty.any() else None
     o_bound = output_rounding(error_o, expected["o"], elements["o"])
-    judged = {"o": Judgement(o_bound, None if free is None else np.broadcast_to(free[..., None], o_bound.shape))}
+    of_o = None if free is None else np.broadcast_to(free.reshape(rows)[..., None], o_bound.shape)
+    judged = {"o": Judgement(o_bound, of_o)}
     if "lse" in elements:
         judged["lse"] = Judgement(output_rounding(error_lse, expected["lse"], elements["lse"]), free)
     return judged
@@ -246,6 +248,7 @@ OPERATION = Operation(
     oracle=_oracle,
     bound=_bound,
     symbols=SYMBOLS,
+    divisors={"Hkv": "H"},
     extents=EXTENTS,
     derived=DERIVED,
     packed={

@@ -130,13 +130,15 @@ OPERATION = Operation(
             "BMK",
             ("batch", "K if transpose_a else M", "M if transpose_a else K"),
             spellings="a lhs x left mata matrixa",
+            shared=True,
         ),
         "b": Role(
             "BKN",
             ("batch", "N if transpose_b else K", "K if transpose_b else N"),
             spellings="b rhs w right weight weights matb matrixb",
+            shared=True,
         ),
-        "c": Role("BMN", _OVER_RESULT, required=False, spellings="c matc matrixc"),
+        "c": Role("BMN", _OVER_RESULT, required=False, spellings="c matc matrixc", shared=True),
         "bias": Role("BMN", _OVER_RESULT, required=False, usual="N", spellings="bias biases biasvec biasvector"),
         "scale_a": Role(
             "BMN",
@@ -170,6 +172,7 @@ OPERATION = Operation(
     oracle=_oracle,
     bound=_bound,
     symbols={"batch": "1", "transpose_a": "0", "transpose_b": "0"},
+    optional="batch",
     extents={
         "batch": "b bs batch batches batchsize batchcount numbatches",
         "M": "m rows nrows numrows mglobal mtotal msize dimm",

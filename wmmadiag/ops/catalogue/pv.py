@@ -64,6 +64,7 @@ OPERATION = Operation(
     oracle=_oracle,
     bound=_bound,
     symbols=SYMBOLS,
+    divisors={"Hkv": "H"},
     extents=EXTENTS,
     cases=CASES,
     told=Told("pv", ("gemm", "attention"), needs=(TENSOR_CORES,), excludes=(EXPONENTIAL, ACTIVATION)),

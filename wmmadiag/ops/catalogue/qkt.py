@@ -97,6 +97,7 @@ OPERATION = Operation(
     oracle=_oracle,
     bound=_bound,
     symbols=SYMBOLS,
+    divisors={"Hkv": "H"},
     extents=EXTENTS,
     derived=DERIVED,
     cases=CASES,

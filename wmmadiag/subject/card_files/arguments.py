@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from wmmadiag.ops import OPERATIONS
+from wmmadiag.ops import OPERATIONS, Operation
 from wmmadiag.subject import card_keys
 from wmmadiag.subject.card import Argument, Expression, View
 from wmmadiag.subject.card_files.table import Table
@@ -13,7 +13,6 @@ from wmmadiag.subject.dtypes import ALIASES, TYPES, ElementType, element_type
 from wmmadiag.subject.suggest import did_you_mean
 
 _DIRECTIONS = ("in", "out", "inout", "workspace")
-_PACKED = {"qkv": ("q", "k", "v"), "kv": ("k", "v")}
 
 
 def read_arguments(card: Table, operation: str) -> tuple[Argument, ...]:
@@ -89,8 +88,8 @@ def _array(table: Table, operation: str) -> Argument:
     views = tuple(_view(inner, name) for inner in table.tables("contains"))
     if views and role:
         raise table.error("role", "'role' and 'contains' exclude each other")
-    if role in _PACKED:
-        views = _packed_views(table, role)
+    if role in OPERATIONS[operation].packed:
+        views = _packed_views(table, role, OPERATIONS[operation])
     elif role and role != "workspace":
         views = (_view(table, name, check=False),)
     for view in views:
@@ -148,7 +147,7 @@ def _check_role(table: Table, role: str, operation: str) -> None:
         raise table.error("role", f"the role of '{_name(table)}' is still to be filled in", "replace the TODO")
     roles = OPERATIONS[operation].roles
     if roles and role not in roles:
-        known = [*roles, *(name for name in _PACKED if set(_PACKED[name]) <= set(roles)), "workspace"]
+        known = [*roles, *OPERATIONS[operation].packed, "workspace"]
         raise table.error("role", f"'{operation}' has no role '{role[:60]}'", did_you_mean(role, known))
 
 
@@ -183,22 +182,22 @@ def _view(table: Table, argument: str, check: bool = True) -> View:
     )
 
 
-def _packed_views(table: Table, role: str) -> tuple[View, ...]:
+def _packed_views(table: Table, role: str, operation: Operation) -> tuple[View, ...]:
     """Views for role = "qkv" with a layout such as "BS3HD": the digit is the axis that picks q, k or v."""
-    parts = _PACKED[role]
-    layout = table.string("layout") or f"BS{len(parts)}HD"
-    digit = str(len(parts))
-    if sorted(layout) != sorted("BSHD" + digit):
+    packed = operation.packed[role]
+    layout = table.string("layout") or packed.layout
+    first = operation.roles[packed.parts[0]]
+    digit = str(len(packed.parts))
+    if sorted(layout) != sorted(first.axes + digit):
         raise table.error(
             "layout",
             f"a packed {role} cannot have the layout '{layout[:40]}'",
-            f'write B, S, H, D and {digit} in memory order, such as "BS{digit}HD", or use `contains`',
+            f'write {", ".join(first.axes)} and {digit} in memory order, such as "{packed.layout}", or use `contains`',
         )
     for key in ("shape", "strides", "pad", "offset"):
         if key in table:
             raise table.error(key, f"a packed {role} takes no '{key}'", "use `contains` with one entry per tensor")
-    heads, rows = ("Hkv", "Skv") if role == "kv" else ("H", "Sq")
-    extents = {"B": "B", "H": heads, "S": rows, "D": "D", digit: digit}
+    extents = {**dict(zip(first.axes, first.shape, strict=True)), digit: digit}
 
     def stride(axis: str) -> str:
         inner = layout[layout.index(axis) + 1 :]
@@ -208,10 +207,10 @@ def _packed_views(table: Table, role: str) -> tuple[View, ...]:
         View(
             role=part,
             place=table.place("role"),
-            strides=tuple(stride(axis) for axis in "BHSD"),
+            strides=tuple(stride(axis) for axis in first.axes),
             offset=f"{index}*({stride(digit)})",
         )
-        for index, part in enumerate(parts)
+        for index, part in enumerate(packed.parts)
     )
 
 
@@ -224,7 +223,7 @@ def _check_roles(card: Table, operation: str, arguments: list[Argument]) -> None
     if not outputs:
         raise card.error("arguments", "no argument is an output", 'give one direction = "out"')
     for name, expected in OPERATIONS[operation].roles.items():
-        replaced = operation == "gemm" and name == "d" and any("c" in [v.role for v in a.views] for a in outputs)
+        replaced = expected.updates and any(expected.updates in [v.role for v in a.views] for a in outputs)
         if expected.required and name not in roles and not replaced:
             raise card.error(
                 "arguments", f"'{operation}' needs an argument with the role '{name}'", f'[[arguments]] role = "{name}"'

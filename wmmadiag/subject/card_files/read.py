@@ -36,7 +36,6 @@ from wmmadiag.subject.suggest import did_you_mean
 MAX_CARD_BYTES = 1 << 20
 MAX_CASES = 1000
 
-_MEANT = (*card_keys.CASE, "causal")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _STANDARDS = ("c++11", "c++14", "c++17", "c++20")
 
@@ -101,7 +100,7 @@ def parse_card(text: str, path: Path, shown: str = "") -> Card:
         entry=_filled(card, "entry"),
         arguments=read_arguments(card, computes.operation),
         launch=read_launch(card.table("launch")),
-        cases=_cases(card),
+        cases=_cases(card, (*card_keys.CASE, *OPERATIONS[computes.operation].symbols)),
         computes=computes,
         places=card.places,
         macros=_macros(card),
@@ -216,10 +215,10 @@ def _tolerance(table: Table) -> Tolerance | None:
     return Tolerance(inner.number("atol") if "atol" in inner else 0.0, inner.number("rtol") if "rtol" in inner else 0.0)
 
 
-def _looks_misspelt(key: str) -> bool:
+def _looks_misspelt(key: str, meant: tuple[str, ...]) -> bool:
     import difflib
 
-    return key not in _MEANT and bool(difflib.get_close_matches(key, _MEANT, n=1, cutoff=0.8))
+    return len(key) > 2 and key not in meant and bool(difflib.get_close_matches(key, meant, n=1, cutoff=0.8))
 
 
 def _words(value: object) -> set[str]:
@@ -231,7 +230,8 @@ def _words(value: object) -> set[str]:
     return set(re.findall(r"[A-Za-z_]\w*", value)) if isinstance(value, str) else set()
 
 
-def _cases(card: Table) -> tuple[Case, ...]:
+def _cases(card: Table, meant: tuple[str, ...]) -> tuple[Case, ...]:
+    """`meant`: keys that a case's own may be misspelt for."""
     tables = card.tables("cases")
     if not tables:
         raise ConfigurationError(
@@ -252,8 +252,8 @@ def _cases(card: Table) -> tuple[Case, ...]:
             if isinstance(value, list | dict):
                 raise table.error(key, f"unknown key '{key}' in {table.title()}", did_you_mean(key, card_keys.CASE))
             symbols[key] = table.as_expression(value, key)
-            if key not in used and _looks_misspelt(key):
-                raise table.error(key, f"the symbol '{key}' is used nowhere", did_you_mean(key, _MEANT))
+            if key not in used and _looks_misspelt(key, meant):
+                raise table.error(key, f"the symbol '{key}' is used nowhere", did_you_mean(key, meant))
         name = table.string("name") or f"case{index + 1}"
         if any(case.name == name for case in cases):
             raise table.error("name", f"there are two cases named '{name}'")
