@@ -17,7 +17,7 @@ from wmmadiag.subject.inputs import draw
 
 
 def parameters(operation, **changes):
-    values = {name: p.default for name, p in OPERATIONS[operation].parameters.items()}
+    values = {name: p.default if p.kind != "flag" else False for name, p in OPERATIONS[operation].parameters.items()}
     numbers = {"accumulate_step": 8, "transpose_a": False, "transpose_b": False}
     numbers.update(alpha=1.0, beta=0.0, scale=1.0)
     return {**values, **{k: v for k, v in numbers.items() if k in values}, **changes}

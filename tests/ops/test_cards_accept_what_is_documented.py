@@ -12,6 +12,7 @@ from wmmadiag.ops import Operation
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.document import page
 
+PAGE = page()
 OPERATION = pytest.mark.parametrize("operation", DOCUMENTED.values(), ids=lambda one: one.name)
 
 
@@ -31,7 +32,7 @@ def test_the_usual_shapes_fit_each_other(tmp_path, operation, optional):
 def test_the_axes_of_the_page_are_a_layout(tmp_path, operation):
     """Also where an axis that the tensors may lack is 1."""
     for name, role in operation.roles.items():
-        assert f"| `{name}` | {role.axes}: " in page()
+        assert f"| `{name}` | {role.axes}: " in PAGE
         for bound in every_case(operation, tmp_path, keys={name: f'layout = "{role.axes}"'}):
             assert {**bound.inputs(), **bound.outputs()}[name].ndim >= len(role.axes) - 1
 

@@ -66,7 +66,7 @@ def test_what_agrees_is_taken(tmp_path, name, signature, body, operation):
         ("attn", ATTENTION + ", const float* rotary_cos", f"{MMA} y = __expf(x);", "'rotary_cos' is no operand"),
         ("gemm_splitK", GEMM, MMA, "its name has 'splitk'"),
         ("gemm", GEMM, "sum += x * y;", "it does not multiply on tensor cores"),
-        ("conv2d", "const half* x, const half* w, half* y, int N, int C", MMA, "its name has 'conv2d'"),
+        ("conv2d", "const half* x, const half* w, half* y, int N, int C", MMA, "how images and filters lie"),
         ("step", "const half* one, const half* two, half* three, int n", MMA, ""),
         ("softmax_mm", GEMM, MMA, "its name speaks of softmax"),
     ],

@@ -30,8 +30,9 @@ Oracle: TypeAlias = "Callable[[Values, Arrays], dict[str, Doubles]]"
 """The float64 reference: from parameters and inputs to outputs by role, by the textbook formula."""
 Bound: TypeAlias = "Callable[[Values, Arrays, Mapping[str, Doubles], Elements], dict[str, Judgement]]"
 """The bound of what rounding explains: from parameters, inputs, and what the oracle gives, by output."""
-Draw: TypeAlias = "Callable[[tuple[int, ...], int, np.random.Generator], Doubles]"
-"""Values of an input in which not every number means something: of its shape, and the extent that they count along."""
+Draw: TypeAlias = "Callable[[tuple[int, ...], ElementType, int, np.random.Generator], Doubles]"
+"""Values of an input in which not every number means something: of shape, type, and the extent that they count along.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Parameter:
 
     Attributes:
         kind: "real" (an expression), "cap" (one that is not negative), "flag" (a boolean, or an expression that is 0
-            or not), "int" (from 1 on), "reach" (a number from 0 on, or -1), or "word".
+            or not), "int" (from 1 on), "count" (from 0 on), "reach" (a number from 0 on, or -1), or "word".
         default: its value when the card does not give it.
         words: for "word", what it may be.
         meaning: one line for the documentation and for drafted cards.
@@ -76,6 +77,7 @@ class Parameter:
             wrong factor then shows in the second one alone. None for one that has its default there.
         factor_of: the input that it multiplies: a kernel that takes it reads that input, too.
         formulas: what code has that computes one of its words, as patterns in which case does not matter.
+        asked: why a draft asks for it where the kernel does not take it as a number; "" where its default is as good.
     """
 
     kind: str
@@ -86,6 +88,7 @@ class Parameter:
     drafted: tuple[str, str] | None = None
     factor_of: str = ""
     formulas: Mapping[str, str] = field(default_factory=dict)
+    asked: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,7 @@ class Role:
         not_beside: some of its spellings, and names of other pointers beside which they mean something else.
         element: "float" or "int" where its values can be no other; "" for any.
         instead: the role that a pointer of its name has whose elements are others; "" for none.
+        asked: why a draft asks for its layout; "" where the order of its axes is the usual one.
         shared: whether its first axis may have extent 1, or be left out, and then is the same for all matrices.
         updates: of an output: the input that a kernel may write it over. "" for none.
     """
@@ -118,6 +122,7 @@ class Role:
     not_beside: tuple[str, str] = ("", "")
     element: Literal["", "float", "int"] = ""
     instead: str = ""
+    asked: str = ""
     shared: bool = False
     updates: str = ""
 
@@ -219,6 +224,8 @@ class Told:
         parts: operations that it consists of, of which a kernel's name may speak, too.
         extras: words in names that agree with it only where a parameter's formula, or an input of `explains`, is seen.
         needs: what its code does. excludes: what its code does not do, unless a formula for it is known.
+        arrays: whether arrays with its roles' names speak for it where the kernel's name does not.
+        open: what names and code do not tell, a clause; it is then never taken without being asked for. "" for nothing.
         scratch: names of pointers that are the kernel's own workspaces, where all of them are there.
     """
 
@@ -228,6 +235,8 @@ class Told:
     explains: tuple[str, ...] = ()
     needs: tuple[Trait, ...] = ()
     excludes: tuple[Trait, ...] = ()
+    arrays: bool = False
+    open: str = ""
     scratch: str = ""
 
 
@@ -238,6 +247,7 @@ class Operation:
     Attributes:
         name: as a card has it; also the name of the file.
         meaning: a formula.
+        notes: a paragraph for the documentation: what the tables do not say.
         roles: its tensors by name, in the order in which kernels usually take them.
         parameters: by name.
         oracle: the float64 reference. bound: of what rounding explains. Both None for what the user's function says.
@@ -261,6 +271,7 @@ class Operation:
     oracle: Oracle | None = None
     bound: Bound | None = None
     symbols: Mapping[str, str] = field(default_factory=dict)
+    notes: str = ""
     optional: str = ""
     divisors: Mapping[str, str] = field(default_factory=dict)
     extents: Mapping[str, str] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from types import MappingProxyType, ModuleType
 from wmmadiag.ops import catalogue
 from wmmadiag.ops.model import Alternative, Choice, Operation
 
-_PARAMETER_KINDS = ("real", "cap", "flag", "int", "reach", "word")
+_PARAMETER_KINDS = ("real", "cap", "flag", "int", "count", "reach", "word")
 
 
 def catalogued(package: ModuleType) -> Mapping[str, Operation]:

@@ -125,9 +125,18 @@ def _check_expression(found: _Extents, name: str, axis: int, text: str, paramete
         raise ShapeMismatch(name, f"{found.axis(name, axis)} differs from {text} = {wanted}, as all others say")
 
 
+def _extent(text: str, known: Mapping[str, Number]) -> int:
+    """An extent of symbols that shapes tell; 1 where they tell none, as it is left out then."""
+    try:
+        return int(evaluate(text, known.__getitem__))
+    except (ExpressionError, KeyError):
+        return 1
+
+
 def _check_spread(found: _Extents, name: str, role: Role, parameters: Values) -> None:
     """Whether every axis of a role that is spread has the extent of the result's axis, or 1."""
-    over = [found.values.get(chosen(text, parameters), 1) for text in role.shape]
+    known = {**_numbers(parameters), **found.values}
+    over = [_extent(chosen(text, parameters), known) for text in role.shape]
     own = found.shapes[name]
     wide = [1] * (len(own) - len(over)) + over
     if any(mine not in (1, extent) for mine, extent in zip(own, wide[len(wide) - len(own) :], strict=True)):

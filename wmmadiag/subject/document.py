@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from wmmadiag.docstrings import write_page
 from wmmadiag.ops import OPERATIONS, Operation
 from wmmadiag.subject import card_keys
-from wmmadiag.subject.distributions import DISTRIBUTIONS
+from wmmadiag.subject.distributions import HARD, INDEPENDENT
 from wmmadiag.subject.dtypes import ALIASES, TYPES
 from wmmadiag.subject.expressions import CONSTANTS, FUNCTIONS
 
@@ -131,11 +131,13 @@ def page() -> str:
         _table("key", card_keys.CASE),
         _EXPRESSIONS.format(functions=_names(FUNCTIONS), constants=_names(CONSTANTS)),
         "## `[computes]`\n",
-        *(_operation(one) for one in OPERATIONS.values() if one.name != "python"),
+        *(_operation(one) for one in OPERATIONS.values() if one.oracle is not None),
         _PYTHON,
         "## Element types\n\n" + _element_types(),
         "## Distributions of inputs\n",
-        _table("name", DISTRIBUTIONS),
+        _table("name", INDEPENDENT),
+        "Hard for some operations, and as `normal` for all others:\n",
+        _table("name", HARD),
     ]
     return "\n".join(parts)
 
@@ -159,6 +161,8 @@ def _operation(one: Operation) -> str:
         use = "output" if role.output else "input"
         shape = ", ".join(f"`{extent}`" for extent in role.shape)
         use += "" if role.required else ", may be absent"
+        use += f"; may be written over `{role.updates}`" if role.updates else ""
+        use += "; one for all matrices where its first axis is 1 or left out" if role.shared else ""
         use += f"; spread: in memory it has {role.usual} alone, or the axes that a layout names" if role.usual else ""
         lines.append(f"| `{name}` | {role.axes}: {shape} | {use} |")
     lines += ["", "| parameter | if absent | meaning |", "|---|---|---|"]
@@ -168,6 +172,15 @@ def _operation(one: Operation) -> str:
     if one.symbols:
         defaults = ", ".join(f"`{name} = {value}`" for name, value in one.symbols.items())
         lines += ["", f"Symbols that a case leaves out: {defaults}."]
+    if one.packed:
+        packed = (
+            f'`role = "{name}"` ({_names(each.parts)}; `layout = "{each.layout}"`)' for name, each in one.packed.items()
+        )
+        lines += ["", f"In one storage: {', '.join(packed)}."]
+    if one.hard_inputs:
+        lines += ["", f"Distributions that are hard for it: {_names(one.hard_inputs)}."]
+    if one.notes:
+        lines += ["", one.notes]
     return "\n".join(lines) + "\n"
 
 

@@ -124,7 +124,7 @@ def draw_meaningful(drawn: Drawn, role: str, tensor: Tensor, extent: int, seed: 
         extent: that along which they count.
     """
     shape, element = tensor
-    return rounded(drawn.values(shape, extent, _generator(seed, role)), element)
+    return rounded(drawn.values(shape, element, extent, _generator(seed, role)), element)
 
 
 _INDEPENDENT: Mapping[str, Callable[[tuple[int, ...], ElementType, np.random.Generator], Values]] = {

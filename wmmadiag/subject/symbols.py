@@ -15,6 +15,7 @@ from wmmadiag.subject.expressions import Scope
 
 Parameters: TypeAlias = Mapping[str, float | int | bool | str]
 
+_LEAST = {"int": 1, "count": 0, "reach": -1}
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
 
@@ -34,11 +35,16 @@ def case_scope(card: Card, case: Case, variant: Variant) -> Scope:
     flags: dict[str, Expression] = {
         name: value
         for name, value in card.computes.parameters.items()
-        if operation.parameters[name].kind == "flag" and str(value) != name
+        if operation.parameters[name].kind in _IN_SHAPES and str(value) != name
     }
     known = {name for layer in given for name in layer}
     derived: dict[str, Expression] = {
         name: text for name, text in operation.symbols.items() if not _runs_in_a_circle(name, operation.symbols, known)
+    }
+    derived |= {
+        name: str(one.default)
+        for name, one in operation.parameters.items()
+        if one.kind in _IN_SHAPES and str(one.default) != name
     }
     return Scope(*given, flags, derived)
 
@@ -55,6 +61,8 @@ def _runs_in_a_circle(name: str, defaults: Mapping[str, str], known: set[str]) -
 
 
 _FARTHEST = 2**31 - 1
+_IN_SHAPES = ("flag", "int", "count")
+"""Kinds of parameters that the expressions of a card, and of shapes, may use by name."""
 
 
 def _macro_symbols(macros: Mapping[str, Expression]) -> dict[str, Expression]:
@@ -71,8 +79,8 @@ def evaluate_parameters(computes: Computes, scope: Scope) -> dict[str, float | i
             values[name] = str(given)
         elif parameter.kind == "flag":
             values[name] = bool(scope.number(given, place=computes.place, what=what))
-        elif parameter.kind in ("int", "reach"):
-            least = 1 if parameter.kind == "int" else -1
+        elif parameter.kind in _LEAST:
+            least = _LEAST[parameter.kind]
             values[name] = whole = scope.integer(given, place=computes.place, what=what, minimum=least)
             if whole > _FARTHEST:
                 raise ConfigurationError(f"{what} is {whole}", place=computes.place, hint=f"at most {_FARTHEST}")

@@ -263,6 +263,7 @@ OPERATION = Operation(
         needs=(EXPONENTIAL,),
         # The running sum and maximum of a flash attention, as its paper calls them.
         scratch="l m",
+        arrays=True,
     ),
     choices=(
         Choice(

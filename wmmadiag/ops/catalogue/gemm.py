@@ -18,7 +18,7 @@ from wmmadiag.ops.model import (
     Values,
 )
 from wmmadiag.ops.parts.epilogue import FORMULAS, FUNCTIONS, SPREAD, finished
-from wmmadiag.ops.parts.epilogue_bounds import added, after, factors, plain, whole
+from wmmadiag.ops.parts.epilogue_bounds import added, after, factors, narrow, plain, whole
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import (
     Doubles,
@@ -118,7 +118,9 @@ def _bound(
         result = gemm(
             a, b, c, alpha=alpha, beta=beta, transpose_a=transposed[0], transpose_b=transposed[1], further=further
         )
-        error = after(error, np.abs(result), added(inputs, beta, result.shape), factor, parameters, model)
+        activation = FUNCTIONS[str(parameters.get("activation", "none"))]
+        size = added(inputs, beta, result.shape)
+        error = after(error, np.abs(result), size, factor, narrow(parameters), activation, model)
     return {"d": Judgement(output_rounding(error, expected["d"], elements["d"]))}
 
 
@@ -195,6 +197,7 @@ OPERATION = Operation(
         explains=("bias",),
         needs=(TENSOR_CORES,),
         excludes=(EXPONENTIAL, ACTIVATION),
+        arrays=True,
     ),
     choices=(
         Choice(

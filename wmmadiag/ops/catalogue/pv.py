@@ -67,6 +67,6 @@ OPERATION = Operation(
     divisors={"Hkv": "H"},
     extents=EXTENTS,
     cases=CASES,
-    told=Told("pv", ("gemm", "attention"), needs=(TENSOR_CORES,), excludes=(EXPONENTIAL, ACTIVATION)),
+    told=Told("pv", ("gemm", "attention"), needs=(TENSOR_CORES,), excludes=(EXPONENTIAL, ACTIVATION), arrays=True),
     choices=(laid_out("v", "o"), turned("v", "BHSD", "BHDS"), sums_kept_in("p"), inputs_rounded("p")),
 )

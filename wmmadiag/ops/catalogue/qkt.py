@@ -102,6 +102,6 @@ OPERATION = Operation(
     derived=DERIVED,
     cases=CASES,
     hard_inputs=SCORES,
-    told=Told("qk qkt", ("gemm", "attention"), needs=(TENSOR_CORES,), excludes=(EXPONENTIAL, ACTIVATION)),
+    told=Told("qk qkt", ("gemm", "attention"), needs=(TENSOR_CORES,), excludes=(EXPONENTIAL, ACTIVATION), arrays=True),
     choices=(laid_out("q", "k"), turned("k", "BHSD", "BHDS"), sums_kept_in("q"), inputs_rounded("q")),
 )

@@ -5,16 +5,17 @@ from __future__ import annotations
 from wmmadiag.ops.model import Drawn
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import Doubles
+from wmmadiag.subject.dtypes import ElementType
 
 
-def _bits(shape: tuple[int, ...], _: int, rng: np.random.Generator) -> Doubles:
+def _bits(shape: tuple[int, ...], _: ElementType, __: int, rng: np.random.Generator) -> Doubles:
     """Three ones for each zero, and ones first: no row is without a key, causal or not."""
     values = (rng.random(shape) < 0.75).astype(np.float64)
     values[..., 0] = 1.0
     return values
 
 
-def _lengths(shape: tuple[int, ...], keys: int, rng: np.random.Generator) -> Doubles:
+def _lengths(shape: tuple[int, ...], _: ElementType, keys: int, rng: np.random.Generator) -> Doubles:
     """Odd numbers from a quarter of the keys on, less than all, and different ones: no tile's size divides them."""
     odd = np.arange(keys // 4 | 1, max(keys, 2), 2)
     odd = odd if odd.size else np.ones(1, np.int64)
@@ -22,12 +23,28 @@ def _lengths(shape: tuple[int, ...], keys: int, rng: np.random.Generator) -> Dou
     return rng.choice(odd, count, replace=count > odd.size).reshape(shape).astype(np.float64)
 
 
-def _slopes(shape: tuple[int, ...], _: int, rng: np.random.Generator) -> Doubles:
+def _slopes(shape: tuple[int, ...], _: ElementType, __: int, rng: np.random.Generator) -> Doubles:
     """2^(-8·(h + 1)/H) for head h of H, as ALiBi's authors have it, within a tenth: no two heads' are alike."""
     heads = shape[-1]
     return np.asarray(np.exp2(-8.0 * (np.arange(heads) + 1) / heads) * np.ones(shape)) * rng.uniform(0.9, 1.1, shape)
 
 
+def _words(shape: tuple[int, ...], element: ElementType, _: int, rng: np.random.Generator) -> Doubles:
+    """Every bit of an element of up to 32 bits is as often 0 as 1."""
+    width = 8 * element.bytes
+    low = 0 if element.kind == "uint" else -(1 << (width - 1))
+    return rng.integers(low, low + (1 << width), shape).astype(np.float64)
+
+
+def _zero_points(shape: tuple[int, ...], element: ElementType, extent: int, rng: np.random.Generator) -> Doubles:
+    """Of four bits: several in a word, one in a number or a byte."""
+    if element.is_float or element.bytes == 1:
+        return rng.integers(0, 16, shape).astype(np.float64)
+    return _words(shape, element, extent, rng)
+
+
 BITS = Drawn(_bits)
 KEY_COUNTS = Drawn(_lengths, "k", -2)
 SLOPES = Drawn(_slopes)
+WORDS = Drawn(_words)
+ZERO_POINTS = Drawn(_zero_points)

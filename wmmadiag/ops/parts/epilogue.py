@@ -40,6 +40,11 @@ def _gelu_tanh(x: Doubles) -> Doubles:
     return np.asarray(0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3))))
 
 
+def _sigmoid(x: Doubles) -> Doubles:
+    with np.errstate(over="ignore"):
+        return np.asarray(1.0 / (1.0 + np.exp(-x)))
+
+
 def _silu(x: Doubles) -> Doubles:
     with np.errstate(over="ignore"):
         return np.asarray(x / (1.0 + np.exp(-x)))
@@ -54,20 +59,35 @@ class Activation:
         apply: to float64 values of any shape.
         slope: no smaller than the derivative's largest magnitude (gelu: Φ(√2) + √2·φ(√2) = 1.12891; its form by tanh:
             1.12900; silu: 1.09984).
+        constant: error of computing it at an exact argument that is not relative to that, in units.
+        exact: whether it is computed without any rounding.
     """
 
     meaning: str
     apply: Callable[[Doubles], Doubles]
     slope: float
+    constant: float = 0.0
+    exact: bool = False
 
 
 FUNCTIONS: Mapping[str, Activation] = {
-    "none": Activation("x", lambda x: x, 1.0),
-    "relu": Activation("max(x, 0)", _relu, 1.0),
+    "none": Activation("x", lambda x: x, 1.0, exact=True),
+    "relu": Activation("max(x, 0)", _relu, 1.0, exact=True),
     "gelu": Activation("x·Φ(x), by the error function", _gelu, 1.13),
     "gelu_tanh": Activation("x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))/2", _gelu_tanh, 1.13),
     "silu": Activation("x/(1 + exp(-x))", _silu, 1.1),
 }
+"""Activations of a product, by name."""
+
+GATES: Mapping[str, Activation] = {
+    "swiglu": FUNCTIONS["silu"],
+    "geglu": FUNCTIONS["gelu"],
+    "geglu_tanh": FUNCTIONS["gelu_tanh"],
+    "reglu": FUNCTIONS["relu"],
+    "glu": Activation("1/(1 + exp(-x))", _sigmoid, 0.25, constant=12.0),
+    "bilinear": FUNCTIONS["none"],
+}
+"""Activations of a gate, by the names of Shazeer, GLU Variants Improve Transformer, 2020 (arXiv 2002.05202)."""
 
 
 FORMULAS: Mapping[str, str] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from wmmadiag.ops.parts.epilogue import FUNCTIONS, spread
+from wmmadiag.ops.parts.epilogue import FUNCTIONS, Activation, spread
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import Arithmetic, Doubles, Parameters, magnitudes
 from wmmadiag.subject.dtypes import TYPES, ElementType
@@ -37,7 +37,7 @@ def whole(
         all(one.is_integer() for one in factors)
         and not output.is_float
         and not any(elements[role].is_float for role in (*further, "c") if role in elements)
-        and parameters.get("activation", "none") in ("none", "relu")
+        and FUNCTIONS[str(parameters.get("activation", "none"))].exact
         and narrow(parameters) is None
     )
 
@@ -73,26 +73,33 @@ def added(inputs: Mapping[str, NDArray[Any]], beta: float, shape: tuple[int, ...
 
 
 def after(
-    error: Doubles, result: Doubles, added: Doubles, factor: Doubles, parameters: Parameters, model: Arithmetic
+    error: Doubles,
+    result: Doubles,
+    added: Doubles,
+    factor: Doubles,
+    kind: ElementType | None,
+    activation: Activation,
+    model: Arithmetic,
 ) -> Doubles:
     """The bound of activation(x), from that of x.
 
     Let |x̂ - x| ≤ error. A narrow epilogue rounds partial sums, none larger than |x| + 2·added, at most `_NARROW_STEPS`
     times. Then |f̂(x̂) - f(x)| ≤ |f̂(x̂) - f(x̂)| + |f(x̂) - f(x)| ≤ `_EVALUATION`·u·(|x| + error) + slope·error, where
-    relu is exact and `slope` is the largest of |f'|.
+    relu is exact and `slope` is the largest of |f'|. What is not relative to x is the activation's `constant`, of the
+    same forms: 1/(1 + exp(-x)) itself is off by what is counted above, without the factor |x|.
 
     Args:
         error: of x, the sum with bias.
         result: |x|; added: |beta·C| + |bias|; factor: |alpha·scales|. All are shaped as the output.
+        kind: the type that the sum is rounded to before, or None.
     """
-    kind = narrow(parameters)
     unit = model.unit
     if kind is not None:
         unit = kind.unit
         least = _NARROW_STEPS * kind.half_subnormal * np.maximum(1.0, factor)
         error = error + _NARROW_STEPS * unit * (1.0 + _NARROW_STEPS * unit) * (result + 2.0 * added + error) + least
-    name = str(parameters.get("activation", "none"))
-    if name in ("none", "relu"):
+    if activation.exact:
         return error
     tiny = 0.0 if kind is None else 4.0 * kind.half_subnormal
-    return FUNCTIONS[name].slope * error + _EVALUATION * unit * (result + error) + 2.0**-118 + tiny
+    evaluation = unit * (_EVALUATION * (result + error) + activation.constant)
+    return activation.slope * error + evaluation + 2.0**-118 + tiny

@@ -90,9 +90,18 @@ def role_named(name: str, operation: str) -> str | None:
 
 def covered_roles(operation: str, roles: Iterable[str | None]) -> set[str]:
     """The roles that pointers have, each of those that share a storage among them; and an output written over one."""
-    known = OPERATIONS[operation]
     present = {part for role in roles if role for part in (role, *_parts(operation, role))}
-    return present | {name for name, one in known.roles.items() if one.updates in present}
+    return present | {output for over, output in _written_in_place(operation).items() if over in present}
+
+
+def _written_in_place(operation: str) -> dict[str, str]:
+    """Inputs that a kernel need not have → the output that takes their place: C of a GEMM, D."""
+    roles = OPERATIONS[operation].roles
+    return {
+        one.updates: name
+        for name, one in roles.items()
+        if one.updates and one.required and not roles[one.updates].required
+    }
 
 
 def _parts(operation: str, role: str) -> tuple[str, ...]:
@@ -104,7 +113,7 @@ def operation_named(pointers: Sequence[str]) -> str:
     """The operation whose operands the names of a kernel's pointers are: (a, b, c) → "gemm"; the first in doubt."""
     best, most = next(iter(OPERATIONS)), 0
     for operation, known in OPERATIONS.items():  # on a tie the commoner one
-        if known.told is None:
+        if known.told is None or not known.told.arrays:
             continue
         roles = {role_named(name, operation) for name in pointers} - {None}
         required = {name for name, role in known.roles.items() if role.required}
@@ -220,7 +229,7 @@ def _told_by_type(role: str | None, pointer: Parameter, operation: str) -> str |
 
 def _written_over(pointers: Sequence[Parameter], roles: list[str | None], operation: str) -> list[str | None]:
     """A lone C that the kernel may write is the output; a const one is an addend."""
-    outputs = {one.updates: name for name, one in OPERATIONS[operation].roles.items() if one.updates}
+    outputs = _written_in_place(operation)
     return [
         outputs[role] if role in outputs and outputs[role] not in roles and not pointer.const else role
         for pointer, role in zip(pointers, roles, strict=True)

@@ -76,6 +76,7 @@ def recognised(entry: str, parameters: Sequence[Parameter], code: str, multiplic
     if others := [one for one in speaks_of if one not in (likely, *_parts(likely))]:
         return Recognised(likely, False, f"its name speaks of {others[0]}")
     amiss = _amiss(likely, pointers, words, by_name, code, multiplications)
+    amiss = amiss or _TOLD[likely].open
     if amiss:
         return Recognised(likely, False, amiss)
     return Recognised(likely, True, _because(likely, names, by_name, code, multiplications))

@@ -1,0 +1,229 @@
+"""The two-dimensional convolution of images with filters, as networks have it: a correlation, without mirroring."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from wmmadiag.ops.model import Alternative, Arrays, Choice, Elements, Operation, Parameter, Role, Told, Values
+from wmmadiag.ops.parts.epilogue import FORMULAS, FUNCTIONS, finished
+from wmmadiag.ops.parts.epilogue_bounds import added, after, narrow
+from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.rounding import (
+    Doubles,
+    Judgement,
+    arithmetic,
+    magnitudes,
+    operand_error,
+    oracle_error,
+    output_rounding,
+    sum_error,
+)
+from wmmadiag.ops.parts.settings import PRODUCTS, inputs_rounded, kept_in, sums_kept_in
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Pair = tuple[int, int]
+
+
+def _four(array: NDArray[Any]) -> NDArray[Any]:
+    """With four axes, leading ones of extent 1."""
+    return array.reshape((1,) * (4 - array.ndim) + array.shape)
+
+
+def conv2d(
+    x: NDArray[Any],
+    w: NDArray[Any],
+    *,
+    stride: Pair = (1, 1),
+    padding: Pair = (0, 0),
+    dilation: Pair = (1, 1),
+    groups: int = 1,
+) -> Doubles:
+    """y[n, k, p, q] = Σ x[n, c, p·stride + r·dilation − padding, …]·w[k, c, r, s] over c, r, s of the filter's group.
+
+    Args:
+        x: (N, C, H, W); what lies outside is 0. w: (K, C / groups, R, S), K a multiple of `groups`.
+        stride, padding, dilation: along H and W.
+
+    Returns:
+        (N, K, P, Q).
+    """
+    images, filters = _four(x).astype(np.float64), _four(w).astype(np.float64)
+    (count, channels, *_), (kernels, _, rows, columns) = images.shape, filters.shape
+    padded = np.pad(images, ((0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2))
+    extents = [
+        (padded.shape[2 + axis] - dilation[axis] * ((rows, columns)[axis] - 1) - 1) // stride[axis] + 1
+        for axis in range(2)
+    ]
+    grouped = padded.reshape(count, groups, channels // groups, *padded.shape[2:])
+    split = filters.reshape(groups, kernels // groups, channels // groups, rows, columns)
+    result = np.zeros((count, groups, kernels // groups, *extents))
+    for r, s in np.ndindex(rows, columns):
+        top, left = r * dilation[0], s * dilation[1]
+        window = grouped[
+            ...,
+            top : top + stride[0] * (extents[0] - 1) + 1 : stride[0],
+            left : left + stride[1] * (extents[1] - 1) + 1 : stride[1],
+        ]
+        result += np.einsum("ngcpq,gkc->ngkpq", window, split[..., r, s], optimize=True)
+    return result.reshape(count, kernels, *extents)
+
+
+def _of(parameters: Values, x: NDArray[Any], w: NDArray[Any]) -> Doubles:
+    def pair(name: str) -> Pair:
+        return int(parameters[f"{name}_h"]), int(parameters[f"{name}_w"])
+
+    groups = int(parameters["groups"])
+    return conv2d(x, w, stride=pair("stride"), padding=pair("pad"), dilation=pair("dilation"), groups=groups)
+
+
+def _bias(inputs: Arrays) -> Arrays:
+    return {"bias": inputs["bias"]} if "bias" in inputs else {}
+
+
+def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+    product = _of(parameters, inputs["x"], inputs["w"])
+    return {"y": finished(product, _bias(inputs), activation=str(parameters["activation"]))}
+
+
+def _bound(
+    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
+) -> dict[str, Judgement]:
+    """Bound of activation(conv(X, W) + bias), element by element: that of a GEMM of depth C/groups·R·S.
+
+    The sum of the products costs `sum_error`·Σ|x||w|, the same convolution of magnitudes (tf32 operands add their
+    truncation), a bias two units more; padding adds exact zeros. What the activation adds is in
+    `epilogue_bounds.after`. Integer products and sums are exact.
+    """
+    model = arithmetic(parameters, elements["x"])
+    x, w = inputs["x"], inputs["w"]
+    depth = int(np.prod(_four(w).shape[1:]))
+    biased = "bias" in inputs
+    size = finished(_of(parameters, magnitudes(x), magnitudes(w)), {k: magnitudes(v) for k, v in _bias(inputs).items()})
+    products = sum_error(depth + 1 + biased, model)
+    relative = products.relative + operand_error(model) + (0.0 if model.exact else oracle_error(depth))
+    error = size * (relative + 2.0 * (biased and not model.exact) * model.unit) + products.absolute
+    function, kind = FUNCTIONS[str(parameters["activation"])], narrow(parameters)
+    if kind is not None or not function.exact:
+        result = finished(_of(parameters, x, w), _bias(inputs))
+        more = added(_bias(inputs), 0.0, result.shape)
+        error = after(error, np.abs(result), more, np.ones_like(result), kind, function, model)
+    shaped = error.reshape(expected["y"].shape)
+    return {"y": Judgement(output_rounding(shaped, expected["y"], elements["y"]))}
+
+
+def _extent(size: str, filter_size: str, axis: str) -> str:
+    return f"({size} + 2*pad_{axis} - dilation_{axis}*({filter_size} - 1) - 1)//stride_{axis} + 1"
+
+
+_RESULT = ("N", "K", _extent("H", "R", "h"), _extent("W", "S", "w"))
+
+
+def _along(name: str, kind: str, default: str, meaning: str, spellings: str) -> dict[str, Parameter]:
+    """A parameter for each axis of an image; both are the symbol of that name where nobody says otherwise."""
+    return {
+        f"{name}_{axis}": Parameter(
+            kind,
+            default,
+            f"{meaning} along {axis.upper()}",
+            spellings=_axis(spellings, axis),
+            drafted=("1", "2") if kind == "int" else ("0", "1"),
+        )
+        for axis in "hw"
+    }
+
+
+def _axis(spellings: str, axis: str) -> str:
+    return " ".join(f"{word}{axis} {axis}{word}" for word in spellings.split())
+
+
+OPERATION = Operation(
+    name="conv2d",
+    meaning="Y = activation(conv(X, W) + bias)",
+    notes="The letters are those of the logical axes; `layout` says how they lie in memory: for example X as "
+    '`"NHWC"`, W as `"KRSC"` or `"RSCK"`, Y as `"NPQK"`. `stride`, `pad` and `dilation` may be symbols of a case, for '
+    "both axes at once. W has C/groups channels.",
+    roles={
+        "x": Role(
+            "NCHW",
+            ("N", "C", "H", "W"),
+            spellings="x in input inp src image images activation act",
+            asked='"NCHW" or "NHWC"',
+        ),
+        "w": Role(
+            "KCRS",
+            ("K", "C//groups", "R", "S"),
+            spellings="w weight weights filter filters f wt kernel kern flt",
+            asked='"KCRS", "KRSC", "RSCK" or another order',
+        ),
+        "bias": Role("NKPQ", _RESULT, required=False, usual="K", spellings="bias biases b"),
+        "y": Role("NKPQ", _RESULT, output=True, spellings="y out output dst o result", asked='"NKPQ" or "NPQK"'),
+    },
+    parameters={
+        **_along("stride", "int", "stride", "pixels from one window to the next", "stride str"),
+        **_along("pad", "count", "pad", "zeros before and after", "pad padding"),
+        **_along("dilation", "int", "dilation", "pixels from one tap to the next", "dilation dil"),
+        "groups": Parameter("int", "1", "channels and filters are split into so many", spellings="groups group"),
+        "activation": Parameter(
+            "word", "none", "applied to the sum, bias included", tuple(FUNCTIONS), formulas=FORMULAS
+        ),
+        "epilogue_dtype": Parameter(
+            "word", "auto", "type that the sum has before bias and activation", ("auto", "f16", "bf16")
+        ),
+        **PRODUCTS,
+    },
+    oracle=_oracle,
+    bound=_bound,
+    symbols={"stride": "1", "pad": "0", "dilation": "1"},
+    extents={
+        "N": "n batch batchsize b images nimages",
+        "C": "c cin channels inchannels ic nc inc",
+        "H": "h height ih inh hin inputh inputheight imgh",
+        "W": "w width iw inw win inputw inputwidth imgw",
+        "K": "k cout outchannels oc filters nfilters outc numfilters",
+        "R": "r kh kernelh filterh fh kernelheight kernelsize ksize",
+        "S": "s kw kernelw filterw fw kernelwidth",
+        _RESULT[2]: "p oh outh hout outputh outheight outputheight ho",
+        _RESULT[3]: "q ow outw wout outputw outwidth outputwidth wo",
+    },
+    derived={"stride": "stride", "pad": "pad padding", "dilation": "dilation"},
+    # The second has no extent that another one has, and windows that overhang each edge.
+    cases=(
+        {"N": 1, "C": 16, "H": 8, "W": 8, "K": 16, "R": 3, "S": 3, "pad": 1},
+        {"N": 2, "C": 32, "H": 13, "W": 10, "K": 48, "R": 3, "S": 3, "stride": 2, "pad": 1},
+    ),
+    told=Told(
+        "conv conv2d convolution convolution2d implicitgemm implicit convfprop fprop igemmconv",
+        parts=("gemm",),
+        extras="bias relu gelu silu act activation epilogue fused",
+        explains=("bias",),
+        open="its source does not tell how images and filters lie in memory",
+    ),
+    choices=(
+        Choice(
+            "How do images lie in memory?",
+            "storage",
+            (
+                Alternative("images as NCHW", layouts={"x": "NCHW", "y": "NKPQ"}),
+                Alternative("images as NHWC", layouts={"x": "NHWC", "y": "NPQK"}),
+            ),
+            ("x",),
+        ),
+        Choice(
+            "How do filters lie in memory?",
+            "storage",
+            (
+                Alternative("filters as KCRS", layouts={"w": "KCRS"}),
+                Alternative("filters as KRSC", layouts={"w": "KRSC"}),
+                Alternative("filters as RSCK", layouts={"w": "RSCK"}),
+                Alternative("filters as CRSK", layouts={"w": "CRSK"}),
+            ),
+            ("w",),
+        ),
+        sums_kept_in("x"),
+        inputs_rounded("x"),
+        kept_in("sums before the epilogue", "epilogue_dtype", "auto", "f16", "bf16"),
+    ),
+)

@@ -1,0 +1,146 @@
+"""The gated linear units: two products of one matrix, one of them through an activation, multiplied element by element.
+
+Shazeer, GLU Variants Improve Transformer, 2020 (arXiv 2002.05202), section 2: GLU, Bilinear, ReGLU, GEGLU, SwiGLU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from wmmadiag.ops.model import (
+    Alternative,
+    Arrays,
+    Choice,
+    Elements,
+    Operation,
+    Packed,
+    Parameter,
+    Role,
+    Told,
+    Values,
+)
+from wmmadiag.ops.parts.epilogue import FUNCTIONS, GATES, spread
+from wmmadiag.ops.parts.epilogue_bounds import after, narrow
+from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.rounding import (
+    Doubles,
+    Judgement,
+    arithmetic,
+    magnitudes,
+    operand_error,
+    oracle_error,
+    output_rounding,
+    sum_error,
+)
+from wmmadiag.ops.parts.settings import PRODUCTS, inputs_rounded, kept_in, sums_kept_in
+from wmmadiag.ops.parts.traits import TENSOR_CORES
+from wmmadiag.subject.dtypes import TYPES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def _half(inputs: Arrays, which: str) -> Doubles:
+    """A·W + bias of the gate or of what it gates ("up"), (M, N)."""
+    product = inputs["a"].astype(np.float64) @ inputs[which].astype(np.float64)
+    bias: NDArray[Any] | None = inputs.get(f"{which}_bias")
+    return product if bias is None else product + spread(bias, product.shape)
+
+
+def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+    return {"d": GATES[str(parameters["gating"])].apply(_half(inputs, "gate")) * _half(inputs, "up")}
+
+
+def _bound(
+    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
+) -> dict[str, Judgement]:
+    """Bound of activation(A·G + g) ⊙ (A·U + u), element by element.
+
+    Each sum of K products costs `sum_error`·Σ|a||w|, two units its bias; the activation adds what
+    `epilogue_bounds.after` derives. With errors ε of the gate x and η of the other factor y, the product is off by
+    |y|ε + |x|η + εη, and one more rounding of a narrow epilogue, or of the working type.
+    """
+    model = arithmetic(parameters, elements["a"])
+    sizes = {role: magnitudes(array) for role, array in inputs.items()}
+    depth = inputs["a"].shape[-1]
+    products = sum_error(depth + 1, model)
+    relative = products.relative + operand_error(model) + oracle_error(depth)
+    gating = GATES[str(parameters["gating"])]
+    errors, factors = {}, {}
+    for which in ("gate", "up"):
+        biased = f"{which}_bias" in inputs
+        sums = _half(inputs, which)
+        error = _half(sizes, which) * (relative + 2.0 * biased * model.unit) + products.absolute
+        added = np.broadcast_to(spread(sizes[f"{which}_bias"], sums.shape), sums.shape) if biased else 0.0 * sums
+        function = gating if which == "gate" else FUNCTIONS["none"]
+        errors[which] = after(error, np.abs(sums), added, np.ones_like(sums), narrow(parameters), function, model)
+        factors[which] = np.abs(function.apply(sums))
+    error = factors["up"] * errors["gate"] + factors["gate"] * errors["up"] + errors["gate"] * errors["up"]
+    last = model.unit if narrow(parameters) is None else TYPES[str(parameters["epilogue_dtype"])].unit
+    error = error + 2.0 * last * (np.abs(expected["d"]) + error)
+    return {"d": Judgement(output_rounding(error, expected["d"], elements["d"]))}
+
+
+OPERATION = Operation(
+    name="gated_gemm",
+    meaning="D = activation(A·G + gate_bias) ⊙ (A·U + up_bias)",
+    notes='The two weights are arguments of their own, or one with `role = "gate_up"`, in whose layout the digit is '
+    'the axis that picks one: `"K2N"` for halves (the columns of G, then those of U), `"KN2"` for interleaved columns, '
+    '`"2NK"` and `"N2K"` for halves and interleaved rows of a `[2N, K]` weight, as nn.Linear has it. '
+    '`role = "up_gate"` has U first.',
+    roles={
+        "a": Role("MK", ("M", "K"), spellings="a x in input lhs hidden"),
+        "gate": Role("KN", ("K", "N"), spellings="gate wgate gateweight w1 wg bgate"),
+        "up": Role("KN", ("K", "N"), spellings="up wup upweight w3 wu bup"),
+        "gate_bias": Role("MN", ("M", "N"), required=False, usual="N", spellings="gatebias biasgate bg"),
+        "up_bias": Role("MN", ("M", "N"), required=False, usual="N", spellings="upbias biasup bu"),
+        "d": Role("MN", ("M", "N"), output=True, spellings="d c y out output result"),
+    },
+    parameters={
+        "gating": Parameter("word", "swiglu", "activation of the gate", tuple(GATES), asked="which of them it is"),
+        "epilogue_dtype": Parameter(
+            "word", "auto", "type that the sums have before biases and activation", ("auto", "f16", "bf16")
+        ),
+        **PRODUCTS,
+    },
+    oracle=_oracle,
+    bound=_bound,
+    extents={
+        "M": "m rows nrows numrows tokens numtokens",
+        "N": "n cols columns ncols numcols intermediate intermediatesize inter",
+        "K": "k inner depth hidden hiddensize hiddendim",
+    },
+    packed={
+        "gate_up": Packed(("gate", "up"), "K2N", "gateup wgateup gateupweight w13"),
+        "up_gate": Packed(("up", "gate"), "K2N", "upgate wupgate"),
+    },
+    cases=({"M": 64, "N": 64, "K": 64}, {"M": 128, "N": 192, "K": 320}),
+    told=Told(
+        "swiglu geglu reglu glu gatedgemm gatedmlp gateup",
+        parts=("gemm",),
+        extras="silu gelu relu sigmoid act fused",
+        explains=("gate",),
+        needs=(TENSOR_CORES,),
+        open="its source does not tell how the two weights lie, and which is the gate",
+    ),
+    choices=(
+        Choice(
+            "What is the activation of the gate?",
+            "meaning",
+            tuple(Alternative(f"{name}: a gate of {gate.meaning}", {"gating": name}) for name, gate in GATES.items()),
+        ),
+        Choice(
+            "How are the weights stored?",
+            "storage",
+            (
+                Alternative("weights stored as K×N", layouts={"gate": "KN", "up": "KN"}),
+                Alternative("weights stored as N×K, as nn.Linear has them", layouts={"gate": "NK", "up": "NK"}),
+            ),
+            ("gate",),
+        ),
+        sums_kept_in("a"),
+        inputs_rounded("a"),
+        kept_in("sums before the epilogue", "epilogue_dtype", "auto", "f16", "bf16"),
+    ),
+)

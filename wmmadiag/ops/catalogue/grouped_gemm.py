@@ -1,0 +1,119 @@
+"""Products of consecutive rows with matrices of their own, as the experts of a mixture have it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from wmmadiag.ops.model import (
+    Alternative,
+    Arrays,
+    Choice,
+    Drawn,
+    Elements,
+    Operation,
+    Role,
+    Told,
+    Values,
+)
+from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.rounding import (
+    Doubles,
+    Judgement,
+    arithmetic,
+    magnitudes,
+    operand_error,
+    oracle_error,
+    output_rounding,
+    sum_error,
+)
+from wmmadiag.ops.parts.settings import PRODUCTS, inputs_rounded, sums_kept_in
+from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
+from wmmadiag.subject.dtypes import ElementType
+
+
+def _starts(shape: tuple[int, ...], _: ElementType, rows: int, rng: np.random.Generator) -> Doubles:
+    """Where groups begin, then the number of rows: groups of different lengths, one empty if there are three."""
+    groups = shape[-1] - 1
+    cuts = np.sort(rng.integers(0, rows, groups - 1, endpoint=True))
+    if groups > 2:
+        cuts[groups // 2] = cuts[groups // 2 - 1]
+    return np.concatenate([[0], cuts, [rows]]).astype(np.float64)
+
+
+def _products(inputs: Arrays) -> Doubles:
+    """A's rows of each group times that group's B, (M, N); rows of no group are 0."""
+    a, b = inputs["a"].astype(np.float64), inputs["b"].astype(np.float64)
+    b = b if b.ndim == 3 else b[None]
+    starts = inputs["starts"].astype(np.int64)
+    result = np.zeros((a.shape[0], b.shape[2]))
+    for group in range(len(starts) - 1):
+        rows = slice(int(starts[group]), int(starts[group + 1]))
+        result[rows] = a[rows] @ b[min(group, len(b) - 1)]
+    return result
+
+
+def _oracle(_: Values, inputs: Arrays) -> dict[str, Doubles]:
+    return {"d": _products(inputs)}
+
+
+def _bound(
+    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
+) -> dict[str, Judgement]:
+    """Bound of each group's product: `sum_error`·Σ|a||b|, then the output's rounding; rows of no group are 0."""
+    model = arithmetic(parameters, elements["a"])
+    depth = inputs["a"].shape[-1]
+    products = sum_error(depth, model)
+    sizes = {**inputs, "a": magnitudes(inputs["a"]), "b": magnitudes(inputs["b"])}
+    relative = 0.0 if model.exact else products.relative + operand_error(model) + oracle_error(depth)
+    error = _products(sizes) * relative + products.absolute
+    return {"d": Judgement(output_rounding(error, expected["d"], elements["d"]))}
+
+
+OPERATION = Operation(
+    name="grouped_gemm",
+    meaning="D[i] = A[i] · B[g] for the rows i of group g, starts[g] ≤ i < starts[g + 1]",
+    notes="`starts` has one number more than there are groups; those that are drawn have groups of different lengths, "
+    "one of them empty. B of extent 1 along G is shared by all groups.",
+    roles={
+        "a": Role("MK", ("M", "K"), spellings="a x in input lhs tokens hidden"),
+        "b": Role("GKN", ("G", "K", "N"), shared=True, spellings="b w weight weights experts expertweights"),
+        "starts": Role(
+            "E",
+            ("G + 1",),
+            element="int",
+            drawn=Drawn(_starts, "a", -2),
+            spellings="starts offsets offs groupoffsets expertoffsets mindptr indptr rowoffsets groupstarts",
+        ),
+        "d": Role("MN", ("M", "N"), output=True, spellings="d c y out output result"),
+    },
+    parameters=PRODUCTS,
+    oracle=_oracle,
+    bound=_bound,
+    extents={
+        "G": "g groups numgroups ngroups experts numexperts nexperts e",
+        "M": "m rows nrows numrows tokens numtokens",
+        "N": "n cols columns ncols numcols",
+        "K": "k inner depth",
+    },
+    cases=({"G": 2, "M": 64, "N": 64, "K": 64}, {"G": 4, "M": 150, "N": 128, "K": 96}),
+    told=Told(
+        "grouped groupedgemm moe moegemm expert experts",
+        parts=("gemm",),
+        needs=(TENSOR_CORES,),
+        excludes=(EXPONENTIAL, ACTIVATION),
+        open="its source does not tell how the matrices of the groups lie",
+    ),
+    choices=(
+        Choice(
+            "How is B stored?",
+            "storage",
+            (
+                Alternative("each B stored as K×N", layouts={"b": "GKN"}),
+                Alternative("each B stored as N×K, as nn.Linear has it", layouts={"b": "GNK"}),
+            ),
+            ("b",),
+        ),
+        sums_kept_in("a"),
+        inputs_rounded("a"),
+    ),
+)

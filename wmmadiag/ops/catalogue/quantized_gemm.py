@@ -1,0 +1,248 @@
+"""Products with weights of few bits, which are scaled in groups of rows: GPTQ, AWQ and their like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.ops.model import Alternative, Arrays, Choice, Elements, Operation, Parameter, Role, Told, Values
+from wmmadiag.ops.parts.drawn import WORDS, ZERO_POINTS
+from wmmadiag.ops.parts.epilogue import spread
+from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.rounding import (
+    Doubles,
+    Judgement,
+    arithmetic,
+    magnitudes,
+    operand_error,
+    oracle_error,
+    output_rounding,
+    sum_error,
+)
+from wmmadiag.ops.parts.settings import PRODUCTS, sums_kept_in
+from wmmadiag.ops.parts.traits import TENSOR_CORES
+from wmmadiag.subject.dtypes import TYPES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ORDERS: Mapping[str, tuple[int, ...]] = {"linear": (), "awq": (0, 2, 4, 6, 1, 3, 5, 7)}
+"""Which value stands at each place of an element, lowest bits first; () for their own order.
+
+AWQ: `order_map` of `awq/quantize/qmodule.py` in mit-han-lab/llm-awq.
+"""
+
+
+def unpacked(
+    packed: NDArray[Any], bits: int, count: int, *, axis: int, order: str = "linear", signed: bool = False
+) -> Doubles:
+    """The values that an array of integers holds, `count` in each element, along one axis.
+
+    Args:
+        packed: (…) of integers, the first value in the lowest bits.
+        order: a name in `ORDERS`.
+        signed: whether values are two's complement.
+
+    Raises:
+        ConfigurationError: that many values do not fit into an element, or the order is for another number.
+    """
+    width = packed.dtype.itemsize * 8
+    if bits * count > width:
+        raise ConfigurationError(
+            f"{count} values of {bits} bits do not fit into an element of {width}", hint="see `bits` and `pack`"
+        )
+    places = ORDERS[order] or tuple(range(count))
+    if len(places) != count:
+        raise ConfigurationError(
+            f"the order '{order}' is that of {len(places)} values in an element, not of {count}", hint="see `pack`"
+        )
+    words = np.moveaxis(packed, axis, -1).astype(np.int64) & ((1 << width) - 1 if width < 64 else -1)
+    values = np.empty((*words.shape, count))
+    for place, value in enumerate(places):
+        values[..., value] = (words >> (place * bits)) & ((1 << bits) - 1)
+    if signed:
+        values[values >= 1 << (bits - 1)] -= 1 << bits
+    return np.moveaxis(values.reshape(*words.shape[:-1], -1), -1, axis)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Dequantised weights, (K, N) each: (quantised − zero)·scale + added.
+
+    Attributes:
+        values: what they are. scale, quantised, zero, added: of what.
+    """
+
+    values: Doubles
+    scale: Doubles
+    quantised: Doubles
+    zero: Doubles
+    added: Doubles
+
+
+def dequantised(parameters: Values, inputs: Arrays) -> Weights:
+    """The weights of an operation's inputs."""
+    bits, group = int(parameters["bits"]), int(parameters["group"])
+    order, along = str(parameters["order"]), 1 if parameters["packed_along_n"] else 0
+    signed = bool(parameters["signed"])
+    quantised = unpacked(inputs["b"], bits, int(parameters["pack"]), axis=along, order=order, signed=signed)
+    groups = np.arange(quantised.shape[0]) // group
+    zero, added = np.full_like(quantised, float(parameters["zero"])), np.zeros_like(quantised)
+    if "zeros" in inputs:
+        stored, count = inputs["zeros"], int(parameters["zero_pack"])
+        plain = stored.astype(np.float64) if count == 1 else unpacked(stored, bits, count, axis=1, order=order)
+        of_rows = plain[groups] + float(parameters["zero_offset"])
+        if parameters["zero_form"] == "subtracted":
+            zero = of_rows
+        else:
+            added = of_rows
+    scale = inputs["scales"].astype(np.float64)[groups]
+    return Weights((quantised - zero) * scale + added, scale, quantised, zero, added)
+
+
+def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+    product = inputs["a"].astype(np.float64) @ dequantised(parameters, inputs).values
+    return {"d": product + spread(inputs["bias"], product.shape) if "bias" in inputs else product}
+
+
+def _bound(
+    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
+) -> dict[str, Judgement]:
+    """Bound of A·W + bias with W = (q − z)·s + t, element by element.
+
+    A sum of K products costs `sum_error`·Σ|a||w|, a bias two units more. Weights are dequantised in `weight_dtype`, of
+    unit v: converting a scale and the product with it cost 2v·|w|; where q·s and z·s are rounded on their own, as a
+    fused multiply-add of −z·s does, v·(|q| + |z|)·|s| more; adding t, v·|t|; each may be subnormal. (q − z is exact:
+    both are integers of at most eight bits.) A kernel that scales sums instead of weights stays below that.
+    """
+    model = arithmetic(parameters, elements["a"])
+    weights = dequantised(parameters, inputs)
+    named = str(parameters["weight_dtype"])
+    kind = elements["a"] if named == "auto" else TYPES[named]
+    a = magnitudes(inputs["a"]).astype(np.float64)
+    depth = a.shape[-1]
+    biased = "bias" in inputs
+    products = sum_error(depth + 1 + biased, model)
+    relative = products.relative + operand_error(model) + oracle_error(depth)
+    size = np.abs(weights.values)
+    parts = (np.abs(weights.quantised) + np.abs(weights.zero)) * np.abs(weights.scale) + np.abs(weights.added)
+    of_weights = a @ (kind.unit * (2.0 * size + parts) + 4.0 * kind.half_subnormal)
+    total = a @ size
+    if biased:
+        total = total + np.abs(spread(inputs["bias"], total.shape))
+    error = total * (relative + 2.0 * biased * model.unit) + of_weights * (1.0 + relative) + products.absolute
+    return {"d": Judgement(output_rounding(error, expected["d"], elements["d"]))}
+
+
+_GROUPS = "ceil_div(K, group)"
+
+OPERATION = Operation(
+    name="quantized_gemm",
+    meaning="D = A · W + bias, W[k, n] = (q[k, n] − zero[k // group, n]) · scale[k // group, n]",
+    notes="`b` holds `pack` values of `bits` bits in each element, the first in the lowest bits: GPTQ packs 8 of 4 "
+    "bits along K into an int32 and stores zero points less 1 (`zero_pack = 8`, `zero_offset = 1`), AWQ along N "
+    '(`packed_along_n = true`, `order = "awq"`, `zero_pack = 8`). Bytes that are values themselves have `bits = 8`, '
+    '`pack = 1`, `signed = true`. Without `zeros` all have the zero point `zero`; with `zero_form = "added"` W is '
+    "(q − zero) · scale + zeros. Groups whose rows are permuted (act-order, `g_idx`) and other orders within an "
+    "element are left to a Python function.",
+    roles={
+        "a": Role("MK", ("M", "K"), spellings="a x in input lhs act activations"),
+        "b": Role(
+            "KN",
+            ("K if packed_along_n else K/pack", "N/pack if packed_along_n else N"),
+            element="int",
+            drawn=WORDS,
+            spellings="b w weight qweight qw packed packedweight weightpacked bq wq",
+        ),
+        "scales": Role("GN", (_GROUPS, "N"), spellings="scales scale s wscales weightscales groupscales"),
+        "zeros": Role(
+            "GN",
+            (_GROUPS, "N/zero_pack"),
+            required=False,
+            drawn=ZERO_POINTS,
+            spellings="zeros qzeros zero zeropoints zp",
+        ),
+        "bias": Role("MN", ("M", "N"), required=False, usual="N", spellings="bias"),
+        "d": Role("MN", ("M", "N"), output=True, spellings="d c y out output result"),
+    },
+    parameters={
+        "bits": Parameter("int", "4", "bits of a value", asked="4 or 8"),
+        "group": Parameter(
+            "int",
+            "128",
+            "rows of K that share a scale; K for one scale per column",
+            spellings="group groupsize gs",
+            drafted=("128", "64"),
+            asked="a number, or K",
+        ),
+        "pack": Parameter("int", "8", "values in one element of b", asked="8 of 4 bits in an int32, 1 of 8 in a byte"),
+        "packed_along_n": Parameter(
+            "flag", "0", "values in one element are neighbours along N, not K", asked="1 along N"
+        ),
+        "order": Parameter("word", "linear", "of the values in one element", tuple(ORDERS)),
+        "signed": Parameter("flag", "0", "values are two's complement"),
+        "zero": Parameter("real", "0 if signed else 2**(bits - 1)", "zero point of all values, where zeros has none"),
+        "zero_pack": Parameter("int", "1", "zero points in one element of zeros, along N"),
+        "zero_offset": Parameter("real", "0", "added to each stored zero point"),
+        "zero_form": Parameter("word", "subtracted", "what zeros does", ("subtracted", "added")),
+        "weight_dtype": Parameter(
+            "word", "auto", "type that weights are dequantised in; auto: that of a", ("auto", "f16", "bf16", "f32")
+        ),
+        **PRODUCTS,
+    },
+    oracle=_oracle,
+    bound=_bound,
+    extents={
+        "M": "m rows nrows numrows tokens numtokens batch b",
+        "N": "n cols columns ncols numcols outfeatures oc",
+        "K": "k inner depth infeatures ic",
+    },
+    cases=({"M": 16, "N": 64, "K": 256}, {"M": 48, "N": 128, "K": 384}),
+    told=Told(
+        "w4a16 w8a16 gptq awq marlin qgemm quantgemm dequantgemm int4gemm quantizedgemm matmul4bit gemm4bit",
+        parts=("gemm",),
+        needs=(TENSOR_CORES,),
+        open="its source does not tell how values are packed and scaled",
+    ),
+    choices=(
+        Choice(
+            "Along which axis are the values of one element neighbours?",
+            "storage",
+            (
+                Alternative("values packed along K", {"packed_along_n": "0"}),
+                Alternative("values packed along N", {"packed_along_n": "1"}),
+            ),
+            ("b",),
+        ),
+        Choice(
+            "In which order do values lie in one element?",
+            "storage",
+            (
+                Alternative("values in their own order", {"order": "linear"}),
+                Alternative("values in AWQ's order", {"order": "awq"}),
+            ),
+            ("b",),
+        ),
+        Choice(
+            "Are values two's complement?",
+            "meaning",
+            (
+                Alternative("unsigned values about a zero point", {"signed": "0"}),
+                Alternative("values in two's complement", {"signed": "1"}),
+            ),
+            ("b",),
+        ),
+        Choice(
+            "Are zero points stored less 1, as GPTQ has them?",
+            "meaning",
+            (
+                Alternative("zero points as they are", {"zero_offset": "0"}),
+                Alternative("zero points stored less 1, as GPTQ has them", {"zero_offset": "1"}),
+            ),
+            ("zeros",),
+        ),
+        sums_kept_in("a"),
+    ),
+)

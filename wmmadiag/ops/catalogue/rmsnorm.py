@@ -1,0 +1,87 @@
+"""RMSNorm: rows over the root of their mean square."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from wmmadiag.ops.model import Alternative, Arrays, Choice, Elements, Operation, Parameter, Told, Values
+from wmmadiag.ops.parts import norms
+from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.rounding import Doubles, Judgement
+from wmmadiag.ops.parts.traits import TENSOR_CORES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def rmsnorm(
+    rows: NDArray[Any], weight: NDArray[Any] | None = None, *, eps: float = 1e-6, unit_offset: bool = False
+) -> tuple[Doubles, Doubles]:
+    """x/√(mean(x²) + eps)·weight along the last axis.
+
+    Args:
+        rows: (…, N); weight: (N,).
+        unit_offset: the factor is 1 + weight.
+
+    Returns:
+        The result, shaped as the rows; reciprocals of the roots without the last axis.
+    """
+    values = rows.astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rstd = 1.0 / np.sqrt((values**2).mean(axis=-1, keepdims=True) + eps)
+        result = values * rstd
+    if weight is not None:
+        result = result * (weight.astype(np.float64) + (1.0 if unit_offset else 0.0))
+    return result, rstd[..., 0]
+
+
+def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+    rows = norms.summed(inputs)
+    offset = bool(parameters["unit_offset"])
+    y, rstd = rmsnorm(rows, inputs.get("weight"), eps=float(parameters["eps"]), unit_offset=offset)
+    return {"y": y, "residual_out": rows, "rstd": rstd}
+
+
+def _bound(
+    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
+) -> dict[str, Judgement]:
+    """Bounds of Y, the sum with the residual and the reciprocal roots: derived in `parts.norms`."""
+    found = norms.statistics(parameters, inputs, elements, centred=False)
+    judged = {"y": norms.normalised_bound(parameters, inputs, expected["y"], elements, found)}
+    return judged | norms.statistics_bounds(expected, elements, found)
+
+
+OPERATION = Operation(
+    name="rmsnorm",
+    meaning="Y = S/√(mean(S²) + eps) · weight along the last axis, S = X + residual",
+    roles={**norms.ROLES, **norms.OUTPUTS, "rstd": norms.RSTD},
+    parameters={
+        "eps": Parameter("cap", "1e-6", "added to the mean square", spellings=norms.EPS_SPELLINGS),
+        "unit_offset": Parameter("flag", "0", "the factor is 1 + weight, as Gemma has it"),
+        **norms.TYPES_OF_STEPS,
+    },
+    oracle=_oracle,
+    bound=_bound,
+    extents=norms.EXTENTS,
+    distances=norms.DISTANCES,
+    cases=norms.CASES,
+    hard_inputs=norms.HARD_INPUTS,
+    told=Told(
+        "rmsnorm rms rootmeansquare addrmsnorm fusedaddrmsnorm",
+        excludes=(TENSOR_CORES,),
+        open="its source does not tell eps and where values are rounded",
+    ),
+    choices=(
+        Choice(
+            "What is the factor of a column?",
+            "meaning",
+            (
+                Alternative("the weight itself", {"unit_offset": "0"}),
+                Alternative("1 + the weight, as Gemma has it", {"unit_offset": "1"}),
+            ),
+            ("weight",),
+        ),
+        *norms.CHOICES,
+    ),
+)

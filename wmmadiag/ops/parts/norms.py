@@ -1,0 +1,203 @@
+"""What LayerNorm and RMSNorm have in common: tensors, parameters, and how far roundings move their statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from wmmadiag.ops.model import Choice, Distance, Elements, HardInput, Parameter, Role, Values
+from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, oracle_error, output_rounding
+from wmmadiag.ops.parts.settings import kept_in
+from wmmadiag.subject.dtypes import TYPES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_ROWS = ("M", "N")
+
+ROLES: Mapping[str, Role] = {
+    "x": Role("MN", _ROWS, spellings="x in input inp src hidden hiddenstates"),
+    "residual": Role("MN", _ROWS, required=False, spellings="residual res resid residualin"),
+    "weight": Role("N", ("N",), required=False, spellings="weight weights w gamma scale g"),
+}
+OUTPUTS: Mapping[str, Role] = {
+    "y": Role("MN", _ROWS, output=True, updates="x", spellings="y out output dst o result"),
+    "residual_out": Role(
+        "MN", _ROWS, output=True, required=False, updates="residual", spellings="residualout resout newresidual prenorm"
+    ),
+}
+RSTD = Role("M", ("M",), output=True, required=False, spellings="rstd invstd invvar rsigma invrms rrms")
+EPS_SPELLINGS = "eps epsilon layernormeps rmsnormeps normeps varianceepsilon"
+TYPES_OF_STEPS: Mapping[str, Parameter] = {
+    "sum_dtype": Parameter(
+        "word", "auto", "type that x + residual is rounded to before it is normalised", ("auto", "f16", "bf16")
+    ),
+    "normalized_dtype": Parameter(
+        "word", "auto", "type that normalised values are rounded to before the weight", ("auto", "f16", "bf16")
+    ),
+}
+EXTENTS: Mapping[str, str] = {
+    "M": "m rows nrows numrows tokens numtokens ntokens batch b batchsize t",
+    "N": "n cols columns ncols numcols hidden hiddensize hiddendim dim d c h normalizedshape",
+}
+DISTANCES = (
+    Distance("x", "N", "xstride inputstride xrowstride stridex stridexrow ldx"),
+    Distance("y", "N", "ystride outputstride yrowstride stridey strideyrow ldy"),
+)
+# A row length that no vector width or block divides is the second.
+CASES: tuple[Mapping[str, int], ...] = ({"M": 4, "N": 64}, {"M": 9, "N": 320})
+CHOICES: tuple[Choice, ...] = (
+    kept_in("normalised values", "normalized_dtype", "auto", "f16", "bf16"),
+    kept_in("sums with the residual", "sum_dtype", "auto", "f16", "bf16"),
+)
+
+
+def _large_mean(values: dict[str, Doubles], rng: np.random.Generator) -> None:
+    if "x" in values:
+        values["x"] += rng.choice([-30.0, 30.0], (*values["x"].shape[:-1], 1))
+
+
+def _outlier(values: dict[str, Doubles], rng: np.random.Generator) -> None:
+    if "x" in values:
+        columns = rng.integers(0, values["x"].shape[-1], values["x"].shape[:-1])
+        np.put_along_axis(values["x"], columns[..., None], 200.0, axis=-1)
+
+
+def _tiny(values: dict[str, Doubles], rng: np.random.Generator) -> None:
+    for role in {"x", "residual"} & set(values):
+        values[role] *= rng.choice([1e-3, 4e-3], (*values[role].shape[:-1], 1))
+
+
+HARD_INPUTS: Mapping[str, HardInput] = {
+    "large_mean": HardInput("rows whose mean is 30 times their deviation: what E[x²] − E[x]² loses shows", _large_mean),
+    "outlier": HardInput("one element of each row is 200 times as large as the others", _outlier),
+    "tiny_rows": HardInput("rows whose variance is about eps, so that it shows where that is added", _tiny),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Rows as they are normalised: (s − mean)·rstd, with bounds of what rounding does to each part.
+
+    Attributes:
+        rows: s = x + residual, (…, N). error: of each, absolute; 0 without a residual.
+        mean: (…, 1); 0 where none is subtracted. mean_error: absolute.
+        rstd: (…, 1). rstd_error: relative.
+        centred: whether a mean is subtracted.
+    """
+
+    rows: Doubles
+    error: Doubles
+    mean: Doubles
+    mean_error: Doubles
+    rstd: Doubles
+    rstd_error: Doubles
+    centred: bool
+
+
+def summed(inputs: Mapping[str, NDArray[Any]]) -> Doubles:
+    """X + residual in float64."""
+    rows = inputs["x"].astype(np.float64)
+    return rows + inputs["residual"].astype(np.float64) if "residual" in inputs else rows
+
+
+def statistics(
+    parameters: Values, inputs: Mapping[str, NDArray[Any]], elements: Elements, *, centred: bool
+) -> Statistics:
+    """Means and reciprocal deviations of rows, and how far roundings in any order of summation may move them.
+
+    Let u be the unit of scalar work, n the row's length and γ(k) = k·u/(1 − k·u) (Higham, Accuracy and Stability of
+    Numerical Algorithms, 2nd ed., lemma 3.1). A sum of n terms over lanes and warps and its division by n cost at most
+    γ(n + 10) of the sum of magnitudes.
+
+    - s = x + residual: u·|s|, and the unit of `sum_dtype`: e_i.
+    - mean: δ = γ(n + 10)·mean|s| + mean e.
+    - Two passes, mean (s − m̂)²: a common shift of all rows' elements by δ adds δ² and nothing in first order; each
+      difference has f_i = e_i + u·(|d_i| + e_i + δ) of its own, so 2·mean (|d| + δ)·f + mean f² + γ(n + 11)·mean
+      (|d| + δ + f)². (RMSNorm: d = s, δ = 0, f = e.)
+    - One pass, mean s² − m̂², unless `variance` excludes it: 2·mean |s|e + mean e² + γ(n + 11)·mean (|s| + e)² +
+      2|m|δ + δ² + 2u·(mean s² + m²). Welford's and Chan's updates stay below that.
+    - rstd = (variance + eps)^(−1/2): with ρ the variance's error relative to variance + eps, and 2u for eps and the
+      sum, (1 − ρ)^(−1/2) − 1, or anything from ρ = 1 on; then 8u for `rsqrt.approx` (2⁻²²·⁹ relative), or a square root
+      and a quotient of 2 ulp each (CUDA C++ Programming Guide, "Mathematical Functions").
+    """
+    unit = arithmetic(parameters, elements["x"]).unit
+    rows = summed(inputs)
+    count = rows.shape[-1]
+    narrow = str(parameters["sum_dtype"])
+    of_sum = unit + (0.0 if narrow == "auto" else TYPES[narrow].unit)
+    error = np.abs(rows) * of_sum if "residual" in inputs else np.zeros_like(rows)
+
+    def average(values: Doubles) -> Doubles:
+        return np.asarray(values.mean(axis=-1, keepdims=True))
+
+    def gamma(terms: int) -> float:
+        return terms * unit / (1.0 - terms * unit) + oracle_error(terms)
+
+    size = np.abs(rows)
+    mean = average(rows) if centred else np.zeros((*rows.shape[:-1], 1))
+    shift = gamma(count + 10) * average(size) + average(error) if centred else np.zeros_like(mean)
+    apart = np.abs(rows - mean)
+    variance = average(apart**2)
+    own = error + unit * (apart + error + shift) if centred else error
+    moved = shift**2 + average(2.0 * (apart + shift) * own + own**2)
+    moved = moved + gamma(count + 11) * average((apart + shift + own) ** 2)
+    if centred and parameters["variance"] == "any":
+        one_pass = average(2.0 * size * error + error**2) + gamma(count + 11) * average((size + error) ** 2)
+        one_pass += 2.0 * np.abs(mean) * shift + shift**2 + 2.0 * unit * (average(size**2) + mean**2)
+        moved = np.maximum(moved, one_pass)
+    total = variance + float(parameters["eps"])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.where(total > 0, moved / total, np.inf) + 2.0 * unit
+        rstd_error = np.where(relative < 1.0, (1.0 - np.minimum(relative, 0.999999999)) ** -0.5 - 1.0, np.inf)
+        rstd = 1.0 / np.sqrt(total)
+    return Statistics(rows, error, mean, shift, rstd, rstd_error * (1.0 + 8.0 * unit) + 8.0 * unit, centred)
+
+
+def normalised_bound(
+    parameters: Values, inputs: Mapping[str, NDArray[Any]], expected: Doubles, elements: Elements, found: Statistics
+) -> Judgement:
+    """Bound of (s − mean)·rstd·weight + bias.
+
+    With d = s − mean off by f = e + δ + u·(|d| + e + δ) and rstd by ε relative: rstd·(f·(1 + ε) + |d|·ε). The fused
+    form s·(rstd·w) + (b − mean·rstd·w) rounds larger terms: 4u·|w|·rstd·(|s| + |mean|), which also covers the three
+    products of the plain form; a bias 3u·|b|. Normalised values that are rounded to a narrow type cost twice its unit,
+    since their product with the weight is then rounded to it, too. All second-order terms together are below a
+    thousandth. Then the output's rounding.
+    """
+    unit = arithmetic(parameters, elements["x"]).unit
+    weight = np.abs(inputs["weight"].astype(np.float64)) if "weight" in inputs else np.float64(1.0)
+    if parameters.get("unit_offset") and "weight" in inputs:
+        weight = np.abs(1.0 + inputs["weight"].astype(np.float64))
+    apart = np.abs(found.rows - found.mean)
+    off = found.error + found.mean_error
+    if found.centred:
+        off = off + unit * (apart + off)
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = found.rstd * (off * (1.0 + found.rstd_error) + apart * found.rstd_error)
+        error = error + 4.0 * unit * found.rstd * (np.abs(found.rows) + np.abs(found.mean))
+        narrow = str(parameters["normalized_dtype"])
+        if narrow != "auto":
+            kind = TYPES[narrow]
+            error = error + 2.0 * (kind.unit * (apart * found.rstd + error) + kind.half_subnormal)
+        error = error * weight
+        if "bias" in inputs:
+            error = error + 3.0 * unit * np.abs(inputs["bias"].astype(np.float64))
+        error = np.where(np.isnan(error), np.inf, error * 1.001)
+    return Judgement(output_rounding(error, expected, elements["y"]))
+
+
+def statistics_bounds(expected: Mapping[str, Doubles], elements: Elements, found: Statistics) -> dict[str, Judgement]:
+    """Bounds of the outputs beside y: what was normalised, the means, the reciprocal deviations."""
+    errors = {
+        "residual_out": found.error,
+        "mean": found.mean_error[..., 0],
+        "rstd": (found.rstd * found.rstd_error)[..., 0],
+    }
+    return {
+        role: Judgement(output_rounding(np.asarray(error), expected[role], elements[role]))
+        for role, error in errors.items()
+        if role in elements and role in expected
+    }
