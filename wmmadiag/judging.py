@@ -173,8 +173,11 @@ def _check_roles(spec: Operation, inputs: dict[str, NDArray[Any]]) -> None:
             raise ConfigurationError(
                 f"'{spec.name}' has no input or parameter '{name}'", hint=did_you_mean(name, [*roles, *spec.parameters])
             )
-        if array.ndim < (1 if spec.roles[name].usual else 2):
-            raise ConfigurationError(f"'{name}' has {array.ndim} dimensions; it needs at least two")
+        least = 1 if spec.roles[name].usual else min(2, len(spec.roles[name].axes))
+        if array.ndim < least:
+            raise ConfigurationError(
+                f"'{name}' has {array.ndim} dimensions; it needs at least {'one' if least == 1 else 'two'}"
+            )
     missing = [name for name in roles if spec.roles[name].required and name not in inputs]
     if missing:
         inputs_of = f"its inputs: {', '.join(roles)}"
@@ -188,10 +191,9 @@ def _evaluated(
     from wmmadiag.ops.shapes import ShapeMismatch, extents_of
     from wmmadiag.place import Place
     from wmmadiag.subject.card import Card, Computes, LaunchShape, Places
-    from wmmadiag.subject.expressions import Scope
     from wmmadiag.subject.shapes import check_shapes
     from wmmadiag.subject.suggest import did_you_mean
-    from wmmadiag.subject.symbols import evaluate_parameters
+    from wmmadiag.subject.symbols import evaluate_parameters, operation_scope
 
     for name, value in given.items():
         words = spec.parameters[name].words
@@ -203,7 +205,7 @@ def _evaluated(
     computes = Computes(spec.name, nowhere, plain)
     card = Card("", Path(), Path(), "", (), LaunchShape((1,), (1,), 0, nowhere), (), computes, Places(""))
     try:
-        evaluated = evaluate_parameters(computes, Scope(extents_of(spec, shapes), spec.symbols))
+        evaluated = evaluate_parameters(computes, operation_scope(computes, extents_of(spec, shapes)))
         check_shapes(card, shapes, evaluated)
     except (ConfigurationError, ShapeMismatch) as error:
         usual = "; ".join(f"{name}: ({', '.join(role.shape)})" for name, role in spec.roles.items() if name in inputs)

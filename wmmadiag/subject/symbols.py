@@ -31,22 +31,25 @@ def case_scope(card: Card, case: Case, variant: Variant) -> Scope:
         _macro_symbols(card.macros),
         card.symbols,
     ]
-    operation = OPERATIONS[card.computes.operation]
-    flags: dict[str, Expression] = {
-        name: value
-        for name, value in card.computes.parameters.items()
-        if operation.parameters[name].kind in _IN_SHAPES and str(value) != name
+    return operation_scope(card.computes, *given)
+
+
+def operation_scope(computes: Computes, *given: Mapping[str, Expression]) -> Scope:
+    """The symbols that are given, the first layer before the next, then what the operation makes of them.
+
+    Parameters that shapes may depend on are symbols, too: `transpose_b`, `groups`.
+    """
+    operation = OPERATIONS[computes.operation]
+    counts = {name: one for name, one in operation.parameters.items() if one.kind in _IN_SHAPES}
+    said: dict[str, Expression] = {
+        name: value for name, value in computes.parameters.items() if name in counts and str(value) != name
     }
     known = {name for layer in given for name in layer}
     derived: dict[str, Expression] = {
         name: text for name, text in operation.symbols.items() if not _runs_in_a_circle(name, operation.symbols, known)
     }
-    derived |= {
-        name: str(one.default)
-        for name, one in operation.parameters.items()
-        if one.kind in _IN_SHAPES and str(one.default) != name
-    }
-    return Scope(*given, flags, derived)
+    derived |= {name: str(one.default) for name, one in counts.items() if str(one.default) != name}
+    return Scope(*given, said, derived)
 
 
 def _runs_in_a_circle(name: str, defaults: Mapping[str, str], known: set[str]) -> bool:

@@ -1,0 +1,148 @@
+"""A kernel of each operation is right, and wrong with one mistake of the kinds that such kernels have."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from wmmadiag.ops import OPERATIONS
+from wmmadiag.subject.card_files.read import load_card
+from wmmadiag.subject.check import check_card
+
+KERNELS = Path(__file__).parents[2] / "kernels"
+
+# Kernel, case, what is wrong; the right text, and the wrong one.
+MISTAKES = [
+    (
+        "conv2d", "small", "padding forgotten",
+        "* shape.stride - shape.pad + r",
+        "* shape.stride + r",
+    ),
+    (
+        "conv2d", "odd", "stride along one axis",
+        "place % shape.q * shape.stride",
+        "place % shape.q",
+    ),
+    (
+        "conv2d", "odd", "filters as CRSK",
+        "((filter * shape.r + r) * shape.s + s) * shape.c + channel",
+        "((channel * shape.r + r) * shape.s + s) * shape.k + filter",
+    ),
+    (
+        "conv2d", "small", "edge not zero",
+        "if (h >= 0 && h < shape.h && w >= 0 && w < shape.w)",
+        "if (h >= 0 && h < shape.h && w < shape.w)",
+    ),
+    (
+        "conv2d", "odd", "ReLU before the bias",
+        "fmaxf(sums[i / TILE][i % TILE] + bias[filter], 0.0f)",
+        "fmaxf(sums[i / TILE][i % TILE], 0.0f) + bias[filter]",
+    ),
+    (
+        "gated_gemm", "odd", "halves taken for interleaved",
+        "gate_up + (n + col) * k + i, k",
+        "gate_up + (col + 1) * k + i, k",
+    ),
+    (
+        "gated_gemm", "odd", "the other factor gated",
+        "gate.x[i] / (1.0f + __expf(-gate.x[i])) * up.x[i]",
+        "up.x[i] / (1.0f + __expf(-up.x[i])) * gate.x[i]",
+    ),
+    (
+        "gated_gemm", "tile", "a sigmoid alone",
+        "gate.x[i] / (1.0f + __expf(-gate.x[i]))",
+        "1.0f / (1.0f + __expf(-gate.x[i]))",
+    ),
+    (
+        "grouped_gemm", "odd", "the next group's matrix",
+        "b + (group * k + depth) * n",
+        "b + ((group + 1) % 4 * k + depth) * n",
+    ),
+    (
+        "grouped_gemm", "odd", "rows of the next group overwritten",
+        "if (first + i / 16 < end) d[",
+        "d[",
+    ),
+    (
+        "quantized_gemm", "odd", "zero points as they are stored",
+        "& 15) + 1;",
+        "& 15);",
+    ),
+    (
+        "quantized_gemm", "odd", "values from the highest bits on",
+        "(word >> (at % 8 * 4)) & 15",
+        "(word >> (28 - at % 8 * 4)) & 15",
+    ),
+    (
+        "quantized_gemm", "odd", "one group too early",
+        "of_group = at / group",
+        "of_group = (at + 16) / group",
+    ),
+    (
+        "layernorm", "odd", "unbiased variance",
+        "of_warps) / cols + eps",
+        "of_warps) / (cols - 1) + eps",
+    ),
+    (
+        "layernorm", "tiny_rows", "eps outside the root",
+        "rsqrtf(sum_of_block(squares, of_warps) / cols + eps)",
+        "1.0f / (sqrtf(sum_of_block(squares, of_warps) / cols) + eps)",
+    ),
+    (
+        "layernorm", "odd", "bias before the weight",
+        "(row[i] - m) * r * __half2float(weight[i]) + __half2float(bias[i])",
+        "((row[i] - m) * r + __half2float(bias[i])) * __half2float(weight[i])",
+    ),
+    (
+        "rmsnorm", "odd", "the residual left out",
+        "const half2 sum = __hadd2(x[i], residual[i]);",
+        "const half2 sum = x[i];",
+    ),
+    (
+        "rmsnorm", "odd", "the sum not kept",
+        "residual[i] = sum;",
+        "",
+    ),
+    (
+        "rmsnorm", "tiny_rows", "eps forgotten",
+        "rsqrtf(squares / cols + eps)",
+        "rsqrtf(squares / cols)",
+    ),
+    (
+        "softmax", "odd", "the mask one off",
+        "min(row + 1, cols)",
+        "min(row + 2, cols)",
+    ),
+    (
+        "softmax", "odd", "the mask of every matrix",
+        "mask += static_cast<size_t>(row) * cols;",
+        "mask += (static_cast<size_t>(blockIdx.y) * rows + row) % rows / 2 * cols;",
+    ),
+    (
+        "softmax", "growing_max", "the mask scaled, too",
+        "scores[i] * scale + __half2float(mask[i])",
+        "(scores[i] + __half2float(mask[i])) * scale",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kernel", "case", "right", "wrong"),
+    [(kernel, case, right, wrong) for kernel, case, _, right, wrong in MISTAKES],
+    ids=[f"{kernel}-{what}" for kernel, _, what, *_ in MISTAKES],
+)
+def test_a_mistake_is_seen(tmp_path, kernel, case, right, wrong):
+    shutil.copy(KERNELS / kernel / "kernel.toml", tmp_path)
+    source = (KERNELS / kernel / "kernel.cu").read_text()
+    assert right in source
+    (tmp_path / "kernel.cu").write_text(source.replace(right, wrong))
+    (result,) = check_card(load_card(tmp_path / "kernel.toml"), cases=[case]).cases
+    assert result.status == "failed", result.problem
+
+
+def test_each_operation_has_a_kernel_that_is_right():
+    """`test_kernels.py` runs them all."""
+    shown = {load_card(path).computes.operation for path in KERNELS.glob("*/kernel.toml")}
+    assert shown == {name for name, one in OPERATIONS.items() if one.oracle is not None}
