@@ -111,3 +111,30 @@ __global__ void k(float *x) { *x = made(); }
 """
     (work / "k.cu").write_text(text)
     assert compile_source("k.cu", options).notes == ()
+
+
+def test_includes_named_by_a_macro_are_cached_where_they_cannot_lead_to_the_users_files(work: Path) -> None:
+    options = library(work, "#define STD_HEADER(header) <cuda/std/header>\n#include STD_HEADER(cstdint)\n" + LIBRARY)
+    (work / "k.cu").write_text(KERNEL)
+    assert not compile_source("k.cu", options).cached
+    assert compile_source("k.cu", options).cached
+    (work / "k.cu").write_text('#define WHICH(name) "name.h"\n#define name value\n#include WHICH(value)\n' + KERNEL)
+    (work / "value.h").write_text("")
+    assert read_tree((work / "k.cu").read_text(), "k.cu", (), lambda _: False).computed
+
+
+def test_tuples_in_device_code(work: Path) -> None:
+    text = """#include <tuple>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <ATen/cuda/detail/UnpackRaw.cuh>
+__device__ std::tuple<int, float> two(int a) { return std::make_tuple(a, 2.0f * a); }
+__global__ void k(float *x, at::PhiloxCudaState state) {
+  auto seed = at::cuda::philox::unpack(state);
+  int a; float b;
+  std::tie(a, b) = two(threadIdx.x);
+  auto [c, d] = two(3);
+  x[threadIdx.x] = std::get<0>(seed) + a + b + c + d + std::tuple_size<std::tuple<int, int>>::value;
+}
+"""
+    (work / "k.cu").write_text(text)
+    assert compile_source("k.cu").notes == ()

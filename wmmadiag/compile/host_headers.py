@@ -50,7 +50,16 @@ _PREFIXES = (
     "nlohmann/",
 )
 # Under those prefixes, but used by device code: there are stubs for them.
-_STUBBED_PREFIXES = ("c10/macros/", "c10/util/Half", "c10/util/BFloat16", "torch/", "ATen/ATen.h", "ATen/core/Tensor")
+_STUBBED_PREFIXES = (
+    "c10/macros/",
+    "c10/util/Half",
+    "c10/util/BFloat16",
+    "torch/",
+    "ATen/ATen.h",
+    "ATen/core/Tensor",
+    "ATen/cuda/Philox",
+    "ATen/cuda/detail/UnpackRaw",
+)
 
 
 def is_host_header(name: str) -> bool:

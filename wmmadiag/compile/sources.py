@@ -22,11 +22,21 @@ from wmmadiag.compile.lexer import Token, tokenize
 from wmmadiag.compile.read import read_bytes as read_bytes
 from wmmadiag.compile.read import read_text as read_text
 from wmmadiag.csource.edits import ByteEdit, applied
-from wmmadiag.csource.lexical import Directive, directives, directives_at_line_starts
+from wmmadiag.csource.lexical import (
+    Directive,
+    Macro,
+    directives,
+    directives_at_line_starts,
+    joined,
+    macros_at_line_starts,
+)
 from wmmadiag.errors import CompileError
 
 _INCLUDE = re.compile(r'(?:<([^>\n]+)>|"([^"\n]+)")')
 _HAS_INCLUDE = re.compile(r'__has_include\s*\(\s*(?:<([^>\n]+)>|"([^"\n]+)")\s*\)')
+_CALLED = re.compile(r"([A-Za-z_]\w*)(?:\s*\((.*)\))?")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_ASKS_INCLUDE = re.compile(r"__has_include\w*\s*\(")
 _MAX_FILES = 4000
 
 
@@ -102,19 +112,23 @@ class _Reader:
     is_provided: Callable[[str], bool]
     replaced: Mapping[str, str]
     home: str
+    root_key: str
     headers: dict[str, SourceFile] = field(default_factory=dict)
     outside: dict[str, SourceFile] = field(default_factory=dict)
     targets: dict[tuple[str, int], str] = field(default_factory=dict)
     probed: dict[str, bool] = field(default_factory=dict)
     computed: bool = False
     unresolved: dict[str, None] = field(default_factory=dict)
-    _found: dict[tuple[str, str], tuple[Path, bool] | None] = field(default_factory=dict)
+    unnamed: list[tuple[str, Path]] = field(default_factory=list)
+    _found: dict[tuple[str, str], tuple[Path, str, bool] | None] = field(default_factory=dict)
 
-    def resolve(self, name: str, quoted: bool, folder: Path) -> tuple[Path, bool] | None:
-        """The user's header that a directive in `folder` means, with whether it stands beside the source; or None."""
+    def resolve(self, name: str, quoted: bool, folder: Path) -> tuple[Path, str, bool] | None:
+        """The user's header that a directive in `folder` means: its path, its key, and whether it was found beside the
+        file that names it; or None."""
         asked = (name, str(folder) if quoted else "")
         if asked not in self._found:
-            self._found[asked] = self._resolve(name, quoted, folder)
+            found = self._resolve(name, quoted, folder)
+            self._found[asked] = (found[0], found[0].resolve().as_posix(), found[1]) if found is not None else None
         return self._found[asked]
 
     def _resolve(self, name: str, quoted: bool, folder: Path) -> tuple[Path, bool] | None:
@@ -139,7 +153,7 @@ class _Reader:
                 continue
             target = _INCLUDE.match(one.argument)
             if target is None:
-                self.computed = True
+                self.unnamed.append((one.argument, folder))
                 continue
             name = target[1] or target[2]
             found = self.resolve(name, target[2] is not None, folder)
@@ -147,16 +161,26 @@ class _Reader:
                 if is_host_header(name) or not self.is_provided(name):
                     self.unresolved[name] = None
                 continue
-            path, beside = found
-            key = path.resolve().as_posix()
+            path, key, beside = found
             self.targets[file.key, one.start] = key
             if key not in self.headers and key not in self.outside and key != self.root_key:
                 yield self._read(path, key, file.own and (beside or key.startswith(self.home)), file.name), path.parent
 
-    root_key: str = ""
+    def name_unnamed(self, files: Sequence[SourceFile]) -> None:
+        """Look at the `#include` that take their names from macros: those that can lead to none of the user's files are
+        the compiler's alone."""
+        called = {argument: _CALLED.fullmatch(argument) for argument, _ in self.unnamed}
+        wanted = {match[1] for match in called.values() if match is not None}
+        known = joined(macros_at_line_starts(file.data, wanted) for file in files) if wanted else {}
+        for argument, folder in self.unnamed:
+            match = called[argument]
+            names = _expansions(known.get(match[1]), match[2]) if match is not None else []
+            found = [_INCLUDE.fullmatch(name) for name in names]
+            leads = [one is None or self.resolve(one[1] or one[2], one[2] is not None, folder) for one in found]
+            self.computed = self.computed or not names or any(leads)
 
     def _probe(self, file: SourceFile, argument: str, folder: Path) -> None:
-        if len(_HAS_INCLUDE.findall(argument)) < argument.count("__has_include"):
+        if len(_HAS_INCLUDE.findall(argument)) < len(_ASKS_INCLUDE.findall(argument)):
             self.computed = True
         for match in _HAS_INCLUDE.finditer(argument):
             found = self.resolve(match[1] or match[2], match[2] is not None, folder)
@@ -191,11 +215,12 @@ def read_tree(
     path = Path(file_name)
     key = path.resolve()
     root = SourceFile(key.as_posix(), file_name, text.encode("utf-8", "surrogateescape"))
-    reader = _Reader(tuple(include_paths), is_provided, replaced or {}, f"{key.parent.as_posix()}/", root_key=root.key)
+    reader = _Reader(tuple(include_paths), is_provided, replaced or {}, f"{key.parent.as_posix()}/", root.key)
     queue: list[tuple[SourceFile, Path]] = [(root, path.parent)]
     while queue:
         file, folder = queue.pop(0)
         queue.extend(reader.scan(file, folder))
+    reader.name_unnamed([root, *reader.headers.values(), *reader.outside.values()])
     return SourceTree(
         root,
         reader.headers,
@@ -205,6 +230,15 @@ def read_tree(
         tuple(reader.unresolved),
         reader.outside,
     )
+
+
+def _expansions(macro: Macro | None, arguments: str | None) -> list[str]:
+    """What an invocation of a macro can stand for, by all its definitions; empty where that is not plain."""
+    given = [one.strip() for one in arguments.split(",")] if arguments is not None else []
+    if macro is None or len(macro.parameters or ()) != len(given) or any("#" in body for body in macro.bodies):
+        return []
+    values = dict(zip(macro.parameters or (), given, strict=True))
+    return [_WORD.sub(lambda word: values.get(word[0], word[0]), body) for body in macro.bodies]
 
 
 def in_memory(

@@ -23,6 +23,7 @@ _MEMBERS: Mapping[str, str] = {
         ("is_integral_v", "is_floating_point_v", "is_convertible_v", "void_t", "remove_cv_t"), "type_traits"
     ),
     **dict.fromkeys(("is_trivially_copyable", "is_trivially_copyable_v", "bool_constant"), "type_traits"),
+    **dict.fromkeys(("tuple", "make_tuple", "get", "tie", "tuple_size", "tuple_element"), "wmmadiag_tuple.h"),
     "numeric_limits": "limits",
     "array": "array",
 }
@@ -50,5 +51,6 @@ def likely_headers(tree: SourceTree) -> list[str]:
     """The headers that libraries' headers will be found to want: a compilation of theirs is too long to be tried."""
     if not tree.outside:
         return []
-    used = {match[1] for file in tree.every() for match in _USED.finditer(file.data)}
-    return sorted({_MEMBERS[name.decode()] for name in used if name.decode() in _MEMBERS})
+    used = {match[1].decode() for file in tree.every() for match in _USED.finditer(file.data)}
+    # Of a tuple the libraries have one of their own for device code: that of std is mentioned for the host.
+    return sorted({_MEMBERS[name] for name in used if name in _MEMBERS} - {"wmmadiag_tuple.h"})
