@@ -204,13 +204,24 @@ class _Reader:
             elif node.type != "function_definition":
                 self.variables += declared(self.source, node, "namespace")
         elif node.type in ("alias_declaration", "type_definition"):
+            held = field(node, "type")
+            if node.type == "type_definition" and held is not None and held.type in _RECORDS:
+                typedef = next((one.name for one in declared(self.source, node) if not one.pointers), "")
+                self.record(held, scope, outer or node, template, typedef)
             self.alias(node, scope, outer)
 
-    def record(self, node: Node, scope: str, outer: Node, template: tuple[TemplateParameter, ...] | None) -> None:
+    def record(
+        self,
+        node: Node,
+        scope: str,
+        outer: Node,
+        template: tuple[TemplateParameter, ...] | None,
+        typedef: str = "",
+    ) -> None:
         body, name = field(node, "body"), field(node, "name")
         if body is None:
             return
-        called = self.source.text(name) if name else ""
+        called = self.source.text(name) if name else typedef
         members = [
             variable
             for one in body.named_children

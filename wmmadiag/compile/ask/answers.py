@@ -8,8 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 _VARIABLE = re.compile(
-    r"\.global\s+\.align\s+\d+\s+\.b8\s+(?P<name>wmmadiag_\w+)\[(?P<size>\d+)\](?:\s*=\s*\{(?P<bytes>[^}]*)\})?\s*;"
+    r"\.global\s+\.align\s+\d+\s+\.[busf](?P<bits>\d+)\s+(?P<name>wmmadiag_answer_\w+)"
+    r"(?:\[(?P<count>\d+)\])?(?:\s*=\s*(?P<value>[^;]*?))?\s*;"
 )
+_ADDRESS = re.compile(r"generic\(wmmadiag_answer_\d+_room\)(?:\+(\d+))?")
+_REAL = re.compile(r"0[fd]([0-9A-Fa-f]+)")
 _KINDS = ("other", "bool", "int", "uint", "float", "class", "union", "pointer", "array", "reference")
 _CONST, _ENUM, _EMPTY, _POLYMORPHIC, _COMPLETE = (1 << bit for bit in range(5))
 _NAMED = re.compile(r"\[with T ?= ?(.*)\]\Z", re.DOTALL)
@@ -88,13 +91,43 @@ class KernelParameters:
     types: tuple[TypeFacts, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class MemberFacts:
+    """Where a member, a bit-field or a base class lies.
+
+    Attributes:
+        offset: bytes from the class that it is a member of.
+        facts: its type.
+        owner: canonical name of the class whose member the compiler found; "" for a base class.
+        bits: (first bit from the class's beginning, number of bits) of a bit-field, else None.
+    """
+
+    offset: int
+    facts: TypeFacts
+    owner: str = ""
+    bits: tuple[int, int] | None = None
+
+
 def variables(ptx: str) -> Mapping[str, bytes]:
-    """Name → content of each variable of answers in a PTX text; what its initialiser leaves out is 0."""
+    """Name → content of each variable of answers in a PTX text; what its initialiser leaves out is 0.
+
+    The variable of a base class holds its offset.
+    """
     found = {}
     for match in _VARIABLE.finditer(ptx):
-        content = bytes(int(one) for one in (match["bytes"] or "").split(",") if one.strip())
-        found[match["name"]] = content.ljust(int(match["size"]), b"\0")
+        each = int(match["bits"]) // 8
+        elements = [one.strip() for one in (match["value"] or "").strip("{} ").split(",") if one.strip()]
+        content = b"".join(_element(one, each) for one in elements)
+        found[match["name"]] = content.ljust(each * int(match["count"] or 1), b"\0")
     return found
+
+
+def _element(text: str, size: int) -> bytes:
+    address, real = _ADDRESS.fullmatch(text), _REAL.fullmatch(text)
+    if real is not None:
+        return int(real[1], 16).to_bytes(size, "little")
+    value = int(address[1] or 0) if address is not None else int(text, 0)
+    return (value % (1 << 8 * size)).to_bytes(size, "little")
 
 
 def constant(content: bytes) -> Constant:
@@ -125,6 +158,27 @@ def kernel_parameters(content: bytes) -> KernelParameters:
         one, at = _facts(content, at + 1)
         found.append(one)
     return KernelParameters(tuple(found))
+
+
+def member_facts(content: bytes) -> MemberFacts:
+    """A `wmmadiag_ask::Member`."""
+    facts, end = _facts(content, 8)
+    return MemberFacts(int.from_bytes(content[:8], "little"), facts, _name(content[end:]))
+
+
+def base_facts(content: bytes, offset: bytes) -> MemberFacts:
+    """A base class: its facts, and what its variable holds."""
+    return MemberFacts(int.from_bytes(offset, "little"), type_facts(content))
+
+
+def bit_facts(content: bytes, zeros: bytes, ones: bytes) -> MemberFacts | None:
+    """A bit-field: its facts, and an object with it at zero and at all ones; None where these do not tell one run."""
+    changed = int.from_bytes(zeros, "little") ^ int.from_bytes(ones, "little")
+    first = (changed & -changed).bit_length() - 1
+    width = changed.bit_length() - first
+    if changed == 0 or changed >> first != (1 << width) - 1:
+        return None
+    return MemberFacts(first // 8, type_facts(content), bits=(first, width))
 
 
 _FIXED = struct.Struct("<QQQQ4QBQQBBQB")

@@ -10,23 +10,39 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from wmmadiag.compile.ask.answers import (
     Constant,
     KernelParameters,
+    MemberFacts,
     TypeFacts,
     Unanswered,
+    base_facts,
+    bit_facts,
     constant,
     kernel_parameters,
+    member_facts,
     type_facts,
     variables,
 )
-from wmmadiag.compile.ask.questions import Asked, Question, TypeOf, Value, problem, texts, variable, written
+from wmmadiag.compile.ask.questions import (
+    Asked,
+    Member,
+    Parameters,
+    Question,
+    TypeOf,
+    Value,
+    problem,
+    texts,
+    variable,
+    written,
+)
 from wmmadiag.compile.build import ASK, build
 from wmmadiag.compile.diagnostics import Diagnostic
+from wmmadiag.errors import CompileError
 
 if TYPE_CHECKING:
     from wmmadiag.compile.options import CompileOptions
     from wmmadiag.compile.sources import SourceTree
     from wmmadiag.compile.toolchain import Toolchain
 
-Answer: TypeAlias = "Constant | TypeFacts | KernelParameters | Unanswered"
+Answer: TypeAlias = "Constant | TypeFacts | KernelParameters | MemberFacts | Unanswered"
 
 _FILE = "wmmadiag-question-"
 _NAMED = re.compile(re.escape(_FILE) + r"(\d+)")
@@ -139,21 +155,46 @@ def _answered(asked: Asked, questions: Sequence[Question]) -> dict[Question, Ans
 def _compiled(
     tree: SourceTree, options: CompileOptions, tools: Toolchain, questions: Sequence[Question]
 ) -> dict[Question, str]:
-    """Question → the bytes of its answer, hexadecimal, or after "!" the reason why there is none."""
+    """Question → the bytes of its answer's variables, hexadecimal, or after "!" the reason why there is none."""
     behind = Behind(dict(enumerate(questions)))
-    contents = variables(build(tree, options, tools, behind=behind).result.ptx)
+    try:
+        contents = variables(build(tree, options, tools, behind=behind).result.ptx)
+    except CompileError as error:
+        # The compiler may break down without a place: half of the questions, and so on, find the one that it is.
+        build(tree, options, tools, behind=Behind({}))
+        if len(questions) == 1:
+            return {questions[0]: f"!{error.message}"}
+        half = len(questions) // 2
+        first, second = questions[:half], questions[half:]
+        return {**_compiled(tree, options, tools, first), **_compiled(tree, options, tools, second)}
     found = {}
     for number, question in enumerate(questions):
-        content = contents.get(variable(number))
+        parts = [contents.get(variable(number) + part) for part in _variables(question)]
+        told = [one.hex() for one in parts if one is not None]
         reason = behind.refused.get(number, "the compiler gave no answer")
-        found[question] = f"!{reason}" if content is None else content.hex()
+        found[question] = ":".join(told) if len(told) == len(parts) else f"!{reason}"
     return found
+
+
+def _variables(question: Question) -> tuple[str, ...]:
+    """What the names of an answer's variables end with."""
+    if not isinstance(question, Member):
+        return ("",)
+    if question.bits:
+        return ("", "_zeros", "_ones")
+    return ("", "_base") if question.path[-1].base else ("",)
 
 
 def _read(question: Question, told: str) -> Answer:
     if told.startswith("!"):
         return Unanswered(told[1:])
-    content = bytes.fromhex(told)
+    contents = [bytes.fromhex(one) for one in told.split(":")]
     if isinstance(question, Value):
-        return constant(content)
-    return type_facts(content) if isinstance(question, TypeOf) else kernel_parameters(content)
+        return constant(contents[0])
+    if isinstance(question, TypeOf):
+        return type_facts(contents[0])
+    if isinstance(question, Parameters):
+        return kernel_parameters(contents[0])
+    if question.bits:
+        return bit_facts(*contents) or Unanswered("the compiler does not show where its bits are")
+    return base_facts(*contents) if question.path[-1].base else member_facts(contents[0])

@@ -93,7 +93,41 @@ class Parameters:
     scope: Scope = FILE_SCOPE
 
 
-Question: TypeAlias = "Value | TypeOf | Parameters"
+@dataclass(frozen=True, slots=True)
+class ParameterType:
+    """The type of one parameter of a kernel's instantiation, as the root of a `Member`."""
+
+    kernel: str
+    index: int
+    types: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """From a class to one of its members, or to a base class by its name; of an array, to its elements."""
+
+    name: str
+    base: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Where a member or a base class of a class lies, and its type. Answer: `MemberFacts`.
+
+    Private members are answered too. Bit-fields have no address: `bits` asks for them, of classes that are constants.
+
+    Attributes:
+        root: a class.
+        path: from it to the member, by members that are classes and by base classes.
+        bits: whether it is a bit-field.
+    """
+
+    root: TypeOf | ParameterType
+    path: tuple[Step, ...]
+    bits: bool = False
+
+
+Question: TypeAlias = "Value | TypeOf | Parameters | Member"
 
 
 def problem(text: str) -> str:
@@ -120,37 +154,97 @@ def texts(question: Question) -> tuple[str, ...]:
         return (question.expression,)
     if isinstance(question, TypeOf):
         return (question.text,)
+    if isinstance(question, Member):
+        root = question.root
+        named = (root.text,) if isinstance(root, TypeOf) else (root.kernel, *filter(None, [root.types]))
+        return (*named, *(step.name for step in question.path))
     return (question.kernel, *([question.types] if question.types else []))
 
 
 def written(question: Question, number: int) -> str:
-    """The question in C++; its answer is the variable `variable(number)`."""
+    """The question in C++; its answer is in the variables whose names begin with `variable(number)`."""
     if isinstance(question, Value):
         body = f"return ::wmmadiag_ask::constant({question.expression});"
-        return _asking(question.scope, number, "constexpr", body, "{}()")
+        return _asking(question.scope, number, "constexpr", body) + _told(number, f"{_name(question.scope, number)}()")
+    if isinstance(question, Member):
+        return _member(question, number)
+    carried = f"::wmmadiag_ask::carried(&{_name(question.scope, number)})"
+    told = "facts" if isinstance(question, TypeOf) else "parameters"
+    return _carrying(question, number) + _told(number, f"::wmmadiag_ask::{told}({carried})")
+
+
+def _carrying(question: TypeOf | Parameters | ParameterType, number: int) -> str:
+    """A function whose return type carries the type that is asked about."""
     if isinstance(question, TypeOf):
         asked = question.text
         if question.expression:
             asked = f"::wmmadiag_ask::unreferred<decltype({asked})>"
-        told = "::wmmadiag_ask::facts({})"
+        return _asking(question.scope, number, "__device__", f"return ::wmmadiag_ask::Type<{asked}>{{}};")
+    asked = f"decltype(&{question.kernel})"
+    if question.types is not None:
+        asked = f"decltype(static_cast<void (*)({question.types})>(&{question.kernel}))"
+    scope = FILE_SCOPE
+    if isinstance(question, Parameters):
+        scope = question.scope
     else:
-        asked = f"decltype(&{question.kernel})"
-        if question.types is not None:
-            asked = f"decltype(static_cast<void (*)({question.types})>(&{question.kernel}))"
-        told = "::wmmadiag_ask::parameters({})"
-    body = f"return ::wmmadiag_ask::Type<{asked}>{{}};"
-    return _asking(question.scope, number, "__device__", body, told.format("::wmmadiag_ask::carried(&{})"))
+        asked = f"typename ::wmmadiag_ask::Parameter<{question.index}, {asked}>::type"
+    return _asking(scope, number, "__device__", f"return ::wmmadiag_ask::Type<{asked}>{{}};")
 
 
-def _asking(scope: Scope, number: int, words: str, body: str, told: str) -> str:
-    """A function that stands where the question does, and the variable that is made of what it returns.
+def _member(question: Member, number: int) -> str:
+    """Each step in an explicit instantiation, in whose arguments access is not checked."""
+    root, name = question.root, f"wmmadiag_{number}"
+    scope = root.scope if isinstance(root, TypeOf) else FILE_SCOPE
+    carried = f"{_CARRIED}<decltype(&{_name(scope, number)})>::type"
+    lines = [_carrying(root, number), "namespace wmmadiag_ask {\n", f"using {name}_at0 = type_in<{carried}>;\n"]
+    steps = question.path[:-1] if question.bits else question.path
+    for index, step in enumerate(steps):
+        tag, here, there = f"{name}_tag{index}", f"{name}_at{index}", f"{name}_at{index + 1}"
+        what = "type" if step.base else "member"
+        lines.append(f"struct {tag} {{ friend constexpr auto wmmadiag_{what}({tag}); }};\n")
+        if step.base:
+            lines.append(f"template struct Named<{tag}, typename {here}::{step.name}>;\n")
+            lines.append(f"using {there} = type_in<decltype(wmmadiag_type({tag}{{}}))>;\n")
+        else:
+            lines.append(f"template struct Opened<{tag}, &{here}::{step.name}>;\n")
+            lines.append(f"using {there} = member_type<decltype(wmmadiag_member({tag}{{}}))>;\n")
+    here, last = f"{name}_at{len(steps)}", f"{name}_at{len(steps) - 1}"
+    if question.bits:
+        field = question.path[-1].name
+        made = f"{name}_made"
+        lines.append(
+            # Made in its place: nothing of the class is copied, and copies need not be constants.
+            f"template <int value> struct {made} {{ {here} made; constexpr {made}() : made{{}} {{"
+            f" made.{field} = static_cast<decltype({here}::{field})>(value); }} }};\n}}\n"
+        )
+        lines.append(_told(number, f"::wmmadiag_ask::facts<decltype(::wmmadiag_ask::{here}::{field})>()"))
+        for what, value in (("zeros", 0), ("ones", -1)):
+            lines.append(f'extern "C" __device__ ::wmmadiag_ask::{made}<{value}> {variable(number)}_{what}{{}};\n')
+    elif question.path[-1].base:
+        lines.append(
+            f'static_assert(__is_base_of({here}, {last}) && !same<{here}, {last}>(), "not a base class");\n}}\n'
+        )
+        lines.append(_told(number, f"::wmmadiag_ask::facts<::wmmadiag_ask::{here}>()"))
+        # Nothing is made there: the variable is as large as the class, and its address a constant.
+        room = f"{variable(number)}_room"
+        lines.append(f'extern "C" __device__ char {room}[sizeof(::wmmadiag_ask::{last})];\n')
+        cast = f"(::wmmadiag_ask::{here}*)(::wmmadiag_ask::{last}*){room}"
+        lines.append(f'extern "C" __device__ const void* {variable(number)}_base = {cast};\n')
+    else:
+        lines.append(
+            "}\n"
+            + _told(number, f"::wmmadiag_ask::member(wmmadiag_member(::wmmadiag_ask::{name}_tag{len(steps) - 1}{{}}))")
+        )
+    return "".join(lines)
+
+
+def _asking(scope: Scope, number: int, words: str, body: str) -> str:
+    """A function that stands where the question does.
 
     Args:
         words: before the function.
         body: its last statement.
-        told: the variable's value, of the function's name.
     """
-    name = f"wmmadiag_asks_{number}"
     blocks = sum({"{": 1, "}": -1}.get(one, 0) for one in scope.declarations)
     body = " ".join([*scope.declarations, body, "}" * blocks])
     if scope.inside or scope.parameters:
@@ -162,12 +256,19 @@ def _asking(scope: Scope, number: int, words: str, body: str, told: str) -> str:
             f" return {returned};"
         )
     opened = "".join(f"namespace {one} {{ " for one in scope.namespaces)
-    qualified = "::".join(["", *filter(None, scope.namespaces), name])
-    return (
-        f"{opened}{words} auto {name}() {{ {' '.join([*scope.bindings, body])} }}{' }' * len(scope.namespaces)}\n"
-        f"constexpr auto wmmadiag_known_{number} = {told.format(qualified)};\n"
-        f'extern "C" __device__ auto {variable(number)} = wmmadiag_known_{number};\n'
-    )
+    body = " ".join([*scope.bindings, body])
+    return f"{opened}{words} auto wmmadiag_asks_{number}() {{ {body} }}{' }' * len(scope.namespaces)}\n"
+
+
+def _name(scope: Scope, number: int) -> str:
+    """The function's name from outside its namespaces."""
+    return "::".join(["", *filter(None, scope.namespaces), f"wmmadiag_asks_{number}"])
+
+
+def _told(number: int, value: str, part: str = "") -> str:
+    """The variable that the compiler writes an answer into, by way of a constant: what is none has a reason."""
+    known = f"wmmadiag_known_{number}{part}"
+    return f'constexpr auto {known} = {value};\nextern "C" __device__ auto {variable(number)}{part} = {known};\n'
 
 
 def variable(number: int) -> str:

@@ -24,12 +24,14 @@ enum Kind : unsigned char {
   other, boolean, signed_integer, unsigned_integer, floating, structure, union_, pointer, array, reference
 };
 enum Flag : unsigned char { constant_target = 1, enumeration = 2, empty = 4, polymorphic = 8, complete = 16 };
-constexpr unsigned most_extents = 4;
+enum : unsigned { most_extents = 4 };
 
 template <class T> struct Type {};
-template <class T, class U> inline constexpr bool same = false;
-template <class T> inline constexpr bool same<T, T> = true;
-template <class T, class... Any> inline constexpr bool one_of = (same<T, Any> || ...);
+/* No variable templates: each would be a variable of the PTX. */
+template <class T, class U> struct Same { enum { value = 0 }; };
+template <class T> struct Same<T, T> { enum { value = 1 }; };
+template <class T, class U> constexpr bool same() { return Same<T, U>::value; }
+template <class T, class... Any> constexpr bool one_of() { return (same<T, Any>() || ...); }
 template <class T> struct Plain { using type = T; };
 template <class T> struct Plain<const T> { using type = T; };
 template <class T> struct Plain<volatile T> { using type = T; };
@@ -65,43 +67,44 @@ template <class T> constexpr auto name() {
   return text;
 }
 
-template <class T> constexpr bool is_integer =
-    one_of<T, char, signed char, unsigned char, short, unsigned short, int, unsigned, long, unsigned long, long long,
-           unsigned long long, wchar_t, char16_t, char32_t>;
+template <class T> constexpr bool is_integer() {
+  return one_of<T, char, signed char, unsigned char, short, unsigned short, int, unsigned, long, unsigned long,
+                long long, unsigned long long, wchar_t, char16_t, char32_t>();
+}
 
 template <class T> constexpr Kind kind_of() {
   if constexpr (__is_enum(T)) return kind_of<__underlying_type(T)>();
-  else if constexpr (same<T, bool>) return boolean;
-  else if constexpr (is_integer<T>) return T(-1) < T(0) ? signed_integer : unsigned_integer;
-  else if constexpr (one_of<T, float, double>) return floating;
+  else if constexpr (same<T, bool>()) return boolean;
+  else if constexpr (is_integer<T>()) return T(-1) < T(0) ? signed_integer : unsigned_integer;
+  else if constexpr (one_of<T, float, double>()) return floating;
   else if constexpr (__is_union(T)) return union_;
   else if constexpr (__is_class(T)) return structure;
   else return other;
 }
-template <class T> struct KindOf { static constexpr Kind value = kind_of<plain<T>>(); };
-template <class T> struct KindOf<T*> { static constexpr Kind value = pointer; };
-template <class T> struct KindOf<T&> { static constexpr Kind value = reference; };
-template <class T> struct KindOf<T&&> { static constexpr Kind value = reference; };
-template <class T, unsigned long N> struct KindOf<T[N]> { static constexpr Kind value = array; };
-template <class T> struct KindOf<T[]> { static constexpr Kind value = array; };
+template <class T> struct KindOf { enum { value = kind_of<plain<T>>() }; };
+template <class T> struct KindOf<T*> { enum { value = pointer }; };
+template <class T> struct KindOf<T&> { enum { value = reference }; };
+template <class T> struct KindOf<T&&> { enum { value = reference }; };
+template <class T, unsigned long N> struct KindOf<T[N]> { enum { value = array }; };
+template <class T> struct KindOf<T[]> { enum { value = array }; };
 
 /* What is left of a type without its extents and its levels of pointers. */
 template <class T> struct Target {
   using type = T;
-  static constexpr unsigned depth = 0, rank = 0;
+  enum : unsigned { depth = 0, rank = 0 };
 };
 template <class T> struct TargetOf : Target<bare<T>> {};
 template <class T> struct Pointed {
   using type = typename TargetOf<T>::type;
-  static constexpr unsigned depth = TargetOf<T>::rank ? 1 : TargetOf<T>::depth + 1;
+  enum : unsigned { depth = TargetOf<T>::rank ? 1 : TargetOf<T>::depth + 1 };
 };
 template <class T> struct Target<T*> {
   using type = typename Pointed<T>::type;
-  static constexpr unsigned depth = Pointed<T>::depth, rank = 0;
+  enum : unsigned { depth = Pointed<T>::depth, rank = 0 };
 };
 template <class T, unsigned long N> struct Target<T[N]> {
   using type = typename TargetOf<T>::type;
-  static constexpr unsigned depth = TargetOf<T>::depth, rank = TargetOf<T>::rank + 1;
+  enum : unsigned { depth = TargetOf<T>::depth, rank = TargetOf<T>::rank + 1 };
 };
 template <class T> struct Target<T[]> : Target<T[1]> {};
 
@@ -130,7 +133,7 @@ template <class T> auto lane(...) -> Type<void>;
 
 template <class T> constexpr unsigned char flags() {
   using U = plain<T>;
-  unsigned char found = same<T, U> ? 0 : constant_target;
+  unsigned char found = same<T, U>() ? 0 : constant_target;
   if (__is_enum(U)) found |= enumeration;
   if constexpr (size_of<U>(0) != 0 && (__is_class(U) || __is_union(U))) {
     found |= complete;
@@ -152,12 +155,12 @@ template <unsigned A, unsigned B, unsigned C> struct Facts {
   Text<C> lane;
 };
 
-template <class T> struct LaneOf;
-template <class T> struct LaneOf<Type<T>> { using type = T; };
+template <class T> struct TypeIn;
+template <class T> struct TypeIn<Type<T>> { using type = T; };
 
 template <class T> constexpr auto facts() {
   using target = plain<typename TargetOf<T>::type>;
-  using lane_type = typename LaneOf<decltype(lane<target>(0))>::type;
+  using lane_type = typename TypeIn<decltype(lane<target>(0))>::type;
   static_assert(TargetOf<T>::rank <= most_extents, "an array of more dimensions than are told");
   Facts<sizeof(name<bare<T>>()), sizeof(name<target>()), sizeof(name<lane_type>())> made{};
   made.size = number(size_of<T>(0));
@@ -211,7 +214,7 @@ union Bits {
   constexpr explicit Bits(float value) : single(value) {}
 };
 template <class T> constexpr Bits bits(T value) {
-  if constexpr (one_of<T, float, double>) return Bits(value);
+  if constexpr (one_of<T, float, double>()) return Bits(value);
   else return Bits(static_cast<unsigned long long>(value));
 }
 template <unsigned N> struct Constant {
@@ -244,11 +247,29 @@ template <class T, class C> struct MemberOf<T C::*> {
   using type = T;
   using owner = C;
 };
-template <class T> union Storage {
-  char byte;
-  T value;
-  constexpr Storage() : byte(0) {}
+template <class T> struct Item { using type = T; };
+template <class T, unsigned long N> struct Item<T[N]> : Item<T> {};
+template <class T> using type_in = plain<typename Item<typename TypeIn<T>::type>::type>;
+template <class M> using member_type = plain<typename Item<typename MemberOf<M>::type>::type>;
+
+/* A pointer to a member is its offset (Itanium C++ ABI, 2.3). */
+template <class M, class F, unsigned N> struct Member {
+  M offset;
+  F told;
+  Text<N> owner;
 };
+template <class M> constexpr auto member(M pointer) {
+  using owner = typename MemberOf<M>::owner;
+  auto told = facts<typename MemberOf<M>::type>();
+  return Member<M, decltype(told), sizeof(name<owner>())>{pointer, told, name<owner>()};
+}
+
+template <unsigned N, class F> struct Parameter;
+template <class R, class P, class... Rest> struct Parameter<0, R (*)(P, Rest...)> { using type = P; };
+template <unsigned N, class R, class P, class... Rest>
+struct Parameter<N, R (*)(P, Rest...)> : Parameter<N - 1, R (*)(Rest...)> {};
+template <unsigned N, class R, class... P>
+struct Parameter<N, R (*)(P...) noexcept> : Parameter<N, R (*)(P...)> {};
 
 }  // namespace wmmadiag_ask
 #endif

@@ -1,0 +1,327 @@
+"""The classes that a source sees, with the names of their members: its own, and those of the headers it includes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wmmadiag.compile.ask.questions import Asked
+from wmmadiag.csource.declarations import declarations
+from wmmadiag.csource.lexical import Macro, blank, code_of
+from wmmadiag.csource.nodes import descendants
+from wmmadiag.csource.nodes import field as field_of
+from wmmadiag.csource.skeleton import without_bodies
+from wmmadiag.csource.tree import Source, parse
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:<([^>\n]+)>|"([^"\n]+)")', re.MULTILINE)
+_MOST_FILES = 4000
+_MOST_BYTES = 4 * 2**20
+# Macros of attributes, between the keyword and the name: `struct __device_builtin__ __builtin_align__(8) float2 {`.
+_ATTRIBUTES = re.compile(
+    rb"\b(?:struct|class|union)\b((?:\s+(?!(?:final|struct|class|union)\b)[A-Za-z_]\w*(?:\s*\([^()\n]*\))?)+?)"
+    rb"\s+[A-Za-z_]\w*\s*(?:final\s*)?[:{]"
+)
+# `#define CUTLASS_HOST_DEVICE __forceinline__ __device__ __host__`: what may stand before a member.
+_SPECIFIERS = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+((?:(?:__host__|__device__|__forceinline__|__inline__|__noinline__"
+    r"|inline|static|constexpr|explicit|__attribute__\s*\(\(\w+\)\)|\[\[\w+\]\])[ \t]*)+)(?=$|/[/*])",
+    re.MULTILINE,
+)
+_RECORDS = frozenset({"struct_specifier", "class_specifier", "union_specifier"})
+_CONDITIONALS = frozenset({"preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "preproc_elifdef", "ERROR"})
+# What stands in a class and holds no data.
+_NO_DATA = frozenset(
+    {"access_specifier", "comment", "alias_declaration", "type_definition", "friend_declaration",
+     "template_declaration", "function_definition", "static_assert_declaration", "using_declaration",
+     "enum_specifier", "preproc_def",
+     "preproc_function_def", "preproc_call", "preproc_include", "inline_method_definition", "declaration"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """One data member, as a class declares it.
+
+    Attributes:
+        kind: "member", "bits", "base", "virtual" for a virtual base class, or "group" for a nameless union or struct
+            whose members are the class's own.
+        name: "" for a group and for bit-fields that only pad.
+        type: its type as written.
+        default: text of its default initialiser, "" for none.
+        record: the class that it declares in its own type: `struct { int m, n; } size;`.
+        members: of a group.
+        conditional: whether an `#if` decides about it.
+        aligned: whether it asks for an alignment of its own.
+    """
+
+    kind: str
+    name: str
+    type: str
+    default: str = ""
+    record: Class | None = None
+    members: tuple[Declared, ...] = ()
+    conditional: bool = False
+    aligned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Class:
+    """A class with its data members, base classes first.
+
+    Attributes:
+        kind: "struct", "class" or "union".
+        name: qualified, as far as the source tells; "" without one.
+        unread: what stands among its members and is not understood, in the source's words.
+    """
+
+    kind: str
+    name: str
+    members: tuple[Declared, ...]
+    unread: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Records:
+    """The classes that a source can see, found by name; headers are read when a name is looked for in them.
+
+    Attributes:
+        asked: the source.
+        folders: searched for its headers, in order.
+        provided: those of them that hold the toolkit's.
+    """
+
+    asked: Asked
+    folders: Sequence[Path]
+    provided: Sequence[Path] = ()
+    _texts: list[tuple[Path, str]] = field(default_factory=list)
+    _waiting: list[tuple[Path, str]] = field(default_factory=list)
+    _seen: set[Path] = field(default_factory=set)
+    _specifiers: tuple[tuple[str, str], ...] | None = None
+
+    def __post_init__(self) -> None:
+        self._waiting.append((Path(self.asked.file), self.asked.text))
+        prelude = next(
+            (folder / "cuda_runtime.h" for folder in self.folders if (folder / "cuda_runtime.h").is_file()), None
+        )
+        if prelude is not None:
+            self._add(prelude)
+
+    def candidates(self, name: str) -> Iterator[list[Class]]:
+        """The classes of a canonical name, "ns::Params<64>", file by file; of specialisations each.
+
+        Those whose scope the tree lost come last.
+        """
+        parts = components(name)
+        loose: list[list[Class]] = []
+        for path, text in self._holding(parts, self._files()):
+            found = [one for one in self._classes(path, text) if fits(one.name, parts)]
+            sure = [one for one in found if components(one.name)[-2:] == parts[-2:]]
+            if sure:
+                yield sure
+            loose.append([one for one in found if one not in sure])
+        yield from filter(None, loose)
+
+    def near(self, text: str) -> Class | None:
+        """The first class that a type's text may name, the headers of the toolkit left out."""
+        parts = components(re.sub(r"[*&]|\b(?:const|volatile|struct|typename)\b", " ", text))
+        own = (one for one in self._files() if not any(folder in one[0].parents for folder in self.provided))
+        for path, content in self._holding(parts, own):
+            for one in self._classes(path, content):
+                if fits(one.name, parts):
+                    return one
+        return None
+
+    def _holding(self, parts: Sequence[str], files: Iterator[tuple[Path, str]]) -> Iterator[tuple[Path, str]]:
+        """The files that may define a class of that name."""
+        if not parts:
+            return
+        name = parts[-1]
+        head = re.compile(
+            rf"\b(?:struct|class|union)\b[^;{{}}()=*]*(?:\([^()]*\)[^;{{}}()=*]*)?(?<![\w:<]){name}\b"
+            rf"\s*(?:<[^;{{}}]*>\s*)?(?:final\s*)?[:{{]|\}}\s*{name}\s*;"
+        )
+        for path, text in files:
+            if name in text and head.search(text):
+                yield path, text
+
+    def _classes(self, path: Path, text: str) -> tuple[Class, ...]:
+        """The classes of one file, by the specifier macros of all that the source includes."""
+        if self._specifiers is None:
+            found: dict[str, str] = {}
+            for _, other in self._files():
+                found |= dict(_SPECIFIERS.findall(other))
+            self._specifiers = tuple(sorted(found.items()))
+        return _classes(path.as_posix(), text, self._specifiers)
+
+    def _files(self) -> Iterator[tuple[Path, str]]:
+        """The source, then its headers in the order of inclusion, each read once."""
+        index = 0
+        while True:
+            while index < len(self._texts):
+                yield self._texts[index]
+                index += 1
+            if not self._waiting or len(self._texts) > _MOST_FILES:
+                return
+            path, text = self._waiting.pop(0)
+            self._texts.append((path, text))
+            for match in _INCLUDE.finditer(text):
+                name = match[1] or match[2]
+                places = [path.parent / name] if match[2] else []
+                for place in (*places, *(folder / name for folder in self.folders)):
+                    if place.is_file():
+                        self._add(place)
+                        break
+
+    def _add(self, path: Path) -> None:
+        key = path.resolve()
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        text = self.asked.headers.get(key.as_posix())
+        try:
+            if text is None and path.stat().st_size <= _MOST_BYTES:
+                text = path.read_bytes().decode("utf-8", "surrogateescape")
+        except OSError:
+            return
+        if text is not None:
+            self._waiting.append((path, text))
+
+
+def components(name: str) -> list[str]:
+    """The scopes and the name of a class, template arguments left out: "a::T<b::c, (1 > 0)>::P" → ["a", "T", "P"]."""
+    plain: list[str] = []
+    open_ones: list[str] = []
+    for letter in name.replace("->", "  "):
+        if letter in "<([" and not (letter == "<" and open_ones[-1:] in (["("], ["["])):
+            open_ones.append(letter)
+        elif letter in ")]" or (letter == ">" and open_ones[-1:] == ["<"]):
+            del open_ones[-1:]
+        elif not open_ones:
+            plain.append(letter)
+    words = [one.split()[-1] for one in "".join(plain).split("::") if one.split()]
+    return words if words and re.fullmatch(r"[A-Za-z_]\w*", words[-1]) else []
+
+
+def fits(name: str, parts: Sequence[str]) -> bool:
+    """Whether a class of the tree can be the one of a canonical name.
+
+    Unnamed and inline namespaces may be left out; in capitals, a macro stands for a namespace.
+    """
+    own = components(name)
+    if not own or own[-1] != parts[-1]:
+        return False
+    own = [one for one in own if one in parts or not one.isupper()]
+    fewer, more = sorted((own, list(parts)), key=len)
+    rest = iter(more)
+    return all(one in rest for one in fewer)
+
+
+@lru_cache(maxsize=64)
+def _classes(path: str, text: str, specifiers: tuple[tuple[str, str], ...]) -> tuple[Class, ...]:
+    data = bytearray(without_bodies(text.encode("utf-8", "surrogateescape")))
+    for match in _ATTRIBUTES.finditer(code_of(bytes(data)).code):
+        data[match.start(1) : match.end(1)] = blank(match[1])
+    macros = {name: Macro(name, None, body, 0, 0, 0) for name, body in specifiers}
+    source = parse(bytes(data), path, macros)
+    return tuple(_class(source, one.node, one.qualified) for one in declarations(source).records if one.name)
+
+
+def _class(source: Source, node: Node, name: str) -> Class:
+    body = field_of(node, "body")
+    assert body is not None
+    members: list[Declared] = []
+    unread: list[str] = []
+    for clause in (one for one in node.children if one.type == "base_class_clause"):
+        members += _bases(source, clause)
+    _read(source, body, name, members, unread, False)
+    return Class(node.type.partition("_")[0], name, tuple(members), tuple(unread))
+
+
+def _bases(source: Source, clause: Node) -> Iterator[Declared]:
+    virtual = re.search(r"\bvirtual\b", source.words(clause)) is not None
+    for one in clause.named_children:
+        if one.type in ("type_identifier", "template_type", "qualified_identifier", "dependent_type"):
+            text = source.words(one)
+            yield Declared("virtual" if virtual else "base", next(reversed(components(text)), ""), text)
+
+
+def _read(source: Source, body: Node, name: str, members: list[Declared], unread: list[str], conditional: bool) -> None:
+    for one in body.named_children:
+        if one.type in _CONDITIONALS:
+            if one.type == "ERROR":
+                unread.append(source.words(one))
+            _read(source, one, name, members, unread, conditional or one.type != "ERROR")
+        elif one.type == "field_declaration":
+            for made in _field(source, one, name, conditional):
+                if made.kind == "unread":
+                    unread.append(made.type)
+                else:
+                    members.append(made)
+        elif one.type in _RECORDS and field_of(one, "body") is not None and field_of(one, "name") is None:
+            group = _class(source, one, "")
+            members.append(Declared("group", "", group.kind, members=group.members, conditional=conditional))
+        elif one.type not in _NO_DATA:
+            unread.append(source.words(one))
+
+
+def _field(source: Source, node: Node, name: str, conditional: bool) -> Iterator[Declared]:
+    """The members that one declaration declares: `const half *q, *k; unsigned f : 3; struct { int m; } size;`."""
+    type_node = field_of(node, "type")
+    declarators = node.children_by_field_name("declarator")
+    before = node.prev_sibling
+    begin = before.end_byte if before is not None else node.start_byte
+    head = source.code_text(begin, declarators[0].start_byte if declarators else node.end_byte)
+    if type_node is None or re.search(r"\b(?:static|constexpr|friend|typedef)\b", head):
+        return
+    record = None
+    if type_node.type in _RECORDS and field_of(type_node, "body") is not None:
+        called = field_of(type_node, "name")
+        record = _class(source, type_node, f"{name}::{source.text(called)}" if called is not None else "")
+        if not declarators and called is None:
+            yield Declared("group", "", record.kind, members=record.members, conditional=conditional)
+    elif not declarators and type_node.type not in (*_RECORDS, "enum_specifier"):
+        yield Declared("unread", "", source.words(node), conditional=conditional)
+    aligned = re.search(r"align", head) is not None
+    for declarator in declarators:
+        called = _called(declarator)
+        if called is None:
+            continue
+        kind = "bits" if _is_bits(declarator) else "member"
+        yield Declared(
+            kind, source.text(called), source.words(type_node), _default(source, node, declarator), record,
+            conditional=conditional, aligned=aligned,
+        )  # fmt: skip
+
+
+def _called(declarator: Node) -> Node | None:
+    """The name that a declarator declares; None where it declares a function."""
+    one = declarator
+    while one.type != "field_identifier":
+        inner = field_of(one, "declarator") or next(
+            (child for child in one.named_children if child.type.endswith(("declarator", "field_identifier"))), None
+        )
+        if inner is None or (one.type == "function_declarator" and inner.type != "parenthesized_declarator"):
+            return None
+        one = inner
+    return one
+
+
+def _is_bits(declarator: Node) -> bool:
+    following = declarator.next_named_sibling
+    return following is not None and next(descendants(following, "bitfield_clause"), None) is not None
+
+
+def _default(source: Source, node: Node, declarator: Node) -> str:
+    """The default initialiser that follows a declarator, braces kept."""
+    following = declarator.next_named_sibling
+    while following is not None and following.type in ("bitfield_clause", "ERROR", "comment"):
+        following = following.next_named_sibling
+    given = node.children_by_field_name("default_value")
+    return source.words(following) if following is not None and following in given else ""
