@@ -116,6 +116,11 @@ def test_macro_that_hides_the_execution_space() -> None:
     assert blanked(text).split("\n")[3].strip() == ""
 
 
+def test_a_macro_that_declares_a_data_member_stays() -> None:
+    text = "#define MEMBER(name) int name\nstruct P { int a; MEMBER(b); Q_OBJECT(c); int d; };\nMEMBER(outside);\n"
+    assert blanked(text).split("\n")[1:] == ["struct P { int a; MEMBER(b);              int d; };", " " * 16, ""]
+
+
 def test_conditional_heads_of_one_function() -> None:
     text = "#ifdef A\nvoid f(int a) {\n#else\nvoid f() {\n#endif\n  x();\n}\n__device__ int kept;\n"
     assert [line for line in blanked(text).split("\n") if line.strip()] == [

@@ -43,7 +43,9 @@ struct Base1 { float z; };
 class Derived : public Empty, private Base0, public Base1 { bool flag; protected: long hidden; };
 struct TailPadding : Derived { char reused; };
 struct alignas(32) Aligned { char c; alignas(16) int x; __align__(8) short y; };
-struct Pointers { float** pp; const int* const* const cpp; void* p; const half* __restrict__ q; };
+struct Pointers {
+  float** pp; const int* const* const cpp; void* p; const half* __restrict__ q; half (*rows)[8]; void (*f)(int);
+};
 struct Enums { Plain p; Small s; bool b; enum Own : short { X } own; enum class Wide : uint64_t { Y } wide; };
 template <class T> struct Traits {
   using Element = T; struct Params { Element alpha; const Element* x; typename deep::Vec<T, 2> v; };
@@ -85,7 +87,9 @@ def laid_out(text, *names):
 def by_host_compiler(text, layouts_of, folder):
     """(size, alignment, offset of each path) of the same types, by g++ with its access checks off."""
     lines = ["#include <cstdio>", "#include <cstddef>", "#include <cstring>", text, "int main() {"]
-    for name, layout in layouts_of.items():
+    for index, (written_name, layout) in enumerate(layouts_of.items()):
+        name = f"Type{index}"
+        lines.append(f"using {name} = {written_name};")
         lines.append(f'std::printf("%zu %zu", sizeof({name}), alignof({name}));')
         for leaf in layout.leaves():
             if leaf.bits is None:
@@ -147,6 +151,7 @@ REFUSED = {
     "struct V { int a; __device__ virtual void f() {} };": "virtual functions",
     "struct B { int a; }; struct W : virtual B { int c; };": "virtual",
     "#define MORE int more[4];\nstruct H { int a; MORE int c; };": "are of no member|MORE",
+    "#define HIDDEN(x) int x\nstruct H { int a; HIDDEN(b); int c; };": "HIDDEN|are of no member",
     "struct P { int a; private: unsigned f : 3; };": "'f'",
 }
 

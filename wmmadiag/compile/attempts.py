@@ -56,6 +56,14 @@ class Attempts:
         self._lines: dict[str, list[int]] = {}
         self.standard += likely_headers(self.own.tree)
 
+    def resume(self, earlier: Attempts) -> None:
+        """Begin with what an earlier compilation of the same files led to."""
+        self.standard = list(earlier.standard)
+        self.empty |= earlier.empty
+        self.refused = {key: dict(some) for key, some in earlier.refused.items()}
+        self.kept = {key: set(some) for key, some in earlier.kept.items()}
+        self.parts |= {key: parts for key, parts in earlier.parts.items() if key not in self.parts}
+
     def texts(self) -> dict[str, bytes]:
         """What to compile in place of the files of which something is left out, by key."""
         for key, parts in self.parts.items():

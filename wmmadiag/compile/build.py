@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from wmmadiag.compile.attempts import Attempts
@@ -44,6 +44,7 @@ class Built:
         templates: qualified names of the kernel templates in the source.
         notes: headers taken as empty, declarations taken for host code, instantiations left out.
         standard: standard headers that were read first, because device code uses them without including them.
+        attempts: what led to it.
     """
 
     result: NvrtcResult
@@ -53,7 +54,8 @@ class Built:
     expressions: tuple[str, ...]
     templates: tuple[str, ...]
     notes: tuple[CompileNote, ...]
-    standard: tuple[str, ...] = ()
+    standard: tuple[str, ...]
+    attempts: Attempts = field(repr=False)
 
 
 class Behind(Protocol):
@@ -70,18 +72,25 @@ class Behind(Protocol):
 
 
 def build(
-    tree: SourceTree, options: CompileOptions, tools: Toolchain, *, cubin: bool = False, behind: Behind | None = None
+    tree: SourceTree,
+    options: CompileOptions,
+    tools: Toolchain,
+    *,
+    cubin: bool = False,
+    behind: Behind | None = None,
+    earlier: Built | None = None,
 ) -> Built:
     """Compile a source by NVRTC to PTX, or to a cubin with ptxas' report in the log.
 
     Args:
         behind: questions that are compiled with it, in place of its kernels.
+        earlier: a compilation of the same files with the same macros, whose findings need not be made again.
 
     Raises:
         CompileError: the compiler refused it for a reason that is not host code.
         ConfigurationError: NVRTC refused an option.
     """
-    own = OwnFiles(tree, options.macros)
+    own = earlier.own if earlier is not None else OwnFiles(tree, options.macros)
     text = behind.text() if behind is not None else ""
     parts = judged(own.sources, (*options.name_expressions, text))
     templates = kernel_templates(own.kernels())
@@ -91,6 +100,8 @@ def build(
     if not named and behind is None:
         found = scoped_arguments(wanted_instantiations(own.sources, parts, templates), everything)
     attempts = Attempts(own, templates, list(found), parts)
+    if earlier is not None:
+        attempts.resume(earlier.attempts)
     host_headers = tuple(name for name in tree.unresolved if is_host_header(name))
     for _ in range(_MAX_ROUNDS):
         empty = (*host_headers, *attempts.empty)
@@ -114,6 +125,7 @@ def build(
                 tuple(template.qualified_name for template in templates),
                 attempts.notes(),
                 tuple(attempts.standard),
+                attempts,
             )
         errors = errors_in(result.log)
         of_source = [one for one in errors if behind is None or behind.owner(one) is None]

@@ -199,8 +199,10 @@ def _verdict(one: _File, index: int, known: _Known) -> Part:
         return Part(item, "device", True)
     needed = bool(known.reached.intersection(_names(one, item)))
     if item.kind == "macro":
-        # One of a library that is not there registers, tests or binds; one of these files may declare or instantiate.
-        stays = item.name in known.macros and bool(head & (known.device_names | _DECLARING))
+        # One of a library that is not there registers, tests or binds; one of these files may declare or instantiate,
+        # and in a class it may declare data members.
+        inside = item.parent is not None
+        stays = item.name in known.macros and (inside or bool(head & (known.device_names | _DECLARING)))
         return Part(item, "unsure" if stays else "host", stays)
     if item.kind == "friend":
         return Part(item, "host" if item.head_end < item.end else "unsure", needed)

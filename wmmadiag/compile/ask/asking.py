@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from wmmadiag.compile import cache
 from wmmadiag.compile.ask.answers import (
     Constant,
     KernelParameters,
@@ -33,14 +34,14 @@ from wmmadiag.compile.ask.questions import (
     variable,
     written,
 )
-from wmmadiag.compile.build import ASK, build
+from wmmadiag.compile.build import ASK, Built, build
 from wmmadiag.compile.diagnostics import Diagnostic
+from wmmadiag.compile.toolchain import Toolchain, check_arch, toolchain
 from wmmadiag.errors import CompileError
 
 if TYPE_CHECKING:
     from wmmadiag.compile.options import CompileOptions
     from wmmadiag.compile.sources import SourceTree
-    from wmmadiag.compile.toolchain import Toolchain
 
 Answer: TypeAlias = "Constant | TypeFacts | KernelParameters | MemberFacts | Unanswered"
 
@@ -117,63 +118,101 @@ def ask(asked: Asked, questions: Sequence[Question]) -> dict[Question, Any]:
         CompileError: the source does not compile without any question.
         ConfigurationError: a file or a part of the installation is missing.
     """
-    answers: dict[Question, Any] = {}
-    open_ones: list[Question] = []
-    for question in dict.fromkeys(questions):
-        reason = next(filter(None, map(problem, texts(question))), "")
-        if reason:
-            answers[question] = Unanswered(reason)
-        else:
-            open_ones.append(question)
-    if open_ones:
-        answers |= _answered(asked, open_ones)
-    return answers
+    return Session(asked).ask(questions)
 
 
-def _answered(asked: Asked, questions: Sequence[Question]) -> dict[Question, Answer]:
-    from wmmadiag.compile import cache
-    from wmmadiag.compile.driver import source_key, source_tree
-    from wmmadiag.compile.toolchain import check_arch, toolchain
+@dataclass(slots=True)
+class Session:
+    """Questions to one source, which is read once; the second compilation begins with what the first led to."""
 
-    options = replace(asked.options, debug=False, name_expressions=(), precompiled=None)
-    if options.std in _OLDER:
-        options = replace(options, std="c++17")
-    tools = toolchain()
-    check_arch(options.arch, tools)
-    tree = source_tree(asked.text, asked.file, options, tools, asked.headers)
-    key = source_key(tree, options, tools, "ask")
-    kept = (cache.load(key, "ask") if not tree.computed else None) or {}
-    digests = {question: cache.digest([written(question, 0)])[:32] for question in questions}
-    missing = [one for one in questions if not isinstance(kept.get(digests[one]), str)]
-    if missing:
-        kept = kept | {digests[one]: told for one, told in _compiled(tree, options, tools, missing).items()}
-        if len(kept) <= _MOST_KEPT and not tree.computed:
-            cache.store(key, kept, "ask")
-    return {question: _read(question, kept[digests[question]]) for question in questions}
+    asked: Asked
+    _files: SourceFiles | None = None
+    _earlier: Built | None = None
+
+    def ask(self, questions: Sequence[Question]) -> dict[Question, Any]:
+        """As the function `ask`."""
+        answers: dict[Question, Any] = {}
+        open_ones: list[Question] = []
+        for question in dict.fromkeys(questions):
+            reason = next(filter(None, map(problem, texts(question))), "")
+            if reason:
+                answers[question] = Unanswered(reason)
+            else:
+                open_ones.append(question)
+        return answers | (self._answered(open_ones) if open_ones else {})
+
+    @property
+    def files(self) -> SourceFiles:
+        """The source and its headers."""
+        if self._files is None:
+            self._files = SourceFiles.of(self.asked)
+        return self._files
+
+    def _answered(self, questions: Sequence[Question]) -> dict[Question, Answer]:
+        files = self.files
+        kept = (cache.load(files.key, "ask") if not files.tree.computed else None) or {}
+        digests = {question: cache.digest([written(question, 0)])[:32] for question in questions}
+        missing = [one for one in questions if not isinstance(kept.get(digests[one]), str)]
+        if missing:
+            kept = kept | {digests[one]: told for one, told in self._compiled(missing).items()}
+            if len(kept) <= _MOST_KEPT and not files.tree.computed:
+                cache.store(files.key, kept, "ask")
+        return {question: _read(question, kept[digests[question]]) for question in questions}
+
+    def _compiled(self, questions: Sequence[Question]) -> dict[Question, str]:
+        """Question → the bytes of its answer's variables, hexadecimal, or after "!" the reason why there is none."""
+        behind = Behind(dict(enumerate(questions)))
+        try:
+            contents = variables(self._build(behind).result.ptx)
+        except CompileError as error:
+            # The compiler may break down without a place: half of the questions, and so on, find the one that it is.
+            self._build(Behind({}))
+            if len(questions) == 1:
+                return {questions[0]: f"!{error.message}"}
+            half = len(questions) // 2
+            return {**self._compiled(questions[:half]), **self._compiled(questions[half:])}
+        found = {}
+        for number, question in enumerate(questions):
+            parts = [contents.get(variable(number) + part) for part in _variables(question)]
+            told = [one.hex() for one in parts if one is not None]
+            reason = behind.refused.get(number, "the compiler gave no answer")
+            found[question] = ":".join(told) if len(told) == len(parts) else f"!{reason}"
+        return found
+
+    def _build(self, behind: Behind) -> Built:
+        files = self.files
+        self._earlier = build(files.tree, files.options, files.tools, behind=behind, earlier=self._earlier)
+        return self._earlier
 
 
-def _compiled(
-    tree: SourceTree, options: CompileOptions, tools: Toolchain, questions: Sequence[Question]
-) -> dict[Question, str]:
-    """Question → the bytes of its answer's variables, hexadecimal, or after "!" the reason why there is none."""
-    behind = Behind(dict(enumerate(questions)))
-    try:
-        contents = variables(build(tree, options, tools, behind=behind).result.ptx)
-    except CompileError as error:
-        # The compiler may break down without a place: half of the questions, and so on, find the one that it is.
-        build(tree, options, tools, behind=Behind({}))
-        if len(questions) == 1:
-            return {questions[0]: f"!{error.message}"}
-        half = len(questions) // 2
-        first, second = questions[:half], questions[half:]
-        return {**_compiled(tree, options, tools, first), **_compiled(tree, options, tools, second)}
-    found = {}
-    for number, question in enumerate(questions):
-        parts = [contents.get(variable(number) + part) for part in _variables(question)]
-        told = [one.hex() for one in parts if one is not None]
-        reason = behind.refused.get(number, "the compiler gave no answer")
-        found[question] = ":".join(told) if len(told) == len(parts) else f"!{reason}"
-    return found
+@dataclass(frozen=True, slots=True)
+class SourceFiles:
+    """A source as it is compiled for questions.
+
+    Attributes:
+        tree: its files.
+        options: those of the source, less what makes no difference to an answer.
+        tools: the compiler.
+        key: of its answers in the cache.
+    """
+
+    tree: SourceTree
+    options: CompileOptions
+    tools: Toolchain
+    key: str
+
+    @classmethod
+    def of(cls, asked: Asked) -> SourceFiles:
+        """Read the files. Raises ConfigurationError: one cannot be read, or a part of the installation is missing."""
+        from wmmadiag.compile.driver import source_key, source_tree
+
+        options = replace(asked.options, debug=False, name_expressions=(), precompiled=None)
+        if options.std in _OLDER:
+            options = replace(options, std="c++17")
+        tools = toolchain()
+        check_arch(options.arch, tools)
+        tree = source_tree(asked.text, asked.file, options, tools, asked.headers)
+        return cls(tree, options, tools, source_key(tree, options, tools, "ask"))
 
 
 def _variables(question: Question) -> tuple[str, ...]:

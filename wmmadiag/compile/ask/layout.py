@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wmmadiag.compile.ask.answers import KernelParameters, MemberFacts, TypeFacts, Unanswered
-from wmmadiag.compile.ask.asking import ask
+from wmmadiag.compile.ask.asking import Session
 from wmmadiag.compile.ask.coverage import unexplained
 from wmmadiag.compile.ask.elements import element
 from wmmadiag.compile.ask.questions import Asked, Member, Parameters, ParameterType, Question, Step, TypeOf
 from wmmadiag.compile.ask.records import Class, Declared, Records
+from wmmadiag.compile.host_headers import STUBS
 
 _DEEPEST = 12
 _MOST_ROUNDS = 16
@@ -152,11 +153,8 @@ def layouts(
 
     Raises: as `ask`.
     """
-    from wmmadiag.compile.host_headers import STUBS
-    from wmmadiag.compile.toolchain import toolchain
-
-    provided = (STUBS, *toolchain().includes)
-    reader = _Reader(asked, Records(asked, (*asked.options.include_paths, *provided), provided))
+    session = Session(asked)
+    reader = _Reader(Records(session.files.tree, (STUBS, *session.files.tools.includes)))
     found: dict[TypeOf | ParameterType, Layout | Unanswered] = {}
     for _ in range(_MOST_ROUNDS):
         found = {}
@@ -169,8 +167,9 @@ def layouts(
                 found |= {root: made} if made is not None else {}
         if not reader.wanted:
             break
-        reader.answers |= ask(asked, reader.wanted)
+        reader.answers |= session.ask(reader.wanted)
         reader.wanted.clear()
+        reader.leads.clear()
     return {root: found.get(root, Unanswered("its classes are nested too deeply")) for root in roots}
 
 
@@ -184,7 +183,6 @@ class _Misread(_Refused):
 
 @dataclass(slots=True)
 class _Reader:
-    asked: Asked
     records: Records
     answers: dict[Question, Any] = field(default_factory=dict)
     wanted: list[Question] = field(default_factory=list)

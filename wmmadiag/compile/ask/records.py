@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wmmadiag.compile.ask.questions import Asked
+from wmmadiag.compile.sources import SourceTree
 from wmmadiag.csource.declarations import declarations
 from wmmadiag.csource.lexical import Macro, blank, code_of
 from wmmadiag.csource.nodes import descendants
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:<([^>\n]+)>|"([^"\n]+)")', re.MULTILINE)
-_MOST_FILES = 4000
 _MOST_BYTES = 4 * 2**20
 # Macros of attributes, between the keyword and the name: `struct __device_builtin__ __builtin_align__(8) float2 {`.
 _ATTRIBUTES = re.compile(
@@ -92,26 +91,16 @@ class Records:
     """The classes that a source can see, found by name; headers are read when a name is looked for in them.
 
     Attributes:
-        asked: the source.
-        folders: searched for its headers, in order.
-        provided: those of them that hold the toolkit's.
+        tree: the source with its headers.
+        provided: the folders of the toolkit's headers.
     """
 
-    asked: Asked
-    folders: Sequence[Path]
-    provided: Sequence[Path] = ()
-    _texts: list[tuple[Path, str]] = field(default_factory=list)
-    _waiting: list[tuple[Path, str]] = field(default_factory=list)
+    tree: SourceTree
+    provided: Sequence[Path]
+    _read: list[tuple[Path, str]] = field(default_factory=list)
+    _waiting: list[Path] = field(default_factory=list)
     _seen: set[Path] = field(default_factory=set)
     _specifiers: tuple[tuple[str, str], ...] | None = None
-
-    def __post_init__(self) -> None:
-        self._waiting.append((Path(self.asked.file), self.asked.text))
-        prelude = next(
-            (folder / "cuda_runtime.h" for folder in self.folders if (folder / "cuda_runtime.h").is_file()), None
-        )
-        if prelude is not None:
-            self._add(prelude)
 
     def candidates(self, name: str) -> Iterator[list[Class]]:
         """The classes of a canonical name, "ns::Params<64>", file by file; of specialisations each.
@@ -131,7 +120,7 @@ class Records:
     def near(self, text: str) -> Class | None:
         """The first class that a type's text may name, the headers of the toolkit left out."""
         parts = components(re.sub(r"[*&]|\b(?:const|volatile|struct|typename)\b", " ", text))
-        own = (one for one in self._files() if not any(folder in one[0].parents for folder in self.provided))
+        own = ((Path(one.key), one.text) for one in self.tree.every())
         for path, content in self._holding(parts, own):
             for one in self._classes(path, content):
                 if fits(one.name, parts):
@@ -161,37 +150,33 @@ class Records:
         return _classes(path.as_posix(), text, self._specifiers)
 
     def _files(self) -> Iterator[tuple[Path, str]]:
-        """The source, then its headers in the order of inclusion, each read once."""
+        """The source and the headers that it brings, then those of the toolkit that they include, each read once."""
+        if not self._read:
+            for one in self.tree.every():
+                self._take(Path(one.key), one.text)
+            self._include("cuda_runtime.h", None)
         index = 0
-        while True:
-            while index < len(self._texts):
-                yield self._texts[index]
-                index += 1
-            if not self._waiting or len(self._texts) > _MOST_FILES:
-                return
-            path, text = self._waiting.pop(0)
-            self._texts.append((path, text))
-            for match in _INCLUDE.finditer(text):
-                name = match[1] or match[2]
-                places = [path.parent / name] if match[2] else []
-                for place in (*places, *(folder / name for folder in self.folders)):
-                    if place.is_file():
-                        self._add(place)
-                        break
+        while index < len(self._read) or self._waiting:
+            if index == len(self._read):
+                path = self._waiting.pop(0)
+                self._take(path, path.read_bytes().decode("utf-8", "surrogateescape"))
+            yield self._read[index]
+            index += 1
 
-    def _add(self, path: Path) -> None:
-        key = path.resolve()
-        if key in self._seen:
-            return
-        self._seen.add(key)
-        text = self.asked.headers.get(key.as_posix())
-        try:
-            if text is None and path.stat().st_size <= _MOST_BYTES:
-                text = path.read_bytes().decode("utf-8", "surrogateescape")
-        except OSError:
-            return
-        if text is not None:
-            self._waiting.append((path, text))
+    def _take(self, path: Path, text: str) -> None:
+        self._read.append((path, text))
+        for match in _INCLUDE.finditer(text):
+            self._include(match[1] or match[2], path.parent if match[2] else None)
+
+    def _include(self, name: str, beside: Path | None) -> None:
+        for folder in (*([beside] if beside is not None else []), *self.provided):
+            path = folder / name
+            if path.is_file():
+                known = any(above in path.parents for above in self.provided)
+                if known and path not in self._seen and path.stat().st_size <= _MOST_BYTES:
+                    self._seen.add(path)
+                    self._waiting.append(path)
+                return
 
 
 def components(name: str) -> list[str]:

@@ -223,7 +223,7 @@ template <unsigned N> struct Constant {
   Text<N> name;
 };
 template <class T> constexpr auto constant(T value) {
-  constexpr Kind kind = KindOf<bare<T>>::value;
+  constexpr auto kind = static_cast<Kind>(KindOf<T>::value);
   static_assert(kind == boolean || kind == signed_integer || kind == unsigned_integer || kind == floating,
                 "not the value of a number, a truth value or an enumerator");
   return Constant<sizeof(name<T>())>{bits(value), kind, sizeof(T), flags<T>(), name<T>()};
