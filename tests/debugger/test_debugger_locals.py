@@ -58,14 +58,46 @@ def test_what_is_defined_once_follows_from_its_definition(session: Session) -> N
     assert (values(session, "row") == lane // 2).all()
 
 
-def test_what_arithmetic_wraps_or_code_changes_is_not_evaluated(session: Session) -> None:
+def test_unsigned_arithmetic_wraps_as_the_kernels_does(session: Session) -> None:
     assert (values(session, "wrapped") == (27 + np.arange(32)) // 2).all()
     session.select(warp=0)
-    for name in ("wrapped", "moving"):
-        try:
-            assert session.variable(name).registers
-        except ConfigurationError as error:
-            assert "optimised away" in error.message or "run no instruction" in error.message
+    assert (values(session, "wrapped") == (np.arange(32) - 5) % 2**32 // 2).all()
+
+
+def test_what_code_changes_is_not_evaluated(session: Session) -> None:
+    session.select(warp=0)
+    try:
+        assert session.variable("moving").registers
+    except ConfigurationError as error:
+        assert "optimised away" in error.message or "run no instruction" in error.message
+
+
+def test_types_and_template_arguments_are_the_compilers(tmp_path: Path) -> None:
+    session = small(
+        tmp_path,
+        """template <int ROWS, class T> struct Tile { static constexpr int pitch = ROWS * sizeof(T) + 8; };
+template <int ROWS, class T> __device__ float row_of(const float* x)
+{
+    const auto at = threadIdx.x * Tile<ROWS, T>::pitch / ROWS;
+    const unsigned char low = at * 3;
+    using Wide = long;
+    const Wide wide = Wide(low) - 300;
+    float sum = 0.0f;
+    for (unsigned i = 0; i < at + low; ++i) sum += x[(i + wide) & 63];
+    return sum;
+}
+extern "C" __global__ void small(const float* x, float* out, int n)
+{
+    out[threadIdx.x] = row_of<16, double>(x);
+}
+""",
+    )
+    session.run_to(line=line_of(session, "sum += x"), warp=1)
+    at = (32 + np.arange(32)) * 136 // 16
+    assert (values(session, "at") == at).all()
+    assert (values(session, "low") == at * 3 % 256).all()
+    assert (values(session, "wide") == at * 3 % 256 - 300).all()
+    assert session.variable("wide").type == "const Wide"
 
 
 def test_what_a_statement_left_in_a_register(session: Session) -> None:

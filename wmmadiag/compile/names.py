@@ -100,3 +100,23 @@ def _strip_signature(full: str) -> str:
             start = index + 1
     # An unnamed namespace is not written when the kernel is named.
     return full[start:end].replace("\0::", "").replace("\0", "(anonymous namespace)")
+
+
+def template_arguments(demangled: str, name: str) -> tuple[str, ...]:
+    """The template arguments that a name has in a demangled function; empty where it has none.
+
+    "void ns::k<3, T<4> >(int)", "k" → "3", "T<4>".
+    """
+    match = re.search(rf"\b{re.escape(name)}<", demangled)
+    if match is None:
+        return ()
+    found, depth, begun = [], 0, match.end()
+    for index in range(match.end(), len(demangled)):
+        letter = demangled[index]
+        if depth == 0 and letter in ",>":
+            found.append(demangled[begun:index].strip())
+            begun = index + 1
+            if letter == ">":
+                return tuple(one for one in found if one)
+        depth += (letter in "<([{") - (letter in ">)]}")
+    return ()

@@ -10,6 +10,11 @@ if TYPE_CHECKING:
 
 # What stands around an expression without changing it.
 _WRAPPERS = frozenset({"parenthesized_expression", "condition_clause"})
+# From what is called to its name: type of node → the field that leads on.
+_CALLED = {
+    "qualified_identifier": "name", "template_function": "name", "template_method": "name", "field_expression": "field",
+    "dependent_name": "name",
+}  # fmt: skip
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -68,6 +73,15 @@ def arguments(call: Node) -> list[Node]:
     """The arguments of a call, comments left out."""
     held = field(call, "arguments")
     return [] if held is None else [one for one in held.named_children if one.type != "comment"]
+
+
+def called(call: Node) -> str:
+    """The name of what a call calls, scope, object and template arguments left out; "" for what has none."""
+    one = field(call, "function")
+    while one is not None and one.type in _CALLED:
+        one = field(one, _CALLED[one.type])
+    named = one is not None and one.text is not None and one.type.endswith(("identifier", "primitive_type"))
+    return one.text.decode("utf-8", "replace") if named and one is not None and one.text is not None else ""
 
 
 def at(root: Node, start: int, end: int | None = None) -> Node:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wmmadiag.csource.declarations import template_parameters
@@ -14,7 +16,46 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _BLOCKS = frozenset({"compound_statement", "case_statement", "declaration_list", "translation_unit"})
+_SCOPES = frozenset(
+    {"translation_unit", "declaration_list", "compound_statement", "for_statement", "for_range_loop", "if_statement",
+     "while_statement", "switch_statement", "function_definition", "lambda_expression", "template_declaration",
+     "field_declaration_list"}
+)  # fmt: skip
+_INTRODUCE = frozenset(
+    {"function_definition", "lambda_expression", "template_declaration", "for_range_loop", "field_declaration_list"}
+)
+_SPACES = frozenset({"translation_unit", "declaration_list", "field_declaration_list"})
+# What declares nothing that its neighbours see.
+_CLOSED = frozenset({"type_definition", "alias_declaration", "parameter_list", "template_parameter_list"})
 _CONDITIONAL = frozenset({"preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif"})
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Where a variable is in scope: from `start` to `end`."""
+
+    variable: Variable
+    start: int
+    end: int
+
+
+class Scopes:
+    """The scopes of a whole source, read once: for many questions about one source, where `visible` is for a few."""
+
+    def __init__(self, source: Source) -> None:
+        self.extents = tuple(sorted(_extents(source), key=lambda one: one.start))
+        self._bounds = sorted({offset for one in self.extents for offset in (one.start, one.end)})
+        self._seen: dict[int, dict[str, Variable]] = {}
+
+    def at(self, offset: int) -> dict[str, Variable]:
+        """The variables in scope at an offset, by name; an inner one hides an outer one of its name."""
+        part = bisect.bisect_right(self._bounds, offset)
+        found = self._seen.get(part)
+        if found is None:
+            # An inner scope begins later than those around it.
+            inside = (one.variable for one in self.extents if one.start <= offset < one.end)
+            found = self._seen[part] = {one.name: one for one in inside if one.name}
+        return found
 
 
 def visible(source: Source, node: Node) -> dict[str, Variable]:
@@ -71,3 +112,26 @@ def _of_statement(source: Source, node: Node, kind: str) -> Iterator[Variable]:
     elif node.type in ("init_statement", "linkage_specification", *_CONDITIONAL):
         for one in reversed(node.named_children):
             yield from _of_statement(source, one, kind)
+
+
+def _extents(source: Source) -> list[Extent]:
+    """What is declared anywhere in a source."""
+    found: list[Extent] = []
+    # (node, where the scope around it ends, whether that is a function's)
+    open_ones: list[tuple[Node, int, bool]] = [(source.root, len(source.data), False)]
+    while open_ones:
+        node, end, local = open_ones.pop()
+        kind = node.type
+        if kind in ("declaration", "field_declaration"):
+            what = "member" if kind == "field_declaration" else "local" if local else "namespace"
+            found += (Extent(one, one.declarator.end_byte, end) for one in declared(source, node, what))
+        elif kind in _SCOPES:
+            end = node.end_byte
+            if kind in _INTRODUCE:
+                for one in _introduced(source, node, node):
+                    after = one.declarator if kind == "for_range_loop" else one.node
+                    found.append(Extent(one, node.start_byte if one.kind == "member" else after.end_byte, end))
+            local = local if kind == "template_declaration" else kind not in _SPACES
+        if kind not in _CLOSED:
+            open_ones.extend((child, end, local) for child in node.named_children)
+    return found

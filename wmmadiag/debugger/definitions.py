@@ -2,246 +2,263 @@
 
 Index arithmetic (`const int row = blockIdx.x * 16 + threadIdx.x / 32`) is made of built-in variables, constants, kernel
 arguments and other such variables. What a variable holds follows from that even where the compiler kept no register of
-it. Anything else (memory, calls, loop counters, a value that unsigned arithmetic would wrap) is not evaluated:
-`diagnose.source.evaluate` is for constants, and needs no such care.
+it. Types and constants are the compiler's to say. Anything else (memory, calls, loop counters) is not evaluated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wmmadiag.compile.ask import Asked, Constant, Question, TypeFacts, TypeOf, Value, ask, scope_at
+from wmmadiag.compile.names import template_arguments
+from wmmadiag.csource.declarations import Function, template_parameters
+from wmmadiag.csource.nodes import ancestors, arguments, bare, called, descendants, field
+from wmmadiag.csource.tree import Source
+from wmmadiag.csource.variables import Variable
+from wmmadiag.csource.writes import base, writes
+from wmmadiag.debugger.declared import Local
+from wmmadiag.debugger.integers import (
+    BOOL,
+    INT,
+    UNSIGNED,
+    Integers,
+    IntegerType,
+    UnknownValue,
+    binary,
+    common_type,
+    literal,
+    unary,
+)
+from wmmadiag.errors import CompileError, ConfigurationError
+
 if TYPE_CHECKING:
-    from wmmadiag.diagnose.source.model import SourceModel, Span, Token, Variable
+    from tree_sitter import Node
 
 Lanes: TypeAlias = NDArray[np.int64]
 Known: TypeAlias = Callable[[str], "Lanes | None"]
 
-_BINARY: Sequence[Mapping[str, Callable[[Lanes, Lanes], Any]]] = (
-    {"||": lambda a, b: (a != 0) | (b != 0)},
-    {"&&": lambda a, b: (a != 0) & (b != 0)},
-    {"|": np.bitwise_or},
-    {"^": np.bitwise_xor},
-    {"&": np.bitwise_and},
-    {"==": np.equal, "!=": np.not_equal},
-    {"<": np.less, ">": np.greater, "<=": np.less_equal, ">=": np.greater_equal},
-    {"<<": np.left_shift, ">>": np.right_shift},
-    {"+": np.add, "-": np.subtract},
-    {"*": np.multiply, "/": np.floor_divide, "%": np.remainder},
-)
-"""Binary operators of C++, the loosest first. (ISO C++ 2017, [expr])"""
-_WRAPS = frozenset({"+", "-", "*", "&", "|", "^"})
-"""Operators whose low bits do not depend on whether the operands are signed."""
-_INTEGERS = frozenset({"int", "unsigned", "long", "size_t", "uint32_t", "int32_t", "uint64_t", "int64_t", "short"})
-_LARGEST = 1 << 62
+LANES = 32
+_CASTS = frozenset({"static_cast", "const_cast"})
+_LISTS = frozenset({"initializer_list", "argument_list"})
+_RECORDS = ("struct_specifier", "class_specifier", "union_specifier")
 
 
-class _Unknown(Exception):
-    """The expression has something that is not evaluated."""
+@dataclass(frozen=True, eq=False)
+class Definitions:
+    """What variables of one function are by their definitions.
 
-
-@dataclass(slots=True)
-class _Reader:
-    """Evaluates tokens from left to right by precedence."""
-
-    tokens: Sequence[Token]
-    known: Callable[[Token, str], Lanes]
-    at: int = 0
-
-    @property
-    def text(self) -> str:
-        if self.at >= len(self.tokens):
-            return ""
-        return self.tokens[self.at].text * (2 if self._shift else 1)
-
-    @property
-    def _shift(self) -> bool:
-        """Whether two angle brackets here are one operator; the model keeps them apart for the sake of templates."""
-        pair = self.tokens[self.at : self.at + 2]
-        return (
-            len(pair) == 2 and pair[0].text in "<>" and pair[0].text == pair[1].text and pair[0].end == pair[1].offset
-        )
-
-    def take(self, text: str) -> None:
-        if self.text != text:
-            raise _Unknown
-        self.at += 1
-
-    def ternary(self) -> Lanes:
-        condition = self.binary(0)
-        if self.text != "?":
-            return condition
-        self.at += 1
-        yes = self.ternary()
-        self.take(":")
-        no = self.ternary()
-        return np.where(condition != 0, yes, no)
-
-    def binary(self, level: int) -> Lanes:
-        if level == len(_BINARY):
-            return self.unary()
-        left = self.binary(level + 1)
-        while self.text in _BINARY[level]:
-            operator = self.text
-            self.at += 2 if self._shift else 1
-            right = self.binary(level + 1)
-            if operator not in _WRAPS and ((left < 0).any() or (right < 0).any()):
-                raise _Unknown  # signed and unsigned operands differ here
-            if operator in ("/", "%") and (right == 0).any():
-                raise _Unknown
-            left = np.asarray(_BINARY[level][operator](left, right)).astype(np.int64)
-            if (np.abs(left) > _LARGEST).any():
-                raise _Unknown
-        return left
-
-    def unary(self) -> Lanes:
-        if self.text in ("-", "+", "!"):
-            sign = self.text
-            self.at += 1
-            value = self.unary()
-            return -value if sign == "-" else value if sign == "+" else (value == 0).astype(np.int64)
-        if self.text == "(":
-            self.at += 1
-            if self._cast(")"):
-                return self.unary()
-            value = self.ternary()
-            self.take(")")
-            return value
-        return self.primary()
-
-    def _cast(self, end: str) -> bool:
-        """Skip the name of an integer type that is all there is up to the end."""
-        last = self.at
-        while last < len(self.tokens) and self.tokens[last].text in _INTEGERS | {"const", "std", "::"}:
-            last += 1
-        if last == self.at or last >= len(self.tokens) or self.tokens[last].text != end:
-            return False
-        self.at = last + 1
-        return True
-
-    def primary(self) -> Lanes:
-        token = self.tokens[self.at] if self.at < len(self.tokens) else None
-        if token is None:
-            raise _Unknown
-        self.at += 1
-        if token.kind == "num":
-            try:
-                return np.full(32, int(token.text.rstrip("uUlL").replace("'", ""), 0), np.int64)
-            except ValueError:
-                raise _Unknown from None
-        if token.kind != "id":
-            raise _Unknown
-        if token.text == "static_cast":
-            self.take("<")
-            if not self._cast(">"):
-                raise _Unknown
-            self.take("(")
-            value = self.ternary()
-            self.take(")")
-            return value
-        if token.text in ("min", "max") and self.text == "(":
-            self.at += 1
-            first = self.ternary()
-            self.take(",")
-            second = self.ternary()
-            self.take(")")
-            return np.minimum(first, second) if token.text == "min" else np.maximum(first, second)
-        name = token.text
-        if self.text == "." and self.at + 1 < len(self.tokens):
-            name += "." + self.tokens[self.at + 1].text
-            self.at += 2
-        if self.text in ("(", "[", ".", "->", "::"):
-            raise _Unknown
-        return self.known(token, name)
-
-
-def defined_value(model: SourceModel, variable: Variable, outside: Known, depth: int = 16) -> Lanes | None:
-    """What a variable holds in each of 32 lanes by its definition; None where that does not tell.
-
-    Args:
+    Attributes:
+        local: the one that is asked about; the function and its instance are its own.
+        asked: the source, as it was compiled.
         outside: what built-in variables ("threadIdx.x") and arguments of the kernel hold.
     """
-    initial = variable.initial
-    if initial is None or depth == 0 or variable.dims or variable.pointer or variable.reference:
-        return None
-    if variable.kind != "local" or _size(variable) is None or not _set_once(model, variable):
-        return None
 
-    def known(token: Token, name: str) -> Lanes:
-        other = model.variable(name, token.offset)
-        value: Lanes | None = None
-        if other is not None and other.kind == "local":
-            value = defined_value(model, other, outside, depth - 1)
-        elif other is None or other.kind in ("parameter", "global"):
-            constant = model.constants.get(name)
-            if isinstance(constant, int) and (other is None or other.kind == "global"):
-                value = np.full(32, constant, np.int64)
-            elif other is None or _of_kernel(model, other):
-                value = outside(name)
-        if value is None:
-            raise _Unknown
-        return value
+    local: Local
+    asked: Asked
+    outside: Known
 
-    try:
-        reader = _Reader(_tokens(model, initial), known)
-        value = reader.ternary()
-        if reader.at != len(reader.tokens):
+    @cached_property
+    def type(self) -> TypeFacts | None:
+        """What the compiler says of the variable's type; None where it cannot."""
+        found = self._answers.get(self._type_of(self.local.variable))
+        return found if isinstance(found, TypeFacts) else None
+
+    def value(self) -> Lanes | None:
+        """What the variable holds in each of the warp's lanes; None where its definition does not tell."""
+        try:
+            found = self._defined(self.local.variable, ())
+        except UnknownValue:
             return None
-    except _Unknown:
-        return None
-    size = _size(variable)
-    if size == 0:
-        return np.asarray(value != 0, np.int64)
-    words = variable.type.split()
-    if "unsigned" in words or any(word.startswith(("uint", "size_t")) for word in words):
-        return None if (value < 0).any() else value
-    return value if size == 8 else np.asarray(value.astype(np.int32), np.int64)
+        kind = np.uint64 if any(value >= 1 << 63 for value in found.values) else np.int64
+        return np.asarray(found.values, kind)
+
+    # Questions to the compiler, all at once
+
+    @cached_property
+    def _answers(self) -> Mapping[Question, Any]:
+        questions = list(dict.fromkeys(self._questions(self.local.variable, set())))
+        try:
+            return ask(self.asked, questions)
+        except (CompileError, ConfigurationError):  # no NVRTC here: registers tell what they tell
+            return {}
+
+    def _questions(self, variable: Variable, seen: set[int]) -> Iterator[Question]:
+        if variable.declarator.id in seen:
+            return
+        seen.add(variable.declarator.id)
+        yield self._type_of(variable)
+        for node in descendants(variable.value, *_ASKED) if variable.value is not None else ():
+            other = self._variable(node) if node.type == "identifier" else None
+            if other is not None and other.kind == "local":
+                yield from self._questions(other, seen)
+            elif other is not None and other.kind == "parameter":
+                yield self._type_of(other)
+            elif node.type == "cast_expression":
+                yield self._named_type(field(node, "type"))
+            elif node.type == "call_expression":
+                yield self._cast_to(node)
+            else:
+                yield self._constant(node)
+
+    def _type_of(self, variable: Variable) -> TypeOf:
+        value = variable.value
+        if "auto" in variable.type.split() and value is not None:
+            text = self._source.words(value)
+            return TypeOf(text, scope_at(self._source, value, text, self._bindings, every=True), expression=True)
+        text = variable.type + "*" * variable.pointers
+        return TypeOf(text, scope_at(self._source, variable.node, text, self._bindings))
+
+    def _named_type(self, node: Node | None) -> TypeOf:
+        assert node is not None
+        text = self._source.words(node)
+        return TypeOf(text, scope_at(self._source, node, text, self._bindings))
+
+    def _cast_to(self, call: Node) -> TypeOf:
+        """The type that a call converts to, if it is a conversion."""
+        held = field(call, "function")
+        assert held is not None
+        template = field(held, "arguments") if called(call) in _CASTS else None
+        return self._named_type(template.named_children[0] if template and template.named_children else held)
+
+    def _constant(self, node: Node) -> Value:
+        text = self._source.words(node)
+        return Value(text, scope_at(self._source, node, text, self._bindings))
+
+    @cached_property
+    def _bindings(self) -> Mapping[str, str]:
+        """Template parameter → its argument."""
+        found: dict[str, str] = {}
+        function = self.local.function
+        for head in ancestors(function.node):
+            if head.type == "template_declaration":
+                record = next(descendants(head, *_RECORDS), None)
+                name = field(record, "name") if record is not None else None
+                held = self._source.text(name) if name is not None else function.name
+                given = template_arguments(self.local.instance, held)
+                found |= {
+                    one.name: text for one, text in zip(template_parameters(self._source, head), given, strict=False)
+                }
+        return found
+
+    # Evaluation
+
+    def _defined(self, variable: Variable, open_ones: Sequence[int]) -> Integers:
+        if variable.declarator.id in open_ones or variable.value is None or variable.kind != "local":
+            raise UnknownValue
+        if variable.dimensions or variable.pointers or variable.reference or not self._set_once(variable):
+            raise UnknownValue
+        open_ones = (*open_ones, variable.declarator.id)
+        return self._evaluated(variable.value, open_ones).converted(self._integer(self._type_of(variable)))
+
+    def _evaluated(self, node: Node, open_ones: Sequence[int]) -> Integers:
+        node = bare(node)
+        parts = [bare(one) for one in node.named_children if one.type != "comment"]
+        if node.type in _LISTS and len(parts) == 1:
+            return self._evaluated(parts[0], open_ones)
+        if node.type == "number_literal":
+            return literal(self._source.text(node), LANES)
+        if node.type in ("true", "false"):
+            return Integers((int(node.type == "true"),) * LANES, BOOL)
+        if node.type in ("identifier", "field_expression", "qualified_identifier", "sizeof_expression"):
+            return self._named(node, open_ones)
+        if node.type == "cast_expression" and len(parts) == 2:
+            return self._evaluated(parts[1], open_ones).converted(self._integer(self._named_type(parts[0])))
+        if node.type == "call_expression":
+            return self._called(node, open_ones)
+        operator = field(node, "operator")
+        sign = operator.type if operator is not None else ""
+        if node.type == "unary_expression" and parts:
+            return unary(sign, self._evaluated(parts[-1], open_ones))
+        if node.type == "binary_expression" and len(parts) == 2:
+            return binary(sign, *(self._evaluated(one, open_ones) for one in parts))
+        if node.type == "conditional_expression" and len(parts) == 3:
+            condition, yes, no = (self._evaluated(one, open_ones) for one in parts)
+            return _chosen(condition, yes, no)
+        raise UnknownValue
+
+    def _called(self, node: Node, open_ones: Sequence[int]) -> Integers:
+        given = [self._evaluated(one, open_ones) for one in arguments(node)]
+        name = called(node)
+        if name in ("min", "max") and len(given) == 2:
+            left, right = given
+            less = binary("<", left, right) if name == "min" else binary(">", left, right)
+            return _chosen(less, left, right)
+        if len(given) == 1:
+            return given[0].converted(self._integer(self._cast_to(node)))
+        raise UnknownValue
+
+    def _named(self, node: Node, open_ones: Sequence[int]) -> Integers:
+        text = self._source.words(node)
+        variable = self._variable(node) if node.type == "identifier" else None
+        if variable is not None and variable.kind == "local" and not variable.constant:
+            return self._defined(variable, open_ones)
+        if variable is not None and variable.kind == "parameter":
+            if not self.local.function.kernel or not self._set_once(variable):
+                raise UnknownValue
+            return self._given(text, self._integer(self._type_of(variable)))
+        constant = self._answers.get(self._constant(node))
+        if isinstance(constant, Constant) and constant.kind in ("bool", "int", "uint"):
+            return Integers((int(constant.value),) * LANES, _integer_type(constant.kind, constant.size))
+        if variable is not None:
+            raise UnknownValue
+        # What CUDA declares in every kernel: vectors of unsigned, and an int.
+        return self._given(text, UNSIGNED if "." in text else INT)
+
+    def _given(self, text: str, kind: IntegerType) -> Integers:
+        values = self.outside(text)
+        if values is None:
+            raise UnknownValue
+        return Integers(tuple(map(int, values)), kind)
+
+    def _integer(self, question: Question) -> IntegerType:
+        facts = self._answers.get(question)
+        if not isinstance(facts, TypeFacts) or facts.kind not in ("bool", "int", "uint"):
+            raise UnknownValue
+        return _integer_type(facts.kind, facts.size)
+
+    def _set_once(self, variable: Variable) -> bool:
+        """Whether nothing but its definition can change it."""
+        if "const" in variable.words or variable.constant:
+            return True
+        names = (one.name for one in self._writes)
+        aliases = (base(one.value) for one in self._references)
+        return all(self._variable(name) != variable for name in (*names, *aliases) if name is not None)
+
+    @cached_property
+    def _writes(self) -> Sequence[Any]:
+        known: dict[str, list[Function]] = {}
+        for one in self.local.file.functions:
+            known.setdefault(one.name, []).append(one)
+        return list(writes(self.local.function.node, known))
+
+    @cached_property
+    def _references(self) -> Sequence[Variable]:
+        return [one.variable for one in self.local.file.scopes.extents if one.variable.reference]
+
+    def _variable(self, name: Node) -> Variable | None:
+        return self.local.file.variable(name)
+
+    @property
+    def _source(self) -> Source:
+        return self.local.file.source
 
 
-def _tokens(model: SourceModel, span: Span) -> Sequence[Token]:
-    tokens = model.tokens[span.first : span.last]
-    return tokens[1:-1] if tokens and tokens[0].text == "{" else tokens
+_ASKED = (
+    "identifier", "qualified_identifier", "sizeof_expression", "cast_expression", "call_expression",
+)  # fmt: skip
 
 
-def _size(variable: Variable) -> int | None:
-    """Bytes of an integer, 0 for bool, None for what is no integer."""
-    words = [word.rpartition("::")[2] for word in variable.type.split()]
-    words = [word for word in words if word not in ("const", "constexpr", "volatile")]
-    if words == ["bool"]:
-        return 0
-    if not words or not set(words) <= _INTEGERS | {"signed"} or "short" in words:
-        return None
-    return 8 if {"long", "size_t", "uint64_t", "int64_t"} & set(words) else 4
+def _integer_type(kind: str, size: int) -> IntegerType:
+    return BOOL if kind == "bool" else IntegerType(size, kind == "int")
 
 
-def _of_kernel(model: SourceModel, parameter: Variable) -> bool:
-    function = model.function_at(parameter.visible[0])
-    return function is not None and function.kernel and parameter.kind == "parameter" and _set_once(model, parameter)
-
-
-def _set_once(model: SourceModel, variable: Variable) -> bool:
-    """Whether nothing but its definition can change it."""
-    if variable.const:
-        return True
-    first, last = variable.visible
-    names = [i for i, t in enumerate(model.tokens) if t.text == variable.name and first <= t.offset < last]
-    for at in names:
-        before = model.tokens[at - 1].text if at else ""
-        after = model.tokens[at + 1].text if at + 1 < len(model.tokens) else ""
-        changed = after in ("=", "+=", "-=", "*=", "/=", "%=", "<<=", ">>=", "&=", "|=", "^=", "++", "--")
-        if (changed and model.tokens[at].offset != variable.name_at) or before in ("++", "--", "&", "&&"):
-            return False
-    # A function may take it by reference.
-    own = {function.name: function for function in model.functions}
-    for call in model.calls:
-        for position, argument in enumerate(call.arguments):
-            if argument.text.strip() == variable.name and first <= call.start < last:
-                function = own.get(call.name)
-                parameters = () if function is None else function.parameters[position : position + 1]
-                if any(one.reference and not one.const for one in parameters):
-                    return False
-    return True
+def _chosen(condition: Integers, yes: Integers, no: Integers) -> Integers:
+    common = common_type(yes.type, no.type)
+    pairs = zip(condition.values, yes.converted(common).values, no.converted(common).values, strict=True)
+    return Integers(tuple(a if c else b for c, a, b in pairs), common)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from wmmadiag.csource.nodes import arguments, called, descendants
+from wmmadiag.csource.tree import Source
+from wmmadiag.csource.writes import base
 from wmmadiag.debugger.lines import Lines
-from wmmadiag.emulator.decoded import Decoded
+from wmmadiag.place import Place
 
 if TYPE_CHECKING:
-    from wmmadiag.diagnose.source.read import Call, SourceModel
+    from tree_sitter import Node
 
 # Operation → call → position of each operand's fragment among its arguments. (CUDA C++ Programming Guide, "Warp Matrix
 # Functions")
@@ -41,41 +43,37 @@ class Use:
     writes: bool
 
 
-def fragment_uses(lines: Lines, models: Mapping[str, SourceModel]) -> tuple[Use, ...]:
+def fragment_uses(lines: Lines, sources: Mapping[str, Source]) -> tuple[Use, ...]:
     """Every fragment of every operation that a WMMA call of the source stands for.
 
     Args:
-        models: file → its model.
+        sources: file → its tree.
     """
     found: list[Use] = []
+    known = {name for calls in _ARGUMENTS.values() for name in calls}
+    calls = {
+        file: [one for one in descendants(source.root, "call_expression") if called(one) in known]
+        for file, source in sources.items()
+    }
     for pc, node in enumerate(lines.kernel.nodes):
         if node.op not in _ARGUMENTS:
             continue
         place = lines.places[pc]
-        call = _call(models.get(place.file), place.line, place.column, node)
+        call = _call([one for one in calls.get(place.file, ()) if called(one) in _ARGUMENTS[node.op]], place)
         if call is None:
             continue
-        for letter, position in _ARGUMENTS[node.op][call.name].items():
-            if position < len(call.arguments):
-                text = call.arguments[position].text.strip()
-                name = re.match(r"[\s(&*]*([A-Za-z_]\w*)", text)
-                if name is not None:
-                    writes = node.op == "wmma.load" or (node.op == "mma" and letter == "d")
-                    found.append(Use(pc, letter, name[1], " ".join(text.split()), writes))
+        given = arguments(call)
+        for letter, position in _ARGUMENTS[node.op][called(call)].items():
+            name = base(given[position]) if position < len(given) else None
+            if name is not None:
+                source = sources[place.file]
+                writes = node.op == "wmma.load" or (node.op == "mma" and letter == "d")
+                found.append(Use(pc, letter, source.text(name), source.words(given[position]), writes))
     return tuple(found)
 
 
-def _call(model: SourceModel | None, line: int, column: int, node: Decoded) -> Call | None:
+def _call(calls: Sequence[Node], place: Place) -> Node | None:
     """The call at a place; of several in a line the last that begins at or before the column."""
-    if model is None:
-        return None
-    calls = [c for c in model.wmma_calls if c.name in _ARGUMENTS[node.op] and _spans(model, c, line)]
-    if len(calls) < 2:
-        return calls[0] if calls else None
-    start = sum(len(text) + 1 for text in model.lines[: line - 1])
-    before = [call for call in calls if call.name_at - start <= column - 1 or call.start - start <= column - 1]
-    return before[-1] if before else calls[0]
-
-
-def _spans(model: SourceModel, call: Call, line: int) -> bool:
-    return call.line <= line <= model.line_of(call.end)
+    here = [one for one in calls if one.start_point[0] + 1 <= place.line <= one.end_point[0] + 1]
+    before = [one for one in here if (one.start_point[0] + 1, one.start_point[1] + 1) <= (place.line, place.column)]
+    return before[-1] if before else here[0] if here else None

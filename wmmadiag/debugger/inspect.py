@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,10 +28,6 @@ from wmmadiag.subject.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from wmmadiag.provenance import Origin
-
-_SHARED = re.compile(
-    r"__shared__\s+(?:(?:__align__|alignas)\s*\([^()]*\)\s*)*(?:const\s+)?([A-Za-z_][\w:]*)\s+([A-Za-z_]\w*)\s*\["
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,20 +269,16 @@ class Inspection(FragmentInspection):
     def locals(self) -> tuple[str, ...]:
         """Names of the source's local variables that are neither arrays nor fragments."""
         names = [
-            one.name
-            for model in self.models.values()
-            for one in model.variables
-            if one.kind in ("local", "loop") and not one.dims and one.name not in self.fragment_names
+            one.variable.name
+            for one in self.declared.locals
+            if not one.variable.dimensions and one.variable.name not in self.fragment_names
         ]
         return tuple(dict.fromkeys(names))
 
     def declared_types(self) -> dict[str, str]:
         """Element type of each declared array, as the source writes it."""
-        found: dict[str, str] = {}
-        for text in [self.target.compilation.text]:
-            for kind, name in _SHARED.findall(text):
-                found.setdefault(name, kind.rpartition("::")[2])
-        return found
+        arrays = [one.variable for one in self.declared.locals if one.variable.dimensions]
+        return {one.name: one.type.split()[-1].rpartition("::")[2] for one in reversed(arrays)}
 
     # Who did what
 

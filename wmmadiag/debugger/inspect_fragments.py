@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from wmmadiag.debugger.declared import Declared
 from wmmadiag.debugger.fragment_names import Use, fragment_uses
 from wmmadiag.debugger.fragment_view import FragmentOrigin, FragmentView, register_names
 from wmmadiag.debugger.lines import MULTIPLICATIONS, Lines
@@ -15,9 +14,6 @@ from wmmadiag.debugger.target import Target
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.suggest import did_you_mean
-
-if TYPE_CHECKING:
-    from wmmadiag.diagnose.source.read import SourceModel
 
 
 class FragmentInspection:
@@ -36,20 +32,14 @@ class FragmentInspection:
     # Fragments
 
     @cached_property
-    def models(self) -> Mapping[str, SourceModel]:
-        """What the sources declare, by file."""
-        from wmmadiag.compile.languages import is_c_family
-        from wmmadiag.diagnose.source.read import read_source
-
-        macros = self.target.compilation.options.macros
-        files = {place.file for place in self.lines.places if place.line}
-        texts = {file: "\n".join(self.lines.text(file)) for file in files | {self.target.source}}
-        return {file: read_source(text, macros=macros) for file, text in texts.items() if text and is_c_family(file)}
+    def declared(self) -> Declared:
+        """What the sources declare."""
+        return Declared(self.lines)
 
     @cached_property
     def uses(self) -> tuple[Use, ...]:
         """Fragments of the source in operations."""
-        return fragment_uses(self.lines, self.models)
+        return fragment_uses(self.lines, self.declared.sources)
 
     @property
     def fragment_names(self) -> tuple[str, ...]:

@@ -9,30 +9,33 @@ last. Where that leaves several registers, all of them are given; where none, th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.debugger.definitions import defined_value
+from wmmadiag.compile.ask import Asked
+from wmmadiag.csource.nodes import ancestors, field
+from wmmadiag.csource.writes import writes
+from wmmadiag.debugger.definitions import Definitions
 from wmmadiag.debugger.machine import Conditions
 from wmmadiag.debugger.registers import register_type
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.place import Place
 
 if TYPE_CHECKING:
+    from tree_sitter import Node
+
+    from wmmadiag.compile.ask import TypeFacts
+    from wmmadiag.debugger import declared
     from wmmadiag.debugger.inspect import Inspection, Register
-    from wmmadiag.diagnose.source.model import Statement, Variable
-    from wmmadiag.diagnose.source.read import SourceModel
     from wmmadiag.emulator.decoded import Value
 
-_SIZES = {
-    "int": 4, "unsigned": 4, "float": 4, "int32_t": 4, "uint32_t": 4, "half2": 4, "__half2": 4, "size_t": 8, "long": 8,
-    "int64_t": 8, "uint64_t": 8, "double": 8, "half": 2, "__half": 2, "short": 2, "bfloat16": 2, "__nv_bfloat16": 2,
-    "int16_t": 2, "uint16_t": 2,
-}  # fmt: skip
+_Part: TypeAlias = tuple[int, int]
+"""Offsets between which a part of a source stands."""
+_LOOPS = frozenset({"for_statement", "for_range_loop", "while_statement", "do_statement", "if_statement"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,26 +64,33 @@ def local_variable(session: Inspection, name: str) -> Local:
     Raises:
         ConfigurationError: there is no such variable, the warp has not assigned it yet, or it was optimised away.
     """
-    file, model, variable = _declared(session, name)
-    value = defined_value(model, variable, lambda wanted: _outside(session, wanted))
+    local = _declared(session, name)
+    variable, source, file = local.variable, local.file.source, local.file.name
+    compilation = session.target.compilation
+    asked = Asked(compilation.text, compilation.source, compilation.options)
+    definitions = Definitions(local, asked, lambda wanted: _outside(session, wanted))
+    type_, declared_at = variable.type + " *" * variable.pointers, local.file.line(variable)
+    value = definitions.value()
     if value is not None:
-        text = session.lines.source_line(Place(file, variable.line)).strip()
-        return Local(name, variable.type, variable.line, text, value)
+        text = session.lines.source_line(Place(file, declared_at)).strip()
+        return Local(name, type_, declared_at, text, value)
+    kind = _Kind(8, "") if variable.pointers else _kind(definitions.type)
     places = session.lines.places
-    statements = [model.statements[index] for index in _defining(model, variable)]
-    groups = [_results(session, _instructions(session, file, model, one), variable) for one in statements]
+    parts = list(dict.fromkeys(_defining(local)))
+    groups = [_results(session, _instructions(session, local, one), kind) for one in parts]
     if not any(groups):
-        lines = ", ".join(dict.fromkeys(str(one.line) for one in statements)) or str(variable.line)
+        lines = ", ".join(str(source.place_at(start).line) for start, _ in parts) or str(declared_at)
         raise ConfigurationError(
             f"'{name}' has no register of its own: it was optimised away",
             hint=f"its value is part of what later lines compute; it is defined at line {lines}",
         )
     last = _last_executed(session, [pc for group in groups for pc, _ in group])
     if last is None:
-        first = variable.initial.text if variable.kind == "loop" and variable.initial is not None else ""
+        looped = variable.node.parent is not None and variable.node.parent.type == "for_statement"
+        first = source.words(variable.value) if looped and variable.value is not None else ""
         raise ConfigurationError(
             f"warp {session.warp} has run no instruction that assigns '{name}' in this block",
-            hint=f"go on to line {variable.line}" + (f"; it begins as {first}" if first else ""),
+            hint=f"go on to line {declared_at}" + (f"; it begins as {first}" if first else ""),
         )
     group = next(group for group in groups if any(pc == last for pc, _ in group))
     # Copies of the statement (unrolled, inlined elsewhere) have registers of their own: the one that ran last counts.
@@ -88,10 +98,8 @@ def local_variable(session: Inspection, name: str) -> Local:
     chosen = [one for one in group if one[0] == last or texts[one[0]] != texts[last]]
     found = {value.name: session.registers(value.name)[value.name] for _, value in chosen}
     registers = tuple(found.values())
-    values = registers[0].values if len(registers) == 1 and not _boolean(variable) else None
-    return Local(
-        name, variable.type, places[last].line, session.lines.source_line(places[last]).strip(), values, registers
-    )
+    values = registers[0].values if len(registers) == 1 and kind.kind != "bool" else None
+    return Local(name, type_, places[last].line, session.lines.source_line(places[last]).strip(), values, registers)
 
 
 def _outside(session: Inspection, name: str) -> NDArray[np.int64] | None:
@@ -105,26 +113,18 @@ def _outside(session: Inspection, name: str) -> NDArray[np.int64] | None:
     return np.full(32, value, np.int64) if isinstance(value, (int, np.integer)) else None
 
 
-def _declared(session: Inspection, name: str) -> tuple[str, SourceModel, Variable]:
+def _declared(session: Inspection, name: str) -> declared.Local:
     """The declaration that a name means where the thread stands, in its function or a caller; else the only one."""
     standing = session.standing()
-    frames = () if standing is None else session.target.kernel.kernel.place(standing.pc).frames()
-    for frame in frames:
-        model = session.models.get(frame.file)
-        if model is not None and 0 < frame.line < len(model.line_starts):
-            variable = model.variable(name, model.line_starts[frame.line] - 1)
-            if variable is not None and variable.kind in ("local", "loop"):
-                return frame.file, model, variable
-    everywhere = [
-        (file, model, one)
-        for file, model in session.models.items()
-        for one in model.variables
-        if one.name == name and one.kind in ("local", "loop") and not one.dims
-    ]
+    for frame in () if standing is None else session.target.kernel.kernel.place(standing.pc).frames():
+        here = session.declared.local_at(name, frame)
+        if here is not None:
+            return here
+    everywhere = [one for one in session.declared.locals if one.variable.name == name and not one.variable.dimensions]
     if len(everywhere) == 1:
         return everywhere[0]
     if everywhere:
-        lines = ", ".join(str(one.line) for _, _, one in everywhere)
+        lines = ", ".join(str(one.file.line(one.variable)) for one in everywhere)
         raise ConfigurationError(
             f"several variables are called '{name}', and none of them is visible here",
             hint=f"they are declared at lines {lines}: go there",
@@ -132,72 +132,82 @@ def _declared(session: Inspection, name: str) -> tuple[str, SourceModel, Variabl
     raise ConfigurationError(f"there is no variable '{name}'")
 
 
-def _defining(model: SourceModel, variable: Variable) -> list[int]:
-    """The statements that give a variable its value."""
-    first, last = variable.visible
-    found = [model.statement_at(variable.name_at)] if variable.initial is not None else []
-    for one in model.assignments:
-        names = [token.text for token in model.tokens[one.target.first : one.target.last]]
-        if names == [variable.name] and first <= one.target.start < last:
-            found.append(one.statement)
-    for index, token in enumerate(model.tokens):
-        if token.text in ("++", "--") and first <= token.offset < last:
-            near = [model.tokens[at].text for at in (index - 1, index + 1) if 0 <= at < len(model.tokens)]
-            if variable.name in near:
-                found.append(model.statement_at(token.offset))
-    return [index for index in dict.fromkeys(found) if index >= 0]
+def _defining(local: declared.Local) -> Iterator[_Part]:
+    """The statements, or heads of loops, that give a variable its value."""
+    variable = local.variable
+    if variable.value is not None:
+        yield _part(variable.node)
+    for one in writes(local.function.node, {}):
+        assigns = one.node.type in ("assignment_expression", "update_expression")
+        if one.whole and assigns and local.file.variable(one.name) == variable:
+            yield _part(one.node)
 
 
-def _instructions(session: Inspection, file: str, model: SourceModel, statement: Statement) -> list[int]:
-    """The instructions of a simple statement, or of a loop's head."""
-    end = statement.end if statement.simple else statement.head_end
-    first, past = _point(model, statement.start), _point(model, end)
+def _part(node: Node) -> _Part:
+    """The simple statement that a node stands in, or the head of the loop or condition."""
+    for one in (node, *ancestors(node)):
+        if one.type in _LOOPS:
+            body = field(one, "body") or field(one, "consequence")
+            return one.start_byte, body.start_byte if body is not None else one.end_byte
+        if one.type.endswith("_statement") or (one.type == "declaration" and not _in_head(one)):
+            return one.start_byte, one.end_byte
+    return node.start_byte, node.end_byte
+
+
+def _in_head(node: Node) -> bool:
+    return node.parent is not None and (node.parent.type in _LOOPS or node.parent.type == "condition_clause")
+
+
+def _instructions(session: Inspection, local: declared.Local, part: _Part) -> list[int]:
+    """The instructions of a part of a source."""
+    source = local.file.source
+    first, past = (_point(source.lines, offset) for offset in part)
     places = session.lines.places
-    return [pc for pc, p in enumerate(places) if p.file == file and first <= (p.line, p.column) < past]
+    return [pc for pc, p in enumerate(places) if p.file == source.name and first <= (p.line, p.column) < past]
 
 
-def _point(model: SourceModel, offset: int) -> tuple[int, int]:
-    """(line, column) of an offset; columns count from 1."""
-    line = model.line_of(offset)
-    return line, offset - model.line_starts[line - 1] + 1
+def _point(lines: Sequence[int], offset: int) -> tuple[int, int]:
+    """(line, column) of an offset; columns count bytes from 1, as the compiler's do."""
+    line = int(np.searchsorted(lines, offset, side="right"))
+    return line, offset - lines[line - 1] + 1
 
 
-def _results(session: Inspection, pcs: Sequence[int], variable: Variable) -> list[tuple[int, Value]]:
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What can hold a variable: `bytes`, 0 for unknown; `kind` as `TypeFacts.kind`, "" for unknown."""
+
+    bytes: int
+    kind: str
+
+
+def _kind(facts: TypeFacts | None) -> _Kind:
+    return _Kind(0, "") if facts is None else _Kind(facts.size, facts.kind)
+
+
+def _results(session: Inspection, pcs: Sequence[int], kind: _Kind) -> list[tuple[int, Value]]:
     """Instructions of a statement whose result no other of them reads, if it can hold the variable."""
     nodes = session.target.kernel.kernel.nodes
     read = {value for pc in pcs for value in nodes[pc].read() if value not in nodes[pc].written()}
-    size = 8 if variable.pointer else _size(variable.type)
     found = [
         (pc, value)
         for pc in pcs
         for value in nodes[pc].written()
-        if value.name and value not in read and _fits(value, size, register_type(nodes[pc]), variable)
+        if value.name and value not in read and _fits(value, register_type(nodes[pc]), kind)
     ]
     # Constants that other statements need are set up anywhere.
     computed = [one for one in found if any(True for _ in nodes[one[0]].read())]
     return computed or found
 
 
-def _size(type_: str) -> int:
-    """Bytes of a type as written; 0 where that is not known."""
-    words = [word for word in type_.replace("&", " ").split() if word not in ("const", "volatile", "constexpr")]
-    if words[:1] in (["unsigned"], ["signed"]) and len(words) > 1:
-        words = words[1:]
-    return _SIZES.get(words[0].rpartition("::")[2], 0) if words else 0
-
-
-def _fits(value: Value, size: int, kind: str, variable: Variable) -> bool:
-    """Whether a register that an instruction of some type writes can hold the variable."""
+def _fits(value: Value, written: str, kind: _Kind) -> bool:
+    """Whether a register that an instruction of some type writes can hold a variable."""
     predicate = value.name.startswith("%p") and value.name[2:].isdigit()
-    if _boolean(variable):
+    if kind.kind == "bool":
         return predicate
-    real = {"float", "double", "half", "__half"} & set(variable.type.split())
-    other = kind.startswith(("s", "u")) if real else size and kind.startswith(("f", "bf"))
-    return not predicate and not other and (size == 0 or value.bytes == size or (size < 4 and value.bytes == 4))
-
-
-def _boolean(variable: Variable) -> bool:
-    return "bool" in variable.type.split()
+    whole = kind.kind in ("int", "uint")
+    other = written.startswith(("f", "bf")) if whole else kind.kind == "float" and written.startswith(("s", "u"))
+    small = kind.bytes < 4 and value.bytes == 4
+    return not predicate and not other and (kind.bytes == 0 or value.bytes == kind.bytes or small)
 
 
 def _last_executed(session: Inspection, pcs: Iterable[int]) -> int | None:

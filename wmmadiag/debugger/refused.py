@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from wmmadiag.debugger.declared import Declared
+from wmmadiag.debugger.lines import Lines
 from wmmadiag.debugger.target import Target
 from wmmadiag.errors import KernelFault
+from wmmadiag.place import Place
 from wmmadiag.subject.binding import BoundCase
 
 _MOST = 12
@@ -15,16 +18,13 @@ def with_lines(fault: KernelFault, target: Target, case: BoundCase) -> KernelFau
     """The fault with the declarations of the shared arrays that do not fit, the largest first; others as they are."""
     if fault.kind != "launch-limits" or "shared memory" not in fault.message or fault.detail:
         return fault
-    from wmmadiag.compile.languages import is_c_family
-    from wmmadiag.diagnose.source.read import read_source
-
-    text = target.compilation.text if is_c_family(target.source) else ""
-    declared = {one.name: one.line for one in read_source(text, macros=target.compilation.options.macros).arrays}
-    lines = text.split("\n")
+    lines = Lines(target.kernel.kernel, target.source, {target.source: target.compilation.text})
+    locals_ = Declared(lines).locals
+    declared = {one.variable.name: Place(one.file.name, one.file.line(one.variable)) for one in reversed(locals_)}
     arrays = [one for one in target.kernel.named_memory(case.launch) if one.space == "shared" and one.size]
     rows = []
     for array in sorted(arrays, key=lambda one: -one.size)[:_MOST]:
-        line = declared.get(array.label)
-        where = f"{Path(target.source).name}:{line}: {lines[line - 1].strip()}" if line else ""
+        place = declared.get(array.label)
+        where = f"{Path(place.file).name}:{place.line}: {lines.source_line(place).strip()}" if place else ""
         rows.append(f"  {array.size:>9,} bytes  {where or array.label}")
     return KernelFault(fault.message, kind=fault.kind, place=fault.place, detail="\n".join(rows), hint=fault.hint)

@@ -1,0 +1,141 @@
+"""What the user's sources declare, for a kernel that is stopped: trees, variables, and which lines depend on which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from wmmadiag.compile.languages import is_c_family
+from wmmadiag.csource.declarations import Function, declarations
+from wmmadiag.csource.dependences import Dependences
+from wmmadiag.csource.nodes import ancestors
+from wmmadiag.csource.scopes import Scopes
+from wmmadiag.csource.tree import Source, parse
+from wmmadiag.csource.variables import Variable
+from wmmadiag.debugger.lines import Lines, plain_function
+from wmmadiag.place import Place
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+
+@dataclass(frozen=True, eq=False)
+class DeclaredFile:
+    """One file of the user's.
+
+    Attributes:
+        source: its tree.
+    """
+
+    source: Source
+
+    @property
+    def name(self) -> str:
+        """Its path, as instructions have it."""
+        return self.source.name
+
+    @cached_property
+    def scopes(self) -> Scopes:
+        """Which names are visible where."""
+        return Scopes(self.source)
+
+    @cached_property
+    def functions(self) -> tuple[Function, ...]:
+        """Those with a body."""
+        return tuple(one for one in declarations(self.source).functions if one.body is not None)
+
+    def variable(self, name: Node) -> Variable | None:
+        """What an identifier stands for."""
+        return self.scopes.at(name.start_byte).get(self.source.text(name))
+
+    def function_of(self, node: Node) -> Function | None:
+        """The function that a node stands in."""
+        around = {one.id for one in (node, *ancestors(node)) if one.type == "function_definition"}
+        return next((one for one in reversed(self.functions) if one.node.id in around), None)
+
+    def line(self, variable: Variable) -> int:
+        """The line of a declaration."""
+        return self.source.place(variable.node).line
+
+
+@dataclass(frozen=True, eq=False)
+class Local:
+    """A local variable of a function that the kernel runs.
+
+    Attributes:
+        instance: the function with its template arguments, "void copy<64>(half *)"; "" where it runs with several.
+    """
+
+    file: DeclaredFile
+    variable: Variable
+    function: Function
+    instance: str
+
+
+class Declared:
+    """What the sources of a kernel declare."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+
+    @cached_property
+    def sources(self) -> Mapping[str, Source]:
+        """The trees of the user's files, by file."""
+        files = {place.file for place in self._lines.places if place.line} | {self._lines.main}
+        texts = {file: "\n".join(self._lines.text(file)) for file in files}
+        return {file: parse(text, file) for file, text in texts.items() if text and is_c_family(file)}
+
+    @cached_property
+    def dependences(self) -> Dependences:
+        """Which lines depend on which."""
+        return Dependences(self.sources)
+
+    @cached_property
+    def files(self) -> Mapping[str, DeclaredFile]:
+        """What each file declares."""
+        return {file: DeclaredFile(source) for file, source in self.sources.items()}
+
+    @cached_property
+    def locals(self) -> tuple[Local, ...]:
+        """The local variables of the functions that have code, arrays included, in the order of the text."""
+        return tuple(one for file in self.files.values() for one in self._locals(file))
+
+    def local_at(self, name: str, place: Place) -> Local | None:
+        """The local variable that a name means on a line; `place.function` says in which instance."""
+        file = self.files.get(place.file)
+        if file is None:
+            return None
+        variable = file.scopes.at(file.source.line_span(place.line)[1]).get(name)
+        function = file.function_of(variable.node) if variable is not None and variable.kind == "local" else None
+        if variable is None or function is None:
+            return None
+        instance = place.function if plain_function(place.function) == function.name else ""
+        return Local(file, variable, function, instance or self._instance(function))
+
+    def _locals(self, file: DeclaredFile) -> Iterator[Local]:
+        lines = set(self._lines.code_lines.get(file.name, ()))
+        for function in file.functions:
+            first, last = file.source.place(function.node).line, function.node.end_point[0] + 1
+            if lines.isdisjoint(range(first, last + 1)):
+                continue
+            start, end = function.node.start_byte, function.node.end_byte
+            for extent in file.scopes.extents:
+                one = extent.variable
+                if one.kind == "local" and one.name and start <= one.node.start_byte < end:
+                    yield Local(file, one, function, self._instance(function))
+
+    def _instance(self, function: Function) -> str:
+        found = self._instances.get(function.name, frozenset())
+        return next(iter(found)) if len(found) == 1 else ""
+
+    @cached_property
+    def _instances(self) -> Mapping[str, frozenset[str]]:
+        """Name of a function → it with its template arguments, as it runs."""
+        found: dict[str, set[str]] = {}
+        for node in self._lines.kernel.nodes:
+            for frame in node.place.frames():
+                if frame.function:
+                    found.setdefault(plain_function(frame.function), set()).add(frame.function)
+        return {name: frozenset(texts) for name, texts in found.items()}
