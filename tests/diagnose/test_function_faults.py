@@ -90,7 +90,7 @@ def outputs(inputs, *, rows=None, scale=None, end=None):
 def fitted(case, values):
     case.outputs()["y"][...] = values
     shapes = {"y": case.outputs()["y"].shape}
-    expected, _ = python_reference(case.card, case.inputs(), case.symbols, shapes)
+    expected, _ = python_reference(case.card, case.inputs(), case.symbols, shapes, case.elements())
     judged = {"y": tolerance(expected["y"], case.tolerance)}
     wrong = {"y": np.abs(case.outputs()["y"] - expected["y"]) > judged["y"].bound}
     return fit_function(case, wrong, judged, expected)

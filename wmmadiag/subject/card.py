@@ -140,19 +140,43 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
+class FromRole:
+    """The input of a role, as a keyword of a library's function."""
+
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class FromSymbols:
+    """The value of an expression, as a keyword of a library's function."""
+
+    text: Expression
+
+
+Keyword: TypeAlias = "FromRole | FromSymbols | str | int | float | bool | tuple[Keyword, ...]"
+"""What a keyword of a library's function is; anything else than the first two is passed as it is."""
+
+
+@dataclass(frozen=True, slots=True)
 class Computes:
     """What the kernel should compute.
 
     Attributes:
-        operation: a name in `operations.OPERATIONS`, or "python".
+        operation: a name in `wmmadiag.ops.OPERATIONS`; "python" for a function of the user's, or of a library.
         parameters: of the operation, by name; expressions, words or booleans.
         python: "file.py:function" for "python", resolved against the card's folder when used.
+        reference: "module.function" of a library, in its place.
+        arguments: roles of the inputs that it takes by position; empty for all, in the card's order.
+        keywords: what it takes by name.
     """
 
     operation: str
     place: Place
     parameters: Mapping[str, Expression | bool]
     python: str = ""
+    reference: str = ""
+    arguments: tuple[str, ...] = ()
+    keywords: Mapping[str, Keyword] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

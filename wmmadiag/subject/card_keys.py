@@ -53,6 +53,17 @@ LAUNCH = _keys(
     block="threads along x, y and z",
     shared="bytes of dynamic shared memory; 0 if absent",
 )
+FUNCTION = _keys(
+    python='`"file.py:function"` of your own, beside the card',
+    reference='or a function of a library, with its module: `"torch.nn.functional.silu"`',
+    arguments=(
+        "roles of the inputs that a library's function takes by position; all of them, in the card's order, if absent"
+    ),
+    keywords=(
+        'what it takes by name: a value as it is, `{ role = "mask" }` for an input, `{ value = "1/sqrt(D)" }` for an '
+        "expression; also lists of these"
+    ),
+)
 SCALAR = _keys(
     name="as in the kernel",
     role="its name, where `name` is absent",

@@ -86,14 +86,27 @@ operation's default (below), so `S = 128` gives `Sq` and `Skv` too.
 """
 
 _PYTHON = """\
-### `python`: what a function of yours computes
+### `python`: what a function of yours, or of a library, computes
 
-`[computes]` has `operation = "python"` and `python = "reference.py:function"`, a file beside the card. Any role
-name will do; each tensor needs `shape` and `direction`. The function gets two dicts: the logical inputs by role as
+{keys}
+Any role name will do; each tensor needs `shape` and `direction`. `operation = "python"` may be left out.
+
+A function of yours, in a file beside the card, gets two dicts: the logical inputs by role as
 float64 arrays, and the symbols' values; it returns the output, or a dict of outputs by role. In place of an output
 it may give a pair `(output, bound)`, the largest error that rounding explains (a number or an array); otherwise the
 card needs a `tolerance`. It should compute in float64 and round where the kernel is meant to. `wmmadiag init
 kernel.cu --computes python` drafts both files.
+
+A function of a library is called on the CPU: torch's with float64 tensors where torch is installed (integers are int64,
+elements of type `bool` booleans), those of other modules with NumPy arrays. What it returns is the output, or the
+outputs in the card's order; the card needs a `tolerance`.
+
+```toml
+[computes]
+reference = "torch.nn.functional.scaled_dot_product_attention"
+arguments = ["q", "k", "v"]
+keywords = {{ attn_mask = {{ role = "mask" }}, scale = {{ value = "1/sqrt(D)" }}, is_causal = false }}
+```
 
 A diagnosis calls the function some hundred times with changed inputs, and with changes of its text, to see which of
 them gives the kernel's output. It does so only where the file imports nothing but mathematics (NumPy, SciPy, PyTorch)
@@ -132,7 +145,7 @@ def page() -> str:
         _EXPRESSIONS.format(functions=_names(FUNCTIONS), constants=_names(CONSTANTS)),
         "## `[computes]`\n",
         *(_operation(one) for one in OPERATIONS.values() if one.oracle is not None),
-        _PYTHON,
+        _PYTHON.format(keys=_table("key of `[computes]`", card_keys.FUNCTION)),
         "## Element types\n\n" + _element_types(),
         "## Distributions of inputs\n",
         _table("name", INDEPENDENT),

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.place import Place
 from wmmadiag.subject.card import Card
+from wmmadiag.subject.dtypes import ElementType
+from wmmadiag.subject.library_reference import call_library
 
 Doubles: TypeAlias = NDArray[np.float64]
 
@@ -25,8 +27,9 @@ def python_reference(
     inputs: Mapping[str, NDArray[Any]],
     symbols: Mapping[str, int | float],
     shapes: Mapping[str, tuple[int, ...]],
+    elements: Mapping[str, ElementType],
 ) -> tuple[dict[str, Doubles], dict[str, Doubles]]:
-    """Call the card's function.
+    """Call the card's function, or the library's that it names (`library_reference`).
 
     The function gets two dicts: float64 copies of the logical inputs by role, and the symbols' values. It returns
     the output, or a dict of outputs by role; in place of an output it may give a pair (output, bound), the bound a
@@ -34,6 +37,7 @@ def python_reference(
 
     Args:
         shapes: logical shape of every output, by role.
+        elements: element type of every role.
 
     Returns:
         Expected outputs and, for those that came with one, bounds; both float64, by role.
@@ -41,6 +45,9 @@ def python_reference(
     Raises:
         ConfigurationError: the function is missing or fails, or its result does not fit; with the user's line.
     """
+    if card.computes.reference:
+        given = call_library(card, inputs, elements, symbols)
+        return answers_of(dict(zip(shapes, given, strict=False)), card, shapes)
     function = load_function(card)
     arrays = {role: array.astype(np.float64) for role, array in inputs.items()}
     with _users_code(card, f"the reference {card.computes.python} failed"):
@@ -61,7 +68,7 @@ def answers_of(
     for role, shape in shapes.items():
         if role not in answers:
             raise ConfigurationError(
-                f"the reference {card.computes.python} gives no output '{role}'",
+                f"the reference {_named(card)} gives no output '{role}'",
                 place=card.computes.place,
                 hint=f"it gives: {', '.join(map(str, answers)) or 'none'}",
             )
@@ -71,12 +78,16 @@ def answers_of(
             bounds[role] = _array(bound, shape, f"the bound of '{role}'", card, broadcast=True)
             if not np.all(bounds[role] >= 0):
                 raise ConfigurationError(
-                    f"the bound of '{role}' of the reference {card.computes.python} has negative numbers or NaN",
+                    f"the bound of '{role}' of the reference {_named(card)} has negative numbers or NaN",
                     place=card.computes.place,
                     hint="a bound is the largest error that rounding explains: 0 where there is none",
                 )
         expected[role] = _array(value, shape, f"the output '{role}'", card, broadcast=False)
     return expected, bounds
+
+
+def _named(card: Card) -> str:
+    return card.computes.reference or card.computes.python
 
 
 def _array(value: object, shape: tuple[int, ...], what: str, card: Card, *, broadcast: bool) -> Doubles:
@@ -89,13 +100,13 @@ def _array(value: object, shape: tuple[int, ...], what: str, card: Card, *, broa
             array = np.broadcast_to(array, shape)
     except (TypeError, ValueError) as error:
         raise ConfigurationError(
-            f"{what} of the reference {card.computes.python} is no array of numbers of shape {list(shape)}",
+            f"{what} of the reference {_named(card)} is no array of numbers of shape {list(shape)}",
             place=card.computes.place,
             detail=str(error),
         ) from None
     if array.shape != shape:
         raise ConfigurationError(
-            f"{what} of the reference {card.computes.python} has shape {list(array.shape)}, not {list(shape)}",
+            f"{what} of the reference {_named(card)} has shape {list(array.shape)}, not {list(shape)}",
             place=card.computes.place,
         )
     return array

@@ -221,7 +221,7 @@ def _expectation(bound: BoundCase) -> Expectation:
     judgements: dict[str, Judgement]
     shapes = {role: array.shape for role, array in bound.outputs().items()}
     if OPERATIONS[operation].oracle is None:
-        expected, bounds = python_reference(bound.card, inputs, bound.symbols, shapes)
+        expected, bounds = python_reference(bound.card, inputs, bound.symbols, shapes, bound.elements())
         if bound.tolerance is None:
             missing = [role for role in expected if role not in bounds]
             if missing:

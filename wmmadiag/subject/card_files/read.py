@@ -22,6 +22,9 @@ from wmmadiag.subject.card import (
     Case,
     Computes,
     Expression,
+    FromRole,
+    FromSymbols,
+    Keyword,
     LaunchShape,
     Places,
     Tolerance,
@@ -29,13 +32,14 @@ from wmmadiag.subject.card import (
 )
 from wmmadiag.subject.card_files.arguments import read_arguments
 from wmmadiag.subject.card_files.places import key_lines
-from wmmadiag.subject.card_files.table import Table
+from wmmadiag.subject.card_files.table import Table, type_name
 from wmmadiag.subject.distributions import DISTRIBUTIONS
 from wmmadiag.subject.suggest import did_you_mean
 
 MAX_CARD_BYTES = 1 << 20
 MAX_CASES = 1000
 
+_OF_USER = next(name for name, operation in OPERATIONS.items() if operation.oracle is None)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _STANDARDS = ("c++11", "c++14", "c++17", "c++20")
 
@@ -149,23 +153,60 @@ def _source(table: Table, path: Path) -> Path:
 
 
 def _computes(table: Table) -> Computes:
-    table.require("operation", 'operation = "attention"')
-    name = table.word("operation", tuple(OPERATIONS), "")
+    implied = _OF_USER if any(key in table for key in card_keys.FUNCTION) else ""
+    if not implied:
+        table.require("operation", 'operation = "attention"')
+    name = table.word("operation", tuple(OPERATIONS), implied)
     operation = OPERATIONS[name]
-    known = ["operation", *operation.parameters] + (["python"] if name == "python" else [])
-    table.check_keys(known)
+    of_user = operation.oracle is None
+    table.check_keys(["operation", *operation.parameters, *(card_keys.FUNCTION if of_user else ())])
     parameters: dict[str, Expression | bool] = {}
     for key in table.content:
         parameter = operation.parameters.get(key)
         if parameter is None:
             continue
         parameters[key] = table.word(key, parameter.words, "") if parameter.kind == "word" else table.expression(key)
-    python = table.string("python")
-    if name == "python":
-        table.require("python", 'python = "reference.py:attention"')
-        if not re.match(r"[^:]+\.py:[A-Za-z_]\w*\Z", python):
-            raise table.error("python", "'python' must look like \"file.py:function\"")
-    return Computes(name, table.place(), parameters, python)
+    if not of_user:
+        return Computes(name, table.place(), parameters)
+    return _function(table, name)
+
+
+def _function(table: Table, operation: str) -> Computes:
+    """A function of the user's (`python`), or one of a library (`reference`)."""
+    python, reference = table.string("python"), table.string("reference")
+    if reference:
+        if python:
+            raise table.error("reference", "'python' and 'reference' exclude each other", "keep one of them")
+        if not re.match(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+\Z", reference):
+            raise table.error("reference", "'reference' must look like \"torch.nn.functional.silu\"")
+        keywords = table.table("keywords")
+        return Computes(
+            operation,
+            table.place(),
+            {},
+            reference=reference,
+            arguments=table.strings("arguments"),
+            keywords={name: _keyword(keywords, name, value) for name, value in keywords.content.items()},
+        )
+    table.require("python", 'python = "reference.py:attention", or reference = "torch.nn.functional.silu"')
+    if not re.match(r"[^:]+\.py:[A-Za-z_]\w*\Z", python):
+        raise table.error("python", "'python' must look like \"file.py:function\"")
+    return Computes(operation, table.place(), {}, python)
+
+
+def _keyword(table: Table, name: str, value: object) -> Keyword:
+    """What a library's function gets by a name: a value, `{ role = "mask" }` or `{ value = "1/sqrt(D)" }`."""
+    if isinstance(value, dict):
+        if set(value) == {"role"} and isinstance(value["role"], str):
+            return FromRole(value["role"])
+        if set(value) == {"value"}:
+            return FromSymbols(table.as_expression(value["value"], name))
+        raise table.error(name, f"'{name}' is neither {{ role = … }} nor {{ value = … }}")
+    if isinstance(value, list):
+        return tuple(_keyword(table, name, one) for one in value)
+    if isinstance(value, str | int | float):
+        return value
+    raise table.error(name, f"'{name}' must be a value, a role or an expression, but is {type_name(value)}")
 
 
 def _symbol_name(table: Table, name: str) -> None:

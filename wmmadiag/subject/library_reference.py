@@ -1,0 +1,141 @@
+"""A reference that a library has: a function named by the card, called with the case's inputs on the CPU.
+
+`reference = "torch.nn.functional.silu"` calls torch's with float64 tensors; those of other modules get NumPy arrays.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.subject.card import Card, FromRole, FromSymbols
+from wmmadiag.subject.dtypes import ElementType
+from wmmadiag.subject.expressions import ExpressionError, evaluate
+
+Convert: TypeAlias = "Callable[[NDArray[Any]], Any]"
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """How a function takes and gives arrays.
+
+    Attributes:
+        function: what is called.
+        tensor: from an array to what it takes.
+        array: from what it gives to an array.
+    """
+
+    function: Callable[..., Any]
+    tensor: Convert
+    array: Callable[[Any], NDArray[Any]]
+
+
+def library_of(card: Card) -> Library:
+    """The function that a card names, and how to call it.
+
+    Raises:
+        ConfigurationError: its module cannot be imported, or has no such function.
+    """
+    name = card.computes.reference
+    parts = name.split(".")
+    module, found = _module(card, parts)
+    function: Any = module
+    for part in parts[found:]:
+        function = getattr(function, part, None)
+    if not callable(function):
+        raise ConfigurationError(
+            f"{'.'.join(parts[:found])} has no function '{'.'.join(parts[found:])}'",
+            place=card.computes.place,
+            hint='`reference` names a function with its module: "torch.nn.functional.silu"',
+        )
+    if parts[0] != "torch":
+        return Library(function, lambda array: array, np.asarray)
+    torch = importlib.import_module("torch")
+    return Library(function, lambda array: torch.from_numpy(np.ascontiguousarray(array)), _from_tensor)
+
+
+def _from_tensor(value: Any) -> NDArray[Any]:
+    return np.asarray(value.detach().numpy() if hasattr(value, "detach") else value)
+
+
+def _module(card: Card, parts: list[str]) -> tuple[Any, int]:
+    """The innermost module of a dotted name, and how many parts name it."""
+    for count in range(len(parts) - 1, 0, -1):
+        name = ".".join(parts[:count])
+        try:
+            return importlib.import_module(name), count
+        except ModuleNotFoundError as error:
+            missing = error.name or ""
+            if not (name == missing or name.startswith(f"{missing}.")):
+                raise _cannot_import(card, name, error) from error  # one of its own imports
+        except Exception as error:  # an import may raise anything
+            raise _cannot_import(card, name, error) from error
+    raise ConfigurationError(
+        f"the reference {card.computes.reference} needs {parts[0]}, which is not installed",
+        place=card.computes.place,
+        hint=f"install {parts[0]} beside wmmadiag (its CPU build will do), or name another function",
+    )
+
+
+def _cannot_import(card: Card, name: str, error: Exception) -> ConfigurationError:
+    return ConfigurationError(
+        f"{name} cannot be imported for the reference {card.computes.reference}: {type(error).__name__}: {error}",
+        place=card.computes.place,
+    )
+
+
+def call_library(
+    card: Card,
+    inputs: Mapping[str, NDArray[Any]],
+    elements: Mapping[str, ElementType],
+    symbols: Mapping[str, int | float],
+) -> tuple[Any, ...]:
+    """What the card's function gives for a case's inputs, as arrays: one, or as many as it returns.
+
+    Real numbers are float64, integers int64, elements of type "bool" booleans.
+
+    Raises:
+        ConfigurationError: the function cannot be called so, or what a keyword is cannot be evaluated.
+    """
+    library = library_of(card)
+    computes = card.computes
+
+    def tensor(role: str) -> Any:
+        if role not in inputs:
+            known = ", ".join(inputs)
+            raise ConfigurationError(
+                f"no input has the role '{role}', which the reference takes", place=computes.place, hint=f"has: {known}"
+            )
+        element = elements[role]
+        kind = np.bool_ if element.name == "bool" else np.float64 if element.is_float else np.int64
+        return library.tensor(inputs[role].astype(kind))
+
+    def meant(value: Any) -> Any:
+        if isinstance(value, FromRole):
+            return tensor(value.role)
+        if isinstance(value, FromSymbols):
+            try:
+                number = evaluate(str(value.text), symbols.__getitem__)
+            except (ExpressionError, KeyError) as error:
+                raise ConfigurationError(
+                    f"a keyword of the reference cannot be evaluated: {value.text}: {error}", place=computes.place
+                ) from None
+            return number if isinstance(number, int) else float(number)
+        return [meant(one) for one in value] if isinstance(value, tuple) else value
+
+    positional = [tensor(role) for role in computes.arguments or inputs]
+    keywords = {name: meant(value) for name, value in computes.keywords.items()}
+    try:
+        answer = library.function(*positional, **keywords)
+        several = answer if isinstance(answer, tuple | list) else (answer,)
+        return tuple(library.array(one) for one in several)
+    except Exception as error:  # the library may raise anything
+        raise ConfigurationError(
+            f"the reference {computes.reference} failed: {type(error).__name__}: {error}", place=computes.place
+        ) from error
