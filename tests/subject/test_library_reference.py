@@ -69,8 +69,9 @@ def library(tmp_path, monkeypatch):
         monkeypatch.syspath_prepend(tmp_path)
 
     yield make
-    for name in [one for one in sys.modules if one.partition(".")[0] in ("some_library", "torch") and one not in before]:
-        del sys.modules[name]
+    for name in set(sys.modules) - before:
+        if name.partition(".")[0] in ("some_library", "torch"):
+            del sys.modules[name]
 
 
 def test_arguments_and_keywords_are_what_the_card_says(tmp_path, library):
