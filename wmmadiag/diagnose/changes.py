@@ -9,8 +9,8 @@ from typing import Literal
 Kind = Literal["expression", "statement", "insertion", "static"]
 """How a change can be tried. An edit with `start == end` is an insertion whatever the kind; the other edits are:
 
-- `expression`: one whole expression for another of the same type: `(sel == 17 ? (new) : (old))`; of a place that is
-  assigned to, another place.
+- `expression`: one whole expression for another of the same type, which has parentheses of its own where what is
+  around it needs them: `(sel == 17 ? (new) : (old))`; of a place that is assigned to, another place.
 - `statement`: one whole statement that declares nothing, for other text (empty: removed):
   `if (sel == 17) { new } else { old }`. A move is a removal and an insertion.
 - `insertion`: there are none.

@@ -106,12 +106,11 @@ class EmulatedKernel:
             ConfigurationError: grid, block or arguments do not fit the kernel.
         """
         self.raw_findings, self.output_words, self.finished = [], {}, False
-        self._check_shape(launch)
+        self.check_shape(launch)
         self._check_options(launch)
-        regions, extents = self._memory(launch)
+        regions, extents = self.memory(launch)
         kernel, options = self.kernel, self.options
-        shared = kernel.dynamic_offset + launch.shared_bytes if launch.shared_bytes else kernel.static_shared
-        reserved = kernel.layout.reserved_shared
+        reserved, shared = kernel.layout.reserved_shared, self.shared_bytes(launch)
         table: list[tuple[int, int, int, int]] = []
         if "outputs" in options.checks:
             table, self.output_words = watched(launch, extents)
@@ -137,7 +136,7 @@ class EmulatedKernel:
             list(options.checks),
             **({"check_table": list(options.check_table)} if options.check_table else {}),
             **({"watched": table} if table else {}),
-            **({"patience": _COOPERATIVE_PATIENCE} if kernel.layout.grid_workspace else {}),
+            **({"patience": self.patience} if self.patience else {}),
             **({"fresh": _fresh(launch, extents)} if options.checks and launch.fresh else {}),
         )
         seconds = time.perf_counter() - start
@@ -181,9 +180,9 @@ class EmulatedKernel:
                 place=self.kernel.entry.place,
                 hint="debug a case with one block",
             )
-        self._check_shape(launch)
+        self.check_shape(launch)
         self._check_options(launch)
-        regions, _ = self._memory(launch)
+        regions, _ = self.memory(launch)
         kernel, options = self.kernel, self.options
         made = native.debug(
             kernel.program,
@@ -191,7 +190,7 @@ class EmulatedKernel:
             launch.block,
             [(base, data.ctypes.data, data.nbytes, writable) for base, data, writable in regions],
             kernel.layout.reserved_shared,
-            kernel.dynamic_offset + launch.shared_bytes if launch.shared_bytes else kernel.static_shared,
+            self.shared_bytes(launch),
             launch.shared_bytes,
             options.poison,
             options.register_poison,
@@ -204,23 +203,38 @@ class EmulatedKernel:
 
     def fault(self, fault: Mapping[str, Any], standings: Sequence[tuple[Any, ...]], launch: Launch) -> WmmadiagError:
         """The error for a fault as the engine reports it; `standings`: where groups of lanes stand."""
-        extents = self._memory(launch)[1] + self._shared_extents(launch)
+        extents = self.memory(launch)[1] + self._shared_extents(launch)
         return fault_error(fault, standings, LaunchView(self.kernel, launch.grid, self._names.named(extents, launch)))
 
     def extents(self, launch: Launch) -> list[Extent]:
         """Name, device address and size of each array argument and global variable, as a launch places them."""
-        return self._memory(launch)[1]
+        return self.memory(launch)[1]
 
     def named_memory(self, launch: Launch) -> list[Extent]:
         """All memory that has a name: `extents`, the block's shared arrays, and a thread's local memory."""
-        return self._names.named(self._memory(launch)[1] + self._shared_extents(launch), launch)
+        return self._names.named(self.memory(launch)[1] + self._shared_extents(launch), launch)
+
+    @property
+    def patience(self) -> int:
+        """Warp instructions until a block that does not end lets the next one go on; 0: the engine's own number."""
+        return _COOPERATIVE_PATIENCE if self.kernel.layout.grid_workspace else 0
+
+    def shared_bytes(self, launch: Launch) -> int:
+        """Bytes of shared memory that a block has, static and dynamic."""
+        return self.kernel.dynamic_offset + launch.shared_bytes if launch.shared_bytes else self.kernel.static_shared
 
     def static_arrays(self) -> dict[str, int]:
         """Bytes of each static shared array, by its name in the source."""
         placed = self.kernel.layout.shared
         return {Extent(key.rpartition(":")[2], "shared", 0, 0).label: one.variable.size for key, one in placed.items()}
 
-    def _check_shape(self, launch: Launch) -> None:
+    def check_shape(self, launch: Launch) -> None:
+        """Refuse a grid or block that the kernel cannot be launched with.
+
+        Raises:
+            KernelFault: the chip would refuse it.
+            ConfigurationError: it is no launch at all.
+        """
         entry, arch = self.kernel.entry, self.kernel.arch
         bounds = limits(arch)
         if any(
@@ -291,8 +305,8 @@ class EmulatedKernel:
                 hint="leave it empty for 0, 1, 2, …",
             )
 
-    def _memory(self, launch: Launch) -> tuple[list[tuple[int, NDArray[np.uint8], bool]], list[Extent]]:
-        """(device address, bytes, writable) of all memory, and names for it."""
+    def memory(self, launch: Launch) -> tuple[list[tuple[int, NDArray[np.uint8], bool]], list[Extent]]:
+        """(device address, bytes, writable) of all memory, and names for it: array arguments first, in their order."""
         parameters = self.kernel.entry.parameters
         given = launch.parameters()
         if len(given) != len(parameters):

@@ -82,7 +82,7 @@ def judge_case(bound: BoundCase, known: dict[Hashable, Expectation] | None = Non
     known = {} if known is None else known
     if key not in known:
         known.clear()
-        known[key] = _expectation(bound)
+        known[key] = expectation(bound)
     expected, judgements, criterion = known[key]
     elements = bound.elements()
     observations = []
@@ -214,7 +214,7 @@ def axis_letters(bound: BoundCase, role: str, rank: int) -> str:
     return known.axes[-rank:] if known and rank <= len(known.axes) else ""
 
 
-def _expectation(bound: BoundCase) -> Expectation:
+def expectation(bound: BoundCase) -> Expectation:
     """Expected outputs, how to judge them, and the criterion in words."""
     operation = bound.card.computes.operation
     inputs = bound.inputs()

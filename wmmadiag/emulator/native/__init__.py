@@ -72,6 +72,11 @@ def debug(program: Any, *arguments: Any) -> Any:
     return _core.debug(engine(), program, *arguments)
 
 
+def trials(program: Any, *arguments: Any) -> Any:
+    """A launch made ready for many selectors (trial.hpp); arguments as in bindings_trial.cpp."""
+    return _core.trials(engine(), program, *arguments)
+
+
 def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 

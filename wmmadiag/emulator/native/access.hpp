@@ -6,6 +6,7 @@
 #include <span>
 
 #include "block.hpp"
+#include "touched.hpp"
 #include "warp.hpp"
 
 namespace wmmadiag {
@@ -66,6 +67,11 @@ inline std::byte* resolve_one(Warp& warp, Space space, unsigned lane, std::uint6
         if (!write) allocation->note_read();
         else if (!allocation->note_write(address - allocation->region.base, bytes, warp.block().index()))
             warp.block().shared().order_matters.store(true, std::memory_order_relaxed);
+    }
+    if (auto* touched = allocation->touched) {
+        const auto offset = address - allocation->region.base;
+        if (write) touched->write(offset, bytes, warp.block().index());
+        else touched->read(offset, bytes, warp.block().index());
     }
     return allocation->region.host + (address - allocation->region.base);
 }
@@ -128,8 +134,16 @@ Flow access(Warp& warp, Space space, Mask active, const Addresses& addresses, st
         if (region.holds(low - window, high - low + bytes)) relate(warp.block().shared_memory(), window);
     } else if (actual == Space::global && !shared.tracking) {
         if (auto* allocation = shared.memory->find(low);
-            allocation != nullptr && allocation->region.holds(low, high - low + bytes) && (!write || allocation->region.writable))
+            allocation != nullptr && allocation->region.holds(low, high - low + bytes) && (!write || allocation->region.writable)) {
             relate(allocation->region.host, allocation->region.base);
+            if (auto* touched = allocation->touched) {
+                for (Mask m = active; m != 0; m &= m - 1) {
+                    const auto offset = addresses.lane[std::countr_zero(m)] - window - allocation->region.base;
+                    if (read) touched->read(offset, bytes, warp.block().index());
+                    if (write) touched->write(offset, bytes, warp.block().index());
+                }
+            }
+        }
     } else if (actual == Space::global && !write) {
         if (auto* allocation = shared.memory->find(low); allocation != nullptr && allocation->region.holds(low, high - low + bytes)) {
             allocation->note_read();

@@ -299,6 +299,7 @@ NB_MODULE(_core, m) {
              })
         .def("mma", &mma, "rule"_a, "a"_a, "b"_a, "c"_a, "d"_a, "reference"_a);
     bind_debugger(m);
+    bind_trials(m);
     m.def("open_engine", &open_engine, "path"_a, nb::rv_policy::reference);
     m.def("best_isa", &best_isa);
     m.def("modifier_fields", [] {

@@ -32,10 +32,12 @@ RunRequest launch_request(const LoadedProgram& loaded, std::array<std::uint32_t,
                           const std::vector<RegionRow>& regions, std::uint32_t shared_base, std::uint32_t shared_bytes, std::uint32_t dynamic_bytes,
                           std::uint32_t poison, std::uint32_t register_poison, std::vector<std::uint32_t> warp_order, bool eager_copies);
 
+const char* fault_name(FaultKind kind);
 const char* state_name(GroupState state);
 nanobind::list finding_rows(const std::vector<RawFinding>& findings);
 nanobind::dict fault_row(const Fault& fault);
 
 void bind_debugger(nanobind::module_& m);
+void bind_trials(nanobind::module_& m);
 
 }  // namespace wmmadiag

@@ -43,6 +43,8 @@ RunRequest launch_request(const LoadedProgram& loaded, std::array<std::uint32_t,
     return request;
 }
 
+const char* fault_name(FaultKind kind) { return fault_names[static_cast<unsigned>(kind)]; }
+
 const char* state_name(GroupState state) { return state_names[static_cast<unsigned>(state)]; }
 
 nb::list finding_rows(const std::vector<RawFinding>& findings) {
@@ -70,7 +72,7 @@ nb::list finding_rows(const std::vector<RawFinding>& findings) {
 
 nb::dict fault_row(const Fault& f) {
     nb::dict fault;
-    fault["kind"] = fault_names[static_cast<unsigned>(f.kind)];
+    fault["kind"] = fault_name(f.kind);
     fault["block"] = f.block;
     fault["warp"] = f.warp;
     fault["lane"] = f.lane;

@@ -11,6 +11,7 @@ public:
     std::unique_ptr<Debugger> debug(RunRequest request, std::uint64_t memory_limit, std::uint64_t interval) const override {
         return make_debugger(std::move(request), memory_limit, interval);
     }
+    std::unique_ptr<Trials> trials(TrialSetup setup) const override { return make_trials(std::move(setup)); }
     const LaneOp* lane_op(std::string_view name) const override { return find_lane_op(name); }
     std::vector<std::string_view> lane_op_names() const override {
         std::vector<std::string_view> names;

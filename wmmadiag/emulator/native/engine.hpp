@@ -11,6 +11,7 @@
 #include "lane_op.hpp"
 #include "program.hpp"
 #include "tensor_core.hpp"
+#include "trial.hpp"
 
 namespace wmmadiag {
 
@@ -26,6 +27,8 @@ public:
     [[nodiscard]] virtual MmaFunction mma(const MmaRule& rule) const = 0;
     [[nodiscard]] virtual MmaFunction mma_reference() const = 0;
     [[nodiscard]] virtual std::unique_ptr<Debugger> debug(RunRequest request, std::uint64_t memory_limit, std::uint64_t interval) const = 0;
+    // Throws std::invalid_argument for a set-up that does not agree with itself.
+    [[nodiscard]] virtual std::unique_ptr<Trials> trials(TrialSetup setup) const = 0;
 };
 
 // The one symbol that an engine library exports.

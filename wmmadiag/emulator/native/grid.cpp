@@ -9,12 +9,12 @@
 #include <mutex>
 #include <thread>
 
+#include "turns.hpp"
+
 namespace wmmadiag {
 
 namespace {
 
-constexpr std::uint64_t block_slice = 1u << 20;  // warp instructions until budgets are looked at
-constexpr std::size_t resident_limit = 128;      // blocks that may wait for each other, about a chip's worth
 constexpr auto poll_interval = std::chrono::milliseconds(20);
 
 // State that the workers of one attempt share.
@@ -113,43 +113,17 @@ private:
         }
     }
 
-    // Block after block. One that does not end for long may wait for a later one: then that starts too, and they take turns.
     // Each worker does this with its share of the blocks.
     void blocks_in_turn(Observer* observer) {
-        struct Resident {
-            std::unique_ptr<Block> block;
-            std::uint64_t executed = 0;
-        };
         std::vector<Resident> residents;
-        std::unique_ptr<Block> spare;
-        while (!shared_.stop && !shared_.order_matters) {
-            if (residents.size() < resident_limit) {
-                if (const auto index = next_++; index < blocks_) {
-                    auto block = spare ? std::move(spare) : std::make_unique<Block>(shared_, warps_, observer);
-                    block->start(index);
-                    residents.push_back({std::move(block)});
-                }
-            }
-            if (residents.empty()) return;
-            for (std::size_t i = 0; i < residents.size();) {
-                auto& [block, executed] = residents[i];
-                auto status = BlockStatus::running;
-                const auto until = executed + request_.patience;
-                while (status != BlockStatus::done && executed < until && !shared_.order_matters)
-                    if (!slice(*block, executed, std::min(block_slice, request_.patience), status)) {
-                        std::rotate(residents.begin(), residents.begin() + static_cast<std::ptrdiff_t>(i), residents.end());
-                        const std::lock_guard lock(mutex_);
-                        for (const auto& resident : residents) stand(*resident.block);  // the one that ended the run first
-                        return;
-                    }
-                if (status == BlockStatus::done) {
-                    spare = std::move(block);
-                    residents.erase(residents.begin() + static_cast<std::ptrdiff_t>(i));
-                } else {
-                    ++i;
-                }
-            }
-        }
+        const auto next = [this](std::uint64_t& index) {
+            index = next_++;
+            return index < blocks_;
+        };
+        const auto run = [this](Resident& one, std::uint64_t length, BlockStatus& status) { return slice(*one.block, one.executed, length, status); };
+        if (in_turns(shared_, warps_, observer, request_.patience, residents, next, run, [](const Block&) {})) return;
+        const std::lock_guard lock(mutex_);
+        for (const auto& resident : residents) stand(*resident.block);  // the one that ended the run first
     }
 
     const RunRequest& request_;

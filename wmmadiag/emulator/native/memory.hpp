@@ -10,6 +10,8 @@
 
 namespace wmmadiag {
 
+class Touched;
+
 // Generic-address windows. The .shared and .local windows hold offsets; everything else is global.
 inline constexpr std::uint64_t shared_window = 0x7e00'0000'0000;
 inline constexpr std::uint64_t local_window = 0x7d00'0000'0000;
@@ -34,6 +36,7 @@ public:
     explicit Allocation(Region region) : region(region) {}
 
     Region region;
+    Touched* touched = nullptr;  // told of every access, if set; by one thread
 
     void track();  // called before a parallel run
     void undo();   // back to the bytes before the run

@@ -1,0 +1,220 @@
+"""Changes tried on a case: what each does to the wrong elements, whatever else is in the program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from trial_changes import change, edit, product
+
+from wmmadiag.diagnose.changes import Change, TextEdit
+from wmmadiag.diagnose.trials.bench import Workbench
+from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome
+from wmmadiag.subject.card import Card
+
+
+def bench_of(card: Card, **options: object) -> Workbench:
+    return Workbench(card, card.variants[0], card.cases[0], **options)  # type: ignore[arg-type]
+
+
+def words(outcomes: list[Outcome]) -> list[str]:
+    return [one.verdict for one in outcomes]
+
+
+def test_the_change_that_mends_is_right_among_many_that_do_not(tmp_path: Path) -> None:
+    bench = bench_of(product(tmp_path, ("i * n + col", "i * k + col")))
+    texts = bench.texts
+    tried = [
+        change(edit(texts, "i * k + col", new)) for new in ("i * m + col", "i * n + col", "i + col", "i * k + row")
+    ]
+    tried.append(change(edit(texts, "i * k", "i * n")))
+    found = bench.try_batch(tried)
+    assert words(found) == ["same", "right", "same", "same", "right"]
+    assert [one.wrong_after for one in found] == [None, 0, None, None, 0]
+    assert found[0].first_wrong == ("c", found[0].first_wrong[1]) and bench.wrong_before
+    assert bench.compilations <= 2  # as it is, and one for all of them
+
+
+def test_better_is_some_mended_and_none_broken(tmp_path: Path) -> None:
+    # Two faults: one column of each tile is not stored, and a row of the grid's second row of tiles is.
+    card = product(
+        tmp_path, ("c[at(row, n, col)] = sum;", "if (threadIdx.x < 7 && row != 9) c[at(row, n, col)] = sum;")
+    )
+    bench = bench_of(card)
+    texts = bench.texts
+    tried = [
+        change(edit(texts, "threadIdx.x < 7", "threadIdx.x < 8")),
+        change(edit(texts, "row != 9", "row != 99")),
+        change(edit(texts, "row != 9", "row != 10")),
+        change(edit(texts, "threadIdx.x < 7 && row != 9", "true")),
+    ]
+    found = bench.try_batch(tried, looks=0)
+    assert words(found) == ["better", "better", "worse", "right"]
+    columns, row = 16 * 3, 24 - 3
+    assert bench.wrong_before == columns + row
+    assert [one.wrong_after for one in found] == [24, columns, columns + row, 0]
+    assert (found[0].mended, found[0].broken) == (columns - 3, 0)
+    kept = bench.keeping(tried[0])
+    assert kept.wrong_before == 24
+    assert words(kept.try_batch([change(edit(kept.texts, "row != 9", "row != 99"))])) == ["right"]
+
+
+def test_what_dies_or_never_ends_is_a_cheap_no(tmp_path: Path) -> None:
+    bench = bench_of(product(tmp_path, ("i * n + col", "i * k + col")))
+    texts = bench.texts
+    found = bench.try_batch(
+        [
+            change(edit(texts, "row * k + i", "row * k + i + (1 << 28)")),
+            change(edit(texts, "++i", "i += 0")),
+            change(edit(texts, "__syncthreads();", "if (k > 0) __trap();"), kind="statement"),
+        ]
+    )
+    assert words(found) == ["fault", "budget", "fault"]
+    assert [one.reason for one in found] == ["out-of-bounds", "", "trap"]
+    assert all(0 < one.work < 200_000 for one in found)
+
+
+def test_a_kernel_that_dies_may_get_better_by_ending(tmp_path: Path) -> None:
+    bench = bench_of(product(tmp_path, ("i * n + col", "i * (n << 24) + col")))
+    texts = bench.texts
+    assert bench.wrong_before is None
+    tried = [change(edit(texts, "(n << 24)", new)) for new in ("n", "k", "(n << 23)")]
+    assert words(bench.try_batch(tried)) == ["right", "better", "fault"]
+
+
+def test_statements_are_removed_replaced_moved_and_inserted(tmp_path: Path) -> None:
+    bench = bench_of(product(tmp_path, ("float sum = 0.0f;", "float sum;\n    sum = 1.0f;")))
+    texts = bench.texts
+    moved = change(
+        edit(texts, "c[at(row, n, col)] = sum;", ""), edit(texts, "^float sum;", "c[0] = 0.0f;"), kind="statement"
+    )
+    found = bench.try_batch(
+        [
+            change(edit(texts, "sum = 1.0f;", "sum = 0.0f;"), kind="statement"),
+            change(edit(texts, "sum = 1.0f;", "{ sum = 2.0f; }"), kind="statement"),
+            change(edit(texts, "sum = 1.0f;$", "sum -= 1.0f; // as text"), kind="insertion"),
+            moved,
+        ],
+        looks=0,
+    )
+    assert words(found) == ["right", "same", "right", "same"]
+    assert found[3].wrong_after == bench.wrong_before
+
+
+def test_an_exchange_is_one_change_of_two_places(tmp_path: Path) -> None:
+    bench = bench_of(product(tmp_path, ("at(row, n, col)", "at(row, col, n)")))
+    texts = bench.texts
+    first = edit(texts, "row, col, n", "")
+    exchange = change(
+        TextEdit(first.file, first.start + 5, first.start + 8, "n"),
+        TextEdit(first.file, first.start + 10, first.start + 11, "col"),
+    )
+    assert words(bench.try_batch([exchange])) == ["right"]
+
+
+def test_what_the_compiler_refuses_is_told_apart_from_its_neighbours(tmp_path: Path) -> None:
+    bench = bench_of(product(tmp_path, ("i * n + col", "i * k + col")))
+    texts = bench.texts
+    names = ["no_such_name", "n", "part", "sum", "a"]
+    found = bench.try_batch([change(edit(texts, "i * k", f"i * {name}")) for name in names])
+    assert words(found) == ["refused", "right", "refused", "refused", "refused"]
+    assert "no_such_name" in found[0].reason
+
+
+def test_what_needs_a_constant_is_compiled_alone(tmp_path: Path) -> None:
+    bench = bench_of(product(tmp_path, ("part[TILE][TILE]", "part[TILE][TILE - 1]")))
+    texts = bench.texts
+    found = bench.try_batch(
+        [
+            change(edit(texts, "TILE - 1", "TILE")),
+            change(edit(texts, "k + i", "k + 2 * i")),
+            change(edit(texts, "TILE - 1", "TILE + 4"), kind="static"),
+            change(edit(texts, "float sum", "half sum"), kind="static"),
+        ]
+    )
+    assert words(found)[0] == words(found)[2] == "right"
+    assert words(found)[1] != "refused" and words(found)[3] == "refused"
+
+
+def test_macros_and_headers_of_the_users_are_changed_too(tmp_path: Path) -> None:
+    bench = bench_of(product(tmp_path, ("(y) * SCALE", "(y) - SCALE"), ("#define SCALE 1", "#define SCALE 0")))
+    assert bench.wrong_before == 0
+    wrong = bench_of(product(tmp_path, ("(x) + (y)", "(x) - (y)")))
+    texts = wrong.texts
+    header = next(name for name in texts if name.endswith("tile.h"))
+    found = wrong.try_batch(
+        [
+            change(edit(texts, "(x) - (y) * SCALE", "(x) + (y) * SCALE")),
+            change(edit(texts, "(x) - (y) * SCALE", "(x) + undefined_name")),
+            change(edit(texts, "row * pitch + col", "row * pitch + row", file=header)),
+            change(edit(texts, "#define SCALE 1", "#define SCALE -1"), kind="static"),
+        ]
+    )
+    assert words(found) == ["right", "refused", "same", "right"]
+
+
+def test_nested_changes_are_each_made_alone(tmp_path: Path) -> None:
+    bench = bench_of(product(tmp_path, ("i * n + col", "i * k + row")))
+    texts = bench.texts
+    found = bench.try_batch(
+        [
+            change(edit(texts, "row", "col", nth=3)),
+            change(edit(texts, "i * k + row", "i * n + col")),
+            change(edit(texts, "part[threadIdx.y][threadIdx.x] = a[row * k + i] * b[i * k + row];",
+                        "part[threadIdx.y][threadIdx.x] = a[row * k + i] * b[i * n + col];"), kind="statement"),
+            change(edit(texts, "i * k", "i * n")),
+        ]
+    )  # fmt: skip
+    assert words(found) == ["same", "right", "right", "better"]
+
+
+def test_another_launch_is_tried_like_a_change(tmp_path: Path) -> None:
+    card = product(tmp_path, ('grid = ["N/8", "M/8"]', 'grid = ["N/8", "1"]'))
+    bench = bench_of(card)
+    shape = card.launch
+    own = type(shape)
+    launches = [
+        LaunchChange(own((*shape.grid[:1], text), shape.block, shape.shared, shape.place), text)
+        for text in ("M/8", "2*M/8", "0", "1")
+    ]
+    found = bench.try_launches(launches)
+    assert words(found) == ["right", "fault", "refused", "same"]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_no_answer_depends_on_the_number_of_threads(tmp_path: Path, threads: int) -> None:
+    card = product(tmp_path, ("i * n + col", "i * k + col"))
+    found = bench_of(card, threads=threads).try_batch(many(bench_of(card)))
+    assert found == bench_of(card, threads=3).try_batch(many(bench_of(card)))
+
+
+def many(bench: Workbench) -> list[Change]:
+    texts = bench.texts
+    return [
+        change(edit(texts, old, f"({old}) {tail}"))
+        for old in ("row * k + i", "i * k + col", "threadIdx.y", "row", "col")
+        for tail in ("+ 1", "* 2", "- 1", "/ 2", "% 7", "+ (1 << 27)")
+    ]
+
+
+def test_elements_that_several_blocks_write_are_judged_at_the_end(tmp_path: Path) -> None:
+    """Split along k: blocks add their parts in turn."""
+    card = product(
+        tmp_path,
+        ("c[at(row, n, col)] = sum;", "atomicAdd(&c[at(row, n, col)], sum);"),
+        ("for (int i = 0; i < k; ++i)", "for (int i = blockIdx.z; i < k; i += 3)"),
+        ('grid = ["N/8", "M/8"]', 'grid = ["N/8", "M/8", 2]'),
+        ('direction = "out" }', 'direction = "out", initial = "zero" }'),
+    )
+    bench = bench_of(card)
+    assert bench.wrong_before
+    texts = bench.texts
+    found = bench.try_batch(
+        [
+            change(edit(texts, "i += 3", "i += 2")),
+            change(edit(texts, "blockIdx.z", "0")),
+            change(edit(texts, "i += 3", "i += gridDim.z")),
+        ]
+    )
+    assert words(found) == ["right", "worse", "right"] or words(found) == ["right", "same", "right"]
+    assert found[1].wrong_after is not None  # nothing can be given up before the last block

@@ -1,0 +1,247 @@
+"""Runs of one program for many selectors: what is right, which blocks run, and that nothing leaks into the next run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from ptx_kernels import kernel
+
+from wmmadiag.compare.bounds import Judgement
+from wmmadiag.compare.comparison import wrong_elements
+from wmmadiag.diagnose.trials.expected import _accepted
+from wmmadiag.emulator.trials import ElementRules, JudgedItems, TrialBase, TrialLaunch, TrialLimits, TrialResult
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.launch import Launch
+from wmmadiag.subject.dtypes import TYPES, poison_pattern, storage_dtype
+
+SELECT = "ld.const.u32 %r100, [sel];\n"
+BLOCKS, THREADS = 4, 32
+ITEMS = BLOCKS * THREADS
+
+
+def launch_of(
+    body: str,
+    wanted: NDArray[Any],
+    wrong: NDArray[Any] | None = None,
+    *,
+    start: NDArray[Any] | None = None,
+    element: NDArray[Any] | None = None,
+    others: tuple[NDArray[Any], ...] = (),
+) -> TrialLaunch:
+    """A kernel that writes u32 items to its first array, judged exactly."""
+    array = np.full(ITEMS, 0xA5A5A5A5, np.uint32) if start is None else start
+    made = kernel(SELECT + body, "p" * (1 + len(others)), globals=".const .align 4 .u32 sel;")
+    launch = Launch((BLOCKS, 1, 1), (THREADS, 1, 1), (array, *others))
+    numbers = np.arange(array.size, dtype=np.int32) if element is None else element.astype(np.int32)
+    count = int(numbers.max()) + 1
+    nothing = np.zeros(count, np.uint8)
+    mask = nothing if wrong is None else wrong.astype(np.uint8)
+    items = [JudgedItems(0, "u32", numbers, None)]
+    items += [JudgedItems(i + 1, "u32", np.full(one.size, -1, np.int32), None) for i, one in enumerate(others)]
+    rules = ElementRules(wanted.astype(np.float64), np.zeros(count), nothing, mask)
+    return TrialLaunch(made, launch, "sel", items, rules)
+
+
+def tried(launch: TrialLaunch, *selectors: int, looks: int = 1, threads: int = 1) -> list[TrialResult]:
+    return launch.run(selectors, TrialLimits(looks=looks), threads)
+
+
+# out[i] = i + (block == 1 || block == 3 ? 1 : 0), so that blocks 1 and 3 are wrong; the selector mends or breaks them.
+STORE = """
+mov.u32 %r2, %ctaid.x;
+and.b32 %r3, %r2, 1;
+mad.lo.u32 %r4, %r2, 32, %tid;
+setp.eq.u32 %p1, %r100, 1; @%p1 mov.u32 %r3, 0;                              // 1: right
+setp.eq.u32 %p2, %r100, 2; setp.eq.and.u32 %p2, %r2, 3, %p2; @%p2 mov.u32 %r3, 0;  // 2: block 3 is right
+setp.eq.u32 %p3, %r100, 3; @%p3 xor.b32 %r3, %r3, 1;                          // 3: the other blocks are wrong
+add.u32 %r5, %r4, %r3;
+setp.eq.u32 %p4, %r100, 4; @%p4 trap;
+SPIN: setp.eq.u32 %p5, %r100, 5; @%p5 bra SPIN;
+"""
+OWN = STORE + "st.global.u32 [%to], %r5;"
+INDEX = np.arange(ITEMS)
+WRONG = (INDEX // THREADS) % 2 == 1
+
+
+def test_the_base_tells_who_writes_what() -> None:
+    base = launch_of(OWN, INDEX, WRONG).base(0)
+    assert base.independent and base.wrong_blocks == (1, 3)
+    assert np.array_equal(base.wrong, WRONG)
+    assert (
+        base.result.wrong == 64
+        and len(set(base.instructions)) <= 2
+        and sum(base.instructions) == base.result.instructions
+    )
+
+
+def test_each_end_of_a_trial() -> None:
+    launch = launch_of(OWN, INDEX, WRONG)
+    base = launch.base(0)
+    right, partly, other, trap, spin, same = tried(launch, 1, 2, 3, 4, 5, 0)
+    assert (right.end, right.wrong, right.mended, right.broken) == ("finished", 0, 64, 0)
+    # Given up in the first wrong block, which is as it was.
+    assert (same.end, same.wrong, same.first, same.instructions) == ("stopped", 32, 32, base.instructions[1])
+    assert (partly.end, partly.instructions) == ("stopped", pytest.approx(base.instructions[1], abs=2))
+    assert (other.end, other.wrong, other.mended, other.broken) == ("stopped", 64, 64, 64)
+    assert other.instructions == base.result.instructions
+    assert (trap.end, trap.fault) == ("fault", "trap")
+    assert spin.end == "budget" and spin.instructions <= 4 * base.instructions[1] + (1 << 14)
+
+
+def test_more_looks_find_a_block_that_is_mended() -> None:
+    launch = launch_of(OWN, INDEX, WRONG)
+    launch.base(0)
+    (partly,) = tried(launch, 2, looks=2)
+    assert (partly.end, partly.wrong, partly.mended, partly.broken) == ("finished", 32, 32, 0)
+    (counted,) = tried(launch, 0, looks=0)
+    assert (counted.end, counted.wrong, counted.mended) == ("finished", 64, 0)
+
+
+@pytest.mark.parametrize("threads", [2, 7])
+def test_results_do_not_depend_on_threads_or_neighbours(threads: int) -> None:
+    launch = launch_of(OWN, INDEX, WRONG)
+    launch.base(0)
+    selectors = [n % 7 for n in range(200)]
+    found = tried(launch, *selectors, threads=threads)
+    alone = {n: tried(launch, n)[0] for n in range(7)}
+    assert found == [alone[n] for n in selectors]
+
+
+def test_blocks_that_touch_each_others_elements_run_in_their_order() -> None:
+    """With 6, every block first writes to the next one's elements: what stands there at last is the order's doing."""
+    body = (
+        STORE
+        + """
+    setp.eq.u32 %p6, %r100, 6; setp.lt.and.u32 %p6, %r2, 3, %p6;
+    add.u64 %rd1, %to, 128;
+    @%p6 st.global.u32 [%rd1], %r4;
+    setp.eq.u32 %p7, %r100, 6; @%p7 mov.u32 %r5, %r4;
+    st.global.u32 [%to], %r5;
+    """
+    )
+    launch = launch_of(body, INDEX, WRONG)
+    assert launch.base(0).independent
+    found, plain = tried(launch, 6, 1)
+    assert (found.end, found.wrong, found.in_order) == ("finished", 0, True)
+    assert (plain.end, plain.wrong, plain.in_order) == ("finished", 0, False)
+
+
+def test_a_block_that_reads_what_another_one_wrote_makes_them_depend() -> None:
+    body = (
+        STORE
+        + """
+    setp.eq.u32 %p6, %r100, 6; setp.gt.and.u32 %p6, %r2, 0, %p6;
+    sub.u64 %rd1, %to, 128;
+    @%p6 ld.global.u32 %r5, [%rd1];
+    @%p6 add.u32 %r5, %r5, 32;
+    st.global.u32 [%to], %r5;
+    """
+    )
+    launch = launch_of(body, INDEX, WRONG)
+    assert launch.base(0).independent
+    (found,) = tried(launch, 6)
+    assert (found.end, found.wrong, found.in_order) == ("finished", 0, True)
+
+
+def test_sums_of_several_blocks_are_judged_after_the_last() -> None:
+    body = (
+        SELECT
+        + """
+    mul.wide.u32 %rd1, %tid, 4; add.u64 %rd1, %rd1, %a0;
+    add.u32 %r1, %r100, 1;
+    atom.global.add.u32 %r2, [%rd1], %r1;
+    """
+    )
+    start = np.zeros(ITEMS, np.uint32)
+    element = np.where(INDEX < THREADS, INDEX, -1)
+    launch = launch_of(body, np.full(THREADS, 8), np.ones(THREADS), start=start, element=element)
+    assert not launch.base(0).independent
+    once, twice, thrice = tried(launch, 0, 1, 2)
+    assert [one.wrong for one in (once, twice, thrice)] == [32, 0, 32]
+    assert all(one.end == "finished" and one.in_order for one in (once, twice, thrice))
+
+
+def test_what_must_stay_as_it_is_is_watched() -> None:
+    """With 6, a guard item is overwritten; with 7, an input is, with what stood there."""
+    body = (
+        STORE
+        + """
+    setp.eq.u32 %p6, %r100, 6;
+    @%p6 st.global.u32 [%a0], %r5;
+    setp.eq.u32 %p7, %r100, 7; @%p7 ld.global.u32 %r6, [%a1]; @%p7 st.global.u32 [%a1], %r6;
+    setp.ge.u32 %p6, %r100, 6; @%p6 mov.u32 %r5, %r4;
+    setp.ne.u32 %p8, %r4, 0;
+    @%p8 st.global.u32 [%to], %r5;
+    """
+    )
+    launch = launch_of(body, INDEX[1:], WRONG[1:], element=INDEX - 1, others=(np.arange(4, dtype=np.uint32),))
+    launch.base(0)
+    guard, written, plain = tried(launch, 6, 7, 1, looks=0)
+    assert (guard.wrong, guard.damaged) == (0, 1)
+    assert (written.wrong, written.damaged) == (0, 0) and (plain.wrong, plain.damaged) == (0, 0)
+
+
+def test_another_program_takes_over_the_base_of_the_same_launch() -> None:
+    launch, other = launch_of(OWN, INDEX, WRONG), launch_of(OWN, INDEX, WRONG)
+    assert not other.adopt(launch)
+    base: TrialBase = launch.base(0)
+    assert other.adopt(launch)
+    (same,) = tried(other, 0)
+    assert same.end == "stopped" and same.instructions == base.instructions[1]
+    assert not launch_of(OWN, INDEX, WRONG, others=(np.zeros(4, np.uint32),)).adopt(launch)
+
+
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="no array"):
+        TrialLaunch(
+            kernel(SELECT, "pi", globals=".const .align 4 .u32 sel;"),
+            Launch((1, 1, 1), (32, 1, 1), (np.zeros(4, np.uint32), np.int32(3))),
+            "sel",
+            [JudgedItems(1, "u32", np.zeros(1, np.int32), None)],
+            ElementRules(np.zeros(1), np.zeros(1), np.zeros(1, np.uint8), np.zeros(1, np.uint8)),
+        )
+    with pytest.raises(ValueError, match="no element"):
+        launch_of(OWN, INDEX, element=np.where(INDEX == 7, -3, INDEX))
+
+
+BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+SPECIAL = [0.0, -0.0, 1.0, 65504.0, 65519.0, 65520.0, 1e38, 3.5e38, np.inf, -np.inf, np.nan, 5e-8]
+
+
+@pytest.mark.parametrize("name", sorted(set(TYPES) - {"bool"}))
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_an_element_is_right_just_where_the_judge_says_so(name: str, data: st.DataObject) -> None:
+    element = TYPES[name]
+    dtype = storage_dtype(element)
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    bits = rng.integers(0, 1 << (8 * element.bytes), ITEMS, BITS[element.bytes], endpoint=False)
+    observed = (
+        np.where(rng.random(ITEMS) < 0.2, poison_pattern(element, 0), bits).astype(BITS[element.bytes]).view(dtype)
+    )
+    with np.errstate(all="ignore"):
+        near = observed.astype(np.float64)
+        expected = np.where(rng.random(ITEMS) < 0.6, near, rng.choice(SPECIAL, ITEMS))
+        expected = expected + np.where(rng.random(ITEMS) < 0.3, 0.25, 0.0)
+    bound = rng.choice([0.0, 0.25, 0.5, 1e30, np.inf], ITEMS)
+    free = rng.random(ITEMS) < 0.3
+    judgement = Judgement(bound, free if data.draw(st.booleans()) else None)
+    unwritten = observed.view(BITS[element.bytes]) == poison_pattern(element, 0)
+    with np.errstate(all="ignore"):
+        wrong = wrong_elements(observed, expected, judgement, element=element, unwritten=unwritten)
+        limit, accepted = _accepted(expected, judgement, element)
+    value = np.where(np.isfinite(expected), expected, 0.0)
+    item = "f32" if name == "tf32" else name
+    launch = TrialLaunch(
+        kernel("", "p"),
+        Launch((1, 1, 1), (32, 1, 1), (observed.copy(),)),
+        "sel",
+        [JudgedItems(0, item, np.arange(ITEMS, dtype=np.int32), poison_pattern(element, 0))],
+        ElementRules(value, limit, accepted, np.zeros(ITEMS, np.uint8)),
+    )
+    assert np.array_equal(launch.base(0).wrong, wrong)

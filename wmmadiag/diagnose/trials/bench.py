@@ -1,0 +1,222 @@
+"""The workbench of trials: one failing case of a kernel, on which changes of its source are tried by the hundred."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmmadiag.compile.options import CompileOptions
+from wmmadiag.diagnose.changes import Change, Texts, applied
+from wmmadiag.diagnose.trials.expected import expected_of
+from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome, faithful, outcome_of
+from wmmadiag.diagnose.trials.prepared import prepare
+from wmmadiag.diagnose.trials.programs import Batch, Programs
+from wmmadiag.diagnose.trials.schemata import SELECTOR
+from wmmadiag.emulator import EmulatedKernel
+from wmmadiag.emulator.trials import ENDLESS, ElementRules, TrialLaunch, TrialLimits, TrialResult
+from wmmadiag.errors import WmmadiagError
+from wmmadiag.launch import Launch
+from wmmadiag.subject.binding import bind
+from wmmadiag.subject.card import Card, Case, Variant
+from wmmadiag.subject.symbols import rendered_entry, rendered_macros
+from wmmadiag.subject.verdict import expectation
+
+BATCH = 256
+"""Changes of one program: more of them make it slow, fewer are not worth a compilation."""
+_COSTLY = 20_000
+"""Warp instructions of a block of the kernel as it is, from which on the compiler's haste costs more than it saves."""
+
+
+class Workbench:
+    """One case of one variant, on which changes are tried. Changes are of `texts`.
+
+    Args:
+        card, variant, case, arch: what runs, as what.
+        texts: of some of the source's files, by the path that messages show, in place of what the disk has.
+        seed, inputs: of the case's inputs, in place of the card's.
+        threads: that run trials; 0: as many as this process may use. No answer depends on it.
+        budget: warp instructions of a launch where the kernel itself does not end.
+
+    Raises:
+        WmmadiagError: the kernel does not compile, cannot be emulated, or the case does not fit it.
+    """
+
+    def __init__(
+        self,
+        card: Card,
+        variant: Variant,
+        case: Case,
+        *,
+        arch: str = "sm_90",
+        texts: Texts | None = None,
+        seed: int | None = None,
+        inputs: str = "",
+        threads: int = 0,
+        budget: int = ENDLESS,
+    ) -> None:
+        self.card, self.variant, self.case, self.arch = card, variant, case, arch
+        self.seed, self.inputs, self.threads, self.budget = seed, inputs, threads, budget
+        self._bound = bind(card, case, variant, seed=seed, inputs=inputs)
+        self._given = dict(texts or {})
+        entry = rendered_entry(card, case, variant)
+        self._prepared = prepare(variant.source or card.source, self._options(entry), entry, texts)
+        values, judgements, _ = expectation(self._bound)
+        self._expected = expected_of(self._bound, values, judgements)
+        self._programs = Programs(self._prepared)
+        self._wrong: NDArray[np.uint8] = np.zeros(self._expected.value.size, np.uint8)
+        self._begin()
+
+    def _options(self, entry: str) -> CompileOptions:
+        macros = rendered_macros(self.card, self.case, self.variant)
+        return CompileOptions(
+            arch=self.arch,
+            macros={name: value or None for name, value in macros.items()},
+            include_paths=self.card.include_paths,
+            std=self.card.std,
+            name_expressions=(entry,) if "<" in entry else (),
+        )
+
+    def _begin(self) -> None:
+        """Run the kernel as it is: what it gets wrong, and whether its program made in haste does the same."""
+        own = self._programs.own()
+        launch = self._launch(own.kernel)
+        base = launch.base(self.budget)
+        self.reference: TrialResult = base.result
+        if base.wrong.size:
+            self._wrong = base.wrong
+            self.reference = replace(base.result, mended=0, broken=0)
+            launch = self._launch(own.kernel)
+            base = launch.base(self.budget)
+        self._plain, self._base, self._plain_launch = own, base, launch
+        if max(base.instructions, default=0) < _COSTLY and self._hasty():
+            return
+        self._programs.level = "full"
+
+    def _hasty(self) -> bool:
+        """Take the program made in haste for the plain one, if it is wrong in the same elements."""
+        made = self._programs.plain()
+        launch = self._launch(made.kernel)
+        base = launch.base(self.budget)
+        if not faithful(base, self.reference):
+            return False
+        self._plain, self._base, self._plain_launch = made, base, launch
+        return True
+
+    @property
+    def texts(self) -> Texts:
+        """The files that changes are of: the source first, then the headers of the user's that it includes."""
+        return self._prepared.sources
+
+    @property
+    def wrong_before(self) -> int | None:
+        """Wrong elements of the kernel as it is; None where it does not end."""
+        return self.reference.wrong if self.reference.end == "finished" else None
+
+    @property
+    def compilations(self) -> int:
+        """How many programs were compiled since the bench was made."""
+        return self._programs.compilations
+
+    def apply(self, *changes: Change) -> dict[str, bytes]:
+        """The texts with changes made.
+
+        Raises:
+            ValueError: they overlap, or are of another file.
+        """
+        return applied(self.texts, changes)
+
+    def keeping(self, *changes: Change) -> Workbench:
+        """A bench of the source with these changes made: what is tried there is of its `texts`.
+
+        Raises:
+            WmmadiagError: as for a new one.
+            ValueError: as `apply`.
+        """
+        made = self.apply(*changes)
+        texts = {**self._given, **{file: text for file, text in made.items() if text != self.texts[file]}}
+        return Workbench(
+            self.card, self.variant, self.case, arch=self.arch, texts=texts, seed=self.seed, inputs=self.inputs,
+            threads=self.threads, budget=self.budget,
+        )  # fmt: skip
+
+    def try_batch(self, changes: Sequence[Change], *, looks: int = 1) -> list[Outcome]:
+        """Try changes, each alone.
+
+        Args:
+            looks: blocks with wrong elements that must be no better before a change is given up; more of them find a
+                change that mends one of several faults. 0: nothing is given up, every element is counted.
+
+        Returns:
+            One outcome per change, in their order.
+        """
+        found: dict[Change, Outcome] = {}
+        limits = self._limits(looks)
+        with ThreadPoolExecutor(1, "wmmadiag-trials") as pool:
+            batches = [pool.submit(self._programs.batch, part) for part in _parts(list(dict.fromkeys(changes)))]
+            try:
+                for pending in batches:
+                    found |= self._outcomes(pending.result(), limits)
+            finally:
+                for pending in batches:
+                    pending.cancel()
+        return [found[change] for change in changes]
+
+    def try_launches(self, changes: Sequence[LaunchChange]) -> list[Outcome]:
+        """Try other launches of the same source; everything is counted."""
+        outcomes = []
+        for change in changes:
+            variant = replace(self.variant, launch=change.shape)
+            try:
+                bound = bind(self.card, self.case, variant, seed=self.seed, inputs=self.inputs)
+                launch = self._launch(self._plain.kernel, bound.launch)
+            except WmmadiagError as error:
+                outcomes.append(self._refused(change, error.message))
+                continue
+            result = launch.run([0], self._limits(0), 1)[0]
+            outcomes.append(outcome_of(change, result, self.reference, self._expected, True))
+        return outcomes
+
+    def _outcomes(self, batch: Batch, limits: TrialLimits) -> dict[Change, Outcome]:
+        """Run what was compiled."""
+        found: dict[Change, Outcome] = {change: self._refused(change, message) for change, message in batch.refused}
+        for program in batch.programs:
+            launch = self._launch(program.kernel)
+            true = faithful(launch.base(self.budget), self.reference)
+            results = launch.run(list(program.changes), limits, self.threads)
+            for change, result in zip(program.changes.values(), results, strict=True):
+                found[change] = outcome_of(change, result, self.reference, self._expected, true)
+        return found | {change: self._alone(change, limits) for change in batch.singles}
+
+    def _alone(self, change: Change, limits: TrialLimits) -> Outcome:
+        try:
+            launch = self._launch(self._programs.single(change).kernel)
+        except (WmmadiagError, ValueError) as error:
+            return self._refused(change, error.message if isinstance(error, WmmadiagError) else str(error))
+        launch.adopt(self._plain_launch)
+        result = launch.run([0], limits, 1)[0]
+        return outcome_of(change, result, self.reference, self._expected, True)
+
+    def _refused(self, change: Change | LaunchChange, message: str) -> Outcome:
+        return Outcome(change, "refused", self.wrong_before, reason=message)
+
+    def _limits(self, looks: int) -> TrialLimits:
+        """Where a program's own base is not known, the plain program's work counts."""
+        limits = TrialLimits(budget=self.budget, looks=looks)
+        if self._base.result.end != "finished":
+            return limits
+        most = limits.times * self._base.result.instructions + limits.slack * len(self._base.instructions)
+        return replace(limits, budget=min(most, self.budget))
+
+    def _launch(self, kernel: EmulatedKernel, launch: Launch | None = None) -> TrialLaunch:
+        rules = ElementRules(self._expected.value, self._expected.bound, self._expected.accepted, self._wrong)
+        return TrialLaunch(kernel, launch or self._bound.launch, SELECTOR, self._expected.arrays, rules)
+
+
+def _parts(changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
+    """So many that a program holds; what is compiled singly goes in small parts, so that the rest need not wait."""
+    for start in range(0, len(changes), BATCH):
+        yield changes[start : start + BATCH]

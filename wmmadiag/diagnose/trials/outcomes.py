@@ -1,0 +1,107 @@
+"""What became of a change that was tried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from wmmadiag.diagnose.changes import Change
+from wmmadiag.diagnose.trials.expected import Expected
+from wmmadiag.emulator.trials import TrialBase, TrialResult
+from wmmadiag.subject.card import LaunchShape
+
+TrialVerdict: TypeAlias = Literal["right", "better", "same", "worse", "fault", "refused", "budget"]
+"""right: every element is right, and nothing else was written. better: some wrong elements are right, and no other is
+wrong; or it ends, where the kernel does not. same: as wrong as before. worse: other elements are wrong, whatever was
+mended. fault, budget: it died, or did not end. refused: the compiler, the emulator or the chip would not take it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchChange:
+    """Another grid, block or size of shared memory for the same source.
+
+    Attributes:
+        note: in a few words, for the user.
+    """
+
+    shape: LaunchShape
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One change, tried on one case without checks. "right" is yet to be confirmed on every case with all of them.
+
+    Attributes:
+        wrong_before: wrong elements of the kernel as it is; None where it did not end.
+        wrong_after: with the change; None where the trial was given up before everything was counted.
+        mended, broken: elements that became right, and wrong; of those that were looked at.
+        first_wrong: (role, logical index) of the lowest element that is still wrong, of those that were looked at.
+        work: warp instructions spent.
+        faithful: whether the program of the trial, without the change, is wrong in just the elements that the kernel
+            is wrong in. Where it is not (it rounds otherwise, or an undefined value is another one), only a
+            confirmation tells.
+        reason: why it was refused, or how it died; "" otherwise.
+    """
+
+    change: Change | LaunchChange
+    verdict: TrialVerdict
+    wrong_before: int | None
+    wrong_after: int | None = None
+    mended: int = 0
+    broken: int = 0
+    first_wrong: tuple[str, tuple[int, ...]] | None = None
+    work: int = 0
+    faithful: bool = True
+    reason: str = ""
+
+
+def outcome_of(
+    change: Change | LaunchChange,
+    result: TrialResult,
+    reference: TrialResult,
+    expected: Expected,
+    faithful: bool,
+) -> Outcome:
+    """A trial's result in words.
+
+    Args:
+        reference: the kernel's own run.
+    """
+    ended = reference.end == "finished"
+    return Outcome(
+        change,
+        _verdict(result, reference),
+        reference.wrong if ended else None,
+        result.wrong if result.end == "finished" else None,
+        result.mended,
+        result.broken,
+        expected.where(result.first) if result.first >= 0 else None,
+        result.instructions,
+        faithful,
+        result.fault if result.end == "fault" else "",
+    )
+
+
+def _verdict(result: TrialResult, reference: TrialResult) -> TrialVerdict:
+    if result.end == "fault":
+        return "fault"
+    if result.end == "budget":
+        return "budget"
+    if result.end == "stopped":
+        return "worse" if result.broken or result.damaged > reference.damaged else "same"
+    if result.wrong == 0 and result.damaged == 0:
+        return "right"
+    if reference.end != "finished":
+        return "better"
+    if result.broken or result.damaged > reference.damaged:
+        return "worse"
+    return "better" if result.mended or result.damaged < reference.damaged else "same"
+
+
+def faithful(base: TrialBase, reference: TrialResult) -> bool:
+    """Whether a program without a change does what the kernel does."""
+    seen = base.result
+    if seen.end != "finished" or reference.end != "finished":
+        return seen.end == reference.end
+    return seen.mended == seen.broken == 0 and seen.damaged == reference.damaged

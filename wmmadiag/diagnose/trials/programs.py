@@ -1,0 +1,237 @@
+"""Programs of trials: a batch of changes compiled as one, what the compiler refuses left out; static changes singly.
+
+An alternative that the compiler's message names is refused; one that it names for its type alone is compiled singly,
+since as text it may convert. A message that names none halves the batch until it does, and what is then alone is
+compiled singly, too: a place may need a constant.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from wmmadiag.compile.diagnostics import Diagnostic, errors_in
+from wmmadiag.compile.nvrtc import NvrtcResult, run_nvrtc
+from wmmadiag.compile.precompiled import IN_USE, precompiling
+from wmmadiag.diagnose.changes import Change, Texts, applied
+from wmmadiag.diagnose.trials.prepared import Prepared
+from wmmadiag.diagnose.trials.schemata import HEADER, OTHER_TYPE, Schemata, header, render
+from wmmadiag.emulator import EmulatedKernel, EmulatorOptions, lower
+from wmmadiag.errors import CompileError, ConfigurationError, WmmadiagError
+from wmmadiag.ptx import parse
+
+Level: TypeAlias = Literal["fast", "full"]
+"""How much the compiler optimises: little, so that it is soon done; or as for the user's own program."""
+_FAST = "--Ofast-compile=mid"
+_FOLLOWS = "<error-type>"
+"""In a message that follows from another one: it is about what could not be declared."""
+_FEW = 2
+"""So many changes that no message tells apart are compiled singly at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A compiled program.
+
+    Attributes:
+        kernel: ready to be launched.
+        changes: by the number that selects them; none of a program of one text.
+    """
+
+    kernel: EmulatedKernel
+    changes: Mapping[int, Change]
+
+
+@dataclass(slots=True)
+class Batch:
+    """What became of some changes.
+
+    Attributes:
+        programs: with selectors; one, unless some changes cannot be together.
+        singles: to be compiled on their own.
+        refused: (change, the compiler's message).
+    """
+
+    programs: list[Program] = field(default_factory=list)
+    singles: list[Change] = field(default_factory=list)
+    refused: list[tuple[Change, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Blame:
+    """What messages say of a batch, by number."""
+
+    refused: dict[int, str] = field(default_factory=dict)
+    other_type: set[int] = field(default_factory=set)
+    suspects: set[int] = field(default_factory=set)
+
+
+class Programs:
+    """Compiles changes of one prepared source. Changes are of the user's files, `Prepared.sources`.
+
+    Args:
+        level: see `Level`.
+
+    Attributes:
+        compilations: how many there were.
+    """
+
+    def __init__(self, prepared: Prepared, level: Level = "fast") -> None:
+        self.prepared = prepared
+        self.level = level
+        self.compilations = 0
+        self._folder: Path | None = None
+
+    def own(self) -> Program:
+        """The source as it is, optimised as the user's own program.
+
+        Raises:
+            WmmadiagError: it cannot be emulated.
+        """
+        return Program(self._loaded(self.prepared.own), {})
+
+    def plain(self) -> Program:
+        """The source as it is.
+
+        Raises:
+            WmmadiagError: it does not compile, or cannot be emulated.
+        """
+        try:
+            return Program(self._made(self.prepared.texts), {})
+        except ConfigurationError:
+            if self.level == "full":
+                raise
+            self.level = "full"  # a compiler that cannot do with less
+            return self.plain()
+
+    def single(self, change: Change) -> Program:
+        """The source with one change made in its text.
+
+        Raises:
+            WmmadiagError: it does not compile, or cannot be emulated.
+            ValueError: its edits overlap.
+        """
+        return Program(self._made(applied(self.prepared.texts, [self.prepared.moved(change)])), {})
+
+    def batch(self, changes: Sequence[Change]) -> Batch:
+        """As few programs as can be for these changes, static ones aside."""
+        done = Batch()
+        done.singles += [change for change in changes if change.kind == "static"]
+        moved = {self.prepared.moved(change): change for change in changes if change.kind != "static"}
+        waiting = deque([tuple(moved)])
+        while waiting:
+            group = waiting.popleft()
+            if group:
+                waiting += self._attempt(group, moved, done)
+        return done
+
+    def _attempt(
+        self, group: tuple[Change, ...], moved: Mapping[Change, Change], done: Batch
+    ) -> list[tuple[Change, ...]]:
+        """One program of a group, less what is refused on the way; the groups that are to be tried apart from it."""
+        later: list[tuple[Change, ...]] = []
+        while group:
+            schemata = render(self.prepared.texts, group)
+            if schemata.left:
+                later.append(schemata.left)
+            number = {change: key for key, change in schemata.changes.items()}
+            result = self._compiled(schemata.texts)
+            errors = errors_in(result.log) if not result.ok else ()
+            blame = self._blame(errors, schemata)
+            if result.ok:
+                try:
+                    kernel = self._loaded(result)
+                except WmmadiagError:
+                    pass
+                else:
+                    done.programs.append(Program(kernel, {key: moved[one] for key, one in schemata.changes.items()}))
+                    return later
+            done.refused += [(moved[schemata.changes[key]], message) for key, message in blame.refused.items()]
+            done.singles += [moved[schemata.changes[key]] for key in sorted(blame.other_type)]
+            gone = blame.refused.keys() | blame.other_type
+            if not gone:
+                gone = blame.suspects or set(number.values())
+                apart = tuple(schemata.changes[key] for key in sorted(gone))
+                if len(apart) <= _FEW:
+                    done.singles += [moved[one] for one in apart]
+                else:
+                    later += [apart[: len(apart) // 2], apart[len(apart) // 2 :]]
+            group = tuple(one for one, key in number.items() if key not in gone)
+        return later
+
+    def _blame(self, errors: Sequence[Diagnostic], schemata: Schemata) -> _Blame:
+        """Whom messages name. Where any names an alternative by its line, no other message counts: it may follow."""
+        blame = _Blame()
+        for error in errors:
+            lines = schemata.lines.get(error.place.file)
+            if lines is None or _FOLLOWS in error.message:
+                continue
+            line = error.place.line + (error.place.file in self.prepared.keys)
+            key = lines.own.get(line)
+            if key is not None and OTHER_TYPE in error.message:
+                blame.other_type.add(key)
+            elif key is not None:
+                blame.refused.setdefault(key, error.message)
+            else:
+                around = [numbers for first, last, numbers in lines.around if first <= line <= last]
+                blame.suspects |= set(around[-1]) if around else set()
+        in_macros = {key for lines in schemata.lines.values() for key in lines.directives}
+        blame.suspects = blame.suspects or in_macros
+        blame.other_type -= blame.refused.keys()
+        return blame
+
+    def _made(self, texts: Texts) -> EmulatedKernel:
+        result = self._compiled(texts)
+        if not result.ok:
+            errors = errors_in(result.log)
+            raise CompileError(errors[0].message if errors else "the compiler failed", detail=result.log.strip())
+        return self._loaded(result)
+
+    def _compiled(self, texts: Texts) -> NvrtcResult:
+        self.compilations += 1
+        prepared = self.prepared
+        headers = {key: _text(texts[name]) for name, key in prepared.keys.items()}
+        headers |= {**prepared.further, HEADER: header()}
+        flags = [*prepared.options, f"--pre-include={HEADER}", *([_FAST] if self.level == "fast" else [])]
+        # A changed header makes another precompiled one, which nothing would use again.
+        kept = all(texts[name] == prepared.texts[name] for name in prepared.keys)
+        if kept:
+            flags += precompiling(headers, self._precompiled(), prepared.tools)
+        with IN_USE if kept else nullcontext():
+            return run_nvrtc(
+                _text(texts[prepared.root]),
+                prepared.root,
+                flags,
+                headers=headers,
+                name_expressions=prepared.expressions,
+            )
+
+    def _loaded(self, result: NvrtcResult) -> EmulatedKernel:
+        entry = self.prepared.entry_of(result.ptx, result.lowered)
+        if entry is None:
+            raise CompileError(f"no kernel {self.prepared.entry} is left", detail=self.prepared.root)
+        module = parse(result.ptx, name=self.prepared.root)
+        return EmulatedKernel(lower(module, entry.name, self.prepared.arch), EmulatorOptions())
+
+    def _precompiled(self) -> Path:
+        """Where NVRTC keeps precompiled headers: gone with this."""
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="wmmadiag-headers-"))
+            weakref.finalize(self, _remove, self._folder)
+        return self._folder
+
+
+def _remove(folder: Path) -> None:
+    with IN_USE:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")

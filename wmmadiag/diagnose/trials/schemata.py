@@ -1,0 +1,263 @@
+"""Many changes in one source: each alternative hangs on a number that the program reads when it runs.
+
+"Mutant schemata" (Untch, Offutt and Harrold, ISSTA 1993): one compilation serves every change in it. An expression
+becomes `(selected == 17 ? new : old)`, a statement `if (selected == 17) { new } else { old }`, an insertion
+`if (selected == 17) { new }`. Where edits are nested, the original around the inner one is what is selected inside.
+
+Each alternative stands on lines of its own, so that the compiler's message about it names the change. An alternative
+takes the type of what it stands in for (`selector.h`); where it is of another kind, that line is an error.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+
+from wmmadiag.csource.lexical import spans
+from wmmadiag.diagnose.changes import Change, TextEdit, Texts
+
+HEADER = "wmmadiag_selector.h"
+"""The name under which a program reads `selector.h` before its source."""
+SELECTOR = "wmmadiag_selected"
+"""The variable's name, in C++ and in PTX."""
+OTHER_TYPE = "wmmadiag_trial::AnotherType"
+"""What the compiler's message names where an alternative is of another type than what it stands in for."""
+
+_LINE_END = re.compile(rb"\\?\r?\n\s*")
+
+
+@cache
+def header() -> str:
+    """The text of `selector.h`."""
+    return Path(__file__).with_name("selector.h").read_text("utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Which changes the lines of a rendered file are about.
+
+    Attributes:
+        own: line → number of the change whose alternative stands there, and nothing else.
+        around: (first line, last line, numbers) of each place with alternatives, outer ones first.
+        directives: numbers of the changes in macros: a message about one is at the macro's use.
+    """
+
+    own: Mapping[int, int]
+    around: tuple[tuple[int, int, tuple[int, ...]], ...]
+    directives: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Schemata:
+    """A source with alternatives.
+
+    Attributes:
+        texts: of all files, those without a change as they were.
+        changes: in it, by their numbers; the numbers begin at 1.
+        left: changes that cross another one's edits: they need another program.
+        lines: of each changed file.
+    """
+
+    texts: Mapping[str, bytes]
+    changes: Mapping[int, Change]
+    left: tuple[Change, ...]
+    lines: Mapping[str, Lines]
+
+
+@dataclass(slots=True)
+class _Site:
+    start: int
+    end: int
+    form: str
+    alternatives: list[tuple[int, str]] = field(default_factory=list)
+    inner: list[_Site] = field(default_factory=list)
+
+    @property
+    def order(self) -> tuple[int, bool, int]:
+        return self.start, self.start != self.end, -self.end
+
+
+def render(texts: Texts, changes: Sequence[Change]) -> Schemata:
+    """All changes in one source.
+
+    Args:
+        changes: none of them static.
+
+    Raises:
+        ValueError: a static change, or an edit outside its file.
+    """
+    for change in changes:
+        if change.kind == "static":
+            raise ValueError(f"{change.note}: cannot hang on a value")
+    placed, left = _placed(texts, changes)
+    # Numbers in the order of the text: alternatives of one place follow each other.
+    ordered = sorted(placed, key=lambda one: (one.edits[0].file, one.edits[0].start, one.edits[0].end))
+    numbered = dict(enumerate(ordered, 1))
+    made = dict(texts)
+    lines: dict[str, Lines] = {}
+    for file in dict.fromkeys(edit.file for change in placed for edit in change.edits):
+        sites: dict[tuple[int, int, str], _Site] = {}
+        for number, change in numbered.items():
+            for edit in change.edits:
+                if edit.file == file:
+                    key = (edit.start, edit.end, _form(change, edit))
+                    site = sites.setdefault(key, _Site(*key))
+                    site.alternatives.append((number, edit.text))
+        writer = _Writer(texts[file])
+        writer.between(0, len(texts[file]), _nested(list(sites.values())))
+        made[file] = b"".join(writer.parts)
+        lines[file] = Lines(writer.own, tuple(sorted(writer.around)), frozenset(writer.in_directives))
+    return Schemata(made, numbered, tuple(left), lines)
+
+
+def _form(change: Change, edit: TextEdit) -> str:
+    return "insertion" if edit.start == edit.end else change.kind
+
+
+def _placed(texts: Texts, changes: Sequence[Change]) -> tuple[list[Change], list[Change]]:
+    """The changes whose edits are disjoint, equal or nested, earlier ones first; and the others."""
+    kept: dict[str, list[tuple[int, int, str]]] = {}
+    placed, left = [], []
+    for change in changes:
+        wanted = []
+        for edit in change.edits:
+            if edit.file not in texts or not 0 <= edit.start <= edit.end <= len(texts[edit.file]):
+                raise ValueError(f"{change.note}: bytes {edit.start} to {edit.end} of {edit.file} do not exist")
+            wanted.append((edit.file, edit.start, edit.end, _form(change, edit)))
+        if any(_crosses(kept.get(file, []), (start, end, form)) for file, start, end, form in wanted):
+            left.append(change)
+            continue
+        placed.append(change)
+        for file, *key in wanted:
+            own = kept.setdefault(file, [])
+            at = bisect.bisect_left(own, tuple(key))
+            if at == len(own) or own[at] != tuple(key):
+                own.insert(at, tuple(key))  # type: ignore[arg-type]
+    return placed, left
+
+
+def _crosses(others: Sequence[tuple[int, int, str]], one: tuple[int, int, str]) -> bool:
+    """Whether an edit overlaps another one without one lying in the other, or is of another form in the same place."""
+    start, end, form = one
+    return any(
+        a < start < b < end or start < a < end < b or (a == start and b == end and a != b and other != form)
+        for a, b, other in others
+    )
+
+
+def _nested(sites: list[_Site]) -> list[_Site]:
+    """The outermost sites in order, with those inside them."""
+    top: list[_Site] = []
+    open_ones: list[_Site] = []
+    for site in sorted(sites, key=lambda one: one.order):
+        while open_ones and not (site.end <= open_ones[-1].end and site.start < open_ones[-1].end):
+            open_ones.pop()
+        (open_ones[-1].inner if open_ones else top).append(site)
+        if site.start != site.end:
+            open_ones.append(site)
+    return top
+
+
+class _Writer:
+    """The rendered text of one file, and what its lines are about."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+        self.parts: list[bytes] = []
+        self.line = 1
+        self.own: dict[int, int] = {}
+        self.around: list[tuple[int, int, tuple[int, ...]]] = []
+        self.in_directives: set[int] = set()
+        self._directives = [(span.start, span.end) for span in spans(text) if span.kind == "directive"]
+
+    def between(self, start: int, end: int, sites: Sequence[_Site]) -> None:
+        """The original text from `start` to `end`, with these sites in it."""
+        position = start
+        for site in sites:
+            self._write(self.text[position : site.start])
+            self._site(site)
+            position = site.end
+        self._write(self.text[position:end])
+
+    def _site(self, site: _Site) -> None:
+        first = self.line
+        before = bisect.bisect_left(self._directives, (site.start,))
+        directive = before > 0 and site.end <= self._directives[before - 1][1]
+        ending = b" \\\n" if directive else b"\n"
+        mark = len(self.around)
+        if site.form == "expression":
+            self._expression(site, ending)
+        else:
+            self._statement(site, ending)
+        numbers = tuple(number for number, _ in site.alternatives)
+        self.around.insert(mark, (first, self.line, numbers))
+        if directive:
+            self.in_directives |= set(numbers)
+
+    def _expression(self, site: _Site, ending: bytes) -> None:
+        old = _one_line(self.text[site.start : site.end])
+        self._write(f"({_any_of(site)} ? (".encode())
+        for position, (number, text) in enumerate(site.alternatives):
+            new = _one_line(text.encode())
+            stands = f"static_cast<::wmmadiag_trial::As<decltype(({old})), decltype(({new}))>>({new})"
+            last = position + 1 == len(site.alternatives)
+            self._write(ending)
+            self.own[self.line] = number
+            self._write(stands.encode() if last else f"{_is(number)} ? {stands} :".encode())
+        self._write(ending + b") : (")
+        self.between(site.start, site.end, site.inner)
+        self._write(b"))")
+
+    def _statement(self, site: _Site, ending: bytes) -> None:
+        self._write(f"{{ if ({_any_of(site)}) {{".encode())
+        for position, (number, text) in enumerate(site.alternatives):
+            if len(site.alternatives) > 1:
+                self._write(f"{' else' * (position > 0)} if ({_is(number)}) {{".encode())
+            self._write(ending)
+            for line in text.encode().splitlines() or [b""]:
+                self.own[self.line] = number
+                self._write(line.removesuffix(b"\\") + ending)
+            if len(site.alternatives) > 1:
+                self._write(b"}")
+        if site.form == "insertion":
+            self._write(b"} }")
+            return
+        self._write(b"} else {" + ending)
+        self.between(site.start, site.end, site.inner)
+        self._write(ending + b"} }")
+
+    def _write(self, text: bytes) -> None:
+        self.parts.append(text)
+        self.line += text.count(b"\n")
+
+
+def _is(number: int) -> str:
+    return f"::{SELECTOR} == {number}u"
+
+
+def _any_of(site: _Site) -> str:
+    """Whether any of the place's changes is selected: one comparison per run of numbers."""
+    return " || ".join(
+        _is(first) if count == 1 else f"::{SELECTOR} - {first}u < {count}u"
+        for first, count in _runs([number for number, _ in site.alternatives])
+    )
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    for _, group in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
+        run = [number for _, number in group]
+        yield run[0], len(run)
+
+
+def _one_line(text: bytes) -> str:
+    """Code on one line, without comments."""
+    part = bytearray(text)
+    for span in spans(text):
+        if span.kind == "comment":
+            part[span.start : span.end] = b" " * (span.end - span.start)
+    return _LINE_END.sub(b" ", bytes(part)).decode("utf-8", "surrogateescape").strip()

@@ -1,0 +1,111 @@
+// What a launch did to one buffer, element by element: which block wrote it, whether another one read or wrote it too, and what must be
+// put back before the next launch.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace wmmadiag {
+
+inline constexpr std::uint32_t nobody = 0;
+inline constexpr std::uint32_t several = 0xffffffffu;
+
+// Block + 1 that wrote, and that read, each element of a buffer in one whole launch; `nobody` or `several`. Reads are known of `reads` only.
+struct Sharers {
+    std::vector<std::uint32_t> writer, reader;
+};
+
+// Of one buffer, for one thread: blocks run one after another.
+class Touched {
+public:
+    static constexpr std::uint64_t page = 1024;  // bytes put back at once
+
+    // `bytes`: of the buffer; `item`: of an element of it, a power of two, at most `page`.
+    void start(std::uint64_t bytes, std::uint64_t item) {
+        shift_ = static_cast<unsigned>(__builtin_ctzll(item));
+        now_.writer.assign((bytes + item - 1) / item, nobody);
+        now_.reader.assign(now_.writer.size(), nobody);
+        dirty_.assign((bytes + page - 1) / page, 0);
+        pages_.clear();
+    }
+
+    // Who else touches what, as far as another launch of the same kernel tells; nullptr: not known. It outlives this.
+    void expect(const Sharers* known) { known_ = known != nullptr && !known->writer.empty() ? known : nullptr; }
+    // Whether to note what is read, which costs time where much is.
+    void watch_reads(bool watch) { reads_ = watch; }
+
+    // `bytes` at `offset` were read or written by a block.
+    void read(std::uint64_t offset, std::uint64_t bytes, std::uint32_t block) {
+        read_ = true;
+        if (!reads_) {
+            shared_ |= written_;
+            return;
+        }
+        note(now_.reader, now_.writer, known_ == nullptr ? nullptr : &known_->writer, offset, bytes, block + 1);
+    }
+    void write(std::uint64_t offset, std::uint64_t bytes, std::uint32_t block) {
+        written_ = true;
+        shared_ |= read_ && !reads_;
+        note(now_.writer, now_.writer, known_ == nullptr ? nullptr : &known_->writer, offset, bytes, block + 1);
+        if (reads_) look(now_.reader, offset, bytes, block + 1);
+        if (known_ != nullptr) look(known_->reader, offset, bytes, block + 1);
+        for (auto p = offset / page; p <= (offset + bytes - 1) / page; ++p) {
+            if (dirty_[p] != 0) continue;
+            dirty_[p] = 1;
+            pages_.push_back(static_cast<std::uint32_t>(p));
+        }
+    }
+
+    // Whether a block touched what another one wrote, or wrote what another one read: then their order may matter.
+    [[nodiscard]] bool shared() const { return shared_; }
+    [[nodiscard]] bool written() const { return written_; }
+    [[nodiscard]] bool has_read() const { return read_; }
+    [[nodiscard]] const Sharers& now() const { return now_; }
+    // Pages with a write, in order.
+    [[nodiscard]] const std::vector<std::uint32_t>& pages() {
+        std::sort(pages_.begin(), pages_.end());
+        return pages_;
+    }
+    [[nodiscard]] std::uint32_t writer(std::uint64_t item) const { return now_.writer[item]; }
+
+    // Forgets the launch.
+    void forget() {
+        const auto items = page >> shift_;
+        for (const auto p : pages_) {
+            dirty_[p] = 0;
+            const auto first = now_.writer.begin() + static_cast<std::ptrdiff_t>(p * items);
+            std::fill_n(first, std::min<std::uint64_t>(items, static_cast<std::uint64_t>(now_.writer.end() - first)), nobody);
+        }
+        pages_.clear();
+        if (reads_ && read_) std::fill(now_.reader.begin(), now_.reader.end(), nobody);
+        read_ = written_ = shared_ = false;
+    }
+
+private:
+    // Puts `who` down in `to`; whether somebody else wrote there, in this launch or in the one that is known.
+    void note(std::vector<std::uint32_t>& to, const std::vector<std::uint32_t>& writers, const std::vector<std::uint32_t>* known,
+              std::uint64_t offset, std::uint64_t bytes, std::uint32_t who) {
+        const auto last = (offset + bytes - 1) >> shift_;
+        for (auto i = offset >> shift_; i <= last; ++i) {
+            const auto wrote = writers[i];
+            shared_ |= wrote != nobody && wrote != who;
+            if (known != nullptr) shared_ |= (*known)[i] != nobody && (*known)[i] != who;
+            to[i] = to[i] == nobody || to[i] == who ? who : several;
+        }
+    }
+    void look(const std::vector<std::uint32_t>& others, std::uint64_t offset, std::uint64_t bytes, std::uint32_t who) {
+        if (others.empty()) return;
+        const auto last = (offset + bytes - 1) >> shift_;
+        for (auto i = offset >> shift_; i <= last; ++i) shared_ |= others[i] != nobody && others[i] != who;
+    }
+
+    unsigned shift_ = 0;
+    bool read_ = false, written_ = false, shared_ = false, reads_ = true;
+    Sharers now_;
+    const Sharers* known_ = nullptr;
+    std::vector<std::uint8_t> dirty_;   // per page
+    std::vector<std::uint32_t> pages_;  // the dirty ones
+};
+
+}  // namespace wmmadiag

@@ -1,0 +1,540 @@
+#include "trial.hpp"
+
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+
+#include "lane_ops/formats.hpp"
+#include "touched.hpp"
+#include "turns.hpp"
+
+namespace wmmadiag {
+
+namespace {
+
+constexpr auto poll_interval = std::chrono::milliseconds(20);
+
+constexpr std::uint64_t item_bytes(ItemType type) {
+    switch (type) {
+        case ItemType::s8:
+        case ItemType::u8: return 1;
+        case ItemType::f16:
+        case ItemType::bf16:
+        case ItemType::s16:
+        case ItemType::u16: return 2;
+        case ItemType::f32:
+        case ItemType::s32:
+        case ItemType::u32: return 4;
+        default: return 8;
+    }
+}
+
+template <class T>
+T read_as(const std::byte* from) {
+    T value;
+    std::memcpy(&value, from, sizeof value);
+    return value;
+}
+
+double item_value(ItemType type, const std::byte* from) {
+    switch (type) {
+        case ItemType::f16: return lanewise::widen_f16(read_as<std::uint16_t>(from));
+        case ItemType::bf16: return lanewise::widen_bf16(read_as<std::uint16_t>(from));
+        case ItemType::f32: return read_as<float>(from);
+        case ItemType::f64: return read_as<double>(from);
+        case ItemType::s8: return read_as<std::int8_t>(from);
+        case ItemType::u8: return read_as<std::uint8_t>(from);
+        case ItemType::s16: return read_as<std::int16_t>(from);
+        case ItemType::u16: return read_as<std::uint16_t>(from);
+        case ItemType::s32: return read_as<std::int32_t>(from);
+        case ItemType::u32: return read_as<std::uint32_t>(from);
+        case ItemType::s64: return static_cast<double>(read_as<std::int64_t>(from));
+        case ItemType::u64: return static_cast<double>(read_as<std::uint64_t>(from));
+    }
+    return 0;
+}
+
+// The items of an array that each block wrote in the base run.
+using Owned = std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>>;  // per block: (array, item)
+
+struct Known {
+    TrialBase base;
+    std::vector<Sharers> sharers;  // per region
+    Owned owned;
+};
+
+// A region's part in the trials.
+struct Part {
+    Region region;
+    std::uint64_t item = 1;
+    std::vector<std::uint32_t> arrays;  // that lie in it
+};
+
+struct Plan {
+    TrialSetup setup;
+    std::vector<Part> parts;
+    std::vector<std::uint32_t> part_of;  // per array
+    std::shared_ptr<const Known> known;
+};
+
+// What is found in some items.
+struct Count {
+    std::uint64_t wrong = 0, mended = 0, broken = 0, damaged = 0;
+    std::int64_t first = -1;
+};
+
+// One thread's memory and blocks.
+class Worker {
+public:
+    explicit Worker(const Plan& plan) : plan_(plan), memory_(regions(plan)) {
+        const auto& request = plan.setup.request;
+        shared_.program = request.program;
+        shared_.spec = request.spec;
+        shared_.memory = &memory_;
+        warps_ = static_cast<unsigned>((request.spec.block.count() + lanes - 1) / lanes);
+        touched_.resize(plan.parts.size());
+        for (std::size_t i = 0; i < plan.parts.size(); ++i) {
+            const auto& part = plan.parts[i];
+            if (!part.region.writable) continue;
+            touched_[i].start(part.region.size, part.item);
+            memory_.find(part.region.base)->touched = &touched_[i];
+        }
+    }
+
+    void stop() { shared_.stop.store(true, std::memory_order_relaxed); }
+
+    TrialResult trial(std::uint32_t selector, const TrialLimits& limits) {
+        select(selector);
+        const auto* known = plan_.known.get();
+        std::uint64_t spent = 0;
+        if (known != nullptr && known->base.independent) {
+            for (std::size_t i = 0; i < touched_.size(); ++i) {
+                touched_[i].expect(&known->sharers[i]);
+                touched_[i].watch_reads(!known->sharers[i].writer.empty());
+            }
+            TrialResult result;
+            const bool certain = block_by_block(limits, result);
+            spent = result.instructions;
+            put_back();
+            if (certain) return result;
+        }
+        for (auto& one : touched_) {
+            one.expect(nullptr);
+            one.watch_reads(false);
+        }
+        std::uint64_t budget = limits.budget;
+        if (known != nullptr && known->base.result.end == TrialEnd::finished)
+            budget = limits.times * known->base.result.instructions + limits.slack * shared_.spec.grid.count();
+        std::vector<std::uint64_t> used;
+        auto result = in_order(budget, used);
+        result.instructions += spent;
+        put_back();
+        return result;
+    }
+
+    std::shared_ptr<const Known> base(std::uint64_t budget) {
+        select(0);
+        for (auto& one : touched_) {
+            one.expect(nullptr);
+            one.watch_reads(true);
+        }
+        auto known = std::make_shared<Known>();
+        auto& base = known->base;
+        base.result = in_order(budget, base.instructions);
+        base.independent = base.result.end == TrialEnd::finished;
+        for (const auto& one : touched_) {
+            base.independent &= !one.shared();
+            known->sharers.push_back(one.written() ? one.now() : Sharers{});
+        }
+        if (base.result.end == TrialEnd::finished) base.wrong = wrong_elements();
+        if (base.independent) own(*known);
+        put_back();
+        return known;
+    }
+
+private:
+    // Writable memory in copies of this worker's own.
+    std::vector<Region> regions(const Plan& plan) {
+        std::vector<Region> all;
+        for (const auto& part : plan.parts) {
+            auto region = part.region;
+            if (region.writable || region.holds(plan.setup.selector, sizeof(std::uint32_t))) {
+                copies_.push_back(std::make_unique<std::byte[]>(region.size));
+                std::memcpy(copies_.back().get(), region.host, region.size);
+                region.host = copies_.back().get();
+            }
+            all.push_back(region);
+        }
+        return all;
+    }
+
+    std::byte* host(std::uint64_t address) const {
+        const auto& region = memory_.find(address)->region;
+        return region.host + (address - region.base);
+    }
+
+    void select(std::uint32_t selector) {
+        if (plan_.setup.selector != 0) std::memcpy(host(plan_.setup.selector), &selector, sizeof selector);
+    }
+
+    void put_back() {
+        for (std::size_t i = 0; i < touched_.size(); ++i) {
+            const auto& region = plan_.parts[i].region;
+            if (!region.writable) continue;
+            auto* to = host(region.base);
+            for (const auto p : touched_[i].pages()) {
+                const auto first = p * Touched::page;
+                std::memcpy(to + first, region.host + first, std::min(Touched::page, region.size - first));
+            }
+            touched_[i].forget();
+        }
+    }
+
+    [[nodiscard]] bool depends() const {
+        for (const auto& one : touched_)
+            if (one.shared()) return true;
+        return false;
+    }
+
+    // False when blocks turned out to depend on each other: then `result` is worth nothing but its instructions.
+    bool block_by_block(const TrialLimits& limits, TrialResult& result) {
+        const auto& known = *plan_.known;
+        if (!block_) block_ = std::make_unique<Block>(shared_, warps_, nullptr);
+        const auto blocks = shared_.spec.grid.count();
+        const auto& suspects = known.base.wrong_blocks;
+        std::vector<std::uint8_t> done(blocks, 0);
+        unsigned looked = 0;
+        std::uint64_t rest = 0;
+        const auto better = [&] { return result.mended > result.broken + result.damaged; };
+        for (std::uint64_t i = 0; i < blocks + suspects.size(); ++i) {
+            const bool suspect = i < suspects.size();
+            if (!suspect && looked != 0 && !better()) {
+                result.end = TrialEnd::stopped;
+                return true;
+            }
+            const auto index = suspect ? suspects[i] : rest++;
+            if (done[index] != 0) continue;
+            done[index] = 1;
+            block_->start(index);
+            auto quota = limits.times * known.base.instructions[index] + limits.slack;
+            const auto status = block_->run(quota);
+            result.instructions += block_->executed();
+            if (depends()) return false;
+            if (status == BlockStatus::faulted) {
+                result.end = TrialEnd::fault;
+                result.fault = block_->fault().kind;
+                return true;
+            }
+            if (status == BlockStatus::running) {
+                result.end = shared_.stop.load(std::memory_order_relaxed) ? TrialEnd::interrupted : TrialEnd::budget;
+                return true;
+            }
+            if (limits.looks == 0) continue;
+            const auto seen = count_block(static_cast<std::uint32_t>(index));
+            add(seen, result);
+            if ((seen.wrong == 0 && seen.damaged == 0) || better()) continue;
+            if (++looked >= limits.looks) {
+                result.end = TrialEnd::stopped;
+                return true;
+            }
+        }
+        result = counted(result);
+        return true;
+    }
+
+    TrialResult in_order(std::uint64_t budget, std::vector<std::uint64_t>& used) {
+        TrialResult result;
+        result.in_order = true;
+        const auto blocks = shared_.spec.grid.count();
+        used.assign(blocks, 0);
+        std::uint64_t begun = 0;
+        std::vector<Resident> residents;
+        const auto next = [&](std::uint64_t& index) {
+            index = begun;
+            return begun < blocks && ++begun != 0;
+        };
+        const auto run = [&](Resident& one, std::uint64_t length, BlockStatus& status) {
+            auto quota = length;
+            status = one.block->run(quota);
+            const auto executed = one.block->executed();
+            result.instructions += executed - one.executed;
+            one.executed = executed;
+            if (status == BlockStatus::faulted) {
+                result.end = TrialEnd::fault;
+                result.fault = one.block->fault().kind;
+            } else if (budget != 0 && result.instructions > budget) {
+                result.end = TrialEnd::budget;
+            } else if (shared_.stop.load(std::memory_order_relaxed)) {
+                result.end = TrialEnd::interrupted;
+            } else {
+                return true;
+            }
+            return false;
+        };
+        const auto patience = std::min(plan_.setup.request.patience, budget == 0 ? block_slice : std::max<std::uint64_t>(budget, 1));
+        in_turns(shared_, warps_, nullptr, patience, residents, next, run, [&](const Block& block) { used[block.index()] = block.executed(); });
+        return result.end == TrialEnd::finished ? counted(result) : result;
+    }
+
+    // Who wrote what in the base run that has just ended.
+    void own(Known& known) {
+        const auto blocks = shared_.spec.grid.count();
+        known.owned.resize(blocks);
+        std::vector<std::uint64_t> wrong(blocks, 0);
+        for (std::uint32_t a = 0; a < plan_.setup.arrays.size(); ++a) {
+            const auto& array = plan_.setup.arrays[a];
+            const auto& part = plan_.parts[plan_.part_of[a]];
+            const auto& writers = known.sharers[plan_.part_of[a]].writer;
+            if (writers.empty()) continue;
+            const auto bytes = item_bytes(array.type);
+            for (std::uint32_t item = 0; item < array.element.size(); ++item) {
+                if (array.element[item] < 0) continue;
+                const auto writer = writers[(array.base - part.region.base + item * bytes) / part.item];
+                if (writer == nobody) continue;
+                known.owned[writer - 1].emplace_back(a, item);
+                wrong[writer - 1] += plan_.setup.expected.wrong[static_cast<std::size_t>(array.element[item])];
+            }
+        }
+        auto& suspects = known.base.wrong_blocks;
+        for (std::uint32_t b = 0; b < blocks; ++b)
+            if (wrong[b] != 0) suspects.push_back(b);
+        std::stable_sort(suspects.begin(), suspects.end(), [&](std::uint32_t a, std::uint32_t b) { return wrong[a] < wrong[b]; });
+    }
+
+    [[nodiscard]] bool is_right(const JudgedArray& array, std::size_t element, const std::byte* at) const {
+        const auto& expected = plan_.setup.expected;
+        const auto value = item_value(array.type, at);
+        if (std::isfinite(value)) return std::fabs(value - expected.value[element]) <= expected.bound[element];
+        const auto accepted = expected.accepted[element];
+        if (std::isinf(value) && (accepted & (value > 0 ? accepts::plus_infinity : accepts::minus_infinity)) != 0) return true;
+        if ((accepted & (std::isnan(value) ? accepts::nan | accepts::not_finite : accepts::not_finite)) == 0) return false;
+        return !array.poisoned || std::memcmp(at, &array.poison, item_bytes(array.type)) != 0;  // little endian
+    }
+
+    void judge(const JudgedArray& array, std::uint32_t item, const std::byte* at, const std::byte* initial, Count& to) const {
+        const auto element = array.element[item];
+        if (element == free_item) return;
+        if (element == guard_item) {
+            to.damaged += std::memcmp(at, initial, item_bytes(array.type)) != 0 ? 1 : 0;
+            return;
+        }
+        const auto e = static_cast<std::size_t>(element);
+        const bool right = is_right(array, e, at), before = plan_.setup.expected.wrong[e] == 0;
+        to.wrong += right ? 0 : 1;
+        to.mended += right && !before ? 1 : 0;
+        to.broken += !right && before ? 1 : 0;
+        if (!right && (to.first < 0 || element < to.first)) to.first = element;
+    }
+
+    // Calls body(array, item, bytes, initial bytes) for the items in pages that were written.
+    template <class Body>
+    void each_written(Body&& body) {
+        for (std::size_t p = 0; p < plan_.parts.size(); ++p) {
+            const auto& part = plan_.parts[p];
+            if (!touched_[p].written()) continue;
+            const auto* now = host(part.region.base);
+            for (const auto a : part.arrays) {
+                const auto& array = plan_.setup.arrays[a];
+                const auto offset = array.base - part.region.base, bytes = item_bytes(array.type);
+                std::uint64_t from = 0;
+                for (const auto page : touched_[p].pages()) {
+                    const auto begin = page * Touched::page, end = begin + Touched::page;
+                    if (end <= offset) continue;
+                    from = std::max(from, begin <= offset ? 0 : (begin - offset) / bytes);
+                    const auto until = std::min<std::uint64_t>(array.element.size(), (end - offset + bytes - 1) / bytes);
+                    for (; from < until; ++from) {
+                        const auto at = offset + from * bytes;
+                        body(array, static_cast<std::uint32_t>(from), touched_[p].writer(at / part.item), now + at, part.region.host + at);
+                    }
+                }
+            }
+        }
+    }
+
+    // What a block wrote, and what it wrote in the base run and leaves unwritten now.
+    Count count_block(std::uint32_t block) {
+        Count seen;
+        each_written([&](const JudgedArray& array, std::uint32_t item, std::uint32_t writer, const std::byte* at, const std::byte* initial) {
+            if (writer == block + 1) judge(array, item, at, initial, seen);
+        });
+        for (const auto& [a, item] : plan_.known->owned[block]) {
+            const auto& array = plan_.setup.arrays[a];
+            const auto& part = plan_.parts[plan_.part_of[a]];
+            const auto at = array.base - part.region.base + item * item_bytes(array.type);
+            if (touched_[plan_.part_of[a]].writer(at / part.item) == nobody)
+                judge(array, item, host(part.region.base) + at, part.region.host + at, seen);
+        }
+        return seen;
+    }
+
+    // Everything, after all blocks ran.
+    TrialResult counted(TrialResult result) {
+        Count seen;
+        for (std::uint32_t a = 0; a < plan_.setup.arrays.size(); ++a) {
+            const auto& array = plan_.setup.arrays[a];
+            const auto& part = plan_.parts[plan_.part_of[a]];
+            const auto offset = array.base - part.region.base, bytes = item_bytes(array.type);
+            const auto* now = host(part.region.base);
+            for (std::uint32_t item = 0; item < array.element.size(); ++item)
+                if (array.element[item] >= 0) judge(array, item, now + offset + item * bytes, part.region.host + offset + item * bytes, seen);
+        }
+        each_written([&](const JudgedArray& array, std::uint32_t item, std::uint32_t, const std::byte* at, const std::byte* initial) {
+            if (array.element[item] == guard_item) judge(array, item, at, initial, seen);
+        });
+        result.wrong = result.mended = result.broken = result.damaged = 0;
+        result.first = -1;
+        add(seen, result);
+        return result;
+    }
+
+    [[nodiscard]] std::vector<std::uint8_t> wrong_elements() const {
+        std::vector<std::uint8_t> wrong(plan_.setup.expected.value.size(), 0);
+        for (std::uint32_t a = 0; a < plan_.setup.arrays.size(); ++a) {
+            const auto& array = plan_.setup.arrays[a];
+            const auto* at = host(array.base);
+            for (const auto element : array.element) {
+                if (element >= 0) wrong[static_cast<std::size_t>(element)] = is_right(array, static_cast<std::size_t>(element), at) ? 0 : 1;
+                at += item_bytes(array.type);
+            }
+        }
+        return wrong;
+    }
+
+    static void add(const Count& seen, TrialResult& to) {
+        to.wrong += seen.wrong;
+        to.mended += seen.mended;
+        to.broken += seen.broken;
+        to.damaged += seen.damaged;
+        if (seen.first >= 0 && (to.first < 0 || seen.first < to.first)) to.first = seen.first;
+    }
+
+    const Plan& plan_;
+    std::vector<std::unique_ptr<std::byte[]>> copies_;
+    GlobalMemory memory_;
+    std::vector<Touched> touched_;  // per part
+    Shared shared_;
+    unsigned warps_ = 0;
+    std::unique_ptr<Block> block_;
+};
+
+class TheseTrials final : public Trials {
+public:
+    explicit TheseTrials(TrialSetup setup) {
+        plan_.setup = std::move(setup);
+        const auto& expected = plan_.setup.expected;
+        const auto elements = expected.value.size();
+        if (expected.bound.size() != elements || expected.accepted.size() != elements || expected.wrong.size() != elements)
+            throw std::invalid_argument("expected values of different lengths");
+        for (const auto& region : plan_.setup.request.regions) plan_.parts.push_back({region, 1, {}});
+        for (std::uint32_t a = 0; a < plan_.setup.arrays.size(); ++a) place(a);
+        if (plan_.setup.selector != 0 &&
+            std::none_of(plan_.parts.begin(), plan_.parts.end(), [&](const Part& p) { return p.region.holds(plan_.setup.selector, 4); }))
+            throw std::invalid_argument("the selector lies in no region");
+    }
+
+    const TrialBase& base(std::uint64_t budget, const std::function<bool()>& poll) override {
+        std::shared_ptr<const Known> known;
+        spread(1, poll, [&](Worker& worker, const std::atomic<bool>&) { known = worker.base(budget); });
+        plan_.known = known;
+        return known->base;
+    }
+
+    bool adopt(const Trials& other) override {
+        const auto& theirs = static_cast<const TheseTrials&>(other).plan_;
+        const auto& mine = plan_;
+        const auto same_region = [](const Part& a, const Part& b) {
+            return a.region.base == b.region.base && a.region.size == b.region.size && a.region.writable == b.region.writable && a.item == b.item;
+        };
+        const auto &g = mine.setup.request.spec.grid, &h = theirs.setup.request.spec.grid;
+        if (theirs.known == nullptr || g.x != h.x || g.y != h.y || g.z != h.z || mine.setup.arrays.size() != theirs.setup.arrays.size() ||
+            !std::equal(mine.parts.begin(), mine.parts.end(), theirs.parts.begin(), theirs.parts.end(), same_region))
+            return false;
+        plan_.known = theirs.known;
+        return true;
+    }
+
+    std::vector<TrialResult> run(const std::vector<std::uint32_t>& selectors, const TrialLimits& limits, unsigned threads,
+                                 const std::function<bool()>& poll) override {
+        TrialResult begun;
+        begun.end = TrialEnd::interrupted;
+        std::vector<TrialResult> results(selectors.size(), begun);
+        std::atomic<std::size_t> next{0};
+        const auto count = static_cast<unsigned>(std::min<std::size_t>(std::max(threads, 1u), std::max<std::size_t>(selectors.size(), 1)));
+        spread(count, poll, [&](Worker& worker, const std::atomic<bool>& stopped) {
+            for (auto i = next++; i < selectors.size() && !stopped; i = next++) results[i] = worker.trial(selectors[i], limits);
+        });
+        return results;
+    }
+
+private:
+    void place(std::uint32_t a) {
+        const auto& array = plan_.setup.arrays[a];
+        const auto bytes = item_bytes(array.type);
+        const auto part = std::find_if(plan_.parts.begin(), plan_.parts.end(),
+                                       [&](const Part& p) { return p.region.holds(array.base, bytes * array.element.size()); });
+        if (part == plan_.parts.end()) throw std::invalid_argument("a judged array lies in no region");
+        if (array.element.size() > 0x7fffffffu) throw std::invalid_argument("a judged array is too large");
+        const auto elements = static_cast<std::int64_t>(plan_.setup.expected.value.size());
+        for (const auto element : array.element)
+            if (element < free_item || element >= elements) throw std::invalid_argument("an item of no element");
+        const auto offset = array.base - part->region.base;
+        const auto aligned = offset == 0 ? bytes : std::min(bytes, std::uint64_t{1} << std::countr_zero(offset));
+        part->item = part->arrays.empty() ? aligned : std::min(part->item, aligned);
+        part->arrays.push_back(a);
+        plan_.part_of.push_back(static_cast<std::uint32_t>(part - plan_.parts.begin()));
+    }
+
+    // Runs body(worker, stopped) on so many threads; `poll` meanwhile on this one.
+    template <class Body>
+    void spread(unsigned count, const std::function<bool()>& poll, Body&& body) {
+        std::vector<std::unique_ptr<Worker>> workers;
+        for (unsigned t = 0; t < count; ++t) workers.push_back(std::make_unique<Worker>(plan_));
+        std::mutex mutex;
+        std::condition_variable finished;
+        std::exception_ptr error;
+        std::atomic<bool> stopped{false};
+        unsigned running = count;
+        std::vector<std::thread> threads;
+        for (unsigned t = 0; t < count; ++t)
+            threads.emplace_back([&, t] {
+                std::exception_ptr caught;
+                try {
+                    body(*workers[t], stopped);
+                } catch (...) {
+                    caught = std::current_exception();
+                }
+                const std::lock_guard lock(mutex);
+                if (caught) {
+                    error = caught;
+                    stopped = true;
+                }
+                if (--running == 0) finished.notify_all();
+            });
+        {
+            std::unique_lock lock(mutex);
+            while (!finished.wait_for(lock, poll_interval, [&] { return running == 0; })) {
+                lock.unlock();
+                if (!poll()) stopped = true;
+                if (stopped)
+                    for (auto& worker : workers) worker->stop();
+                lock.lock();
+            }
+        }
+        for (auto& thread : threads) thread.join();
+        if (error) std::rethrow_exception(error);
+    }
+
+    Plan plan_;
+};
+
+}  // namespace
+
+std::unique_ptr<Trials> make_trials(TrialSetup setup) { return std::make_unique<TheseTrials>(std::move(setup)); }
+
+}  // namespace wmmadiag

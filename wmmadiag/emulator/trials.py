@@ -1,0 +1,195 @@
+"""One launch of a program that reads a selector, run for many values of it (`native/trial.hpp`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmmadiag.emulator import native
+from wmmadiag.emulator.kernel import EmulatedKernel
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.launch import Launch
+
+ENDLESS = 20_000_000
+"""Warp instructions after which a small launch is taken for one that does not end."""
+
+End: TypeAlias = Literal["finished", "stopped", "fault", "budget", "interrupted"]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedItems:
+    """An array argument of the launch, item by item.
+
+    Attributes:
+        argument: its index.
+        type: of an item: "f16", "bf16", "f32", "f64", or "s" or "u" with 8 to 64 bits.
+        element: int32 per item: the number of an element, -1 for what must stay as it is, -2 for what may hold
+            anything.
+        poison: bits of items that nobody has written, or None.
+    """
+
+    argument: int
+    type: str
+    element: NDArray[np.int32]
+    poison: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ElementRules:
+    """What is right, per element; all arrays have one entry per element.
+
+    Attributes:
+        value, bound: float64; a number is right at most `bound` away from `value`.
+        accepted: uint8, sum of: 1 NaN, 2 infinity, 4 minus infinity, 8 anything that is not finite.
+        wrong: uint8; not 0 where the program that is to be mended is wrong.
+    """
+
+    value: NDArray[np.float64]
+    bound: NDArray[np.float64]
+    accepted: NDArray[np.uint8]
+    wrong: NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialResult:
+    """One run.
+
+    Attributes:
+        end: "stopped": given up in a block that is no better; then the counts are of what was looked at.
+        fault: kind of the fault that ended it, "none" where none did.
+        in_order: all blocks ran in their order, because one touched what another one wrote.
+        wrong: elements that are wrong.
+        mended: elements that are right and were not.
+        broken: elements that are wrong and were not.
+        damaged: items changed that must stay as they are.
+        first: the lowest wrong element, or -1.
+        instructions: warp instructions spent.
+    """
+
+    end: End
+    fault: str
+    in_order: bool
+    wrong: int
+    mended: int
+    broken: int
+    damaged: int
+    first: int
+    instructions: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrialBase:
+    """The run with selector 0.
+
+    Attributes:
+        independent: no block touched what another one wrote.
+        instructions: warp instructions of each block.
+        wrong: uint8 per element; empty where it did not end.
+        wrong_blocks: those that wrote wrong elements, where blocks are independent; the fewest first.
+    """
+
+    result: TrialResult
+    independent: bool
+    instructions: tuple[int, ...]
+    wrong: NDArray[np.uint8]
+    wrong_blocks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialLimits:
+    """When a trial is given up.
+
+    Attributes:
+        times, slack: a launch may use so many times the base's warp instructions, and `slack` more per block.
+        budget: warp instructions of a launch where the base did not end; 0: no limit.
+        looks: blocks with wrong elements that must be no better; 0: never, so that every element is counted.
+    """
+
+    times: int = 4
+    slack: int = 1 << 14
+    budget: int = ENDLESS
+    looks: int = 1
+
+
+class TrialLaunch:
+    """A kernel with its launch, made ready.
+
+    Args:
+        kernel: the program; its poison is that of its options, its other options do not count.
+        launch: its arrays hold the initial contents, and stay as they are.
+        selector: name of the program's variable of 32 bits; where the program has none, all values are the same run.
+        items: of the array arguments; those that are not listed may hold anything.
+        rules: per element.
+
+    Raises:
+        ConfigurationError, KernelFault: as `EmulatedKernel.launch`, for what does not fit the kernel.
+    """
+
+    def __init__(
+        self,
+        kernel: EmulatedKernel,
+        launch: Launch,
+        selector: str,
+        items: Sequence[JudgedItems],
+        rules: ElementRules,
+    ) -> None:
+        kernel.check_shape(launch)
+        regions, extents = kernel.memory(launch)
+        lowered, options = kernel.kernel, kernel.options
+        arrays = [index for index, argument in enumerate(launch.arguments) if isinstance(argument, np.ndarray)]
+        starts = {index: extent.start for index, extent in zip(arrays, extents, strict=False)}
+        missing = [one.argument for one in items if one.argument not in starts]
+        if missing:
+            raise ConfigurationError(f"argument {missing[0]} of the launch is no array")
+        placed = lowered.layout.static.get(selector)
+        self._trials = native.trials(
+            lowered.program,
+            launch.grid,
+            launch.block,
+            [(base, data.ctypes.data, data.nbytes, writable) for base, data, writable in regions],
+            lowered.layout.reserved_shared,
+            kernel.shared_bytes(launch),
+            launch.shared_bytes,
+            options.poison,
+            options.register_poison,
+            kernel.patience,
+            placed.address if placed is not None else 0,
+            [(starts[one.argument], one.type, one.element, one.poison is not None, one.poison or 0) for one in items],
+            *(np.ascontiguousarray(one) for one in (rules.value, rules.bound, rules.accepted, rules.wrong)),
+            [data for _, data, _ in regions],
+        )
+
+    def base(self, budget: int) -> TrialBase:
+        """Run with selector 0, all blocks in their order, and remember which block touches what.
+
+        Args:
+            budget: warp instructions; 0: no limit.
+        """
+        result, independent, instructions, wrong, wrong_blocks = self._trials.base(budget)
+        mask = np.frombuffer(wrong, np.uint8)
+        return TrialBase(TrialResult(*result), independent, tuple(instructions), mask, tuple(wrong_blocks))
+
+    def adopt(self, other: TrialLaunch) -> bool:
+        """Take over the base of another program for the same launch; False where its memory or grid is another."""
+        return bool(self._trials.adopt(other._trials))
+
+    def run(self, selectors: Sequence[int], limits: TrialLimits, threads: int = 0) -> list[TrialResult]:
+        """A run per selector; the results do not depend on the number of threads.
+
+        Args:
+            threads: 0: as many as this process may use.
+        """
+        rows = self._trials.run(
+            list(selectors),
+            limits.times,
+            limits.slack,
+            limits.budget,
+            limits.looks,
+            threads or len(os.sched_getaffinity(0)),
+        )
+        return [TrialResult(*row) for row in rows]
