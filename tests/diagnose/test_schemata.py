@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trial_changes import card_of, change, edit, integer_changes, product
 
+from wmmadiag.csource.edits import applied as spelled
 from wmmadiag.diagnose.changes import Change, TextEdit, applied
-from wmmadiag.diagnose.trials.bench import Workbench
 from wmmadiag.diagnose.trials.programs import Program, Programs
 from wmmadiag.diagnose.trials.schemata import SELECTOR, render
+from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.emulator.trials import ElementRules, JudgedItems, TrialLaunch, TrialLimits, TrialResult
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.subject.binding import BoundCase, bind
@@ -26,14 +27,14 @@ KERNELS = [
     "kernels/attention/kernel.toml",
     "tests/diagnose/public_style/hgemm_stages.toml",
 ]
-_BENCHES: dict[str, Workbench] = {}
+_BENCHES: dict[str, TrialBench] = {}
 
 
-def bench_of(name: str) -> Workbench:
+def bench_of(name: str) -> TrialBench:
     """One bench per kernel for all examples: it compiles the headers once."""
     if name not in _BENCHES:
         card = card_of(name)
-        _BENCHES[name] = Workbench(card, card.variants[0], card.cases[0], threads=1)
+        _BENCHES[name] = TrialBench(card, card.variants[0], card.cases[0], threads=1)
     return _BENCHES[name]
 
 
@@ -89,7 +90,7 @@ def test_a_selected_change_gives_the_bits_of_the_changed_text(name: str, seed: i
 def rendered(text: str, *edits: TextEdit, kind: str = "expression") -> tuple[str, Mapping[int, int]]:
     made = render({"k.cu": text.encode()}, [Change("test", (one,), kind, "", "") for one in edits])  # type: ignore[arg-type]
     assert not made.left
-    return made.texts["k.cu"].decode(), made.lines["k.cu"].own
+    return spelled(text.encode(), made.edits["k.cu"]).decode(), made.lines["k.cu"].own
 
 
 def test_each_alternative_stands_on_its_own_line() -> None:
@@ -152,7 +153,7 @@ def test_a_place_that_is_assigned_to_may_be_another_one(tmp_path: Path) -> None:
     card = product(
         tmp_path, ("float sum = 0.0f;", "float sum = 0.0f, best = 0.0f;"), ("sum = ADD(sum,", "best = ADD(sum,")
     )
-    bench = Workbench(card, card.variants[0], card.cases[0], threads=1)
+    bench = TrialBench(card, card.variants[0], card.cases[0], threads=1)
     found = bench.try_batch(
         [change(edit(bench.texts, "best", "sum", nth=1)), change(edit(bench.texts, "best", "best", nth=1))]
     )
@@ -165,14 +166,15 @@ def test_numbers_of_one_place_are_told_by_one_comparison() -> None:
     made, _ = rendered("x;", *edits)
     assert "::wmmadiag_selected - 1u < 5u" in made
     both = Change("test", (TextEdit("k.cu", 0, 1, "9"), TextEdit("k.cu", 2, 3, "8")), "expression", "", "")
-    text = render({"k.cu": b"x+y;"}, [both, *(change(TextEdit("k.cu", 2, 3, str(n))) for n in range(3))]).texts["k.cu"]
+    made_of = render({"k.cu": b"x+y;"}, [both, *(change(TextEdit("k.cu", 2, 3, str(n))) for n in range(3))])
+    text = spelled(b"x+y;", made_of.edits["k.cu"])
     assert b"::wmmadiag_selected - 1u < 4u" in text and text.count(b"(8)") == 2
 
 
 def test_the_text_of_a_change_is_what_is_tried(tmp_path: Path) -> None:
     """The same by text and by number, where integers of other widths and signs meet."""
     card = product(tmp_path, ("i * n + col", "(i - 8) * n + 8 * n + col"))
-    bench = Workbench(card, card.variants[0], card.cases[0], threads=1)
+    bench = TrialBench(card, card.variants[0], card.cases[0], threads=1)
     news = ["(i - 8ll)", "(i - threadIdx.x * 0 - 8)", "(short)(i - 8)", "(size_t)(i - 8)", "(i - 9)"]
     tried = [change(edit(bench.texts, "(i - 8)", new)) for new in news]
     found = bench.try_batch(tried)

@@ -8,13 +8,13 @@ import pytest
 from trial_changes import change, edit, product
 
 from wmmadiag.diagnose.changes import Change, TextEdit
-from wmmadiag.diagnose.trials.bench import Workbench
 from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome
+from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.subject.card import Card
 
 
-def bench_of(card: Card, **options: object) -> Workbench:
-    return Workbench(card, card.variants[0], card.cases[0], **options)  # type: ignore[arg-type]
+def bench_of(card: Card, **options: object) -> TrialBench:
+    return TrialBench(card, card.variants[0], card.cases[0], **options)  # type: ignore[arg-type]
 
 
 def words(outcomes: list[Outcome]) -> list[str]:
@@ -188,7 +188,7 @@ def test_no_answer_depends_on_the_number_of_threads(tmp_path: Path, threads: int
     assert found == bench_of(card, threads=3).try_batch(many(bench_of(card)))
 
 
-def many(bench: Workbench) -> list[Change]:
+def many(bench: TrialBench) -> list[Change]:
     texts = bench.texts
     return [
         change(edit(texts, old, f"({old}) {tail}"))

@@ -20,7 +20,8 @@ from typing import Literal, TypeAlias
 from wmmadiag.compile.diagnostics import Diagnostic, errors_in
 from wmmadiag.compile.nvrtc import NvrtcResult, run_nvrtc
 from wmmadiag.compile.precompiled import IN_USE, precompiling
-from wmmadiag.diagnose.changes import Change, Texts, applied
+from wmmadiag.csource.edits import ByteEdit
+from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.trials.prepared import Prepared
 from wmmadiag.diagnose.trials.schemata import HEADER, OTHER_TYPE, Schemata, header, render
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions, lower
@@ -29,6 +30,8 @@ from wmmadiag.ptx import parse
 
 Level: TypeAlias = Literal["fast", "full"]
 """How much the compiler optimises: little, so that it is soon done; or as for the user's own program."""
+Edits: TypeAlias = Mapping[str, Sequence[ByteEdit]]
+"""What is changed of each file, by the path that messages show."""
 _FAST = "--Ofast-compile=mid"
 _FOLLOWS = "<error-type>"
 """In a message that follows from another one: it is about what could not be declared."""
@@ -104,7 +107,7 @@ class Programs:
             WmmadiagError: it does not compile, or cannot be emulated.
         """
         try:
-            return Program(self._made(self.prepared.texts), {})
+            return Program(self._made({}), {})
         except ConfigurationError:
             if self.level == "full":
                 raise
@@ -116,25 +119,25 @@ class Programs:
 
         Raises:
             WmmadiagError: it does not compile, or cannot be emulated.
-            ValueError: its edits overlap.
+            ValueError: its edits overlap, or are of another file.
         """
-        return Program(self._made(applied(self.prepared.texts, [self.prepared.moved(change)])), {})
+        edits: dict[str, list[ByteEdit]] = {}
+        for one in change.edits:
+            edits.setdefault(one.file, []).append(ByteEdit(one.start, one.end, one.text))
+        return Program(self._made(edits), {})
 
     def batch(self, changes: Sequence[Change]) -> Batch:
         """As few programs as can be for these changes, static ones aside."""
         done = Batch()
         done.singles += [change for change in changes if change.kind == "static"]
-        moved = {self.prepared.moved(change): change for change in changes if change.kind != "static"}
-        waiting = deque([tuple(moved)])
+        waiting = deque([tuple(change for change in changes if change.kind != "static")])
         while waiting:
             group = waiting.popleft()
             if group:
-                waiting += self._attempt(group, moved, done)
+                waiting += self._attempt(group, done)
         return done
 
-    def _attempt(
-        self, group: tuple[Change, ...], moved: Mapping[Change, Change], done: Batch
-    ) -> list[tuple[Change, ...]]:
+    def _attempt(self, group: tuple[Change, ...], done: Batch) -> list[tuple[Change, ...]]:
         """One program of a group, less what is refused on the way; the groups that are to be tried apart from it."""
         later: list[tuple[Change, ...]] = []
         while group:
@@ -142,7 +145,7 @@ class Programs:
             if schemata.left:
                 later.append(schemata.left)
             number = {change: key for key, change in schemata.changes.items()}
-            result = self._compiled(schemata.texts)
+            result = self._compiled(schemata.edits)
             errors = errors_in(result.log) if not result.ok else ()
             blame = self._blame(errors, schemata)
             if result.ok:
@@ -151,16 +154,16 @@ class Programs:
                 except WmmadiagError:
                     pass
                 else:
-                    done.programs.append(Program(kernel, {key: moved[one] for key, one in schemata.changes.items()}))
+                    done.programs.append(Program(kernel, schemata.changes))
                     return later
-            done.refused += [(moved[schemata.changes[key]], message) for key, message in blame.refused.items()]
-            done.singles += [moved[schemata.changes[key]] for key in sorted(blame.other_type)]
+            done.refused += [(schemata.changes[key], message) for key, message in blame.refused.items()]
+            done.singles += [schemata.changes[key] for key in sorted(blame.other_type)]
             gone = blame.refused.keys() | blame.other_type
             if not gone:
                 gone = blame.suspects or set(number.values())
                 apart = tuple(schemata.changes[key] for key in sorted(gone))
                 if len(apart) <= _FEW:
-                    done.singles += [moved[one] for one in apart]
+                    done.singles += apart
                 else:
                     later += [apart[: len(apart) // 2], apart[len(apart) // 2 :]]
             group = tuple(one for one, key in number.items() if key not in gone)
@@ -173,7 +176,7 @@ class Programs:
             lines = schemata.lines.get(error.place.file)
             if lines is None or _FOLLOWS in error.message:
                 continue
-            line = error.place.line + (error.place.file in self.prepared.keys)
+            line = error.place.line
             key = lines.own.get(line)
             if key is not None and OTHER_TYPE in error.message:
                 blame.other_type.add(key)
@@ -187,38 +190,32 @@ class Programs:
         blame.other_type -= blame.refused.keys()
         return blame
 
-    def _made(self, texts: Texts) -> EmulatedKernel:
-        result = self._compiled(texts)
+    def _made(self, edits: Edits) -> EmulatedKernel:
+        result = self._compiled(edits)
         if not result.ok:
             errors = errors_in(result.log)
             raise CompileError(errors[0].message if errors else "the compiler failed", detail=result.log.strip())
         return self._loaded(result)
 
-    def _compiled(self, texts: Texts) -> NvrtcResult:
+    def _compiled(self, edits: Edits) -> NvrtcResult:
         self.compilations += 1
         prepared = self.prepared
-        headers = {key: _text(texts[name]) for name, key in prepared.keys.items()}
-        headers |= {**prepared.further, HEADER: header()}
+        root, headers = prepared.changed(edits)
+        headers[HEADER] = header()
         flags = [*prepared.options, f"--pre-include={HEADER}", *([_FAST] if self.level == "fast" else [])]
         # A changed header makes another precompiled one, which nothing would use again.
-        kept = all(texts[name] == prepared.texts[name] for name in prepared.keys)
+        kept = not any(some for file, some in edits.items() if file != prepared.root)
         if kept:
             flags += precompiling(headers, self._precompiled(), prepared.tools)
         with IN_USE if kept else nullcontext():
-            return run_nvrtc(
-                _text(texts[prepared.root]),
-                prepared.root,
-                flags,
-                headers=headers,
-                name_expressions=prepared.expressions,
-            )
+            return run_nvrtc(root, prepared.root, flags, headers=headers, name_expressions=prepared.expressions)
 
     def _loaded(self, result: NvrtcResult) -> EmulatedKernel:
         entry = self.prepared.entry_of(result.ptx, result.lowered)
         if entry is None:
             raise CompileError(f"no kernel {self.prepared.entry} is left", detail=self.prepared.root)
         module = parse(result.ptx, name=self.prepared.root)
-        return EmulatedKernel(lower(module, entry.name, self.prepared.arch), EmulatorOptions())
+        return EmulatedKernel(lower(module, entry, self.prepared.arch), EmulatorOptions())
 
     def _precompiled(self) -> Path:
         """Where NVRTC keeps precompiled headers: gone with this."""
@@ -231,7 +228,3 @@ class Programs:
 def _remove(folder: Path) -> None:
     with IN_USE:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "surrogateescape")

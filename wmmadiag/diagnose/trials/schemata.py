@@ -18,6 +18,7 @@ from functools import cache
 from itertools import groupby
 from pathlib import Path
 
+from wmmadiag.csource.edits import ByteEdit
 from wmmadiag.csource.lexical import spans
 from wmmadiag.diagnose.changes import Change, TextEdit, Texts
 
@@ -32,9 +33,9 @@ _LINE_END = re.compile(rb"\\?\r?\n\s*")
 
 
 @cache
-def header() -> str:
+def header() -> bytes:
     """The text of `selector.h`."""
-    return Path(__file__).with_name("selector.h").read_text("utf-8")
+    return Path(__file__).with_name("selector.h").read_bytes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +58,13 @@ class Schemata:
     """A source with alternatives.
 
     Attributes:
-        texts: of all files, those without a change as they were.
+        edits: of each changed file: its outermost places with alternatives.
         changes: in it, by their numbers; the numbers begin at 1.
         left: changes that cross another one's edits: they need another program.
         lines: of each changed file.
     """
 
-    texts: Mapping[str, bytes]
+    edits: Mapping[str, tuple[ByteEdit, ...]]
     changes: Mapping[int, Change]
     left: tuple[Change, ...]
     lines: Mapping[str, Lines]
@@ -98,7 +99,7 @@ def render(texts: Texts, changes: Sequence[Change]) -> Schemata:
     # Numbers in the order of the text: alternatives of one place follow each other.
     ordered = sorted(placed, key=lambda one: (one.edits[0].file, one.edits[0].start, one.edits[0].end))
     numbered = dict(enumerate(ordered, 1))
-    made = dict(texts)
+    made: dict[str, tuple[ByteEdit, ...]] = {}
     lines: dict[str, Lines] = {}
     for file in dict.fromkeys(edit.file for change in placed for edit in change.edits):
         sites: dict[tuple[int, int, str], _Site] = {}
@@ -109,8 +110,7 @@ def render(texts: Texts, changes: Sequence[Change]) -> Schemata:
                     site = sites.setdefault(key, _Site(*key))
                     site.alternatives.append((number, edit.text))
         writer = _Writer(texts[file])
-        writer.between(0, len(texts[file]), _nested(list(sites.values())))
-        made[file] = b"".join(writer.parts)
+        made[file] = tuple(writer.outermost(_nested(list(sites.values()))))
         lines[file] = Lines(writer.own, tuple(sorted(writer.around)), frozenset(writer.in_directives))
     return Schemata(made, numbered, tuple(left), lines)
 
@@ -174,6 +174,16 @@ class _Writer:
         self.around: list[tuple[int, int, tuple[int, ...]]] = []
         self.in_directives: set[int] = set()
         self._directives = [(span.start, span.end) for span in spans(text) if span.kind == "directive"]
+
+    def outermost(self, sites: Sequence[_Site]) -> Iterator[ByteEdit]:
+        """What stands in place of each of these; what lies between them stays."""
+        position = 0
+        for site in sites:
+            self.line += self.text.count(b"\n", position, site.start)
+            self._site(site)
+            yield ByteEdit(site.start, site.end, b"".join(self.parts).decode("utf-8", "surrogateescape"))
+            self.parts.clear()
+            position = site.end
 
     def between(self, start: int, end: int, sites: Sequence[_Site]) -> None:
         """The original text from `start` to `end`, with these sites in it."""

@@ -31,7 +31,7 @@ _COSTLY = 20_000
 """Warp instructions of a block of the kernel as it is, from which on the compiler's haste costs more than it saves."""
 
 
-class Workbench:
+class TrialBench:
     """One case of one variant, on which changes are tried. Changes are of `texts`.
 
     Args:
@@ -129,7 +129,7 @@ class Workbench:
         """
         return applied(self.texts, changes)
 
-    def keeping(self, *changes: Change) -> Workbench:
+    def keeping(self, *changes: Change) -> TrialBench:
         """A bench of the source with these changes made: what is tried there is of its `texts`.
 
         Raises:
@@ -138,7 +138,7 @@ class Workbench:
         """
         made = self.apply(*changes)
         texts = {**self._given, **{file: text for file, text in made.items() if text != self.texts[file]}}
-        return Workbench(
+        return TrialBench(
             self.card, self.variant, self.case, arch=self.arch, texts=texts, seed=self.seed, inputs=self.inputs,
             threads=self.threads, budget=self.budget,
         )  # fmt: skip
