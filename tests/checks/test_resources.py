@@ -10,9 +10,11 @@ import pytest
 import wmmadiag
 from wmmadiag import emulator
 from wmmadiag.checks.finding import Level
+from wmmadiag.checks.host_calls import HostCalls
 from wmmadiag.checks.registry import Context, select
-from wmmadiag.checks.resources import function_name, inspect, launch_lines
+from wmmadiag.checks.resources import function_name, inspect
 from wmmadiag.checks.run import run_checks
+from wmmadiag.compile.ask import Asked
 from wmmadiag.compile.model import Resources
 from wmmadiag.compile.origin import remember_resources
 from wmmadiag.launch import Launch
@@ -53,7 +55,7 @@ def test_launch_lines() -> None:
     text = (
         "// k<<<1, 1>>>();\nint kk;\nk <float, 4> <<<1, 2>>>(a);\nother<<<1, 1>>>();\n/* k<<<2,\n2>>> */ k<<<a, b>>>();"
     )
-    assert launch_lines(text, "k") == [3, 6]
+    assert HostCalls(Asked(text, "k.cu"), "k").lines == [3, 6]
 
 
 def test_function_names() -> None:

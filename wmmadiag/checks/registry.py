@@ -20,6 +20,7 @@ from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from wmmadiag.compile.ask import Asked
     from wmmadiag.compile.model import Resources
     from wmmadiag.emulator import EmulatedKernel
     from wmmadiag.emulator.extents import Extent
@@ -42,7 +43,7 @@ class Context:
         written: who wrote each element of the arguments that may be written, by index; see `checks.views`.
         finished: whether the run came to its end.
         resources: what ptxas said of the kernel, if it was asked.
-        texts: file → its text as it was compiled, where that is known; it may differ from what the disk has.
+        asked: the kernel's source as this process compiled it, for questions to the compiler; None where it did not.
     """
 
     kernel: LoweredKernel
@@ -51,7 +52,7 @@ class Context:
     written: Mapping[int, Words] = field(default_factory=dict)
     finished: bool = True
     resources: Resources | None = None
-    texts: Mapping[str, str] = field(default_factory=dict)
+    asked: Asked | None = None
 
 
 def _nothing(context: Context) -> Sequence[Finding]:
@@ -133,9 +134,8 @@ def findings(kernel: EmulatedKernel, launch: Launch, checks: Iterable[Check]) ->
     The gravest first, then by place.
     """
     names = kernel.named_memory(launch)
-    texts = kernel.names.compiled_text()
     words, finished = kernel.output_words, kernel.finished
-    context = Context(kernel.kernel, launch, names, words, finished, kernel.names.resources(), texts)
+    context = Context(kernel.kernel, launch, names, words, finished, kernel.names.resources(), kernel.names.asked())
     found: list[Finding] = []
     for check in checks:
         found += check.inspect(context)

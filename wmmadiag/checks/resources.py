@@ -18,11 +18,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wmmadiag.checks.finding import Finding, Level
+from wmmadiag.checks.host_calls import HostCalls
 from wmmadiag.checks.registry import Check, Context
-from wmmadiag.compile.array_declarations import ArraySource
-from wmmadiag.compile.host_code import find_launches, split_arguments
+from wmmadiag.compile.ask import Asked
 from wmmadiag.compile.languages import is_c_family
-from wmmadiag.compile.lexer import closing, line_index, tokenize
+from wmmadiag.compile.options import CompileOptions
 from wmmadiag.place import Place
 from wmmadiag.ptx.demangle import demangle
 from wmmadiag.ptx.ir import Space
@@ -46,22 +46,19 @@ def _place(context: Context) -> Place:
     return context.kernel.entry.place or Place("", 0)
 
 
-def _source(context: Context) -> str:
-    """The CUDA source that defines the kernel, as it was compiled; empty when there is none to be read."""
+def _host(context: Context) -> HostCalls | None:
+    """What the CUDA source that defines the kernel says of it; None where there is none to be read."""
     file = _place(context).file
     if not is_c_family(file):
-        return ""
-    try:
-        return context.texts[file] if file in context.texts else Path(file).read_text("utf-8", "replace")
-    except (OSError, ValueError):
-        return ""
-
-
-def launch_lines(source: str, kernel: str) -> list[int]:
-    """1-based lines where a source launches a kernel with <<< >>>."""
-    code = re.sub(r"//[^\n]*|/\*.*?\*/", lambda comment: re.sub(r"[^\n]", " ", comment[0]), source, flags=re.DOTALL)
-    pattern = re.compile(rf"\b{re.escape(kernel)}\s*(<[^<>;{{}}]*>\s*)?<<<")
-    return [code.count("\n", 0, found.start()) + 1 for found in pattern.finditer(code)]
+        return None
+    asked = context.asked
+    if asked is None or asked.file != file:
+        try:
+            text = Path(file).read_text("utf-8", "replace")
+        except (OSError, ValueError):
+            return None
+        asked = Asked(text, file, CompileOptions(arch=context.kernel.arch))
+    return HostCalls(asked, function_name(context.kernel.entry.name))
 
 
 def function_name(symbol: str) -> str:
@@ -72,18 +69,19 @@ def function_name(symbol: str) -> str:
 
 def _cooperative(context: Context) -> Sequence[Finding]:
     """A grid barrier in a kernel that the source launches as any other: the kernel dies there."""
-    source = _source(context)
-    name = function_name(context.kernel.entry.name)
-    lines = launch_lines(source, name)
-    if not context.kernel.layout.grid_workspace or not lines or _COOPERATIVE.search(source):
+    if not context.kernel.layout.grid_workspace:
+        return ()
+    host = _host(context)
+    if host is None or not host.lines or _COOPERATIVE.search(host.asked.text):
         return ()
     return (
         Finding(
             check="resources",
             kind="not-cooperative",
             level=Level.ERROR,
-            message=f"{name} waits for its whole grid, but is not launched cooperatively: it dies at grid.sync()",
-            place=Place(_place(context).file, lines[0]),
+            message=f"{host.kernel} waits for its whole grid, but is not launched cooperatively: it dies at "
+            "grid.sync()",
+            place=Place(_place(context).file, host.lines[0]),
             hint="launch it with cudaLaunchCooperativeKernel, with no more blocks than fit on the chip at one time",
         ),
     )
@@ -93,58 +91,31 @@ def _opt_in(context: Context) -> Sequence[Finding]:
     total = context.kernel.dynamic_offset + context.launch.shared_bytes
     if context.launch.shared_bytes == 0 or total <= _WITHOUT_OPT_IN:
         return ()
-    source = _source(context)
-    name = function_name(context.kernel.entry.name)
-    lines = launch_lines(source, name)
-    if not lines:
+    host = _host(context)
+    if host is None or not host.lines:
         return ()
-    if _OPT_IN.search(source):
-        return _small_opt_in(context, source, name)
+    if _OPT_IN.search(host.asked.text):
+        return _small_opt_in(context, host)
     return (
         Finding(
             check="resources",
             kind="missing-opt-in",
             level=Level.ERROR,
-            message=f"{name} is launched with {total:,} bytes of shared memory and no opt-in: the launch fails",
-            place=Place(_place(context).file, lines[0]),
+            message=f"{host.kernel} is launched with {total:,} bytes of shared memory and no opt-in: the launch fails",
+            place=Place(_place(context).file, host.lines[0]),
             detail=(f"above {_WITHOUT_OPT_IN:,} bytes a launch needs cudaFuncSetAttribute; this file never calls it",),
-            hint=f"call cudaFuncSetAttribute({name}, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) before it",
+            hint=f"call cudaFuncSetAttribute({host.kernel}, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) before "
+            "it",
         ),
     )
 
 
-def opt_ins(source: str, kernel: str) -> list[tuple[int, int]]:
-    """(1-based line, bytes) of calls that opt a kernel in to an amount that the source alone tells."""
-    tokens = tokenize(source)
-    line = line_index(source)
-    values = ArraySource([source])
-    found = []
-    for index, token in enumerate(tokens[:-1]):
-        if token.text not in ("cudaFuncSetAttribute", "hipFuncSetAttribute") or tokens[index + 1].text != "(":
-            continue
-        arguments = split_arguments(tokens[index + 2 : closing(tokens, index + 1)])
-        if len(arguments) != 3 or kernel not in {one.text for one in arguments[0]}:
-            continue
-        amount = values.constant(arguments[2])
-        if "MaxDynamicSharedMemorySize" in "".join(one.text for one in arguments[1]) and amount is not None:
-            found.append((line(token.start)[0], amount))
-    return found
-
-
-def launched_bytes(source: str, kernel: str) -> list[int]:
-    """Dynamic shared memory of those launches of a kernel whose amount the source alone tells."""
-    values = ArraySource([source])
-    asked = [one.shared for one in find_launches(source) if one.kernel.split("::")[-1] == kernel]
-    known = [values.constant(tokenize(one.text)) for one in asked if one is not None]
-    return [amount for amount in known if amount is not None]
-
-
-def _small_opt_in(context: Context, source: str, name: str) -> Sequence[Finding]:
-    known = opt_ins(source, name)
+def _small_opt_in(context: Context, host: HostCalls) -> Sequence[Finding]:
+    known = host.opt_ins()
     if not known or any(amount >= context.launch.shared_bytes for _, amount in known):
         return ()
     # A source that launches with as much as it opts in to is consistent: it is the launch that is another one.
-    if any(asked <= amount for asked in launched_bytes(source, name) for _, amount in known):
+    if any(asked <= amount for asked in host.launched_bytes() for _, amount in known):
         return ()
     line, amount = max(known, key=lambda one: one[1])
     return (
@@ -152,8 +123,8 @@ def _small_opt_in(context: Context, source: str, name: str) -> Sequence[Finding]
             check="resources",
             kind="small-opt-in",
             level=Level.ERROR,
-            message=f"{name} is launched with {context.launch.shared_bytes:,} bytes of dynamic shared memory, but opts "
-            f"in to {amount:,}: the launch fails",
+            message=f"{host.kernel} is launched with {context.launch.shared_bytes:,} bytes of dynamic shared memory, "
+            f"but opts in to {amount:,}: the launch fails",
             place=Place(_place(context).file, line),
             hint="give cudaFuncSetAttribute the bytes that the launch asks for",
         ),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from wmmadiag.compile.languages import is_ptx
 from wmmadiag.compile.model import Compilation, Resources
+from wmmadiag.compile.options import CompileOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +18,13 @@ class Origin:
     Attributes:
         file: its name, as places in the PTX show it.
         text: of the file.
-        macros: name → text that options defined.
+        options: that it was compiled with.
         resources: what ptxas said of its kernels, if it was asked.
     """
 
     file: str
     text: str
-    macros: Mapping[str, str | None]
+    options: CompileOptions
     resources: tuple[Resources, ...] = ()
 
 
@@ -35,7 +35,7 @@ _known: OrderedDict[bytes, Origin] = OrderedDict()
 def remember(compilation: Compilation) -> None:
     """Keep what `origin_of` answers; the oldest is forgotten."""
     if compilation.text:
-        _known[_key(compilation.ptx)] = Origin(compilation.source, compilation.text, compilation.options.macros)
+        _known[_key(compilation.ptx)] = Origin(compilation.source, compilation.text, compilation.options)
         while len(_known) > _MOST:
             _known.popitem(last=False)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from wmmadiag.compile.array_declarations import ArraySource, Carved, Elements
+from wmmadiag.compile.ask import Asked
 from wmmadiag.compile.languages import is_c_family
 from wmmadiag.compile.model import Resources
 from wmmadiag.compile.names import demangle as kernel_name
@@ -92,14 +93,14 @@ class ArrayNames:
         known = self.origin.resources if self.origin is not None else ()
         return next((one for one in known if one.entry == self.kernel.entry.name), None)
 
-    def compiled_text(self) -> Mapping[str, str]:
-        """The source's name and its text as this process compiled it; empty where it did not."""
-        return {} if self.origin is None else {self.origin.file: self.origin.text}
+    def asked(self) -> Asked | None:
+        """The source as this process compiled it, for questions to the compiler; None where it did not."""
+        return None if self.origin is None else Asked(self.origin.text, self.origin.file, self.origin.options)
 
     def source(self) -> ArraySource:
         """The declarations of the files that the kernel's code comes from."""
         if self._source is None:
-            macros: Mapping[str, str | None] = {} if self.origin is None else self.origin.macros
+            macros: Mapping[str, str | None] = {} if self.origin is None else self.origin.options.macros
             self._source = ArraySource(list(self._texts().values()), macros)
         return self._source
 
