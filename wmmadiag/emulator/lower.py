@@ -96,6 +96,39 @@ def lower(
         ConfigurationError: there is no such kernel, or the PTX is for a newer architecture.
         UnsupportedError: the kernel reaches something that is not emulated.
     """
+    select, layout = _selected(module, entry, arch, fuse, least_aligned)
+    function = select.entry
+    blocks = split_blocks(select.nodes, select.labels)
+    order = frontier_order(blocks)
+    nodes, positions = linearise(blocks, order)
+    slots, file_bytes = allocate(blocks, order, nodes, positions, share=share_registers)
+    program = _pack(select, blocks, nodes, positions, slots, file_bytes)
+    return LoweredKernel(
+        function,
+        arch,
+        program,
+        tuple(nodes),
+        slots,
+        layout,
+        layout.static_bytes,
+        layout.dynamic_offset,
+        select.local_bytes,
+        tuple(select.maps.rows),
+        _branches(select, blocks, nodes, positions),
+    )
+
+
+@paused_collection()
+def refuse_unsupported(module: Module, entry: str, arch: str) -> MemoryLayout:
+    """Refuse a kernel that cannot run here, by its first such instruction; returns where its variables lie.
+
+    Raises: as `lower`.
+    """
+    return _selected(module, entry, arch, False, False)[1]
+
+
+def _selected(module: Module, entry: str, arch: str, fuse: bool, least_aligned: bool) -> tuple[Selector, MemoryLayout]:
+    """A kernel's operations, calls expanded, in the order of the PTX."""
     function = module.functions.get(entry)
     if function is None or not function.entry or function.declared_only:
         raise ConfigurationError(
@@ -119,24 +152,7 @@ def lower(
             place=function.place,
         )
     select.finish()
-    blocks = split_blocks(select.nodes, select.labels)
-    order = frontier_order(blocks)
-    nodes, positions = linearise(blocks, order)
-    slots, file_bytes = allocate(blocks, order, nodes, positions, share=share_registers)
-    program = _pack(select, blocks, nodes, positions, slots, file_bytes)
-    return LoweredKernel(
-        function,
-        arch,
-        program,
-        tuple(nodes),
-        slots,
-        layout,
-        layout.static_bytes,
-        layout.dynamic_offset,
-        select.local_bytes,
-        tuple(select.maps.rows),
-        _branches(select, blocks, nodes, positions),
-    )
+    return select, layout
 
 
 def _branches(
