@@ -8,7 +8,7 @@ import pytest
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.binding import bind
-from wmmadiag.subject.drafts.kernel_facts import mangled_types, source_facts
+from wmmadiag.subject.drafts.kernel_facts import source_facts
 from wmmadiag.subject.open_subject import SubjectOptions, open_subject
 from wmmadiag.subject.symbols import rendered_entry, rendered_macros
 
@@ -61,23 +61,6 @@ def test_a_kernel_in_a_header_that_only_the_include_path_leads_to(tmp_path):
 def test_a_source_without_that_kernel(tmp_path, text, entry, message):
     with pytest.raises(ConfigurationError, match=message):
         source_facts(write(tmp_path, text), SubjectOptions(entry=entry))
-
-
-def test_types_in_mangled_names():
-    assert mangled_types("_Z1kPK6__halfPfi") == ["__half const*", "float*", "int"]
-    assert mangled_types("kernel") == []
-    assert mangled_types("_Z3foov") in ([], [""])
-
-
-def test_ptx_of_a_mangled_kernel_keeps_its_types(tmp_path):
-    parameters = ",\n".join(f".param .u64 _Z1kPK6__halfPf_param_{index}" for index in range(2))
-    head = ".version 8.0\n.target sm_80\n.address_size 64\n"
-    text = f"{head}.visible .entry _Z1kPK6__halfPf(\n{parameters}\n)\n{{\nret;\n}}\n"
-    facts = source_facts(write(tmp_path, text, "k.ptx"), SubjectOptions())
-    assert [(one.c_type, one.pointer, one.const) for one in facts.parameters] == [
-        ("__half", True, True),
-        ("float", True, False),
-    ]
 
 
 def test_options_win_over_the_card():

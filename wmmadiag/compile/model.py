@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from wmmadiag.compile.languages import is_ptx
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.errors import CompileError, ConfigurationError
 from wmmadiag.place import Place
@@ -87,6 +88,8 @@ class Compilation:
     def entry(self, name: str | None = None) -> Entry:
         """The kernel called `name`: plain, qualified, mangled, or a name expression. None: the only kernel.
 
+        Of a PTX file a part of the name will do that no other kernel's has.
+
         Raises:
             ConfigurationError: no such kernel, or several; the message lists what there is.
         """
@@ -94,9 +97,10 @@ class Compilation:
         if name is None:
             if len(self.entries) == 1:
                 return self.entries[0]
-            wanted = "the source has no kernel" if not self.entries else "the source has several kernels"
+            what = "PTX" if is_ptx(self.source) else "source"
+            wanted = f"the {what} has {'several kernels' if self.entries else 'no kernel'}"
             raise ConfigurationError(f"{self.source}: {wanted}", detail=self._listing(), hint=self._hint(None))
-        found = find_entries(self.entries, name)
+        found = find_entries(self.entries, name) or self._part(name)
         if len(found) == 1:
             return found[0]
         if found:
@@ -106,6 +110,13 @@ class Compilation:
                 hint="give template arguments, or the mangled name in brackets",
             )
         raise ConfigurationError(f"{where.file}: no kernel {name!r}", detail=self._listing(), hint=self._hint(name))
+
+    def _part(self, name: str) -> list[Entry]:
+        """Kernels of a PTX file that have this in their name: nobody types what compilers make of it."""
+        wanted = _normal(name)
+        if not is_ptx(self.source) or not wanted:
+            return []
+        return [one for one in self.entries if wanted in one.name or wanted in _normal(one.demangled)]
 
     def _listing(self) -> str:
         lines = [f"  {entry.demangled}" for entry in self.entries]

@@ -7,6 +7,8 @@ import functools
 import re
 from collections.abc import Callable
 
+_ABI_TAGS = re.compile(r"\[abi:\w+\]")  # Numba puts a version and a hash into them
+
 
 def demangle(name: str) -> str:
     """Qualified name with template arguments, without return type and parameters; `name` itself if it is not mangled.
@@ -18,7 +20,7 @@ def demangle(name: str) -> str:
     full = _runtime_demangler()(name)
     if full is None:
         return qualified_name(name)
-    return _strip_signature(full)
+    return _strip_signature(_ABI_TAGS.sub("", full))
 
 
 def base_name(name: str) -> str:

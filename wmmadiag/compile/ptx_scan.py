@@ -63,6 +63,14 @@ def entry_names(ptx: str) -> list[str]:
     return [match[2] for match in _FUNCTION.finditer(_without_comments(ptx)) if match[1] == "entry"]
 
 
+def bodies(ptx: str) -> Iterator[tuple[str, str]]:
+    """(kernel or function, text from its name to the next one), in order."""
+    plain = _without_comments(ptx)
+    found = list(_FUNCTION.finditer(plain))
+    for one, following in zip(found, [*found[1:], None], strict=True):
+        yield one[2], plain[one.end() : following.start() if following is not None else len(plain)]
+
+
 def emulated_target(ptx: str) -> str:
     """What a PTX text runs as: its `.target`, or where that is older than all that is emulated, the oldest of these.
 

@@ -269,10 +269,14 @@ class EmulatedKernel:
             if shape is None:
                 continue
             most = int(np.prod(shape))
-            if threads > most or (name == "reqntid" and threads != most):
+            if name == "reqntid" and tuple(launch.block) != tuple(shape):  # (PTX ISA: each dimension must be equal)
                 raise KernelFault(
-                    f"{threads} threads per block, but the kernel was compiled for "
-                    f"{'exactly' if name == 'reqntid' else 'at most'} {most}",
+                    f"a block of {_times(launch.block)} threads; the kernel was compiled for exactly {_times(shape)}",
+                    kind="launch-limits", place=place, hint="launch it with the block that .reqntid in its PTX says",
+                )  # fmt: skip
+            if threads > most:
+                raise KernelFault(
+                    f"{threads} threads per block, but the kernel was compiled for at most {most}",
                     kind="launch-limits", place=place, hint="make __launch_bounds__ and the launch agree",
                 )  # fmt: skip
         static = self.kernel.layout.declared_static_bytes
@@ -418,3 +422,8 @@ def _flat(array: NDArray[Any], name: str) -> NDArray[np.uint8]:
     if array.dtype.hasobject:
         raise ConfigurationError(f"{name} holds Python objects", hint="pass an array of numbers")
     return array.reshape(-1).view(np.uint8)
+
+
+def _times(shape: Sequence[int]) -> str:
+    """(32, 4, 1) → "32 × 4 × 1"."""
+    return " × ".join(map(str, shape))

@@ -24,7 +24,7 @@ _BRACE = re.compile(r"//[^\n]*|[{}]")
 _FILE = re.compile(
     r"""^[ \t]*\.file[ \t]+(?:(\d{1,9})[ \t]+)?
     (?:"((?:\\.|[^"\\\n])*)"(?:[ \t]+"((?:\\.|[^"\\\n])*)")?|([^\s",;{}]+))
-    (?:[ \t]*,[ \t]*\w+)*""",
+    (?:\s*,\s*\w+)*""",
     re.MULTILINE | re.VERBOSE,
 )
 _STRING_LINE = re.compile(r"^[ \t]*(?:([\w$.]+):|\.b8[ \t]+([\d, \t]+))", re.MULTILINE)
@@ -63,7 +63,7 @@ def extract(source: str, name: str = "<ptx>") -> tuple[str, DebugInfo]:
         if number is not None:
             path = unescape(first if first is not None else plain)
             files[int(number)] = path if second is None else str(PurePosixPath(path) / unescape(second))
-        return ""
+        return "\n" * match[0].count("\n")
 
     source, functions = _without_sections(source, name)
     return _FILE.sub(note, source), DebugInfo(files, functions)

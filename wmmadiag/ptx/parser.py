@@ -311,7 +311,9 @@ class _ModuleParser:
                 if depth == 0:
                     break
             elif not token:
-                raise cursor.error("unexpected end of the PTX text: a '}' is missing", index=index - 1)
+                error = cursor.error("unexpected end of the PTX text: a '}' is missing", index=index - 1)
+                error.hint = "the file seems to be cut off; write it again"
+                raise error
         cursor.index = index
 
     def _body(self, name: str, header: _Header) -> None:

@@ -42,9 +42,9 @@ _WHOLE = frozenset((16, 32, 48))
 _ARITHMETIC = frozenset(("add", "sub", "mul", "mad", "mad24", "mul24", "min", "max", "abs", "neg", "div", "rem", "sad"))
 _INTEGER = _ARITHMETIC | {"dp4a", "dp2a", "setp", "set", "cvt", "atom", "red", "mma", "wmma"}
 """Operations that compute with an integer as such; shifts and masks may take the bits of something else apart."""
-_ADDRESSES = ("add.s64", "add.u64", "sub.s64", "sub.u64", "mov.b64", "selp.b64", "cvta", "mad.wide.", "mad.lo.s64",
-              "mad.lo.u64", "max.", "min.")  # fmt: skip
-"""Operations through which a pointer stays one: sums, with products only as what is added."""
+_ADDRESSES = ("add.s64", "add.u64", "sub.s64", "sub.u64", "and.b64", "or.b64", "mov.b64", "selp.b64", "cvta",
+              "mad.wide.", "mad.lo.s64", "mad.lo.u64", "max.", "min.")  # fmt: skip
+"""Operations through which a pointer stays one: sums, with products only as what is added; rounding to alignments."""
 _ELEMENTS = {
     "f16x2": "f16", "bf16x2": "bf16", "f32x2": "f32", "s16x2": "s16", "u16x2": "u16", "s8x4": "s8", "u8x4": "u8",
 }  # fmt: skip

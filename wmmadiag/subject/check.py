@@ -94,6 +94,7 @@ Progress = Callable[[int, int, str], None]
 _HEADER = re.compile(
     r"/include/|(^|/)(crt|cooperative_groups|cuda/std|cub)/|(^|/)(cuda_|mma\.|sm_|device_)[^/]*\.(h|hpp)$"
 )
+_PACKAGE = re.compile(r"/(?:site|dist)-packages/([^/]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,11 +372,22 @@ def problem(error: WmmadiagError) -> Problem:
 
 
 def own_place(place: Place) -> Place:
-    """The innermost frame in the user's code: not in a CUDA header, where every WMMA call ends."""
-    for frame in place.frames():
-        if not _HEADER.search(frame.file.replace("\\", "/")):
+    """The innermost frame in the user's code: not in a CUDA header, where every WMMA call ends, nor in a package of
+    Python's that the kernel's own file does not belong to, where `tl.sum` does.
+    """
+    frames = list(place.frames())
+    own = _package(frames[-1].file)
+    for frame in frames:
+        file = frame.file.replace("\\", "/")
+        if not _HEADER.search(file) and _package(file) in ("", own):
             return frame
-    return list(place.frames())[-1]
+    return frames[-1]
+
+
+def _package(file: str) -> str:
+    """The installed package that a file belongs to: ".../site-packages/triton/language/core.py" → "triton"."""
+    match = _PACKAGE.search(file.replace("\\", "/"))
+    return match[1] if match is not None else ""
 
 
 def _chain(innermost: Place, shown: Place) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wmmadiag.compile.languages import is_ptx
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.card import Card, LaunchShape
@@ -75,6 +76,10 @@ def open_subject(path: Path, options: SubjectOptions | None = None) -> Card:
     options = options or SubjectOptions()
     if path.suffix == ".toml":
         return overlaid(load_card(path), options)
+    if is_ptx(path):
+        from wmmadiag.subject.drafts.from_ptx import ptx_card
+
+        return ptx_card(path, options)
     facts = source_facts(path, options)
     said, assumed = options, facts.remarks
     if not options.computes:
@@ -105,7 +110,7 @@ def open_subject(path: Path, options: SubjectOptions | None = None) -> Card:
         detail = "\n".join([error.detail, *(f"  {one}" for one in assumed)])
         raise ConfigurationError(error.message, place=error.place, detail=detail, hint=error.hint) from None
     card = replace(card, include_paths=options.include_paths, std=options.std or card.std)
-    card = with_accumulators(card, facts.text) if path.suffix != ".ptx" else card
+    card = with_accumulators(card, facts.text)
     return replace(
         card,
         command=shlex.join(["wmmadiag", "check", str(path), *replace(said, entry=facts.entry).words()]),
@@ -169,6 +174,10 @@ def drafted_card(path: Path, card_path: Path, options: SubjectOptions) -> str:
 
     Raises: as `open_subject`.
     """
+    if is_ptx(path):
+        from wmmadiag.subject.drafts.from_ptx import ptx_draft
+
+        return ptx_draft(path, card_path, options)
     facts = source_facts(path, options)
     remarks = facts.remarks
     if not options.computes:
@@ -190,10 +199,8 @@ def drafted_card(path: Path, card_path: Path, options: SubjectOptions) -> str:
     )
 
 
-def _asking(path: Path, options: SubjectOptions) -> Ask | None:
+def _asking(path: Path, options: SubjectOptions) -> Ask:
     """Asks the compiler for constants of a source."""
-    if path.suffix == ".ptx":
-        return None
 
     def ask(expression: str, before: str) -> int | None:
         from wmmadiag.compile import CompileOptions

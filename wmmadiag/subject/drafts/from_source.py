@@ -55,7 +55,7 @@ def draft_card(
         ConfigurationError: the source cannot be read, or the operation is unknown.
     """
     if operation != "python":
-        _check_operation(operation)
+        check_operation(operation)
     folder = (card_path or source_path).parent
     relative = Path(os.path.relpath(source_path, folder)).as_posix()
     text = text or _read(source_path)
@@ -93,7 +93,7 @@ def card_from_options(
     Raises:
         ConfigurationError: something cannot be derived; the message says what, and how to give it.
     """
-    _check_operation(operation)
+    check_operation(operation)
     source = text or _read(source_path)
     drafted = draft(entry, parameters, launches, source, operation, Wishes(grid, block, shared), ask)
     drafted.open += [
@@ -123,7 +123,12 @@ def card_from_options(
     )
 
 
-def _check_operation(operation: str) -> None:
+def check_operation(operation: str) -> None:
+    """Refuse what is no operation, and the one that needs a card.
+
+    Raises:
+        ConfigurationError: names those that there are.
+    """
     if operation == "python":
         raise ConfigurationError(
             "a Python reference needs a card", hint="write one with `wmmadiag init KERNEL.cu --computes python`"

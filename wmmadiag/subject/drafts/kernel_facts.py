@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from wmmadiag.compile import Compilation, Entry, HostLaunch, KernelSignature
     from wmmadiag.subject.open_subject import SubjectOptions
 
-_PTX_TYPES = {"u8": "u8", "u16": "u16", "u32": "s32", "u64": "u64", "s32": "s32", "s64": "s64",
-              "f16": "f16", "f32": "f32", "f64": "f64"}  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
@@ -51,7 +48,7 @@ def source_facts(path: Path, options: SubjectOptions) -> SourceFacts:
     text = read_text(path)
     if not text.strip():
         raise ConfigurationError(f"{path}: the file is empty", hint="give CUDA source with a __global__ function")
-    return _ptx_facts(path, text, options) if path.suffix == ".ptx" else _cuda_facts(path, text, options)
+    return _cuda_facts(path, text, options)
 
 
 def _cuda_facts(path: Path, text: str, options: SubjectOptions) -> SourceFacts:
@@ -166,39 +163,6 @@ def signature_of(compilation: Compilation, entry: Entry) -> KernelSignature:
         if entry.place is None or entry.place.file == compilation.source:
             raise
         return signature(read_text(Path(entry.place.file)), entry, file=entry.place.file)
-
-
-def _ptx_facts(path: Path, text: str, options: SubjectOptions) -> SourceFacts:
-    """PTX keeps no names; of a C++ kernel the mangled name keeps the types."""
-    from wmmadiag.compile.driver import compile_text
-    from wmmadiag.ptx import parse
-    from wmmadiag.ptx.ir import Parameter as PtxParameter
-
-    entry = compile_text(text, path.as_posix()).entry(options.entry or None)
-    function = parse(text, name=str(path)).functions[entry.name]
-    types = mangled_types(entry.name)
-    parameters = []
-    for index, one in enumerate(function.parameters):
-        known = types[index] if len(types) == len(function.parameters) else ""
-        if known:
-            pointer = known.endswith("*")
-            c_type = known.rstrip("* ").replace("const", " ").strip()
-            parameters.append(Parameter(f"arg{index}", c_type, pointer, "const" in known, c_type))
-            continue
-        plain = _PTX_TYPES.get(one.type) if isinstance(one, PtxParameter) else None
-        pointer = isinstance(one, PtxParameter) and one.type in ("u64", "b64", "s64")
-        dtype = None if pointer else plain
-        parameters.append(Parameter(f"arg{index}", f".{one.type}", pointer, False, dtype))
-    return SourceFacts(entry.name, tuple(parameters), ())
-
-
-def mangled_types(name: str) -> list[str]:
-    """Parameter types in a mangled name: `_Z1kPKfi` → ["float const*", "int"]; empty when it has none."""
-    from wmmadiag.ptx import demangle
-    from wmmadiag.subject.drafts.c_expressions import split_arguments
-
-    match = re.search(r"\(([^()]*)\)\Z", demangle(name))
-    return [] if match is None else [part.strip() for part in split_arguments(match[1])]
 
 
 def _base(name: str) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 
 from wmmadiag.subject.drafts.c_expressions import CannotTranslate, HostScope, dimensions, translate
 from wmmadiag.subject.drafts.guess import Parameter
@@ -40,7 +41,7 @@ def python_card(
         source: its path relative to the card.
     """
     launch = launches[0] if launches else None
-    symbols = {p.name: p.name for p in parameters if not p.pointer and _is_integer(p)}
+    symbols = {p.name: p.name for p in parameters if not p.pointer and not p.value and _is_integer(p)}
     scope = _scope(launch, parameters, symbols, text)
     if launch is not None and launch.template_arguments and "<" not in entry:
         entry += f"<{', '.join(_translated(argument.text, scope) for argument in launch.template_arguments)}>"
@@ -48,8 +49,12 @@ def python_card(
     lines = ["format = 1", f"name = {_quoted(name)}", f"source = {_quoted(source)}", f"entry = {_quoted(entry)}", ""]
     lines += _HEAD.format(outputs=" or ".join(f'the array "{one}"' for one in outputs)).splitlines()
     lines += ["", "# Arguments in the kernel's order."]
-    for parameter in parameters:
-        lines += _argument(parameter)
+    for struct, members in groupby(parameters, lambda one: one.struct):
+        if struct:
+            lines += ["[[arguments]]", f"name = {_quoted(struct)}  # a struct: its members in order", ""]
+        for one in members:
+            own = _argument(one)
+            lines += ["[[arguments.fields]]", *own[1:]] if struct else own
     lines.append("[launch]  # expressions over the symbols of a case")
     given_by_key = {} if launch is None else {"grid": launch.grid, "block": launch.block}
     for key in ("grid", "block"):
@@ -89,7 +94,7 @@ def _argument(parameter: Parameter) -> list[str]:
             "",
         ]
     if not parameter.pointer:
-        value = parameter.name if _is_integer(parameter) else "1"
+        value = parameter.value or (parameter.name if _is_integer(parameter) else "1")
         return [*lines, f"dtype = {_quoted(dtype)}", f"value = {toml_value(value)}", ""]
     direction = "in" if parameter.const else "out"
     return [
