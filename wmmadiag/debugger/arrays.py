@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -60,7 +60,7 @@ class Element:
 class Arrays:
     """The named arrays of one launch."""
 
-    def __init__(self, machine: Machine, case: BoundCase, types: dict[str, str]) -> None:
+    def __init__(self, machine: Machine, case: BoundCase, types: Callable[[], Mapping[str, str]]) -> None:
         self._machine, self._case = machine, case
         self._types = types  # declared element type by name, as the source writes it
 
@@ -88,7 +88,7 @@ class Arrays:
         return found
 
     def _machine_item(self, extent: Extent) -> int:
-        declared = element_type(self._types.get(extent.label, ""))
+        declared = element_type(self._types().get(extent.label, ""))
         return declared.bytes if declared is not None and extent.size % declared.bytes == 0 else 1
 
     def element(self, text: str) -> Element:
@@ -129,7 +129,7 @@ class Arrays:
         for argument in self._case.arguments:
             if argument.storage is not None and (argument.spec.name == name or name in argument.placements):
                 return argument.spec.element
-        declared = element_type(self._types.get(name, ""))
+        declared = element_type(self._types().get(name, ""))
         if declared is not None and declared.bytes == item:
             return declared
         return TYPES[_BY_SIZE.get(item, "u8")]

@@ -133,9 +133,6 @@ class Declared:
     @cached_property
     def _instances(self) -> Mapping[str, frozenset[str]]:
         """Name of a function → it with its template arguments, as it runs."""
-        found: dict[str, set[str]] = {}
-        for node in self._lines.kernel.nodes:
-            for frame in node.place.frames():
-                if frame.function:
-                    found.setdefault(plain_function(frame.function), set()).add(frame.function)
-        return {name: frozenset(texts) for name, texts in found.items()}
+        texts = {frame.function for node in self._lines.kernel.nodes for frame in node.place.frames()}
+        names = {text: plain_function(text) for text in texts}
+        return {name: frozenset(text for text in texts if names[text] == name) for name in set(names.values())}

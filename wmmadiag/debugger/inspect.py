@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -275,7 +275,8 @@ class Inspection(FragmentInspection):
         ]
         return tuple(dict.fromkeys(names))
 
-    def declared_types(self) -> dict[str, str]:
+    @cached_property
+    def declared_types(self) -> Mapping[str, str]:
         """Element type of each declared array, as the source writes it."""
         arrays = [one.variable for one in self.declared.locals if one.variable.dimensions]
         return {one.name: one.type.split()[-1].rpartition("::")[2] for one in reversed(arrays)}

@@ -40,7 +40,7 @@ class Session(Stepping):
 
             raise with_lines(fault, target, self.case) from None
         self.lines = Lines(target.kernel.kernel, target.source, {target.source: target.compilation.text})
-        self.arrays = Arrays(self.machine, self.case, self.declared_types())
+        self.arrays = Arrays(self.machine, self.case, lambda: self.declared_types)
         self.evidence = Evidence(target)
         self.warp = self.lane = 0
         self.other: Other | None = None
