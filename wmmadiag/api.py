@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from wmmadiag import backends
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import CompileError, ConfigurationError
 from wmmadiag.launchable import Kernel
 
 if TYPE_CHECKING:
     from wmmadiag.backends import RunLimits
-    from wmmadiag.compile import Compilation, KernelParameter
+    from wmmadiag.compile import Compilation
+    from wmmadiag.compile.ask.signatures import KernelParameter
     from wmmadiag.compile.options import CompilerName
     from wmmadiag.report.diagnosis import Diagnosis
     from wmmadiag.report.model import KernelReport
@@ -122,8 +123,8 @@ def kernel(
     >>> wmmadiag.compare_arrays(c, want.value, want.bound).wrong
     0
     """
+    from wmmadiag.compile.ask.signatures import signature
     from wmmadiag.compile.languages import is_ptx
-    from wmmadiag.subject.drafts.kernel_facts import signature_of
 
     loader = backends.backend(backend, limits)
     if isinstance(source, (str, Path)):
@@ -142,9 +143,9 @@ def kernel(
     found = compilation.entry(entry)
     parameters: tuple[KernelParameter, ...] = ()
     if not is_ptx(compilation.source):
-        # A kernel whose declaration a macro makes is launched all the same, its arguments unchecked.
-        with suppress(ConfigurationError):
-            parameters = signature_of(compilation, found).parameters
+        # A kernel whose type has no name outside its source is launched all the same, its arguments unchecked.
+        with suppress(ConfigurationError, CompileError):
+            parameters = signature(compilation, found).parameters
     target = compilation.options.arch
     return Kernel(found, compilation, parameters, target, loader(compilation.ptx, found.name, arch=target))
 

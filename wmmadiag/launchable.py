@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wmmadiag.checks.finding import Finding
-    from wmmadiag.compile import Compilation, Entry, KernelParameter, Resources
+    from wmmadiag.compile import Compilation, Entry, Resources
+    from wmmadiag.compile.ask.signatures import KernelParameter
 
 Extent: TypeAlias = "int | Sequence[int]"
 """Blocks of a grid or threads of a block: one number, or one to three."""
@@ -210,6 +211,7 @@ def _converted(parameter: KernelParameter, argument: object, place: Place | None
     import numpy as np
 
     from wmmadiag.gpu.arrays import DeviceArray
+    from wmmadiag.subject.dtypes import element_type
 
     name, declared = parameter.name or "an unnamed parameter", parameter.type
 
@@ -228,13 +230,13 @@ def _converted(parameter: KernelParameter, argument: object, place: Place | None
         return argument
     if isinstance(argument, np.ndarray) and parameter.dtype is not None:
         raise refusal(f"an array was given for the number `{declared}`", "pass array.item()")
-    if isinstance(argument, (np.float64, np.int64)) and _BYTES.get(parameter.dtype or "") != 8:
+    if isinstance(argument, (np.float64, np.int64)) and parameter.facts.size != 8:
         argument = argument.item()
     if isinstance(argument, (int, float)) and parameter.lanes == 1 and parameter.dtype in ("f16", "bf16"):
         return _half(argument, parameter.dtype)  # a struct of two bytes to PTX, which tells no type
-    is_float = (parameter.dtype or "")[:1] in ("f", "b")
     # ml_dtypes' scalars have kind V
-    if isinstance(argument, np.generic) and parameter.dtype in _BYTES and (argument.dtype.kind in "fV") != is_float:
+    known = element_type(parameter.dtype or "")
+    if isinstance(argument, np.generic) and known is not None and (argument.dtype.kind in "fV") != known.is_float:
         raise refusal(f"a {argument.dtype.name} was given for `{declared}`", "convert it, or pass a Python number")
     if not isinstance(argument, (int, float, bytes, np.generic, np.ndarray)):
         raise refusal(
@@ -247,15 +249,19 @@ def _check_elements(
     parameter: KernelParameter, array: NDArray[Any], refusal: Callable[[str, str], ConfigurationError]
 ) -> None:
     """Refuse elements of another size or kind; vector types and structs may point to anything."""
-    if parameter.lanes > 1 or parameter.dtype not in _BYTES:
+    from wmmadiag.subject.dtypes import element_type
+
+    known = element_type(parameter.dtype or "")
+    if parameter.lanes > 1 or known is None:
         return
-    size, dtype = _BYTES[parameter.dtype], array.dtype
-    wrong_kind = parameter.dtype[0] in "fb" and dtype.kind in "ib"
+    size, dtype = known.bytes, array.dtype
+    wrong_kind = known.is_float and dtype.kind in "ib"
     if 1 in (dtype.itemsize, size) or (dtype.itemsize == size and not wrong_kind):
         return
+    library = "ml_dtypes" if known.name == "bf16" else "np"
     raise refusal(
         f"an array of {dtype.name} was given for `{parameter.type}`, whose elements are {parameter.dtype}",
-        f"pass array.astype({_ARRAYS[parameter.dtype]}), or array.view(np.uint8) if these bytes are meant",
+        f"pass array.astype({library}.{known.storage}), or array.view(np.uint8) if these bytes are meant",
     )
 
 
@@ -271,9 +277,3 @@ def _half(value: float, dtype: str) -> bytes:
 
 
 _NULL = bytes(8)
-_BYTES = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8, "e4m3": 1, "e5m2": 1} | {
-    f"{sign}{bits}": bits // 8 for sign in "iu" for bits in (8, 16, 32, 64)
-}
-_ARRAYS = {"f16": "np.float16", "bf16": "ml_dtypes.bfloat16", "f32": "np.float32", "f64": "np.float64"} | {
-    f"{sign}{bits}": f"np.{'u' * (sign == 'u')}int{bits}" for sign in "iu" for bits in (8, 16, 32, 64)
-}

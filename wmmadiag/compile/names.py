@@ -23,6 +23,21 @@ def demangle(name: str) -> str:
     return _strip_signature(_ABI_TAGS.sub("", full))
 
 
+def parameter_types(name: str) -> str | None:
+    """The parameter types of a mangled function, "__half const*, int"; None where its name tells none."""
+    full = _runtime_demangler()(name) if name.startswith("_Z") else None
+    if full is None:
+        return None
+    # An unnamed namespace is not written when what it holds is named.
+    full = full.replace("(anonymous namespace)::", "")
+    depth = 0
+    for index in range(len(full) - 1, -1, -1):
+        depth += (full[index] == ")") - (full[index] == "(")
+        if depth == 0 and full[index] == "(":
+            return full[index + 1 : full.rindex(")")]
+    return None
+
+
 def base_name(name: str) -> str:
     """The bare identifier of a mangled function name: "_ZN2ns4attnILi64EEEvPf" → "attn"."""
     return qualified_name(name).split("::")[-1]

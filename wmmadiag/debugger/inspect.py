@@ -229,13 +229,12 @@ class Inspection(FragmentInspection):
     @cached_property
     def _parameters(self) -> dict[str, int]:
         """Names of the kernel's parameters in the source → index of the argument."""
-        from wmmadiag.compile.signatures import signature
+        from wmmadiag.compile.ask.signatures import declared_kernel
 
-        try:
-            found = signature(self.target.compilation, self._entry())
-        except ConfigurationError:
+        found = declared_kernel(self.target.compilation, self._entry())
+        if found is None:
             return {}
-        given = zip(found.parameters, self.case.launch.parameters(), strict=False)
+        given = zip(found[1].parameters, self.case.launch.parameters(), strict=False)
         return {one.name: indices.start for one, indices in given if one.name and len(indices) == 1}
 
     def _entry(self) -> Any:

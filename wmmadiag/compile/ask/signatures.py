@@ -1,0 +1,188 @@
+"""The signature of a compiled kernel: names from the source's tree, types from the compiler."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from wmmadiag.compile.ask.answers import TypeFacts, Unanswered
+from wmmadiag.compile.ask.asking import ask
+from wmmadiag.compile.ask.elements import element
+from wmmadiag.compile.ask.questions import Asked, Parameters
+from wmmadiag.compile.languages import is_ptx
+from wmmadiag.compile.model import Compilation, Entry
+from wmmadiag.compile.names import parameter_types
+from wmmadiag.compile.read import read_text
+from wmmadiag.csource.declarations import Function, declarations
+from wmmadiag.csource.lexical import closing
+from wmmadiag.csource.nodes import descendants
+from wmmadiag.csource.tree import Source, parse
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.place import Place
+
+_BOUNDS = re.compile(rb"\b__launch_bounds__\s*(?=\()")
+
+
+@dataclass(frozen=True, slots=True)
+class KernelParameter:
+    """One parameter of a kernel's instantiation.
+
+    Attributes:
+        name: "" when it has none.
+        type: as written ("const T *"), or the compiler's name where no declaration is to be read.
+        facts: what the type is: its size, alignment, what it points to.
+    """
+
+    name: str
+    type: str
+    facts: TypeFacts
+
+    @property
+    def pointer(self) -> bool:
+        """Whether it is a pointer."""
+        return self.facts.depth > 0
+
+    @property
+    def const(self) -> bool:
+        """Whether what it points to is const."""
+        return self.pointer and self.facts.const
+
+    @property
+    def dtype(self) -> str | None:
+        """Number format of the value, or of what it points to; None: a struct, void, a pointer to a pointer."""
+        known = element(self.facts) if self.facts.depth <= 1 else None
+        return None if known is None else known[0]
+
+    @property
+    def lanes(self) -> int:
+        """Numbers in one element: 2 for half2."""
+        known = element(self.facts) if self.facts.depth <= 1 else None
+        return 1 if known is None else known[1]
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of what it points to, or of the value; 0 where that has no size."""
+        return self.facts.target_size if self.facts.depth == 1 else self.facts.size
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSignature:
+    """How a kernel is declared.
+
+    Attributes:
+        name: qualified ("ns::attn").
+        parameters: in order.
+        launch_bounds: the arguments of `__launch_bounds__` as written, empty without it.
+        place: of its declaration; None where a macro makes it.
+    """
+
+    name: str
+    parameters: tuple[KernelParameter, ...]
+    launch_bounds: tuple[str, ...] = ()
+    place: Place | None = None
+
+
+def signature(compilation: Compilation, entry: Entry | str) -> KernelSignature:
+    """The signature of one kernel of a compiled CUDA source.
+
+    Args:
+        entry: an entry, or a name as `Compilation.entry` takes it.
+
+    Raises:
+        ConfigurationError: no such kernel, PTX, or a kernel whose type cannot be named outside its source.
+        CompileError: as `ask`.
+    """
+    if isinstance(entry, str):
+        entry = compilation.entry(entry)
+    if is_ptx(compilation.source):
+        raise ConfigurationError(f"{compilation.source}: PTX keeps no types of parameters")
+    named = entry.name_expression or entry.demangled
+    overloaded = sum(one.demangled == entry.demangled for one in compilation.entries) > 1
+    declared = declared_kernel(compilation, entry)
+    several = declared is not None and declared[2] > 1
+    # An extern "C" kernel has no overloads, and its name tells no types.
+    types = parameter_types(entry.name) if overloaded or several else None
+    question = Parameters(named, types)
+    options = replace(compilation.options, name_expressions=())
+    answer = ask(Asked(compilation.text, compilation.source, options), [question])[question]
+    if isinstance(answer, Unanswered):
+        raise ConfigurationError(
+            f"the parameters of {entry.demangled} are not known", place=entry.place, detail=answer.reason
+        )
+    if declared is None:
+        unnamed = tuple(KernelParameter("", facts.type, facts) for facts in answer.types)
+        return KernelSignature(entry.demangled.partition("<")[0], unnamed)
+    source, function, _ = declared
+    return KernelSignature(
+        function.qualified,
+        tuple(_parameter(function, index, facts) for index, facts in enumerate(answer.types)),
+        launch_bounds(source, function),
+        _place(source, function),
+    )
+
+
+def declared_kernel(compilation: Compilation, entry: Entry) -> tuple[Source, Function, int] | None:
+    """The declaration of a compiled kernel, with its file and how many of its name there are; None: a macro made it."""
+    file = entry.place.file if entry.place is not None else compilation.source
+    try:
+        text = compilation.text if file == compilation.source else read_text(Path(file))
+    except ConfigurationError:
+        return None
+    source, every = _kernels(text, file)
+    found = [one for one in every if one.name == entry.base_name]
+    if not found:
+        return None
+    line = entry.place.line if entry.place is not None else 0
+    nearest = min(found, key=lambda one: (one.body is None, abs(source.place(one.node).line - line)))
+    return source, nearest, len({_written(one) for one in found})
+
+
+@lru_cache(maxsize=4)
+def _kernels(text: str, file: str) -> tuple[Source, tuple[Function, ...]]:
+    source = parse(text, file)
+    return source, tuple(one for one in declarations(source).functions if one.kernel)
+
+
+def _written(function: Function) -> tuple[str, ...]:
+    """What tells overloads apart: the types of the parameters as written."""
+    return (function.scope, *(f"{one.type}{'*' * one.pointers}" for one in function.parameters))
+
+
+def _parameter(function: Function, index: int, facts: TypeFacts) -> KernelParameter:
+    if index >= len(function.parameters):  # of a pack
+        return KernelParameter("", facts.type, facts)
+    one = function.parameters[index]
+    stars = "*" * (one.pointers + bool(one.dimensions))
+    return KernelParameter(one.name, f"{one.type} {stars}".strip(), facts)
+
+
+def _place(source: Source, function: Function) -> Place:
+    """Of the kernel's name."""
+    names = descendants(function.node, "identifier", "field_identifier")
+    return source.place(next((one for one in names if source.text(one) == function.name), function.node))
+
+
+def launch_bounds(source: Source, function: Function) -> tuple[str, ...]:
+    """The arguments of a kernel's `__launch_bounds__` as written."""
+    code = source.code.code
+    end = function.body.start_byte if function.body is not None else function.node.end_byte
+    match = _BOUNDS.search(code, function.outer.start_byte if function.template is not None else function.start, end)
+    after = closing(code, match.end()) if match is not None else None
+    if match is None or after is None:
+        return ()
+    return tuple(_parts(source.code_text(match.end() + 1, after - 1)))
+
+
+def _parts(text: str) -> Sequence[str]:
+    """What commas outside of brackets part."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([{<") - (letter in ")]}>")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [" ".join(one.split()) for one in parts]
