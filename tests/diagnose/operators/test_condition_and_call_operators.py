@@ -1,0 +1,82 @@
+"""Operators on conditions, guards and calls: what each must yield, and a look-alike that it must not."""
+
+from __future__ import annotations
+
+import pytest
+from changed_texts import made, yields
+
+FRAGMENTS = """wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> fa;
+wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> fb, fc;
+wmma::fragment<wmma::accumulator, 16, 16, 16, float> acc, sum;"""
+ROWS = "int r = threadIdx.x, c = threadIdx.y, r0 = blockIdx.x * 16;"
+
+YIELDS = [
+    ("sibling_everywhere", "float x = expf(a[0]), y = expf(a[1]); out[0] = x * y;", "exp2f(a[0]), y = exp2f(a[1])"),
+    ("comparison", "if (threadIdx.x < n) out[0] = a[0];", "threadIdx.x <= n"),
+    ("comparison", "if (threadIdx.x < n) out[0] = a[0];", "threadIdx.x >= n"),
+    ("comparison", "for (int i = 0; i + 16 <= n; i += 16) out[i] = a[i];", "i < n;"),
+    ("comparison", "for (int i = 0; i < n; i += 16) out[i] = a[i];", "i + 16 <= n;"),
+    ("connective", "if (m < n && n < 64) out[0] = a[0];", "m < n || n < 64"),
+    ("connective", "if (m < n && n < 64) out[0] = a[0];", "if (n < 64)"),
+    ("negation", "bool whole = m > n; if (whole) out[0] = a[0];", "if (!whole)"),
+    ("conjunct", f"{ROWS} if (r < m) out[r * 64 + c] = a[0];", "if (r < m && c < n)"),
+    ("conjunct", f"{ROWS} if (r < m) out[r] = a[0]; if (c < n) out[r * 64 + c] = a[1];", "if (c < n && r < m)"),
+    (
+        "conjunct",
+        f"{ROWS} const bool in = r < m; float x = in ? a[r * 64 + c] : 0.0f; out[0] = x;",
+        "in = r < m && c < n",
+    ),
+    ("guard_less", "if (threadIdx.x < 16) out[threadIdx.x] = a[0];", "{ out[threadIdx.x] = a[0]; }"),
+    ("guard_less", "out[0] = m < n ? a[0] : a[1];", "out[0] = a[1];"),
+    ("guard_more", f"{ROWS} if (c < n) out[1] = a[1]; out[(r0 + r) * 64 + c] = a[0];", "if (r0 + r < m) out[(r0 + r)"),
+    ("value_guarded", f"{ROWS} float x = a[r0 + r]; out[0] = x;", "r0 + r < n ? a[r0 + r] : 0.0f"),
+    ("else_nought", f"{ROWS} if (r < n) out[r] = a[r];", "out[r] = r < n ? a[r] : 0.0f;"),
+    ("arguments", "out[0] = place(m, n);", "place(n, m)"),
+    ("arguments", f"{FRAGMENTS} wmma::mma_sync(acc, fb, fa, acc);", "mma_sync(acc, fa, fb, acc)"),
+    ("sibling_function", "copy4(out, a);", "copy4t(out, a)"),
+    ("sibling_function", "out[0] = fmaxf(a[0], a[1]);", "fminf(a[0], a[1])"),
+    ("sibling_function", "out[0] = __shfl_down_sync(0xffffffff, a[0], 1);", "__shfl_xor_sync(0xffffffff, a[0], 1)"),
+    (
+        "sibling_enumerator",
+        f"{FRAGMENTS} wmma::store_matrix_sync(out, acc, n, wmma::mem_row_major);",
+        "wmma::mem_col_major",
+    ),
+    ("application", "float d = n; out[0] = 1.0f / d;", "1.0f / sqrtf(d)"),
+]
+
+NEVER = [
+    ("sibling_everywhere", "float x = expf(a[0]); out[0] = x;", "exp2f"),
+    ("comparison", "int i = m + n; out[i] = a[i];", "m < n"),
+    ("negation", "if (m < n) out[0] = a[0];", "!"),
+    ("conjunct", f"{ROWS} if (r < m) out[r * 64] = a[0]; {{ int q = 3; if (q < n) out[q] = a[0]; }}", "r < m && q < n"),
+    ("guard_more", f"{ROWS} float x; x = a[r]; out[0] = x;", "if (r < n) x"),
+    ("value_guarded", f"{ROWS} out[r] = 1.0f;", "? 1.0f"),
+    ("else_nought", f"{ROWS} if (r < n) out[r] += a[r];", "? a[r] : 0.0f"),
+    ("arguments", "copy4(out, a);", "copy4(a, out)"),  # a const pointer for one that is written through
+    ("sibling_function", "out[0] = place(m, n);", "copy4(m, n)"),
+    ("sibling_enumerator", "out[0] = a[0];", "major"),
+    ("application", "out[0] = 1.0f;", "sqrtf(1.0f)"),
+]
+
+
+def named(rows: list[tuple[str, str, str]]) -> list[str]:
+    return [f"{operator}: {text}" for operator, _, text in rows]
+
+
+@pytest.mark.parametrize(("operator", "body", "wanted"), YIELDS, ids=named(YIELDS))
+def test_condition_or_call_operator_yields(operator: str, body: str, wanted: str) -> None:
+    assert yields(body, operator, wanted)
+
+
+@pytest.mark.parametrize(("operator", "body", "wanted"), NEVER, ids=named(NEVER))
+def test_condition_or_call_operator_does_not_yield(operator: str, body: str, wanted: str) -> None:
+    assert not yields(body, operator, wanted)
+
+
+def test_fragments_of_two_layouts_are_exchanged_statically_and_of_one_layout_by_value() -> None:
+    """No conditional expression has operands of two types."""
+    exchanged = {
+        text[-60:]: change.kind for change, text in made(f"{FRAGMENTS} wmma::mma_sync(acc, fa, fb, sum);", "arguments")
+    }
+    assert [kind for text, kind in exchanged.items() if "(acc, fb, fa, sum)" in text] == ["static"]
+    assert [kind for text, kind in exchanged.items() if "(sum, fa, fb, acc)" in text] == ["expression"]

@@ -1,0 +1,94 @@
+"""Operators on expressions: what each must yield, and a look-alike that it must not."""
+
+from __future__ import annotations
+
+import pytest
+from changed_texts import yields
+
+COPY = "const int r = threadIdx.x / 16, c = threadIdx.x % 16; const int pitch = 24; __shared__ float s[16 * 24];"
+
+# operator, body, what must come of it.
+YIELDS = [
+    ("variable", f"{COPY} s[r * pitch + c] = a[r * n + c];", "a[r * m + c]"),
+    ("variable", f"{COPY} s[r * pitch + c] = a[c];", "a[r]"),
+    ("variable", "out[threadIdx.x] = a[blockIdx.y * blockDim.x];", "a[blockIdx.x * blockDim.x]"),
+    ("variable", "out[threadIdx.x] = a[blockIdx.y * blockDim.x];", "a[blockIdx.y * blockDim.y]"),
+    ("variable", "out[threadIdx.x] = a[threadIdx.x * sizes.rows];", "a[threadIdx.x * sizes.cols]"),
+    ("variable", "out[threadIdx.x] = a[threadIdx.x * Tile<BM>::rows];", "a[threadIdx.x * Tile<BM>::pitch]"),
+    ("variable", "out[threadIdx.x] = a[0];", "out[threadIdx.x] = b[0]"),
+    ("number", "out[threadIdx.x] = a[3];", "a[4]"),
+    ("number", "out[threadIdx.x * 16] = a[0];", "threadIdx.x * 8"),
+    ("number", "float x = 1.5f; out[0] = x * 2.0f;", "x * 1.5f"),
+    ("name_for_number", "if (threadIdx.x < 16) out[threadIdx.x * n] = a[threadIdx.x * 16];", "a[threadIdx.x * n]"),
+    ("name_for_number", "float x[4]; for (int i = 0; i < 4; ++i) x[0] += a[i]; out[0] = x[1];", "x[i] += a[i]"),
+    ("nudged", "for (int i = 0; i < n; ++i) out[i] = a[i];", "i < n - 1"),
+    ("nudged", "out[threadIdx.x] = a[n];", "a[n + 1]"),
+    ("less", "out[threadIdx.x] = a[threadIdx.x * n + m];", "a[threadIdx.x * n]"),
+    ("less", "out[threadIdx.x] = a[min(m, n)];", "a[m]"),
+    ("less", "out[threadIdx.x] = alpha * alpha * a[0];", "= alpha * a[0]"),
+    ("operation", "int w = threadIdx.x / 32; out[w] = a[w];", "threadIdx.x % 32"),
+    ("operation", "out[threadIdx.x] = a[0] + a[1];", "a[0] - a[1]"),
+    ("group", "int g = blockIdx.x % n; out[g] = a[g];", "blockIdx.x / (m / n)"),
+    ("exchange", "out[0] = alpha - a[0];", "a[0] - alpha"),
+    ("exchange", "__shared__ float s[8][8]; int r = threadIdx.x, c = threadIdx.y; s[r][c] = a[0];", "s[c][r]"),
+    ("exchange", f"{COPY} s[0] = *(a + r * n + c);", "a + c * n + r"),
+    ("exchange", f"{COPY} s[0] = *(a + r * n + c);", "a + c * m + r"),
+    ("exchange", f"{COPY} s[0] = a[((blockIdx.y * m + r) * n + c) * 64];", "((blockIdx.y * n + c) * m + r) * 64"),
+    ("factor_more", f"{COPY} s[c * pitch] = a[r];", "a[r * pitch]"),
+    ("factor_more", "float x = a[0]; out[0] = x;", "float x = a[0] * alpha"),
+    ("term_more", "int k0 = blockIdx.x; int r = threadIdx.x; out[k0 + r] = a[r];", "a[r + k0]"),
+    (
+        "donor",
+        "int r = threadIdx.x; for (int i = 0; i < n * m; ++i) out[i] = a[0]; for (int i = 0; i < n; ++i) out[i] = r;",
+        "i < n * m; ++i) out[i] = r;",
+    ),
+    ("rounded", "int tiles = n / 16; out[0] = tiles;", "(n + 16 - 1) / 16"),
+    ("chosen", "int tiles = max(m, n); out[0] = tiles;", "m + n"),
+    ("looked_up", "const int* t = (const int*)b; int r = blockIdx.x % 3; out[r] = a[0];", "r = t[blockIdx.x]"),
+    ("mapped", "int r = threadIdx.x, c = threadIdx.y; out[place(r, c)] = a[r * 64 + c];", "a[place(r, c)]"),
+    (
+        "mapped",
+        "int r = threadIdx.x, c = threadIdx.y; *(out + m + r * 64 + c) = a[m + place(r, c)];",
+        "out + m + place(r, c)",
+    ),
+    ("turned", "int cur = 0; for (int i = 0; i < n; ++i) { out[cur] = a[i]; cur ^= 1; }", "out[cur ^ 1]"),
+    ("turned", "for (int i = 0; i < n; ++i) { out[i] = a[i % 3]; }", "out[(i + 1) % 3]"),
+    ("everywhere", f"int o = threadIdx.y; {COPY} out[r * n] = a[r] + b[r];", "out[o * n] = a[o] + b[o]"),
+]
+
+# operator, body, what must not come of it.
+NEVER = [
+    ("rounded", "int r = threadIdx.x / 16; out[r] = a[0];", "(threadIdx.x + 16 - 1) / 16"),
+    ("looked_up", "int r = blockIdx.x % 3; out[r] = a[0];", "a[blockIdx.x]"),
+    ("variable", f"{COPY} s[r * pitch + c] = a[c];", "a[alpha]"),  # no real number is an index
+    ("variable", "out[threadIdx.x] = a[0]; { int later = 1; }", "a[later]"),  # out of scope
+    ("variable", "out[threadIdx.x] = a[0];", "b[threadIdx.x] ="),  # nothing is stored through a pointer to const
+    ("variable", "for (int i = 0; i < n; ++i) { int j = i; out[j] = a[i]; }", "for (int i = 0; j"),
+    ("number", "out[threadIdx.x] = a[0];", "a[-1]"),
+    ("less", "out[threadIdx.x] = a[threadIdx.x % 32];", "a[32]"),
+    ("operation", "out[threadIdx.x] = *(a + n);", "a - n"),
+    ("exchange", "out[threadIdx.x] = a[threadIdx.x % 32];", "a[32 % threadIdx.x]"),
+    ("factor_more", "out[threadIdx.x] = 0.0f;", "0.0f * alpha"),
+    ("donor", "int r = threadIdx.x; out[r * n] = a[r]; { int q = m; out[q + r] = b[0]; }", "a[q + r]"),
+    ("group", "int g = threadIdx.x % 32; out[g] = a[g];", "/ (m / 32)"),
+    ("everywhere", "out[threadIdx.x] = a[n];", "out[m] = a[m]"),
+]
+
+
+def named(rows: list[tuple[str, str, str]]) -> list[str]:
+    return [f"{operator}: {text}" for operator, _, text in rows]
+
+
+@pytest.mark.parametrize(("operator", "body", "wanted"), YIELDS, ids=named(YIELDS))
+def test_expression_operator_yields(operator: str, body: str, wanted: str) -> None:
+    assert yields(body, operator, wanted)
+
+
+@pytest.mark.parametrize(("operator", "body", "wanted"), NEVER, ids=named(NEVER))
+def test_expression_operator_does_not_yield(operator: str, body: str, wanted: str) -> None:
+    assert not yields(body, operator, wanted)
+
+
+def test_only_what_the_entry_reaches_is_changed() -> None:
+    assert yields("unreached(1); out[0] = a[0];", "number", "n + 42")
+    assert not yields("out[0] = a[0];", "number", "n + 42")

@@ -1,0 +1,159 @@
+"""All operators together: what they may know, the order of changes, places, files, time."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+from changed_texts import kernel
+
+from wmmadiag.csource.tree import parse
+from wmmadiag.diagnose.changes import applied
+from wmmadiag.diagnose.operators import registry
+from wmmadiag.diagnose.operators.places import program
+from wmmadiag.diagnose.operators.registry import all_operators, changes
+
+ROOT = Path(__file__).parents[3]
+PACKAGE = ROOT / "wmmadiag/diagnose/operators"
+SOURCES = {
+    "kernels/gemm/kernel.cu": "gemm_wmma<F16>",
+    "tests/diagnose/public_style/fa2_regs.cu": "flash_fwd_kernel",
+    "tests/diagnose/blind/hgemm_swz.cu": "hgemm_tn<64, 64, 3>",
+}
+BODY = """__shared__ float s[64]; const int t = threadIdx.x;
+for (int i = t; i < n; i += 64) { s[t] = a[i * m]; }
+__syncthreads();
+if (t < m) out[t] = s[t] * alpha;"""
+
+
+def entry_of(path: str) -> str:
+    return SOURCES[path]
+
+
+def test_no_operator_knows_an_operation_or_a_kernel_of_ours() -> None:
+    kernels = {path.stem for path in ROOT.glob("kernels/*/wrong/*.cu")} | {
+        path.stem for path in ROOT.glob("tests/diagnose/*/*.cu")
+    }
+    operations = "softmax|attention|gemm|matmul|flash|causal|head_dim|seqlen|qk|kv|conv|gelu|rope|bias|logits?"
+    known = re.compile(rf"\b(?:{operations}|{'|'.join(sorted(kernels))})\b", re.IGNORECASE)
+    for path in PACKAGE.rglob("*.py"):
+        found = known.findall(path.read_text("utf-8"))
+        assert found == [], f"{path.name}: {found}"
+
+
+def test_every_operator_says_what_it_does() -> None:
+    assert len(all_operators()) >= 30
+    for name, run in all_operators().items():
+        assert run.__doc__ and run.__name__ == name
+
+
+def test_a_second_operator_of_one_name_is_refused() -> None:
+    def variable(program: object) -> None:
+        """Another one."""
+
+    with pytest.raises(ValueError, match="two operators"):
+        registry.operator(variable)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("path", SOURCES)
+def test_changes_of_real_kernels_are_made_in_one_order_each_text_once_and_parse(path: str) -> None:
+    data = (ROOT / path).read_bytes()
+    texts = {path: data}
+    found = list(changes(texts, entry_of(path)))
+    assert found == list(changes(texts, entry_of(path)))
+    assert len(found) > 500
+    before = len(parse(data).errors())
+    made = set()
+    for change in found:
+        text = applied(texts, [change])[path]
+        assert text != data
+        made.add(text)
+    assert len(made) == len(found)
+    for change in found[:: max(1, len(found) // 60)]:
+        text = applied(texts, [change])[path]
+        assert len(parse(text).errors()) <= before, change
+
+
+def test_expressions_are_whole_and_insertions_are_empty() -> None:
+    data = (ROOT / "kernels/gemm/kernel.cu").read_bytes()
+    source = parse(data)
+    nodes = set()
+    open_ones = [source.root]
+    while open_ones:
+        node = open_ones.pop()
+        nodes.add((node.start_byte, node.end_byte))
+        open_ones += node.children
+    for change in changes({"kernel.cu": data}, entry_of("kernels/gemm/kernel.cu")):
+        for edit in change.edits:
+            if change.kind == "expression":
+                assert (edit.start, edit.end) in nodes, change
+            elif change.kind == "insertion":
+                assert edit.start == edit.end and edit.text.strip().endswith((";", "}")), change
+
+
+def test_only_the_places_asked_for_are_changed() -> None:
+    source = kernel(BODY)
+    texts = {"k.cu": source.encode()}
+    start = source.index("out[t]")
+    near = list(changes(texts, "k", places=[("k.cu", start, start + 20)]))
+    everything = list(changes(texts, "k"))
+    assert 0 < len(near) < len(everything) / 2
+    block = source.index("if (t < m)"), len(source)
+    for change in near:
+        assert any(edit.end >= block[0] - 60 for edit in change.edits), change
+
+
+def test_what_a_header_holds_is_changed_there() -> None:
+    texts = {
+        "tile.h": b"constexpr int kPitch = 72;\n__device__ int at(int r, int c) { return r * kPitch + c; }\n",
+        "k.cu": b'#include "tile.h"\n__global__ void k(float* out, int n) { out[at(threadIdx.x, n)] = kPitch; }\n',
+    }
+    found = list(changes(texts, "k"))
+    assert {edit.file for change in found for edit in change.edits} == {"tile.h", "k.cu"}
+    made = {applied(texts, [change])["tile.h"].decode() for change in found}
+    assert any("kPitch = 64" in text or "kPitch = 36" in text for text in made)
+    assert any("c * kPitch + r" in text for text in made)
+
+
+def test_macros_that_are_used_are_changed_statically() -> None:
+    texts = {"k.cu": b"#define AT(r, c) ((r) * 72 + \\\n    (c))\n#define UNUSED 5\n"
+             b"__global__ void k(float* out) { out[AT(threadIdx.x, 3)] = 1.0f; }\n"}  # fmt: skip
+    found = [change for change in changes(texts, "k") if change.edits[0].start < 50]
+    assert found and {change.kind for change in found} == {"static"}
+    assert any(b"(r) * 36" in applied(texts, [change])["k.cu"] for change in found)
+    assert not any(b"UNUSED 6" in applied(texts, [change])["k.cu"] for change in changes(texts, "k"))
+
+
+def test_a_value_that_the_compiler_must_know_is_changed_statically() -> None:
+    source = kernel("const int d = 32; const int e = 16; float x[d]; x[e] = a[0]; out[0] = x[threadIdx.x];")
+    texts = {"k.cu": source.encode()}
+    numbers = [one for one in changes(texts, "k") if one.operator == "number"]
+    kinds = {
+        name: {one.kind for one in numbers if name in applied(texts, [one])["k.cu"].decode()}
+        for name in ("d = 64", "e = 8")
+    }
+    assert kinds == {"d = 64": {"static"}, "e = 8": {"expression"}}
+
+
+def test_an_entry_that_no_file_defines_is_refused() -> None:
+    with pytest.raises(ValueError, match="defines the kernel lost"):
+        program({"k.cu": kernel(BODY).encode()}, "lost<3>")
+
+
+def test_text_that_no_compiler_takes_raises_nothing() -> None:
+    for broken in (b"__global__ void k(int n) { if (n < { out[ = ; }", b"__global__ void k( { x = y +; for (;;"):
+        try:
+            list(changes({"k.cu": broken}, "k"))
+        except ValueError as problem:
+            assert "defines the kernel" in str(problem)
+
+
+def test_the_largest_kernel_is_read_and_changed_soon() -> None:
+    path = "kernels/attention_fused/kernel.cu"
+    texts = {path: (ROOT / path).read_bytes()}
+    list(changes(texts, "attention_fused"))
+    begun = time.process_time()
+    list(changes(texts, "attention_fused"))
+    assert time.process_time() - begun < 2.0

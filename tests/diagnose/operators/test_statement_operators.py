@@ -1,0 +1,146 @@
+"""Operators on statements, their order and declarations: what each must yield, and a look-alike that it must not."""
+
+from __future__ import annotations
+
+import pytest
+from changed_texts import made, yields
+
+SHARED = "__shared__ float s[64]; int t = threadIdx.x;"
+ASYNC = """#define WAIT(n) asm volatile("cp.async.wait_group %0;" ::"n"(n))
+__device__ void commit() { asm volatile("cp.async.commit_group;"); }
+__device__ void load(unsigned (&r)[4], unsigned p) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(p));
+}
+"""
+
+YIELDS = [
+    ("alike", f"{SHARED} s[t] = a[t * n + 4]; __syncthreads(); out[t] = b[t * n + 5];", "b[t * n + 4]"),
+    ("alike", "float x = a[m] * a[m]; float y = b[n] * b[m]; out[0] = x + y;", "b[n] * b[n]"),
+    (
+        "parallel",
+        "float x[4], y[4]; x[0] = a[m] * 2; x[1] += x[0]; y[0] = b[n] * 2; out[0] = x[1] + y[0];",
+        "y[1] += y[0];",
+    ),
+    ("swapped", "float x[4]; x[1] = a[0]; x[0] = a[1]; out[0] = x[0];", "x[0] = a[0]; x[1] = a[1];"),
+    ("removal", f"{SHARED} s[t] = a[t]; out[t] = s[t];", "int t = threadIdx.x; out[t] = s[t];"),
+    ("assignment", f"{SHARED} for (int i = 0; i < n; ++i) s[t] = a[i];", "s[t] += a[i];"),
+    ("rescaled", "float x = 0; for (int i = 0; i < n; ++i) x += a[i]; out[0] = x;", "x = x * alpha + a[i];"),
+    ("atomic", "out[0] += a[threadIdx.x];", "atomicAdd(&out[0], a[threadIdx.x]);"),
+    ("moved", "float x; for (int i = 0; i < n; ++i) { x = 0.0f; x += a[i]; } out[0] = x;", "x = 0.0f; for (int i"),
+    ("moved", "float x = a[0]; out[0] = x; out[1] = a[1];", "out[1] = a[1]; out[0] = x;"),
+    (
+        "moved",
+        f"{SHARED} s[t] = a[t]; for (int i = 0; i < n; ++i) {{ out[i] += s[i]; }}",
+        "{ s[t] = a[t]; out[i] += s[i]; }",
+    ),
+    ("repeated", "float x[4]; x[0] *= alpha; out[0] = x[1];", "x[0] *= alpha; x[1] *= alpha;"),
+    (
+        "scaled",
+        "float x = 0; for (int i = 0; i < n; ++i) { const float f = a[i]; x += f; } out[0] = x;",
+        "const float f = a[i]; x += f; x *= f;",
+    ),
+    (
+        "combined",
+        "float x = 0, y = 0; for (int i = 0; i < n; ++i) { x = fmaxf(x, a[i]); y += a[i]; }"
+        " x = fmaxf(x, __shfl_xor_sync(~0u, x, 1)); out[0] = x + y;",
+        "y += __shfl_xor_sync(~0u, y, 1);",
+    ),
+    (
+        "looped",
+        "for (int i = 0; i < n; i += 64) out[i] = a[i]; { int j = threadIdx.x; out[j] = b[j]; }",
+        "for (int j = threadIdx.x; j < n; j += 64) { out[j]",
+    ),
+    (
+        "looped",
+        "for (int i = 0; i < n; i += 64) out[i] = a[i]; if (int j = threadIdx.x; j < m) { out[j] = b[j]; }",
+        "for (int j = threadIdx.x; j < m; j += 64) { out[j]",
+    ),
+    ("barrier_more", f"{SHARED} s[t] = a[t]; out[t] = s[63 - t];", "s[t] = a[t]; __syncthreads(); out"),
+    ("barrier_more", f"{SHARED} if (t < 32) {{ s[t] = a[t]; out[t] = s[31 - t]; }}", "s[t] = a[t]; __syncwarp(); out"),
+    ("barrier_other", f"{SHARED} s[t] = a[t]; __syncwarp(); out[t] = s[63 - t];", "s[t] = a[t]; __syncthreads(); out"),
+    ("barrier_other", f"{SHARED} s[t] = a[t]; __syncthreads(); out[t] = s[t];", "s[t] = a[t]; out[t]"),
+    (
+        "wait_more",
+        "commit(); WAIT(1); __syncthreads(); out[0] = a[0]; __syncthreads();",
+        "out[0] = a[0]; WAIT(0); __syncthreads();",
+    ),
+    (
+        "fragment",
+        "wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> f; f.x[0] = a[0];",
+        "half, wmma::col_major> f;",
+    ),
+    (
+        "fragment",
+        "wmma::fragment<wmma::accumulator, 16, 16, 16, half> f; f.x[0] = a[0];",
+        "accumulator, 16, 16, 16, float> f;",
+    ),
+    ("initial", "float x; for (int i = 0; i < n; ++i) x += a[i]; out[0] = x;", "float x = 0;"),
+    (
+        "initial",
+        "wmma::fragment<wmma::accumulator, 16, 16, 16, float> f; wmma::mma_sync(f, f, f, f);",
+        "> f; wmma::fill_fragment(f, 0.0f);",
+    ),
+    ("storage", "float x[64]; x[threadIdx.x] = a[0]; out[0] = x[0];", "__shared__ __align__(32) float x[64];"),
+    ("storage", "__shared__ __align__(4) float x[64]; x[threadIdx.x] = a[0]; out[0] = x[0];", "__align__(16)"),
+    (
+        "declared_elsewhere",
+        "float x = 0; for (int i = 0; i < n; ++i) { x += a[i]; out[i] = x; }",
+        "{ float x = 0; x += a[i];",
+    ),
+    (
+        "declared_elsewhere",
+        "for (int i = 0; i < n; ++i) { float x = 0; x += a[i]; out[i] = x; }",
+        "float x = 0; for (int i",
+    ),
+    ("cast", "out[0] = *((float*)a + m);", "*(float*)(a + m)"),
+    ("assembly", "unsigned r[4]; load(r, 0); out[0] = r[0];", "m8n8.x4.trans.shared.b16"),
+]
+
+NEVER = [
+    ("alike", "float x = a[m] * 2; float y = b[n] * 2; out[0] = x + y;", "float y = a[n]"),
+    ("parallel", "float x[4]; x[0] = a[m] * 2; x[1] += x[0]; out[0] = b[n] * 2;", "b[1]"),
+    (
+        "removal",
+        "float x = a[0]; out[0] = x;",
+        "k(const float* a, const float* b, float* out, int m, int n, Sizes sizes, float alpha) { out[0] = x;",
+    ),
+    ("moved", "out[0] = a[0]; float x = a[1]; out[1] = x;", "out[1] = x; float x"),
+    (
+        "barrier_more",
+        f"{SHARED} if (t < 32) {{ s[t] = a[t]; out[t] = s[31 - t]; }}",
+        "s[t] = a[t]; __syncthreads(); out",
+    ),
+    ("barrier_more", "float x = m; float y = n; float z = x * y; out[0] = z;", "float y = n; __syncthreads(); float z"),
+    ("wait_more", f"{SHARED} s[t] = a[t]; __syncthreads(); out[t] = s[t];", "WAIT(0);"),
+    ("storage", "const float x[2] = {1, 2}; out[0] = x[m];", "__shared__ __align__(32) const float x"),
+    ("initial", "__shared__ float x[64]; out[0] = x[0];", "x[64] = {}"),
+    ("looped", "{ int j = threadIdx.x; out[j] = b[j]; }", "for ("),
+    ("scaled", "float x = 0; const float f = a[0]; x += f; out[0] = x;", "x *= f;"),  # not in a loop
+    ("cast", "out[0] = (float)m;", "out[0] = m;"),
+]
+
+
+def named(rows: list[tuple[str, str, str]]) -> list[str]:
+    return [f"{operator}: {text}" for operator, _, text in rows]
+
+
+@pytest.mark.parametrize(("operator", "body", "wanted"), YIELDS, ids=named(YIELDS))
+def test_statement_operator_yields(operator: str, body: str, wanted: str) -> None:
+    assert yields(body, operator, wanted, ASYNC)
+
+
+@pytest.mark.parametrize(("operator", "body", "wanted"), NEVER, ids=named(NEVER))
+def test_statement_operator_does_not_yield(operator: str, body: str, wanted: str) -> None:
+    assert not yields(body, operator, wanted, ASYNC)
+
+
+def test_an_insertion_is_no_edit_of_what_stands_there() -> None:
+    for change, _ in made(f"{SHARED} s[t] = a[t]; out[t] = s[63 - t];", "barrier_more"):
+        assert change.kind == "insertion" and all(edit.start == edit.end for edit in change.edits)
+
+
+def test_a_barrier_is_known_by_what_its_function_does() -> None:
+    head = ASYNC + '__device__ void meet() { asm volatile("bar.sync 0;"); }\n'
+    assert yields(f"{SHARED} s[t] = a[t]; meet(); out[t] = s[t];", "barrier_other", "s[t] = a[t]; out[t]", head)
+    assert not yields(f"{SHARED} s[t] = a[t]; copy4(out, a); out[t] = s[t];", "barrier_other", "s[t] = a[t]; out[t]")

@@ -1,0 +1,111 @@
+"""Where a barrier, a wait or a copy of a statement may be put: between statements that touch memory."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from wmmadiag.diagnose.operators.cuda_names import ARGUMENTS
+from wmmadiag.diagnose.operators.model import Expression, Statement
+from wmmadiag.diagnose.operators.places import Program
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Boundary:
+    """A place between two statements.
+
+    Attributes:
+        after: the statement before it; None at the beginning of a block.
+        before: the statement after it; None at the end of a block.
+        divergent: whether threads of one block may come here without the others.
+    """
+
+    after: Statement | None
+    before: Statement | None
+    divergent: bool
+
+
+def boundaries(program: Program) -> Iterator[Boundary]:
+    """The boundaries in functions where a statement beside them touches memory and none orders accesses yet."""
+    touching: dict[int, bool] = {}
+    for statement in program.statements:
+        if statement.kind != "block" or not statement.children or statement.unit.macro:
+            continue
+        divergent = _divergent(statement)
+        held: list[Statement | None] = [None, *statement.children, None]
+        for after, before in itertools.pairwise(held):
+            beside = [one for one in (after, before) if one is not None]
+            if any(one.order in ("barrier", "warp barrier") for one in beside):
+                continue
+            if after is not None and after.kind in ("return", "jump"):
+                continue
+            if any(_touches(one, touching) for one in beside):
+                yield Boundary(after, before, divergent)
+
+
+def _touches(one: Statement, known: dict[int, bool]) -> bool:
+    found = known.get(id(one))
+    if found is None:
+        found = (
+            one.order in ("wait", "commit")
+            or _calls(one)
+            or any(_access(part) for whole in one.whole_expressions() for part in whole.under())
+        )
+        known[id(one)] = found
+    return found
+
+
+def _calls(one: Statement) -> bool:
+    """Whether it is a call of something of the user's, which may do anything."""
+    whole = one.expressions[0] if one.kind == "expression" and one.expressions else None
+    return whole is not None and whole.kind == "call" and whole.operator not in ARGUMENTS and whole.type.kind != "float"
+
+
+def _access(one: Expression) -> bool:
+    """Whether it reads or writes what other threads may see: through a pointer, or in an array that is shared."""
+    if one.kind == "subscript":
+        return _elsewhere(one.operands[0])
+    if one.kind == "unary" and one.operator == "*":
+        return True
+    if one.kind == "call":
+        listed = ARGUMENTS.get(one.operator)
+        if listed is not None:
+            return "pointer" in listed
+        return any(part.type.address and _elsewhere(part) for part in one.operands)
+    return one.kind == "assembly" and ("[" in one.text)
+
+
+def _elsewhere(base: Expression) -> bool:
+    while base.kind in ("subscript", "cast", "unary") or (base.kind == "binary" and base.type.address):
+        base = next((part for part in base.operands if part.type.address), base.operands[0])
+    if base.type.kind == "pointer" or base.kind != "name":
+        return base.type.kind != "fragment" and not (base.kind == "member" and base.operands[0].type.kind == "fragment")
+    variable = base.unit.scopes.at(base.start).get(base.text)
+    return variable is None or variable.shared or variable.kind == "namespace"
+
+
+def _divergent(block: Statement) -> bool:
+    """Whether a block is run by some threads only: in a branch, or a loop of which each thread has its own rounds."""
+    one: Statement | None = block
+    while one is not None:
+        if one.kind == "if" and one.condition is not None and _per_thread(one.condition):
+            return True
+        if one.kind == "loop" and any(_per_thread(part) for part in one.expressions if part.role == "loop start"):
+            return True
+        one = one.parent
+    return False
+
+
+def _per_thread(one: Expression) -> bool:
+    """Whether a value differs between the threads of a block, as far as the names in it tell at once."""
+    return any(
+        part.varying is not False and part.kind in ("name", "member") and not part.text.startswith("blockIdx")
+        and not _counted(part)
+        for part in one.under()
+    )  # fmt: skip
+
+
+def _counted(one: Expression) -> bool:
+    """Whether it is the counter of a loop around it."""
+    return any(one.text == variable.name for loop in one.statement.loops for variable in loop.declares)

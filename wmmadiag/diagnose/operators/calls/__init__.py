@@ -1,0 +1,1 @@
+"""Operators; see the registry."""

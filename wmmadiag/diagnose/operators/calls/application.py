@@ -1,0 +1,37 @@
+"""A function applied, or no longer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wmmadiag.csource import precedence
+from wmmadiag.diagnose.operators.making import Draft, Text, replaced
+from wmmadiag.diagnose.operators.model import Expression
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.registry import operator
+
+_ALWAYS = ("sqrtf",)
+_ROLES = frozenset({"value", "denominator", "factor", "term"})
+
+
+@operator
+def application(program: Program) -> Iterator[Draft]:
+    """`f(x)` for a real `x`, with a function from reals to reals that the program calls, or a root."""
+    functions = dict.fromkeys(_ALWAYS)
+    for one in program.all_expressions():
+        unary = one.kind == "call" and one.receiver is None and len(one.operands) == 1
+        if unary and one.type.kind == "float" and one.operands[0].type.kind == "float":
+            functions.setdefault(one.operator)
+    for one in program.expressions:
+        if one.type.kind != "float" or one.role not in _ROLES or one.kind in ("literal", "list", "assignment"):
+            continue
+        if one.assigned or one.fixed:
+            continue
+        for name in functions:
+            if not _calls(one, name):
+                yield replaced(one, Text(f"{name}({one.text})", precedence.POSTFIX), f"{name} of {one.text}")
+
+
+def _calls(one: Expression, name: str) -> bool:
+    around = one.parent
+    return one.operator == name or (around is not None and around.kind == "call")

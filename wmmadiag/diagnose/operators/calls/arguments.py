@@ -1,0 +1,29 @@
+"""Arguments exchanged."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from wmmadiag.diagnose.operators.making import Draft, several, text_of
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.registry import operator
+
+
+@operator
+def arguments(program: Program) -> Iterator[Draft]:
+    """Two arguments of a call that are of one type exchanged; two operands of inline assembly."""
+    for one in program.expressions:
+        if one.kind not in ("call", "assembly"):
+            continue
+        pairs = itertools.combinations(one.operands, 2) if one.kind == "call" else itertools.pairwise(one.operands)
+        for first, second in pairs:
+            both = {first.type.kind, second.type.kind}
+            fragments = both == {"fragment"}
+            if first.text == second.text or not (
+                fragments or (first.type.takes(second.type) and second.type.takes(first.type))
+            ):
+                continue
+            static = fragments and not first.type.same(second.type)
+            note = f"{first.text} and {second.text} exchanged"
+            yield several([(first, text_of(second)), (second, text_of(first))], note, static=static)

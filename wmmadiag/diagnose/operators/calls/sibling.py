@@ -1,0 +1,99 @@
+"""Another function of its kind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from wmmadiag.csource import precedence
+from wmmadiag.csource.nodes import field
+from wmmadiag.diagnose.operators.cuda_names import ENUMERATORS, FAMILIES
+from wmmadiag.diagnose.operators.making import Draft, Text, replaced
+from wmmadiag.diagnose.operators.model import Expression
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.registry import operator
+
+_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+
+
+@operator
+def sibling_function(program: Program) -> Iterator[Draft]:
+    """A function or macro whose name differs in one part and which takes as many arguments."""
+    known = Callables(program)
+    for one in program.expressions:
+        if one.kind != "call" or not one.operator or one.fixed:
+            continue
+        for other in known.siblings(one):
+            text = renamed_call(one, other)
+            if text is not None:
+                yield replaced(one, text, f"{other} for {one.operator}")
+
+
+@operator
+def sibling_enumerator(program: Program) -> Iterator[Draft]:
+    """`mem_col_major` for `mem_row_major`: an enumerator for another one of its set."""
+    for one in program.expressions:
+        scope, _, plain = one.text.rpartition("::")
+        for listed in ENUMERATORS:
+            if one.kind == "name" and plain in listed:
+                for other in listed:
+                    if other != plain:
+                        yield replaced(one, Text(f"{scope}::{other}" if scope else other))
+
+
+class Callables:
+    """The functions and macros of a program, and the siblings of each."""
+
+    def __init__(self, program: Program) -> None:
+        self._arity: dict[str, set[int]] = {}
+        for name, functions in program.functions.items():
+            self._arity[name] = {len(one.parameters) for one in functions if not one.kernel}
+        for name, macro in program.macros.items():
+            if macro.parameters is not None:
+                self._arity[name] = {len(macro.parameters)}
+        self._parts = {name: _PARTS.findall(name) for name in self._arity}
+
+    def siblings(self, call: Expression) -> Iterator[str]:
+        """The names of what might be called in place of what a call calls."""
+        name = call.operator
+        for family in FAMILIES:
+            if name in family:
+                yield from sorted(family - {name})
+        own = _PARTS.findall(name)
+        if name not in self._arity:
+            return
+        for other, parts in self._parts.items():
+            if other != name and len(call.operands) in self._arity[other] and _near(own, parts):
+                yield other
+
+
+def renamed_call(one: Expression, other: str) -> Text | None:
+    """A call with the plain name of what it calls changed."""
+    name = _name_node(one)
+    if name is None:
+        return None
+    text = f"{one.unit.source.slice(one.start, name[0])}{other}{one.unit.source.slice(name[1], one.end)}"
+    return Text(" ".join(text.split()), precedence.POSTFIX)
+
+
+def _near(own: list[str], other: list[str]) -> bool:
+    """Whether two names differ in one part, or one of them has one part more, or letters at its end."""
+    if len(own) == len(other):
+        return sum(a != b for a, b in zip(own, other, strict=True)) == 1 and len(own) > 1
+    shorter, longer = sorted((own, other), key=len)
+    if len(longer) == len(shorter) + 1:
+        return any(longer[:at] + longer[at + 1 :] == shorter for at in range(len(longer)))
+    return False
+
+
+def _name_node(one: Expression) -> tuple[int, int] | None:
+    """Where the plain name of what is called stands."""
+    function = field(one.node, "function")
+    while function is not None and function.type in (
+        "qualified_identifier",
+        "template_function",
+        "field_expression",
+        "template_method",
+    ):
+        function = field(function, "field" if function.type == "field_expression" else "name")
+    return (function.start_byte, function.end_byte) if function is not None else None

@@ -1,0 +1,142 @@
+"""Comparisons that might guard a place: those that stand elsewhere, and coordinates held against bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from wmmadiag.diagnose.operators import sums
+from wmmadiag.diagnose.operators.making import Text, binary, text_of
+from wmmadiag.diagnose.operators.model import Expression, Statement
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.pools import Atom, pools
+
+ORDERINGS = frozenset({"<", ">", "<=", ">="})
+_MOST_BOUNDS = 6
+_MOST_COORDINATES = 6
+_MOST_DONORS = 8
+
+
+class Comparisons:
+    """The comparisons of a program, read once."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._pool = pools(program)
+        self._known: dict[str, Expression] = {}
+        for one in program.all_expressions():
+            whole = one.parent is None or one.parent.kind in ("binary", "conditional", "list", "call")
+            if one.kind == "binary" and one.operator in ORDERINGS and whole and not one.fixed:
+                self._known.setdefault(one.text, one)
+
+    def donors(self, at: Expression, names: frozenset[str]) -> Iterator[Text]:
+        """Comparisons that stand elsewhere, are visible here and speak of one of the names."""
+        made = 0
+        for text, one in self._known.items():
+            inside = at.start <= one.start < at.end and one.unit is at.unit
+            if made == _MOST_DONORS or inside or text == at.text:
+                continue
+            if names & varying_names(one) and self._pool.visible(one, at):
+                made += 1
+                yield text_of(one)
+
+    def built(self, at: Expression, coordinates: Iterable[Coordinate]) -> Iterator[Text]:
+        """Each coordinate below each bound."""
+        bounds = self._bounds(at)
+        done: set[str] = set()
+        for one in coordinates:
+            known = all(self._pool.visible(part, at) for part in one.parts)
+            if one.text.text in done or len(done) == _MOST_COORDINATES or not known:
+                continue
+            done.add(one.text.text)
+            names = {part.text for held in one.parts for part in held.under()}
+            for bound in bounds:
+                if bound.text not in names:
+                    yield binary(one.text, "<", Text(bound.text))
+
+    def _bounds(self, at: Expression) -> list[Atom]:
+        wanted = frozenset({"bound", "loop bound"})
+        found = [
+            atom
+            for atom in self._pool.at(at)
+            if atom.type.whole and atom.varying is not True and not atom.text.startswith(("threadIdx", "blockIdx"))
+        ]
+        used = [atom for atom in found if self._pool.roles.get(atom.text, frozenset()) & wanted]
+        given = [atom for atom in found if atom not in used and atom.varying is False and not atom.constant]
+        return [*used, *given][:_MOST_BOUNDS]
+
+
+def comparisons(program: Program) -> Comparisons:
+    """The comparisons of a program."""
+    if Comparisons not in program.kept:
+        program.kept[Comparisons] = Comparisons(program)
+    found: Comparisons = program.kept[Comparisons]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinate:
+    """A part of an index that counts along one dimension: its text, and the expressions that it is the sum of."""
+
+    text: Text
+    parts: tuple[Expression, ...]
+
+
+def coordinates_in(wholes: Iterable[Expression]) -> Iterator[Coordinate]:
+    """What indices and offsets are made of: what is multiplied by a pitch, and what is added beside it."""
+    for whole in wholes:
+        for one in whole.under():
+            if one.role not in ("index", "offset") or one.varying is False or one.type.address or not _highest(one):
+                continue
+            beside = []
+            for term in sums.terms(one):
+                if term.pitch is not None:
+                    yield from (_coordinate([_bare(part)]) for part in term.factors if part is not term.pitch)
+                elif term.expression.varying is not False and not term.negative:
+                    beside.append(_bare(term.expression))
+            if beside:
+                yield _coordinate(beside)
+
+
+def _coordinate(parts: list[Expression]) -> Coordinate:
+    text = text_of(parts[0])
+    for part in parts[1:]:
+        text = binary(text, "+", text_of(part))
+    return Coordinate(text, tuple(parts))
+
+
+def _highest(one: Expression) -> bool:
+    """Whether it is no part of a larger sum of integers."""
+    around = one.parent
+    return around is None or around.kind != "binary" or around.type.address
+
+
+def _bare(one: Expression) -> Expression:
+    while one.kind == "cast" and one.operands:
+        one = one.operands[0]
+    return one
+
+
+def varying_names(one: Expression) -> frozenset[str]:
+    """The variables in an expression that are not the same for all threads."""
+    return frozenset(part.text for part in one.under() if part.kind == "name" and part.varying is not False)
+
+
+def guarded_by(condition: Expression) -> list[Expression]:
+    """The expressions that a condition guards: of a branch, of a conditional, of what follows a flag."""
+    statement = condition.statement
+    around = condition.parent
+    while around is not None and around.kind != "conditional":
+        around = around.parent
+    if around is not None:
+        return around.operands[1:2]
+    if statement.kind == "if" and statement.children:
+        return list(statement.children[0].whole_expressions())
+    if statement.kind == "declaration":
+        return [one for later in following(statement) for one in later.whole_expressions()]
+    return []
+
+
+def following(statement: Statement) -> list[Statement]:
+    """What comes after a statement in its block."""
+    return statement.block[statement.index + 1 :]

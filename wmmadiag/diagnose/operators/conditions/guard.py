@@ -1,0 +1,112 @@
+"""Guards of statements and values, more or fewer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wmmadiag.csource import precedence
+from wmmadiag.diagnose.operators.comparisons import Comparisons, comparisons, coordinates_in, varying_names
+from wmmadiag.diagnose.operators.making import Draft, Text, replaced, statement_replaced, text_of
+from wmmadiag.diagnose.operators.model import Expression, Statement
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.registry import operator
+from wmmadiag.diagnose.operators.zeros import fallbacks, zero_of
+
+
+@operator
+def guard_less(program: Program) -> Iterator[Draft]:
+    """A branch taken always, or never; one value of a conditional in place of it."""
+    for statement in program.statements:
+        if statement.kind == "if" and statement.condition is not None:
+            for number, branch in enumerate(statement.children):
+                when = "always" if number == 0 else "never"
+                yield statement_replaced(statement, _source(branch), f"{statement.condition.text} {when}")
+    for one in program.expressions:
+        if one.kind == "conditional" and len(one.operands) == 3:
+            for kept in one.operands[1:]:
+                if one.type.takes(kept.type) or kept.kind != "literal":
+                    yield replaced(one, text_of(kept), f"{kept.text} always")
+
+
+@operator
+def guard_more(program: Program) -> Iterator[Draft]:
+    """A store only where a coordinate of it is below a bound."""
+    known = comparisons(program)
+    for statement in program.statements:
+        target = _stored(statement)
+        if target is None:
+            continue
+        names = varying_names(statement.expressions[0])
+        for condition in _conditions(known, statement.expressions[0], names):
+            yield statement_replaced(
+                statement, f"if ({condition.text}) {_source(statement)}", f"if {condition.text}", "guard"
+            )
+
+
+@operator
+def value_guarded(program: Program) -> Iterator[Draft]:
+    """A value only where a comparison holds, and nought, or what stands for it elsewhere, where it does not."""
+    known = comparisons(program)
+    for one in program.expressions:
+        if one.type.kind not in ("float", "half", "byte") or one.fixed or not _fresh(one):
+            continue
+        for condition in known.donors(one, varying_names(one)):
+            yield from _guarded(program, one, condition)
+        for condition in known.built(one, coordinates_in([one])):
+            yield from _guarded(program, one, condition)
+
+
+@operator
+def else_nought(program: Program) -> Iterator[Draft]:
+    """Nought stored where a guarded store of a value stores none."""
+    for statement in program.statements:
+        if statement.kind != "if" or len(statement.children) != 1 or statement.condition is None:
+            continue
+        inner = statement.children[0]
+        while inner.kind == "block" and len(inner.children) == 1:
+            inner = inner.children[0]
+        target = _stored(inner)
+        if target is None or inner.expressions[0].operator != "=":
+            continue
+        nought = zero_of(program, target)
+        if nought is not None:
+            value = inner.expressions[0].operands[1]
+            condition = text_of(statement.condition)
+            held = f"({condition.text})" if condition.level <= precedence.CONDITIONAL else condition.text
+            text = f"{target.text} = {held} ? {value.text} : {nought};"
+            yield statement_replaced(statement, text, f"{nought} where not {condition.text}")
+
+
+def _guarded(program: Program, one: Expression, condition: Text) -> Iterator[Draft]:
+    for nought in fallbacks(program, one):
+        new = Text(f"{condition.text} ? {one.text} : {nought}", precedence.CONDITIONAL)
+        yield replaced(one, new, f"{nought} where not {condition.text}")
+
+
+def _conditions(known: Comparisons, one: Expression, names: frozenset[str]) -> Iterator[Text]:
+    yield from known.donors(one, names)
+    yield from known.built(one, coordinates_in([one]))
+
+
+def _stored(statement: Statement) -> Expression | None:
+    """The place in memory that a statement, which is one assignment, stores to."""
+    if statement.kind != "expression" or not statement.expressions or statement.expressions[0].kind != "assignment":
+        return None
+    target = statement.expressions[0].operands[0]
+    return target if target.kind == "subscript" or (target.kind == "unary" and target.operator == "*") else None
+
+
+def _fresh(one: Expression) -> bool:
+    """Whether it is a whole value: what is stored, added up, or given to a function of one argument."""
+    if one.kind in ("literal", "conditional", "list", "assignment") or one.assigned:
+        return False
+    around = one.parent
+    if around is None:
+        return one.statement.kind in ("declaration", "return")
+    if around.kind == "assignment":
+        return one.number == 1
+    return around.kind == "call" and len(around.operands) == 1
+
+
+def _source(statement: Statement) -> str:
+    return statement.unit.source.slice(statement.start, statement.end)

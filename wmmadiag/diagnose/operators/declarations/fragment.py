@@ -1,0 +1,61 @@
+"""What a fragment is declared to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from wmmadiag.csource.nodes import descendants, field
+from wmmadiag.diagnose.operators.cuda_names import ENUMERATORS
+from wmmadiag.diagnose.operators.making import Draft
+from wmmadiag.diagnose.operators.model import Statement
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.registry import operator
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_ROLES = {"row_major": "layout", "col_major": "layout", "matrix_a": "use", "matrix_b": "use"}
+_TYPES = ("float", "half")
+
+
+@operator
+def fragment(program: Program) -> Iterator[Draft]:
+    """Another layout, use or element type of a fragment; of all fragments that one declaration or alias is for."""
+    listed = [(one, part) for one in _declarations(program) for part in _arguments(one)]
+    types = dict.fromkeys([*_TYPES, *(_text(one, part[4]) for one, part in listed if len(part) > 4)])
+    for one, parts in listed:
+        for number, part in enumerate(parts):
+            text = _text(one, part)
+            scope, _, plain = text.rpartition("::")
+            for family in ENUMERATORS:
+                for other in family if plain in family else ():
+                    if other != plain:
+                        new = f"{scope}::{other}" if scope else other
+                        yield _changed(one, part, new, _ROLES.get(plain, "template argument"))
+            for other in types if number == 4 else ():
+                if other != text:
+                    yield _changed(one, part, other, "element type")
+
+
+def _changed(one: Statement, part: Node, text: str, role: str) -> Draft:
+    edit = one.unit.edit(part.start_byte, part.end_byte, text)
+    return Draft((edit,), "static", role, f"{text} for {_text(one, part)}")
+
+
+def _declarations(program: Program) -> Iterator[Statement]:
+    for one in program.statements:
+        if one.kind == "declaration" or one.node.type in ("alias_declaration", "type_definition"):
+            yield one
+
+
+def _arguments(one: Statement) -> Iterator[list[Node]]:
+    kind = field(one.node, "type")
+    for held in descendants(kind, "template_type") if kind is not None else ():
+        name, listed = field(held, "name"), field(held, "arguments")
+        if name is not None and listed is not None and _text(one, name) == "fragment":
+            yield [part for part in listed.named_children if part.type != "comment"]
+
+
+def _text(one: Statement, node: Node) -> str:
+    return one.unit.source.words(node)

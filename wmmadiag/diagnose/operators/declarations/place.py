@@ -1,0 +1,61 @@
+"""Declarations elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wmmadiag.diagnose.operators.making import Draft, indent
+from wmmadiag.diagnose.operators.model import Statement
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.registry import operator
+
+
+@operator
+def declared_elsewhere(program: Program) -> Iterator[Draft]:
+    """A declaration, with what is done to it at once, into the loop after it, or out of the loop around it."""
+    for one in program.statements:
+        if one.kind != "declaration" or not one.braced or one.unit.macro or one.parent is None:
+            continue
+        last = one
+        following = one.block[one.index + 1 : one.index + 2]
+        for later in following:
+            if later.kind == "expression" and _begins(one, later):
+                last = later
+        yield from _into(one, last)
+        around = one.parent.parent
+        if one.index == 0 and around is not None and around.kind == "loop" and around.braced:
+            text = one.unit.source.slice(one.start, last.end)
+            yield _move(one, last, around.start, f"{text}\n{indent(around)}", "before the loop")
+
+
+def _into(one: Statement, last: Statement) -> Iterator[Draft]:
+    names = {variable.name for variable in one.declares}
+    after = one.block[last.index + 1 :]
+    using = [later for later in after if _names(later) & names]
+    if len(using) != 1 or using[0].kind != "loop" or not using[0].children:
+        return
+    held = using[0].children[0]
+    if held.kind == "block" and held.children:
+        # After the declarations that the loop begins with.
+        first = next((inner for inner in held.children if inner.kind != "declaration"), None)
+        text = one.unit.source.slice(one.start, last.end)
+        if first is not None:
+            yield _move(one, last, first.start, f"{text}\n{indent(first)}", "into the loop")
+
+
+def _move(one: Statement, last: Statement, to: int, text: str, note: str) -> Draft:
+    edits = (one.unit.edit(one.start, last.end, ""), one.unit.edit(to, to, text))
+    return Draft(edits, "static", "declaration", f"{one.text[:60]}: {note}")
+
+
+def _begins(one: Statement, later: Statement) -> bool:
+    """Whether a statement sets or fills what was declared."""
+    whole = later.expressions[0] if later.expressions else None
+    if whole is None or not whole.operands:
+        return False
+    sets = whole.kind == "call" or (whole.kind == "assignment" and whole.operator == "=")
+    return sets and whole.operands[0].text in {each.name for each in one.declares}
+
+
+def _names(one: Statement) -> set[str]:
+    return {part.text for whole in one.whole_expressions() for part in whole.under() if part.kind == "name"}

@@ -1,0 +1,25 @@
+"""A name for a number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wmmadiag.csource import precedence
+from wmmadiag.diagnose.operators.candidates import sizes_for
+from wmmadiag.diagnose.operators.making import Draft, Text, replaced
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.registry import operator
+
+
+@operator
+def name_for_number(program: Program) -> Iterator[Draft]:
+    """A size that has a name, for a number; the counter of a loop around it, for a fixed index."""
+    for one in program.expressions:
+        if one.kind != "literal":
+            continue
+        for atom in sizes_for(program, one):
+            yield replaced(one, Text(atom.text, precedence.POSTFIX))
+        if one.role == "index" and one.parent is not None and one.parent.kind == "subscript" and not one.fixed:
+            for loop in one.statement.loops:
+                for variable in loop.declares:
+                    yield replaced(one, Text(variable.name))

@@ -1,0 +1,60 @@
+"""A factor or a term more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wmmadiag.diagnose.operators import sums
+from wmmadiag.diagnose.operators.candidates import in_own_array
+from wmmadiag.diagnose.operators.making import Draft, binary, replaced, text_of
+from wmmadiag.diagnose.operators.model import Expression
+from wmmadiag.diagnose.operators.partners import partners
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.registry import operator
+
+_SUMS = frozenset(
+    {"index", "offset", "coordinate", "extent", "bound", "compared", "loop bound", "loop start", "loop step",
+     "leading dimension", "argument", "copied bytes"}
+)  # fmt: skip
+_PRODUCTS = frozenset({"index", "offset", "coordinate", "extent", "argument", "loop step"})
+_REAL = frozenset({"value", "factor", "term", "argument", "denominator"})
+
+
+@operator
+def factor_more(program: Program) -> Iterator[Draft]:
+    """`a * s` for a term `a`, with an `s` that something is multiplied by elsewhere; `a / s` for a whole coordinate."""
+    known = partners(program)
+    for one in program.expressions:
+        if one.type.kind == "integer" and one.role in _PRODUCTS and _term(one) and not in_own_array(one):
+            for factor in known.factors(one):
+                yield replaced(one, binary(text_of(one), "*", factor), f"times {factor.text}")
+            if one.role == "coordinate" and sums.top(one):
+                for divisor in known.divisors(one):
+                    yield replaced(one, binary(text_of(one), "/", divisor), f"over {divisor.text}")
+        elif one.type.kind in ("float", "half") and one.role in _REAL and one.kind not in ("literal", "list"):
+            for factor in known.reals(one) if not one.assigned and one.kind != "assignment" else ():
+                yield replaced(one, binary(text_of(one), "*", factor), f"times {factor.text}")
+
+
+@operator
+def term_more(program: Program) -> Iterator[Draft]:
+    """`a + t` for a sum `a`, with a `t` that is added to a term of it, or for the same, elsewhere."""
+    known = partners(program)
+    for one in program.expressions:
+        if one.assigned or one.kind in ("list", "assignment", "conditional") or not sums.top(one):
+            continue
+        if one.type.address and one.role == "pointer" and one.kind in ("name", "member", "binary"):
+            for term in known.offsets(one):
+                yield replaced(one, binary(text_of(one), "+", term), f"plus {term.text}")
+        elif one.type.kind == "integer" and one.role in _SUMS:
+            for term, less in known.terms(one):
+                symbol = "-" if less else "+"
+                yield replaced(one, binary(text_of(one), symbol, term), f"{symbol} {term.text}")
+
+
+def _term(one: Expression) -> bool:
+    """Whether it is a term of a sum, or a whole sum."""
+    around = one.parent
+    if one.kind == "literal" or one.assigned or one.kind in ("assignment", "list", "conditional"):
+        return False
+    return around is None or around.kind != "binary" or around.operator in ("+", "-") or around.type.kind == "bool"

@@ -1,0 +1,75 @@
+"""Operands exchanged."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from wmmadiag.diagnose.operators import sums
+from wmmadiag.diagnose.operators.candidates import names_for
+from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced, several, text_of
+from wmmadiag.diagnose.operators.model import Expression
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.registry import operator
+
+_ORDERED = frozenset({"-", "/", "%", "<<", ">>"})
+
+
+@operator
+def exchange(program: Program) -> Iterator[Draft]:
+    """`b - a` for `a - b`, `x[j][i]` for `x[i][j]`, `b * s + a` for `a * s + b`, the branches of `c ? a : b`."""
+    for one in program.expressions:
+        if one.kind == "binary" and one.operator in _ORDERED and one.operands[1].kind != "literal":
+            left, right = one.operands
+            if left.type.takes(right.type):
+                yield replaced(one, binary(text_of(right), one.operator, text_of(left)))
+        elif one.kind == "conditional" and len(one.operands) == 3:
+            yield _swapped(one.operands[1], one.operands[2])
+        elif one.kind == "subscript" and len(one.operands) == 2 and one.operands[0].kind == "subscript":
+            yield _swapped(one.operands[0].operands[-1], one.operands[1])
+        elif one.kind == "list":
+            yield from (_swapped(*pair) for pair in itertools.combinations(one.operands[:8], 2))
+        if one.kind == "binary" and sums.top(one):
+            yield from _coordinates(program, one)
+
+
+def _coordinates(program: Program, one: Expression) -> Iterator[Draft]:
+    """What is multiplied by one pitch multiplied by another, across a whole sum."""
+    held = [term for term in sums.terms(one) if not term.expression.type.address]
+    for first, second in itertools.combinations(held, 2):
+        places = [_place(term) for term in (first, second)]
+        if places[0].text == places[1].text or "literal" in (places[0].kind, places[1].kind):
+            continue
+        if first.pitch is None and second.pitch is None:
+            continue
+        yield _swapped(*places)
+        pitch = first.pitch or second.pitch
+        # The other coordinate has the other pitch.
+        if pitch is not None and (first.pitch is None or second.pitch is None):
+            for atom in names_for(program, pitch):
+                yield several([*_pairs(*places), (pitch, Text(atom.text))], f"exchanged, {atom.text} for {pitch.text}")
+    yield from _levels(one)
+
+
+def _levels(one: Expression) -> Iterator[Draft]:
+    for term in [one, *(part.expression for part in sums.terms(one)[:1])]:
+        found = sums.levels(term)
+        if found is None:
+            continue
+        first, steps = found
+        for at in range(len(steps) - 1):
+            turned = [*steps[:at], steps[at + 1], steps[at], *steps[at + 2 :]]
+            yield replaced(term, sums.nested(first, turned), "two dimensions exchanged")
+
+
+def _place(term: sums.Term) -> Expression:
+    varying = [one for one in term.factors if one is not term.pitch]
+    return varying[0] if term.pitch is not None and len(varying) == 1 else term.expression
+
+
+def _pairs(first: Expression, second: Expression) -> list[tuple[Expression, Text]]:
+    return [(first, text_of(second)), (second, text_of(first))]
+
+
+def _swapped(first: Expression, second: Expression) -> Draft:
+    return several(_pairs(first, second), f"{first.text} and {second.text} exchanged")

@@ -1,0 +1,43 @@
+"""Another number."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from wmmadiag.diagnose.operators.making import Draft, Text, replaced
+from wmmadiag.diagnose.operators.model import Expression
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.pools import pools
+from wmmadiag.diagnose.operators.registry import operator
+
+_DECIMAL = re.compile(r"(\d+)([uUlL]*)")
+
+
+# Sizes are seldom one off.
+_SIZES = frozenset({"pitch", "divisor", "leading dimension", "dimension", "template argument", "constant"})
+
+
+@operator
+def number(program: Program) -> Iterator[Draft]:
+    """One more, one less, twice, half or none of a number; another one that stands in the file for the same."""
+    pool = pools(program)
+    for one in program.expressions:
+        if one.kind != "literal" or one.role == "mask":
+            continue
+        if one.type.kind == "integer":
+            for value in _near(one):
+                yield replaced(one, Text(value))
+        for text in pool.alike(one):
+            yield replaced(one, Text(text))
+
+
+def _near(one: Expression) -> Iterator[str]:
+    match = _DECIMAL.fullmatch(one.text)
+    if match is None or len(match[1]) > 6:
+        return
+    value, suffix = int(match[1]), match[2]
+    half = value // 2 if value % 2 == 0 else -1
+    for other in (value * 2, half) if one.role in _SIZES else (value + 1, value - 1, value * 2, half, 0):
+        if other >= 0 and other != value:
+            yield f"{other}{suffix}"

@@ -1,0 +1,74 @@
+"""Another operator of its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from wmmadiag.csource import precedence
+from wmmadiag.diagnose.operators.candidates import names_for
+from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced, text_of
+from wmmadiag.diagnose.operators.model import Expression
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.registry import operator
+
+_WHOLE: Mapping[str, tuple[str, ...]] = {
+    "+": ("-",), "-": ("+",), "*": ("/",), "/": ("%", "*"), "%": ("/",), "<<": (">>",), ">>": ("<<", "&"),
+    "&": (">>", "|"), "|": ("&", "^"), "^": ("+", "|", "&"),
+}  # fmt: skip
+_REAL: Mapping[str, tuple[str, ...]] = {"+": ("-", "*"), "-": ("+",), "*": ("/", "+"), "/": ("*",)}
+
+
+@operator
+def rounded(program: Program) -> Iterator[Draft]:
+    """`(a + b - 1) / b` for `a / b`, and back, where neither differs between threads."""
+    for one in program.expressions:
+        if one.kind != "binary" or one.operator not in ("/", ">>") or not one.type.whole or one.varying is not False:
+            continue
+        left, right = one.operands
+        size = text_of(right) if one.operator == "/" else binary(Text("1"), "<<", text_of(right))
+        more = binary(binary(text_of(left), "+", size), "-", Text("1"))
+        yield replaced(one, binary(more, one.operator, text_of(right)), f"{one.text} rounded up")
+
+
+@operator
+def chosen(program: Program) -> Iterator[Draft]:
+    """The sum, for the smaller or the larger of two."""
+    for one in program.expressions:
+        called = one.kind == "call" and one.operator in ("min", "max", "fmaxf", "fminf") and len(one.operands) == 2
+        if called and one.type.arithmetic:
+            left, right = one.operands
+            yield replaced(one, binary(text_of(left), "+", text_of(right)), f"the sum for {one.text}")
+
+
+@operator
+def group(program: Program) -> Iterator[Draft]:
+    """`x / (m / n)` for `x % n`: the groups that `n` of `m` make one after the other, not in turn."""
+    for one in program.expressions:
+        if one.kind != "binary" or one.operator != "%" or not one.type.whole or not one.operands[1].atom:
+            continue
+        left, right = one.operands
+        if right.kind == "literal" or right.varying is not False:
+            continue
+        for atom in names_for(program, right):
+            size = binary(Text(atom.text, precedence.POSTFIX), "/", text_of(right))
+            yield replaced(one, binary(text_of(left), "/", size))
+
+
+@operator
+def operation(program: Program) -> Iterator[Draft]:
+    """`-` for `+`, `%` for `/`, `>>` for `&`, and so on."""
+    for one in program.expressions:
+        if one.kind != "binary" or one.type.kind not in ("integer", "float", "half"):
+            continue
+        left, right = one.operands
+        for symbol in (_WHOLE if one.type.whole else _REAL).get(one.operator, ()):
+            if _sensible(left, symbol, right):
+                new = binary(text_of(left), symbol, text_of(right))
+                yield replaced(one, new, f"{symbol} for {one.operator} in {one.text}")
+
+
+def _sensible(left: Expression, symbol: str, right: Expression) -> bool:
+    # A shift is by a number; a product of places divided by something is no place.
+    if symbol in ("<<", ">>"):
+        return right.varying is False
+    return not (symbol == "/" and left.varying is False and right.varying is not False and left.type.whole)

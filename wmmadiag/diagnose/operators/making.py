@@ -1,0 +1,94 @@
+"""Drafts of changes, made from expressions and statements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wmmadiag.csource import precedence
+from wmmadiag.diagnose.changes import Kind, TextEdit
+from wmmadiag.diagnose.operators.model import Expression, Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A change before the operator's name is on it; the attributes are those of `Change`."""
+
+    edits: tuple[TextEdit, ...]
+    kind: Kind
+    role: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The text of an expression, with how tightly it binds and its outermost operator."""
+
+    text: str
+    level: int = precedence.PRIMARY
+    operator: str = ""
+
+
+def text_of(one: Expression) -> Text:
+    """An expression's own text."""
+    return Text(one.text, one.level, one.operator if one.kind == "binary" else "")
+
+
+def binary(left: Text, operator: str, right: Text) -> Text:
+    """Two expressions under an operator, with the parentheses that they need."""
+    level = precedence.BINARY[operator]
+    first = wrapped(left, precedence.operand(operator, right=False, of=left.operator))
+    second = wrapped(right, precedence.operand(operator, right=True, of=right.operator))
+    return Text(f"{first} {operator} {second}", level, operator)
+
+
+def wrapped(one: Text, least: int) -> str:
+    """A text that binds at least so tightly, in parentheses where it does not."""
+    return one.text if one.level >= least else f"({one.text})"
+
+
+def in_place_of(one: Expression, new: Text) -> TextEdit:
+    """The edit that puts `new` where an expression stands; its parentheses go where none are needed."""
+    needed = one.needs(new.operator)
+    start, end = one.whole if new.level >= needed else (one.start, one.end)
+    keeps = new.level >= needed or one.whole != (one.start, one.end)
+    return one.unit.edit(start, end, new.text if keeps else f"({new.text})")
+
+
+def replaced(one: Expression, new: Text, note: str = "") -> Draft:
+    """An expression replaced by another one of its type."""
+    return several([(one, new)], note)
+
+
+def several(pairs: Sequence[tuple[Expression, Text]], note: str = "", *, static: bool = False) -> Draft:
+    """Several expressions of one statement replaced at once."""
+    first, new = pairs[0]
+    fixed = static or any(one.fixed or one.unit.macro for one, _ in pairs)
+    edits = tuple(in_place_of(one, text) for one, text in pairs)
+    return Draft(edits, "static" if fixed else "expression", first.role, note or f"{new.text} for {first.text}")
+
+
+def statement_replaced(one: Statement, text: str, note: str, role: str = "") -> Draft:
+    """A statement that declares nothing, replaced by other text."""
+    kind: Kind = "static" if one.unit.macro or one.declares else "statement"
+    return Draft((one.unit.edit(one.start, one.end, text),), kind, role or one.role, note)
+
+
+def inserted_before(one: Statement, text: str, note: str, role: str) -> Draft:
+    """Statements put before another one, on a line of their own."""
+    edit = one.unit.edit(one.start, one.start, f"{text}\n{indent(one)}")
+    return Draft((edit,), "static" if one.unit.macro else "insertion", role, note)
+
+
+def inserted_after(one: Statement, text: str, note: str, role: str) -> Draft:
+    """Statements put after another one, on a line of their own."""
+    edit = one.unit.edit(one.end, one.end, f"\n{indent(one)}{text}")
+    return Draft((edit,), "static" if one.unit.macro else "insertion", role, note)
+
+
+def indent(one: Statement) -> str:
+    """The blanks that a statement's line begins with."""
+    source = one.unit.source
+    line = source.data.rfind(b"\n", 0, one.start) + 1
+    begin = source.data[line : one.start].decode("utf-8", "surrogateescape")
+    return begin[: len(begin) - len(begin.lstrip())]

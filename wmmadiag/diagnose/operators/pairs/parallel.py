@@ -1,0 +1,58 @@
+"""A statement that stands beside one of two alike put beside the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from wmmadiag.diagnose.operators.cuda_names import NAMES
+from wmmadiag.diagnose.operators.making import Draft, inserted_after, inserted_before
+from wmmadiag.diagnose.operators.model import Statement
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.registry import operator
+from wmmadiag.diagnose.operators.shapes import renamed, renaming, shape, shapes, tokenized
+
+_LONGEST = 90
+_MOST = 8
+
+
+@operator
+def parallel(program: Program) -> Iterator[Draft]:
+    """Where `a(x); b(x);` stands and `a(y);` alone: `b(y);` after it; and the same of what stands before."""
+    known = shapes(program)
+    for one in program.statements:
+        for step in (-1, 1):
+            # `one` has a neighbour that others like `one` lack.
+            at = one.index + step
+            if not one.braced or not 0 <= at < len(one.block):
+                continue
+            donor = one.block[at]
+            if donor.kind not in ("expression", "if", "loop"):
+                continue
+            tokens = tokenized(donor)
+            if len(tokens) > _LONGEST:
+                continue
+            for other in known.like(one)[:_MOST]:
+                names = renaming(known.tokens(one), known.tokens(other))
+                if names is None or not other.braced or not _visible(program, donor, other, names):
+                    continue
+                beside = other.index + step
+                if 0 <= beside < len(other.block) and shape(tokenized(other.block[beside])) == shape(tokens):
+                    continue
+                text = renamed(donor, tokens, names)
+                note = f"as beside line {one.unit.source.place(one.node).line}"
+                if step > 0:
+                    yield inserted_after(other, text, note, donor.role)
+                else:
+                    yield inserted_before(other, text, note, donor.role)
+
+
+def _visible(program: Program, donor: Statement, at: Statement, names: Mapping[str, str]) -> bool:
+    scope = program.names_at(at.unit, at.end)
+    own = {variable.name for statement in donor.under() for variable in statement.declares}
+    for whole in donor.whole_expressions():
+        for one in whole.under():
+            if one.kind == "name" and one.text not in own and one.type.kind != "function":
+                text = names.get(one.text, one.text)
+                if not (text in scope or text in NAMES or "::" in text or text in program.reader.constants):
+                    return False
+    return True

@@ -1,0 +1,119 @@
+"""What is added to and multiplied by what, somewhere in a program: the terms and factors worth trying elsewhere."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from wmmadiag.csource import precedence
+from wmmadiag.diagnose.operators import sums
+from wmmadiag.diagnose.operators.making import Text, text_of
+from wmmadiag.diagnose.operators.model import Expression
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.pools import pools
+
+_MOST = 8
+_MOST_FACTORS, _MOST_NUMBERS = 6, 2
+
+
+class Partners:
+    """The sums and products of a program, read once."""
+
+    def __init__(self, program: Program) -> None:
+        self._pool = pools(program)
+        self._factors: dict[str, Expression] = {}
+        self._divisors: dict[str, Expression] = {}
+        self._reals: dict[str, Expression] = {}
+        self._offsets: dict[str, Expression] = {}
+        # Terms by another term of the same sum, and by the role of the sum.
+        self._beside: dict[str, dict[str, tuple[Expression, bool]]] = defaultdict(dict)
+        for one in program.all_expressions():
+            if one.kind != "binary":
+                continue
+            if one.operator in ("+", "-") and sums.top(one):
+                self._sum(one)
+            if one.operator == "*" and one.type.whole:
+                for part in one.operands:
+                    size = part.role == "pitch" or (part.role == "extent" and part.kind != "literal")
+                    if part.atom and part.varying is False and size:
+                        self._factors.setdefault(part.text, part)
+            elif one.operator == "/" and one.type.whole and one.operands[1].varying is False:
+                self._divisors.setdefault(one.operands[1].text, one.operands[1])
+            elif one.operator == "*" and one.type.kind == "float":
+                for part in one.operands:
+                    if part.atom:
+                        self._reals.setdefault(part.text, part)
+
+    def factors(self, one: Expression) -> Iterator[Text]:
+        """The sizes that something is multiplied by, the names before the numbers."""
+        own = {part.text for part in sums.factors(one)}
+        names = [part for part in self._factors.values() if part.kind != "literal"]
+        numbers = [part for part in self._factors.values() if part.kind == "literal"]
+        return self._visible(one, [*names[:_MOST_FACTORS], *numbers[:_MOST_NUMBERS]], own)
+
+    def divisors(self, one: Expression) -> Iterator[Text]:
+        """The sizes that something is divided by."""
+        return self._visible(one, list(self._divisors.values()), {part.text for part in one.under()})
+
+    def reals(self, one: Expression) -> Iterator[Text]:
+        """The real numbers in scope that something may be scaled by."""
+        own = {part.text for part in one.under()}
+        # What nothing uses is likeliest to have been left out here.
+        found = [atom for atom in self._pool.at(one) if atom.type.kind == "float" and atom.text not in own]
+        found.sort(key=lambda atom: atom.text in self._pool.roles)
+        names = [Text(atom.text, precedence.POSTFIX) for atom in found]
+        numbers = [part for part in self._reals.values() if part.kind == "literal"]
+        yield from names[:_MOST]
+        yield from self._visible(one, numbers, own)
+
+    def offsets(self, one: Expression) -> Iterator[Text]:
+        """What is added to pointers."""
+        own = {part.expression.text for part in sums.terms(one)}
+        return self._visible(one, list(self._offsets.values()), own)
+
+    def terms(self, one: Expression) -> Iterator[tuple[Text, bool]]:
+        """What is added to one of its terms elsewhere, with whether it is subtracted; then what sums here may lack."""
+        own = {part.expression.text for part in sums.terms(one)}
+        found: dict[str, tuple[Expression, bool]] = {}
+        for text in own:
+            for key, held in self._beside[text].items():
+                found.setdefault(key, held)
+        made = 0
+        for key, (part, negative) in found.items():
+            if key not in own and made < _MOST and self._pool.visible(part, one):
+                made += 1
+                yield text_of(part), negative
+
+    def _sum(self, one: Expression) -> None:
+        held = sums.terms(one)
+        for first in held:
+            kept = first.expression
+            if kept.type.address:
+                continue
+            if one.type.address:
+                self._offsets.setdefault(kept.text, kept)
+                # The beginning of a product is an offset of something smaller.
+                while kept.kind == "binary" and kept.operator == "*" and kept.operands[0].kind == "binary":
+                    kept = kept.operands[0]
+                    self._offsets.setdefault(kept.text, kept)
+                kept = first.expression
+            if not kept.type.whole:
+                continue
+            for second in held:
+                if second is not first and not second.expression.type.address:
+                    self._beside[second.expression.text].setdefault(kept.text, (kept, first.negative))
+
+    def _visible(self, one: Expression, listed: list[Expression], own: set[str]) -> Iterator[Text]:
+        found = (part for part in listed if part.text not in own and self._pool.visible(part, one))
+        for number, part in enumerate(found):
+            if number == _MOST:
+                return
+            yield text_of(part)
+
+
+def partners(program: Program) -> Partners:
+    """The partners of a program."""
+    if Partners not in program.kept:
+        program.kept[Partners] = Partners(program)
+    found: Partners = program.kept[Partners]
+    return found

@@ -1,0 +1,283 @@
+"""Where a source may be changed: what the entry reaches, in the user's files, macros and constants included."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from wmmadiag.csource.declarations import Declarations, Function, declarations
+from wmmadiag.csource.lexical import Macro
+from wmmadiag.csource.nodes import descendants
+from wmmadiag.csource.scopes import Scopes
+from wmmadiag.csource.tree import parse
+from wmmadiag.csource.types import FLOAT, INTEGER, UNKNOWN, Types
+from wmmadiag.csource.variables import Variable
+from wmmadiag.diagnose.changes import TextEdit, Texts
+from wmmadiag.diagnose.operators import ordering, roles
+from wmmadiag.diagnose.operators.model import Body, Expression, Statement, Unit
+from wmmadiag.diagnose.operators.reading import Reader, returned
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_WORD = re.compile(rb"[A-Za-z_]\w*")
+_MACRO_HEAD, _MACRO_TAIL = b"void m(){", b";}"
+_NUMBER = re.compile(r"\(*\s*[-+]?\s*(?:[\d.][\w.']*)")
+
+Range = tuple[str, int, int]
+"""A part of a file: its path, and byte offsets, end exclusive."""
+
+
+@dataclass(slots=True, eq=False)
+class Program:
+    """What an entry reaches of some files.
+
+    Attributes:
+        texts: the files, by path.
+        bodies: functions, macros and constants, in the order in which they are reached.
+        reader: what is known of types and variables.
+        functions: all device functions with a body, by name, reached or not.
+        macros: all macros.
+        ranges: what may be changed; None: everything.
+        kept: what operators keep of it, by its class.
+    """
+
+    texts: Texts
+    bodies: list[Body]
+    reader: Reader
+    functions: dict[str, list[Function]]
+    macros: dict[str, Macro]
+    ranges: tuple[Range, ...] | None = None
+    kept: dict[type, Any] = field(default_factory=dict)
+    _all: list[Expression] = field(default_factory=list)
+    _expressions: list[Expression] = field(default_factory=list)
+    _statements: list[Statement] = field(default_factory=list)
+
+    @property
+    def expressions(self) -> list[Expression]:
+        """Every expression that may be changed, in the order of bodies and text."""
+        if not self._expressions:
+            self._expressions = [one for one in self.all_expressions() if self._within(one.unit, one.start, one.end)]
+        return self._expressions
+
+    @property
+    def statements(self) -> list[Statement]:
+        """Every statement that may be changed, in the order of bodies and text."""
+        if not self._statements:
+            every = (one for body in self.bodies for one in body.statements)
+            self._statements = [one for one in every if self._within(one.unit, one.start, one.end)]
+        return self._statements
+
+    def all_expressions(self) -> list[Expression]:
+        """Every expression that the entry reaches."""
+        if not self._all:
+            wholes = (whole for body in self.bodies for held in body.statements for whole in held.expressions)
+            self._all = [one for whole in wholes for one in whole.under()]
+        return self._all
+
+    def names_at(self, unit: Unit, offset: int) -> dict[str, Variable]:
+        """The variables in scope at an offset of a unit's tree."""
+        found = unit.scopes.at(offset)
+        return {**self.reader.shared_names, **found} if self.reader.shared_names else found
+
+    def may_change(self, edits: Iterable[TextEdit]) -> bool:
+        """Whether edits touch what may be changed."""
+        if self.ranges is None:
+            return True
+        return any(
+            edit.file == file and first <= edit.end and edit.start <= last
+            for edit in edits
+            for file, first, last in self.ranges
+        )
+
+    def _within(self, unit: Unit, start: int, end: int) -> bool:
+        start, end = start + unit.base, end + unit.base
+        return self.ranges is None or any(
+            file == unit.file and first < end and start < last for file, first, last in self.ranges
+        )
+
+
+def program(texts: Texts, entry: str, ranges: Iterable[Range] | None = None) -> Program:
+    """Read what `entry` reaches.
+
+    Args:
+        texts: the kernel's own source and the user's headers that it includes.
+        entry: the kernel as the card names it, with or without scopes and template arguments.
+        ranges: what may be changed; everything that the entry reaches where it is None.
+
+    Raises:
+        ValueError: no file defines the entry.
+    """
+    return _Reaching(texts, entry).program(None if ranges is None else tuple(ranges))
+
+
+@dataclass(slots=True)
+class _Constant:
+    name: str
+    unit: Unit
+    node: Node
+
+
+class _Reaching:
+    def __init__(self, texts: Texts, entry: str) -> None:
+        self.texts = texts
+        self.entry = entry.partition("<")[0].rpartition("::")[2].strip()
+        self.units: list[Unit] = []
+        self.declared: list[Declarations] = []
+        macros: dict[str, tuple[Unit, Macro]] = {}
+        for file, text in texts.items():
+            known = {name: macro for name, (_, macro) in macros.items()}
+            source = parse(text, file, MappingProxyType(known))
+            unit = Unit(file, source, Scopes(source))
+            self.units.append(unit)
+            self.declared.append(declarations(source))
+            macros |= {name: (unit, one) for name, one in source.code.macros.items() if name not in known}
+        self.macros = macros
+        self.functions: dict[str, list[tuple[Unit, Function]]] = {}
+        self.constants: dict[str, list[_Constant]] = {}
+        self.enumerators: list[str] = []
+        for unit, each in zip(self.units, self.declared, strict=True):
+            self._names_of(unit, each)
+        shared = {
+            one.name: one for each in self.declared for one in each.variables if len(self.declared) > 1 and one.name
+        }
+        types = Types(self.declared, {})
+        returns = {
+            name: types.read(listed[0][1].returns) if not _generic(listed[0][1]) else UNKNOWN
+            for name, listed in self.functions.items()
+        }
+        self.reader = Reader(types, returns, shared)
+        self.reader.constants.update(dict.fromkeys(self.enumerators, INTEGER))
+        for name, (_, macro) in macros.items():
+            if macro.parameters is None and _NUMBER.match(macro.body):
+                self.reader.constants[name] = FLOAT if re.search(r"\d\.|\.\d|\d[eE]", macro.body) else INTEGER
+
+    def _names_of(self, unit: Unit, each: Declarations) -> None:
+        for function in each.functions:
+            if function.body is not None:
+                self.functions.setdefault(function.name, []).append((unit, function))
+        for variable in each.variables:
+            self._constant(variable.name, unit, variable.node)
+        for node in descendants(unit.source.root, "enumerator"):
+            named = node.child_by_field_name("name")
+            if named is not None:
+                self.enumerators.append(unit.source.text(named))
+                self._constant(self.enumerators[-1], unit, node)
+        for record in each.records:
+            for variable in record.members:
+                if not variable.words & {"static", "constexpr"}:
+                    continue
+                self._constant(variable.name, unit, variable.node)
+        for name, _, node in each.aliases:
+            self._constant(name.rpartition("::")[2], unit, node)
+
+    def _constant(self, name: str, unit: Unit, node: Node) -> None:
+        if name:
+            self.constants.setdefault(name, []).append(_Constant(name, unit, node))
+
+    def program(self, ranges: tuple[Range, ...] | None) -> Program:
+        if not any(function.kernel for _, function in self.functions.get(self.entry, ())):
+            raise ValueError(f"no file among {', '.join(self.texts)} defines the kernel {self.entry}")
+        bodies = [body for name in self._reached() for body in self._bodies(name)]
+        for body in bodies:
+            node = self._node(body)
+            if node is not None:
+                self.reader.body(body, node)
+            if body.function is not None and self.reader.returns.get(body.name, UNKNOWN).kind in ("unknown", "named"):
+                self.reader.returns[body.name] = returned(body)
+        bodies = [body for body in bodies if body.root is not None]
+        _fix(bodies, self.reader.needed)
+        orders = ordering.orders(bodies)
+        for body in bodies:
+            for statement in body.statements:
+                statement.order = ordering.order_of(statement, orders)
+                roles.assign(statement, orders)
+        functions = {name: [function for _, function in listed] for name, listed in self.functions.items()}
+        macros = {name: macro for name, (_, macro) in self.macros.items()}
+        return Program(self.texts, bodies, self.reader, functions, macros, ranges)
+
+    def _reached(self) -> list[str]:
+        """The names that the entry reaches, callees and constants before what uses them."""
+        order: list[str] = []
+        seen: set[str] = set()
+
+        def reach(name: str) -> None:
+            if name in seen:
+                return
+            seen.add(name)
+            for text in self._texts_of(name):
+                for word in dict.fromkeys(_WORD.findall(text)):
+                    plain = word.decode()
+                    if plain in self.functions or plain in self.macros or plain in self.constants:
+                        reach(plain)
+            order.append(name)
+
+        reach(self.entry)
+        return order
+
+    def _texts_of(self, name: str) -> Iterator[bytes]:
+        for unit, function in self.functions.get(name, ()):
+            yield unit.source.code.code[function.start : function.node.end_byte]
+        if name in self.macros:
+            yield self.macros[name][1].body.encode()
+        for one in self.constants.get(name, ()):
+            yield one.unit.source.code.code[one.node.start_byte : one.node.end_byte]
+
+    def _bodies(self, name: str) -> Iterator[Body]:
+        if name in self.macros:
+            unit, macro = self.macros[name]
+            made = _macro_unit(unit, macro)
+            if made is not None:
+                yield Body(name, made, None, fixed=macro.parameters is None)
+        for one in self.constants.get(name, ()):
+            yield Body(name, one.unit, None, fixed=True)
+        for unit, function in self.functions.get(name, ()):
+            entry = name == self.entry
+            if function.kernel == entry:
+                yield Body(name, unit, function, kernel=entry)
+
+    def _node(self, body: Body) -> Node | None:
+        if body.function is not None:
+            return body.function.body
+        if body.unit.macro:
+            function = body.unit.source.root.named_children[0]
+            return function.child_by_field_name("body")
+        return next((one.node for one in self.constants[body.name] if one.unit is body.unit), None)
+
+
+def _macro_unit(around: Unit, macro: Macro) -> Unit | None:
+    """A macro's replacement text as the body of a function, its continued lines joined by blanks."""
+    data = around.source.data[macro.body_start : macro.end]
+    if not data.strip():
+        return None
+    joined = re.sub(rb"\\(\r?\n)", lambda found: b" " + found[1], data)
+    source = parse(_MACRO_HEAD + joined + _MACRO_TAIL, around.file)
+    names = dict.fromkeys(macro.parameters or (), UNKNOWN)
+    base = macro.body_start - len(_MACRO_HEAD)
+    return Unit(around.file, source, Scopes(source), base, names, macro.name)
+
+
+def _generic(function: Function) -> bool:
+    return function.returns in ("auto", "")
+
+
+def _fix(bodies: list[Body], needed: set[str]) -> None:
+    """Mark the initial values that the compiler must know because what they name is used where it must."""
+    for body in bodies:
+        for statement in body.statements:
+            if statement.kind != "declaration":
+                continue
+            for variable in statement.declares:
+                used = variable.name in needed and "const" in variable.type.split()
+                if used and variable.value is not None:
+                    for one in statement.expressions:
+                        if variable.value.start_byte <= one.start and one.end <= variable.value.end_byte:
+                            _fixed(one)
+
+
+def _fixed(whole: Expression) -> None:
+    for one in whole.under():
+        one.fixed = True

@@ -1,0 +1,154 @@
+"""What else might stand at a place: names, numbers and expressions that are visible there."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from wmmadiag.csource.types import INTEGER, Type
+from wmmadiag.diagnose.operators.cuda_names import LAUNCH_VARIABLES, NAMES, THREAD_VARIABLES
+from wmmadiag.diagnose.operators.model import Expression, Statement
+from wmmadiag.diagnose.operators.places import Program
+
+_MOST_NUMBERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """A name that can be read: a variable, a constant, a member.
+
+    Attributes:
+        root: the variable that it begins with; "" where it needs none.
+        constant: whether the compiler knows its value.
+    """
+
+    text: str
+    type: Type
+    varying: bool | None
+    root: str
+    constant: bool
+
+
+class Pools:
+    """The atoms and numbers of a program, read once."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.roles: dict[str, set[str]] = defaultdict(set)
+        self._numbers: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+        self._scoped: dict[str, Atom] = {}
+        self._seen: dict[int, list[Atom]] = {}
+        for one in program.all_expressions():
+            if not one.atom:
+                continue
+            self.roles[one.text].add(one.role)
+            if one.kind == "literal":
+                held = self._numbers[one.type.kind, _use(one)]
+                held[one.text] = held.get(one.text, 0) + 1
+            elif one.kind == "member" or "::" in one.text:
+                root = _root(one)
+                self._scoped.setdefault(one.text, Atom(one.text, one.type, one.varying, root, "::" in one.text))
+                if one.kind == "name":
+                    self._siblings_of_constant(one)
+                else:
+                    self._siblings_of_member(one)
+            elif one.text in program.reader.constants:
+                atom = Atom(one.text, one.type, False, "", True)
+                self._scoped.setdefault(one.text, atom)
+
+    def at(self, one: Expression) -> list[Atom]:
+        """The atoms that are visible where an expression stands."""
+        scope = one.unit.scopes.at(one.start)
+        found = self._seen.get(id(scope))
+        if found is not None:
+            return found
+        names = self.program.names_at(one.unit, one.start)
+        atoms = []
+        for name, variable in names.items():
+            reader = self.program.reader
+            kind, varying = reader.type_of(variable), reader.varies(variable)
+            atoms.append(Atom(name, kind, varying, name, variable.constant))
+        for atom in self._scoped.values():
+            if not atom.root or atom.root in names or atom.root in NAMES:
+                atoms.append(atom)
+        self._seen[id(scope)] = atoms
+        return atoms
+
+    def alike(self, number: Expression) -> list[str]:
+        """Other numbers of the program that are used as this one is, the most frequent first."""
+        held = self._numbers[number.type.kind, _use(number)]
+        return sorted((one for one in held if one != number.text), key=lambda one: -held[one])[:_MOST_NUMBERS]
+
+    def visible(self, wanted: Expression, at: Expression) -> bool:
+        """Whether all that an expression names can be named where another one stands."""
+        names = self.program.names_at(at.unit, at.start)
+        known = at.unit.names
+        return all(text in names or text in known or text in NAMES or self._anywhere(text) for text in wanted.names)
+
+    def visible_within(self, wanted: Expression, at: Statement, head: str) -> bool:
+        """Whether an expression can be named after a statement, in a loop whose head declares what else it names."""
+        names = self.program.names_at(at.unit, at.end)
+        return all(
+            text in names or text in NAMES or self._anywhere(text) or f" {text} =" in head for text in wanted.names
+        )
+
+    def _anywhere(self, text: str) -> bool:
+        """Whether a name that no scope has stands for the same everywhere: a macro, or one with a scope written."""
+        return "::" in text or text in self.program.reader.constants or text.isupper()
+
+    def _siblings_of_member(self, one: Expression) -> None:
+        held = one.operands[0]
+        of = held.type.of if held.type.kind == "pointer" and held.type.of is not None else held.type
+        if held.kind != "name":
+            return
+        access = one.text[: len(one.text) - len(one.operator)]
+        if held.text in THREAD_VARIABLES | LAUNCH_VARIABLES:
+            for base in THREAD_VARIABLES if held.text in THREAD_VARIABLES else LAUNCH_VARIABLES:
+                for axis in "xyz":
+                    text = f"{base}.{axis}"
+                    if base == held.text or axis == one.operator:
+                        self._scoped.setdefault(text, Atom(text, INTEGER, base in THREAD_VARIABLES, "", False))
+            return
+        record = self.program.reader.types.records.get(of.name)
+        for member in record.members if record is not None else ():
+            text = access + member.name
+            kind = self.program.reader.types.variable(member)
+            self._scoped.setdefault(text, Atom(text, kind, one.varying, held.text, False))
+
+    def _siblings_of_constant(self, one: Expression) -> None:
+        scope, _, _ = one.text.rpartition("::")
+        record = self.program.reader.types.records.get(self.program.reader.types.read(scope).name)
+        records = [record] if record is not None else []
+        for found in records:
+            for member in found.members:
+                if {"static", "constexpr"} & member.words and member.name:
+                    text = f"{scope}::{member.name}"
+                    kind = self.program.reader.types.variable(member)
+                    self._scoped.setdefault(text, Atom(text, kind, False, "", True))
+
+
+_SIZES = frozenset({"leading dimension", "pitch", "dimension", "constant"})
+
+
+def _use(number: Expression) -> str:
+    """What a number is used for: its role, and the operation that it is part of; sizes are all one."""
+    around = number.parent
+    if number.role == "template argument":
+        return "template argument"
+    if number.role in _SIZES or not number.type.whole:
+        return "size"
+    return number.role + (around.operator if around is not None and around.kind == "binary" else "")
+
+
+def _root(one: Expression) -> str:
+    while one.kind == "member":
+        one = one.operands[0]
+    return "" if "::" in one.text else one.text
+
+
+def pools(program: Program) -> Pools:
+    """The pools of a program."""
+    if Pools not in program.kept:
+        program.kept[Pools] = Pools(program)
+    found: Pools = program.kept[Pools]
+    return found

@@ -1,0 +1,114 @@
+"""Statements as tokens, and which of them are written alike but for their names and numbers."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from wmmadiag.diagnose.operators.model import Expression, Statement
+from wmmadiag.diagnose.operators.places import Program
+
+_TOKEN = re.compile(
+    rb"//[^\n]*|/\*.*?\*/|(?P<name>[A-Za-z_]\w*)|(?P<number>\d[\w.']*|\.\d\w*)|(?P<text>\"(?:\\.|[^\"])*\")|(?P<mark>\S)",
+    re.DOTALL,
+)
+_LONGEST, _SHORTEST = 90, 6
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token of a statement: its kind ("name", "number", "text", "mark"), text and offset in the unit's tree."""
+
+    kind: str
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        """The offset after it."""
+        return self.start + len(self.text.encode("utf-8", "surrogateescape"))
+
+
+Tokens = tuple[Token, ...]
+
+
+class Shapes:
+    """The statements of a program that are neither short nor long, by what is left without names and numbers."""
+
+    def __init__(self, program: Program) -> None:
+        self._tokens: dict[int, Tokens] = {}
+        self.groups: dict[tuple[str, ...], list[Statement]] = defaultdict(list)
+        for body in program.bodies:
+            for one in body.statements:
+                if one.kind in ("block", "other") or one.parent is None or one.end - one.start > 900:
+                    continue
+                tokens = tokenized(one)
+                self._tokens[id(one)] = tokens
+                if _SHORTEST <= len(tokens) <= _LONGEST:
+                    self.groups[shape(tokens)].append(one)
+
+    def tokens(self, one: Statement) -> Tokens:
+        """The tokens of a statement; none of one that is too long."""
+        return self._tokens.get(id(one), ())
+
+    def like(self, one: Statement) -> list[Statement]:
+        """The other statements of a statement's shape."""
+        tokens = self.tokens(one)
+        return [other for other in self.groups.get(shape(tokens), ()) if other is not one] if tokens else []
+
+
+def shapes(program: Program) -> Shapes:
+    """The shapes of a program."""
+    if Shapes not in program.kept:
+        program.kept[Shapes] = Shapes(program)
+    found: Shapes = program.kept[Shapes]
+    return found
+
+
+def tokenized(one: Statement) -> Tokens:
+    """The tokens of a statement, comments left out."""
+    data = one.unit.source.data[one.start : one.end]
+    return tuple(
+        Token(found.lastgroup, found[0].decode("utf-8", "surrogateescape"), one.start + found.start())
+        for found in _TOKEN.finditer(data)
+        if found.lastgroup is not None
+    )
+
+
+def shape(tokens: Tokens) -> tuple[str, ...]:
+    """What is left of tokens without names, numbers and texts."""
+    return tuple(one.text if one.kind == "mark" else one.kind for one in tokens)
+
+
+def renaming(first: Tokens, second: Tokens) -> dict[str, str] | None:
+    """The names and numbers of one in terms of the other; None where one of them stands for two."""
+    found: dict[str, str] = {}
+    for one, other in zip(first, second, strict=True):
+        if one.kind != "mark" and found.setdefault(one.text, other.text) != other.text:
+            return None
+    return found
+
+
+def renamed(one: Statement, tokens: Tokens, by: Mapping[str, str]) -> str:
+    """A statement's source with its names changed."""
+    data = one.unit.source.data
+    parts, position = [], one.start
+    for token in tokens:
+        parts.append(data[position : token.start])
+        parts.append(by.get(token.text, token.text).encode("utf-8", "surrogateescape"))
+        position = token.end
+    parts.append(data[position : one.end])
+    return b"".join(parts).decode("utf-8", "surrogateescape")
+
+
+def leaves(statements: Sequence[Statement]) -> dict[int, Expression]:
+    """The names, members and numbers of statements, by where they begin."""
+    found: dict[int, Expression] = {}
+    for statement in statements:
+        for whole in statement.whole_expressions():
+            for one in whole.under():
+                if one.kind in ("name", "literal"):
+                    found[one.start] = one
+    return found

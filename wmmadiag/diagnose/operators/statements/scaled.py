@@ -1,0 +1,113 @@
+"""A running value brought up to date once more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wmmadiag.diagnose.operators.making import Draft, inserted_after
+from wmmadiag.diagnose.operators.model import Expression, Statement
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.pools import pools
+from wmmadiag.diagnose.operators.registry import operator
+
+_MOST_PLACES = 6
+
+
+@operator
+def scaled(program: Program) -> Iterator[Draft]:
+    """`x *= f;` after a real `f` was made, for an `x` that is accumulated; in a loop that goes over `x` elsewhere."""
+    running = list(_running(program))
+    pool = pools(program)
+    for statement in program.statements:
+        made = [
+            one.name for one in statement.declares if program.reader.type_of(one).kind == "float" and not one.dimensions
+        ]
+        if statement.kind != "declaration" or not made or not statement.braced:
+            continue
+        if not statement.loops and statement.function.kernel:
+            continue
+        for place in statement.block[statement.index : statement.index + _MOST_PLACES]:
+            for name in made:
+                for target, head in running:
+                    if target.text != name and pool.visible_within(target, place, head):
+                        text = f"{head}{target.text} *= {name};"
+                        yield inserted_after(place, text, f"{target.text} times {name}", "accumulation")
+
+
+@operator
+def combined(program: Program) -> Iterator[Draft]:
+    """`x = f(x, g(x))` after what accumulates `x`, with an exchange `g` between lanes that stands elsewhere."""
+    exchanges = {
+        one.text: one
+        for one in program.all_expressions()
+        if one.kind == "call" and one.operator.startswith("__shfl") and len(one.operands) > 1 and one.operands[1].atom
+    }
+    pool = pools(program)
+    for statement in program.statements:
+        if statement.kind not in ("expression", "loop"):
+            continue
+        for whole in statement.whole_expressions():
+            form = _accumulated(whole)
+            if form is None or not form[0].atom or form[0].type.kind != "float":
+                continue
+            target, before, after = form
+            place = _block_level(statement)
+            for one in exchanges.values():
+                value = one.operands[1]
+                if not pool.visible(target, one) and not place.braced:
+                    continue
+                exchanged = _renamed(one, value, target.text)
+                yield inserted_after(
+                    place, f"{before}{exchanged}{after};", f"{target.text} with {exchanged}", "accumulation"
+                )
+
+
+def _block_level(statement: Statement) -> Statement:
+    while not statement.braced and statement.parent is not None and statement.parent.kind != "block":
+        statement = statement.parent
+    return statement
+
+
+def _renamed(call: Expression, value: Expression, name: str) -> str:
+    source = call.unit.source
+    return f"{source.slice(call.start, value.start)}{name}{source.slice(value.end, call.end)}"
+
+
+def _accumulated(one: Expression) -> tuple[Expression, str, str] | None:
+    """What `x op= e` or `x = f(x, e)` accumulates, and its text before and after `e`."""
+    if one.kind != "assignment" or len(one.operands) != 2:
+        return None
+    target, value = one.operands
+    if one.operator in ("+=", "*="):
+        return target, f"{target.text} {one.operator} ", ""
+    by_function = value.kind == "call" and len(value.operands) == 2 and value.receiver is None
+    if one.operator == "=" and by_function and target.text in (value.operands[0].text, value.operands[1].text):
+        return target, f"{target.text} = {value.operator}({target.text}, ", ")"
+    return None
+
+
+def _running(program: Program) -> Iterator[tuple[Expression, str]]:
+    """Real numbers that are accumulated or kept in arrays, with the head of the loop that goes over them."""
+    seen: set[str] = set()
+    for one in program.all_expressions():
+        if one.type.kind != "float" or one.fixed or one.kind not in ("name", "subscript", "member"):
+            continue
+        around = one.parent
+        in_target = around is not None and around.kind == "assignment" and one.number == 0
+        if one.kind == "name" and not in_target:
+            continue
+        head = _head(one)
+        key = f"{head}{one.text}"
+        if key not in seen:
+            seen.add(key)
+            yield one, head
+
+
+def _head(one: Expression) -> str:
+    """The heads of the loops around an expression whose counters it names, directly nested."""
+    names = {part.text for part in one.under() if part.kind == "name"}
+    heads = []
+    for loop in one.statement.loops:
+        if names & {variable.name for variable in loop.declares} and loop.children:
+            heads.append(" ".join(loop.unit.source.code_text(loop.start, loop.children[0].start).split()) + " ")
+    return "".join(heads)
