@@ -30,6 +30,11 @@ _COMPOUND = frozenset(
     {"for_statement", "for_range_loop", "while_statement", "do_statement", "if_statement", "switch_statement"}
 )
 _LOOPS = _COMPOUND - {"if_statement", "switch_statement"}
+# What a jump leaves at most.
+_JUMPS: Mapping[str, frozenset[str]] = {
+    "return_statement": frozenset(), "goto_statement": frozenset(), "continue_statement": _LOOPS,
+    "break_statement": _LOOPS | {"switch_statement"},
+}  # fmt: skip
 _OUTSIDE = ("declaration", "field_declaration", "alias_declaration", "type_definition")
 _BODIES = ("body", "consequence", "alternative")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -55,6 +60,7 @@ class Unit:
     """A simple statement, the head of one that governs others, or a definition of a macro.
 
     Attributes:
+        kind: the type of its node, or "macro".
         start, end: offsets; with what it governs.
         lines: its own.
         around: the units that govern it, the nearest first; blocks: offsets of the blocks around it, likewise.
@@ -67,6 +73,7 @@ class Unit:
     """
 
     file: str
+    kind: str
     start: int
     end: int
     lines: Sequence[int]
@@ -146,7 +153,7 @@ class _Reader:
         for macro in macros(self.source.data, self.source.code.spans).values():
             lines = range(self.source.place_at(macro.start).line, self.source.place_at(macro.end).line + 1)
             words = {("", word) for word in _WORD.findall(macro.body)}
-            unit = Unit(self.file, macro.start, macro.end, lines, defines={("", macro.name)}, uses=set(words))
+            unit = Unit(self.file, "macro", macro.start, macro.end, lines, defines={("", macro.name)}, uses=set(words))
             unit.calls = {key for key in words if key[1] in self.functions}
             self.units.append(unit)
 
@@ -176,9 +183,10 @@ class _Reader:
         blocks: tuple[int, ...],
         callee: Callee | None,
     ) -> Unit:
-        unit = Unit(self.file, node.start_byte, node.end_byte, (), around, blocks, function=callee)
+        unit = Unit(self.file, node.type, node.start_byte, node.end_byte, (), around, blocks, function=callee)
         self.units.append(unit)
-        unit.leaves = node.type == "if_statement" and _leaves(node)
+        for condition in _left_by(unit):
+            condition.leaves = True
         unit.gives = node.type == "return_statement" and node.named_child_count > 0
         lines: set[int] = set()
         lambdas: list[Node] = []
@@ -311,18 +319,12 @@ def _is_memory(variable: Variable) -> bool:
     return variable.pointers > 0 or variable.reference or bool(variable.dimensions)
 
 
-def _leaves(condition: Node) -> bool:
-    """Whether a thread may leave a block around an `if` in what it governs."""
-    open_ones = [(one, False, False) for one in condition.named_children]
-    while open_ones:
-        node, in_loop, in_switch = open_ones.pop()
-        if node.type in ("return_statement", "goto_statement"):
-            return True
-        if (node.type == "continue_statement" and not in_loop) or (
-            node.type == "break_statement" and not (in_loop or in_switch)
-        ):
-            return True
-        if node.type != "lambda_expression":
-            loop, switch = in_loop or node.type in _LOOPS, in_switch or node.type == "switch_statement"
-            open_ones += [(one, loop, switch) for one in node.named_children]
-    return False
+def _left_by(jump: Unit) -> Iterator[Unit]:
+    """The conditions under which a thread leaves a block around them, as it jumps."""
+    if jump.kind not in _JUMPS:
+        return
+    for one in jump.around:
+        if one.function is not jump.function or one.kind in _JUMPS[jump.kind]:
+            return
+        if one.kind == "if_statement":
+            yield one
