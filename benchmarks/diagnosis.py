@@ -5,12 +5,15 @@ look-alike must come out as right. NAMEs pick the cards whose path contains one 
 sums: all, by family (folder), by the hypothesis that is the truth.
 
 detected     the outcome is not "right"
-cause        the first cause is the truth's hypothesis, or one that the truth accepts, and not undecided
-misled       another first cause, stated as proven or reproduced: the worst that can happen
+cause        a cause is proven, and it is a true one: its line is one of the truth's, or its change undoes the bug
+likely       the same of a cause that is called likely: a right line, beside another one that mends as well
+misled       another cause is called proven: the worst that can happen
 line         the first cause's line, or its second one, is one of the truth's lines
-fix          a change was tried that makes every case pass; counted where one edit mends the kernel
+change       a change was tried that makes every case pass; counted where one edit mends the kernel
+undone       of these: it undoes the bug, or changes just the truth's lines
 false alarm  a right kernel whose outcome is not "right"
 seconds      wall time of one diagnosis, from the card: compilation, runs and trials
+work         changes of the source that were tried
 """
 
 from __future__ import annotations
@@ -47,12 +50,12 @@ class Score:
     Attributes:
         card: path below the folder of kernels.
         family: its first folder.
-        truth: the hypothesis that is true; "" of a right kernel.
+        truth: the class of the bug that the truth file names; "" of a right kernel.
         outcome: of the diagnosis, or "crash".
-        said: the first cause's hypothesis, or "".
+        said: the first cause's name, or "".
         where: the line that it names.
-        seconds: wall time.
-        detected, cause, misled, line, fixed: see the head of this file.
+        seconds: wall time; work: changes tried.
+        detected, cause, likely, misled, line, fixed, undone: see the head of this file.
         one_edit: whether one edit mends the kernel.
         problem: of a crash, what was raised.
     """
@@ -66,31 +69,57 @@ class Score:
     seconds: float
     detected: bool = False
     cause: bool = False
+    likely: bool = False
     misled: bool = False
     line: bool = False
     fixed: bool = False
+    undone: bool = False
     one_edit: bool = False
+    work: int = 0
+    share: float = 0.0
     problem: str = ""
 
 
-def scored(card: str, truth: Mapping[str, Any] | None, found: Any, seconds: float) -> Score:
+def normalised(text: str) -> str:
+    """A source without comments and blanks that mean nothing, and without parentheses around all of an argument."""
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
+    text = re.sub(r"\s+", " ", text)
+    return re.sub(r"(?<=[^\w]) | (?=[^\w])", "", text).strip()
+
+
+def right_source(path: Path, truth: Mapping[str, Any]) -> str | None:
+    """The text that the wrong source should have; None where that is not known."""
+    text = path.read_text("utf-8")
+    beside = path.parents[1] / "kernel.cu"
+    if truth.get("fix"):
+        for fix in truth["fix"]:
+            if text.count(fix["old"]) != 1:
+                return None
+            text = text.replace(fix["old"], fix["new"])
+        return text
+    return beside.read_text("utf-8") if beside.exists() else None
+
+
+def scored(card: str, truth: Mapping[str, Any] | None, found: Any, seconds: float, right: str | None = None) -> Score:
     """A diagnosis held against a truth file's contents; None for a right kernel.
 
     Args:
         card: path below the folder of kernels, "family/wrong/name.toml".
         found: a `wmmadiag.report.diagnosis.Diagnosis`.
+        right: the text that the source should have, where that is known.
     """
     family = card.split("/")[0]
     first = found.causes[0] if found.causes else None
-    said, where = (first.hypothesis, first.place) if first is not None else ("", "")
+    said, where = (first.name, first.place) if first is not None else ("", "")
     if truth is None:
-        return Score(card, family, "", found.outcome, said, where, seconds)
-    second = truth.get("second", {})
-    names = {truth["hypothesis"], *truth["accept"], *second.get("accept", ())}
-    names |= {second["hypothesis"]} if second else set()
-    lines = {*truth["lines"], *second.get("lines", ())}
-    sure = first is not None and first.verdict != "undecided"
-    source = Path(found.source).name
+        return Score(card, family, "", found.outcome, said, where, seconds, work=found.work.changes)
+    lines = {*truth["lines"], *truth.get("second", {}).get("lines", ())}
+    source = Path(found.source)
+    line = first is not None and any(_on(place, source.name, lines) for place in (first.place, first.other))
+    fixed = first is not None and first.fix is not None and first.fix.status == "verified"
+    undone = fixed and _undoes(found, source, right, lines)
+    true = line or undone
+    proven, likely = (first is not None and first.verdict == word for word in ("proven", "likely"))
     return Score(
         card,
         family,
@@ -100,17 +129,47 @@ def scored(card: str, truth: Mapping[str, Any] | None, found: Any, seconds: floa
         where,
         seconds,
         detected=found.outcome != "right",
-        cause=sure and said in names,
-        misled=sure and said not in names,
-        line=first is not None and any(_on(place, source, lines) for place in (first.place, first.other)),
-        fixed=first is not None and first.fix is not None and first.fix.status == "verified",
+        cause=proven and true,
+        likely=likely and true,
+        misled=proven and not true,
+        line=line,
+        fixed=fixed,
+        undone=undone,
         one_edit=bool(truth["one_edit"]),
+        work=found.work.changes,
+        share=first.share if first is not None and first.fix is not None else 0.0,
     )
 
 
 def _on(place: str, source: str, lines: Iterable[int]) -> bool:
     found = _PLACE.match(place)
     return found is not None and Path(found["file"]).name == source and int(found["line"]) in lines
+
+
+def _undoes(found: Any, source: Path, right: str | None, lines: Iterable[int]) -> bool:
+    """Whether the changes make the source right again, or are about nothing but the truth's lines."""
+    diffs = [cause.fix.diff for cause in found.causes if cause.fix is not None and cause.fix.diff]
+    if not diffs:
+        return False
+    old, at, touched = source.read_text("utf-8").split("\n"), 0, set()
+    new, position = [], 0
+    for row in diffs[-1].split("\n"):
+        if row.startswith("@@"):
+            at = int(row.split()[1].split(",")[0][1:]) - 1
+            new += old[position:at]
+            position = at
+        elif row.startswith("-") and not row.startswith("---"):
+            touched.add(position + 1)
+            position += 1
+        elif row.startswith("+") and not row.startswith("+++"):
+            new.append(row[1:])
+            touched.add(position)
+        elif row.startswith(" "):
+            new.append(old[position])
+            position += 1
+    new += old[position:]
+    same = right is not None and normalised("\n".join(new)) == normalised(right)
+    return same or (bool(touched) and touched <= {one + step for one in lines for step in (-1, 0)})
 
 
 def cards(folder: Path, names: Sequence[str]) -> Iterator[Path]:
@@ -122,9 +181,9 @@ def cards(folder: Path, names: Sequence[str]) -> Iterator[Path]:
                 yield path
 
 
-def diagnosed(job: tuple[Path, Path, float]) -> Score:
-    """Diagnose one card: (folder of kernels, card, seconds for trials)."""
-    folder, path, seconds = job
+def diagnosed(job: tuple[Path, Path, str, int]) -> Score:
+    """Diagnose one card: (folder of kernels, card, effort, threads)."""
+    folder, path, effort, threads = job
     warnings.simplefilter("ignore")
     from wmmadiag.diagnose.engine import diagnose_card
     from wmmadiag.subject.card_files.read import load_card
@@ -134,13 +193,15 @@ def diagnosed(job: tuple[Path, Path, float]) -> Score:
     truth = tomllib.loads(beside.read_text("utf-8")) if beside.exists() else None
     started = time.perf_counter()
     try:
-        found = diagnose_card(load_card(path), seconds=seconds)
+        card = load_card(path)
+        found = diagnose_card(card, effort=effort, threads=threads)
+        right = right_source(card.source, truth) if truth is not None else None
+        return scored(shown, truth, found, time.perf_counter() - started, right)
     except Exception as error:  # a crash is a result here, and the others are to be measured
         name = "" if truth is None else str(truth["hypothesis"])
         words = f"{type(error).__name__}: {error}".split("\n")[0]
         taken, one = time.perf_counter() - started, bool(truth and truth["one_edit"])
         return Score(shown, shown.split("/")[0], name, "crash", "", "", taken, one_edit=one, problem=words)
-    return scored(shown, truth, found, time.perf_counter() - started)
 
 
 def _share(hits: int, of: int) -> str:
@@ -148,30 +209,38 @@ def _share(hits: int, of: int) -> str:
 
 
 def summary(scores: Sequence[Score]) -> list[str]:
-    """One row: kernels, detected, cause, misled, line, fix, false alarms, median and 90th percentile of seconds."""
+    """One row: what `HEADERS` says."""
     wrong = [one for one in scores if one.truth]
     right = [one for one in scores if not one.truth]
     mendable = [one for one in wrong if one.one_edit]
-    times = sorted(one.seconds for one in wrong)
-    ninth = times[min(len(times) - 1, int(0.9 * len(times)))] if times else 0.0
+    mended = [one for one in mendable if one.fixed]
 
     def count(of: Sequence[Score], test: Callable[[Score], bool]) -> str:
         return _share(sum(map(test, of)), len(of))
 
+    def ninth(values: Sequence[float]) -> float:
+        return sorted(values)[min(len(values) - 1, int(0.9 * len(values)))]
+
+    times, works = [one.seconds for one in wrong], [one.work for one in wrong]
     return [
         str(len(wrong)),
         count(wrong, lambda one: one.detected),
         count(wrong, lambda one: one.cause),
+        count(wrong, lambda one: one.likely),
         count(wrong, lambda one: one.misled),
         count(wrong, lambda one: one.line),
         count(mendable, lambda one: one.fixed),
+        count(mended, lambda one: one.undone),
         count(right, lambda one: one.outcome != "right"),
-        f"{statistics.median(times):.1f}" if times else "-",
-        f"{ninth:.1f}" if times else "-",
+        f"{statistics.median(times):.1f}, {ninth(times):.1f}" if times else "-",
+        f"{statistics.median(works):.0f}, {ninth(works):.0f}" if works else "-",
     ]
 
 
-HEADERS = ["", "wrong kernels", "detected", "cause", "misled", "line", "fix", "false alarms", "median s", "p90 s"]
+HEADERS = [
+    "", "wrong kernels", "detected", "cause", "likely", "misled", "line", "change", "undone", "false alarms",
+    "seconds: median, p90", "changes tried: median, p90",
+]  # fmt: skip
 
 
 def tables(scores: Sequence[Score]) -> str:
@@ -199,9 +268,10 @@ def line_of(one: Score) -> str:
         return f"CRASH   {one.seconds:5.1f} s  {one.card}: {one.problem}"
     if not one.truth:
         return f"{'ok' if one.outcome == 'right' else 'ALARM':7} {one.seconds:5.1f} s  {one.card}: {one.outcome}"
-    marks = f"{'C' if one.cause else '!' if one.misled else '-'}{'L' if one.line else '-'}{'F' if one.fixed else '-'}"
+    first = "C" if one.cause else "?" if one.likely else "!" if one.misled else "-"
+    marks = f"{first}{'L' if one.line else '-'}{'F' if one.fixed else '-'}{'U' if one.undone else '-'}"
     good = one.detected and one.cause and one.line and (one.fixed or not one.one_edit)
-    return f"{marks:7} {one.seconds:5.1f} s  {one.card}: {said}" + ("" if good else f"   < {one.truth}")
+    return f"{marks:7} {one.seconds:5.1f} s {one.work:5}  {one.card}: {said}" + ("" if good else f"   < {one.truth}")
 
 
 def main() -> int:
@@ -209,7 +279,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="only cards whose path contains one of these")
     parser.add_argument("--kernels", type=Path, default=ROOT / "kernels", metavar="DIR", help="default: kernels")
-    parser.add_argument("--seconds", type=float, default=8.0, metavar="S", help="for trying changes (default: 8)")
+    parser.add_argument("--effort", default="normal", metavar="NAME", help="quick, normal, thorough")
+    parser.add_argument("--threads", type=int, default=0, metavar="N", help="of one diagnosis (default: all)")
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="N of them, picked at random")
     parser.add_argument("--seed", type=int, default=0, metavar="K", help="of --sample")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1, as times need it)")
@@ -223,7 +294,7 @@ def main() -> int:
         chosen = sorted(random.Random(options.seed).sample(chosen, options.sample))
     if not chosen:
         parser.error(f"no card below {folder} is called so")
-    jobs = [(folder, path, options.seconds) for path in chosen]
+    jobs = [(folder, path, options.effort, options.threads) for path in chosen]
     scores = []
     with ProcessPoolExecutor(max(1, options.jobs), mp_context=get_context("spawn")) as pool:
         for one in pool.map(diagnosed, jobs):
@@ -232,7 +303,7 @@ def main() -> int:
                 print(line_of(one), flush=True)
     print(f"\n{tables(scores)}")
     if options.json:
-        made = {"seconds": options.seconds, "jobs": options.jobs, "scores": [asdict(one) for one in scores]}
+        made = {"effort": options.effort, "jobs": options.jobs, "scores": [asdict(one) for one in scores]}
         options.json.write_text(json.dumps(made, indent=1) + "\n", "utf-8")
     return 1 if any(one.problem for one in scores) else 0
 

@@ -329,7 +329,7 @@ def diagnosis(
     compiler: CompilerName = "auto",
     use_cache: bool = True,
     checks: str = "default",
-    seconds: float = 8.0,
+    effort: str = "normal",
     progress: Callable[[str], None] | None = None,
 ) -> Diagnosis:
     """Find out what is broken in a kernel, on which line, and try a change that mends it.
@@ -337,7 +337,7 @@ def diagnosis(
     Args:
         subject: a card (its file, or loaded), or a source with at least `computes`.
         variant: which; empty for the first that fails.
-        seconds: wall time for trying changes; 0 tries none.
+        effort: how many changes are tried: "quick", "normal" or "thorough".
         progress: told what comes next.
         others: as for `check`.
 
@@ -355,7 +355,7 @@ def diagnosis(
     )  # fmt: skip
     return diagnose_card(
         card, arch=card_target(card, arch, backend), backend=backend, variant=variant, cases=cases, seed=seed,
-        inputs=inputs, checks=checks, seconds=seconds, progress=progress,
+        inputs=inputs, checks=checks, effort=effort, progress=progress,
         compiler=SubjectCompiler(compiler, use_cache=use_cache),
         words=repeating.options({"compiler": (compiler, "auto")}),
     )  # fmt: skip

@@ -23,7 +23,7 @@ class Task:
 
     Attributes:
         record: also keep what a report shows besides the terminal's text.
-        diagnose: find out why each failing variant fails; `seconds`: for trying changes.
+        diagnose: find out why each failing variant fails; `effort`: how much is tried.
     """
 
     path: Path
@@ -33,7 +33,7 @@ class Task:
     options: Mapping[str, Any] = field(default_factory=dict)
     record: bool = False
     diagnose: bool = False
-    seconds: float = 8.0
+    effort: str = "normal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ def _diagnoses(task: Task, report: KernelReport, tell: Callable[[int, int, str],
                 arch=report.arch,
                 variant=variant,
                 cases=cases,
-                seconds=task.seconds,
+                effort=task.effort,
                 progress=lambda what: tell(len(report.cases), len(report.cases), what),
                 **options,
             )

@@ -16,7 +16,6 @@ from wmmadiag.cli.arguments import (
     definitions,
     dimensions,
     natural,
-    seconds,
     symbol,
 )
 from wmmadiag.cli.console import Console
@@ -25,7 +24,9 @@ from wmmadiag.cli.console import Console
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     parser.add_argument("path", metavar="PATH", help="card, or CUDA source")
-    parser.add_argument("-v", "--verbose", action="store_true", help="every hypothesis, all evidence and findings")
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="everything that was tested, all evidence and findings"
+    )
     parser.add_argument("--json", action="store_true", help="the diagnosis as JSON")
     add_colour(parser)
     group = parser.add_argument_group("what to look into")
@@ -35,11 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--inputs", metavar="NAME", default="", help="distribution of the inputs, such as growing_max")
     group.add_argument("--checks", metavar="NAMES", default="default", help="all, default, none, or races,async,…")
     group.add_argument(
-        "--seconds",
-        type=seconds,
-        metavar="S",
-        default=8.0,
-        help="for trying changes (default: 8; 0: try none); a kernel as it stands may run for 30 s",
+        "--effort",
+        choices=("quick", "normal", "thorough"),
+        default="normal",
+        help="how many changes are tried (default: normal); the answer never depends on the machine's speed",
     )
     group = parser.add_argument_group("the kernel, in place of what its card or source says")
     group.add_argument("--computes", metavar="OP", default="", help="attention, qkt, pv, softmax or gemm; for a source")
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         compiler=args.compiler,
         use_cache=not args.no_cache,
         checks=args.checks,
-        seconds=args.seconds,
+        effort=args.effort,
         progress=console.progress,
     )
     console.clear()

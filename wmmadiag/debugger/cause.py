@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from wmmadiag.debugger.session import Session
     from wmmadiag.report.diagnosis import Cause
 
-SECONDS = 2.0
-"""Wall time for trying changes of the source."""
+EFFORT = "quick"
+"""How much a debugger's user waits for; see `diagnose.effort`."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class CauseMoment:
 
     def __str__(self) -> str:
         where = f"line {self.line}: " if self.line is not None else ""
-        lines = [f"{where}{self.cause.sentence} ({self.cause.verdict}: {self.cause.hypothesis})"]
+        lines = [f"{where}{self.cause.sentence} ({self.cause.verdict}: {self.cause.name})"]
         lines += [f"  {one}" for one in self.cause.evidence[:2]]
         if self.cause.fix is not None:
             lines.append(f"  fix ({self.cause.fix.status}): {self.cause.fix.summary}")
         return "\n".join([*lines, str(self.moment)])
 
 
-def find_cause(session: Session, seconds: float = SECONDS) -> CauseMoment:
+def find_cause(session: Session, effort: str = EFFORT) -> CauseMoment:
     """Diagnose the session's case and go to where the root cause first runs.
 
     Raises:
@@ -53,7 +53,7 @@ def find_cause(session: Session, seconds: float = SECONDS) -> CauseMoment:
     target = session.target
     found = diagnose_card(
         target.card, arch=target.arch, backend="emulator", variant=target.variant.name, cases=[target.case.name],
-        seed=target.seed, inputs=target.inputs, seconds=seconds,
+        seed=target.seed, inputs=target.inputs, effort=effort,
     )  # fmt: skip
     if found.outcome == "right":
         raise ConfigurationError(f"case {target.case.name} is right", hint="take another with --case")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from wmmadiag.debugger.against import Difference, Other, to_difference
 from wmmadiag.debugger.arrays import Arrays
-from wmmadiag.debugger.cause import SECONDS, CauseMoment, find_cause
+from wmmadiag.debugger.cause import EFFORT, CauseMoment, find_cause
 from wmmadiag.debugger.departure import Departure, find_departure, moment_of_finding
 from wmmadiag.debugger.evidence import Evidence
 from wmmadiag.debugger.lines import Lines
@@ -108,17 +108,17 @@ class Session(Stepping):
             self._departure = found = find_departure(self)
         return found
 
-    def to_cause(self, seconds: float = SECONDS) -> CauseMoment:
+    def to_cause(self, effort: str = EFFORT) -> CauseMoment:
         """Diagnose this case, and go to where the root cause first runs.
 
         Args:
-            seconds: wall time for trying changes of the source.
+            effort: how many changes of the source are tried.
 
         Raises:
             ConfigurationError: the case is right, or no cause could be shown.
         """
         with self._kept():
-            return find_cause(self, seconds)
+            return find_cause(self, effort)
 
     @property
     def known_stages(self) -> tuple[Stage, ...]:

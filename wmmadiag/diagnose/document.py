@@ -1,79 +1,70 @@
-"""Writes docs/hypotheses.md from the modules' own words: `python -m wmmadiag.diagnose.document [FILE]`."""
+"""`docs/causes.md`, made of the names' table and the operators: `python -m wmmadiag.diagnose.document [--check]`."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping
+import sys
+from pathlib import Path
 
-from wmmadiag.diagnose.edits.registry import generators
-from wmmadiag.diagnose.faults.registry import all_fault_models
-from wmmadiag.diagnose.registry import Hypothesis, all_hypotheses
-from wmmadiag.docstrings import prose_and_examples, write_page
+from wmmadiag.diagnose.effort import EFFORTS
+from wmmadiag.diagnose.names import FAULT, NAMES, REFUSED, UNKNOWN
+from wmmadiag.diagnose.operators.registry import all_operators
 
-_HEAD = """\
-# Hypotheses
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "causes.md"
 
-`wmmadiag diagnose` asks each of these of a failing case: is this what is wrong, and on which line? What checks,
-provenance and fault models show makes a claim; where the line or the cause is not certain, changes are tried on a copy
-of the source, and the one that makes every case pass decides. A cause is *proven* (checks or provenance show it at a
-line, or a change that was tried), or *reproduced* (the float64 reference, changed in this one way, gives the kernel's
-output within the bound); the others are *refuted*, *not applicable* or *undecided*, each with the reason.
+_HEAD = """# What a diagnosis can tell, and how it proves it
 
-This page is made by `python -m wmmadiag.diagnose.document`.
+Made by `python -m wmmadiag.diagnose.document`.
+
+A diagnosis tries changes. Operators that know nothing of what a kernel computes yield thousands of small changes of its
+source; each is run on the failing case, many of them in one program with a switch that the emulator turns. A change
+with which every element is right is then held to every case, with all checks, on other values and on inputs that are
+hard for the operation.
+
+- **proven**: with this change, and nothing else, everything that ran is right, and no change elsewhere does as well. Or
+  the run itself is the proof: what the compiler, ptxas or the launch refuses.
+- **likely**: a change mends everything, but something was assumed that nobody said, or a change at another place mends
+  it as well; both places are named.
+- **undecided**: nothing that was tried mends it. What was seen, what was ruled out and by what, and changes that mend a
+  part are listed.
+
+A finding of a check (a race, an access outside) is always reported. It is the cause of wrong numbers only if mending it
+alone makes them right.
+
+What is said of a cause is the first access that differs between the kernel and the mended kernel, side by side on the
+same inputs. Its name follows from the role of what was changed.
+
+| name | what is wrong | how it comes about |
+|---|---|---|
 """
-_FAULTS = """\
-# Fault models
-
-What a run leaves no other trace of is looked for in the numbers: the float64 reference is changed in exactly one way
-and compared with the output, within the rounding bound. The plainest are asked first.
-"""
-_EDITS = """\
-# Changes that are tried
-
-Each kind of change is made where the evidence points, the likeliest first; a name that the source has is preferred to a
-number. What compiles and makes every case pass, with no new finding, is shown as a diff.
-"""
-
-_MANY = 20
 
 
 def page() -> str:
-    """The page as Markdown."""
-    sections = [_hypothesis(one) for one in all_hypotheses().values()]
-    return "\n".join([_HEAD, *sections, _FAULTS, _faults(), _EDITS, _edits()])
+    """The page's text."""
+    rows = [f"| `{one.id}` | {one.title} | {one.help} |" for one in (*NAMES, REFUSED, FAULT, UNKNOWN)]
+    lines = [_HEAD + "\n".join(rows), "", "## What is changed", "", "| operator | what it does |", "|---|---|"]
+    for name, run in all_operators().items():
+        words = " ".join((run.__doc__ or "").split("\n\n")[0].split())
+        lines.append(f"| {name} | {words.replace('|', chr(92) + '|')} |")
+    lines += [
+        "",
+        "## How much is tried",
+        "",
+        "`--effort` counts work, never time: the answer is the same on every machine.",
+        "",
+        "| effort | changes | warp instructions of trials | bugs in one source |",
+        "|---|---|---|---|",
+    ]
+    lines += [f"| {one.name} | {one.changes:,} | {one.instructions:,} | {one.bugs} |" for one in EFFORTS.values()]
+    return "\n".join(lines) + "\n"
 
 
-def _hypothesis(one: Hypothesis) -> str:
-    module = importlib.import_module(f"wmmadiag.diagnose.hypotheses.{one.id.replace('-', '_')}")
-    text, code = prose_and_examples(module.__doc__ or "")
-    return f"## {one.id}\n\n{one.title[0].upper()}{one.title[1:]}.\n\n{text}\n{code}"
-
-
-def _faults() -> str:
-    rows = []
-    for model in all_fault_models():
-        first = (model.propose.__doc__ or "").strip().partition("\n")[0].strip()
-        rows.append(f"| {first} | {', '.join(sorted(model.operations))} |")
-    return "\n".join(["| what is changed | of |", "|---|---|", *rows, ""])
-
-
-def _edits() -> str:
-    """One row per module of generators: its first sentence, and what it may mend."""
-    mends: Mapping[str, set[str]] = {one.doc: set() for one in generators()}
-    for one in generators():
-        mends[one.doc] |= one.hypotheses
-    rows = []
-    for doc, hypotheses in mends.items():
-        text, _ = prose_and_examples(doc)
-        named = ", ".join(sorted(hypotheses)) if len(hypotheses) < _MANY else "most of them"
-        rows.append(f"| {' '.join(text.split())} | {named} |")
-    return "\n".join(["| what is tried | for |", "|---|---|", *sorted(rows), ""])
-
-
-def main() -> None:
-    """Write the page."""
-    write_page(page(), "docs/hypotheses.md")
+def main() -> int:
+    """Write the page, or with --check compare it; 1 where it is not current."""
+    if "--check" in sys.argv[1:]:
+        return 0 if PAGE.exists() and PAGE.read_text("utf-8") == page() else 1
+    PAGE.write_text(page(), "utf-8")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -1,46 +1,77 @@
-"""From a card to a diagnosis."""
+"""From a card to a diagnosis: run, look, rank, try, confirm, describe."""
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wmmadiag.diagnose.claim import Claim
-from wmmadiag.diagnose.describe import Finished, Step, described
-from wmmadiag.diagnose.evidence import Evidence
-from wmmadiag.diagnose.registry import all_hypotheses
-from wmmadiag.diagnose.search import Found, ask, find_cause
-from wmmadiag.diagnose.trials.ahead import Ahead
-from wmmadiag.diagnose.trials.trial import Budget, Trial, edits_for, tried
-from wmmadiag.diagnose.trials.workbench import CaseRun, Workbench
-from wmmadiag.errors import BudgetError
+from wmmadiag.checks.run import emulator_of
+from wmmadiag.csource.tree import Source, parse
+from wmmadiag.diagnose.changes import Change, applied
+from wmmadiag.diagnose.changes import Texts as Bytes
+from wmmadiag.diagnose.confirm import Confirmed, confirmed
+from wmmadiag.diagnose.dependences import Dependences
+from wmmadiag.diagnose.describe import described
+from wmmadiag.diagnose.effort import DEFAULT, Effort, effort_named
+from wmmadiag.diagnose.operators.registry import changes as changes_of
+from wmmadiag.diagnose.ranking import Ranked, ranked
+from wmmadiag.diagnose.search import Ledger, Step, Tried, helpful, search
+from wmmadiag.diagnose.suspicion import Suspicion, marks, suspicion
+from wmmadiag.diagnose.trials.outcomes import Outcome
+from wmmadiag.diagnose.trials.trial_bench import TrialBench
+from wmmadiag.errors import BudgetError, WmmadiagError
+from wmmadiag.provenance import ProvenanceRun, trace
+from wmmadiag.provenance.expected import has_products
+from wmmadiag.subject.bench import CaseRun, Workbench
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card import Card, Case
-from wmmadiag.subject.compiling import Texts
+from wmmadiag.subject.check import own_place
 from wmmadiag.subject.conventions import with_convention
 from wmmadiag.subject.repeating import options, repeating
+from wmmadiag.subject.symbols import rendered_entry
 
 if TYPE_CHECKING:
     from wmmadiag.report.diagnosis import Diagnosis
     from wmmadiag.subject.compiling import SubjectCompiler
 
-SECONDS = 8.0
-"""For trying changes, where nobody says how long."""
-MAX_CAUSES = 3
-MAX_TRIALS = 160
-_VERIFY_SECONDS = 4.0
-_OF_MAXIMA = ("attention", "softmax")
-_HARD, _QUICK = ("growing_max", "late_max"), 0.3
-"""Distributions of inputs that try an online softmax; seconds of a case that may be run on them as well."""
-_SYNCWARP, _SYNCWARPS = "__syncwarp()", 8
-"""What orders the lanes of a warp; how many places for it are tried."""
+_SLOW = 40_000_000
+"""Warp instructions of the cases that ran, from which on larger ones are left for later once one has failed."""
 
 Progress = Callable[[str], None]
 """Told what comes next."""
+
+
+@dataclass(slots=True)
+class Examined:
+    """What a diagnosis came to.
+
+    Attributes:
+        bench: runs cases with all checks.
+        baseline: the cases as the source stands, by name.
+        failing: the case that was looked into; None where none fails.
+        traced: where the elements of that case come from; None where it cannot be followed.
+        untraced: why not, or "".
+        steps: changes that each mend a part, before the last one.
+        answers: what was confirmed, the likeliest first.
+        helps: changes that mend a part only, where nothing mends all.
+        ledger: of the search.
+        problem: why nothing could be tried, or "".
+    """
+
+    bench: Workbench
+    baseline: dict[str, CaseRun]
+    failing: Case | None
+    traced: ProvenanceRun | None = None
+    untraced: str = ""
+    steps: tuple[Step, ...] = ()
+    answers: tuple[Confirmed, ...] = ()
+    helps: tuple[Tried, ...] = ()
+    ledger: Ledger = field(default_factory=lambda: Ledger(effort_named(DEFAULT)))
+    sources: Mapping[str, Source] = field(default_factory=dict)
+    problem: str = ""
 
 
 def diagnose_card(
@@ -53,7 +84,8 @@ def diagnose_card(
     seed: int | None = None,
     inputs: str = "",
     checks: str = "default",
-    seconds: float = SECONDS,
+    effort: str = DEFAULT,
+    threads: int = 0,
     compiler: SubjectCompiler | None = None,
     progress: Progress | None = None,
     words: Sequence[str] = (),
@@ -62,63 +94,45 @@ def diagnose_card(
 
     Args:
         arch: target, "sm_90".
-        backend: "emulator", "gpu" or "both"; a GPU alone shows outputs only.
+        backend: "emulator", "gpu" or "both": where cases are run and judged; changes are tried on the emulator.
         variant: which; empty for the first that fails, or the card's first.
         cases: names to take; None for all.
         seed, inputs: in place of the card's.
         checks: of `wmmadiag.checks`.
-        seconds: wall time for trying changes; what runs in any case is not counted.
+        effort: how much is tried, see `effort`.
+        threads: that try; 0: as many as this process may use. No answer depends on it.
         compiler: compiles the source as it stands.
         progress: told what comes next.
         words: further options of the command line that repeats it, such as the compiler's.
 
     Raises:
-        ConfigurationError: an unknown variant, case, check or backend.
+        ConfigurationError: an unknown variant, case, check, backend or effort.
     """
     started = time.perf_counter()
     tell = progress or (lambda _: None)
     chosen = [card.variant(variant)] if variant else list(card.variants)
     names = None if cases is None else [card.case(name).name for name in cases]
-    with closing(Ahead()) as ahead:
-        finished: Finished | None = None
-        for one in chosen:
-            bench = _bench(card, one.name, arch, backend, checks, seed, inputs, compiler, ahead)
-            finished = _diagnose(bench, names, Budget(seconds, MAX_TRIALS), tell)
-            if finished.steps or finished.failing is not None:
-                break
-        assert finished is not None
-        bench = finished.bench
-        repeat = repeating(
-            "diagnose", bench.card, bench.variant, arch=bench.arch, cases=names, seed=seed, inputs=inputs,
-            further=(
-                *options({"backend": (backend, "emulator"), "checks": (checks, "default")}),
-                *options({"seconds": (seconds, SECONDS)}),
-                *words,
-            ),
-        )  # fmt: skip
-        return described(finished, backend, repeat, time.perf_counter() - started)
+    used = effort_named(effort)
+    examined: Examined | None = None
+    for one in chosen:
+        bench = case_bench(card, one.name, arch, backend, checks, seed, inputs, compiler)
+        examined = examine(bench, names, used, threads, tell)
+        if examined.failing is not None:
+            break
+    assert examined is not None
+    bench = examined.bench
+    repeat = repeating(
+        "diagnose", bench.card, bench.variant, arch=bench.arch, cases=names, seed=seed, inputs=inputs,
+        further=(
+            *options({"backend": (backend, "emulator"), "checks": (checks, "default")}),
+            *options({"effort": (effort, DEFAULT)}),
+            *words,
+        ),
+    )  # fmt: skip
+    return described(examined, backend, repeat, time.perf_counter() - started)
 
 
-def failing_evidence(card: Card, *, arch: str = "sm_90", passing: bool = False) -> Evidence | None:
-    """What a diagnosis on the emulator begins with: the first failing case of the first variant that has one.
-
-    Args:
-        passing: take the smallest case of the first variant where none fails.
-    """
-    right: Evidence | None = None
-    for variant in card.variants:
-        bench = _bench(card, variant.name, arch, "emulator", "default", None, "", None)
-        ran: dict[str, CaseRun] = {}
-        for case in bench.cases():
-            ran[case.name] = _run(bench, case)
-            evidence = Evidence(bench, case, {}, ran[case.name], ran)
-            if not ran[case.name].passed:
-                return evidence
-            right = right or evidence
-    return right if passing else None
-
-
-def _bench(
+def case_bench(
     card: Card,
     variant: str,
     arch: str,
@@ -127,8 +141,8 @@ def _bench(
     seed: int | None,
     inputs: str,
     compiler: SubjectCompiler | None,
-    ahead: Ahead | None = None,
 ) -> Workbench:
+    """What runs the cases of a variant with all checks."""
     from wmmadiag import backends
     from wmmadiag.checks import native_names, select
     from wmmadiag.subject.compiling import SubjectCompiler
@@ -136,86 +150,34 @@ def _bench(
     watched = select(checks)
     loader = backends.backend(backend, None, native_names(watched))
     return Workbench(
-        card, card.variant(variant), arch, loader, watched, compiler or SubjectCompiler(), seed=seed, inputs=inputs,
-        ahead=ahead or Ahead(),
-    )  # fmt: skip
+        card, card.variant(variant), arch, loader, watched, compiler or SubjectCompiler(), seed=seed, inputs=inputs
+    )
 
 
-def _diagnose(bench: Workbench, names: Sequence[str] | None, budget: Budget, tell: Progress) -> Finished:
+def examine(bench: Workbench, names: Sequence[str] | None, effort: Effort, threads: int, tell: Progress) -> Examined:
+    """Run the cases of a variant; where one fails, look for what mends it."""
     cases = [case for case in bench.cases() if names is None or case.name in names]
-    began = time.perf_counter()
     baseline: dict[str, CaseRun] = {}
     failing: Case | None = None
     for case in cases:
         tell(f"running {bench.card.name} / {case.name}")
-        run = _run(bench, case)
-        baseline[case.name] = run
-        if not run.passed and failing is None:
-            failing = case
-        if failing is not None and bench_is_slow(baseline):
+        baseline[case.name] = _run(bench, case)
+        failing = _worst(cases, baseline)
+        if failing is not None and _slow(baseline):
             break
-    budget.excuse(time.perf_counter() - began)
-    finished = Finished(bench, baseline, failing, [])
+    found = Examined(bench, baseline, failing)
     if failing is None:
-        return _unordered_lanes(finished, cases)
-    evidence = Evidence(bench, failing, {}, baseline[failing.name], baseline)
-    while len(finished.steps) < MAX_CAUSES:
-        tell(f"looking for the cause of {failing.name}")
-
-        def regressions(texts: Texts) -> tuple[int, int]:
-            return _regressions(bench, cases, texts, baseline)
-
-        found = find_cause(evidence, budget, regressions)
-        step = Step(evidence, found)
-        finished.steps.append(step)
-        if found.trial is None:
-            break
-        bench.launch = found.trial.launch or bench.launch
-        runs = _verify(bench, cases, found.trial.texts)
-        step.after = runs
-        still = next((run for run in runs if not run.passed), None)
-        if still is None:
-            break
-        evidence = Evidence(bench, bench.card.case(still.result.case), found.trial.texts, still, baseline)
-    return finished
+        return found
+    found.ledger = Ledger(effort)
+    found.traced, found.untraced = _traced(bench, baseline[failing.name])
+    _search(found, cases, threads, tell)
+    return found
 
 
-def _unordered_lanes(finished: Finished, cases: Sequence[Case]) -> Finished:
-    """Where all cases pass: a race between lanes of one warp, right only as long as the lanes run together.
-
-    Since Volta each lane has its own program counter, and nothing but `__syncwarp()` promises that one sees what
-    another has written (CUDA C++ Programming Guide, "Independent Thread Scheduling").
-    """
-    for case in cases:
-        evidence = Evidence(finished.bench, case, {}, finished.baseline[case.name], finished.baseline)
-        found = all_hypotheses()["missing-barrier"].test(evidence)
-        if isinstance(found, tuple):
-            sentence = f"{found[0].sentence} (the numbers are right as long as the lanes run together)"
-            latent = replace(
-                found[0],
-                sentence=sentence,
-                advice=f"put {_SYNCWARP} between the two accesses",
-                edit_hypotheses=(found[0].hypothesis,),
-            )
-            trial = _with_syncwarp(evidence, latent)
-            step = Step(evidence, Found(ask(evidence), (latent,), latent, trial, 0))
-            step.after = _verify(finished.bench, cases, trial.texts) if trial is not None else []
-            finished.steps.append(step)
-            finished.failing = case
-            break
-    return finished
-
-
-def _with_syncwarp(evidence: Evidence, claim: Claim) -> Trial | None:
-    """A `__syncwarp()` after which nothing is left of a claim; None where the likeliest places are none."""
-    offered = [one for one in edits_for(evidence, claim) if all(_SYNCWARP in c.text for c in one[2].changes)]
-    for _, file, edit in offered[:_SYNCWARPS]:
-        trial = tried(evidence, file, edit, Budget(math.inf, 1), set())
-        if trial is not None and trial.run.passed:
-            after = Evidence(evidence.bench, evidence.case, trial.texts, trial.run)
-            if not isinstance(all_hypotheses()[claim.hypothesis].test(after), tuple):
-                return trial
-    return None
+def _worst(cases: Sequence[Case], baseline: Mapping[str, CaseRun]) -> Case | None:
+    """The smallest case that fails; one with wrong numbers before one that only a check complains of."""
+    failed = [case for case in cases if case.name in baseline and not baseline[case.name].passed]
+    return next((case for case in failed if baseline[case.name].wrong_count), failed[0] if failed else None)
 
 
 def _run(bench: Workbench, case: Case) -> CaseRun:
@@ -230,54 +192,184 @@ def _run(bench: Workbench, case: Case) -> CaseRun:
     return run
 
 
-def bench_is_slow(baseline: dict[str, CaseRun]) -> bool:
-    """Whether the cases that ran took so long, or did not end, that larger ones are left for later."""
+def _slow(baseline: Mapping[str, CaseRun]) -> bool:
     if any(isinstance(run.error, BudgetError) for run in baseline.values()):
         return True
-    return sum(run.result.seconds for run in baseline.values()) > 0.5
+    return sum(run.result.warp_instructions for run in baseline.values()) > _SLOW
 
 
-def _regressions(
-    bench: Workbench, cases: Sequence[Case], texts: Texts, baseline: dict[str, CaseRun]
-) -> tuple[int, int]:
-    failing = [run.result for run in _verify(bench, cases, texts) if not run.passed]
-    usual = {name: run.result.distribution for name, run in baseline.items()}
-    # What is right on the card's inputs alone has taken away what other inputs need.
-    worse = [
-        one
-        for one in failing
-        if one.case in baseline and (baseline[one.case].passed or one.distribution != usual[one.case])
-    ]
-    return len(failing), len(worse)
+def _traced(bench: Workbench, run: CaseRun) -> tuple[ProvenanceRun | None, str]:
+    """Where the elements of a case come from, or why that is not known."""
+    kernel = emulator_of(run.kernel) if run.kernel is not None else None
+    if kernel is None:
+        return None, "only the emulator can follow elements" if run.kernel is not None else ""
+    if run.bound is None or run.verdict is None:
+        return None, "the kernel did not run to its end"
+    if not has_products(bench.card.computes.operation):
+        return None, "which products the card's operation is made of is not known"
+    old = run.bound
+    try:
+        return trace(bind(old.card, old.case, old.variant, seed=old.seed, inputs=old.distribution), kernel), ""
+    except WmmadiagError as error:
+        return None, error.message
 
 
-def _verify(bench: Workbench, cases: Sequence[Case], texts: Texts) -> list[CaseRun]:
-    """All cases with changed texts, while time allows; the smallest once more with other inputs."""
-    started = time.perf_counter()
-    runs: list[CaseRun] = []
-    for case in cases:
-        if runs and time.perf_counter() - started > _VERIFY_SECONDS:
-            break
-        runs.append(bench.run(case, texts))
-    if cases and all(run.passed for run in runs):
-        other = (runs[0].result.seed or 0) + 1
-        runs.append(bench.run(cases[0], texts, seed=other))
-        runs += _hard_runs(bench, [case for case, run in zip(cases, runs, strict=False) if _quick(run)], texts)
-    return runs
-
-
-def _hard_runs(bench: Workbench, cases: Sequence[Case], texts: Texts) -> Iterator[CaseRun]:
-    """The largest of some cases on inputs whose running maximum moves: a change that breaks it looks right elsewhere.
-
-    A kernel that subtracts no maximum overflows on these as it stands; that is nothing that a change must mend.
-    """
-    if bench.card.computes.operation not in _OF_MAXIMA or bench.inputs or not cases:
+def _search(found: Examined, cases: Sequence[Case], threads: int, tell: Progress) -> None:
+    """Look for changes that mend the failing case, and confirm them on every case."""
+    bench, case = found.bench, found.failing
+    assert case is not None
+    run = found.baseline[case.name]
+    if run.compilation is None:
+        _refused(found, cases, tell)
         return
-    for inputs in _HARD:
-        run = bench.run(cases[-1], texts, inputs=inputs)
-        if math.isfinite(run.max_difference) or math.isfinite(bench.run(cases[-1], inputs=inputs).max_difference):
-            yield run
+    try:
+        trials = TrialBench(
+            bench.card, bench.variant, case, arch=bench.arch, seed=bench.seed, inputs=bench.inputs, threads=threads
+        )
+    except WmmadiagError as error:
+        found.problem = error.message
+        return
+    if trials.wrong_before == 0:
+        _found_by_checks(found, trials, cases, tell)
+        return
+    _numbers(found, trials, (), cases, tell)
 
 
-def _quick(run: CaseRun) -> bool:
-    return run.result.seconds < _QUICK
+def _numbers(
+    found: Examined, trials: TrialBench, kept: tuple[tuple[Step, Change], ...], cases: Sequence[Case], tell: Progress
+) -> bool:
+    """Search where the numbers are wrong, from a source in which some changes are kept; whether it is mended."""
+    ledger = found.ledger
+    sources, order = _ranked(found, trials.texts)
+    if not kept:
+        found.sources = sources
+    tried = search(trials, order, ledger, tell)
+    right = [one for one in tried if one.outcome.verdict == "right"]
+    changes = tuple(change for _, change in kept)
+    if right:
+        tell(f"confirming {len(right):,} changes")
+        answers = confirmed(
+            found.bench,
+            _affordable(found, cases),
+            found.baseline,
+            right,
+            changes,
+            trials.texts,
+            ledger.effort.confirmed,
+        )
+        if any(one.right for one in answers) or (answers and not found.answers):
+            found.answers, found.steps = tuple(answers), tuple(step for step, _ in kept)
+        if any(one.right for one in answers):
+            return True
+    if len(kept) + 1 >= ledger.effort.bugs:
+        return False
+    helps = helpful(trials, tried, ledger, tell)
+    if not kept:
+        found.helps = tuple(helps)
+    for one in helps:
+        if ledger.spent:
+            break
+        try:
+            further = trials.keeping(one.ranked.change)
+        except (WmmadiagError, ValueError):
+            continue
+        if _numbers(found, further, (*kept, (Step(one, sources), one.ranked.change)), cases, tell):
+            return True
+    return False
+
+
+def _ranked(found: Examined, texts: Bytes) -> tuple[Mapping[str, Source], list[Ranked]]:
+    """Every change of a source, the likeliest first."""
+    bench, case = found.bench, found.failing
+    assert case is not None
+    sources = {file: parse(text, file) for file, text in texts.items()}
+    entry = rendered_entry(bench.card, case, bench.variant)
+    every = list(changes_of(texts, entry))
+    return sources, ranked(every, sources, _suspicion(found, sources))
+
+
+def _suspicion(found: Examined, sources: Mapping[str, Source]) -> Suspicion:
+    assert found.failing is not None
+    run = found.baseline[found.failing.name]
+    fault = own_place(run.error.place) if run.error is not None and run.error.place is not None else None
+    return suspicion(marks(run.findings, found.traced, fault), Dependences(sources))
+
+
+def _found_by_checks(found: Examined, trials: TrialBench, cases: Sequence[Case], tell: Progress) -> None:
+    """Search where all numbers are right, and a check shows what another order or placement would spoil."""
+    ledger = found.ledger
+    sources, order = _ranked(found, trials.texts)
+    found.sources = sources
+    near = order[: ledger.effort.checked * 4]
+    bare = trials.try_batch([one.change for one in near])
+    ledger.note(bare)
+    ledger.complete = False
+    harmless = [Tried(one, outcome) for one, outcome in zip(near, bare, strict=True) if _harmless(outcome.verdict)]
+    right: list[Tried] = []
+    for one in harmless[: ledger.effort.checked]:
+        tell(f"checking changes of {Path(one.ranked.line[0]).name}:{one.ranked.line[1]}")
+        run = found.bench.run(_case(found), _texts(applied(trials.texts, [one.ranked.change])))
+        if run.passed:
+            right.append(one)
+    if right:
+        found.answers = tuple(
+            confirmed(
+                found.bench, _affordable(found, cases), found.baseline, right, (), trials.texts, ledger.effort.confirmed
+            )
+        )
+
+
+def _harmless(verdict: str) -> bool:
+    return verdict in ("right", "same")
+
+
+def _refused(found: Examined, cases: Sequence[Case], tell: Progress) -> None:
+    """Search where the source does not compile: each change is compiled by itself, those near the refusal first."""
+    bench, ledger = found.bench, found.ledger
+    try:
+        texts = {str(bench.source): bench.source.read_bytes()}
+        sources, order = _ranked(found, texts)
+    except (OSError, ValueError, WmmadiagError) as error:
+        found.problem = str(error)
+        return
+    found.sources = sources
+    ledger.complete = False
+    for one in order[: ledger.effort.singles]:
+        tell(f"trying changes of line {one.line[1]}")
+        run = bench.run(_case(found), _texts(applied(texts, [one.change])))
+        ledger.changes += 1
+        if run.passed:
+            outcome = _outcome_of(one.change, run)
+            answers = confirmed(bench, cases, found.baseline, [Tried(one, outcome)], (), texts, ledger.effort.confirmed)
+            if any(answer.right for answer in answers):
+                found.answers = tuple(answers)
+                return
+
+
+def _outcome_of(change: Change, run: CaseRun) -> Outcome:
+    return Outcome(change, "right", None, 0, work=run.result.warp_instructions)
+
+
+def _case(found: Examined) -> Case:
+    assert found.failing is not None
+    return found.failing
+
+
+def _texts(made: Bytes) -> dict[Path, str]:
+    return {Path(file).resolve(): text.decode("utf-8", "surrogateescape") for file, text in made.items()}
+
+
+def _affordable(found: Examined, cases: Sequence[Case]) -> list[Case]:
+    """The cases that ran as the source stands, the failing one first: a change is held to these."""
+    ran = [case for case in cases if case.name in found.baseline]
+    return sorted(ran, key=lambda case: case.name != _case(found).name)
+
+
+def failing_runs(card: Card, *, arch: str = "sm_90") -> Iterator[tuple[Workbench, CaseRun]]:
+    """The failing cases of a card's variants, each with what ran it: what a diagnosis begins with."""
+    for variant in card.variants:
+        bench = case_bench(card, variant.name, arch, "emulator", "default", None, "", None)
+        for case in bench.cases():
+            run = _run(bench, case)
+            if not run.passed:
+                yield bench, run

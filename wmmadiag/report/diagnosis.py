@@ -15,9 +15,10 @@ from wmmadiag.report.model import Problem, ReportedFinding
 Outcome: TypeAlias = Literal["right", "diagnosed", "undecided", "error"]
 """right: no case is wrong and no check found an error. undecided: wrong, but no cause was shown."""
 
-Verdict: TypeAlias = Literal["proven", "reproduced", "refuted", "not applicable", "undecided"]
-"""proven: checks or provenance show it at a line, or a change there alone makes the kernel right.
-reproduced: the float64 oracle, changed in this one way, gives the kernel's wrong output within the bound."""
+Verdict: TypeAlias = Literal["proven", "likely", "refuted", "undecided"]
+"""proven: with this change, and nothing else, everything that ran is right, and no change elsewhere does as well; or
+the run itself is the proof: what the compiler, ptxas or the launch refuses. likely: a change mends everything, but
+something that nobody said was assumed, or a change elsewhere mends it as well."""
 
 FixStatus: TypeAlias = Literal["verified", "improves", "suggestion"]
 """verified: applied to a copy, compiled, run: right in every case tried, with no new finding."""
@@ -71,8 +72,8 @@ class Cause:
     """One cause that explains wrong elements.
 
     Attributes:
-        hypothesis: its id, "leading-dimension".
-        verdict: "proven" or "reproduced"; "undecided" for a candidate that nothing has shown yet.
+        name: id of its class, "leading-dimension"; see `diagnose.names`.
+        verdict: "proven" or "likely"; "undecided" for what was seen and nothing has shown to be the cause.
         sentence: the cause in one sentence.
         place: "file:line:column" in the user's source; "" where no line can be named.
         other: a second line of a pair, or "".
@@ -82,9 +83,11 @@ class Cause:
         evidence: how we know, one line each, the strongest first.
         consequences: what else was seen that follows from it, one line each.
         fix: the change that was tried, or a suggestion, or None.
+        readings: further changes of the same place that mend it as well, one line each.
+        share: likelihood of its place among all places where a change mends it, or was not tried; 0 to 1.
     """
 
-    hypothesis: str
+    name: str
     verdict: Verdict
     sentence: str
     place: str = ""
@@ -96,26 +99,45 @@ class Cause:
     evidence: tuple[str, ...] = ()
     consequences: tuple[str, ...] = ()
     fix: Fix | None = None
+    readings: tuple[str, ...] = ()
+    share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Tested:
-    """A hypothesis and what became of it.
+    """What was tested in this run beside the causes, and what became of it.
 
     Attributes:
-        hypothesis: its id; `title`: what it says, one clause.
-        verdict: what was shown.
-        reason: the evidence, one sentence.
+        name: of a check, or of a class of causes; `title`: what it says, one clause.
+        verdict: "refuted" by a check that watched the whole run and found nothing; "undecided" where changes were tried
+            and none mends the kernel.
+        reason: what tested it, one sentence.
         place: of the code that it is about, or "".
-        residual: for a fault model, the largest |kernel - changed oracle| in units of the bound; None for others.
     """
 
-    hypothesis: str
+    name: str
     title: str
     verdict: Verdict
     reason: str
     place: str = ""
-    residual: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a diagnosis took, in units that are the same on every machine.
+
+    Attributes:
+        effort: its name.
+        changes: of the source that were tried; `refused`: of these, by the compiler.
+        instructions: emulated warp instructions of the trials.
+        complete: whether every change that there is was tried.
+    """
+
+    effort: str = ""
+    changes: int = 0
+    refused: int = 0
+    instructions: int = 0
+    complete: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +154,14 @@ class Diagnosis:
         headline: one sentence, for people who read no further.
         cases: status of every case tried, by name.
         causes: the root first.
-        tested: every hypothesis with its verdict; those that people suspect first and that are refuted come first.
+        tested: what was ruled out, and by what; then what was tried in vain.
         symptoms: what the comparison saw, as structure, one line each.
         observations: the numbers behind them.
         findings: of the checks, in that case.
         problem: why the case did not end with numbers, or None.
         unseen: what this run could not see, one line each (a GPU alone, provenance not followed, …).
         seconds: wall time.
+        work: what the search took.
         repeat: the command that repeats it.
         assumed: what nobody said and the diagnosis rests on, one clause each.
     """
@@ -163,6 +186,7 @@ class Diagnosis:
     problem: Problem | None = None
     unseen: tuple[str, ...] = ()
     seconds: float = 0.0
+    work: Work = field(default_factory=Work)
     repeat: str = ""
     assumed: tuple[str, ...] = ()
 

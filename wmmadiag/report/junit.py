@@ -69,7 +69,7 @@ def _message(kernel: KernelRun, case: CaseResult) -> str:
 def _type(kernel: KernelRun, case: CaseResult) -> str:
     diagnosis = kernel.diagnosis(case.variant, case.case)
     if diagnosis is not None and diagnosis.causes:
-        return one_line(diagnosis.causes[0].hypothesis)
+        return one_line(diagnosis.causes[0].name)
     if case.problem is not None:
         return one_line(case.problem.kind)
     return "wrong-output" if case.status == "failed" else case.status

@@ -11,7 +11,7 @@ from wmmadiag.report.diagnosis import Cause, Diagnosis
 from wmmadiag.report.model import CaseResult, Status
 from wmmadiag.report.run import KernelRun, Run
 from wmmadiag.report.terminal import brief, case_text
-from wmmadiag.report.terminal_diagnosis import fix_effect, number
+from wmmadiag.report.terminal_diagnosis import fix_effect
 from wmmadiag.report.text import one_line, visible
 
 LIMIT = 60_000
@@ -209,11 +209,10 @@ def _cause(cause: Cause, sentence: bool) -> str:
 
 def _tested(diagnosis: Diagnosis) -> str:
     rows = [
-        [one.verdict, escaped(one.title), escaped(one.reason), "" if one.residual is None else number(one.residual)]
+        [{"refuted": "ruled out"}.get(one.verdict, one.verdict), escaped(one.title), escaped(one.reason)]
         for one in diagnosis.tested
-        if one.verdict != "not applicable"
     ]
-    return tabled(rows, ["verdict", "hypothesis", "why", "× bound"])
+    return tabled(rows, ["", "what", "how that is known"])
 
 
 def _tail(run: Run) -> str:

@@ -82,7 +82,7 @@ def _of_kernel(kernel: KernelRun) -> Iterator[Mark]:
                 more += [f"fix: {cause.fix.summary}", fix_effect(cause.fix)]
             seen = (_name(diagnosis.variant, diagnosis.case),)
             yield Mark(
-                cause.hypothesis, "note" if accepted else "error", cause.sentence, cause.place or report.source,
+                cause.name, "note" if accepted else "error", cause.sentence, cause.place or report.source,
                 report.name, report.arch, cause.other, tuple(line for line in more if line), seen, cause.fix, accepted,
             )  # fmt: skip
     for case in report.cases:

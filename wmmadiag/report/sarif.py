@@ -56,7 +56,7 @@ def _rules(run: Run, found: Sequence[Mark]) -> list[dict[str, Any]]:
     """One rule per id that occurs, described by the checks' and hypotheses' tables that the run holds."""
     checks = {rule.id: rule for rule in run.rules}
     diagnoses = [diagnosis for kernel in run.kernels for diagnosis in kernel.diagnoses]
-    titles = {one.hypothesis: one.title for diagnosis in diagnoses for one in diagnosis.tested}
+    titles = {one.name: one.title for diagnosis in diagnoses for one in diagnosis.tested}
     rules = []
     for rule in dict.fromkeys(mark.rule for mark in found):
         family = rule.split("/")[0]

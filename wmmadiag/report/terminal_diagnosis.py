@@ -11,7 +11,7 @@ from wmmadiag.report.text import diff_lines, one_line, split_place, visible
 
 WIDTH = 80
 RULED_OUT = 8
-"""Refuted hypotheses that are told; the others are counted, unless verbose."""
+"""Of what was ruled out, so much is told; the others are counted, unless verbose."""
 
 # Select Graphic Rendition codes, ECMA-48 section 8.3.117.
 _BOLD, _RED, _GREEN, _CYAN, _FAINT = "1", "31", "32", "36", "2"
@@ -30,7 +30,7 @@ def render(diagnosis: Diagnosis, *, colour: bool = False, verbose: bool = False)
 
     Args:
         colour: with terminal colour codes.
-        verbose: every hypothesis, also those that do not apply.
+        verbose: everything that was tested.
     """
     return "\n".join(diagnosis_lines(diagnosis, colour=colour, verbose=verbose)) + "\n"
 
@@ -60,7 +60,7 @@ def _cause_lines(cause: Cause, number: int, of: int, colour: bool) -> list[str]:
     head = f"{number}. " if of > 1 else ""
     sentence = _wrapped(f"{head}{cause.sentence}", "  ", "  " + " " * len(head))
     lines = [_painted(line, _RED + ";" + _BOLD, colour) for line in sentence]
-    lines += _wrapped(f"{cause.verdict}: {_explains(cause)} [{cause.hypothesis}]", "     ")
+    lines += _wrapped(f"{cause.verdict}: {_explains(cause)} [{cause.name}]", "     ")
     if cause.place:
         also = f", with {one_line(cause.other)}" if cause.other else ""
         lines.append(f"     at {one_line(cause.place)}{also}")
@@ -74,6 +74,8 @@ def _cause_lines(cause: Cause, number: int, of: int, colour: bool) -> list[str]:
         lines += ["     what follows from it", *_items(cause.consequences, "       ")]
     if cause.fix is not None:
         lines += _fix_lines(cause.fix, colour)
+    if cause.readings:
+        lines += ["     these mend it as well", *_items(cause.readings, "       ")]
     return lines
 
 
@@ -144,7 +146,6 @@ def number(value: float) -> str:
 def _tested_lines(tested: Sequence[Tested], verbose: bool) -> list[str]:
     refuted = [one for one in tested if one.verdict == "refuted"]
     open_ones = [one for one in tested if one.verdict == "undecided"]
-    others = [one for one in tested if one.verdict == "not applicable"]
     lines = []
     if refuted:
         shown = refuted if verbose else refuted[:RULED_OUT]
@@ -152,18 +153,12 @@ def _tested_lines(tested: Sequence[Tested], verbose: bool) -> list[str]:
         if len(shown) < len(refuted):
             lines.append(f"    ({len(refuted) - len(shown)} more; -v shows them)")
     if open_ones:
-        lines += ["", "  not decided", *_items([_tested(one) for one in open_ones])]
-    if others and verbose:
-        lines += ["", "  does not apply", *_items([_tested(one) for one in others])]
-    elif others:
-        what = "hypothesis does" if len(others) == 1 else "hypotheses do"
-        lines += ["", f"  {len(others)} other {what} not apply"]
+        lines += ["", "  tried in vain", *_items([_tested(one) for one in open_ones])]
     return lines
 
 
 def _tested(one: Tested) -> str:
-    residual = f" (at best {number(one.residual)}x the bound)" if one.residual is not None else ""
-    return f"{one.title}: {one.reason}{residual}"
+    return f"{one.title}: {one.reason}"
 
 
 def _items(texts: Sequence[str], indent: str = "    ") -> list[str]:

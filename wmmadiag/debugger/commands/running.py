@@ -109,10 +109,10 @@ def _departure(interpreter: Interpreter, words: Sequence[str]) -> Reply:
 
 
 def _cause(interpreter: Interpreter, words: Sequence[str]) -> Reply:
-    found = interpreter.session.to_cause(*(float(whole(word, "number of seconds")) for word in words[:1]))
+    found = interpreter.session.to_cause(*words[:1])
     cause = found.cause
     data = moment_data(found.moment) | {
-        "hypothesis": cause.hypothesis, "verdict": cause.verdict, "message": cause.sentence, "cause_line": found.line,
+        "name": cause.name, "verdict": cause.verdict, "message": cause.sentence, "cause_line": found.line,
         "fix": None if cause.fix is None else cause.fix.diff,
     }  # fmt: skip
     fix = "" if cause.fix is None or not cause.fix.diff else f"{cause.fix.diff.rstrip()}\n"
@@ -171,7 +171,7 @@ COMMANDS = (
     Command("run", ("r",), "[--to-fault]", "from the beginning to a breakpoint; --to-fault: as departure", _run, GROUP),
     Command("continue", ("c",), "[COUNT]", "to the next breakpoint, or the end", _continue, GROUP, True),
     Command("departure", ("dep",), "", "to where the kernel first departs from its oracle", _departure, GROUP),
-    Command("cause", (), "[SECONDS]", "diagnose the case and go to the cause; tries changes so long", _cause, GROUP),
+    Command("cause", (), "[EFFORT]", "diagnose the case and go to the cause; quick, normal or thorough", _cause, GROUP),
     Command("finding", ("fi",), "[CHECK]", "to the first access that a check complains of; alone: list findings",
             _finding, GROUP, complete=_checks),
     Command("against", (), "[VARIANT|CARD|FILE.npz]", "to where this run first differs from another one", _against,

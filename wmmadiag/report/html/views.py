@@ -302,17 +302,12 @@ def _banks(cases: Sequence[CaseResult]) -> Iterator[dict[str, Any]]:
 
 
 def _diagnosis(diagnosis: Diagnosis) -> dict[str, Any]:
-    order = ("proven", "reproduced", "undecided", "refuted", "not applicable")
+    order = ("proven", "likely", "undecided", "refuted")
     tested = sorted(diagnosis.tested, key=lambda one: order.index(one.verdict))
     return {
         "one": diagnosis,
         "causes": [_cause(cause) for cause in diagnosis.causes],
-        "tested": [
-            {"one": one, "residual": "" if one.residual is None else times(one.residual)}
-            for one in tested
-            if one.verdict != "not applicable"
-        ],
-        "not_applicable": [one for one in tested if one.verdict == "not applicable"],
+        "tested": [{"one": one} for one in tested],
     }
 
 

@@ -1,0 +1,198 @@
+"""Where to look first, and when a search may end."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import pytest
+
+from wmmadiag.checks.finding import Finding, Level
+from wmmadiag.csource.tree import parse
+from wmmadiag.diagnose.changes import Change, TextEdit
+from wmmadiag.diagnose.dependences import Dependences
+from wmmadiag.diagnose.effort import EFFORTS, Effort, effort_named
+from wmmadiag.diagnose.names import NAMES, every_name, name_of
+from wmmadiag.diagnose.operators.roles import ROLES
+from wmmadiag.diagnose.ranking import Ranked, changed_tokens, fitted, ranked
+from wmmadiag.diagnose.search import Ledger, helpful, search
+from wmmadiag.diagnose.suspicion import Suspicion, marks, suspicion
+from wmmadiag.diagnose.trials.outcomes import Outcome
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.place import Place
+
+KERNEL = """#define PITCH 40
+__device__ int row_of(int lane) {
+    return lane / 4;
+}
+__global__ void k(float* out, const float* in, int n) {
+    __shared__ float tile[16 * PITCH];
+    int lane = threadIdx.x;
+    int unused = n + 1;
+    int row = row_of(lane);
+    tile[row * PITCH] = in[row];
+    for (int i = 0; i < n; ++i) {
+        int at = row * PITCH + i;
+        out[i] = tile[at];
+    }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def dependences() -> Dependences:
+    return Dependences({"k.cu": parse(KERNEL, "k.cu")})
+
+
+def test_a_line_depends_on_what_its_names_are_made_of(dependences: Dependences) -> None:
+    far = {line: steps for (_, line), steps in dependences.distances([("k.cu", 13)]).items()}
+    assert far[13] == 0
+    assert far[12] == 1 and far[10] == 1 and far[11] == 1  # the index, what was stored, the loop around it
+    assert far[9] == 2 and far[1] == 2
+    assert far[3] <= 4  # what the helper returns
+    assert 8 not in far
+
+
+def test_findings_and_faults_mark_their_lines() -> None:
+    finding = Finding("races", "write-read", Level.ERROR, "two threads", Place("k.cu", 10), Place("k.cu", 13))
+    advice = Finding("banks", "conflict", Level.ADVICE, "slow", Place("k.cu", 11))
+    found = marks([finding, advice], None, Place("k.cu", 3))
+    assert [(one.line, one.kind) for one in found] == [
+        (("k.cu", 10), "finding"),
+        (("k.cu", 13), "finding"),
+        (("k.cu", 3), "fault"),
+    ]
+
+
+def changing(line: int, old: str, new: str, operator: str = "number", role: str = "index") -> Change:
+    start = sum(len(text) + 1 for text in KERNEL.split("\n")[: line - 1])
+    start = KERNEL.index(old, start)
+    return Change(operator, (TextEdit("k.cu", start, start + len(old), new),), "expression", role, f"{new} for {old}")
+
+
+def test_a_change_nearer_to_evidence_comes_first(dependences: Dependences) -> None:
+    near, far = changing(13, "at", "i"), changing(8, "1", "2")
+    evidence = suspicion(marks([], None, Place("k.cu", 13)), dependences)
+    weights = {"fault:0": 2.0, "fault:never": -1.0}
+    found = ranked([far, near], {"k.cu": parse(KERNEL, "k.cu")}, evidence, weights)
+    assert [one.change for one in found] == [near, far]
+    assert found[0].line == ("k.cu", 13) and found[0].score > found[1].score
+
+
+def test_equally_likely_changes_keep_their_order() -> None:
+    changes = [changing(12, "row", name) for name in ("lane", "n", "i")]
+    found = ranked(changes, {"k.cu": parse(KERNEL, "k.cu")}, Suspicion({}), {})
+    assert [one.change for one in found] == changes
+
+
+def test_tokens_that_stay_are_not_counted() -> None:
+    source = parse("x = a * b + c;")
+    assert changed_tokens(TextEdit("", 4, 13, "a * d + c"), source) == 1
+    assert changed_tokens(TextEdit("", 4, 13, "a * b"), source) == 2
+    assert changed_tokens(TextEdit("", 0, 0, "__syncthreads();"), source) == 4
+
+
+def test_every_weight_is_of_a_feature_and_finite() -> None:
+    weights = fitted()
+    assert weights and all(math.isfinite(value) for value in weights.values())
+    kinds = {name.split(":")[0] for name in weights if ":" in name}
+    assert kinds <= {
+        "operator", "role", "kind", "tokens", "edits", "finding", "fault", "departure", "consequence", "value", "work",
+    }  # fmt: skip
+
+
+class _Trials:
+    """A bench on which the changes of some numbers are right, and of some mend a part."""
+
+    def __init__(self, right: Sequence[int], better: Sequence[int] = (), seen_with: int = 1) -> None:
+        self.right, self.better, self.seen_with = set(right), set(better), seen_with
+        self.tried: list[int] = []
+        self.texts = {"k.cu": KERNEL.encode()}
+
+    def try_batch(self, changes: Sequence[Change], *, looks: int = 1) -> list[Outcome]:
+        outcomes = []
+        for change in changes:
+            number = int(change.note)
+            self.tried.append(number)
+            helps = number in self.better and looks >= self.seen_with
+            verdict = "right" if number in self.right else "better" if helps else "same"
+            mended = 100 if verdict == "right" else number if helps else 0
+            outcomes.append(Outcome(change, verdict, 100, 100 - mended, mended, work=10))
+        return outcomes
+
+    def keeping(self, *changes: Change) -> _Trials:
+        return self
+
+
+def changes(scores: Sequence[float]) -> list[Ranked]:
+    edit = (TextEdit("k.cu", 0, 1, ""),)
+    return [
+        Ranked(Change("number", edit, "expression", "index", str(number)), ("k.cu", 1 + number), (), score)
+        for number, score in enumerate(scores)
+    ]
+
+
+NORMAL = EFFORTS["normal"]
+
+
+def test_a_search_ends_when_nothing_left_could_be_likelier() -> None:
+    ranks = changes([5.0] * 100 + [-9.0] * 4000)
+    trials, ledger = _Trials([3]), Ledger(NORMAL)
+    found = search(trials, ranks, ledger, lambda _: None)
+    assert found[0].ranked.change.note == "3" and found[0].outcome.verdict == "right"
+    assert len(trials.tried) < 1000 and not ledger.complete and ledger.left > -math.inf
+
+
+def test_a_search_goes_on_where_what_is_left_is_as_likely() -> None:
+    trials, ledger = _Trials([3, 900]), Ledger(NORMAL)
+    found = search(trials, changes([0.0] * 1000), ledger, lambda _: None)
+    assert sorted(trials.tried) == list(range(1000)) and ledger.complete and ledger.left == -math.inf
+    assert {one.ranked.change.note for one in found if one.outcome.verdict == "right"} == {"3", "900"}
+
+
+def test_a_search_spends_no_more_than_its_effort() -> None:
+    little = Effort("little", 300, 10**9, 1, 1, 1, 1)
+    trials, ledger = _Trials([]), Ledger(little)
+    assert all(one.outcome.verdict != "right" for one in search(trials, changes([0.0] * 5000), ledger, lambda _: None))
+    assert ledger.spent and not ledger.complete and ledger.changes == len(trials.tried) < 700
+    work = Ledger(Effort("little", 10**6, 3000, 1, 1, 1, 1))
+    search(_Trials([]), changes([0.0] * 5000), work, lambda _: None)
+    assert work.spent and work.instructions < 9000
+
+
+def test_one_of_several_bugs_is_looked_for_in_more_blocks() -> None:
+    trials, ledger = _Trials([], better=[7, 40], seen_with=2), Ledger(NORMAL)
+    tried = search(trials, changes([0.0] * 60), ledger, lambda _: None)
+    assert not any(one.outcome.verdict == "better" for one in tried)
+    helps = helpful(trials, tried, ledger, lambda _: None)
+    assert [one.ranked.change.note for one in helps] == ["40", "7"]
+
+
+def test_efforts_grow_and_unknown_ones_are_refused() -> None:
+    ordered = [EFFORTS[name] for name in ("quick", "normal", "thorough")]
+    for less, more in itertools.pairwise(ordered):
+        assert less.changes < more.changes and less.instructions < more.instructions and less.bugs < more.bugs
+    with pytest.raises(ConfigurationError, match="'endless'"):
+        effort_named("endless")
+
+
+def test_every_role_of_an_expression_has_one_name() -> None:
+    listed = [role for name in NAMES for role in name.roles]
+    assert len(listed) == len(set(listed))
+    assert set(ROLES) <= set(listed)
+    assert len({one.id for one in every_name()}) == len(every_name())
+
+
+@pytest.mark.parametrize(
+    ("role", "shown", "name"),
+    [
+        ("leading dimension", "access", "leading-dimension"),
+        ("constant", "access", "index"),
+        ("constant", "", "value"),
+        ("barrier", "", "missing-order"),
+        ("something new", "barrier", "missing-order"),
+    ],
+)
+def test_a_name_follows_from_the_role_and_from_what_the_change_does(role: str, shown: str, name: str) -> None:
+    assert name_of(Change("number", (), "expression", role, ""), shown).id == name

@@ -1,0 +1,96 @@
+"""The first access that two versions of a kernel do not share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wmmadiag import emulator
+from wmmadiag.compile import CompileOptions, compile_text
+from wmmadiag.diagnose.sidebyside import Difference, first_difference
+from wmmadiag.subject.binding import bind
+from wmmadiag.subject.card_files.read import load_card
+
+KERNELS = Path(__file__).parents[2] / "kernels"
+CARD = """format = 1
+source = "k.cu"
+entry = "twice"
+
+[[arguments]]
+role = "x"
+dtype = "f32"
+
+[[arguments]]
+role = "y"
+dtype = "f32"
+
+[computes]
+operation = "softmax"
+
+[launch]
+grid = ["1"]
+block = ["64"]
+
+[[cases]]
+name = "one"
+M = 2
+N = 32
+"""
+SOURCE = """__global__ void twice(const float* x, float* y) {
+    __shared__ float s[64];
+    int t = threadIdx.x;
+    s[t] = x[t];
+    __syncthreads();
+    y[t] = s[63 - t] * 2.0f;
+}
+"""
+
+
+def difference(tmp_path: Path, old: str, new: str) -> Difference | None:
+    (tmp_path / "k.toml").write_text(CARD, "utf-8")
+    (tmp_path / "k.cu").write_text(SOURCE, "utf-8")
+    card = load_card(tmp_path / "k.toml")
+    broken, mended = SOURCE.replace(old, new), SOURCE
+    assert broken != mended
+    kernels = []
+    for text in (broken, mended):
+        made = compile_text(text, str(card.source), CompileOptions(arch="sm_90"))
+        kernels.append(emulator.load(made.ptx, made.entry("twice").name, arch="sm_90"))
+    case, variant = card.cases[0], card.variants[0]
+    return first_difference(
+        lambda: bind(card, case, variant), kernels[0], kernels[1], {str(card.source): (broken, mended)}, [0]
+    )
+
+
+def test_another_element_is_read(tmp_path: Path) -> None:
+    found = difference(tmp_path, "x[t]", "x[t ^ 32]")
+    assert found is not None and (found.what, found.place.line, found.space) == ("access", 4, "global")
+    assert found.sentence() == "warp 0 of block 0 reads x[1,0..31] where the changed kernel reads x[0,0..31]"
+
+
+def test_another_element_of_shared_memory_is_written(tmp_path: Path) -> None:
+    found = difference(tmp_path, "s[t] = ", "s[63 - t] = ")
+    assert found is not None and (found.what, found.place.line, found.store) == ("access", 4, True)
+    assert "writes s[32..63] where the changed kernel writes s[0..31]" in found.sentence()
+
+
+def test_an_access_that_only_one_makes(tmp_path: Path) -> None:
+    found = difference(tmp_path, "    y[t] = ", "    if (t < 32) y[t] = ")
+    assert found is not None and (found.what, found.place.line) == ("executed", 6)
+    assert "warp 1 of block 0 does not" in found.sentence() and "the changed kernel does" in found.sentence()
+
+
+def test_a_barrier_that_only_one_waits_at(tmp_path: Path) -> None:
+    found = difference(tmp_path, "    __syncthreads();\n", "")
+    assert found is not None and found.what == "barrier"
+    assert "not at all here; in the changed kernel" in found.sentence()
+
+
+def test_values_alone_are_no_difference(tmp_path: Path) -> None:
+    assert difference(tmp_path, "2.0f", "3.0f") is None
+
+
+@pytest.mark.parametrize("line", ["    int t = threadIdx.x;\n"])
+def test_lines_that_moved_are_the_same_lines(tmp_path: Path, line: str) -> None:
+    assert difference(tmp_path, line, f"\n\n// moved\n{line}") is None

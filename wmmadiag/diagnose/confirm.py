@@ -1,0 +1,145 @@
+"""What is right on one case, held to every case: all checks, other values, and inputs hard for the operation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from wmmadiag.diagnose.changes import Change, applied
+from wmmadiag.diagnose.changes import Texts as Bytes
+from wmmadiag.diagnose.ranking import after_trial
+from wmmadiag.diagnose.search import Tried
+from wmmadiag.diagnose.sizes import further_sizes
+from wmmadiag.ops.registry import OPERATIONS
+from wmmadiag.subject.bench import CaseRun, Workbench
+from wmmadiag.subject.card import Case
+from wmmadiag.subject.compiling import Texts
+
+_RIVALS = 4
+"""Changes of different places that are told apart by further sizes."""
+_ALIKE = 3
+"""Changes of one place that are run on every case, until one of them is right in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """A change, and every case as it ran with it.
+
+    Attributes:
+        changes: made together; the last one is what this is about.
+        runs: with it; those on other inputs than the card's follow.
+        score: of its rank, with what the trial showed.
+        alike: further changes of the same place that make the failing case right.
+        further: sizes that nobody asked for on which it is right as well, where that tells it from others.
+    """
+
+    tried: Tried
+    changes: tuple[Change, ...]
+    texts: Texts
+    runs: tuple[CaseRun, ...]
+    score: float
+    alike: tuple[Tried, ...] = ()
+    further: int = 0
+
+    @property
+    def right(self) -> bool:
+        """Every run passes."""
+        return bool(self.runs) and all(run.passed for run in self.runs)
+
+    @property
+    def line(self) -> tuple[str, int]:
+        """Of its first edit."""
+        return self.tried.ranked.line
+
+
+def confirmed(
+    bench: Workbench,
+    cases: Sequence[Case],
+    baseline: Mapping[str, CaseRun],
+    right: Sequence[Tried],
+    kept: Sequence[Change],
+    texts: Bytes,
+    most: int,
+) -> list[Confirmed]:
+    """Run the likeliest change of each place on every case; what is right in all comes first, the likeliest first.
+
+    Args:
+        bench: runs the source with other texts, with all checks.
+        cases: to run, the failing one among them.
+        baseline: the cases as the source stands.
+        right: changes that make the failing case right, the likeliest first.
+        kept: changes that were made before these.
+        texts: what the changes are of.
+        most: changes to run.
+    """
+    places: dict[tuple[tuple[str, int], ...], list[Tried]] = {}
+    for one in right:
+        places.setdefault(_place(one), []).append(one)
+    found: list[Confirmed] = []
+    for group in places.values():
+        for one in group[:_ALIKE]:
+            if len(found) >= most:
+                break
+            change = one.ranked.change
+            changed = {Path(file).resolve(): text.decode("utf-8", "surrogateescape")
+                       for file, text in applied(texts, [change]).items()}  # fmt: skip
+            runs = tuple(_runs(bench, cases, baseline, changed))
+            score = after_trial(one.ranked, one.outcome, _work_before(baseline))
+            alike = tuple(other for other in group if other is not one)
+            found.append(Confirmed(one, (*kept, change), changed, runs, score, alike))
+            if found[-1].right:
+                break
+    found = _told_apart(bench, cases, found)
+    return sorted(found, key=lambda one: (not one.right, -one.further, -one.score))
+
+
+def _told_apart(bench: Workbench, cases: Sequence[Case], found: Sequence[Confirmed]) -> list[Confirmed]:
+    """Where changes of several places are right in every case: on how many further sizes each is right."""
+    right = [one for one in found if one.right]
+    rivals = right[:_RIVALS]
+    if len({one.line for one in rivals}) < 2:
+        return list(found)
+    counts = {id(one): 0 for one in rivals}
+    for case in further_sizes(cases, cases[0]):
+        passed = [one for one in rivals if bench.run(case, one.texts).passed]
+        if 0 < len(passed) < len(rivals):
+            for one in passed:
+                counts[id(one)] += 1
+    return [replace(one, further=counts.get(id(one), 0)) for one in found]
+
+
+def _work_before(baseline: Mapping[str, CaseRun]) -> int:
+    """Warp instructions of the failing case as the source stands; 0 where it did not end."""
+    works = [run.result.warp_instructions for run in baseline.values() if not run.passed and run.verdict is not None]
+    return works[0] if works else 0
+
+
+def _place(one: Tried) -> tuple[tuple[str, int], ...]:
+    """What a change is about: its lines."""
+    return (one.ranked.line,)
+
+
+def _runs(bench: Workbench, cases: Sequence[Case], baseline: Mapping[str, CaseRun], texts: Texts) -> Iterator[CaseRun]:
+    """Every case until one fails; then the smallest with other values, and the largest on hard inputs."""
+    for case in cases:
+        run = bench.run(case, texts)
+        yield run
+        if not run.passed:
+            return
+    first = baseline.get(cases[0].name)
+    seed = first.result.seed if first is not None and first.result.seed is not None else 0
+    run = bench.run(cases[0], texts, seed=seed + 1)
+    yield run
+    if not run.passed or bench.inputs:
+        return
+    for name in OPERATIONS[bench.card.computes.operation].hard_inputs:
+        run = bench.run(cases[-1], texts, inputs=name)
+        # What overflows as it stands on these inputs is nothing that a change must mend.
+        if run.passed or math.isfinite(run.max_difference) or _finite(bench, cases[-1], name):
+            yield run
+
+
+def _finite(bench: Workbench, case: Case, inputs: str) -> bool:
+    return math.isfinite(bench.run(case, inputs=inputs).max_difference)

@@ -1,0 +1,55 @@
+"""How much work a diagnosis may be: counted in changes and in warp instructions, never in seconds.
+
+The same effort gives the same answer on an idle machine, on a busy one, and on another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from wmmadiag.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What a search may use.
+
+    Attributes:
+        changes: of the source, to try on the failing case.
+        instructions: emulated warp instructions of these trials.
+        confirmed: changes that are right on the failing case, to run on every case with all checks.
+        bugs: that may lie in one source.
+        checked: changes to run with all checks, where only a check shows what is wrong.
+        singles: changes to compile one by one, of a source that does not compile.
+    """
+
+    name: str
+    changes: int
+    instructions: int
+    confirmed: int
+    bugs: int
+    checked: int
+    singles: int
+
+
+EFFORTS: Mapping[str, Effort] = {
+    one.name: one
+    for one in (
+        Effort("quick", 768, 100_000_000, 4, 1, 12, 8),
+        Effort("normal", 8192, 800_000_000, 8, 2, 32, 24),
+        Effort("thorough", 32768, 10_000_000_000, 24, 3, 128, 96),
+    )
+}
+DEFAULT = "normal"
+
+
+def effort_named(name: str) -> Effort:
+    """An effort by its name.
+
+    Raises:
+        ConfigurationError: there is none of that name.
+    """
+    if name not in EFFORTS:
+        raise ConfigurationError(f"no effort is called '{name}'", hint=f"there are {', '.join(EFFORTS)}")
+    return EFFORTS[name]

@@ -1,1 +1,0 @@
-"""One module per hypothesis; see `wmmadiag.diagnose.registry`."""

@@ -1,1 +1,0 @@
-"""The user's lines that a fault of the arithmetic is about."""

@@ -1,0 +1,130 @@
+"""How likely each change is the undoing of a bug, before any is tried: prior of its kind × suspicion of its line.
+
+A change has features, words such as `operator:neighbour` or `departure:1`; its score is the sum of their weights, a
+log-likelihood up to a constant. All weights are in `ranking.json`, fitted by `benchmarks/fit_ranking.py` to the wrong
+kernels of the repository; nowhere else is there a weight or a rank.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from wmmadiag.csource.tree import Source
+from wmmadiag.diagnose.changes import Change, TextEdit
+from wmmadiag.diagnose.dependences import Line
+from wmmadiag.diagnose.suspicion import Suspicion
+from wmmadiag.diagnose.trials.outcomes import Outcome
+
+WEIGHTS = Path(__file__).with_name("ranking.json")
+MARKS = ("finding", "fault", "departure", "consequence", "value")
+_FAR = 6
+_MORE = 1.05
+"""Times the warp instructions, from which on a mended kernel is more work, or less."""
+_TOKEN = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|[^\s\w]")
+_SIZES = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A change with its place and score.
+
+    Attributes:
+        line: of its first edit.
+        features: what was known of it before it was tried.
+        score: higher is likelier.
+    """
+
+    change: Change
+    line: Line
+    features: tuple[str, ...]
+    score: float
+
+
+def ranked(
+    changes: Sequence[Change],
+    sources: Mapping[str, Source],
+    suspicion: Suspicion,
+    weights: Mapping[str, float] | None = None,
+) -> list[Ranked]:
+    """The changes, the likeliest first; equally likely ones in the order given."""
+    used = weights if weights is not None else fitted()
+    found = []
+    for change in changes:
+        line = line_of(change, sources)
+        words = tuple(features(change, line, sources, suspicion))
+        found.append(Ranked(change, line, words, sum(used.get(word, 0.0) for word in words)))
+    return sorted(found, key=lambda one: -one.score)
+
+
+def line_of(change: Change, sources: Mapping[str, Source]) -> Line:
+    """The line of a change's first edit."""
+    first = change.edits[0]
+    return first.file, sources[first.file].place_at(first.start).line
+
+
+def features(change: Change, line: Line, sources: Mapping[str, Source], suspicion: Suspicion) -> Iterator[str]:
+    """What is known of a change before it is tried, in words that weights are given to."""
+    yield f"operator:{change.operator}"
+    yield f"role:{change.role}"
+    yield f"kind:{change.kind}"
+    yield f"{change.operator} of {change.role}"
+    tokens = sum(changed_tokens(edit, sources[edit.file]) for edit in change.edits)
+    yield f"tokens:{next((size for size in _SIZES if tokens <= size), 'many')}"
+    yield f"edits:{min(len(change.edits), 3)}"
+    near = suspicion.of(line)
+    for kind in MARKS:
+        if kind in suspicion.nearest:
+            far = near.get(kind)
+            yield f"{kind}:{'never' if far is None else min(far, _FAR)}"
+
+
+def after_trial(one: Ranked, outcome: Outcome, work_before: int) -> float:
+    """The score of a change that was tried: how much work the kernel then is tells among changes that mend it."""
+    used = fitted()
+    return one.score + sum(used.get(word, 0.0) for word in features_of_trial(outcome, work_before))
+
+
+def features_of_trial(outcome: Outcome, work_before: int) -> Iterator[str]:
+    """What trying a change showed of it, in words that weights are given to."""
+    if work_before and outcome.work:
+        ratio = outcome.work / work_before
+        yield f"work:{'more' if ratio > _MORE else 'less' if ratio < 1 / _MORE else 'same'}"
+
+
+def changed_tokens(edit: TextEdit, source: Source) -> int:
+    """How many tokens an edit takes away or puts in, what stands at both ends of either left out."""
+    old, new = _TOKEN.findall(source.slice(edit.start, edit.end)), _TOKEN.findall(edit.text)
+    while old and new and old[0] == new[0]:
+        old, new = old[1:], new[1:]
+    while old and new and old[-1] == new[-1]:
+        old, new = old[:-1], new[:-1]
+    return max(len(old), len(new))
+
+
+@cache
+def fitted() -> Mapping[str, float]:
+    """The fitted weights, by feature; a feature without one weighs nothing."""
+    return {str(name): float(value) for name, value in _file()["weights"].items()}
+
+
+@cache
+def by_chance() -> float:
+    """Share of changes at other places that mend a kernel's failing case: an upper estimate.
+
+    A change that mends is the undoing, or one of these: what was not tried weighs by this much less than what was tried
+    and mends.
+    """
+    return float(_file()["by_chance"])
+
+
+def _file() -> dict[str, Any]:
+    if not WEIGHTS.exists():
+        return {"weights": {}, "by_chance": 1.0}
+    read: dict[str, Any] = json.loads(WEIGHTS.read_text("utf-8"))
+    return read

@@ -1,1 +1,0 @@
-"""What a failing case shows of itself, before any hypothesis is asked."""
