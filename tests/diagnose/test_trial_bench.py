@@ -7,10 +7,15 @@ from pathlib import Path
 import pytest
 from trial_changes import change, edit, product
 
+from wmmadiag import backends
+from wmmadiag.checks import native_names, select
 from wmmadiag.diagnose.changes import Change, TextEdit
+from wmmadiag.diagnose.trials.confirm import confirm
 from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
+from wmmadiag.subject.bench import Workbench
 from wmmadiag.subject.card import Card
+from wmmadiag.subject.compiling import SubjectCompiler
 
 
 def bench_of(card: Card, **options: object) -> TrialBench:
@@ -218,3 +223,25 @@ def test_elements_that_several_blocks_write_are_judged_at_the_end(tmp_path: Path
     )
     assert words(found) == ["right", "worse", "right"] or words(found) == ["right", "same", "right"]
     assert found[1].wrong_after is not None  # nothing can be given up before the last block
+
+
+PEEK = "{ const float peek = part[0][0]; if (peek == -123.0f) sum = peek; }"
+
+
+def test_a_confirmation_is_of_every_case_with_the_checks(tmp_path: Path) -> None:
+    two = 'cases = [{ name = "small", M = 16, N = 24, K = 8 }, { name = "square", M = 16, N = 16, K = 8 }]'
+    card = product(
+        tmp_path, ("i * n + col", "i * k + col"), ('cases = [{ name = "small", M = 16, N = 24, K = 8 }]', two)
+    )
+    bench = bench_of(card)
+    right = change(edit(bench.texts, "i * k", "i * n"))
+    only_here = change(edit(bench.texts, "i * k", "i * 24"))
+    racy = change(edit(bench.texts, "i * k", "i * n"), edit(bench.texts, "^__syncthreads();", PEEK))
+    assert words(bench.try_batch([right, only_here])) == ["right", "right"]
+    checks = select("default")
+    loader = backends.backend("emulator", None, native_names(checks))
+    everything = Workbench(card, card.variants[0], "sm_90", loader, checks, SubjectCompiler())
+    assert confirm(everything, bench.files(right)).right
+    assert [run.passed for run in confirm(everything, bench.files(only_here)).runs] == [False]
+    found = confirm(everything, bench.files(racy)).runs[0]
+    assert not found.passed and any(one.check == "races" for one in found.findings)

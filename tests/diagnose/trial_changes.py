@@ -6,7 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from wmmadiag.csource.tree import parse
+from tree_sitter import Node
+
+from wmmadiag.csource.scopes import Scopes
+from wmmadiag.csource.tree import Source, parse
+from wmmadiag.csource.variables import Variable
 from wmmadiag.diagnose.changes import Change, Kind, TextEdit, Texts
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.open_subject import open_subject
@@ -36,22 +40,29 @@ def change(*edits: TextEdit, kind: Kind = "expression") -> Change:
 
 
 def integer_changes(texts: Texts, seed: int, count: int) -> list[Change]:
-    """Changes of operands and indices, most of them of integers; some do not compile."""
+    """Changes of integer operands and indices, others of the same type in scope among them; nearly all compile."""
     random = Random(seed)
     file, text = next(iter(texts.items()))
-    places = list(_places(text))
+    source = parse(text)
+    scopes = Scopes(source)
+    places = list(_places(source, scopes))
     random.shuffle(places)
     made = []
-    for start, end in places[:count]:
-        old = text[start:end].decode()
-        other = text[slice(*random.choice(places))].decode()
-        new = random.choice([f"(({old}) + 1)", f"(({old}) * 2)", f"(({old}) / 2)", f"(({old}) - 1)", f"({other})"])
-        made.append(change(TextEdit(file, start, end, new)))
+    for node in places[:count]:
+        old = source.text(node)
+        names = [name for name, one in scopes.at(node.start_byte).items() if _whole(one) and name != old]
+        news = [
+            f"(({old}) + 1)",
+            f"(({old}) * 2)",
+            f"(({old}) / 2)",
+            f"(({old}) - 1)",
+            *random.sample(names, min(2, len(names))),
+        ]
+        made.append(change(TextEdit(file, node.start_byte, node.end_byte, random.choice(news))))
     return made
 
 
-def _places(text: bytes) -> Iterator[tuple[int, int]]:
-    source = parse(text)
+def _places(source: Source, scopes: Scopes) -> Iterator[Node]:
     open_ones = [(source.root, False)]
     while open_ones:
         node, inside = open_ones.pop()
@@ -60,9 +71,26 @@ def _places(text: bytes) -> Iterator[tuple[int, int]]:
         inside = inside or node.type == "function_definition"
         parent = node.parent
         wanted = inside and node.type in ("identifier", "number_literal", "binary_expression")
-        if wanted and parent is not None and parent.type in _PARENTS:
-            yield node.start_byte, node.end_byte
+        if wanted and parent is not None and parent.type in _PARENTS and _integer(source, node, scopes):
+            yield node
         open_ones += [(child, inside) for child in node.children]
+
+
+def _integer(source: Source, node: Node, scopes: Scopes) -> bool:
+    """Whether an expression is made of integer variables and literals alone."""
+    if node.type == "number_literal":
+        return source.text(node).isdigit()
+    if node.type == "identifier":
+        found = scopes.at(node.start_byte).get(source.text(node))
+        return found is not None and _whole(found)
+    return node.type in ("binary_expression", "parenthesized_expression") and all(
+        _integer(source, child, scopes) for child in node.named_children
+    )
+
+
+def _whole(variable: Variable) -> bool:
+    plain = variable.type.replace("const", "").split()
+    return plain in (["int"], ["unsigned"], ["size_t"]) and not variable.pointers and not variable.dimensions
 
 
 def _fixed(declaration: str) -> bool:

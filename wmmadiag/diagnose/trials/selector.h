@@ -41,12 +41,12 @@ struct Plain<T[n]> {
 
 template <class T>
 struct Integral {
-    static constexpr bool value = false;
+    enum { value = false };
 };
-#define WMMADIAG_INTEGRAL(T)                \
-    template <>                             \
-    struct Integral<T> {                    \
-        static constexpr bool value = true; \
+#define WMMADIAG_INTEGRAL(T)   \
+    template <>                \
+    struct Integral<T> {       \
+        enum { value = true }; \
     };
 WMMADIAG_INTEGRAL(bool)
 WMMADIAG_INTEGRAL(char)

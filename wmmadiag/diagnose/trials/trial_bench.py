@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,6 +130,18 @@ class TrialBench:
         """
         return applied(self.texts, changes)
 
+    def files(self, *changes: Change) -> dict[Path, str]:
+        """The files that changes change: resolved path → text, as `wmmadiag.subject.bench` takes them.
+
+        Raises:
+            ValueError: as `apply`.
+        """
+        made = {
+            **self._given,
+            **{file: text for file, text in self.apply(*changes).items() if text != self.texts[file]},
+        }
+        return {Path(file).resolve(): text.decode("utf-8", "surrogateescape") for file, text in made.items()}
+
     def keeping(self, *changes: Change) -> TrialBench:
         """A bench of the source with these changes made: what is tried there is of its `texts`.
 
@@ -137,7 +150,7 @@ class TrialBench:
             ValueError: as `apply`.
         """
         made = self.apply(*changes)
-        texts = {**self._given, **{file: text for file, text in made.items() if text != self.texts[file]}}
+        texts = self._given | {file: text for file, text in made.items() if text != self.texts[file]}
         return TrialBench(
             self.card, self.variant, self.case, arch=self.arch, texts=texts, seed=self.seed, inputs=self.inputs,
             threads=self.threads, budget=self.budget,
@@ -156,7 +169,7 @@ class TrialBench:
         found: dict[Change, Outcome] = {}
         limits = self._limits(looks)
         with ThreadPoolExecutor(1, "wmmadiag-trials") as pool:
-            batches = [pool.submit(self._programs.batch, part) for part in _parts(list(dict.fromkeys(changes)))]
+            batches = [pool.submit(self._programs.batch, part) for part in _parts(changes)]
             try:
                 for pending in batches:
                     found |= self._outcomes(pending.result(), limits)
@@ -217,6 +230,7 @@ class TrialBench:
 
 
 def _parts(changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
-    """So many that a program holds; what is compiled singly goes in small parts, so that the rest need not wait."""
-    for start in range(0, len(changes), BATCH):
-        yield changes[start : start + BATCH]
+    """So many that a program holds, those of one place together: what a program costs at run time is its places."""
+    ordered = sorted(dict.fromkeys(changes), key=lambda one: [(edit.file, edit.start, edit.end) for edit in one.edits])
+    for start in range(0, len(ordered), BATCH):
+        yield ordered[start : start + BATCH]

@@ -38,18 +38,15 @@ public:
     // `bytes` at `offset` were read or written by a block.
     void read(std::uint64_t offset, std::uint64_t bytes, std::uint32_t block) {
         read_ = true;
-        if (!reads_) {
-            shared_ |= written_;
-            return;
-        }
-        note(now_.reader, now_.writer, known_ == nullptr ? nullptr : &known_->writer, offset, bytes, block + 1);
+        if (!reads_) read_shared_ |= written_;
+        else read_shared_ |= note(now_.reader, now_.writer, known_ == nullptr ? nullptr : &known_->writer, offset, bytes, block + 1);
     }
     void write(std::uint64_t offset, std::uint64_t bytes, std::uint32_t block) {
         written_ = true;
-        shared_ |= read_ && !reads_;
-        note(now_.writer, now_.writer, known_ == nullptr ? nullptr : &known_->writer, offset, bytes, block + 1);
-        if (reads_) look(now_.reader, offset, bytes, block + 1);
-        if (known_ != nullptr) look(known_->reader, offset, bytes, block + 1);
+        write_shared_ |= read_ && !reads_;
+        write_shared_ |= note(now_.writer, now_.writer, known_ == nullptr ? nullptr : &known_->writer, offset, bytes, block + 1);
+        if (reads_) write_shared_ |= others(now_.reader, offset, bytes, block + 1);
+        if (known_ != nullptr) write_shared_ |= others(known_->reader, offset, bytes, block + 1);
         for (auto p = offset / page; p <= (offset + bytes - 1) / page; ++p) {
             if (dirty_[p] != 0) continue;
             dirty_[p] = 1;
@@ -57,8 +54,10 @@ public:
         }
     }
 
-    // Whether a block touched what another one wrote, or wrote what another one read: then their order may matter.
-    [[nodiscard]] bool shared() const { return shared_; }
+    // Whether a block read what another one writes: then what it does hangs on their order.
+    [[nodiscard]] bool read_shared() const { return read_shared_; }
+    // Whether a block wrote what another one writes or reads: then what is left, or what the other one does, hangs on their order.
+    [[nodiscard]] bool write_shared() const { return write_shared_; }
     [[nodiscard]] bool written() const { return written_; }
     [[nodiscard]] bool has_read() const { return read_; }
     [[nodiscard]] const Sharers& now() const { return now_; }
@@ -79,29 +78,33 @@ public:
         }
         pages_.clear();
         if (reads_ && read_) std::fill(now_.reader.begin(), now_.reader.end(), nobody);
-        read_ = written_ = shared_ = false;
+        read_ = written_ = read_shared_ = write_shared_ = false;
     }
 
 private:
-    // Puts `who` down in `to`; whether somebody else wrote there, in this launch or in the one that is known.
-    void note(std::vector<std::uint32_t>& to, const std::vector<std::uint32_t>& writers, const std::vector<std::uint32_t>* known,
-              std::uint64_t offset, std::uint64_t bytes, std::uint32_t who) {
+    // Puts `who` down in `to`; whether somebody else writes there, in this launch or in the one that is known.
+    bool note(std::vector<std::uint32_t>& to, const std::vector<std::uint32_t>& writers, const std::vector<std::uint32_t>* known,
+              std::uint64_t offset, std::uint64_t bytes, std::uint32_t who) const {
+        bool shared = false;
         const auto last = (offset + bytes - 1) >> shift_;
         for (auto i = offset >> shift_; i <= last; ++i) {
             const auto wrote = writers[i];
-            shared_ |= wrote != nobody && wrote != who;
-            if (known != nullptr) shared_ |= (*known)[i] != nobody && (*known)[i] != who;
+            shared |= wrote != nobody && wrote != who;
+            if (known != nullptr) shared |= (*known)[i] != nobody && (*known)[i] != who;
             to[i] = to[i] == nobody || to[i] == who ? who : several;
         }
+        return shared;
     }
-    void look(const std::vector<std::uint32_t>& others, std::uint64_t offset, std::uint64_t bytes, std::uint32_t who) {
-        if (others.empty()) return;
+    [[nodiscard]] bool others(const std::vector<std::uint32_t>& by, std::uint64_t offset, std::uint64_t bytes, std::uint32_t who) const {
+        if (by.empty()) return false;
+        bool shared = false;
         const auto last = (offset + bytes - 1) >> shift_;
-        for (auto i = offset >> shift_; i <= last; ++i) shared_ |= others[i] != nobody && others[i] != who;
+        for (auto i = offset >> shift_; i <= last; ++i) shared |= by[i] != nobody && by[i] != who;
+        return shared;
     }
 
     unsigned shift_ = 0;
-    bool read_ = false, written_ = false, shared_ = false, reads_ = true;
+    bool read_ = false, written_ = false, read_shared_ = false, write_shared_ = false, reads_ = true;
     Sharers now_;
     const Sharers* known_ = nullptr;
     std::vector<std::uint8_t> dirty_;   // per page

@@ -149,7 +149,7 @@ public:
         base.result = in_order(budget, base.instructions);
         base.independent = base.result.end == TrialEnd::finished;
         for (const auto& one : touched_) {
-            base.independent &= !one.shared();
+            base.independent &= !one.read_shared() && !one.write_shared();
             known->sharers.push_back(one.written() ? one.now() : Sharers{});
         }
         if (base.result.end == TrialEnd::finished) base.wrong = wrong_elements();
@@ -196,20 +196,23 @@ private:
         }
     }
 
-    [[nodiscard]] bool depends() const {
-        for (const auto& one : touched_)
-            if (one.shared()) return true;
-        return false;
+    // Whether some block read, or wrote, what belongs to another one.
+    template <bool (Touched::*what)() const>
+    [[nodiscard]] bool any() const {
+        return std::any_of(touched_.begin(), touched_.end(), [](const Touched& one) { return (one.*what)(); });
     }
 
     // False when blocks turned out to depend on each other: then `result` is worth nothing but its instructions.
+    //
+    // What a block does that reads nothing of others is what it does in any order. If it leaves a wrong element, the change is no good,
+    // whoever else writes there: the blocks of a right kernel may end in any order. If not, the order counts once something is shared.
     bool block_by_block(const TrialLimits& limits, TrialResult& result) {
         const auto& known = *plan_.known;
         if (!block_) block_ = std::make_unique<Block>(shared_, warps_, nullptr);
         const auto blocks = shared_.spec.grid.count();
         const auto& suspects = known.base.wrong_blocks;
         std::vector<std::uint8_t> done(blocks, 0);
-        unsigned looked = 0;
+        unsigned looked = 0, empty = 0;
         std::uint64_t rest = 0;
         const auto better = [&] { return result.mended > result.broken + result.damaged; };
         for (std::uint64_t i = 0; i < blocks + suspects.size(); ++i) {
@@ -225,7 +228,7 @@ private:
             auto quota = limits.times * known.base.instructions[index] + limits.slack;
             const auto status = block_->run(quota);
             result.instructions += block_->executed();
-            if (depends()) return false;
+            if (any<&Touched::read_shared>()) return false;
             if (status == BlockStatus::faulted) {
                 result.end = TrialEnd::fault;
                 result.fault = block_->fault().kind;
@@ -235,14 +238,31 @@ private:
                 result.end = shared_.stop.load(std::memory_order_relaxed) ? TrialEnd::interrupted : TrialEnd::budget;
                 return true;
             }
-            if (limits.looks == 0) continue;
-            const auto seen = count_block(static_cast<std::uint32_t>(index));
+            const bool overlaps = any<&Touched::write_shared>();
+            if (limits.looks == 0) {
+                if (overlaps) return false;
+                continue;
+            }
+            const auto seen = count_written(static_cast<std::uint32_t>(index));
             add(seen, result);
-            if ((seen.wrong == 0 && seen.damaged == 0) || better()) continue;
+            bool bad = seen.wrong != 0 || seen.damaged != 0;
+            // What it does not write any more another block may write now. Two blocks that leave their own, and touch no other's, tell.
+            if (!bad && !overlaps) {
+                const auto left = count_left(static_cast<std::uint32_t>(index));
+                if (left.wrong != 0 && (++empty >= 2 || blocks == 1)) {
+                    add(left, result);
+                    bad = true;
+                }
+            }
+            if (!bad || better()) {
+                if (overlaps) return false;
+                continue;
+            }
             if (++looked >= limits.looks) {
                 result.end = TrialEnd::stopped;
                 return true;
             }
+            if (overlaps) return false;
         }
         result = counted(result);
         return true;
@@ -357,12 +377,18 @@ private:
         }
     }
 
-    // What a block wrote, and what it wrote in the base run and leaves unwritten now.
-    Count count_block(std::uint32_t block) {
+    // What a block wrote.
+    Count count_written(std::uint32_t block) {
         Count seen;
         each_written([&](const JudgedArray& array, std::uint32_t item, std::uint32_t writer, const std::byte* at, const std::byte* initial) {
             if (writer == block + 1) judge(array, item, at, initial, seen);
         });
+        return seen;
+    }
+
+    // What a block wrote in the base run, and nobody has written now.
+    Count count_left(std::uint32_t block) {
+        Count seen;
         for (const auto& [a, item] : plan_.known->owned[block]) {
             const auto& array = plan_.setup.arrays[a];
             const auto& part = plan_.parts[plan_.part_of[a]];
