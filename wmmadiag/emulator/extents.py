@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import overload
 
 from wmmadiag.ptx.demangle import demangle
 
@@ -126,3 +128,26 @@ class Extent:
         if known is None or known.item == 0 or self.size == 0:
             return ""
         return f", which ends with {self.element(self.start + self.size - known.item)}"
+
+
+class NamedExtents(Sequence[Extent]):
+    """Ranges of memory whose elements are found out when one is looked at: that may take a question to the compiler."""
+
+    def __init__(self, plain: Sequence[Extent], named: Callable[[Extent], Extent]) -> None:
+        self._plain, self._named = tuple(plain), named
+        self._known: dict[int, Extent] = {}
+
+    def __len__(self) -> int:
+        return len(self._plain)
+
+    @overload
+    def __getitem__(self, index: int) -> Extent: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Extent]: ...
+    def __getitem__(self, index: int | slice) -> Extent | Sequence[Extent]:
+        if isinstance(index, slice):
+            return [self[one] for one in range(*index.indices(len(self)))]
+        at = range(len(self._plain))[index]
+        if at not in self._known:
+            self._known[at] = self._named(self._plain[at])
+        return self._known[at]

@@ -210,7 +210,7 @@ class EmulatedKernel:
         """Name, device address and size of each array argument and global variable, as a launch places them."""
         return self.memory(launch)[1]
 
-    def named_memory(self, launch: Launch) -> list[Extent]:
+    def named_memory(self, launch: Launch) -> Sequence[Extent]:
         """All memory that has a name: `extents`, the block's shared arrays, and a thread's local memory."""
         return self._names.named(self.memory(launch)[1] + self._shared_extents(launch), launch)
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from wmmadiag.compile.array_declarations import ArraySource, Carved, Elements
 from wmmadiag.compile.ask import Asked
+from wmmadiag.compile.ask.arrays import ArraySource, Carved, Elements
 from wmmadiag.compile.languages import is_c_family
 from wmmadiag.compile.model import Resources
 from wmmadiag.compile.names import demangle as kernel_name
 from wmmadiag.compile.origin import Origin
-from wmmadiag.emulator.extents import Extent, Part
+from wmmadiag.emulator.extents import Extent, NamedExtents, Part
 from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.launch import Launch
 from wmmadiag.ptx.demangle import demangle
@@ -36,9 +36,9 @@ class ArrayNames:
     origin: Origin | None = None
     _source: ArraySource | None = field(default=None, init=False)
 
-    def named(self, extents: Sequence[Extent], launch: Launch) -> list[Extent]:
-        """The same ranges with what is known of their elements."""
-        return [self._argument(one, launch) or self._declared(one, launch) or one for one in extents]
+    def named(self, extents: Sequence[Extent], launch: Launch) -> Sequence[Extent]:
+        """The same ranges with what is known of their elements, which is found out when one is looked at."""
+        return NamedExtents(extents, lambda one: self._argument(one, launch) or self._declared(one, launch) or one)
 
     def _argument(self, extent: Extent, launch: Launch) -> Extent | None:
         if extent.space != "global":
@@ -100,8 +100,7 @@ class ArrayNames:
     def source(self) -> ArraySource:
         """The declarations of the files that the kernel's code comes from."""
         if self._source is None:
-            macros: Mapping[str, str | None] = {} if self.origin is None else self.origin.options.macros
-            self._source = ArraySource(list(self._texts().values()), macros)
+            self._source = ArraySource(self._texts(), self.asked())
         return self._source
 
     def _texts(self) -> dict[str, str]:

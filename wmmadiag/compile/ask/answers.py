@@ -11,11 +11,11 @@ _VARIABLE = re.compile(
     r"\.global\s+\.align\s+\d+\s+\.[busf](?P<bits>\d+)\s+(?P<name>wmmadiag_answer_\w+)"
     r"(?:\[(?P<count>\d+)\])?(?:\s*=\s*(?P<value>[^;]*?))?\s*;"
 )
-_ADDRESS = re.compile(r"generic\(wmmadiag_answer_\d+_room\)(?:\+(\d+))?")
+_ADDRESS = re.compile(r"generic\([\w$]+\)(?:\+?(-?\d+))?")
 _REAL = re.compile(r"0[fd]([0-9A-Fa-f]+)")
 _KINDS = ("other", "bool", "int", "uint", "float", "class", "union", "pointer", "array", "reference")
 _CONST, _ENUM, _EMPTY, _POLYMORPHIC, _COMPLETE = (1 << bit for bit in range(5))
-_NAMED = re.compile(r"\[with T ?= ?(.*)\]\Z", re.DOTALL)
+_NAMED = re.compile(r"\[with \w+ ?= ?(.*)\]\Z", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,19 @@ class TypeFacts:
     lane: str
     lane_size: int
     lane_kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddressFacts:
+    """Where a pointer into a buffer points.
+
+    Attributes:
+        offset: bytes from the buffer's beginning.
+        facts: the pointer's type.
+    """
+
+    offset: int
+    facts: TypeFacts
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wmmadiag.compile import cache
 from wmmadiag.compile.ask.answers import (
+    AddressFacts,
     Constant,
     KernelParameters,
     MemberFacts,
@@ -23,6 +24,7 @@ from wmmadiag.compile.ask.answers import (
     variables,
 )
 from wmmadiag.compile.ask.questions import (
+    Address,
     Asked,
     Member,
     Parameters,
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from wmmadiag.compile.options import CompileOptions
     from wmmadiag.compile.sources import SourceTree
 
-Answer: TypeAlias = "Constant | TypeFacts | KernelParameters | MemberFacts | Unanswered"
+Answer: TypeAlias = "Constant | TypeFacts | KernelParameters | MemberFacts | AddressFacts | Unanswered"
 
 _FILE = "wmmadiag-question-"
 _NAMED = re.compile(re.escape(_FILE) + r"(\d+)")
@@ -217,6 +219,8 @@ class SourceFiles:
 
 def _variables(question: Question) -> tuple[str, ...]:
     """What the names of an answer's variables end with."""
+    if isinstance(question, Address):
+        return ("", "_at")
     if not isinstance(question, Member):
         return ("",)
     if question.bits:
@@ -234,6 +238,8 @@ def _read(question: Question, told: str) -> Answer:
         return type_facts(contents[0])
     if isinstance(question, Parameters):
         return kernel_parameters(contents[0])
+    if isinstance(question, Address):
+        return AddressFacts(int.from_bytes(contents[1], "little", signed=True), type_facts(contents[0]))
     if question.bits:
         return bit_facts(*contents) or Unanswered("the compiler does not show where its bits are")
     return base_facts(*contents) if question.path[-1].base else member_facts(contents[0])

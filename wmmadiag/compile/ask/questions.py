@@ -127,7 +127,24 @@ class Member:
     bits: bool = False
 
 
-Question: TypeAlias = "Value | TypeOf | Parameters | Member"
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a pointer into a buffer points, as it is computed from constants. Answer: `AddressFacts`.
+
+    Attributes:
+        expression: of pointer type; other pointers in it are written out.
+        buffer: the declaration of the buffer without storage or extent: "unsigned char smem", with any further
+            extents in `rest`.
+        scope: the declarations that it needs: constants and aliases. They stand at namespace scope here.
+    """
+
+    expression: str
+    buffer: str
+    rest: str = ""
+    scope: Scope = FILE_SCOPE
+
+
+Question: TypeAlias = "Value | TypeOf | Parameters | Member | Address"
 
 
 def problem(text: str) -> str:
@@ -154,6 +171,8 @@ def texts(question: Question) -> tuple[str, ...]:
         return (question.expression,)
     if isinstance(question, TypeOf):
         return (question.text,)
+    if isinstance(question, Address):
+        return (question.expression,)
     if isinstance(question, Member):
         root = question.root
         named = (root.text,) if isinstance(root, TypeOf) else (root.kernel, *filter(None, [root.types]))
@@ -168,6 +187,8 @@ def written(question: Question, number: int) -> str:
         return _asking(question.scope, number, "constexpr", body) + _told(number, f"{_name(question.scope, number)}()")
     if isinstance(question, Member):
         return _member(question, number)
+    if isinstance(question, Address):
+        return _address(question, number)
     carried = f"::wmmadiag_ask::carried(&{_name(question.scope, number)})"
     told = "facts" if isinstance(question, TypeOf) else "parameters"
     return _carrying(question, number) + _told(number, f"::wmmadiag_ask::{told}({carried})")
@@ -236,6 +257,20 @@ def _member(question: Member, number: int) -> str:
             + _told(number, f"::wmmadiag_ask::member(wmmadiag_member(::wmmadiag_ask::{name}_tag{len(steps) - 1}{{}}))")
         )
     return "".join(lines)
+
+
+def _address(question: Address, number: int) -> str:
+    """The buffer as a variable of the module, and the pointer as a constant that is made of its address."""
+    scope = question.scope
+    # What an unnamed namespace holds is seen from the one around it; in it, no variable has a name of its own.
+    spaces = [*filter(None, scope.namespaces), f"wmmadiag_space_{number}"]
+    lines = ["".join(f"namespace {one} {{ " for one in spaces)]
+    lines += [*scope.bindings, *(one for one in scope.declarations if one != "{")]
+    # No buffer in shared memory is larger (CUDA C++ Programming Guide, compute capabilities).
+    lines.append(f"__device__ alignas(1024) {question.buffer}[1 << 18]{question.rest};")
+    lines.append(_told(number, f"::wmmadiag_ask::facts<decltype({question.expression})>()"))
+    lines.append(f'extern "C" __device__ const volatile void* {variable(number)}_at = ({question.expression});')
+    return "\n".join(lines) + "\n" + " }" * len(spaces) + "\n"
 
 
 def _asking(scope: Scope, number: int, words: str, body: str) -> str:

@@ -38,6 +38,7 @@ class _Part:
     names: frozenset[str] = frozenset()
     constant: bool = True
     default: str = ""
+    pointer: bool = False
 
 
 def scope_at(
@@ -48,6 +49,7 @@ def scope_at(
     *,
     every: bool = False,
     unchanged: bool = False,
+    fixed: Mapping[str, str] = MappingProxyType({}),
 ) -> Scope:
     """The scope of a node for an expression or type that is asked there.
 
@@ -60,6 +62,7 @@ def scope_at(
         bindings: template parameter → its argument as written, in the scope of the file.
         every: also variables and parameters whose values no compiler knows; for `TypeOf`, which evaluates nothing.
         unchanged: also variables that are no constants, but which nothing in the function around them changes.
+        fixed: parameter or variable → the declaration to put in place of its own, "" for none.
     """
     parts = [part for around, inside in _downwards(node) for part in _parts(source, around, inside)]
     wanted = _closure(parts, mentioned)
@@ -78,8 +81,14 @@ def scope_at(
             told += [text for text in [_bound(part, bindings)] if text and needed]
         elif part.kind == "parameters":
             parameters = part.text if every and needed else ""
-        elif part.kind in ("block", "using") or (needed and _is_told(part, node, every, unchanged)):
+            declarations += [text for name, text in fixed.items() if text and name in part.names & wanted]
+        elif part.kind == "variable" and part.names <= fixed.keys():
+            declarations += [fixed[name] for name in part.names & wanted if fixed[name]]
+        elif part.kind in ("block", "using") or (needed and (part.constant or every)):
             declarations.append(part.text)
+        elif needed and unchanged and not _is_changed(node, part):
+            # Nothing changes it: a constant, if its value is one.
+            declarations.append(part.text if part.pointer else f"const {part.text}")
     while declarations and declarations[-1] == "{":
         declarations.pop()
     return Scope(tuple(namespaces), tuple(told), inside, parameters, tuple(declarations))
@@ -183,7 +192,8 @@ def _declaration(source: Source, node: Node) -> Iterator[_Part]:
     for variable, declarator in zip(declared(source, node), declarators, strict=False):
         constant = bool(variable.words & {"constexpr", "const"})
         plain = " ".join(word for word in head.split() if word != "static") if constant else head
-        yield _Part("variable", f"{plain} {source.words(declarator)};", frozenset({variable.name}), constant)
+        text = f"{plain} {source.words(declarator)};"
+        yield _Part("variable", text, frozenset({variable.name}), constant, pointer=variable.pointers > 0)
 
 
 def _type_names(source: Source, node: Node) -> frozenset[str]:
@@ -226,21 +236,22 @@ def _bound(part: _Part, bindings: Mapping[str, str]) -> str:
     return f"constexpr {part.text} {name} = {value};"
 
 
-def _is_told(part: _Part, node: Node, every: bool, unchanged: bool) -> bool:
-    return part.constant or every or (unchanged and not _is_changed(node, part))
-
-
 def _is_changed(node: Node, part: _Part) -> bool:
     """Whether something in the function may change a variable after its declaration."""
-    name = next(iter(part.names)).encode()
     functions = [one for one in ancestors(node) if one.type in ("function_definition", "lambda_expression")]
-    if not functions:
-        return True
-    for one in descendants(functions[-1], "identifier"):
-        if one.text != name:
+    return not functions or is_changed(functions[-1], next(iter(part.names)))
+
+
+def is_changed(body: Node, name: str, *, elements: bool = True) -> bool:
+    """Whether something under a node may change a variable of that name after its declaration: an assignment, an
+    increment, its address, what is read into it; with `elements` also what does so to `name[i]`."""
+    through = ("parenthesized_expression", "subscript_expression") if elements else ("parenthesized_expression",)
+    spelled = name.encode()
+    for one in descendants(body, "identifier"):
+        if one.text != spelled:
             continue
         parent = one.parent
-        while parent is not None and parent.type in ("parenthesized_expression", "subscript_expression"):
+        while parent is not None and parent.type in through:
             one, parent = parent, parent.parent
         kind = parent.type if parent is not None else ""
         left = field(parent, "left") if parent is not None else None

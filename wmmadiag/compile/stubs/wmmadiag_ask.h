@@ -18,6 +18,7 @@
 #undef __maxnreg__
 #define __maxnreg__(...)
 
+/* No name of one letter: those are macros of users. */
 namespace wmmadiag_ask {
 
 enum Kind : unsigned char {
@@ -26,33 +27,33 @@ enum Kind : unsigned char {
 enum Flag : unsigned char { constant_target = 1, enumeration = 2, empty = 4, polymorphic = 8, complete = 16 };
 enum : unsigned { most_extents = 4 };
 
-template <class T> struct Type {};
+template <class T_> struct Type {};
 /* No variable templates: each would be a variable of the PTX. */
-template <class T, class U> struct Same { enum { value = 0 }; };
-template <class T> struct Same<T, T> { enum { value = 1 }; };
-template <class T, class U> constexpr bool same() { return Same<T, U>::value; }
-template <class T, class... Any> constexpr bool one_of() { return (same<T, Any>() || ...); }
-template <class T> struct Plain { using type = T; };
-template <class T> struct Plain<const T> { using type = T; };
-template <class T> struct Plain<volatile T> { using type = T; };
-template <class T> struct Plain<const volatile T> { using type = T; };
-template <class T> using plain = typename Plain<T>::type;
-/* A pointer without its own qualifiers. */
-template <class T> struct Bare { using type = T; };
-template <class T> struct Bare<T* const> { using type = T*; };
-template <class T> struct Bare<T* volatile> { using type = T*; };
-template <class T> struct Bare<T* const volatile> { using type = T*; };
-template <class T> struct Bare<T* __restrict__> { using type = T*; };
-template <class T> struct Bare<T* const __restrict__> { using type = T*; };
-template <class T> struct Bare<T* volatile __restrict__> { using type = T*; };
-template <class T> struct Bare<T* const volatile __restrict__> { using type = T*; };
-template <class T> using bare = typename Bare<T>::type;
-template <class T> struct Unreferred { using type = T; };
-template <class T> struct Unreferred<T&> { using type = T; };
-template <class T> struct Unreferred<T&&> { using type = T; };
-template <class T> using unreferred = typename Unreferred<T>::type;
+template <class T_, class U_> struct Same { enum { value = 0 }; };
+template <class T_> struct Same<T_, T_> { enum { value = 1 }; };
+template <class T_, class U_> constexpr bool same() { return Same<T_, U_>::value; }
+template <class T_, class... Any> constexpr bool one_of() { return (same<T_, Any>() || ...); }
+template <class T_> struct Plain { using type = T_; };
+template <class T_> struct Plain<const T_> { using type = T_; };
+template <class T_> struct Plain<volatile T_> { using type = T_; };
+template <class T_> struct Plain<const volatile T_> { using type = T_; };
+template <class T_> using plain = typename Plain<T_>::type;
+/* A_ pointer without its own qualifiers. */
+template <class T_> struct Bare { using type = T_; };
+template <class T_> struct Bare<T_* const> { using type = T_*; };
+template <class T_> struct Bare<T_* volatile> { using type = T_*; };
+template <class T_> struct Bare<T_* const volatile> { using type = T_*; };
+template <class T_> struct Bare<T_* __restrict__> { using type = T_*; };
+template <class T_> struct Bare<T_* const __restrict__> { using type = T_*; };
+template <class T_> struct Bare<T_* volatile __restrict__> { using type = T_*; };
+template <class T_> struct Bare<T_* const volatile __restrict__> { using type = T_*; };
+template <class T_> using bare = typename Bare<T_>::type;
+template <class T_> struct Unreferred { using type = T_; };
+template <class T_> struct Unreferred<T_&> { using type = T_; };
+template <class T_> struct Unreferred<T_&&> { using type = T_; };
+template <class T_> using unreferred = typename Unreferred<T_>::type;
 
-template <unsigned N> struct Text { char letters[N]; };
+template <unsigned N_> struct Text { char letters[N_]; };
 struct Number { unsigned char bytes[8]; };
 
 constexpr Number number(unsigned long long value) {
@@ -61,146 +62,146 @@ constexpr Number number(unsigned long long value) {
   return made;
 }
 
-template <class T> constexpr auto name() {
+template <class T_> constexpr auto name() {
   Text<sizeof(__PRETTY_FUNCTION__)> text{};
   for (unsigned i = 0; i + 1 < sizeof(__PRETTY_FUNCTION__); ++i) text.letters[i] = __PRETTY_FUNCTION__[i];
   return text;
 }
 
-template <class T> constexpr bool is_integer() {
-  return one_of<T, char, signed char, unsigned char, short, unsigned short, int, unsigned, long, unsigned long,
+template <class T_> constexpr bool is_integer() {
+  return one_of<T_, char, signed char, unsigned char, short, unsigned short, int, unsigned, long, unsigned long,
                 long long, unsigned long long, wchar_t, char16_t, char32_t>();
 }
 
-template <class T> constexpr Kind kind_of() {
-  if constexpr (__is_enum(T)) return kind_of<__underlying_type(T)>();
-  else if constexpr (same<T, bool>()) return boolean;
-  else if constexpr (is_integer<T>()) return T(-1) < T(0) ? signed_integer : unsigned_integer;
-  else if constexpr (one_of<T, float, double>()) return floating;
-  else if constexpr (__is_union(T)) return union_;
-  else if constexpr (__is_class(T)) return structure;
+template <class T_> constexpr Kind kind_of() {
+  if constexpr (__is_enum(T_)) return kind_of<__underlying_type(T_)>();
+  else if constexpr (same<T_, bool>()) return boolean;
+  else if constexpr (is_integer<T_>()) return T_(-1) < T_(0) ? signed_integer : unsigned_integer;
+  else if constexpr (one_of<T_, float, double>()) return floating;
+  else if constexpr (__is_union(T_)) return union_;
+  else if constexpr (__is_class(T_)) return structure;
   else return other;
 }
-template <class T> struct KindOf { enum { value = kind_of<plain<T>>() }; };
-template <class T> struct KindOf<T*> { enum { value = pointer }; };
-template <class T> struct KindOf<T&> { enum { value = reference }; };
-template <class T> struct KindOf<T&&> { enum { value = reference }; };
-template <class T, unsigned long N> struct KindOf<T[N]> { enum { value = array }; };
-template <class T> struct KindOf<T[]> { enum { value = array }; };
+template <class T_> struct KindOf { enum { value = kind_of<plain<T_>>() }; };
+template <class T_> struct KindOf<T_*> { enum { value = pointer }; };
+template <class T_> struct KindOf<T_&> { enum { value = reference }; };
+template <class T_> struct KindOf<T_&&> { enum { value = reference }; };
+template <class T_, unsigned long N_> struct KindOf<T_[N_]> { enum { value = array }; };
+template <class T_> struct KindOf<T_[]> { enum { value = array }; };
 
 /* What is left of a type without its extents and its levels of pointers. */
-template <class T> struct Target {
-  using type = T;
+template <class T_> struct Target {
+  using type = T_;
   enum : unsigned { depth = 0, rank = 0 };
 };
-template <class T> struct TargetOf : Target<bare<T>> {};
-template <class T> struct Pointed {
-  using type = typename TargetOf<T>::type;
-  enum : unsigned { depth = TargetOf<T>::rank ? 1 : TargetOf<T>::depth + 1 };
+template <class T_> struct TargetOf : Target<bare<T_>> {};
+template <class T_> struct Pointed {
+  using type = typename TargetOf<T_>::type;
+  enum : unsigned { depth = TargetOf<T_>::rank ? 1 : TargetOf<T_>::depth + 1 };
 };
-template <class T> struct Target<T*> {
-  using type = typename Pointed<T>::type;
-  enum : unsigned { depth = Pointed<T>::depth, rank = 0 };
+template <class T_> struct Target<T_*> {
+  using type = typename Pointed<T_>::type;
+  enum : unsigned { depth = Pointed<T_>::depth, rank = 0 };
 };
-template <class T, unsigned long N> struct Target<T[N]> {
-  using type = typename TargetOf<T>::type;
-  enum : unsigned { depth = TargetOf<T>::depth, rank = TargetOf<T>::rank + 1 };
+template <class T_, unsigned long N_> struct Target<T_[N_]> {
+  using type = typename TargetOf<T_>::type;
+  enum : unsigned { depth = TargetOf<T_>::depth, rank = TargetOf<T_>::rank + 1 };
 };
-template <class T> struct Target<T[]> : Target<T[1]> {};
+template <class T_> struct Target<T_[]> : Target<T_[1]> {};
 
-template <class T> struct Extents { static constexpr void put(Number*) {} };
-template <class T, unsigned long N> struct Extents<T[N]> {
+template <class T_> struct Extents { static constexpr void put(Number*) {} };
+template <class T_, unsigned long N_> struct Extents<T_[N_]> {
   static constexpr void put(Number* at) {
-    *at = number(N);
-    Extents<T>::put(at + 1);
+    *at = number(N_);
+    Extents<T_>::put(at + 1);
   }
 };
-template <class T> struct Extents<T[]> {
+template <class T_> struct Extents<T_[]> {
   static constexpr void put(Number* at) {
     *at = number(0);
-    Extents<T>::put(at + 1);
+    Extents<T_>::put(at + 1);
   }
 };
 
-template <class T, unsigned long N = sizeof(T)> constexpr unsigned long size_of(int) { return N; }
-template <class T> constexpr unsigned long size_of(...) { return 0; }
-template <class T, unsigned long N = alignof(T)> constexpr unsigned long align_of(int) { return N; }
-template <class T> constexpr unsigned long align_of(...) { return 0; }
+template <class T_, unsigned long N_ = sizeof(T_)> constexpr unsigned long size_of(int) { return N_; }
+template <class T_> constexpr unsigned long size_of(...) { return 0; }
+template <class T_, unsigned long N_ = alignof(T_)> constexpr unsigned long align_of(int) { return N_; }
+template <class T_> constexpr unsigned long align_of(...) { return 0; }
 
 /* The type of a vector's elements: float4 has four x. */
-template <class T> auto lane(int) -> Type<plain<decltype(T::x)>>;
-template <class T> auto lane(...) -> Type<void>;
+template <class T_> auto lane(int) -> Type<plain<decltype(T_::x)>>;
+template <class T_> auto lane(...) -> Type<void>;
 
-template <class T> constexpr unsigned char flags() {
-  using U = plain<T>;
-  unsigned char found = same<T, U>() ? 0 : constant_target;
-  if (__is_enum(U)) found |= enumeration;
-  if constexpr (size_of<U>(0) != 0 && (__is_class(U) || __is_union(U))) {
+template <class T_> constexpr unsigned char flags() {
+  using U_ = plain<T_>;
+  unsigned char found = same<T_, U_>() ? 0 : constant_target;
+  if (__is_enum(U_)) found |= enumeration;
+  if constexpr (size_of<U_>(0) != 0 && (__is_class(U_) || __is_union(U_))) {
     found |= complete;
-    if (__is_empty(U)) found |= empty;
-    if (__is_polymorphic(U)) found |= polymorphic;
+    if (__is_empty(U_)) found |= empty;
+    if (__is_polymorphic(U_)) found |= polymorphic;
   }
   return found;
 }
 
-template <unsigned A, unsigned B, unsigned C> struct Facts {
+template <unsigned A_, unsigned B_, unsigned C_> struct Facts {
   Number size, align, depth, rank, extents[most_extents];
   unsigned char kind;
   Number target_size, target_align;
   unsigned char target_kind, target_flags;
   Number lane_size;
   unsigned char lane_kind;
-  Text<A> name;
-  Text<B> target;
-  Text<C> lane;
+  Text<A_> name;
+  Text<B_> target;
+  Text<C_> lane;
 };
 
-template <class T> struct TypeIn;
-template <class T> struct TypeIn<Type<T>> { using type = T; };
+template <class T_> struct TypeIn;
+template <class T_> struct TypeIn<Type<T_>> { using type = T_; };
 
-template <class T> constexpr auto facts() {
-  using target = plain<typename TargetOf<T>::type>;
+template <class T_> constexpr auto facts() {
+  using target = plain<typename TargetOf<T_>::type>;
   using lane_type = typename TypeIn<decltype(lane<target>(0))>::type;
-  static_assert(TargetOf<T>::rank <= most_extents, "an array of more dimensions than are told");
-  Facts<sizeof(name<bare<T>>()), sizeof(name<target>()), sizeof(name<lane_type>())> made{};
-  made.size = number(size_of<T>(0));
-  made.align = number(align_of<T>(0));
-  made.depth = number(TargetOf<T>::depth);
-  made.rank = number(TargetOf<T>::rank);
-  Extents<T>::put(made.extents);
-  made.kind = KindOf<bare<T>>::value;
+  static_assert(TargetOf<T_>::rank <= most_extents, "an array of more dimensions than are told");
+  Facts<sizeof(name<bare<T_>>()), sizeof(name<target>()), sizeof(name<lane_type>())> made{};
+  made.size = number(size_of<T_>(0));
+  made.align = number(align_of<T_>(0));
+  made.depth = number(TargetOf<T_>::depth);
+  made.rank = number(TargetOf<T_>::rank);
+  Extents<T_>::put(made.extents);
+  made.kind = KindOf<bare<T_>>::value;
   made.target_size = number(size_of<target>(0));
   made.target_align = number(align_of<target>(0));
   made.target_kind = KindOf<bare<target>>::value;
-  made.target_flags = flags<typename TargetOf<T>::type>();
+  made.target_flags = flags<typename TargetOf<T_>::type>();
   made.lane_size = number(size_of<lane_type>(0));
   made.lane_kind = KindOf<lane_type>::value;
-  made.name = name<bare<T>>();
+  made.name = name<bare<T_>>();
   made.target = name<target>();
   made.lane = name<lane_type>();
   return made;
 }
 
-/* A list of types: each after a byte 1, then a byte 0. */
-template <class... T> struct List { unsigned char end; };
-template <class T, class... Rest> struct List<T, Rest...> {
+/* A_ list of types: each after a byte 1, then a byte 0. */
+template <class... T_> struct List { unsigned char end; };
+template <class T_, class... Rest> struct List<T_, Rest...> {
   unsigned char more;
-  decltype(facts<T>()) head;
+  decltype(facts<T_>()) head;
   List<Rest...> tail;
 };
-template <class T, class... Rest> constexpr auto list() {
-  List<T, Rest...> made{};
+template <class T_, class... Rest> constexpr auto list() {
+  List<T_, Rest...> made{};
   made.more = 1;
-  made.head = facts<T>();
+  made.head = facts<T_>();
   if constexpr (sizeof...(Rest) > 0) made.tail = list<Rest...>();
   return made;
 }
-template <class R, class... P> constexpr auto parameters(Type<R (*)(P...)>) {
-  if constexpr (sizeof...(P) > 0) return list<P...>();
+template <class R_, class... P_> constexpr auto parameters(Type<R_ (*)(P_...)>) {
+  if constexpr (sizeof...(P_) > 0) return list<P_...>();
   else return List<>{};
 }
-template <class R, class... P> constexpr auto parameters(Type<R (*)(P...) noexcept>) {
-  return parameters(Type<R (*)(P...)>{});
+template <class R_, class... P_> constexpr auto parameters(Type<R_ (*)(P_...) noexcept>) {
+  return parameters(Type<R_ (*)(P_...)>{});
 }
 
 /* The value of a constant, with its type. */
@@ -213,63 +214,63 @@ union Bits {
   constexpr explicit Bits(double value) : precise(value) {}
   constexpr explicit Bits(float value) : single(value) {}
 };
-template <class T> constexpr Bits bits(T value) {
-  if constexpr (one_of<T, float, double>()) return Bits(value);
+template <class T_> constexpr Bits bits(T_ value) {
+  if constexpr (one_of<T_, float, double>()) return Bits(value);
   else return Bits(static_cast<unsigned long long>(value));
 }
-template <unsigned N> struct Constant {
+template <unsigned N_> struct Constant {
   Bits bits;
   unsigned char kind, size, flags;
-  Text<N> name;
+  Text<N_> name;
 };
-template <class T> constexpr auto constant(T value) {
-  constexpr auto kind = static_cast<Kind>(KindOf<T>::value);
+template <class T_> constexpr auto constant(T_ value) {
+  constexpr auto kind = static_cast<Kind>(KindOf<T_>::value);
   static_assert(kind == boolean || kind == signed_integer || kind == unsigned_integer || kind == floating,
                 "not the value of a number, a truth value or an enumerator");
-  return Constant<sizeof(name<T>())>{bits(value), kind, sizeof(T), flags<T>(), name<T>()};
+  return Constant<sizeof(name<T_>())>{bits(value), kind, sizeof(T_), flags<T_>(), name<T_>()};
 }
 
 /* The type that a function's return type carries, without calling it. */
-template <class R, class... P> constexpr auto carried(R (*)(P...)) { return R{}; }
-template <class T> constexpr auto facts(Type<T>) { return facts<T>(); }
-template <class F> struct Carried;
-template <class R, class... P> struct Carried<R (*)(P...)> { using type = R; };
+template <class R_, class... P_> constexpr auto carried(R_ (*)(P_...)) { return R_{}; }
+template <class T_> constexpr auto facts(Type<T_>) { return facts<T_>(); }
+template <class F_> struct Carried;
+template <class R_, class... P_> struct Carried<R_ (*)(P_...)> { using type = R_; };
 
 /* Members that a class keeps to itself: access is not checked in the arguments of an explicit instantiation. */
-template <class Tag, auto M> struct Opened {
-  friend constexpr auto wmmadiag_member(Tag) { return M; }
+template <class Tag, auto M_> struct Opened {
+  friend constexpr auto wmmadiag_member(Tag) { return M_; }
 };
-template <class Tag, class T> struct Named {
-  friend constexpr auto wmmadiag_type(Tag) { return Type<T>{}; }
+template <class Tag, class T_> struct Named {
+  friend constexpr auto wmmadiag_type(Tag) { return Type<T_>{}; }
 };
-template <class T> struct MemberOf;
-template <class T, class C> struct MemberOf<T C::*> {
-  using type = T;
-  using owner = C;
+template <class T_> struct MemberOf;
+template <class T_, class C_> struct MemberOf<T_ C_::*> {
+  using type = T_;
+  using owner = C_;
 };
-template <class T> struct Item { using type = T; };
-template <class T, unsigned long N> struct Item<T[N]> : Item<T> {};
-template <class T> using type_in = plain<typename Item<typename TypeIn<T>::type>::type>;
-template <class M> using member_type = plain<typename Item<typename MemberOf<M>::type>::type>;
+template <class T_> struct Item { using type = T_; };
+template <class T_, unsigned long N_> struct Item<T_[N_]> : Item<T_> {};
+template <class T_> using type_in = plain<typename Item<typename TypeIn<T_>::type>::type>;
+template <class M_> using member_type = plain<typename Item<typename MemberOf<M_>::type>::type>;
 
-/* A pointer to a member is its offset (Itanium C++ ABI, 2.3). */
-template <class M, class F, unsigned N> struct Member {
-  M offset;
-  F told;
-  Text<N> owner;
+/* A_ pointer to a member is its offset (Itanium C_++ ABI, 2.3). */
+template <class M_, class F_, unsigned N_> struct Member {
+  M_ offset;
+  F_ told;
+  Text<N_> owner;
 };
-template <class M> constexpr auto member(M pointer) {
-  using owner = typename MemberOf<M>::owner;
-  auto told = facts<typename MemberOf<M>::type>();
-  return Member<M, decltype(told), sizeof(name<owner>())>{pointer, told, name<owner>()};
+template <class M_> constexpr auto member(M_ pointer) {
+  using owner = typename MemberOf<M_>::owner;
+  auto told = facts<typename MemberOf<M_>::type>();
+  return Member<M_, decltype(told), sizeof(name<owner>())>{pointer, told, name<owner>()};
 }
 
-template <unsigned N, class F> struct Parameter;
-template <class R, class P, class... Rest> struct Parameter<0, R (*)(P, Rest...)> { using type = P; };
-template <unsigned N, class R, class P, class... Rest>
-struct Parameter<N, R (*)(P, Rest...)> : Parameter<N - 1, R (*)(Rest...)> {};
-template <unsigned N, class R, class... P>
-struct Parameter<N, R (*)(P...) noexcept> : Parameter<N, R (*)(P...)> {};
+template <unsigned N_, class F_> struct Parameter;
+template <class R_, class P_, class... Rest> struct Parameter<0, R_ (*)(P_, Rest...)> { using type = P_; };
+template <unsigned N_, class R_, class P_, class... Rest>
+struct Parameter<N_, R_ (*)(P_, Rest...)> : Parameter<N_ - 1, R_ (*)(Rest...)> {};
+template <unsigned N_, class R_, class... P_>
+struct Parameter<N_, R_ (*)(P_...) noexcept> : Parameter<N_, R_ (*)(P_...)> {};
 
 }  // namespace wmmadiag_ask
 #endif
