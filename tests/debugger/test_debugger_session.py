@@ -231,13 +231,13 @@ def test_the_first_tile_that_differs() -> None:
 def test_the_cause_and_the_lines_behind() -> None:
     session = wmmadiag.debug(KERNELS / "gemm" / "wrong" / "no_zero_fill.toml")
     declared, added = line_of(session, "wmma::accumulator"), line_of(session, "mma_sync(")
-    found = session.to_cause(seconds=0)
+    found = session.to_cause("quick")
     assert found.line in (declared, added) and found.cause.sentence
     departure = session.to_departure()
     assert departure.line == added and str(departure).count(departure.words) == 1
     assert declared in {one.line for one in session.behind(1)}
     with pytest.raises(ConfigurationError, match="is right"):
-        wmmadiag.debug(KERNELS / "gemm" / "kernel.toml").to_cause(seconds=0)
+        wmmadiag.debug(KERNELS / "gemm" / "kernel.toml").to_cause("quick")
 
 
 @pytest.mark.parametrize("go", [lambda s: s.reverse_continue(watch="o[0,0,0,0]"), lambda s: s.reverse_step("line")])
