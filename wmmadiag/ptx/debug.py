@@ -122,9 +122,18 @@ class Locations:
         self._info = info
         self._function = function
         self._seen: dict[tuple[int, int, int], Place] = {}
+        self._plain: dict[tuple[str, ...], tuple[tuple[int, int, int], Place]] = {}
 
     def parse(self, cursor: Cursor) -> Place:
         """Read what follows `.loc`."""
+        text, index = cursor.text, cursor.index
+        words = tuple(text[index : index + 3])
+        plain = text[index + 3 : index + 4] != [","]
+        known = self._plain.get(words) if plain else None
+        if known is not None:
+            cursor.index = index + 3
+            self._seen[known[0]] = known[1]
+            return known[1]
         position = self._position(cursor)
         if not (cursor.token == "," and cursor.text[cursor.index + 1] == "function_name"):
             place = Place(self._file(position[0]), position[1], position[2] if position[1] else 0, self._function)
@@ -143,6 +152,8 @@ class Locations:
             name = self._info.functions.get(label, "")
             place = Place(self._file(position[0]), position[1], position[2] if position[1] else 0, name, caller)
         self._seen[position] = place
+        if plain:
+            self._plain[words] = (position, place)
         return place
 
     def _file(self, number: int) -> str:
