@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ptx_text import module
 
+from wmmadiag.compile.driver import entries_of
+from wmmadiag.compile.ptx_scan import emulated_target
 from wmmadiag.errors import PtxSyntaxError, UnsupportedError
 from wmmadiag.ptx import dump, parse
 from wmmadiag.ptx.lexer import tokenize
@@ -87,6 +90,18 @@ def test_mutated_compiler_output(kernel_ptx: Callable[..., str], name: str, arch
     run()
 
 
+@pytest.mark.parametrize("name", ["triton_softmax", "warp_affine", "assembled"])
+def test_mutated_output_of_other_compilers(name: str) -> None:
+    text = (Path(__file__).parent / "dialects" / f"{name}.ptx").read_text()
+
+    @BOUNDED
+    @given(mutations(text))
+    def run(mutated: str) -> None:
+        accepted_or_refused(mutated)
+
+    run()
+
+
 @BOUNDED
 @given(st.lists(TOKENS, max_size=60), st.booleans())
 def test_random_tokens(tokens: list[str], inside: bool) -> None:
@@ -117,6 +132,19 @@ PATHOLOGICAL = [
     ("huge initialiser", module("", before=".global .u8 x[1000000000000] = {1};")),
     ("huge dimensions", module("", before=".global .u8 x" + "[1000000]" * 9 + ";")),
     ("shift", module("mov.b32 r0, 1 << 1000000000000;")),
+    # Texts on which a pattern that looks ahead from each place would take quadratic time.
+    ("many lines", ".version 8.0\n.target sm_80\n" + "\n" * 2_000_000 + "x"),
+    ("many sections", module("") + ".section x {" * 200_000),
+    ("many open sections", module("") + ".section x\n" * 200_000),
+    ("many entries", ".version 8.0\n.target sm_80\n" + ".visible .entry a(" * 100_000),
+    ("many linkages", ".version 8.0\n.target sm_80\n" + ".visible " * 200_000),
+    ("many functions", ".version 8.0\n.target sm_80\n" + ".func (" * 200_000),
+    ("many quotes", module("") + '\\"' * 500_000),
+    ("many files", module("") + '.file 1 "a' * 200_000),
+    ("many locations", module(".loc 1 2 " * 200_000)),
+    ("many strings", module("") + ".section .debug_str {" + "L: .b8 65\n" * 20_000 + "}"),
+    ("many calls", module("", before="".join(f".func f{n}() {{ call f{n - 1 if n else 0}; }}\n" for n in range(3000)))),
+    ("a long name", module("mov.b32 r0, x" + "1" * 500_000 + ";")),
 ]
 
 
@@ -124,6 +152,8 @@ PATHOLOGICAL = [
 @pytest.mark.parametrize("text", [row[1] for row in PATHOLOGICAL], ids=[row[0] for row in PATHOLOGICAL])
 def test_pathological(text: str) -> None:
     accepted_or_refused(text)
+    entries_of(text, {})
+    emulated_target(text)
 
 
 def test_printed_instructions_parse_to_themselves(kernel_ptx: Callable[..., str]) -> None:

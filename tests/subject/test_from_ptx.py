@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from ptx_cards import DIALECTS, copied, filled
 
 import wmmadiag
 from wmmadiag.errors import ConfigurationError, PtxSyntaxError, UnsupportedError
@@ -13,7 +14,6 @@ from wmmadiag.subject.drafts.from_ptx import ptx_facts
 from wmmadiag.subject.drafts.ptx_parameters import mangled_types, python_parameters
 from wmmadiag.subject.open_subject import SubjectOptions, drafted_card, open_subject
 
-DIALECTS = Path(__file__).parents[1] / "ptx" / "dialects"
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 GEMM = """
 #include <mma.h>
@@ -30,16 +30,6 @@ extern "C" __global__ void __launch_bounds__(32) gemm(const half* a, const half*
 }
 """
 SQUARE = {"M": "16", "N": "16", "K": "16"}
-
-
-def copied(folder: Path, name: str) -> Path:
-    """A dialect's file, with the Python that it was made from where its line table says that it is."""
-    made_from = {"triton": "triton_kernels", "numba": "numba_kernels", "cute": "cute_kernels"}
-    for stem in made_from.values():
-        (folder / f"{stem}.py").write_text((DIALECTS / f"{stem}.py").read_text())
-    path = folder / f"{name}.ptx"
-    path.write_text((DIALECTS / f"{name}.ptx").read_text().replace("/src/kernels/", f"{folder}/"))
-    return path
 
 
 def asked(path: Path, **options: object) -> ConfigurationError:
@@ -201,20 +191,6 @@ def test_the_only_kernel_on_tensor_cores_is_taken_and_said(tmp_path: Path) -> No
 
 
 # -- drafts -----------------------------------------------------------------------------------------------------------
-
-
-def filled(path: Path, values: list[str], options: SubjectOptions | None = None) -> Path:
-    """A drafted card beside a PTX file, with its TODOs filled in, in their order."""
-    card = path.with_suffix(".toml")
-    text = drafted_card(path, card, options or SubjectOptions())
-    left = iter(values)
-    lines = [
-        re.sub(r'"TODO"', lambda _: f'"{next(left)}"', line) if not line.startswith("#") else line
-        for line in text.splitlines()
-    ]
-    assert next(left, None) is None, text
-    card.write_text("\n".join(lines) + "\n")
-    return card
 
 
 def test_a_drafted_card_of_a_triton_matmul_is_right(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ def with_lines(fault: KernelFault, target: Target, case: BoundCase) -> KernelFau
     """The fault with the declarations of the shared arrays that do not fit, the largest first; others as they are."""
     if fault.kind != "launch-limits" or "shared memory" not in fault.message or fault.detail:
         return fault
-    lines = Lines(target.kernel.kernel, target.source, {target.source: target.compilation.text})
+    lines = Lines(target.kernel.kernel, target.source, {target.compilation.source: target.compilation.text})
     locals_ = Declared(lines).locals
     declared = {one.variable.name: Place(one.file.name, one.file.line(one.variable)) for one in reversed(locals_)}
     arrays = [one for one in target.kernel.named_memory(case.launch) if one.space == "shared" and one.size]

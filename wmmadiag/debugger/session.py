@@ -39,7 +39,7 @@ class Session(Stepping):
             from wmmadiag.debugger.refused import with_lines
 
             raise with_lines(fault, target, self.case) from None
-        self.lines = Lines(target.kernel.kernel, target.source, {target.source: target.compilation.text})
+        self.lines = Lines(target.kernel.kernel, target.source, {target.compilation.source: target.compilation.text})
         self.arrays = Arrays(self.machine, self.case, lambda: self.declared_types)
         self.evidence = Evidence(target)
         self.warp = self.lane = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from wmmadiag.compile.languages import is_ptx
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions, lower
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.ptx import parse
@@ -64,8 +65,10 @@ class Target:
 
     @property
     def source(self) -> str:
-        """The file that it was compiled from."""
-        return self.compilation.source
+        """The file that it was compiled from; of PTX from elsewhere the one that its line table names."""
+        place = self.kernel.kernel.entry.place
+        made_from = place.file if is_ptx(self.compilation.source) and place is not None else ""
+        return made_from or self.compilation.source
 
     @property
     def title(self) -> str:

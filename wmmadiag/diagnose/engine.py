@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wmmadiag.checks.run import emulator_of
+from wmmadiag.compile.languages import is_c_family
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.changes import Texts as Bytes
@@ -219,6 +220,9 @@ def _search(found: Examined, cases: Sequence[Case], threads: int, tell: Progress
     bench, case = found.bench, found.failing
     assert case is not None
     run = found.baseline[case.name]
+    if not is_c_family(bench.source):
+        found.problem = "the kernel is PTX, in which nothing is changed; the compiler that wrote it has the source"
+        return
     if run.compilation is None:
         _refused(found, cases, tell)
         return
