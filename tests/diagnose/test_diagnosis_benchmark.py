@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -45,31 +46,49 @@ def test_all_is_well():
 
 
 @pytest.mark.parametrize(
-    ("changes", "cause", "misled", "line", "fixed"),
+    ("changes", "cause", "likely", "misled", "line", "fixed"),
     [
-        ({"hypothesis": "tensor-strides"}, True, False, True, True),
-        ({"hypothesis": "swizzle-mismatch"}, False, True, True, True),
-        ({"hypothesis": "swizzle-mismatch", "verdict": "undecided"}, False, False, True, True),
-        ({"verdict": "undecided"}, False, False, True, True),
-        ({"place": "/k/a.cu:9:3"}, True, False, False, True),
-        ({"place": "/k/other.cuh:7:3"}, True, False, False, True),
-        ({"place": ""}, True, False, False, True),
-        ({"place": "/k/a.cu:9", "other": "/k/a.cu:8"}, True, False, True, True),
-        ({"fix": None}, True, False, True, False),
-        ({"fix": Fix("pass LD", status="improves")}, True, False, True, False),
+        ({"name": "another-name"}, True, False, False, True, True),
+        ({"verdict": "likely"}, False, True, False, True, True),
+        ({"verdict": "undecided"}, False, False, False, True, True),
+        ({"place": "/k/a.cu:9:3"}, False, False, True, False, True),
+        ({"place": "/k/a.cu:9:3", "verdict": "likely"}, False, False, False, False, True),
+        ({"place": "/k/other.cuh:7:3"}, False, False, True, False, True),
+        ({"place": ""}, False, False, True, False, True),
+        ({"place": "/k/a.cu:9", "other": "/k/a.cu:8"}, True, False, False, True, True),
+        ({"fix": None}, True, False, False, True, False),
+        ({"fix": Fix("pass LD", status="improves")}, True, False, False, True, False),
     ],
 )
-def test_each_column_on_its_own(changes, cause, misled, line, fixed):
+def test_each_column_on_its_own(changes, cause, likely, misled, line, fixed):
     one = judged(**changes)
-    assert (one.cause, one.misled, one.line, one.fixed) == (cause, misled, line, fixed)
+    assert (one.cause, one.likely, one.misled, one.line, one.fixed) == (cause, likely, misled, line, fixed)
     assert ("< leading-dimension" in line_of(one)) == (not (cause and line and fixed))
 
 
 def test_either_of_two_bugs_may_come_first():
     second = {"hypothesis": "causal-mask", "lines": [20]}
-    one = judged(truth={**TRUTH, "second": second}, hypothesis="causal-mask", place="/k/a.cu:20:1")
+    one = judged(truth={**TRUTH, "second": second}, place="/k/a.cu:20:1")
     assert one.cause
     assert one.line
+
+
+@pytest.mark.parametrize(
+    ("line", "new", "undone"),
+    [(2, "a = 2;  // right", True), (2, "a = 3;", False), (1, "int x = 2;", False), (7, "int g = 9;", True)],
+)
+def test_a_change_undoes_a_bug_if_the_source_is_right_again_or_the_truths_lines_alone_changed(
+    tmp_path, line, new, undone
+):
+    wrong = ["int x;", "a = 1;", "int c;", "int d;", "int e;", "int f;", "int g;", "int h;"]
+    path = tmp_path / "a.cu"
+    path.write_text("\n".join(wrong), "utf-8")
+    made = [*wrong[: line - 1], new, *wrong[line:]]
+    diff = "\n".join(difflib.unified_diff(wrong, made, "a/a.cu", "b/a.cu", lineterm="")) + "\n"
+    cause = replace(CAUSE, place=f"{path}:{line}", fix=Fix("", diff, "verified"))
+    found = replace(FOUND, source=str(path), causes=(cause,))
+    right = "\n".join([wrong[0], "a = 2;", *wrong[2:]])
+    assert scored("gemm/wrong/a.toml", TRUTH, found, 1.0, right).undone == undone
 
 
 def test_right_kernels_raise_alarms():
@@ -82,7 +101,8 @@ def test_right_kernels_raise_alarms():
 def test_sums():
     scores = [judged(), judged(fix=None), judged(truth={**TRUTH, "one_edit": False}, fix=None, place="")]
     row = summary([*scores, replace(scores[0], outcome="right", detected=False, seconds=9.0)])
-    assert row == ["4", "3/4 (75%)", "4/4 (100%)", "0/4 (0%)", "3/4 (75%)", "2/3 (67%)", "-", "1.5", "9.0"]
+    shares = ["3/4 (75%)", "3/4 (75%)", "0/4 (0%)", "1/4 (25%)", "3/4 (75%)", "2/3 (67%)", "0/2 (0%)"]
+    assert row == ["4", *shares, "-", "1.5, 9.0", "0, 0"]
     assert "leading-dimension" in tables(scores)
 
 
