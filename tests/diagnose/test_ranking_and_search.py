@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import pytest
 
 from wmmadiag.checks.finding import Finding, Level
+from wmmadiag.csource.dependences import Dependences
 from wmmadiag.csource.tree import parse
 from wmmadiag.diagnose.changes import Change, TextEdit
-from wmmadiag.diagnose.dependences import Dependences
 from wmmadiag.diagnose.effort import EFFORTS, Effort, effort_named
 from wmmadiag.diagnose.names import NAMES, every_name, name_of
 from wmmadiag.diagnose.operators.roles import ROLES

@@ -96,6 +96,9 @@ _KINDS = {
     ),
 }
 
+LATENT = frozenset({"lanes-read-write", "lanes-write-write"})
+"""Kinds of warnings about values that are right only as long as the lanes of a warp run together."""
+
 
 def describe(raw: Raw, context: Context) -> Finding | None:
     """The finding for one pair of instructions."""

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wmmadiag.checks.races import LATENT
 from wmmadiag.checks.run import emulator_of
 from wmmadiag.compile.languages import is_c_family
+from wmmadiag.csource.dependences import Dependences
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.changes import Texts as Bytes
 from wmmadiag.diagnose.confirm import Confirmed, confirmed
-from wmmadiag.diagnose.dependences import Dependences
 from wmmadiag.diagnose.describe import described
 from wmmadiag.diagnose.effort import DEFAULT, Effort, effort_named
 from wmmadiag.diagnose.operators.registry import changes as changes_of
@@ -177,8 +178,16 @@ def examine(bench: Workbench, names: Sequence[str] | None, effort: Effort, threa
 
 def _worst(cases: Sequence[Case], baseline: Mapping[str, CaseRun]) -> Case | None:
     """The smallest case that fails; one with wrong numbers before one that only a check complains of."""
-    failed = [case for case in cases if case.name in baseline and not baseline[case.name].passed]
+    ran = [case for case in cases if case.name in baseline]
+    failed = [case for case in ran if not baseline[case.name].passed] or [
+        case for case in ran if not _clean(baseline[case.name])
+    ]
     return next((case for case in failed if baseline[case.name].wrong_count), failed[0] if failed else None)
+
+
+def _clean(run: CaseRun) -> bool:
+    """Whether a run passes, and not only because the lanes of a warp happened to run together."""
+    return run.passed and not any(one.kind in LATENT for one in run.findings)
 
 
 def _run(bench: Workbench, case: Case) -> CaseRun:
@@ -313,7 +322,7 @@ def _found_by_checks(found: Examined, trials: TrialBench, cases: Sequence[Case],
     for one in harmless[: ledger.effort.checked]:
         tell(f"checking changes of {Path(one.ranked.line[0]).name}:{one.ranked.line[1]}")
         run = found.bench.run(_case(found), _texts(applied(trials.texts, [one.ranked.change])))
-        if run.passed:
+        if _clean(run):
             right.append(one)
     if right:
         found.answers = tuple(

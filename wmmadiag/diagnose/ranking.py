@@ -15,9 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from wmmadiag.csource.dependences import Line
 from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.changes import Change, TextEdit
-from wmmadiag.diagnose.dependences import Line
 from wmmadiag.diagnose.suspicion import Suspicion
 from wmmadiag.diagnose.trials.outcomes import Outcome
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wmmadiag.checks.finding import Finding, Level
-from wmmadiag.diagnose.dependences import Dependences, Line
+from wmmadiag.csource.dependences import Dependences, Line
 from wmmadiag.place import Place
 from wmmadiag.subject.check import own_place
 
