@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _AROUND = 3
 _BLOCKS = 24
 """Blocks in which two versions of a kernel are compared access by access."""
-_SURE = 0.8
+_SURE = 0.9
 """Likelihood of a change among all that may mend the kernel, from which on its place is no longer one of several."""
 _READINGS = 4
 
@@ -43,7 +43,7 @@ def described(found: Examined, backend: str, repeat: str, seconds: float) -> Dia
     bench = found.bench
     first = found.baseline[found.failing.name] if found.failing is not None else None
     causes = tuple(_causes(found, first)) if first is not None else ()
-    outcome = _outcome(first, causes)
+    outcome = _outcome(first, causes, bench.card.assumed)
     ledger = found.ledger
     return Diagnosis(
         name=bench.card.name,
@@ -72,10 +72,10 @@ def described(found: Examined, backend: str, repeat: str, seconds: float) -> Dia
     )
 
 
-def _outcome(first: CaseRun | None, causes: Sequence[Cause]) -> Outcome:
+def _outcome(first: CaseRun | None, causes: Sequence[Cause], assumed: Sequence[str]) -> Outcome:
     if first is None:
         return "right"
-    if causes and causes[0].verdict == "proven":
+    if causes and (causes[0].verdict == "proven" or (causes[0].verdict == "likely" and not assumed)):
         return "diagnosed"
     if causes and causes[0].verdict == "likely":
         return "undecided"
