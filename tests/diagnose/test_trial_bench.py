@@ -7,15 +7,10 @@ from pathlib import Path
 import pytest
 from trial_changes import change, edit, product
 
-from wmmadiag import backends
-from wmmadiag.checks import native_names, select
-from wmmadiag.diagnose.changes import Change, TextEdit
-from wmmadiag.diagnose.trials.confirm import confirm
+from wmmadiag.diagnose.changes import Change, TextEdit, Texts
 from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
-from wmmadiag.subject.bench import Workbench
 from wmmadiag.subject.card import Card
-from wmmadiag.subject.compiling import SubjectCompiler
 
 
 def bench_of(card: Card, **options: object) -> TrialBench:
@@ -225,23 +220,28 @@ def test_elements_that_several_blocks_write_are_judged_at_the_end(tmp_path: Path
     assert found[1].wrong_after is not None  # nothing can be given up before the last block
 
 
-PEEK = "{ const float peek = part[0][0]; if (peek == -123.0f) sum = peek; }"
+def test_the_work_that_a_kernel_without_end_needs_is_learnt_from_what_ends(tmp_path: Path) -> None:
+    """The kernel loops for ever; one change makes it end soon, one late, others never."""
+    bench = bench_of(product(tmp_path, ("++i", "i += 0"), ("int i = 0; i < k;", "int i = 0; i != k;")))
+    texts = bench.texts
+    assert bench.wrong_before is None and bench.reference.end == "budget"
+    news = ("1", "2", "-1", "3", "(i < 0)")
+    found = bench.try_batch([change(edit(texts, "0", new, nth=nth_of(texts, "i += 0", "0"))) for new in news])
+    assert words(found) == ["right", "better", "fault", "fault", "budget"]
+    assert max(one.work for one in found) < 3_000_000
 
 
-def test_a_confirmation_is_of_every_case_with_the_checks(tmp_path: Path) -> None:
-    two = 'cases = [{ name = "small", M = 16, N = 24, K = 8 }, { name = "square", M = 16, N = 16, K = 8 }]'
-    card = product(
-        tmp_path, ("i * n + col", "i * k + col"), ('cases = [{ name = "small", M = 16, N = 24, K = 8 }]', two)
-    )
-    bench = bench_of(card)
-    right = change(edit(bench.texts, "i * k", "i * n"))
-    only_here = change(edit(bench.texts, "i * k", "i * 24"))
-    racy = change(edit(bench.texts, "i * k", "i * n"), edit(bench.texts, "^__syncthreads();", PEEK))
-    assert words(bench.try_batch([right, only_here])) == ["right", "right"]
-    checks = select("default")
-    loader = backends.backend("emulator", None, native_names(checks))
-    everything = Workbench(card, card.variants[0], "sm_90", loader, checks, SubjectCompiler())
-    assert confirm(everything, bench.files(right)).right
-    assert [run.passed for run in confirm(everything, bench.files(only_here)).runs] == [False]
-    found = confirm(everything, bench.files(racy)).runs[0]
-    assert not found.passed and any(one.check == "races" for one in found.findings)
+def test_what_ends_late_is_not_taken_for_endless(tmp_path: Path) -> None:
+    """A kernel that dies at the end of much work: the right change needs more than the first stages allow."""
+    slow = "float sum = 0.0f;\n    for (int n0 = 0; n0 < 40000; ++n0) if (clock() == n0) sum += 1.0f;"
+    bench = bench_of(product(tmp_path, ("float sum = 0.0f;", slow), ("c[at(", "c[(1 << 28) + at(")))
+    assert bench.wrong_before is None
+    found = bench.try_batch([change(edit(bench.texts, "(1 << 28)", new)) for new in ("0", "1", "(1 << 27)")])
+    assert words(found)[0] == "right" and found[0].work > 1 << 21
+    assert words(found)[2] == "fault"
+
+
+def nth_of(texts: Texts, around: str, old: str) -> int:
+    """Which occurrence of `old` is the one in `around`."""
+    text = next(iter(texts.values())).decode()
+    return text[: text.index(around) + around.index(old)].count(old)

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.trials.expected import Expected
-from wmmadiag.emulator.trials import TrialBase, TrialResult
+from wmmadiag.emulator.trials import TrialResult
 from wmmadiag.subject.card import LaunchShape
 
 TrialVerdict: TypeAlias = Literal["right", "better", "same", "worse", "fault", "refused", "budget"]
@@ -99,9 +99,8 @@ def _verdict(result: TrialResult, reference: TrialResult) -> TrialVerdict:
     return "better" if result.mended or result.damaged < reference.damaged else "same"
 
 
-def faithful(base: TrialBase, reference: TrialResult) -> bool:
+def faithful(own: TrialResult, reference: TrialResult) -> bool:
     """Whether a program without a change does what the kernel does."""
-    seen = base.result
-    if seen.end != "finished" or reference.end != "finished":
-        return seen.end == reference.end
-    return seen.mended == seen.broken == 0 and seen.damaged == reference.damaged
+    if own.end != "finished" or reference.end != "finished":
+        return own.end == reference.end
+    return own.mended == own.broken == 0 and own.damaged == reference.damaged

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +15,9 @@ from wmmadiag.diagnose.changes import Change, Texts, applied
 from wmmadiag.diagnose.trials.expected import expected_of
 from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome, faithful, outcome_of
 from wmmadiag.diagnose.trials.prepared import prepare
-from wmmadiag.diagnose.trials.programs import Batch, Programs
+from wmmadiag.diagnose.trials.programs import Batch, Program, Programs
 from wmmadiag.diagnose.trials.schemata import SELECTOR
+from wmmadiag.diagnose.trials.staged import staged
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.trials import ENDLESS, ElementRules, TrialLaunch, TrialLimits, TrialResult
 from wmmadiag.errors import WmmadiagError
@@ -28,6 +29,8 @@ from wmmadiag.subject.verdict import expectation
 
 BATCH = 256
 """Changes of one program: more of them make it slow, fewer are not worth a compilation."""
+_SLOWER = 32
+"""So many times the warp instructions may a program take that does the same in haste, with alternatives in it."""
 _COSTLY = 20_000
 """Warp instructions of a block of the kernel as it is, from which on the compiler's haste costs more than it saves."""
 
@@ -90,22 +93,24 @@ class TrialBench:
         if base.wrong.size:
             self._wrong = base.wrong
             self.reference = replace(base.result, mended=0, broken=0)
-            launch = self._launch(own.kernel)
-            base = launch.base(self.budget)
         self._plain, self._base, self._plain_launch = own, base, launch
-        if max(base.instructions, default=0) < _COSTLY and self._hasty():
-            return
-        self._programs.level = "full"
+        if max(base.instructions, default=0) >= _COSTLY or not self._hasty():
+            self._programs.level = "full"
 
     def _hasty(self) -> bool:
         """Take the program made in haste for the plain one, if it is wrong in the same elements."""
         made = self._programs.plain()
         launch = self._launch(made.kernel)
-        base = launch.base(self.budget)
-        if not faithful(base, self.reference):
+        base = launch.base(self._base_budget)
+        if not faithful(base.result, self.reference):
             return False
         self._plain, self._base, self._plain_launch = made, base, launch
         return True
+
+    @property
+    def _base_budget(self) -> int:
+        """Of a program that does what the kernel does, but is not as well optimised."""
+        return max(self.budget, _SLOWER * self.reference.instructions)
 
     @property
     def texts(self) -> Texts:
@@ -168,14 +173,18 @@ class TrialBench:
         """
         found: dict[Change, Outcome] = {}
         limits = self._limits(looks)
-        with ThreadPoolExecutor(1, "wmmadiag-trials") as pool:
+        with ThreadPoolExecutor(1, "wmmadiag-trials") as pool:  # compiles while this thread's trials run
             batches = [pool.submit(self._programs.batch, part) for part in _parts(changes)]
+            singles: list[tuple[Change, Future[Program]]] = []
             try:
                 for pending in batches:
-                    found |= self._outcomes(pending.result(), limits)
+                    batch = pending.result()
+                    singles += [(one, pool.submit(self._programs.single, one)) for one in batch.singles]
+                    found |= self._outcomes(batch, limits)
+                for change, made in singles:
+                    found[change] = self._alone(change, made, limits)
             finally:
-                for pending in batches:
-                    pending.cancel()
+                pool.shutdown(cancel_futures=True)
         return [found[change] for change in changes]
 
     def try_launches(self, changes: Sequence[LaunchChange]) -> list[Outcome]:
@@ -198,19 +207,28 @@ class TrialBench:
         found: dict[Change, Outcome] = {change: self._refused(change, message) for change, message in batch.refused}
         for program in batch.programs:
             launch = self._launch(program.kernel)
-            true = faithful(launch.base(self.budget), self.reference)
-            results = launch.run(list(program.changes), limits, self.threads)
+            true, results = self._run(launch, list(program.changes), limits)
             for change, result in zip(program.changes.values(), results, strict=True):
                 found[change] = outcome_of(change, result, self.reference, self._expected, true)
-        return found | {change: self._alone(change, limits) for change in batch.singles}
+        return found
 
-    def _alone(self, change: Change, limits: TrialLimits) -> Outcome:
+    def _run(
+        self, launch: TrialLaunch, selectors: list[int], limits: TrialLimits
+    ) -> tuple[bool, Sequence[TrialResult]]:
+        """Whether a program does what the kernel does, and what each selector gives."""
+        if self.reference.end == "finished":
+            base = launch.base(self._base_budget)
+            return faithful(base.result, self.reference), launch.run(selectors, limits, self.threads)
+        own, *results = staged(launch, [0, *selectors], limits, self.threads)
+        return faithful(own, self.reference), results
+
+    def _alone(self, change: Change, made: Future[Program], limits: TrialLimits) -> Outcome:
         try:
-            launch = self._launch(self._programs.single(change).kernel)
+            launch = self._launch(made.result().kernel)
         except (WmmadiagError, ValueError) as error:
             return self._refused(change, error.message if isinstance(error, WmmadiagError) else str(error))
         launch.adopt(self._plain_launch)
-        result = launch.run([0], limits, 1)[0]
+        result = staged(launch, [0], limits, 1)[0] if self.wrong_before is None else launch.run([0], limits, 1)[0]
         return outcome_of(change, result, self.reference, self._expected, True)
 
     def _refused(self, change: Change | LaunchChange, message: str) -> Outcome:
@@ -222,7 +240,7 @@ class TrialBench:
         if self._base.result.end != "finished":
             return limits
         most = limits.times * self._base.result.instructions + limits.slack * len(self._base.instructions)
-        return replace(limits, budget=min(most, self.budget))
+        return replace(limits, budget=most)
 
     def _launch(self, kernel: EmulatedKernel, launch: Launch | None = None) -> TrialLaunch:
         rules = ElementRules(self._expected.value, self._expected.bound, self._expected.accepted, self._wrong)

@@ -318,7 +318,7 @@ private:
                 const auto writer = writers[(array.base - part.region.base + item * bytes) / part.item];
                 if (writer == nobody) continue;
                 known.owned[writer - 1].emplace_back(a, item);
-                wrong[writer - 1] += plan_.setup.expected.wrong[static_cast<std::size_t>(array.element[item])];
+                wrong[writer - 1] += known.base.wrong[static_cast<std::size_t>(array.element[item])];
             }
         }
         auto& suspects = known.base.wrong_blocks;
