@@ -1,5 +1,5 @@
-"""Diagnosis: from wrong numbers to the cause, on the user's line, and a fix that was tried.
+"""Why a kernel is wrong: changes of its source are tried, and the one that makes the numbers right is the proof.
 
-`engine` runs the failing case, gathers `evidence` (checks, provenance, fitted fault models), asks every one of the
-`hypotheses`, tries `edits` of the source where their claims point, and ranks what is left.
+`engine.diagnose_card` runs the cases, reads what one failing run shows (`suspicion`), ranks every change that the
+`operators` yield, tries them (`trials`, `search`), holds what mends to every case (`confirm`), and says what differs.
 """

@@ -53,7 +53,7 @@ def render(run: Run) -> str:
 
 
 def _rules(run: Run, found: Sequence[Mark]) -> list[dict[str, Any]]:
-    """One rule per id that occurs, described by the checks' and hypotheses' tables that the run holds."""
+    """One rule per id that occurs, described by the checks' and causes' tables that the run holds."""
     checks = {rule.id: rule for rule in run.rules}
     diagnoses = [diagnosis for kernel in run.kernels for diagnosis in kernel.diagnoses]
     titles = {one.name: one.title for diagnosis in diagnoses for one in diagnosis.tested}
