@@ -10,10 +10,11 @@ from example_reports import broken, case, everything, passing, report, seen
 
 from wmmadiag.compare.observation import TILE
 from wmmadiag.recording.error_maps import Room, packed
-from wmmadiag.report.diagnosis import Cause, Diagnosis, Excerpt, Fix, Tested
+from wmmadiag.report.diagnosis import Cause, Diagnosis, Excerpt, Fix, Tested, Work
 from wmmadiag.report.maps import NAN, FragmentCell, FragmentMap, OwnedPlane, TileOwner
 from wmmadiag.report.model import ReportedFinding
 from wmmadiag.report.run import KernelRun, Rule, Run, SourceText, Unchecked
+from wmmadiag.report.terminal_diagnosis import RULED_OUT
 
 SOURCE = """\
 // two tiles of keys
@@ -61,23 +62,19 @@ def diagnosis(variant="wmma", name="tail0"):
         1025,
         (
             "240 of 256 elements of the fragment are not those that mma_sync multiplies.",
-            "With 72 there every case is right.",
+            "with this change alone 2 cases pass (tail0, tail1)",
         ),
         ("The maximum of the row is too small, so that the sum of exponentials is, too.",),
         fix,
+        ("64 for 72, as the pitch of sK",),
+        0.75,
     )
-    second = Cause(
-        "missing-scale", "undecided", "The scores may lack 1/sqrt(D).", "kernel.cu:9:5", explains=12, of=1025
-    )
+    second = Cause("value", "undecided", "The scores may lack 1/sqrt(D).", "kernel.cu:9:5", explains=12, of=1025)
+    watched = "the check races watched the whole run"
     tested = (
-        Tested("missing-barrier", "a barrier is missing", "refuted", "no two accesses of the run race"),
-        Tested(
-            "missing-scale", "the scores are not scaled", "undecided", "the oracle without it leaves a rest", "", 37.5
-        ),
-        Tested(
-            "leading-dimension", "a leading dimension is wrong", "proven", "rows are 72 elements apart", "kernel.cu:8:2"
-        ),
-        Tested("causal-mask", "the causal mask is off by one", "not applicable", "nothing is masked"),
+        Tested("races", "accesses to one place that nothing orders", "refuted", watched),
+        *(Tested(f"own{at}", f"rule {at} of the user", "refuted", "it never fired") for at in range(RULED_OUT)),
+        Tested("value", "a value is computed wrongly", "undecided", "40 changes, none mends it", "kernel.cu:9:5"),
     )
     return Diagnosis(
         "attention",
@@ -97,6 +94,7 @@ def diagnosis(variant="wmma", name="tail0"):
         ("rows 32 to 63 of head 1 are wrong, in the first 16 columns", "the error is the same in each run"),
         unseen=("asynchronous copies: the kernel has none",),
         seconds=0.4,
+        work=Work("normal", 512, 12, 1_250_000, complete=True),
         repeat="wmmadiag diagnose kernel.toml --case tail0",
     )
 

@@ -31,4 +31,4 @@ def test_a_wrong_verdict_is_said_to_depend_on_it():
 
 def test_a_diagnosis_says_it_before_its_causes():
     text = " ".join(terminal_diagnosis.render(replace(diagnosis(), assumed=(TAKEN,))).split())
-    assert text.index(TAKEN) < text.index(diagnosis().causes[0].hypothesis)
+    assert text.index(TAKEN) < text.index(diagnosis().causes[0].name)

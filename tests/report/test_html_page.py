@@ -65,7 +65,7 @@ def test_the_diagnosis_is_there_without_scripts():
     text = re.sub(r"<script.*?</script>", "", html.render(full()), flags=re.DOTALL)
     for words in (
         "K is read with the wrong leading dimension.",
-        "no two accesses of the run race",
+        "the check races watched the whole run",
         "Bank conflicts",
         "[0], 72);",
         "wmmadiag check kernel.toml --arch sm_90",
