@@ -9,10 +9,11 @@ import pytest
 from wmmadiag.bench import BenchRow
 from wmmadiag.bench.measure import bench_card
 from wmmadiag.bench.peak import _FORMS, peak_ptx
-from wmmadiag.bench.work import operations
 from wmmadiag.cli.bench import table
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.gpu.assemble import assemble, nvjitlink
+from wmmadiag.ops import OPERATIONS
+from wmmadiag.ops.work import floating_operations
 from wmmadiag.subject.card_files.read import load_card
 
 KERNELS = Path(__file__).parents[2] / "kernels"
@@ -29,12 +30,15 @@ KERNELS = Path(__file__).parents[2] / "kernels"
         ("gemm", {"a": (3, 4), "b": (4, 5), "d": (3, 5)}, {}, 2 * 3 * 5 * 4),
         ("gemm", {"a": (4, 3), "b": (4, 5), "d": (3, 5)}, {"transpose_a": True}, 2 * 3 * 5 * 4),
         ("softmax", {"x": (3, 4)}, {}, 0),
+        ("gemm", {"a": (2, 3, 4), "b": (4, 5), "d": (2, 3, 5)}, {}, 2 * 2 * 3 * 5 * 4),
+        ("gated_gemm", {"a": (3, 4), "gate": (4, 5), "up": (4, 5)}, {}, 4 * 3 * 5 * 4),
     ],
 )
 def test_operations(
     operation: str, shapes: dict[str, tuple[int, ...]], options: dict[str, bool], expected: int
 ) -> None:
-    assert operations(operation, shapes, **options) == expected
+    parameters = {"causal": False, "transpose_a": False, "transpose_b": False, **options}
+    assert floating_operations(OPERATIONS[operation], shapes, parameters) == expected
 
 
 @pytest.mark.skipif(nvjitlink() is None, reason="nvJitLink is not installed")

@@ -94,7 +94,7 @@ READINGS = {
     "stored as BSHD": {"order": "BSHD"},
     "stored as SBHD": {"order": "SBHD"},
     "k stored as BHDS": {"keys": "BHDS"},
-    "top-left": {"mask": "top-left"},
+    "a causal mask": {"mask": "top-left"},
     "bottom-right": {"mask": "bottom-right"},
     "bottom-right corner and q, k, v and o stored as BSHD": {"order": "BSHD", "mask": "bottom-right"},
 }
@@ -106,7 +106,7 @@ def test_a_source_alone_is_taken_as_the_result_fits(check, meaning, kernel):
     assert report.exit_code == 0
     notes = [note for case in report.cases for note in case.notes]
     text = " ".join(notes)
-    assert all(word in text for word in ("BSHD", "SBHD", "BHDS", "top-left", "bottom-right") if word in meaning)
+    assert all(word in text for word in ("BSHD", "SBHD", "BHDS", "causal", "bottom-right") if word in meaning)
     assert all("assumed" in note for note in notes)
 
 

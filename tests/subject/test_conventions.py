@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from fake_backend import Fake
 from wmmadiag.ops.parts.epilogue import FUNCTIONS
 from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.check import check_card
-from wmmadiag.subject.conventions import Convention, conventions
 
 CARD = """
 format = 1
@@ -46,7 +46,26 @@ N = 64
 K = 80
 """
 SIZES = {32 * 48: (32, 48, 16), 16 * 64: (16, 64, 80)}
-ALL = list(conventions())
+
+
+@dataclass(frozen=True)
+class Convention:
+    """How a kernel stores its matrices: A as K×M, B as N×K, the result by columns."""
+
+    transpose_a: bool
+    transpose_b: bool
+    column_major: bool
+
+    def meaning(self) -> str:
+        parts = ["A stored as K×M"] * self.transpose_a + ["B stored as N×K, as nn.Linear has it"] * self.transpose_b
+        return " and ".join(parts + ["the result stored by columns"] * self.column_major)
+
+    def settings(self) -> str:
+        parts = ["transpose_a = true"] * self.transpose_a + ["transpose_b = true"] * self.transpose_b
+        return " and ".join(parts + ['layout = "BNM" for c'] * self.column_major)
+
+
+ALL = [Convention(*one) for one in sorted(product((False, True), repeat=3), key=sum)]
 
 
 def gemm(convention: Convention, wrong_rows: int = 0):
@@ -96,7 +115,7 @@ def test_a_kernel_that_is_wrong_in_places_still_shows_what_it_means(check):
     report = check(gemm(Convention(False, True, False), wrong_rows=8), open_conventions=True)
     assert [case.status for case in report.cases] == ["failed", "failed"]
     assert report.cases[0].observations[0].wrong == 8 * 48
-    assert "B stored as NxK" in report.cases[0].notes[0]
+    assert "B stored as N×K" in report.cases[0].notes[0]
 
 
 def test_a_wrong_kernel_is_not_explained_away(check):
@@ -127,7 +146,7 @@ def test_a_deep_sum_whose_f16_bound_would_allow_anything(tmp_path):
     fake = Fake(kernel)
     card = replace(parse_card(text, tmp_path / "k.toml"), open_conventions=True)
     report = check_card(card, backend=fake.backend, compiler=fake.compiler)
-    assert report.status == "passed" and "B stored as NxK" in report.cases[0].notes[0]
+    assert report.status == "passed" and "B stored as N×K" in report.cases[0].notes[0]
 
 
 @pytest.mark.parametrize("stated", ["none", "gelu", "relu"])

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from wmmadiag.bench.work import operations
 from wmmadiag.compile import CompileOptions
 from wmmadiag.errors import ConfigurationError, WmmadiagError
+from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.parts.score_terms import score_terms
+from wmmadiag.ops.work import floating_operations
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card, Case, Variant
 from wmmadiag.subject.compiling import SubjectCompiler
@@ -107,13 +108,7 @@ def bench_card(
 
 def _work(bound: BoundCase) -> float:
     shapes = {role: array.shape for role, array in {**bound.inputs(), **bound.outputs()}.items()}
-    parameters = bound.parameters
-    return operations(
-        bound.card.computes.operation,
-        shapes,
-        causal=bool(parameters.get("causal", False)),
-        transpose_a=bool(parameters.get("transpose_a", False)),
-    )
+    return floating_operations(OPERATIONS[bound.card.computes.operation], shapes, bound.parameters)
 
 
 def _largest(card: Card, variant: Variant) -> Case:

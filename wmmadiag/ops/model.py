@@ -252,6 +252,7 @@ class Operation:
         parameters: by name.
         oracle: the float64 reference. bound: of what rounding explains. Both None for what the user's function says.
         symbols: what a symbol is where no case says so: an expression over others.
+        separate: symbols of axes along which each index is computed of its own inputs' alone.
         optional: the symbol of a leading axis that tensors have only where it is not 1; "" for none.
         divisors: symbols of which each divides another: {"Hkv": "H"}.
         extents: how sources call the extents: symbol, or a product of symbols → spellings. The first that fits counts.
@@ -259,6 +260,7 @@ class Operation:
         distances: leading dimensions and strides between matrices.
         packed: inputs that may share one storage, by the name of the role that they then have.
         cases: extents of the cases to begin with: a small one, and one of more than one tile and head.
+        work: multiplications and additions of its products, an expression over extents and parameters; "" for none.
         hard_inputs: distributions of inputs that are hard for it, by name.
         told: what tells it by names and code; None for what nothing tells.
         choices: what may be read in more than one way.
@@ -272,6 +274,7 @@ class Operation:
     bound: Bound | None = None
     symbols: Mapping[str, str] = field(default_factory=dict)
     notes: str = ""
+    separate: tuple[str, ...] = ()
     optional: str = ""
     divisors: Mapping[str, str] = field(default_factory=dict)
     extents: Mapping[str, str] = field(default_factory=dict)
@@ -279,6 +282,7 @@ class Operation:
     distances: tuple[Distance, ...] = ()
     packed: Mapping[str, Packed] = field(default_factory=dict)
     cases: tuple[Mapping[str, int], ...] = ()
+    work: str = ""
     hard_inputs: Mapping[str, HardInput] = field(default_factory=dict)
     told: Told | None = None
     choices: tuple[Choice, ...] = ()

@@ -29,6 +29,7 @@ class Assumed:
         layouts: of roles whose axes lie in another order in memory than the operation lists them.
         symbols: what the kernel takes as numbers. A parameter that is one of them is not open.
         placed: roles of which it is known how they lie in memory.
+        answered: questions that are not open any more.
     """
 
     roles: Mapping[str, str]
@@ -36,6 +37,7 @@ class Assumed:
     layouts: Mapping[str, str] = field(default_factory=dict)
     symbols: frozenset[str] = frozenset()
     placed: frozenset[str] = frozenset()
+    answered: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ def readings(
 
 def _others(operation: Operation, choice: Choice, assumed: Assumed) -> tuple[Alternative, ...]:
     """The answers that are not the assumed one; none where the question is not open."""
-    if any(role not in assumed.roles for role in choice.roles):
+    if choice.question in assumed.answered or any(role not in assumed.roles for role in choice.roles):
         return ()
     if choice.types and assumed.roles[choice.roles[0]] not in choice.types:
         return ()

@@ -97,11 +97,12 @@ def chosen(text: str, parameters: Values | None) -> str:
     while isinstance(tree, ast.IfExp):
         if parameters is None:
             return ""
-        tree = tree.body if evaluate(ast.unparse(tree.test), _numbers(parameters).__getitem__) else tree.orelse
+        tree = tree.body if evaluate(ast.unparse(tree.test), numbers_of(parameters).__getitem__) else tree.orelse
     return ast.unparse(tree)
 
 
-def _numbers(parameters: Values) -> dict[str, Number]:
+def numbers_of(parameters: Values) -> dict[str, Number]:
+    """The parameters that expressions may use: all but words."""
     return {name: value for name, value in parameters.items() if not isinstance(value, str)}
 
 
@@ -117,7 +118,7 @@ def _check_divisors(found: _Extents) -> None:
 
 def _check_expression(found: _Extents, name: str, axis: int, text: str, parameters: Values) -> None:
     try:
-        wanted = evaluate(text, {**_numbers(parameters), **found.values}.__getitem__)
+        wanted = evaluate(text, {**numbers_of(parameters), **found.values}.__getitem__)
     except (ExpressionError, KeyError):
         return  # of a symbol that no shape tells
     extent = (*((1,) * len(found.operation.roles[name].axes)), *found.shapes[name])[axis]
@@ -135,7 +136,7 @@ def _extent(text: str, known: Mapping[str, Number]) -> int:
 
 def _check_spread(found: _Extents, name: str, role: Role, parameters: Values) -> None:
     """Whether every axis of a role that is spread has the extent of the result's axis, or 1."""
-    known = {**_numbers(parameters), **found.values}
+    known = {**numbers_of(parameters), **found.values}
     over = [_extent(chosen(text, parameters), known) for text in role.shape]
     own = found.shapes[name]
     wide = [1] * (len(own) - len(over)) + over

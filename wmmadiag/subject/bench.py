@@ -213,7 +213,10 @@ class Workbench:
         if key not in self._sessions:
             runs = _Recording(CheckedRuns(self.checks))
             compiler = self.compiler if not texts else _Replacing(self, texts)
-            self._sessions[key] = (Session(self.card, self.arch, self.backend, compiler, runs), runs)
+            self._sessions[key] = (
+                Session(self.card, self.arch, self.backend, compiler, runs, readings=not texts),
+                runs,
+            )
             while len(self._sessions) > 64:
                 self._sessions.pop(next(iter(self._sessions)))
         return self._sessions[key]

@@ -184,8 +184,9 @@ class Card:
     """A kernel under test.
 
     `path` is the card's own file, or the source when there is no card; `command` the words that check it, if a path
-    alone does not. `open_conventions`: nobody said how the matrices are stored, so the result may. `assumed`: what was
-    taken from the source alone and changes the meaning of a verdict, each one clause with how to say otherwise.
+    alone does not. `open_conventions`: nobody said how the matrices are stored, so the result may; `answered`: the
+    questions of the operation that it has answered. `assumed`: what was taken from the source alone and changes the
+    meaning of a verdict, each one clause with how to say otherwise.
     """
 
     name: str
@@ -207,6 +208,7 @@ class Card:
     tolerance: Tolerance | None = None
     command: str = ""
     open_conventions: bool = False
+    answered: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
 
     @property

@@ -31,7 +31,7 @@ from wmmadiag.report.model import (
 )
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card, Case, Variant
-from wmmadiag.subject.conventions import with_convention
+from wmmadiag.subject.readings import card_read_as
 from wmmadiag.subject.repeating import repeating
 from wmmadiag.subject.symbols import rendered_entry, rendered_macros
 from wmmadiag.subject.verdict import Expectation, Verdict, against_variant, also_elsewhere, judge_case
@@ -116,6 +116,7 @@ class Session:
         loaded: compiled kernels by what they were compiled from.
         expectations: of the last case, which variants share.
         tracer, words: see `check_card`.
+        readings: whether other readings of a wrong result are tried.
     """
 
     card: Card
@@ -128,6 +129,7 @@ class Session:
     expectations: dict[Hashable, Expectation] = field(default_factory=dict)
     tracer: Tracer | None = None
     words: tuple[str, ...] = ()
+    readings: bool = True
 
     def kernel(self, case: Case, variant: Variant) -> Loaded:
         """The kernel for a case, compiled once per set of macros and entry; a failure is remembered, too.
@@ -239,7 +241,7 @@ def check_card(
             result, bound, verdict = run_case(session, case, variant, seed, inputs)
             meant = verdict.convention if verdict is not None else None
             if session.card.open_conventions and meant is not None and meant.assumable:
-                session.card = with_convention(session.card, meant)
+                session.card = card_read_as(session.card, meant.reading)
                 meaning = meant.meaning()
                 assumed = f"assumed: {meaning}, which is what the result fits; a card can say what is meant"
                 result, bound, verdict = run_case(session, case, variant, seed, inputs)
@@ -311,7 +313,7 @@ def run_case(
         loaded = session.kernel(case, variant)
         launched = True
         stats = session.runs.launch(loaded.kernel, bound.launch)
-        verdict = judge_case(bound, session.expectations)
+        verdict = judge_case(bound, session.expectations, readings=session.readings)
         for other in stats.elsewhere:
             verdict = also_elsewhere(bound, verdict, other, session.expectations)
     except WmmadiagError as error:

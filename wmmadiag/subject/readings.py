@@ -11,7 +11,7 @@ from wmmadiag.subject.expressions import names_in
 
 
 def assumed_reading(card: Card) -> Assumed:
-    """How a card reads its kernel. What it says of strides, padding and shapes is no assumption."""
+    """How a card reads its kernel. What it says of layouts, strides, padding and shapes is no assumption."""
     views = [(argument, view) for argument in card.arguments for view in argument.views]
     numbers = [str(argument.value) for argument in card.arguments if argument.value is not None]
     return Assumed(
@@ -20,11 +20,12 @@ def assumed_reading(card: Card) -> Assumed:
         {view.role: view.layout for _, view in views if view.layout},
         frozenset().union(*(names_in(text) for text in numbers)),
         frozenset(view.role for argument, view in views if _is_placed(argument, view)),
+        frozenset(card.answered),
     )
 
 
 def _is_placed(argument: Argument, view: View) -> bool:
-    return bool(len(argument.views) > 1 or view.strides or view.pad or view.shape)
+    return bool(len(argument.views) > 1 or view.layout or view.strides or view.pad or view.shape)
 
 
 def other_readings(card: Card, changes: int = 3) -> Iterator[tuple[Reading, Card]]:
@@ -37,7 +38,7 @@ def other_readings(card: Card, changes: int = 3) -> Iterator[tuple[Reading, Card
 
 
 def card_read_as(card: Card, reading: Reading) -> Card:
-    """The card of a kernel that is meant so."""
+    """The card of a kernel that is meant so; what the reading answers is not asked again."""
 
     def meant(argument: Argument) -> Argument:
         views = tuple(
@@ -58,5 +59,5 @@ def card_read_as(card: Card, reading: Reading) -> Card:
         card,
         computes=replace(card.computes, parameters=parameters),
         arguments=tuple(map(meant, card.arguments)),
-        open_conventions=False,
+        answered=(*card.answered, *reading.questions),
     )

@@ -18,9 +18,8 @@ from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.evaluation import judge, reference, tolerance
 from wmmadiag.ops.parts.rounding import Judgement
 from wmmadiag.report.model import Problem, Status
-from wmmadiag.subject.attention_conventions import AttentionConvention
 from wmmadiag.subject.binding import BoundCase
-from wmmadiag.subject.conventions import Convention, fitting_convention
+from wmmadiag.subject.fitting import Meant, fitting_reading
 from wmmadiag.subject.python_reference import python_reference
 from wmmadiag.subject.storage import Damage, damage, is_poison
 
@@ -55,7 +54,7 @@ class Verdict:
         notes: remarks for the report.
         coarser: arithmetic coarser than the card's with which every difference would be within the bound, in words; ""
             where none is.
-        convention: the one way to store a GEMM's matrices that makes a wrong result right, wholly or in part, or None.
+        convention: the one other reading that makes a wrong result right, wholly or in part, or None.
     """
 
     status: Status
@@ -66,14 +65,15 @@ class Verdict:
     problem: Problem | None
     notes: tuple[str, ...]
     coarser: str = ""
-    convention: Convention | AttentionConvention | None = None
+    convention: Meant | None = None
 
 
-def judge_case(bound: BoundCase, known: dict[Hashable, Expectation] | None = None) -> Verdict:
+def judge_case(bound: BoundCase, known: dict[Hashable, Expectation] | None = None, *, readings: bool = True) -> Verdict:
     """Compare a finished run with its reference.
 
     Args:
         known: expectations of earlier runs of the same card; the last one is kept, since variants share it.
+        readings: whether other readings of a wrong result are tried.
 
     Raises:
         ConfigurationError: the user's reference fails, or gives no bound where the card has no tolerance.
@@ -115,7 +115,7 @@ def judge_case(bound: BoundCase, known: dict[Hashable, Expectation] | None = Non
         )
     coarser = _coarser(bound, expected, observations) if wrong and criterion == "rounding bound" else ""
     notes = (_COARSER.format(coarser),) if coarser else ()
-    convention = fitting_convention(bound) if wrong and not damages else None
+    convention = fitting_reading(bound) if wrong and not damages and readings else None
     if convention is not None and convention[1] == 1:
         coarser = ""
         notes = (f"every element is right with {convention[0].meaning()}; if the kernel means that, let the card say "

@@ -248,6 +248,7 @@ OPERATION = Operation(
     oracle=_oracle,
     bound=_bound,
     symbols=SYMBOLS,
+    separate=("B", "H", "Hkv"),
     divisors={"Hkv": "H"},
     extents=EXTENTS,
     derived=DERIVED,
@@ -256,6 +257,7 @@ OPERATION = Operation(
         "kv": Packed(("k", "v"), "BS2HD", "kv packedkv kvpacked"),
     },
     cases=CASES,
+    work="2*B*H*Sq*Skv*(D + Dv)*(0.5 if causal else 1)",
     hard_inputs=SCORES,
     told=Told(
         "attn attention flash fmha mha sdpa fa flashattn flashattention",

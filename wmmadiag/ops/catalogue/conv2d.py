@@ -177,6 +177,7 @@ OPERATION = Operation(
     oracle=_oracle,
     bound=_bound,
     symbols={"stride": "1", "pad": "0", "dilation": "1"},
+    separate=("N",),
     extents={
         "N": "n batch batchsize b images nimages",
         "C": "c cin channels inchannels ic nc inc",
@@ -194,6 +195,7 @@ OPERATION = Operation(
         {"N": 1, "C": 16, "H": 8, "W": 8, "K": 16, "R": 3, "S": 3, "pad": 1},
         {"N": 2, "C": 32, "H": 13, "W": 10, "K": 48, "R": 3, "S": 3, "stride": 2, "pad": 1},
     ),
+    work=f"2*N*K*(C//groups)*R*S*({_RESULT[2]})*({_RESULT[3]})",
     told=Told(
         "conv conv2d convolution convolution2d implicitgemm implicit convfprop fprop igemmconv",
         parts=("gemm",),

@@ -116,6 +116,7 @@ OPERATION = Operation(
         "up_gate": Packed(("up", "gate"), "K2N", "upgate wupgate"),
     },
     cases=({"M": 64, "N": 64, "K": 64}, {"M": 128, "N": 192, "K": 320}),
+    work="4*M*N*K",
     told=Told(
         "swiglu geglu reglu glu gatedgemm gatedmlp gateup",
         parts=("gemm",),

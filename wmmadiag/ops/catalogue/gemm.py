@@ -174,6 +174,7 @@ OPERATION = Operation(
     oracle=_oracle,
     bound=_bound,
     symbols={"batch": "1", "transpose_a": "0", "transpose_b": "0"},
+    separate=("batch",),
     optional="batch",
     extents={
         "batch": "b bs batch batches batchsize batchcount numbatches",
@@ -191,6 +192,7 @@ OPERATION = Operation(
     ),
     # The second differs in every extent, so that a wrong leading dimension shows, and has an odd number of deep tiles.
     cases=({"batch": 1, "M": 64, "N": 64, "K": 64}, {"batch": 3, "M": 128, "N": 192, "K": 320}),
+    work="2*batch*M*N*K",
     told=Told(
         "gemm matmul mm hgemm sgemm bgemm igemm wgemm matrixmultiply matmult mmult bmm multiply linear",
         extras="bias relu gelu silu act activation epilogue fused",

@@ -64,9 +64,11 @@ OPERATION = Operation(
     oracle=_oracle,
     bound=_bound,
     symbols=SYMBOLS,
+    separate=("B", "H", "Hkv"),
     divisors={"Hkv": "H"},
     extents=EXTENTS,
     cases=CASES,
+    work="2*B*H*Sq*Skv*Dv",
     told=Told("pv", ("gemm", "attention"), needs=(TENSOR_CORES,), excludes=(EXPONENTIAL, ACTIVATION), arrays=True),
     choices=(laid_out("v", "o"), turned("v", "BHSD", "BHDS"), sums_kept_in("p"), inputs_rounded("p")),
 )

@@ -200,6 +200,7 @@ OPERATION = Operation(
         "K": "k inner depth infeatures ic",
     },
     cases=({"M": 16, "N": 64, "K": 256}, {"M": 48, "N": 128, "K": 384}),
+    work="2*M*N*K",
     told=Told(
         "w4a16 w8a16 gptq awq marlin qgemm quantgemm dequantgemm int4gemm quantizedgemm matmul4bit gemm4bit",
         parts=("gemm",),

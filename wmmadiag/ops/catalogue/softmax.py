@@ -120,6 +120,7 @@ OPERATION = Operation(
     oracle=_oracle,
     bound=_bound,
     symbols={"batch": "1", "causal": "0"},
+    separate=("batch",),
     optional="batch",
     extents={"M": "m rows nrows numrows batch b", "N": "n cols columns ncols numcols c d dim"},
     cases=({"M": 64, "N": 64}, {"M": 64, "N": 256}),

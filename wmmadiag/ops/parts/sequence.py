@@ -77,26 +77,23 @@ CASES: tuple[Mapping[str, int], ...] = (
 
 def laid_out(*roles: str) -> Choice:
     """In which order the axes of some roles, all alike, lie in memory."""
+    named = f"{', '.join(roles[:-1])} and {roles[-1]}"
     return Choice(
-        f"In which order do the axes of {', '.join(roles)} lie in memory?",
+        f"In which order do the axes of {named} lie in memory?",
         "storage",
         tuple(
-            Alternative(f"{', '.join(roles)} stored as {layout}", layouts=dict.fromkeys(roles, layout))
+            Alternative(f"{named} stored as {layout}", layouts=dict.fromkeys(roles, layout))
             for layout in ("BHSD", "BSHD", "SBHD")
         ),
         (roles[0],),
     )
 
 
-def turned(role: str, usual: str, other: str, why: str = "") -> Choice:
+def turned(role: str, usual: str, other: str) -> Choice:
     """Whether one operand of a product lies the other way around."""
-    name = role.upper()
     return Choice(
-        f"How is {name} stored?",
+        f"How is {role} stored?",
         "storage",
-        (
-            Alternative(f"{name} stored by rows", layouts={role: usual}),
-            Alternative(f"{name} stored by columns{why}", layouts={role: other}),
-        ),
+        tuple(Alternative(f"{role} stored as {layout}", layouts={role: layout}) for layout in (usual, other)),
         (role,),
     )
