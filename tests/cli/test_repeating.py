@@ -13,7 +13,8 @@ from wmmadiag.cli import check, diagnose
 from wmmadiag.subject.repeating import options
 
 KERNELS = Path(__file__).parents[2] / "kernels"
-CARD = KERNELS / "qkt/wrong/qk_scale_by_d.toml"
+CARD = KERNELS / "gemm/wrong/blas_ldb_is_n.toml"
+RIGHT = KERNELS / "gemm/lookalike/row_tail.toml"
 
 
 def parsed(command: str, module: object) -> argparse.Namespace:
@@ -52,18 +53,18 @@ def test_a_diagnosis_is_repeated_with_all_that_it_was_asked_for(tmp_path: Path) 
     card = two_variants(tmp_path)
     names = [case.name for case in api.open_card(card).cases][:2]
     said = api.diagnosis(
-        card, arch="sm_86", variant="other", cases=names, seed=7, inputs="uniform", checks="none", seconds=0.0,
+        card, arch="sm_86", variant="other", cases=names, seed=7, inputs="uniform", checks="none", effort="quick",
         macros={"UNUSED": "1"},
     )  # fmt: skip
     found = parsed(said.repeat, diagnose)
     assert (found.path, found.case, found.variant) == (str(card), names, "other")
     assert (found.arch, found.seed, found.inputs, found.checks) == ("sm_86", 7, "uniform", "none")
-    assert (found.seconds, found.define, found.backend) == (0.0, [("UNUSED", "1")], "emulator")
+    assert (found.effort, found.define, found.backend) == ("quick", [("UNUSED", "1")], "emulator")
 
 
 def test_what_was_not_asked_for_is_not_said() -> None:
-    said = api.diagnosis(CARD, seconds=8.0)
-    assert said.repeat == f"wmmadiag diagnose {CARD} --arch sm_90"
+    said = api.diagnosis(RIGHT)
+    assert said.repeat == f"wmmadiag diagnose {RIGHT} --arch sm_90"
     assert options({"threads": (3, 0), "backend": ("gpu", "emulator"), "compiler": ("auto", "auto")}) == (
         "--threads", "3", "--backend", "gpu",
     )  # fmt: skip
