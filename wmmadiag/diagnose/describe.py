@@ -288,7 +288,9 @@ def _by_itself(first: CaseRun) -> Cause:
     """A run that is its own proof: the compiler's word, ptxas', the launch's, or where it died."""
     problem = first.result.problem
     assert problem is not None
-    refused = first.compilation is None or problem.kind in ("compile", "launch-limits")
+    # What is not emulated, or ran out of its budget, is no word of the compiler about the kernel.
+    open_question = problem.kind in ("unsupported", "budget", "undecided")
+    refused = not open_question and (first.compilation is None or problem.kind in ("compile", "launch-limits"))
     name = REFUSED if refused else FAULT
     place = _place(problem.place)
     return Cause(

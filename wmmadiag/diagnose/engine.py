@@ -24,7 +24,7 @@ from wmmadiag.diagnose.search import Ledger, Step, Tried, helpful, search
 from wmmadiag.diagnose.suspicion import Suspicion, marks, suspicion
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
-from wmmadiag.errors import BudgetError, WmmadiagError
+from wmmadiag.errors import BudgetError, UnsupportedError, WmmadiagError
 from wmmadiag.provenance import ProvenanceRun, trace
 from wmmadiag.provenance.expected import has_products
 from wmmadiag.subject.bench import CaseRun, Workbench
@@ -231,6 +231,9 @@ def _search(found: Examined, cases: Sequence[Case], threads: int, tell: Progress
     run = found.baseline[case.name]
     if not is_c_family(bench.source):
         found.problem = "the kernel is PTX, in which nothing is changed; the compiler that wrote it has the source"
+        return
+    if isinstance(run.error, UnsupportedError):  # a change that avoids what is not emulated mends nothing
+        found.problem = run.error.message
         return
     if run.compilation is None:
         _refused(found, cases, tell)
