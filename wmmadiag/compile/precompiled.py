@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from wmmadiag.compile.toolchain import Toolchain
+from wmmadiag.compile.toolchain import Toolchain, nvrtc_module
 
 _FIRST = (12, 8)
 """First NVRTC with `--pch` (NVRTC manual, "Precompiled Header (PCH)")."""
@@ -15,6 +16,17 @@ _FIRST = (12, 8)
 
 IN_USE = threading.RLock()
 """Held while NVRTC compiles with precompiled headers, and while they are removed: they are the whole process's."""
+
+
+_ROOM = 1 << 30
+"""Bytes of address space for one set of headers: CUTLASS's GEMM takes 463 million, NVRTC's own limit is 256 MiB."""
+
+
+@functools.cache
+def _make_room() -> None:
+    set_size = getattr(nvrtc_module(), "nvrtcSetPCHHeapSize", None)
+    if set_size is not None:
+        set_size(_ROOM)
 
 
 def precompiling(headers: Mapping[str, bytes], folder: Path, tools: Toolchain) -> list[str]:
@@ -29,6 +41,7 @@ def precompiling(headers: Mapping[str, bytes], folder: Path, tools: Toolchain) -
     """
     if tools.version < _FIRST:
         return []
+    _make_room()
     digest = hashlib.sha256()
     for name, text in sorted(headers.items()):
         digest.update(name.encode("utf-8", "surrogateescape") + b"\0" + text + b"\0")

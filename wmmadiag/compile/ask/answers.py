@@ -7,6 +7,8 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from wmmadiag.compile.names import base_name
+
 _VARIABLE = re.compile(
     r"\.global\s+\.align\s+\d+\s+\.[busf](?P<bits>\d+)\s+(?P<name>wmmadiag_answer_\w+)"
     r"(?:\[(?P<count>\d+)\])?(?:\s*=\s*(?P<value>[^;]*?))?\s*;"
@@ -111,13 +113,13 @@ class MemberFacts:
     Attributes:
         offset: bytes from the class that it is a member of.
         facts: its type.
-        owner: canonical name of the class whose member the compiler found; "" for a base class.
+        own: whether it is a member of the class itself, and not of a base class of that.
         bits: (first bit from the class's beginning, number of bits) of a bit-field, else None.
     """
 
     offset: int
     facts: TypeFacts
-    owner: str = ""
+    own: bool = True
     bits: tuple[int, int] | None = None
 
 
@@ -176,7 +178,7 @@ def kernel_parameters(content: bytes) -> KernelParameters:
 def member_facts(content: bytes) -> MemberFacts:
     """A `wmmadiag_ask::Member`."""
     facts, end = _facts(content, 8)
-    return MemberFacts(int.from_bytes(content[:8], "little"), facts, _name(content[end:]))
+    return MemberFacts(int.from_bytes(content[:8], "little"), facts, bool(content[end]))
 
 
 def base_facts(content: bytes, offset: bytes) -> MemberFacts:
@@ -233,7 +235,11 @@ def _facts(content: bytes, at: int) -> tuple[TypeFacts, int]:
 
 
 def _name(content: bytes) -> str:
-    """The type in a `__PRETTY_FUNCTION__`: "auto wmmadiag_ask::name() [with T = float]"."""
+    """The type in a `__PRETTY_FUNCTION__`: "auto wmmadiag_ask::name() [with T = float]".
+
+    Enumerators in it are at times mangled.
+    """
     text = content.split(b"\0", 1)[0].decode("utf-8", "replace")
     match = _NAMED.search(text)
-    return re.sub(r"\b__nv_bool\b", "bool", match[1] if match else text)
+    text = re.sub(r"\b__nv_bool\b", "bool", match[1] if match else text)
+    return re.sub(r"\b_ZN\w+E\b", lambda found: base_name(found[0]), text)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import re
+import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wmmadiag.compile import cache
@@ -54,6 +59,8 @@ _ASSERTED = re.compile(r'static assertion failed with "(.*)"')
 _BUILTIN = re.compile(r" \(declared at line \d+ of __nv_nvrtc_builtin_header\.h\)")
 _MOST_KEPT = 4096
 _MOST_ROUNDS = 12
+_SLOW = 1.5
+"""Seconds of a compilation after which the next one precompiles the headers."""
 # The questions are written in C++17.
 _OLDER = ("c++11", "c++14")
 
@@ -130,6 +137,7 @@ class Session:
     asked: Asked
     _files: SourceFiles | None = None
     _earlier: Built | None = None
+    _slow: bool = False
 
     def ask(self, questions: Sequence[Question]) -> dict[Question, Any]:
         """As the function `ask`."""
@@ -182,9 +190,19 @@ class Session:
         return found
 
     def _build(self, behind: Behind) -> Built:
-        files = self.files
-        self._earlier = build(files.tree, files.options, files.tools, behind=behind, earlier=self._earlier)
+        files, started = self.files, time.perf_counter()
+        options = replace(files.options, precompiled=_headers_folder()) if self._slow else files.options
+        self._earlier = build(files.tree, options, files.tools, behind=behind, earlier=self._earlier)
+        self._slow = self._slow or time.perf_counter() - started > _SLOW
         return self._earlier
+
+
+@functools.cache
+def _headers_folder() -> Path:
+    """Where NVRTC keeps the headers of slow sources for the next compilation of this process."""
+    folder = tempfile.TemporaryDirectory(prefix="wmmadiag-")
+    atexit.register(folder.cleanup)
+    return Path(folder.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -314,8 +314,8 @@ class _Reader:
             assert isinstance(told, MemberFacts)
             if one.conditional and any(other.name == one.name for other in fields.values()):
                 continue  # of another branch
-            if told.owner and told.owner != facts.target:
-                raise _Misread(f"'{one.name}' is a member of '{told.owner}', not of '{facts.target}'")
+            if not told.own:
+                raise _Misread(f"'{one.name}' is a member of a base class of '{facts.target}'")
             layout = None
             if not told.facts.depth and told.facts.target_kind in ("class", "union") and element(told.facts) is None:
                 step = Step(one.name, one.kind == "base")

@@ -252,10 +252,8 @@ def _member(question: Member, number: int) -> str:
         cast = f"(::wmmadiag_ask::{here}*)(::wmmadiag_ask::{last}*){room}"
         lines.append(f'extern "C" __device__ const void* {variable(number)}_base = {cast};\n')
     else:
-        lines.append(
-            "}\n"
-            + _told(number, f"::wmmadiag_ask::member(wmmadiag_member(::wmmadiag_ask::{name}_tag{len(steps) - 1}{{}}))")
-        )
+        told = f"wmmadiag_member(::wmmadiag_ask::{name}_tag{len(steps) - 1}{{}})"
+        lines.append("}\n" + _told(number, f"::wmmadiag_ask::member<::wmmadiag_ask::{last}>({told})"))
     return "".join(lines)
 
 

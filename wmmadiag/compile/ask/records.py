@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,11 @@ _MOST_BYTES = 4 * 2**20
 _ATTRIBUTES = re.compile(
     rb"\b(?:struct|class|union)\b((?:\s+(?!(?:final|struct|class|union)\b)[A-Za-z_]\w*(?:\s*\([^()\n]*\))?)+?)"
     rb"\s+[A-Za-z_]\w*\s*(?:final\s*)?[:{]"
+)
+# The head of a class with a body, or the name of a typedef of one.
+_HEAD = re.compile(
+    r"\b(?:struct|class|union)\b[^;:{}()=*<]*(?:\([^()]*\)[^;:{}()=*<]*)?(?<!\w)(?!final\b)([A-Za-z_]\w*)\s*"
+    r"(?:<[^;{}]*>\s*)?(?:final\s*)?(?::(?!:)[^;{}]*)?\{|\}\s*([A-Za-z_]\w*)\s*;"
 )
 # `#define CUTLASS_HOST_DEVICE __forceinline__ __device__ __host__`: what may stand before a member.
 _SPECIFIERS = re.compile(
@@ -88,7 +94,7 @@ class Class:
 
 @dataclass(slots=True)
 class Records:
-    """The classes that a source can see, found by name; headers are read when a name is looked for in them.
+    """The classes that a source can see, found by name; headers of the toolkit are read when nothing else has the name.
 
     Attributes:
         tree: the source with its headers.
@@ -97,10 +103,8 @@ class Records:
 
     tree: SourceTree
     provided: Sequence[Path]
-    _read: list[tuple[Path, str]] = field(default_factory=list)
-    _waiting: list[Path] = field(default_factory=list)
-    _seen: set[Path] = field(default_factory=set)
-    _specifiers: tuple[tuple[str, str], ...] | None = None
+    _own: tuple[_File, ...] | None = None
+    _toolkit: _Toolkit | None = None
 
     def candidates(self, name: str) -> Iterator[list[Class]]:
         """The classes of a canonical name, "ns::Params<64>", file by file; of specialisations each.
@@ -109,74 +113,95 @@ class Records:
         """
         parts = components(name)
         loose: list[list[Class]] = []
-        for path, text in self._holding(parts, self._files()):
-            found = [one for one in self._classes(path, text) if fits(one.name, parts)]
-            sure = [one for one in found if components(one.name)[-2:] == parts[-2:]]
-            if sure:
-                yield sure
-            loose.append([one for one in found if one not in sure])
+        for known in (self._files, self._library):
+            for file in known() if parts else ():
+                if parts[-1] in file.heads:
+                    found = [one for one in file.classes() if fits(one.name, parts)]
+                    sure = [one for one in found if components(one.name)[-2:] == parts[-2:]]
+                    if sure:
+                        yield sure
+                    loose.append([one for one in found if one not in sure])
         yield from filter(None, loose)
 
     def near(self, text: str) -> Class | None:
         """The first class that a type's text may name, the headers of the toolkit left out."""
         parts = components(re.sub(r"[*&]|\b(?:const|volatile|struct|typename)\b", " ", text))
-        own = ((Path(one.key), one.text) for one in self.tree.every())
-        for path, content in self._holding(parts, own):
-            for one in self._classes(path, content):
-                if fits(one.name, parts):
-                    return one
+        for file in self._files() if parts else ():
+            if parts[-1] in file.heads:
+                for one in file.classes():
+                    if fits(one.name, parts):
+                        return one
         return None
 
-    def _holding(self, parts: Sequence[str], files: Iterator[tuple[Path, str]]) -> Iterator[tuple[Path, str]]:
-        """The files that may define a class of that name."""
-        if not parts:
-            return
-        name = parts[-1]
-        head = re.compile(
-            rf"\b(?:struct|class|union)\b[^;{{}}()=*]*(?:\([^()]*\)[^;{{}}()=*]*)?(?<![\w:<]){name}\b"
-            rf"\s*(?:<[^;{{}}]*>\s*)?(?:final\s*)?[:{{]|\}}\s*{name}\s*;"
-        )
-        for path, text in files:
-            if name in text and head.search(text):
-                yield path, text
+    def _files(self) -> Sequence[_File]:
+        """The source and the headers that it brings."""
+        if self._own is None:
+            texts = [(one.key, one.text) for one in self.tree.every()]
+            known = tuple(sorted({pair for _, text in texts for pair in _SPECIFIERS.findall(text)}))
+            self._own = tuple(_File(key, text, known) for key, text in texts)
+        return self._own
 
-    def _classes(self, path: Path, text: str) -> tuple[Class, ...]:
-        """The classes of one file, by the specifier macros of all that the source includes."""
-        if self._specifiers is None:
-            found: dict[str, str] = {}
-            for _, other in self._files():
-                found |= dict(_SPECIFIERS.findall(other))
-            self._specifiers = tuple(sorted(found.items()))
-        return _classes(path.as_posix(), text, self._specifiers)
+    def _library(self) -> Iterator[_File]:
+        """The headers of the toolkit that these include, each read once."""
+        if self._toolkit is None:
+            self._toolkit = _Toolkit([str(folder) for folder in self.provided])
+            for one in self._files():
+                self._toolkit.wait_for(one.text, "")
+            self._toolkit.wait_for("#include <cuda_runtime.h>", "")
+        yield from self._toolkit.files()
 
-    def _files(self) -> Iterator[tuple[Path, str]]:
-        """The source and the headers that it brings, then those of the toolkit that they include, each read once."""
-        if not self._read:
-            for one in self.tree.every():
-                self._take(Path(one.key), one.text)
-            self._include("cuda_runtime.h", None)
+
+@dataclass(slots=True)
+class _File:
+    """One file: the names of the classes that it seems to define, and these classes once they are wanted."""
+
+    name: str
+    text: str
+    specifiers: tuple[tuple[str, str], ...]
+    _heads: frozenset[str] | None = None
+
+    @property
+    def heads(self) -> frozenset[str]:
+        if self._heads is None:
+            self._heads = frozenset(one or other for one, other in _HEAD.findall(self.text))
+        return self._heads
+
+    def classes(self) -> tuple[Class, ...]:
+        return _classes(self.name, self.text, self.specifiers)
+
+
+@dataclass(slots=True)
+class _Toolkit:
+    """The toolkit's headers in the order of inclusion, read as far as somebody looks."""
+
+    folders: Sequence[str]
+    _read: list[_File] = field(default_factory=list)
+    _waiting: list[str] = field(default_factory=list)
+    _seen: set[str] = field(default_factory=set)
+
+    def files(self) -> Iterator[_File]:
         index = 0
         while index < len(self._read) or self._waiting:
             if index == len(self._read):
                 path = self._waiting.pop(0)
-                self._take(path, path.read_bytes().decode("utf-8", "surrogateescape"))
+                text = Path(path).read_bytes().decode("utf-8", "surrogateescape")
+                self._read.append(_File(path, text, tuple(_SPECIFIERS.findall(text))))
+                self.wait_for(text, str(Path(path).parent))
             yield self._read[index]
             index += 1
 
-    def _take(self, path: Path, text: str) -> None:
-        self._read.append((path, text))
+    def wait_for(self, text: str, beside: str) -> None:
+        """Read later what a file includes; `beside`: its folder, "" for a file of the user's."""
         for match in _INCLUDE.finditer(text):
-            self._include(match[1] or match[2], path.parent if match[2] else None)
-
-    def _include(self, name: str, beside: Path | None) -> None:
-        for folder in (*([beside] if beside is not None else []), *self.provided):
-            path = folder / name
-            if path.is_file():
-                known = any(above in path.parents for above in self.provided)
-                if known and path not in self._seen and path.stat().st_size <= _MOST_BYTES:
+            name = match[1] or match[2]
+            for folder in (*([beside] if match[2] and beside else []), *self.folders):
+                path = os.path.normpath(f"{folder}/{name}")
+                if path in self._seen:
+                    break
+                if Path(path).is_file() and Path(path).stat().st_size <= _MOST_BYTES:
                     self._seen.add(path)
                     self._waiting.append(path)
-                return
+                    break
 
 
 def components(name: str) -> list[str]:

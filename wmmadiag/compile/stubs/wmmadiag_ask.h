@@ -38,7 +38,7 @@ template <class T_> struct Plain<const T_> { using type = T_; };
 template <class T_> struct Plain<volatile T_> { using type = T_; };
 template <class T_> struct Plain<const volatile T_> { using type = T_; };
 template <class T_> using plain = typename Plain<T_>::type;
-/* A_ pointer without its own qualifiers. */
+/* A pointer without its own qualifiers. */
 template <class T_> struct Bare { using type = T_; };
 template <class T_> struct Bare<T_* const> { using type = T_*; };
 template <class T_> struct Bare<T_* volatile> { using type = T_*; };
@@ -182,7 +182,7 @@ template <class T_> constexpr auto facts() {
   return made;
 }
 
-/* A_ list of types: each after a byte 1, then a byte 0. */
+/* A list of types: each after a byte 1, then a byte 0. */
 template <class... T_> struct List { unsigned char end; };
 template <class T_, class... Rest> struct List<T_, Rest...> {
   unsigned char more;
@@ -253,16 +253,15 @@ template <class T_, unsigned long N_> struct Item<T_[N_]> : Item<T_> {};
 template <class T_> using type_in = plain<typename Item<typename TypeIn<T_>::type>::type>;
 template <class M_> using member_type = plain<typename Item<typename MemberOf<M_>::type>::type>;
 
-/* A_ pointer to a member is its offset (Itanium C_++ ABI, 2.3). */
-template <class M_, class F_, unsigned N_> struct Member {
+/* A pointer to a member is its offset (Itanium C++ ABI, 2.3). */
+template <class M_, class F_> struct Member {
   M_ offset;
   F_ told;
-  Text<N_> owner;
+  unsigned char own;
 };
-template <class M_> constexpr auto member(M_ pointer) {
-  using owner = typename MemberOf<M_>::owner;
+template <class C_, class M_> constexpr auto member(M_ pointer) {
   auto told = facts<typename MemberOf<M_>::type>();
-  return Member<M_, decltype(told), sizeof(name<owner>())>{pointer, told, name<owner>()};
+  return Member<M_, decltype(told)>{pointer, told, same<C_, typename MemberOf<M_>::owner>()};
 }
 
 template <unsigned N_, class F_> struct Parameter;
