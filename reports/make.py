@@ -21,13 +21,9 @@ ROOT = Path(__file__).resolve().parent.parent
 HERE = ROOT / "reports"
 
 STORIES = {
-    "too_few_warps": ("kernels/attention/wrong/too_few_warps.toml", "tail"),
-    "ldm_ignores_padding": ("kernels/attention/wrong/ldm_ignores_padding.toml", "tail"),
-    "pv_overwritten": ("kernels/attention/wrong/pv_overwritten.toml", "tail"),
-    "qk_not_transposed": ("kernels/attention/wrong/qk_not_transposed.toml", "tail"),
-    "local_array": ("kernels/attention/wrong/local_array.toml", "tail"),
-    "missing_barrier": ("kernels/attention/wrong/bshd_syncwarp_for_syncthreads.toml", "one_head"),
-    "causal_mask": ("kernels/attention/wrong/gqa_causal_off_by_one.toml", "square"),
+    "leading_dimension": ("kernels/gemm/wrong/blas_ldb_is_n.toml", "odd"),
+    "early_exit": ("kernels/gemm/wrong/early_exit_and.toml", "edge"),
+    "loop_start": ("kernels/gemm/wrong/k_loop_starts_late.toml", "square"),
 }
 """Name of the report → card and case."""
 
