@@ -125,7 +125,7 @@ def test_what_cannot_be_bundled(here, run, words, message):
     write_wrong(here)
     python = card.read_text().replace('operation = "gemm"', 'operation = "python", python = "ref.py:gemm"')
     Path("python.toml").write_text(python.replace('role = "d"', 'role = "d", direction = "out", shape = ["M", "N"]'))
-    computed = "#define H <x.h>\n#include H\n" + RIGHT
+    computed = "#define S(x) #x\n#define H S(x.h)\n#include H\n" + RIGHT
     for name, text in (("broken", RIGHT.replace("int r", "itn r")), ("computed", computed)):
         Path(f"{name}.cu").write_text(text)
         Path(f"{name}.toml").write_text(card.read_text().replace("gemm.cu", f"{name}.cu"))

@@ -134,7 +134,7 @@ def _files(card: Card, options: BundleOptions, include_paths: tuple[Path, ...]) 
             raise ConfigurationError(
                 f"{source}: a header's name is computed by a macro, so it is not known which files a bundle must hold"
             )
-        paths |= {Path(os.path.abspath(header.name)) for header in tree.headers.values()}  # noqa: PTH100
+        paths |= {Path(os.path.abspath(one.name)) for one in tree.every()}  # noqa: PTH100
     base = Path(os.path.commonpath([path.parent for path in paths]))
     return base, {_relative(path, base): path.read_bytes() for path in sorted(paths)}
 
