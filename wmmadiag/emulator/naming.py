@@ -6,11 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wmmadiag.compile.ask import Asked
-from wmmadiag.compile.ask.arrays import ArraySource, Carved, Elements
 from wmmadiag.compile.languages import is_c_family
 from wmmadiag.compile.model import Resources
 from wmmadiag.compile.names import demangle as kernel_name
@@ -19,6 +18,10 @@ from wmmadiag.emulator.extents import Extent, NamedExtents, Part
 from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.launch import Launch
 from wmmadiag.ptx.demangle import demangle
+
+if TYPE_CHECKING:
+    from wmmadiag.compile.ask import Asked
+    from wmmadiag.compile.ask.arrays import ArraySource, Carved, Elements
 
 _MOST_BYTES = 4 << 20  # of a source file that is read for its declarations
 
@@ -95,10 +98,14 @@ class ArrayNames:
 
     def asked(self) -> Asked | None:
         """The source as this process compiled it, for questions to the compiler; None where it did not."""
+        from wmmadiag.compile.ask import Asked
+
         return None if self.origin is None else Asked(self.origin.text, self.origin.file, self.origin.options)
 
     def source(self) -> ArraySource:
         """The declarations of the files that the kernel's code comes from."""
+        from wmmadiag.compile.ask import ArraySource
+
         if self._source is None:
             self._source = ArraySource(self._texts(), self.asked())
         return self._source

@@ -9,24 +9,35 @@ answers from the PTX. Nothing is computed here, and what the compiler refuses ha
 >>> ask(source, [question])[question].value
 256
 
+Importing this package loads nothing: its modules come with the first use of a name, CUDA with the first question.
+
 `layouts` takes classes apart that kernels get by value, `scope_at` tells the compiler what an expression of a function
 can name, `element` names the number format of a type.
 """
 
 from __future__ import annotations
 
-from wmmadiag.compile.ask.answers import Constant, KernelParameters, TypeFacts, Unanswered
-from wmmadiag.compile.ask.asking import ask
-from wmmadiag.compile.ask.elements import element
-from wmmadiag.compile.ask.layout import Field, Layout, Leaf, layouts
-from wmmadiag.compile.ask.questions import Asked, Parameters, ParameterType, Question, TypeOf, Value
-from wmmadiag.compile.ask.scope import Scope, scope_at
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wmmadiag.compile.ask.answers import Constant, KernelParameters, TypeFacts, Unanswered
+    from wmmadiag.compile.ask.arrays import ArraySource
+    from wmmadiag.compile.ask.asking import ask
+    from wmmadiag.compile.ask.elements import element
+    from wmmadiag.compile.ask.layout import Field, Layout, Leaf, layouts
+    from wmmadiag.compile.ask.questions import Asked, Parameters, ParameterType, Question, TypeOf, Value
+    from wmmadiag.compile.ask.scope import Scope, scope_at
+    from wmmadiag.compile.ask.signatures import KernelParameter, KernelSignature, signature
 
 __all__ = [
+    "ArraySource",
     "Asked",
     "Constant",
     "Field",
+    "KernelParameter",
     "KernelParameters",
+    "KernelSignature",
     "Layout",
     "Leaf",
     "ParameterType",
@@ -41,4 +52,25 @@ __all__ = [
     "element",
     "layouts",
     "scope_at",
+    "signature",
 ]
+
+_MODULES = {
+    "answers": ("Constant", "KernelParameters", "TypeFacts", "Unanswered"),
+    "arrays": ("ArraySource",),
+    "asking": ("ask",),
+    "elements": ("element",),
+    "layout": ("Field", "Layout", "Leaf", "layouts"),
+    "questions": ("Asked", "ParameterType", "Parameters", "Question", "TypeOf", "Value"),
+    "scope": ("Scope", "scope_at"),
+    "signatures": ("KernelParameter", "KernelSignature", "signature"),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
