@@ -313,7 +313,7 @@ def run_case(
         loaded = session.kernel(case, variant)
         launched = True
         stats = session.runs.launch(loaded.kernel, bound.launch)
-        verdict = judge_case(bound, session.expectations, readings=session.readings)
+        verdict = judge_case(bound, session.expectations, other_readings=session.readings)
         for other in stats.elsewhere:
             verdict = also_elsewhere(bound, verdict, other, session.expectations)
     except WmmadiagError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -14,32 +15,20 @@ from wmmadiag.compare.comparison import compare, compare_outputs, wrong_elements
 from wmmadiag.compare.observation import Observation
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Elsewhere
-from wmmadiag.ops import OPERATIONS
+from wmmadiag.ops import OPERATIONS, readings
 from wmmadiag.ops.evaluation import judge, reference, tolerance
+from wmmadiag.ops.model import Setting
 from wmmadiag.ops.parts.rounding import Judgement
 from wmmadiag.report.model import Problem, Status
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.fitting import Meant, fitting_reading
 from wmmadiag.subject.python_reference import python_reference
+from wmmadiag.subject.readings import assumed_reading
 from wmmadiag.subject.storage import Damage, damage, is_poison
 
 Doubles: TypeAlias = NDArray[np.float64]
 
 Expectation: TypeAlias = tuple[dict[str, Doubles], dict[str, Judgement], str]
-
-# What a kernel may mean to do and its card not say: tried when a case fails, to say so instead of leaving it unsaid.
-_LOOSER: tuple[tuple[str, Mapping[str, str]], ...] = (
-    ('scaled_q_dtype = "f16"', {"scaled_q_dtype": "f16"}),
-    ('scaled_q_dtype = "bf16"', {"scaled_q_dtype": "bf16"}),
-    ('score_dtype = "f16"', {"score_dtype": "f16"}),
-    ('accumulate = "f16"', {"accumulate": "f16"}),
-    ('accumulate = "f16" with score_dtype = "f16"', {"accumulate": "f16", "score_dtype": "f16"}),
-    ('multiply = "tf32"', {"multiply": "tf32"}),
-    ('p_dtype = "bf16"', {"p_dtype": "bf16"}),
-    ('exp_dtype = "f16"', {"exp_dtype": "f16"}),
-    ('epilogue_dtype = "f16"', {"epilogue_dtype": "f16"}),
-    ('epilogue_dtype = "bf16"', {"epilogue_dtype": "bf16"}),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +57,14 @@ class Verdict:
     convention: Meant | None = None
 
 
-def judge_case(bound: BoundCase, known: dict[Hashable, Expectation] | None = None, *, readings: bool = True) -> Verdict:
+def judge_case(
+    bound: BoundCase, known: dict[Hashable, Expectation] | None = None, *, other_readings: bool = True
+) -> Verdict:
     """Compare a finished run with its reference.
 
     Args:
         known: expectations of earlier runs of the same card; the last one is kept, since variants share it.
-        readings: whether other readings of a wrong result are tried.
+        other_readings: whether other readings of a wrong result are tried.
 
     Raises:
         ConfigurationError: the user's reference fails, or gives no bound where the card has no tolerance.
@@ -115,7 +106,7 @@ def judge_case(bound: BoundCase, known: dict[Hashable, Expectation] | None = Non
         )
     coarser = _coarser(bound, expected, observations) if wrong and criterion == "rounding bound" else ""
     notes = (_COARSER.format(coarser),) if coarser else ()
-    convention = fitting_reading(bound) if wrong and not damages and readings else None
+    convention = fitting_reading(bound) if wrong and not damages and other_readings else None
     if convention is not None and convention[1] == 1:
         coarser = ""
         notes = (f"every element is right with {convention[0].meaning()}; if the kernel means that, let the card say "
@@ -275,6 +266,9 @@ _COARSER = (
 )
 
 
+_COARSER_TRIED = 24
+
+
 def _coarser(bound: BoundCase, complete: Mapping[str, Doubles], observations: list[Observation]) -> str:
     """The coarser arithmetic than the card says that would explain everything, in words, or ""."""
     if all(o.passed for o in observations):  # what else is wrong (a damaged input) no arithmetic explains
@@ -286,7 +280,7 @@ def _coarser(bound: BoundCase, complete: Mapping[str, Doubles], observations: li
         return ""
     inputs, outputs = bound.inputs(), bound.outputs()
 
-    def explains(change: Mapping[str, str]) -> bool:
+    def explains(change: Mapping[str, Setting]) -> bool:
         parameters = {**bound.parameters, **change}
         judged = judge(bound.card.computes.operation, parameters, inputs, complete, bound.elements())
         return all(
@@ -295,15 +289,12 @@ def _coarser(bound: BoundCase, complete: Mapping[str, Doubles], observations: li
             if role in judged
         )
 
-    # Wide operands are not expected to pass through a 16-bit type; only their multiplication may be tf32.
-    wide = any(bound.elements()[role].bytes > 2 for role in inputs)
-    known = [
-        (text, change)
-        for text, change in _LOOSER
-        if set(change) <= set(bound.parameters) and wide == (change == {"multiply": "tf32"})
-    ]
-    known = [(text, change) for text, change in known if {**bound.parameters, **change} != bound.parameters]
+    assumed = assumed_reading(bound.card)
+    operation = OPERATIONS[bound.card.computes.operation]
+    coarser = list(islice(readings(operation, assumed, changes=2, kinds=("arithmetic",)), _COARSER_TRIED))
     # One look with everything allowed saves the others where nothing would help.
-    if not known or not explains({name: value for _, change in reversed(known) for name, value in change.items()}):
+    everything = {name: value for one in reversed(coarser) for name, value in one.parameters.items()}
+    if not coarser or not explains(everything):
         return ""
-    return next((text for text, change in known if explains(change)), "")
+    found = next((one for one in coarser if explains(one.parameters)), None)
+    return "" if found is None else " with ".join(f'{name} = "{value}"' for name, value in found.parameters.items())

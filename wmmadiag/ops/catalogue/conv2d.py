@@ -226,6 +226,6 @@ OPERATION = Operation(
         ),
         sums_kept_in("x"),
         inputs_rounded("x"),
-        kept_in("sums before the epilogue", "epilogue_dtype", "auto", "f16", "bf16"),
+        kept_in("x", "sums before the epilogue", "epilogue_dtype", "auto", "f16", "bf16"),
     ),
 )

@@ -246,6 +246,6 @@ OPERATION = Operation(
         ),
         sums_kept_in("a"),
         inputs_rounded("a"),
-        kept_in("sums before the epilogue", "epilogue_dtype", "auto", "f16", "bf16"),
+        kept_in("a", "sums before the epilogue", "epilogue_dtype", "auto", "f16", "bf16"),
     ),
 )

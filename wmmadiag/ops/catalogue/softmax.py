@@ -144,6 +144,6 @@ OPERATION = Operation(
             ),
             ("mask",),
         ),
-        kept_in("exponentials", "exp_dtype", "f32", "f16"),
+        kept_in("x", "exponentials", "exp_dtype", "f32", "f16"),
     ),
 )

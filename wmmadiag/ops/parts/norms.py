@@ -49,8 +49,8 @@ DISTANCES = (
 # A row length that no vector width or block divides is the second.
 CASES: tuple[Mapping[str, int], ...] = ({"M": 4, "N": 64}, {"M": 9, "N": 320})
 CHOICES: tuple[Choice, ...] = (
-    kept_in("normalised values", "normalized_dtype", "auto", "f16", "bf16"),
-    kept_in("sums with the residual", "sum_dtype", "auto", "f16", "bf16"),
+    kept_in("x", "normalised values", "normalized_dtype", "auto", "f16", "bf16"),
+    kept_in("x", "sums with the residual", "sum_dtype", "auto", "f16", "bf16"),
 )
 
 

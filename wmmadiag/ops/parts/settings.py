@@ -50,8 +50,8 @@ def inputs_rounded(operand: str) -> Choice:
     )
 
 
-def kept_in(what: str, parameter: str, usual: str, *others: str) -> Choice:
-    """In which type an intermediate is kept: `parameter` says, `usual` where the card does not."""
+def kept_in(operand: str, what: str, parameter: str, usual: str, *others: str) -> Choice:
+    """In which type an intermediate is kept, of a kernel whose `operand` is narrow; `usual` is the working type."""
     return Choice(
         f"In which type are {what} kept?",
         "arithmetic",
@@ -59,4 +59,6 @@ def kept_in(what: str, parameter: str, usual: str, *others: str) -> Choice:
             Alternative(f"{what} kept in the working type", {parameter: usual}),
             *(Alternative(f"{what} kept in {other}", {parameter: other}) for other in others),
         ),
+        (operand,),
+        ("f16", "bf16"),
     )

@@ -139,7 +139,7 @@ def _direction(operation: str, role: str, views: tuple[View, ...]) -> str:
     roles = OPERATIONS[operation].roles
     if any(view.role in roles and roles[view.role].output for view in views):
         return "out"
-    return "out" if operation == "python" and role in ("out", "output") else "in"
+    return "out" if not roles and role in ("out", "output") else "in"
 
 
 def _check_role(table: Table, role: str, operation: str) -> None:
@@ -217,7 +217,7 @@ def _packed_views(table: Table, role: str, operation: Operation) -> tuple[View, 
 def _check_roles(card: Table, operation: str, arguments: list[Argument]) -> None:
     roles = [view.role for argument in arguments for view in argument.views]
     for role in roles:
-        if roles.count(role) > 1 and operation != "python":
+        if roles.count(role) > 1 and OPERATIONS[operation].roles:
             raise card.error("arguments", f"more than one argument has the role '{role}'")
     outputs = [a for a in arguments if a.direction in ("out", "inout")]
     if not outputs:
