@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from ptx_kernels import kernel
 
-from wmmadiag.compare.bounds import Judgement
 from wmmadiag.compare.comparison import wrong_elements
 from wmmadiag.diagnose.trials.expected import _accepted
 from wmmadiag.emulator.trials import ElementRules, JudgedItems, TrialBase, TrialLaunch, TrialLimits, TrialResult
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Launch
+from wmmadiag.ops.parts.rounding import Judgement
 from wmmadiag.subject.dtypes import TYPES, poison_pattern, storage_dtype
 
 SELECT = "ld.const.u32 %r100, [sel];\n"

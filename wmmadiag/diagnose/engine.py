@@ -31,7 +31,7 @@ from wmmadiag.subject.bench import CaseRun, Workbench
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card import Card, Case
 from wmmadiag.subject.check import own_place
-from wmmadiag.subject.conventions import with_convention
+from wmmadiag.subject.readings import card_read_as
 from wmmadiag.subject.repeating import options, repeating
 from wmmadiag.subject.symbols import rendered_entry
 
@@ -197,7 +197,7 @@ def _run(bench: Workbench, case: Case) -> CaseRun:
         bind(bench.card, case, bench.variant, seed=bench.seed, inputs=bench.inputs)
     meant = run.verdict.convention if run.verdict is not None else None
     if bench.card.open_conventions and meant is not None and meant.assumable:
-        bench.assume(with_convention(bench.card, meant))
+        bench.assume(card_read_as(bench.card, meant.reading))
         run = bench.run(case)
     return run
 

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.compare.bounds import Judgement
 from wmmadiag.emulator.trials import JudgedItems
 from wmmadiag.errors import UnsupportedError
+from wmmadiag.ops.parts.rounding import Judgement
 from wmmadiag.subject.binding import BoundArgument, BoundCase
 from wmmadiag.subject.dtypes import ElementType, poison_pattern
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wmmadiag.errors import ConfigurationError, UnsupportedError
+from wmmadiag.ops import OPERATIONS
 from wmmadiag.ptx import demangle, parse
 from wmmadiag.ptx.ir import Function, Instruction, Module
 from wmmadiag.ptx.parameter_uses import ParameterUse, parameter_uses
@@ -30,7 +31,6 @@ from wmmadiag.subject.drafts.python_reference import python_card
 from wmmadiag.subject.drafts.recognise import Recognised, recognised
 from wmmadiag.subject.drafts.text import draft_text
 from wmmadiag.subject.drafts.which_kernel import chosen_kernel, chosen_remark
-from wmmadiag.subject.operations import OPERATIONS
 
 if TYPE_CHECKING:
     from wmmadiag.compile import Compilation, Entry, HostLaunch
@@ -90,7 +90,7 @@ def ptx_card(path: Path, options: SubjectOptions) -> Card:
         assumed=(*facts.remarks, *drafted.remarks, *_order_of_pointers(drafted), *card.assumed),
         include_paths=options.include_paths,
         command=shlex.join(["wmmadiag", "check", str(path), *words]),
-        open_conventions=drafted.operation in ("gemm", "attention"),
+        open_conventions=True,
     )
 
 

@@ -119,7 +119,7 @@ def card_from_options(
         assumed=(assumed,) if assumed else (),
         macros={**card.macros, **(macros or {})},
         command=shlex.join(words),
-        open_conventions=operation in ("gemm", "attention"),
+        open_conventions=True,
     )
 
 

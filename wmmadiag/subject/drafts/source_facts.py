@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from wmmadiag.ops import OPERATIONS
-from wmmadiag.ops.parts.epilogue import FORMULAS as FORMULAS  # for diagnose/
 from wmmadiag.subject.drafts.c_expressions import Helper, split_arguments
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)

@@ -14,21 +14,9 @@ from wmmadiag.subject.drafts.gemm import only_size
 from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument
 from wmmadiag.subject.expressions import ExpressionError, evaluate, names_in
 
-# Cases to begin with: small, several heads with different contents, more than one tile. Multiples of 64, because
-# many kernels ask for that; the comment in the card invites other sizes.
-_CASES: dict[str, tuple[dict[str, int], ...]] = {
-    "attention": ({"B": 1, "H": 1, "S": 64, "D": 64}, {"B": 2, "H": 3, "S": 128, "D": 64}),
-    "qkt": ({"B": 1, "H": 1, "S": 64, "D": 64}, {"B": 2, "H": 3, "S": 128, "D": 64}),
-    "pv": ({"B": 1, "H": 1, "S": 64, "D": 64}, {"B": 2, "H": 3, "S": 128, "D": 64}),
-    "softmax": ({"M": 64, "N": 64}, {"M": 64, "N": 256}),
-    # The second differs in every extent, so that a wrong leading dimension shows, and has an odd number of deep tiles.
-    "gemm": ({"batch": 1, "M": 64, "N": 64, "K": 64}, {"batch": 3, "M": 128, "N": 192, "K": 320}),
-}
 _NAMES = ("small", "tiles")
 _SQUARE = "square"  # where the source itself launches nothing else
 _MASKED = "causal"  # where a flag says so; as many rows as columns, so that both corners of the mask are one
-# Plain numbers in the first case, so that a wrong factor shows in the second one alone.
-_FACTORS = {"alpha": ("1", "2"), "beta": ("0", "3"), "softcap": ("2", "1.5")}
 _LARGEST_TILE = 512
 
 
@@ -133,9 +121,9 @@ def _cases(draft: Draft, symbols: dict[str, str]) -> list[str]:
     lines: list[str] = []
     used = _used(draft)
     written: list[list[str]] = []
-    tables = [*zip(_NAMES, _CASES[draft.operation], strict=True)]
+    tables = [*zip(_NAMES, OPERATIONS[draft.operation].cases, strict=True)]
     tables += [("tail", tables[-1][1])] if draft.tail else []
-    tables[1:1] = [(_SQUARE, _CASES["gemm"][1])] if draft.square else []
+    tables[1:1] = [(_SQUARE, tables[1][1])] if draft.square else []
     masked = "causal" in used and not {"causal"} & {*draft.fixed, *symbols}
     tables += [(_MASKED, tables[1][1])] if masked else []
     for name, table in tables:
@@ -155,9 +143,9 @@ def _cases(draft: Draft, symbols: dict[str, str]) -> list[str]:
             _spread(values, {one.value for one in draft.arguments if not one.parameter.name.endswith(")")})
         if name == "tail" and not _cut(values, draft.grid):
             continue
-        for symbol, (first, second) in _FACTORS.items():
-            if draft.computes.get(symbol) == symbol:
-                values[symbol] = first if name == _NAMES[0] else second
+        for symbol, parameter in OPERATIONS[draft.operation].parameters.items():
+            if draft.computes.get(symbol) == symbol and parameter.drafted:
+                values[symbol] = parameter.drafted[0 if name == _NAMES[0] else 1]
         if "causal" in used and "causal" not in symbols:
             values["causal"] = str(int(name == _MASKED))
         values.update(draft.fixed)
