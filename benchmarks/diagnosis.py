@@ -2,7 +2,7 @@
 
 Every kernel in kernels/*/wrong/ is diagnosed and held against the truth file beside it; every right kernel and every
 look-alike must come out as right. NAMEs pick the cards whose path contains one of them. One line per kernel, then the
-sums: all, by family (folder), by the hypothesis that is the truth.
+sums: all, by family (folder), by the cause that is the truth.
 
 detected     the outcome is not "right"
 cause        a cause is proven, and it is a true one: its line is one of the truth's, or its change undoes the bug
@@ -123,7 +123,7 @@ def scored(card: str, truth: Mapping[str, Any] | None, found: Any, seconds: floa
     return Score(
         card,
         family,
-        truth["hypothesis"],
+        truth["cause"],
         found.outcome,
         said,
         where,
@@ -198,7 +198,7 @@ def diagnosed(job: tuple[Path, Path, str, int]) -> Score:
         right = right_source(card.source, truth) if truth is not None else None
         return scored(shown, truth, found, time.perf_counter() - started, right)
     except Exception as error:  # a crash is a result here, and the others are to be measured
-        name = "" if truth is None else str(truth["hypothesis"])
+        name = "" if truth is None else str(truth["cause"])
         words = f"{type(error).__name__}: {error}".split("\n")[0]
         taken, one = time.perf_counter() - started, bool(truth and truth["one_edit"])
         return Score(shown, shown.split("/")[0], name, "crash", "", "", taken, one_edit=one, problem=words)

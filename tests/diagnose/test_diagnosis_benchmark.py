@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from diagnosis import cards, line_of, scored, summary, tables  # noqa: E402 - not a package
 
-TRUTH = {"hypothesis": "leading-dimension", "accept": ["tensor-strides"], "lines": [7, 8], "one_edit": True}
+TRUTH = {"cause": "leading-dimension", "lines": [7, 8], "one_edit": True}
 CAUSE = Cause("leading-dimension", "proven", "wrong pitch", place="/k/a.cu:7:3", fix=Fix("pass LD", status="verified"))
 FOUND = Diagnosis(
     name="k",
@@ -67,7 +67,7 @@ def test_each_column_on_its_own(changes, cause, likely, misled, line, fixed):
 
 
 def test_either_of_two_bugs_may_come_first():
-    second = {"hypothesis": "causal-mask", "lines": [20]}
+    second = {"cause": "condition", "lines": [20]}
     one = judged(truth={**TRUTH, "second": second}, place="/k/a.cu:20:1")
     assert one.cause
     assert one.line

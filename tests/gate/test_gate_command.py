@@ -20,7 +20,7 @@ def folder(here):
     write_right(here)
     Path("wrong").mkdir()
     write_wrong(Path("wrong"))
-    Path("wrong/wrong.truth.toml").write_text('hypothesis = "missing-zero-fill"\n')
+    Path("wrong/wrong.truth.toml").write_text('cause = "accumulation"\n')
     return here
 
 

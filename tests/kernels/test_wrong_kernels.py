@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from wmmadiag import api
+from wmmadiag.diagnose.names import every_name
 from wmmadiag.report.model import CaseResult
 from wmmadiag.subject.card_files.read import load_card
 
@@ -25,52 +26,7 @@ TRUTHS = sorted(KERNELS.glob("*/wrong/*.truth.toml"))
 WRONG_CARDS = [path.with_name(path.name.replace(".truth.toml", ".toml")) for path in TRUTHS]
 LOOKALIKES = sorted(KERNELS.glob("*/lookalike/*.toml"))
 
-HYPOTHESES = frozenset(
-    {
-        "leading-dimension",
-        "operand-layout",
-        "alignment",
-        "fragment-footprint",
-        "tensor-strides",
-        "swizzle-mismatch",
-        "fragment-map",
-        "local-array",
-        "illegal-shape",
-        "element-type",
-        "operand-order",
-        "accumulator-init",
-        "accumulator-reset",
-        "tile-overwritten",
-        "stale-tile",
-        "too-few-warps",
-        "loop-extent",
-        "index-arithmetic",
-        "half-accumulation",
-        "missing-barrier",
-        "divergent-barrier",
-        "async-copy-order",
-        "write-conflict",
-        "async-copy-size",
-        "shared-memory-limit",
-        "ldmatrix-address",
-        "launch-coverage",
-        "out-of-bounds",
-        "tail-masking",
-        "partial-fill",
-        "guard-condition",
-        "rescale-missing",
-        "masked-row",
-        "softmax-scale",
-        "exp-base",
-        "causal-mask",
-        "p-precision",
-        "normalisation",
-        "row-statistic",
-        "reduction",
-        "uninitialised-memory",
-        "unwritten-output",
-    }
-)
+CAUSES = frozenset(one.id for one in every_name())
 FAILING = frozenset({"failed", "undecided", "error"})
 LARGE = "batched"  # seconds, not a test's business
 
@@ -128,9 +84,9 @@ def test_every_wrong_source_has_a_card_and_its_truth() -> None:
 def test_truth_is_about_its_source(path: Path) -> None:
     truth, source = _truth(path), _source(path)
     lines = source.splitlines()
-    assert set(truth) - {"second"} == {"hypothesis", "accept", "lines", "class", "one_edit", "summary", "fix"}
-    second = truth.get("second", {"hypothesis": truth["hypothesis"], "lines": truth["lines"]})
-    assert {truth["hypothesis"], second["hypothesis"], *truth["accept"]} <= HYPOTHESES
+    assert set(truth) - {"second"} == {"cause", "lines", "class", "one_edit", "summary", "fix"}
+    second = truth.get("second", {"cause": truth["cause"], "lines": truth["lines"]})
+    assert {truth["cause"], second["cause"]} <= CAUSES
     for named in (truth["lines"], second["lines"]):
         assert named
         assert all(0 < line <= len(lines) and lines[line - 1].strip() for line in named)

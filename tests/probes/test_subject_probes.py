@@ -52,40 +52,40 @@ def test_a_right_kernel_answers_right(path: str) -> None:
 
 
 WRONG = [
-    ("attention/wrong/qk_not_transposed.toml", {"dominant-key": "", "permuted-keys": "operand-layout"},
+    ("attention/wrong/qk_not_transposed.toml", {"dominant-key": "", "permuted-keys": "layout"},
      {"uniform-weights", "row-sum"}),
-    ("attention/wrong/bshd_alpha_missing_on_o.toml", {"row-maxima": "rescale-missing", "row-sum": "rescale-missing"},
+    ("attention/wrong/bshd_alpha_missing_on_o.toml", {"row-maxima": "statement", "row-sum": "statement"},
      {"uniform-weights"}),
-    ("attention/wrong/bshd_exp2.toml", {"score-slope": "exp-base"}, {"dominant-key", "row-sum", "uniform-weights"}),
-    ("attention/wrong/twopass_scale_missing.toml", {"score-slope": "softmax-scale"}, {"uniform-weights", "row-sum"}),
-    ("attention/wrong/bshd_no_final_division.toml", {"row-sum": "normalisation", "uniform-weights": "normalisation"},
+    ("attention/wrong/bshd_exp2.toml", {"score-slope": "value"}, {"dominant-key", "row-sum", "uniform-weights"}),
+    ("attention/wrong/twopass_scale_missing.toml", {"score-slope": "value"}, {"uniform-weights", "row-sum"}),
+    ("attention/wrong/bshd_no_final_division.toml", {"row-sum": "value", "uniform-weights": "value"},
      {"dominant-key"}),
-    ("attention/wrong/pv_overwritten.toml", {"key-tiles": "tile-overwritten", "permuted-keys": "tile-overwritten"},
+    ("attention/wrong/pv_overwritten.toml", {"key-tiles": "accumulation", "permuted-keys": "accumulation"},
      set()),
-    ("attention/wrong/gqa_head_modulo.toml", {"head-codes": "tensor-strides"}, {"row-sum"}),
-    ("attention/wrong/gqa_causal_off_by_one.toml", {"uniform-weights": "causal-mask"}, {"row-sum"}),
-    ("attention/wrong/gqa_nan_rows.toml", {"masked-rows": "masked-row"}, set()),
-    ("attention/wrong/too_few_warps.toml", {"permuted-rows": "too-few-warps", "two-runs": "too-few-warps"}, set()),
-    ("attention/wrong/bshd_wrong_row_sum.toml", {"permuted-rows": "row-statistic"}, {"uniform-weights"}),
-    ("attention/wrong/pipe_lse_of_unscaled.toml", {"log-sum": "softmax-scale"}, {"score-slope", "row-sum"}),
-    ("attention/wrong/bshd_syncwarp_for_syncthreads.toml", {"warp-order": "missing-barrier"}, set()),
+    ("attention/wrong/gqa_head_modulo.toml", {"head-codes": "stride"}, {"row-sum"}),
+    ("attention/wrong/gqa_causal_off_by_one.toml", {"uniform-weights": "condition"}, {"row-sum"}),
+    ("attention/wrong/gqa_nan_rows.toml", {"masked-rows": "condition"}, set()),
+    ("attention/wrong/too_few_warps.toml", {"permuted-rows": "launch", "two-runs": "launch"}, set()),
+    ("attention/wrong/bshd_wrong_row_sum.toml", {"permuted-rows": "value"}, {"uniform-weights"}),
+    ("attention/wrong/pipe_lse_of_unscaled.toml", {"log-sum": "value"}, {"score-slope", "row-sum"}),
+    ("attention/wrong/bshd_syncwarp_for_syncthreads.toml", {"warp-order": "missing-order"}, set()),
     ("attention/wrong/local_array.toml", {"runs": ""}, set()),
-    ("gemm/wrong/zeroed_in_k_loop.toml", {"counted-terms": "accumulator-reset"}, {"zero-operand"}),
-    ("gemm/wrong/no_zero_fill.toml", {"zero-operand": "accumulator-init"}, set()),
+    ("gemm/wrong/zeroed_in_k_loop.toml", {"counted-terms": "accumulation"}, {"zero-operand"}),
+    ("gemm/wrong/no_zero_fill.toml", {"zero-operand": "accumulation"}, set()),
     ("gemm/wrong/splitk_slice_twice.toml", {"counted-terms": "loop-extent"}, {"zero-operand"}),
     ("gemm/wrong/k_tail_dropped.toml", {"counted-terms": "loop-extent", "operand-map": "loop-extent"},
      {"zero-operand"}),
     ("gemm/wrong/tn_a_ldm_k.toml", {"operand-map": "leading-dimension"}, {"zero-operand"}),
-    ("gemm/wrong/fill_without_stride_loop.toml", {"two-runs": "partial-fill"}, set()),
-    ("gemm_mma/wrong/mma_b_without_trans.toml", {"operand-map": "operand-layout"}, {"counted-terms"}),
-    ("pv/wrong/pv_v_col_major.toml", {"operand-map": "operand-layout"}, {"counted-terms", "zero-operand"}),
-    ("qkt/wrong/qk_plain_product.toml", {"operand-map": "operand-layout"}, {"counted-terms", "zero-operand"}),
-    ("qkt/wrong/qk_scale_by_d.toml", {"counted-terms": "softmax-scale"}, {"zero-operand"}),
-    ("softmax/wrong/softmax_first_warps.toml", {"softmax-rows": "reduction"}, {"warp-order", "warp-alone"}),
-    ("softmax/wrong/softmax_partial_reused.toml", {"warp-alone": "missing-barrier"}, set()),
-    ("pv/wrong/pv_half_columns.toml", {"warp-alone": "too-few-warps"}, set()),
-    ("gemm/wrong/tn_warp_number.toml", {"warp-alone": "index-arithmetic"}, set()),
-    ("gemm/wrong/int8_three_columns.toml", {"warp-alone": "unwritten-output"}, set()),
+    ("gemm/wrong/fill_without_stride_loop.toml", {"two-runs": "loop-extent"}, set()),
+    ("gemm_mma/wrong/mma_b_without_trans.toml", {"operand-map": "layout"}, {"counted-terms"}),
+    ("pv/wrong/pv_v_col_major.toml", {"operand-map": "layout"}, {"counted-terms", "zero-operand"}),
+    ("qkt/wrong/qk_plain_product.toml", {"operand-map": "layout"}, {"counted-terms", "zero-operand"}),
+    ("qkt/wrong/qk_scale_by_d.toml", {"counted-terms": "value"}, {"zero-operand"}),
+    ("softmax/wrong/softmax_first_warps.toml", {"softmax-rows": "value"}, {"warp-order", "warp-alone"}),
+    ("softmax/wrong/softmax_partial_reused.toml", {"warp-alone": "missing-order"}, set()),
+    ("pv/wrong/pv_half_columns.toml", {"warp-alone": "launch"}, set()),
+    ("gemm/wrong/tn_warp_number.toml", {"warp-alone": "index"}, set()),
+    ("gemm/wrong/int8_three_columns.toml", {"warp-alone": "condition"}, set()),
 ]  # fmt: skip
 
 
@@ -100,12 +100,8 @@ def test_a_wrong_kernel_answers_wrong_where_it_shows(path: str, wrong: dict[str,
     for name, supported in wrong.items():
         assert found[name].verdict == "wrong", found[name]
         assert not supported or supported in found[name].supports, found[name]
-        assert not found[name].refutes or name == "score-slope"
     for name in right:
         assert found[name].verdict == "right", found[name]
-    # The truth is never ruled out.
-    for supported in filter(None, wrong.values()):
-        assert all(supported not in answer.refutes for answer in found.values())
 
 
 def test_sentences_say_what_came_out() -> None:
@@ -199,5 +195,5 @@ def test_text_data_and_exit_codes() -> None:
     text = as_text(wrong, verbose=False, width=80)
     assert "WRONG     index-coded operands: K is read transposed [operand-map]" in text and "wmmadiag diagnose" in text
     assert max(map(len, text.splitlines())) <= 100
-    assert "speaks against" in as_text(right, verbose=True, width=80)
+    assert "speaks for: layout" in as_text(wrong, verbose=True, width=80)
     assert as_data(wrong)["answers"][0]["verdict"] in ("right", "wrong")

@@ -89,7 +89,7 @@ def test_kernels_broken_on_purpose_only_by_name(pytester):
     write_right(pytester.path)
     folder = pytester.mkdir("wrong")
     write_wrong(folder)
-    (folder / "wrong.truth.toml").write_text('hypothesis = "x"\nformat = 1\nsource = 1\nentry = 1\nlines = [1]\n')
+    (folder / "wrong.truth.toml").write_text('cause = "x"\nformat = 1\nsource = 1\nentry = 1\nlines = [1]\n')
     result = pytester.runpytest("--wmmadiag-diagnose=no")
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["*1 kernels that are broken on purpose were left out*"])

@@ -2,7 +2,7 @@
 
 `python expand.py DIR ../public_style` those beside this folder: whole files as people publish them, with host code.
 
-NAME.cu is right, NAME.toml its card; NAME.bugs.toml holds bugs: what to replace, and which hypothesis is the truth;
+NAME.cu is right, NAME.toml its card; NAME.bugs.toml holds bugs: what to replace, and which cause is the truth;
 "at": pieces of other lines where the same mistake may be named.
 `python benchmarks/diagnosis.py --kernels DIR` then scores them. Nothing may be tuned on one of these: what fails here
 is mended in general, or stays.
@@ -50,8 +50,7 @@ def expand(target: Path, folder: Path = HERE) -> None:
             after = source.replace(what["old"], what["new"]).split("\n")
             also = {n for n, text in enumerate(after, 1) if any(piece.strip() in text for piece in what.get("at", []))}
             lines = sorted({*lines, *also})
-            truth = [f'hypothesis = "{what["hypothesis"]}"', f"accept = {what.get('accept', [])}"]
-            truth += [f"lines = {what.get('lines') or lines}", "one_edit = true"]
+            truth = [f'cause = "{what["cause"]}"', f"lines = {what.get('lines') or lines}", "one_edit = true"]
             (wrong / f"{bug}.cu").write_text(source.replace(what["old"], what["new"]), "utf-8")
             (wrong / f"{bug}.toml").write_text(card.replace(f'"{name}.cu"', f'"{bug}.cu"'), "utf-8")
             (wrong / f"{bug}.truth.toml").write_text("\n".join(truth).replace("'", '"') + "\n", "utf-8")

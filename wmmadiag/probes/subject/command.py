@@ -114,8 +114,6 @@ def as_text(probed: Probed, *, verbose: bool, width: int) -> str:
             lines += [f"              {line}" for line in answer.detail]
         if verbose and answer.supports:
             lines.append(f"              speaks for: {', '.join(answer.supports)}")
-        if verbose and answer.refutes:
-            lines.append(f"              speaks against: {', '.join(answer.refutes)}")
     counts = {word: sum(one.verdict == word for one in probed.answers) for word in marks}
     lines.append(f"{counts['right']} right, {counts['wrong']} wrong, {counts['undecided']} undecided")
     if counts["wrong"]:

@@ -26,7 +26,6 @@ def run(subject: Subject) -> Outcome | None:
         return Outcome(
             judged.verdict,
             f"ones: every element counts {depth} terms: no slice is lost or counted twice",
-            refutes=("loop-extent", "accumulator-reset", "tile-overwritten"),
         )
     lost, twice, ratios, detail = [], [], [], [judged.where()]
     slices = -(-depth // _SLICE)
@@ -44,22 +43,20 @@ def run(subject: Subject) -> Outcome | None:
         elif ratio > 1:
             twice.append(at)
     if len(ratios) == slices and ratios[0] > 0 and np.ptp([_typical(judged), *ratios]) < 1e-3 * ratios[0]:
-        return Outcome(
-            "wrong", f"ones: every term counts {ratios[0]:.4g} times", ("softmax-scale",), (), tuple(detail[:1])
-        )
+        return Outcome("wrong", f"ones: every term counts {ratios[0]:.4g} times", ("value",), tuple(detail[:1]))
     sentence = f"ones: elements do not count their {depth} terms"
-    supports: tuple[str, ...] = ("accumulator-init", "loop-extent")
+    supports: tuple[str, ...] = ("accumulation", "loop-extent")
     if lost and not twice:
         survives = lost == list(range(slices - 1)) and slices > 1
         sentence += f"; {len(lost)} of {slices} slices of {_SLICE} are lost"
         sentence += ": only the last survives" if survives else ""
-        supports = ("loop-extent", "too-few-warps", "partial-fill")
+        supports = ("loop-extent", "launch")
         if survives:
-            supports = ("accumulator-reset", "tile-overwritten")
+            supports = ("accumulation",)
     elif twice:
         sentence += f"; {len(twice)} of {slices} slices are counted more than once"
-        supports = ("loop-extent", "accumulator-init", "write-conflict", "stale-tile")
-    return Outcome("wrong", sentence, supports, (), tuple(detail[:8]))
+        supports = ("loop-extent", "accumulation", "index", "statement")
+    return Outcome("wrong", sentence, supports, tuple(detail[:8]))
 
 
 def _typical(judged: Judged) -> float:

@@ -51,7 +51,6 @@ def run(subject: Subject) -> Outcome | None:
             judged.verdict,
             "one key dominates each query: every row of O is that key's row of V: right, so Q, K and V are read "
             "in place",
-            refutes=("operand-layout", "leading-dimension", "tensor-strides", "swizzle-mismatch", "operand-order"),
         )
     if judged.overflows and subject.base_judged.right:
         return Outcome(
@@ -80,21 +79,12 @@ def _compared(
         return Outcome(
             "wrong",
             f"one key dominates each query: {count} of {rows.size} rows of O are another key's row of V",
-            (
-                "operand-layout",
-                "leading-dimension",
-                "tensor-strides",
-                "index-arithmetic",
-                "swizzle-mismatch",
-                "operand-order",
-            ),
-            (),
+            ("layout", "leading-dimension", "stride", "index", "value"),
             tuple(detail),
         )
     return Outcome(
         "wrong",
         f"one key dominates each query: {count} of {rows.size} rows of O are no single row of V",
-        (),
         (),
         tuple(detail),
     )

@@ -33,14 +33,11 @@ def run(subject: Subject) -> Outcome | None:
                 own = int(np.rint(expected[batch, head].max()))
                 detail.append(f"head [{batch},{head}]: V of number {', '.join(f'{s:.0f}' for s in seen[:4])} for {own}")
     if whole:
-        return Outcome(
-            "wrong", "head-coded V: some heads of O come from another head of V", ("tensor-strides",), (), tuple(detail)
-        )
+        return Outcome("wrong", "head-coded V: some heads of O come from another head of V", ("stride",), tuple(detail))
     return Outcome(
         "wrong",
         "head-coded V: O is not its head's number, and no other head's",
-        ("tensor-strides", "leading-dimension"),
-        (),
+        ("stride", "leading-dimension"),
         tuple(detail),
     )
 

@@ -38,11 +38,9 @@ def run(subject: Subject) -> Outcome:
     bad = np.concatenate(wrong, axis=-1)
     if not bad.any():
         verdict: Verdict = "undecided" if undecided else "right"
-        refutes = ("tile-overwritten", "rescale-missing", "loop-extent") if verdict == "right" else ()
         return Outcome(
             verdict,
             f"tile-coded V: each of the {tiles} tiles of {_TILE} keys has its weight in every row",
-            refutes=refutes,
         )
     return _concluded(seen, want, bad, keys)
 
@@ -70,8 +68,8 @@ def _concluded(seen: Doubles, want: Doubles, bad: NDArray[np.bool_], keys: int) 
     supports: tuple[str, ...] = ()
     if lost:
         sentence += f"; {'tile' if len(lost) == 1 else 'tiles'} {', '.join(map(str, lost[:8]))} count for nothing"
-        supports = ("tile-overwritten", "loop-extent", "accumulator-reset", "partial-fill")
-    return Outcome("wrong", sentence, supports, (), tuple(detail))
+        supports = ("accumulation", "loop-extent")
+    return Outcome("wrong", sentence, supports, tuple(detail))
 
 
 PROBE = SubjectProbe("key-tiles", "tile-coded V: has every tile of keys its weight?", ("attention",), run)

@@ -16,7 +16,7 @@ def run(subject: Subject) -> Outcome | None:
     if "lse" not in judged.others:
         return Outcome(judged.verdict if judged.right else "right", "the log-sum-exp of every row is right")
     alone = "O is right and the log-sum-exp is not" if judged.right else "the log-sum-exp is wrong, as O is"
-    supports = ("softmax-scale", "exp-base", "row-statistic", "normalisation") if judged.right else ()
+    supports = ("value",) if judged.right else ()
     return Outcome("wrong", f"{alone}: look at how it is put together at the end" if judged.right else alone, supports)
 
 

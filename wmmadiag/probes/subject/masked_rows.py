@@ -21,16 +21,13 @@ def run(subject: Subject) -> Outcome | None:
     empty = queries - keys
     bad = judged.wrong[..., :empty, :]
     if not bad.any():
-        return Outcome(
-            judged.verdict, f"the {empty} rows without any key are {p['masked_rows']}: right", refutes=("masked-row",)
-        )
+        return Outcome(judged.verdict, f"the {empty} rows without any key are {p['masked_rows']}: right")
     nan = int(np.isnan(judged.observed[..., :empty, :]).sum())
     what = "NaN" if nan else "a number"
     return Outcome(
         "wrong",
         f"rows without any key hold {what} instead of {p['masked_rows']}",
-        ("masked-row",),
-        (),
+        ("condition",),
         (judged.where(),),
     )
 

@@ -39,7 +39,7 @@ class ProbeAnswer:
         name, asks: of the probe.
         verdict: "right", "wrong" or "undecided".
         sentence: the conclusion.
-        supports, refutes: ids of hypotheses; refuted is what would have shown in this probe, for this case.
+        supports: names of causes that would look like this, `diagnose.names`.
         detail: further lines.
     """
 
@@ -48,7 +48,6 @@ class ProbeAnswer:
     verdict: Verdict
     sentence: str
     supports: tuple[str, ...] = ()
-    refutes: tuple[str, ...] = ()
     detail: tuple[str, ...] = ()
 
 
@@ -59,7 +58,6 @@ class Outcome:
     verdict: Verdict
     sentence: str
     supports: tuple[str, ...] = ()
-    refutes: tuple[str, ...] = ()
     detail: tuple[str, ...] = ()
 
 

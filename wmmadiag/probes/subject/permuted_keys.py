@@ -33,8 +33,7 @@ def run(subject: Subject) -> Outcome | None:
     return Outcome(
         "wrong",
         "keys and values permuted alike: O changes, so the place of a key matters",
-        ("loop-extent", "tile-overwritten", "rescale-missing", "stale-tile", "tail-masking", "operand-layout"),
-        (),
+        ("loop-extent", "accumulation", "statement", "condition", "layout"),
         detail,
     )
 

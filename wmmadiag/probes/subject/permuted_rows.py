@@ -44,8 +44,7 @@ def run(subject: Subject) -> Outcome | None:
     return Outcome(
         "wrong",
         f"rows of {role.upper()} permuted: {bad.size} of {rows} rows of {before.role.upper()} do not follow",
-        ("too-few-warps", "row-statistic", "fragment-map", "index-arithmetic", "operand-layout"),
-        (),
+        ("launch", "value", "index", "layout"),
         detail,
     )
 

@@ -23,7 +23,6 @@ def run(subject: Subject) -> Outcome:
         return Outcome(
             "right" if decided else "undecided",
             "growing and falling row maxima: both right, so is rescaling",
-            refutes=("rescale-missing",) if decided else (),
         )
     if growing.overflows and falling.overflows and subject.base_judged.right:
         return Outcome(
@@ -35,8 +34,7 @@ def run(subject: Subject) -> Outcome:
         return Outcome(
             "wrong",
             "right while the row's maximum falls, wrong while it grows: earlier tiles are not rescaled",
-            ("rescale-missing",),
-            (),
+            ("statement",),
             (growing.where(),),
         )
     if growing.right:
@@ -44,11 +42,10 @@ def run(subject: Subject) -> Outcome:
             "wrong",
             "right while the row's maximum grows, wrong while it falls: later tiles are not weighed by "
             "the maximum so far",
-            ("rescale-missing", "row-statistic"),
-            (),
+            ("statement", "value"),
             (falling.where(),),
         )
-    return Outcome("wrong", "wrong for growing and for falling row maxima", (), (), (growing.where(), falling.where()))
+    return Outcome("wrong", "wrong for growing and for falling row maxima", (), (growing.where(), falling.where()))
 
 
 PROBE = SubjectProbe("row-maxima", "growing and falling row maxima: is rescaling right?", ("attention",), run)

@@ -17,7 +17,6 @@ def run(subject: Subject) -> Outcome:
         return Outcome(
             judged.verdict,
             "V = 1: O is 1 in every row: the row sum is that of the weights that were added up",
-            refutes=("normalisation",),
         )
     seen = judged.observed[judged.wrong]
     finite = seen[np.isfinite(seen)]
@@ -25,8 +24,7 @@ def run(subject: Subject) -> Outcome:
     return Outcome(
         "wrong",
         f"V = 1: O is not 1 but {middle}: the weights that were added up and the row sum do not agree",
-        ("normalisation", "rescale-missing", "row-statistic", "tile-overwritten", "reduction"),
-        (),
+        ("value", "statement", "accumulation"),
         (judged.where(),),
     )
 

@@ -56,8 +56,4 @@ def _asked(probe: SubjectProbe, subject: Subject) -> ProbeAnswer | None:
         return ProbeAnswer(probe.name, probe.asks, "undecided", f"it cannot be said: {error.message}")
     if outcome is None:
         return None
-    # With a further output that is wrong, what the main one shows rules out nothing.
-    refutes = () if subject.base_judged.others else outcome.refutes
-    return ProbeAnswer(
-        probe.name, probe.asks, outcome.verdict, outcome.sentence, outcome.supports, refutes, outcome.detail
-    )
+    return ProbeAnswer(probe.name, probe.asks, outcome.verdict, outcome.sentence, outcome.supports, outcome.detail)

@@ -47,7 +47,6 @@ def run(subject: Subject) -> Outcome | None:
         return Outcome(
             "right" if decided else "undecided",
             "one-hot V: the weights of all keys are right, so is all before P·V",
-            refutes=("softmax-scale", "exp-base", "causal-mask") if decided else (),
         )
     slope, spread = _slope(np.concatenate(seen, -1), np.concatenate(true, -1), np.concatenate(weights, -1))
     if slope is None or spread > 0.05 or abs(slope - 1) < 0.03:
@@ -55,16 +54,13 @@ def run(subject: Subject) -> Outcome | None:
             "wrong",
             "one-hot V: weights are wrong, and not because all scores have a wrong factor",
             (),
-            ("softmax-scale", "exp-base") if slope is not None and spread < 0.05 else (),
             (where,),
         )
     name = next((name for name, factor in _NAMED.items() if abs(slope / factor - 1) < 0.01), "")
-    supports = ("exp-base", "softmax-scale") if name else ("softmax-scale",)
     return Outcome(
         "wrong",
         f"one-hot V: the weights are those of scores {slope:.4g} times as large" + (f" ({name})" if name else ""),
-        supports,
-        (),
+        ("value",),
         (where,),
     )
 

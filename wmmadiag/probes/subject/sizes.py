@@ -33,7 +33,7 @@ def run(subject: Subject) -> Outcome | None:
     if not known and own.right:
         return None
     if not known:
-        return Outcome("wrong", "wrong for the case itself; no other size could be tried", (), (), (own.where(),))
+        return Outcome("wrong", "wrong for the case itself; no other size could be tried", (), (own.where(),))
     detail = tuple(f"{words}: {'right' if right else 'wrong'}" for words, right in known)
     if own.right:
         return Outcome(
@@ -49,22 +49,20 @@ def run(subject: Subject) -> Outcome | None:
     wrong = [words for words, right in known if not right]
     fine = [words for words, right in known if right]
     if not fine:
-        return Outcome("wrong", f"wrong from the smallest size on ({wrong[0]})", (), (), detail)
+        return Outcome("wrong", f"wrong from the smallest size on ({wrong[0]})", (), detail)
     square = next((words for words in fine if words.startswith("square")), "")
     if square:
         return Outcome(
             "wrong",
             f"right when all extents are equal ({square}), wrong for the case: an extent or a leading "
             "dimension stands for another",
-            ("leading-dimension", "tensor-strides", "guard-condition"),
-            (),
+            ("leading-dimension", "stride", "condition"),
             detail,
         )
     return Outcome(
         "wrong",
         f"right for {fine[-1]}, first wrong for {wrong[0] if wrong else 'the case itself'}: one "
         "tile, head or slice is right, several are not",
-        (),
         (),
         detail,
     )

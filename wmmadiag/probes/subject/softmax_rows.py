@@ -29,16 +29,12 @@ def run(subject: Subject) -> Outcome:
         return Outcome(
             "right" if decided else "undecided",
             "softmax of equal elements, of one dominant one, and with a constant added: all right",
-            refutes=("normalisation",) if decided else (),
         )
-    supports = (
-        ("normalisation", "reduction", "tail-masking") if "equal elements" in bad else ("row-statistic", "reduction")
-    )
+    supports = ("value", "condition") if "equal elements" in bad else ("value",)
     return Outcome(
         "wrong",
         f"softmax is wrong with {', '.join(bad)}",
         supports,
-        (),
         tuple(f"{name}: {judged[name].where()}" for name in bad),
     )
 

@@ -19,7 +19,6 @@ def run(subject: Subject) -> Outcome:
         return Outcome(
             judged.verdict,
             f"Q = 0: O is {mean}: right, so P·V, the row sum and which keys count are right",
-            refutes=("normalisation", "tail-masking", "causal-mask"),
         )
     seen, want = judged.observed[judged.wrong], judged.expected[judged.wrong]
     big = np.abs(want) > 0.05 * np.abs(want).max(initial=0)
@@ -29,19 +28,19 @@ def run(subject: Subject) -> Outcome:
         ratios = seen[big] / want[big]
     if ratios.size and np.isfinite(ratios).all() and np.ptp(ratios) < 0.02 * np.abs(ratios).max():
         factor = float(np.median(ratios))
-        supports = ("normalisation", "tail-masking", "reduction")
+        supports = ("value", "condition")
         return Outcome(
             "wrong",
             f"Q = 0: O is {factor:.4g} times {mean}: the row sum counts other keys than P·V adds up",
             supports,
             detail=tuple(detail),
         )
-    supports = ("tensor-strides", "tile-overwritten", "loop-extent", "leading-dimension", "operand-layout")
+    supports = ("stride", "accumulation", "loop-extent", "leading-dimension", "layout")
     if subject.parameters["causal"]:
-        supports = ("causal-mask", *supports)
+        supports = ("condition", *supports)
     if not np.isfinite(seen).all():
         detail.append(f"{int((~np.isfinite(seen)).sum())} of the wrong elements are not finite")
-        supports = ("uninitialised-memory", "unwritten-output", "tail-masking", "masked-row")
+        supports = ("statement", "condition")
     return Outcome(
         "wrong",
         f"Q = 0: O is not {mean}, so P·V, the row sum or the mask is wrong, not only Q·Kᵀ",

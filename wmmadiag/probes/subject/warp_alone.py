@@ -41,8 +41,7 @@ def run(subject: Subject) -> Outcome | None:
             "wrong",
             f"{named(sorted(ahead))} ahead of the others, each alone to the next barrier: the output changes, so "
             "something is not waited for",
-            ("missing-barrier", "async-copy-order", "write-conflict"),
-            (),
+            ("missing-order", "index"),
             tuple(f"warp {warp} ahead: {words}" for warp, words in sorted(ahead.items())),
         )
     if judged.right:
@@ -80,26 +79,25 @@ def _share(work: WarpWork) -> Outcome:
         return Outcome(
             "wrong",
             f"{shared_tiles(work)}: warps work on others' tiles",
-            ("write-conflict", "index-arithmetic"), (), detail,
+            ("index",), detail,
         )  # fmt: skip
     if work.nobody:
         return Outcome(
             "wrong",
             f"{work.nobody} wrong elements are stored by no warp",
-            ("unwritten-output", "too-few-warps", "launch-coverage", "index-arithmetic", "loop-extent"), (), detail,
+            ("condition", "launch", "index", "loop-extent"), detail,
         )  # fmt: skip
     if work.innocent and work.guilty:
         return Outcome(
             "wrong",
             f"elements that {named(work.guilty)} wrote are wrong, all that {named(work.innocent)} wrote are right",
-            ("index-arithmetic", "too-few-warps", "guard-condition", "tail-masking"), (), detail,
+            ("index", "launch", "condition"), detail,
         )  # fmt: skip
     if len(work.guilty) < 2:
-        return Outcome("undecided", f"{named(work.guilty)} alone stores the output", (), (), detail)
+        return Outcome("undecided", f"{named(work.guilty)} alone stores the output", (), detail)
     return Outcome(
         "right",
         f"what {named(work.guilty)} store is wrong alike, in any order: no fault of single warps",
-        (),
         (),
         detail,
     )

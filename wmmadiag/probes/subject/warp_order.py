@@ -43,8 +43,7 @@ def run(subject: Subject) -> Outcome | None:
     return Outcome(
         "wrong",
         "the output depends on the order of warps or asynchronous copies: something is not waited for",
-        ("missing-barrier", "async-copy-order", "write-conflict"),
-        (),
+        ("missing-order", "index"),
         tuple(detail),
     )
 

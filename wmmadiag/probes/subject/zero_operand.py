@@ -19,7 +19,6 @@ def run(subject: Subject) -> Outcome:
         return Outcome(
             judged.verdict,
             f"{role.upper()} = 0: the output is as it must be, nothing older leaks in",
-            refutes=("accumulator-init", "unwritten-output"),
         )
     seen = judged.observed[judged.wrong]
     nan = int((~np.isfinite(seen)).sum())
@@ -28,8 +27,7 @@ def run(subject: Subject) -> Outcome:
         "wrong",
         f"{role.upper()} = 0: {int(judged.wrong.sum())} of {judged.wrong.size} elements are not 0 ({what}): "
         "something that was never added up is in the output",
-        ("accumulator-init", "uninitialised-memory", "unwritten-output", "stale-tile", "out-of-bounds"),
-        (),
+        ("accumulation", "statement", "condition"),
         (judged.where(),),
     )
 
