@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from wmmadiag import backends
+from wmmadiag.deadline import deadline
 from wmmadiag.errors import CompileError, ConfigurationError
 from wmmadiag.launchable import Kernel
 
@@ -198,7 +199,7 @@ def check(
         variants, cases: names to take; None for all.
         seed, inputs: seed and distribution of the inputs.
         backend: "emulator"; where there is a GPU also "gpu", or "both" to compare them.
-        limits: threads and budget of each launch.
+        limits: threads and instructions of each launch; seconds of the whole check.
         resources: also ask ptxas for registers, spills and shared memory.
         checks: "all", "default", "none", or names of checks (`wmmadiag.checks.all_checks`); on the emulator only. A
             finding that is an error makes its case fail.
@@ -250,23 +251,24 @@ def check(
         }
     )
     compiling = SubjectCompiler(compiler, use_cache=use_cache, resources=resources)
-    report = check_card(
-        card,
-        arch=card_target(card, arch, backend),
-        backend=loader,
-        backend_name=backend,
-        variants=variants,
-        cases=cases,
-        seed=seed,
-        inputs=inputs,
-        progress=progress,
-        compiler=compile_with or compiling,
-        against=None if against is None else open_card(against),
-        runs=runs,
-        recorder=recorder,
-        tracer=_tracer() if provenance else None,
-        words=words,
-    )
+    with deadline(limits.seconds):
+        report = check_card(
+            card,
+            arch=card_target(card, arch, backend),
+            backend=loader,
+            backend_name=backend,
+            variants=variants,
+            cases=cases,
+            seed=seed,
+            inputs=inputs,
+            progress=progress,
+            compiler=compile_with or compiling,
+            against=None if against is None else open_card(against),
+            runs=runs,
+            recorder=recorder,
+            tracer=_tracer() if provenance else None,
+            words=words,
+        )
     return compiling.completed(report, card)
 
 

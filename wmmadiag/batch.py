@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
+import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     from wmmadiag.report.diagnosis import Diagnosis
     from wmmadiag.report.model import KernelReport, Status
     from wmmadiag.report.run import KernelRun, Run
@@ -149,44 +150,66 @@ def check_all(tasks: Sequence[Task], *, jobs: int = 1, progress: Progress | None
 def _parallel(
     work: Sequence[tuple[Task, str | None]], jobs: int, progress: Progress | None
 ) -> Generator[Outcome, None, None]:
-    """Outcomes in order, from processes that end when the generator is closed."""
-    import multiprocessing
-    from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-    from concurrent.futures.process import BrokenProcessPool
+    """Outcomes in order, from processes that end when the generator is closed; one that dies costs its own task."""
+    from multiprocessing.connection import Connection, wait
 
-    count = min(jobs, len(work))
-    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _prepare_worker, (os.getpid(),))
+    from wmmadiag.processes import Child, ChildEnded
+
+    idle = [Child("wmmadiag.batch:answer") for _ in range(min(jobs, len(work)))]
+    busy: dict[Connection, tuple[int, Child]] = {}
+    outcomes: dict[int, Outcome] = {}
+    waiting = list(range(len(work)))[::-1]
+    told = 0
     try:
-        futures = [pool.submit(run_task, task, None, key) for task, key in work]
-        for (task, _), future in zip(work, futures, strict=True):
-            while not future.done():
-                done = sum(one.done() for one in futures)
-                if progress is not None:
-                    progress(task, done, len(work), str(task.path))
-                wait([one for one in futures if not one.done()], return_when=FIRST_COMPLETED)
-            try:
-                outcome = future.result()
-            except BrokenProcessPool:
-                outcome = Outcome(task, error=_DIED.format(task.path), code=3)
-            yield outcome
-    except BaseException:
-        for process in list((pool._processes or {}).values()):
-            process.kill()
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    pool.shutdown()
+        while len(outcomes) < len(work):
+            while idle and waiting:
+                index, child = waiting.pop(), idle.pop()
+                child.send(work[index])
+                busy[child.connection()] = (index, child)
+            if progress is not None:
+                progress(work[told][0], len(outcomes), len(work), str(work[told][0].path))
+            for ready in wait(list(busy)):
+                assert isinstance(ready, Connection)
+                index, child = busy.pop(ready)
+                idle.append(child)
+                try:
+                    found = child.receive()
+                except ChildEnded as ended:
+                    task = work[index][0]
+                    found = Outcome(task, error=_DIED.format(task.path, ended.words() or "by itself"), code=3)
+                if isinstance(found, RuntimeError):
+                    raise found
+                outcomes[index] = found
+            while told in outcomes:
+                yield outcomes[told]
+                told += 1
+    finally:
+        for _, child in busy.values():
+            child.stop()
+        for child in idle:
+            child.stop()
 
 
 _DIED = (
-    "{}: a process that checked kernels ended by itself, perhaps for lack of memory; this one was not finished\n"
+    "{}: the process that checked it ended ({}), perhaps for lack of memory; it was not finished\n"
     "next: check it alone, or with --jobs 1"
 )
 
 
-def _prepare_worker(parent: int) -> None:
-    """A worker ends at once when the user interrupts; the parent says so."""
-    del parent
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def answer(connection: Connection) -> None:
+    """Check tasks until the connection closes; called in a process of its own.
+
+    Raises:
+        EOFError: it is closed.
+    """
+    while True:
+        task, key = connection.recv()
+        try:
+            connection.send(run_task(task, None, key))
+        except MemoryError:
+            connection.send(Outcome(task, error=f"{task.path}: out of memory\nnext: take a smaller case", code=3))
+        except Exception as error:  # a mistake of ours: it ends the command, as it would without processes
+            connection.send(RuntimeError(f"{type(error).__name__}: {error}\n{traceback.format_exc()}"))
 
 
 def run_task(task: Task, progress: Progress | None = None, key: str | None = None) -> Outcome:

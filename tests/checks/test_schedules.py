@@ -31,7 +31,7 @@ def run(source, count, out):
 @pytest.mark.parametrize("warps", [1, 2, 3, 8, 32])
 @pytest.mark.parametrize("count", [0, 1, 3, 9])
 def test_orders(warps, count):
-    chosen = orders(warps, count)
+    chosen = list(orders(warps, count))
     assert len(chosen) == len(set(chosen)) <= count
     assert (tuple(range(warps)), False) not in chosen
     assert all(sorted(order) == list(range(warps)) for order, _ in chosen)

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from small_kernels import HANG, write_card, write_right, write_wrong
+from small_kernels import HANG, PYTHON_CARD, write_card, write_right, write_wrong
 
 from wmmadiag import batch
 
@@ -47,41 +47,62 @@ def test_cases_variants_and_architectures(folder, run):
     assert code == 0 and out == "2 checks: 2 ok\n"
 
 
-def test_a_process_that_dies_is_an_outcome(folder, monkeypatch):
+def test_a_process_that_dies_costs_its_own_task(folder):
+    """The reference kills the process that checks its card."""
     write_card(folder, "again")
-    tasks = [batch.Task(Path("right.toml"), None), batch.Task(Path("again.toml"), None, options={"use_cache": False})]
-    monkeypatch.setattr(batch, "_prepare_worker", os._exit)
+    Path("killed.toml").write_text(PYTHON_CARD)
+    Path("own.py").write_text("import os, signal\ndef f(inputs, symbols):\n    os.kill(os.getppid(), signal.SIGKILL)\n")
+    paths = ("again.toml", "killed.toml", "right.toml")
+    tasks = [batch.Task(Path(name), None, options={"use_cache": False}) for name in paths]
     found = list(batch.check_all(tasks, jobs=2))
-    assert [one.code for one in found] == [3, 3] and "ended by itself" in found[0].error
+    assert [one.code for one in found] == [0, 3, 0], found
+    assert "SIGKILL" in found[1].error and "--jobs 1" in found[1].error
+
+
+def processes_of(session: int) -> list[int]:
+    """Processes whose environment has the mark, the dead but unburied ones left out."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            marked = f"WMMADIAG_TEST_MARK={session}".encode() in (folder / "environ").read_bytes().split(b"\0")
+            if marked and (folder / "stat").read_text().rpartition(")")[2].split()[0] != "Z":
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
 
 
 @pytest.mark.subprocess
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_an_interrupt_leaves_old_reports_as_they_were(folder, jobs, own_cache):
+@pytest.mark.parametrize(
+    ("number", "code", "word"),
+    [(signal.SIGINT, 130, b"interrupted"), (signal.SIGTERM, 143, b"terminated"), (signal.SIGKILL, -9, b"")],
+)
+def test_what_ends_the_command_leaves_nothing_behind(folder, jobs, own_cache, number, code, word):
+    """Old reports stay as they were, no process and no half file is left, nobody holds the pipes."""
     Path("hang.cu").write_text(HANG.replace("hang(", "gemm("))
     write_card(folder, "spins", "hang.cu")  # after "right"
     Path("run.json").write_text("old")
-    command = [
-        sys.executable,
-        "-m",
-        "wmmadiag",
-        "check",
-        ".",
-        "--jobs",
-        jobs,
-        "--json",
-        "run.json",
-        "--html",
-        "run.html",
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    command = [sys.executable, "-m", "wmmadiag", "check", ".", "--jobs", jobs, "--json", "run.json"]
+    mark = os.getpid() * 10 + int(jobs)
+    process = subprocess.Popen(
+        [*command, "--html", "run.html", "--budget-instructions", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "WMMADIAG_TEST_MARK": str(mark)},
+    )
     results = own_cache / "results-1"
-    for _ in range(300):  # the right one is done, the other goes on for ever
+    for _ in range(600):  # the right one is done, the other goes on for ever
         if results.is_dir() and any(results.glob("*.json")):
             break
         time.sleep(0.1)
-    os.killpg(process.pid, signal.SIGINT)
+    process.send_signal(number)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130 and b"interrupted" in err and b"Traceback" not in err
+    assert process.returncode == code and word in err and b"Traceback" not in err and b"semaphore" not in err
+    for _ in range(100):
+        if not processes_of(mark):
+            break
+        time.sleep(0.05)
+    assert processes_of(mark) == []
     assert Path("run.json").read_text() == "old"
     assert not Path("run.html").exists() and not list(folder.glob(".run*"))

@@ -183,12 +183,12 @@ def test_a_worker_that_ends_is_replaced() -> None:
     try:
         ptx = HEAD + ".visible .entry k() { ret; }"
         first = worker.assemble(ptx, "sm_90")
-        assert worker._process is not None
-        pid = worker._process.pid
-        worker._process.kill()
-        worker._process.wait()
+        process = worker._child._process
+        assert process is not None
+        process.kill()
+        process.wait()
         assert worker.assemble(ptx, "sm_90") == first
-        assert worker._process.pid != pid
+        assert worker._child._process is not process
     finally:
         worker.stop()
 

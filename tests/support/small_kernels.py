@@ -50,6 +50,25 @@ computes = {{ operation = "gemm" }}
 cases = [{{ name = "one", M = 16, N = 16, K = 16 }}, {{ name = "{second}", M = 32, N = 16, K = 32 }}]
 """
 
+PYTHON_CARD = """format = 1
+name = "own"
+source = "gemm.cu"
+entry = "gemm"
+arguments = [
+    { name = "A", role = "a", dtype = "f16", shape = ["M", "K"] },
+    { name = "B", role = "b", dtype = "f16", shape = ["K", "N"] },
+    { name = "C", role = "d", dtype = "f32", shape = ["M", "N"], direction = "out" },
+    { name = "M", dtype = "s32", value = "M" },
+    { name = "N", dtype = "s32", value = "N" },
+    { name = "K", dtype = "s32", value = "K" },
+]
+launch = { grid = ["N / 16", "M / 16"], block = 32 }
+computes = { operation = "python", python = "own.py:f" }
+tolerance = { atol = 1e-2, rtol = 1e-2 }
+cases = [{ name = "one", M = 16, N = 16, K = 16 }]
+"""
+"""Of gemm.cu, whose reference is f in own.py."""
+
 
 def write_card(folder: Path, name: str, source: str = "gemm.cu") -> Path:
     """A card in a folder, `name`.toml, for a source there, whose cases are "one" and "two"."""

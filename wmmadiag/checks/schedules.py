@@ -7,31 +7,48 @@ every second one with copies that land at once.
 
 from __future__ import annotations
 
+import math
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.checks.finding import Finding, Level
+from wmmadiag.deadline import seconds_left
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions
-from wmmadiag.errors import WmmadiagError
+from wmmadiag.errors import BudgetError, WmmadiagError
 from wmmadiag.launch import Launch
 
 _SEED = 7
+_FEW = 12  # warps: of more there are more orders than anybody tries
+_KEPT = 8
 
 
-def orders(warps: int, count: int) -> list[tuple[tuple[int, ...], bool]]:
-    """`count` (warp order, whether copies land at once), the most telling first; fewer where there are no more."""
+Order: TypeAlias = "tuple[tuple[int, ...], bool]"
+"""In which order warps take turns, and whether asynchronous copies land at once."""
+
+Result: TypeAlias = "dict[int, NDArray[np.uint8]] | WmmadiagError"
+"""The arrays' bytes by argument, or what ended the launch."""
+
+
+def orders(warps: int, count: int) -> Iterator[Order]:
+    """`count` orders other than the plain one, each once, the most telling first; fewer where there are no more."""
     plain = tuple(range(warps))
-    chosen: list[tuple[tuple[int, ...], bool]] = [(plain[::-1], True), (plain, True), (plain[::-1], False)]
+    telling: list[Order] = [(plain[::-1], True), (plain, True), (plain[::-1], False)]
+    tried: set[Order] = {(plain, False)}
+    there_are = 2 * math.factorial(min(warps, _FEW)) if warps <= _FEW else math.inf
     generator = random.Random(_SEED)
-    for _attempt in range(4 * count):
-        if len(set(chosen)) >= count:
-            break
-        shuffled = generator.sample(plain, warps)
-        chosen.append((tuple(shuffled), len(chosen) % 2 == 0))
-    return list(dict.fromkeys(one for one in chosen if one != (plain, False)))[:count]
+    while count > 0 and len(tried) < there_are:
+        order = telling.pop(0) if telling else (tuple(generator.sample(plain, warps)), len(tried) % 2 == 0)
+        if order in tried:
+            order = (order[0], not order[1])
+        if order not in tried:
+            tried.add(order)
+            count -= 1
+            yield order
 
 
 @dataclass(slots=True)
@@ -40,7 +57,7 @@ class OtherOrders:
 
     kernel: EmulatedKernel
     launch: Launch
-    results: list[tuple[tuple[int, ...], bool, dict[int, NDArray[np.uint8]] | WmmadiagError]]
+    results: list[tuple[Order, Result]]
 
     def compared(self) -> tuple[Finding, ...]:
         """One finding per array whose bits depend on the order."""
@@ -49,7 +66,7 @@ class OtherOrders:
             ours = _bytes(array)
             changed: list[str] = []
             worst = 0
-            for order, eager, result in self.results:
+            for (order, eager), result in self.results:
                 if isinstance(result, WmmadiagError):
                     continue
                 different = np.flatnonzero(result[index] != ours)
@@ -74,7 +91,7 @@ class OtherOrders:
                         hint="--checks races names the accesses that nothing orders",
                     )
                 )
-        for order, eager, result in self.results:
+        for (order, eager), result in self.results:
             if isinstance(result, WmmadiagError):
                 found.append(
                     Finding(
@@ -90,8 +107,14 @@ class OtherOrders:
 
 
 def other_orders(kernel: EmulatedKernel, launch: Launch, count: int) -> OtherOrders:
-    """Run a launch in `count` other orders; the arrays are as before afterwards."""
-    results: list[tuple[tuple[int, ...], bool, dict[int, NDArray[np.uint8]] | WmmadiagError]] = []
+    """Run a launch in `count` other orders; the arrays are as before afterwards.
+
+    Of orders with the same results the first is kept, and at most `_KEPT` of all: that many are enough to show.
+
+    Raises:
+        BudgetError: the time is over.
+    """
+    results: list[tuple[Order, Result]] = []
     arrays = _arrays(launch)
     if count > 0:
         before = {index: array.copy() for index, array in arrays.items()}
@@ -100,14 +123,26 @@ def other_orders(kernel: EmulatedKernel, launch: Launch, count: int) -> OtherOrd
             options: EmulatorOptions = replace(
                 kernel.options, warp_order=order, eager_copies=eager, checks=(), observer=None
             )
+            seconds_left()
             try:
                 EmulatedKernel(kernel.kernel, options).launch(launch)
-                results.append((order, eager, {index: _bytes(array).copy() for index, array in arrays.items()}))
+                result: Result = {index: _bytes(array).copy() for index, array in arrays.items()}
+            except BudgetError:
+                seconds_left()  # no property of the order, where the time is over
+                raise
             except WmmadiagError as error:
-                results.append((order, eager, error))
+                result = error
+            if len(results) < _KEPT and not any(_same(result, known) for _, known in results):
+                results.append(((order, eager), result))
             for index, array in arrays.items():
                 array[...] = before[index]
     return OtherOrders(kernel, launch, results)
+
+
+def _same(one: Result, other: Result) -> bool:
+    if isinstance(one, WmmadiagError) or isinstance(other, WmmadiagError):
+        return isinstance(one, WmmadiagError) and isinstance(other, WmmadiagError) and one.message == other.message
+    return all(np.array_equal(data, other[index]) for index, data in one.items())
 
 
 def _arrays(launch: Launch) -> dict[int, NDArray[np.generic]]:

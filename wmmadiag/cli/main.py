@@ -1,19 +1,30 @@
 """`wmmadiag`: run a command, and end every way it can end with one clear message and an exit code.
 
 Exit codes: 0 all passed; 1 a kernel is wrong; 2 usage or configuration; 3 could not decide; 70 an internal error;
-130 interrupted; 141 the reader of the output went away.
+130 interrupted; 141 the reader of the output went away; 143 terminated. Only a command that has come to its end and says
+so makes it 0.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
 INTERNAL_ERROR = 70  # sysexits.h, EX_SOFTWARE
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+TERMINATED = 143
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM, unwound as an interrupt is: children end, temporary files go."""
+
+
+def _terminate(_signal: int, _frame: object) -> None:
+    raise _Terminated
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -22,23 +33,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         # References are many small products: threads that spin for each other cost ten times what they save.
         for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ.setdefault(variable, "1")
+        signal.signal(signal.SIGTERM, _terminate)
     # Everything else is imported in here, so that an interrupt while it is being imported ends in order, too.
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
         if argv is None:
             _give_up_full_streams()
         return code
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as why:
         if argv is None:
-            import signal
-
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the end is near: a second one must not show a traceback
-        sys.stderr.write("wmmadiag: interrupted\n")
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)  # the end is near: a second one must not show a traceback
+        code, word = (TERMINATED, "terminated") if isinstance(why, _Terminated) else (INTERRUPTED, "interrupted")
+        sys.stderr.write(f"wmmadiag: {word}\n")
         if argv is None:
             # Everything was unwound on the way here; the interpreter's own end can die of SIGINT instead of exiting.
             _flush()
-            os._exit(INTERRUPTED)
-        return INTERRUPTED
+            os._exit(code)
+        return code
     except BrokenPipeError:
         # Nobody reads on: leave in silence, and give the interpreter's last flush somewhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -58,6 +70,9 @@ def _run(argv: list[str]) -> int:
         console.error(error)
         _traceback()
         return error.exit_code
+    except SystemExit as end:  # whoever raised it, no command did: it is no verdict
+        console.error(f"internal error: something ended the command with status {end.code!r}")
+        return INTERNAL_ERROR
     except MemoryError:
         console.error("out of memory\nnext: take a smaller case")
         return 3

@@ -156,7 +156,7 @@ def budget_error(
     outcome: str, standings: Sequence[tuple[Any, ...]], view: LaunchView, instructions: int, seconds: float
 ) -> BudgetError:
     """The error for a run that used up its budget."""
-    used = f"{instructions:,} warp instructions" if outcome == "out-of-instructions" else f"{seconds:g} s"
+    used = f"{instructions:,} warp instructions" if outcome == "out-of-instructions" else f"{seconds:.3g} s"
     place = user_place(view.kernel.place(standings[0][2])) if standings else view.kernel.entry.place
     return BudgetError(
         f"the run did not end within its budget of {used}",

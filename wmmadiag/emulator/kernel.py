@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.compile.origin import Origin
+from wmmadiag.deadline import seconds_left
 from wmmadiag.emulator import native
 from wmmadiag.emulator.extents import Extent
 from wmmadiag.emulator.faults import LaunchView, budget_error, fault_error
@@ -102,10 +103,11 @@ class EmulatedKernel:
 
         Raises:
             KernelFault: the launch died; the arrays hold what had been written.
-            BudgetError: it did not end within the budget.
+            BudgetError: it did not end within the budget, or the command's time is over.
             ConfigurationError: grid, block or arguments do not fit the kernel.
         """
         self.raw_findings, self.output_words, self.finished = [], {}, False
+        limit = seconds_left(self.options.budget.seconds)
         self.check_shape(launch)
         self._check_options(launch)
         regions, extents = self.memory(launch)
@@ -126,7 +128,7 @@ class EmulatedKernel:
             launch.shared_bytes,
             options.threads or len(os.sched_getaffinity(0)),
             options.budget.instructions,
-            options.budget.seconds,
+            limit,
             options.poison,
             options.register_poison,
             list(options.warp_order),
@@ -156,7 +158,7 @@ class EmulatedKernel:
             if isinstance(fault, KernelFault):
                 fault.output = result["output"].decode("utf-8", "replace")
             raise fault
-        raise budget_error(result["outcome"], result["standings"], view, result["instructions"], options.budget.seconds)
+        raise budget_error(result["outcome"], result["standings"], view, result["instructions"], limit)
 
     @property
     def names(self) -> ArrayNames:

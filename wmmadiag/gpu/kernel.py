@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.compile.ptx_scan import first_places
+from wmmadiag.deadline import seconds_left
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.gpu.arrays import DeviceArray
 from wmmadiag.gpu.assemble import OPTIMISED, Assembly
@@ -77,7 +78,7 @@ class GpuKernel:
             session = _own_session(self.device.index)
             answer = session.load(self.key, self.code) or session.run(job)
         else:
-            seconds = self.options.seconds
+            seconds = seconds_left(self.options.seconds)
             answer = worker(self.device.index).ask(self.key, self.code, "run", job, seconds=seconds)
         if isinstance(answer, Failed):
             raise failure(answer, launch, self.device, self.entry, self.place)

@@ -1,4 +1,4 @@
-"""The process that runs launches on one GPU; its arguments: number of the GPU, descriptor of the connection.
+"""The process that runs launches on one GPU.
 
 It lives until its parent goes or a launch leaves a sticky error, after which no call of the process can succeed.
 """
@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
-import sys
 import tempfile
 from multiprocessing.connection import Connection
 from typing import Any
@@ -19,8 +17,6 @@ from wmmadiag.gpu.driver import DriverError
 from wmmadiag.gpu.meanings import meaning
 from wmmadiag.gpu.session import Session
 from wmmadiag.gpu.wire import Failed
-
-_PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 class _Output:
@@ -44,27 +40,26 @@ class _Output:
         return text
 
 
-def main() -> int:
-    """Answer requests until the parent closes the connection or the GPU is lost to this process."""
-    device, descriptor = int(sys.argv[1]), int(sys.argv[2])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    connection = Connection(descriptor)
+def main(connection: Connection, device: str) -> None:
+    """Answer requests until the parent closes the connection or the GPU is lost to this process.
+
+    Args:
+        device: the GPU's number.
+
+    Raises:
+        EOFError: the connection is closed.
+    """
     output = _Output()
     session: Session | None = None
     while True:
-        try:
-            request: tuple[Any, ...] = connection.recv()
-        except EOFError:
-            return 0
+        request: tuple[Any, ...] = connection.recv()
         answer: Any
         try:
             if request[0] == "assemble":  # here, since a compiler that crashes takes its process with it
                 answer = assemble(*request[1:])
                 connection.send(answer)
                 continue
-            session = session or Session(device)
+            session = session or Session(int(device))
             if request[0] == "load":
                 answer = session.load(request[1], request[2])
             elif request[0] == "run":

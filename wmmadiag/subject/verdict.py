@@ -22,7 +22,7 @@ from wmmadiag.ops.parts.rounding import Judgement
 from wmmadiag.report.model import Problem, Status
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.fitting import Meant, fitting_reading
-from wmmadiag.subject.python_reference import python_reference
+from wmmadiag.subject.reference_process import asked_reference
 from wmmadiag.subject.readings import assumed_reading
 from wmmadiag.subject.storage import Damage, damage, is_poison
 
@@ -212,7 +212,7 @@ def expectation(bound: BoundCase) -> Expectation:
     judgements: dict[str, Judgement]
     shapes = {role: array.shape for role, array in bound.outputs().items()}
     if OPERATIONS[operation].oracle is None:
-        expected, bounds = python_reference(bound.card, inputs, bound.symbols, shapes, bound.elements())
+        expected, bounds = asked_reference(bound.card, inputs, bound.symbols, shapes, bound.elements())
         if bound.tolerance is None:
             missing = [role for role in expected if role not in bounds]
             if missing:

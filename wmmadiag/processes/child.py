@@ -1,0 +1,139 @@
+"""A child process that answers requests, one at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any
+
+_END_SECONDS = 5.0
+
+
+class ChildEnded(Exception):
+    """The child ended without an answer; `status` as `subprocess` has it (negative: by that signal), None if unknown."""
+
+    def __init__(self, status: int | None) -> None:
+        super().__init__(status)
+        self.status = status
+
+    def words(self) -> str:
+        """How it ended: "exit status 3", "signal SIGSEGV", or ""."""
+        if self.status is None:
+            return ""
+        if self.status >= 0:
+            return f"exit status {self.status}"
+        try:
+            return f"signal {signal.Signals(-self.status).name}"
+        except ValueError:
+            return f"signal {-self.status}"
+
+
+class ChildSilent(Exception):
+    """No answer came in time; the child was ended."""
+
+
+class Child:
+    """A process that a function serves; it starts with the first request and again after it has ended.
+
+    Attributes:
+        target: "package.module:function", called in the child with a connection and `arguments`. The function receives
+            requests and sends answers until the connection closes.
+        arguments: words for it.
+        silent: whether what the child prints is thrown away; else it goes to standard error.
+    """
+
+    def __init__(self, target: str, *arguments: str, silent: bool = False) -> None:
+        self.target = target
+        self.arguments = arguments
+        self.silent = silent
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: Connection | None = None
+        self._life = -1
+
+    @property
+    def running(self) -> bool:
+        """Whether the next request meets a child that has answered before."""
+        return self._process is not None and self._process.poll() is None
+
+    def connection(self) -> Connection:
+        """The connection to the running child."""
+        if self._connection is not None and self.running:
+            return self._connection
+        self.stop()
+        ours, theirs = Pipe()
+        watched, self._life = os.pipe()
+        # The child imports what this process would: not what happens to lie in the current folder.
+        start = f"import sys; sys.path[:] = {sys.path!r}; from wmmadiag.processes.serve import serve; sys.exit(serve())"
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", start, self.target, str(theirs.fileno()), str(watched), *self.arguments],
+            pass_fds=[theirs.fileno(), watched],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL if self.silent else 2,
+            start_new_session=True,
+        )
+        theirs.close()
+        os.close(watched)
+        self._connection = ours
+        return ours
+
+    def send(self, request: Any) -> None:
+        """Send a request.
+
+        Raises:
+            ChildEnded: the child is gone.
+        """
+        try:
+            self.connection().send(request)
+        except (BrokenPipeError, ConnectionError):
+            raise self._ended() from None
+
+    def receive(self, seconds: float | None = None) -> Any:
+        """The answer to the last request.
+
+        Args:
+            seconds: how long it may take; None: for ever.
+
+        Raises:
+            ChildEnded: the child ended without one.
+            ChildSilent: none came in time; the child was ended.
+        """
+        connection = self.connection()
+        try:
+            if not connection.poll(seconds):
+                raise ChildSilent
+            return connection.recv()
+        except (EOFError, ConnectionError):
+            raise self._ended() from None
+        except BaseException:  # silence, an interrupt: an answer that came later would be taken for the next one's
+            self.stop()
+            raise
+
+    def ask(self, request: Any, seconds: float | None = None) -> Any:
+        """Send a request and wait for its answer; arguments and errors of `receive`."""
+        self.send(request)
+        return self.receive(seconds)
+
+    def _ended(self) -> ChildEnded:
+        status = None
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):  # its connection has closed, but it lives
+                status = self._process.wait(_END_SECONDS)
+        self.stop()
+        return ChildEnded(status)
+
+    def stop(self) -> None:
+        """End the child and what it started; the next request starts another."""
+        if self._connection is not None:
+            self._connection.close()
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        if self._life >= 0:
+            os.close(self._life)
+        self._connection, self._process, self._life = None, None, -1

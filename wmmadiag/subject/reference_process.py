@@ -1,0 +1,90 @@
+"""References in Python, called in a child process: whatever they do, this one lives and says so.
+
+A reference is the user's code or a library's. It may hang, crash, leave by `os._exit`, or register what does so later;
+none of that may end a gate's run, least of all with exit code 0.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from typing import Any
+
+from numpy.typing import NDArray
+
+from wmmadiag.deadline import out_of_time, seconds_left
+from wmmadiag.errors import BudgetError, ConfigurationError, WmmadiagError
+from wmmadiag.processes import Child, ChildEnded, ChildSilent
+from wmmadiag.subject.card import Card
+from wmmadiag.subject.dtypes import ElementType
+from wmmadiag.subject.python_reference import Doubles, python_reference
+
+SECONDS = 300.0
+"""How long a call may take where nobody says; a reference that takes longer is taken for one that hangs."""
+
+_CHILD = Child("wmmadiag.subject.reference_process:answer")
+_LOCK = threading.Lock()
+_OWNER = os.getpid()
+
+
+def asked_reference(
+    card: Card,
+    inputs: Mapping[str, NDArray[Any]],
+    symbols: Mapping[str, int | float],
+    shapes: Mapping[str, tuple[int, ...]],
+    elements: Mapping[str, ElementType],
+) -> tuple[dict[str, Doubles], dict[str, Doubles]]:
+    """`python_reference`, in the child.
+
+    Raises:
+        ConfigurationError: as there; or the process ended, or gave no answer in time.
+        BudgetError: the command's time is over.
+    """
+    name = card.computes.reference or card.computes.python
+    seconds = seconds_left(SECONDS)
+    with _LOCK:
+        try:
+            answer = _CHILD.ask((card, dict(inputs), dict(symbols), dict(shapes), dict(elements)), seconds)
+        except ChildSilent:
+            if seconds < SECONDS:
+                raise out_of_time() from None
+            raise BudgetError(
+                f"the reference {name} gave no answer within {SECONDS:g} s",
+                place=card.computes.place,
+                hint="call it by hand with a small case; does it wait for something?",
+            ) from None
+        except ChildEnded as ended:
+            raise ConfigurationError(
+                f"the reference {name} ended its process: {ended.words() or 'nobody knows how'}",
+                place=card.computes.place,
+                hint="call it by hand with a small case: it has to return its result",
+            ) from None
+    if isinstance(answer, WmmadiagError):
+        raise answer
+    expected, bounds = answer
+    return expected, bounds
+
+
+def answer(connection: Connection) -> None:
+    """Call references until the connection closes.
+
+    Raises:
+        EOFError: it is closed.
+    """
+    while True:
+        request = connection.recv()
+        try:
+            connection.send(python_reference(*request))
+        except WmmadiagError as error:
+            error.__cause__ = error.__context__ = None  # the user's own exceptions are not known on the other side
+            connection.send(error)
+
+
+@atexit.register
+def stop() -> None:
+    """End the child."""
+    if os.getpid() == _OWNER:
+        _CHILD.stop()
