@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--backend", metavar="NAME", default="emulator", help="emulator (default), gpu or both")
     group.add_argument("--threads", type=natural, metavar="N", default=0, help="host threads (default: all)")
     group.add_argument("--budget-instructions", type=natural, metavar="N", default=None, help="warp instructions")
-    group.add_argument("--budget-seconds", type=seconds, metavar="S", default=None, help="wall time")
+    group.add_argument("--budget-seconds", type=seconds, metavar="S", default=None, help="wall time of each card")
     group = parser.add_argument_group("failures that are known")
     group.add_argument("--baseline", metavar="FILE", default=None, help="accept those in FILE; fail on new ones")
     group.add_argument("--write-baseline", metavar="FILE", default=None, help="write those of this run to FILE")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -28,11 +29,28 @@ def terminal_width() -> int:
     return max(MIN_WIDTH, shutil.get_terminal_size((MIN_WIDTH, 24)).columns)
 
 
+_WORKFLOW_COMMAND = re.compile(r"((?:^|[\r\n])[^\S\r\n]*:):|(##)\[")
+"""What a runner of GitHub Actions obeys: "::name" at a line's beginning, and the older "##[name]" anywhere in it
+(actions/runner, `ActionCommand.cs`)."""
+
+
+def disarmed(text: str) -> str:
+    """Text in which a runner of GitHub Actions finds no workflow command: a space parts what would begin one."""
+    return _WORKFLOW_COMMAND.sub(lambda found: f"{found[1]} :" if found[1] is not None else "## [", text)
+
+
 class Console:
-    """Standard output and error of one command."""
+    """Standard output and error of one command.
+
+    Attributes:
+        colour_choice: "auto", "always" or "never".
+        workflow: whether a runner of GitHub Actions reads along; then names and printed text of a kernel issue no
+            workflow commands.
+    """
 
     def __init__(self, colour: str = "auto") -> None:
         self.colour_choice = colour
+        self.workflow = os.environ.get("GITHUB_ACTIONS") == "true"
         self._progress = ""
 
     @property
@@ -40,9 +58,15 @@ class Console:
         """Whether standard output is coloured."""
         return colour_wanted(self.colour_choice, sys.stdout)
 
-    def print(self, text: str) -> None:
-        """Write to standard output, a line break added where there is none."""
+    def print(self, text: str, *, commands: bool = False) -> None:
+        """Write to standard output, a line break added where there is none.
+
+        Args:
+            commands: whether workflow commands in it are meant.
+        """
         self.clear()
+        if self.workflow and not commands:
+            text = disarmed(text)
         try:
             sys.stdout.write(text if text.endswith("\n") else text + "\n")
             sys.stdout.flush()
@@ -54,6 +78,8 @@ class Console:
     def note(self, text: str) -> None:
         """Write a line to standard error; one that cannot be written is nobody's to read, and changes no exit code."""
         self.clear()
+        if self.workflow:
+            text = disarmed(text)
         with contextlib.suppress(OSError):
             sys.stderr.write(text if text.endswith("\n") else text + "\n")
             sys.stderr.flush()

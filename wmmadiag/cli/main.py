@@ -1,8 +1,8 @@
 """`wmmadiag`: run a command, and end every way it can end with one clear message and an exit code.
 
 Exit codes: 0 all passed; 1 a kernel is wrong; 2 usage or configuration; 3 could not decide; 70 an internal error;
-130 interrupted; 141 the reader of the output went away; 143 terminated. Only a command that has come to its end and says
-so makes it 0.
+130 interrupted; 141 the reader of the output went away; 143 terminated. Only a command that has come to its end
+and says so makes it 0.
 """
 
 from __future__ import annotations

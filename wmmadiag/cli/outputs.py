@@ -101,7 +101,7 @@ def write_outputs(run: Run, outputs: Outputs, console: Console) -> None:
 
         text = render(run)
         if text:
-            console.print(text)
+            console.print(text, commands=True)
 
 
 def _render(name: str) -> Callable[[Run], str]:

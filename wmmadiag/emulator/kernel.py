@@ -247,7 +247,7 @@ class EmulatedKernel:
             )
         threads = launch.block[0] * launch.block[1] * launch.block[2]
         place = entry.place
-        if min(*launch.grid, *launch.block) < 1 or launch.grid[0] * launch.grid[1] * launch.grid[2] > _MAX_BLOCKS:
+        if min(*launch.grid, *launch.block) < 1:
             raise ConfigurationError(
                 f"grid {launch.grid} of blocks {launch.block} cannot be launched",
                 hint="every extent must be at least 1",
@@ -265,6 +265,13 @@ class EmulatedKernel:
                 kind="launch-limits",
                 place=place,
                 hint="put the long extent into x",
+            )
+        blocks = int(launch.grid[0]) * int(launch.grid[1]) * int(launch.grid[2])
+        if blocks > _MAX_BLOCKS:
+            raise UnsupportedError(
+                f"grid {launch.grid} has {blocks:,} blocks; the emulator runs {_MAX_BLOCKS:,} at most",
+                place=place,
+                hint="take a smaller case",
             )
         for name, bound in (("maxntid", None), ("reqntid", None)):
             shape = entry.limits.get(name, bound)

@@ -15,7 +15,7 @@ _END_SECONDS = 5.0
 
 
 class ChildEnded(Exception):
-    """The child ended without an answer; `status` as `subprocess` has it (negative: by that signal), None if unknown."""
+    """The child ended without an answer; `status` as `subprocess` has it (negative: a signal's), None if unknown."""
 
     def __init__(self, status: int | None) -> None:
         super().__init__(status)

@@ -1,4 +1,4 @@
-"""What a child process begins with; its arguments: target, descriptors of the connection and of the bond, more words."""
+"""What a child process begins with; its arguments: target, descriptors of connection and bond, words for the target."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class OperandParser:
             if value is not None and value < 1 << 63:
                 cursor.index += 2
                 return value if sign == "+" else -value
-        return constant_integer(cursor)
+        return _wrapped(constant_integer(cursor))
 
     def _address(self) -> tuple[Operand, Shape]:
         cursor = self._cursor
@@ -154,7 +154,7 @@ class OperandParser:
             base, shape = symbol[0], f"[:{symbol[1].value}"
             offset = self._offset()
         else:
-            offset = constant_integer(cursor)
+            offset = _wrapped(constant_integer(cursor))
         cursor.expect("]")
         return Address(base, offset), shape
 
@@ -183,3 +183,8 @@ def _of_register(register: Register | Vector) -> tuple[Operand, Shape]:
         return register, register.type
     types = tuple(element.type for element in register.elements if isinstance(element, Register))
     return register, ("{", *types)
+
+
+def _wrapped(offset: int) -> int:
+    """An offset as 64-bit addresses add it: integer constants are 64 bits wide (PTX ISA, "Constants")."""
+    return (offset + (1 << 63)) % (1 << 64) - (1 << 63)

@@ -22,8 +22,8 @@ from wmmadiag.ops.parts.rounding import Judgement
 from wmmadiag.report.model import Problem, Status
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.fitting import Meant, fitting_reading
-from wmmadiag.subject.reference_process import asked_reference
 from wmmadiag.subject.readings import assumed_reading
+from wmmadiag.subject.reference_process import asked_reference
 from wmmadiag.subject.storage import Damage, damage, is_poison
 
 Doubles: TypeAlias = NDArray[np.float64]
