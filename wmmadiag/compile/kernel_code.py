@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise
 
-from wmmadiag.compile.declarations import DEVICE_KEYWORDS, KNOWN_DEVICE_MACROS, Declaration, declarations
-from wmmadiag.compile.directives import macro_words, reaching
-from wmmadiag.compile.lexer import Token, directive, tokenize
+from wmmadiag.csource.declarations import declarations
+from wmmadiag.csource.tree import parse
 
 # nvcuda::wmma, PTX ISA "Warp Level Matrix Instructions" and "wgmma", and CUTLASS's and CuTe's names for them.
 _MULTIPLY = re.compile(
@@ -38,40 +35,22 @@ def kernel_code(text: str, kernel: str) -> str:
     return "\n".join(found)
 
 
-@lru_cache(maxsize=2)
-def _bodies(text: str) -> dict[str, list[str]]:
-    """The bodies of device functions and macros, by name."""
-    tokens = tokenize(text)
-    words = reaching(macro_words(tokens), DEVICE_KEYWORDS | KNOWN_DEVICE_MACROS)
-    bodies: dict[str, list[str]] = {}
-    try:
-        for function, in_class in _functions(declarations(tokens), False):
-            if in_class or function.words() & words:
-                bodies.setdefault(function.name, []).append(_joined(function.body))
-    except RecursionError:
-        return {}
-    for token in tokens:
-        if token.kind == "directive" and directive(token)[0] == "define":
-            macro = re.match(r"[A-Za-z_]\w*", directive(token)[1])
-            if macro is not None:
-                bodies.setdefault(macro[0], []).append(directive(token)[1][macro.end() :])
-    return bodies
-
-
 def multiplies(code: str) -> int:
     """How many tensor-core multiplications a text has."""
     return len(_MULTIPLY.findall(code))
 
 
-def _functions(scope: Sequence[Declaration], in_class: bool) -> Iterator[tuple[Declaration, bool]]:
-    for one in scope:
-        if one.kind == "class":
-            yield from _functions(one.members, True)
-        elif one.body and one.kind == "function":
-            yield one, in_class
-
-
-def _joined(tokens: Sequence[Token]) -> str:
-    """Tokens with one blank where the source has blanks or a comment; strings of inline assembly as they are."""
-    gaps = [" " * (one.end < other.start) for one, other in pairwise(tokens)]
-    return "".join(token.text + gap for token, gap in zip(tokens, [*gaps, ""], strict=False))
+@lru_cache(maxsize=2)
+def _bodies(text: str) -> dict[str, list[str]]:
+    """The bodies of device functions, members of classes and macros, by name."""
+    source = parse(text)
+    bodies: dict[str, list[str]] = {}
+    declared = declarations(source)
+    classes = {one.qualified for one in declared.records}
+    for function in declared.functions:
+        if function.body is not None and (function.device or function.scope in classes):
+            body = source.code_text(function.body.start_byte, function.body.end_byte)
+            bodies.setdefault(function.name, []).append(re.sub(r"\s+", " ", body))
+    for macro in source.code.macros.values():
+        bodies.setdefault(macro.name, []).extend(macro.bodies)
+    return bodies

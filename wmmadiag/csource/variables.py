@@ -69,7 +69,7 @@ def declared(source: Source, node: Node, kind: str = "local") -> Iterator[Variab
     first = declarators[0].start_byte if declarators else node.end_byte
     words = frozenset(source.code.code[node.start_byte : first].decode("utf-8", "replace").replace("*", " ").split())
     qualifiers = [source.text(one) for one in node.children if one.type == "type_qualifier"]
-    spelled = " ".join([*(one for one in qualifiers if not one.startswith("__")), source.words(type_node)])
+    spelled = " ".join([*(one for one in qualifiers if not one.startswith(("__", "alignas"))), source.words(type_node)])
     spelled = " ".join(one for one in spelled.split() if one not in _STORAGE and one != "constexpr")
     default = field(node, "default_value")
     for one in declarators:
