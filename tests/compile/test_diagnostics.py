@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from wmmadiag.compile.diagnostics import error_from, errors_in
+from wmmadiag.compile.diagnostics import error_from, error_hint, errors_in
+from wmmadiag.place import Place
 
 LOG = """\
 __nv_name_map(2): error: expected an identifier
@@ -37,13 +38,22 @@ def test_overloads_of_library_functions_are_left_out_and_the_users_stay():
 
 
 def test_what_is_wrong_in_the_source_comes_before_name_expressions():
-    error = error_from(errors_in(LOG), LOG, "k.cu")
+    error = error_from(errors_in(LOG), LOG, Place("k.cu", 20))
     assert error.place is not None
     assert (error.place.file, error.place.line) == ("k.cu", 12)
     assert "and 2 more" in error.message
 
 
-def test_a_fragment_that_wmma_does_not_have():
-    assert "m8n8k4 for double" in error_from(errors_in(LOG), LOG, "k.cu").hint
-    assert error_from(errors_in(LOG), LOG, "k.cu", hint="another").hint == "another"
-    assert error_from(errors_in(LOG.replace("nvcuda::wmma::fragment<", "mine<")), LOG, "k.cu").hint == ""
+def test_the_next_step_is_that_of_the_error():
+    assert "m8n8k4 for double" in error_hint(errors_in(LOG))
+    assert "-D NAME=TEXT" in error_hint(errors_in(LOG.replace("nvcuda::wmma::fragment<", "mine<")))
+
+
+def test_an_error_at_the_end_of_the_source_has_its_last_line():
+    error = error_from((), 'At end of source: error: expected a "}"\n\n1 error detected\n', Place("k.cu", 20))
+    assert (error.message, str(error.place)) == ('expected a "}" where it ends', "k.cu:20")
+
+
+def test_a_failure_without_a_place_names_the_file():
+    error = error_from((), "internal trouble", Place("k.cu", 20))
+    assert (error.message, str(error.place), error.detail) == ("the compiler failed", "k.cu", "internal trouble")

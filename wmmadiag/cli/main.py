@@ -60,9 +60,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: list[str]) -> int:
     from wmmadiag.cli.console import Console, tolerant_streams
     from wmmadiag.cli.dispatch import dispatch
+    from wmmadiag.compile.waiting import tell_by
     from wmmadiag.errors import WmmadiagError
 
     console = Console()
+    tell_by(console.progress)
     try:
         tolerant_streams()
         return dispatch(argv, console)
@@ -88,6 +90,7 @@ def _run(argv: list[str]) -> int:
         _traceback()
         return INTERNAL_ERROR
     finally:
+        tell_by(None)
         console.clear()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from wmmadiag.compile.blanking import without_host_code
-from wmmadiag.compile.diagnostics import Diagnostic, error_from
+from wmmadiag.compile.diagnostics import Diagnostic, error_from, error_hint
 from wmmadiag.compile.host_only import Part, in_operand, judged
 from wmmadiag.compile.instantiations import KernelTemplate, boolean_choices
 from wmmadiag.compile.missing import where_to_find
@@ -117,11 +117,12 @@ class Attempts:
     def failure(self, errors: Sequence[Diagnostic], log: str) -> CompileError:
         """The errors that remain, led by those in declarations that were taken for host code and are missed now."""
         missed = {name for error in errors for name in re.findall(r'"([A-Za-z_]\w*)"', error.message)}
+        names = {(key, part.extent): part.item.name for key, some in self.parts.items() for part in some}
         hidden = [
             error
             for key, some in self.refused.items()
             for extent, error in some.items()
-            if any(part.item.name in missed for part in self.parts[key] if part.extent == extent)
+            if names.get((key, extent)) in missed
         ]
         hint = ""
         for error in errors:
@@ -131,8 +132,10 @@ class Attempts:
         if not hint and self.empty:
             known = "; ".join(f"{name}: {where_to_find(name, place.file)}" for name, place in self.empty.items())
             hint = f"not found and taken as empty: {known}"
-        hint = self._host_hint(missed) or hint
-        return error_from([*hidden, *errors], log, self.own.tree.root.name, hint=hint)
+        hint = self._host_hint(missed) or hint or error_hint(errors)
+        root = self.own.tree.root
+        end = Place(root.name, len(root.data.splitlines()))
+        return error_from([*hidden, *errors], log, end, hint=hint)
 
     def _host_hint(self, missed: set[str]) -> str:
         for key, parts in self.parts.items():

@@ -17,6 +17,7 @@ from wmmadiag.compile.instantiations import (
     scoped_arguments,
     wanted_instantiations,
 )
+from wmmadiag.compile.limits import check_limits
 from wmmadiag.compile.model import CompileNote
 from wmmadiag.compile.nvrtc import NvrtcResult, run_nvrtc
 from wmmadiag.compile.options import CompileOptions
@@ -91,6 +92,8 @@ def build(
         ConfigurationError: NVRTC refused an option.
     """
     own = earlier.own if earlier is not None else OwnFiles(tree, options.macros)
+    if earlier is None:
+        check_limits(own)
     text = behind.text() if behind is not None else ""
     parts = judged(own.sources, (*options.name_expressions, text))
     templates = kernel_templates(own.kernels())

@@ -23,6 +23,8 @@ _FRAGMENTS = (
     "WMMA has no such fragment here: m16n16k16, m32n8k16 and m8n32k16 take half, signed and unsigned char, and from "
     "sm_80 on __nv_bfloat16; from sm_80 on there are m16n16k8 for precision::tf32 and m8n8k4 for double"
 )
+_AT_END = re.compile(r"^At end of source: error: (.*)$", re.MULTILINE)
+_ITSELF = re.compile(r"#include file .* includes itself")
 _COUNT = re.compile(r"^\d+ (?:catastrophic )?errors? detected in the compilation of|^Compilation terminated\.")
 _REMARK = re.compile(r'^Remark: The warnings can be suppressed with "-diag-suppress')
 
@@ -71,19 +73,31 @@ def warnings_text(log: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 
-def error_from(errors: Sequence[Diagnostic], log: str, source: str, *, hint: str = "") -> CompileError:
-    """The error for a failed compilation; its place is that of the first of `errors`."""
+def error_from(errors: Sequence[Diagnostic], log: str, end: Place, *, hint: str = "") -> CompileError:
+    """The error for a failed compilation; its place is that of the first of `errors`.
+
+    `end`: the last line of the source, which an error at its end is about.
+    """
     if not errors:
-        return CompileError("the compiler failed", place=Place(source, 0), detail=log.strip(), hint=hint)
+        ended = _AT_END.search(log)
+        message, place = (f"{ended[1]} where it ends", end) if ended else ("the compiler failed", Place(end.file, 0))
+        return CompileError(message, place=place, detail=log.strip(), hint=hint)
     errors = sorted(errors, key=lambda error: error.place.file == _OWN_FILE)
-    if not hint and any(error.message.startswith(_NO_FRAGMENT) for error in errors):
-        hint = _FRAGMENTS
     first = errors[0]
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     shown = [line for error in errors[:20] for line in (*error.lines, "")]
     if len(errors) > 20:
         shown.append(f"… and {len(errors) - 20} more errors")
     return CompileError(first.message + more, place=first.place, detail="\n".join(shown), hint=hint)
+
+
+def error_hint(errors: Sequence[Diagnostic]) -> str:
+    """The next step that errors themselves tell."""
+    if any(error.message.startswith(_NO_FRAGMENT) for error in errors):
+        return _FRAGMENTS
+    if any(_ITSELF.match(error.message) for error in errors):
+        return "begin the header with `#pragma once`"
+    return "mend it, or give what it is compiled with elsewhere: -D NAME=TEXT, -I FOLDER, --std"
 
 
 def errors_in(log: str) -> tuple[Diagnostic, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wmmadiag.compile.diagnostics import error_from, errors_in
+from wmmadiag.compile.diagnostics import error_from, error_hint, errors_in
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.place import Place
@@ -122,14 +122,14 @@ def run_nvcc(
             raise ConfigurationError(f"{tool.name} did not finish within {_TIMEOUT:.0f} s") from None
         log = (done.stdout + done.stderr).decode("utf-8", "replace")
         if done.returncode != 0 or not target.exists():
-            _fail(log.replace(str(source), file_name), file_name)
+            _fail(log.replace(str(source), file_name), Place(file_name, len(text.splitlines())))
         return target.read_text("utf-8", "replace").rstrip("\0"), log
 
 
-def _fail(log: str, file_name: str) -> None:
+def _fail(log: str, end: Place) -> None:
     """Raise the error for nvcc's log: from the CUDA front end, or from the host compiler behind it."""
     errors = errors_in(log)
-    error = error_from(errors, log, file_name)
+    error = error_from(errors, log, end, hint=error_hint(errors))
     host = _HOST_ERROR.search(log)
     if not errors and host is not None:
         error.message = host[4]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wmmadiag.compile.toolchain import nvrtc_module
+from wmmadiag.compile.waiting import waited_for
 from wmmadiag.errors import ConfigurationError
 
 
@@ -58,7 +59,8 @@ def run_nvrtc(
         for expression in name_expressions:
             nvrtc.nvrtcAddNameExpression(program, _encode(expression))
         flags = [_encode(option) for option in options]
-        (result,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
+        compiling = f"compiling {file_name} with NVRTC"
+        (result,) = waited_for(lambda: nvrtc.nvrtcCompileProgram(program, len(flags), flags), compiling)
         log = _text(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog)
         if int(result) != 0:
             if result.name == "NVRTC_ERROR_INVALID_OPTION":

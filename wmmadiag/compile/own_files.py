@@ -32,7 +32,7 @@ class OwnFiles:
     @cached_property
     def macros(self) -> dict[str, Macro]:
         """The macros of all files that the user's own may use, and of the options."""
-        words = {word.decode() for file in self.tree.files() for word in _WORD.findall(file.data)}
+        words = {word.decode() for word in {found for file in self.tree.files() for found in _WORD.findall(file.data)}}
         own = [macros_at_line_starts(file.data, words) for file in self.tree.files()]
         given = {name: Macro(name, None, text or "", 0, 0, 0) for name, text in self.defines.items()}
         found = joined(own)

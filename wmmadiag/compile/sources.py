@@ -29,6 +29,7 @@ from wmmadiag.csource.lexical import (
     directives_at_line_starts,
     joined,
     macros_at_line_starts,
+    readable_comments,
 )
 from wmmadiag.errors import CompileError
 
@@ -259,7 +260,8 @@ def in_memory(
             for one in file.directives
             if (target := tree.targets.get((file.key, one.start))) is not None
         ]
-        sources[file.key] = applied(texts.get(file.key, file.data), [*aimed, *edits.get(file.key, ())])
+        text = readable_comments(texts.get(file.key, file.data))
+        sources[file.key] = applied(text, [*aimed, *edits.get(file.key, ())])
     root = sources.pop(tree.root.key)
     # A header may include the source itself (guarded); it then gets the same text.
     if tree.root.key in set(tree.targets.values()):

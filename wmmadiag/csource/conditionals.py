@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from wmmadiag.csource.lexical import Macro, Span, blank
 
 _DIRECTIVE = re.compile(rb"[ \t]*(?:#|%:)[ \t]*(\w+)(.*)", re.DOTALL)
+_LONGEST_CONDITION = 4000
 _PAIRS = {ord(b")"): ord(b"("), ord(b"]"): ord(b"["), ord(b"}"): ord(b"{")}
 
 
@@ -64,19 +65,48 @@ def groups(data: bytes, spans: Sequence[Span]) -> list[Group]:
     return found
 
 
-def cuts_through(code: bytes, group: Group) -> bool:
-    """Whether some branch opens or closes more brackets than it closes or opens."""
-    return any(not _balanced(code[start:end]) for start, end in group.branches())
+def cutting(code: bytes, every: Sequence[Group]) -> list[Group]:
+    """The groups of which some branch opens or closes more brackets than it closes or opens.
+
+    `every`: as `groups` gives them. Linear in the source: of a group inside a branch, what it leaves open or closes
+    counts alone.
+    """
+    found: list[Group] = []
+    left: list[tuple[int, int, bytes]] = []  # of the groups before: start, end, unmatched brackets
+    for group in every:
+        inner: list[tuple[int, int, bytes]] = []
+        while left and left[-1][0] > group.start:
+            inner.append(left.pop())
+        inner.reverse()
+        branches = [_unmatched(code, start, end, inner) for start, end in group.branches()]
+        if any(branches):
+            found.append(group)
+        left.append((group.start, group.end, _reduced(b"".join(branches))))
+    return found
 
 
-def _balanced(code: bytes) -> bool:
-    open_ones: list[int] = []
-    for letter in code:
-        if letter in b"([{":
+def _unmatched(code: bytes, start: int, end: int, inner: Sequence[tuple[int, int, bytes]]) -> bytes:
+    """The brackets of a branch that have no partner in it."""
+    pieces, position = list[bytes](), start
+    for begin, after, brackets in inner:
+        if start <= begin < end:
+            pieces += [code[position:begin].translate(None, _NO_BRACKETS), brackets]
+            position = after
+    pieces.append(code[position:end].translate(None, _NO_BRACKETS))
+    return _reduced(b"".join(pieces))
+
+
+def _reduced(brackets: bytes) -> bytes:
+    open_ones = bytearray()
+    for letter in brackets:
+        if open_ones and _PAIRS.get(letter) == open_ones[-1]:
+            open_ones.pop()
+        else:
             open_ones.append(letter)
-        elif letter in _PAIRS and (not open_ones or open_ones.pop() != _PAIRS[letter]):
-            return False
-    return not open_ones
+    return bytes(open_ones)
+
+
+_NO_BRACKETS = bytes(one for one in range(256) if one not in b"()[]{}")
 
 
 def resolved(data: bytes, chosen: Sequence[Group], macros: Mapping[str, Macro]) -> bytes:
@@ -113,6 +143,8 @@ def _holds(word: str, condition: str, macros: Mapping[str, Macro]) -> bool | Non
     known = {name: one.body for name, one in macros.items() if one.parameters is None}
     for _ in range(8):
         text = re.sub(r"[A-Za-z_]\w*", lambda found: known.get(found[0], found[0]), text)
+        if len(text) > _LONGEST_CONDITION:
+            return None
     if re.search(r"[A-Za-z_]\w*(?<![0-9][uUlL])", re.sub(r"\b\d[\w']*", "0", text)):
         return None
     try:

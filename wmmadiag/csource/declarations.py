@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ _TRANSPARENT = frozenset(
 )  # fmt: skip
 _RECORDS = frozenset({"struct_specifier", "class_specifier", "union_specifier"})
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_ENDS = re.compile(rb"[;{}:]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ class Declarations:
 def declarations(source: Source) -> Declarations:
     """Everything that a source declares outside function bodies, members of classes included."""
     reader = _Reader(source)
-    reader.scope(source.root, "", None, None)
+    reader.read()
     return Declarations(tuple(reader.functions), tuple(reader.records), tuple(reader.variables), tuple(reader.aliases))
 
 
@@ -171,27 +173,39 @@ class _Reader:
         self.records: list[Record] = []
         self.variables: list[Variable] = []
         self.aliases: list[tuple[str, str, Node]] = []
+        self.ends = [match.start() for match in _ENDS.finditer(source.code.code)]
+        self.waiting: list[tuple[Node, str, Node | None, tuple[TemplateParameter, ...] | None, bool]] = []
 
-    def scope(self, node: Node, scope: str, outer: Node | None, template: tuple[TemplateParameter, ...] | None) -> None:
-        open_ones = list(reversed(node.named_children))
-        while open_ones:
-            one = open_ones.pop()
-            if one.type in _TRANSPARENT:
-                open_ones.extend(reversed(one.named_children))
+    def read(self) -> None:
+        """Everything, in the order of the text: what waits is what stands inside what was read."""
+        self.inside(self.source.root, "")
+        while self.waiting:
+            node, scope, outer, template, in_class = self.waiting.pop()
+            if node.type in _TRANSPARENT:
+                self.waiting += [(one, scope, outer, template, in_class) for one in reversed(node.named_children)]
             else:
-                self.declaration(one, scope, outer, template)
+                self.declaration(node, scope, outer, template, in_class)
+
+    def inside(self, node: Node, scope: str, in_class: bool = False) -> None:
+        """Let what a scope declares wait."""
+        self.waiting += [(one, scope, None, None, in_class) for one in reversed(node.named_children)]
 
     def declaration(
-        self, node: Node, scope: str, outer: Node | None, template: tuple[TemplateParameter, ...] | None
+        self,
+        node: Node,
+        scope: str,
+        outer: Node | None,
+        template: tuple[TemplateParameter, ...] | None,
+        in_class: bool,
     ) -> None:
         if node.type == "namespace_definition":
             name, body = field(node, "name"), field(node, "body")
             if body is not None:
-                self.scope(body, _joined(scope, self.source.text(name) if name else ""), None, None)
+                self.inside(body, _joined(scope, self.source.text(name) if name else ""))
         elif node.type == "template_declaration":
-            for one in node.named_children:
-                if one.type != "template_parameter_list":
-                    self.declaration(one, scope, outer or node, template_parameters(self.source, node))
+            parameters = template_parameters(self.source, node)
+            inner = [one for one in node.named_children if one.type != "template_parameter_list"]
+            self.waiting += [(one, scope, outer or node, parameters, in_class) for one in reversed(inner)]
         elif node.type in _RECORDS:
             self.record(node, scope, outer or node, template)
         elif node.type in ("function_definition", "declaration", "field_declaration"):
@@ -201,7 +215,7 @@ class _Reader:
             called = _function_declarator(node)
             if called is not None:
                 self.function(node, called, scope, outer or node, template)
-            elif node.type != "function_definition":
+            elif node.type != "function_definition" and not in_class:
                 self.variables += declared(self.source, node, "namespace")
         elif node.type in ("alias_declaration", "type_definition"):
             held = field(node, "type")
@@ -230,11 +244,16 @@ class _Reader:
         ]
         kind = node.type.partition("_")[0]
         self.records.append(Record(kind, called, scope, node, outer, template, tuple(members)))
-        inner = _Reader(self.source)
-        inner.scope(body, _joined(scope, called), None, None)
-        self.functions += inner.functions
-        self.records += inner.records
-        self.aliases += inner.aliases
+        self.inside(body, _joined(scope, called), in_class=True)
+
+    def head_start(self, outer: Node, node: Node) -> int:
+        """Where the head of a declaration begins: after its template heads, or after what ends before it."""
+        if outer.type == "template_declaration":
+            return template_end(outer)
+        code = self.source.code.code
+        before = bisect.bisect_left(self.ends, node.start_byte)
+        at = self.ends[before - 1] + 1 if before else 0
+        return at + len(code[at : node.start_byte]) - len(code[at : node.start_byte].lstrip())
 
     def function(
         self, node: Node, called: Node, scope: str, outer: Node, template: tuple[TemplateParameter, ...] | None
@@ -252,7 +271,7 @@ class _Reader:
             if one.type.endswith("parameter_declaration")
             for variable in list(declared(self.source, one, "parameter"))[:1]
         ]
-        begin = _head_start(self.source, outer, node)
+        begin = self.head_start(outer, node)
         words = head_words(self.source, begin, called.start_byte)
         kind = field(node, "type")
         self.functions.append(
@@ -278,15 +297,6 @@ class _Reader:
             return
         for one in declared(self.source, node, "namespace"):
             self.aliases.append((_joined(scope, one.name), one.type + "*" * one.pointers, outer or node))
-
-
-def _head_start(source: Source, outer: Node, node: Node) -> int:
-    """Where the head of a declaration begins: after its template heads, or after what ends before it."""
-    if outer.type == "template_declaration":
-        return template_end(outer)
-    code = source.code.code
-    at = max(code.rfind(mark, 0, node.start_byte) for mark in (b";", b"{", b"}", b":")) + 1
-    return at + len(code[at : node.start_byte]) - len(code[at : node.start_byte].lstrip())
 
 
 def template_end(outer: Node) -> int:

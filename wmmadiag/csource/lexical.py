@@ -218,6 +218,32 @@ def code_of(data: bytes, known: Mapping[str, Macro] = MappingProxyType({})) -> C
     return Code(data, b"".join(pieces), opaque, joined((known, macros(data, opaque))))
 
 
+def readable_comments(data: bytes) -> bytes:
+    """The source with comments in other encodings than UTF-8 in ASCII, byte for byte.
+
+    Compilers take some of their bytes for the beginning of a character, and the line end after them, and with it the
+    next line of code, for its rest.
+    """
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = bytearray(data)
+        for span in spans(data):
+            if span.kind in ("comment", "directive"):
+                text[span.start : span.end] = _ascii(data[span.start : span.end])
+        return bytes(text)
+    return data
+
+
+def _ascii(part: bytes) -> bytes:
+    try:
+        part.decode("utf-8")
+    except UnicodeDecodeError:
+        return _COMMENTS.sub(lambda found: _NO_ASCII.sub(b"?", found[0]), part)
+    return part
+
+
+_NO_ASCII = re.compile(rb"[\x80-\xff]")
 _ROUND = re.compile(rb"[()]")
 
 

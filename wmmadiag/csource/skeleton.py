@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from wmmadiag.csource.conditionals import cuts_through, groups, resolved
+from wmmadiag.csource.conditionals import cutting, groups, resolved
 from wmmadiag.csource.lexical import blank, code_of
 
 _BRACES = re.compile(rb"[{}]")
@@ -21,7 +21,7 @@ _LONGEST_HEAD = 4000
 def without_bodies(data: bytes) -> bytes:
     """The text with the inside of function bodies blanked, byte for byte; directives outside of them stay."""
     code = code_of(data)
-    chosen = [group for group in groups(data, code.spans) if cuts_through(code.code, group)]
+    chosen = cutting(code.code, groups(data, code.spans))
     if chosen:
         data = resolved(data, chosen, code.macros)
         code = code_of(data)

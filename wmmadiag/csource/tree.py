@@ -14,7 +14,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from wmmadiag.csource.conditionals import Group, cuts_through, groups, resolved
+from wmmadiag.csource.conditionals import Group, cutting, groups, resolved
 from wmmadiag.csource.lexical import Code, Macro, code_of
 from wmmadiag.csource.prepare import prepared
 from wmmadiag.place import Place
@@ -100,7 +100,7 @@ def parse(text: str | bytes, name: str = "", macros: Mapping[str, Macro] = Mappi
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
     code = code_of(data, macros)
     every = groups(data, code.spans)
-    chosen = [group for group in every if cuts_through(code.code, group)]
+    chosen = cutting(code.code, every)
     root = _root(data, code, chosen)
     for _ in range(_ROUNDS):
         errors = [(error.start_byte, error.end_byte) for error in _errors(root)]

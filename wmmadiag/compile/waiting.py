@@ -1,0 +1,52 @@
+"""Waiting for a compiler: what goes on is told after two seconds, and an interrupt ends the wait.
+
+A compiler called from the main thread would keep every signal from Python until it returns, minutes later for some
+libraries' headers.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+FIRST = 2.0
+"""Seconds of silence."""
+_AGAIN = 1.0
+
+Result = TypeVar("Result")
+
+_tell: Callable[[str], None] | None = None
+
+
+def tell_by(tell: Callable[[str], None] | None) -> None:
+    """Have what goes on told by this function, a line each time: the command line shows it on a terminal."""
+    global _tell
+    _tell = tell
+
+
+def waited_for(work: Callable[[], Result], what: str) -> Result:
+    """The result of `work`, which leaves Python alone while it runs; `what`: what goes on, "compiling k.cu"."""
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    done: list[Result] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            done.append(work())
+        except BaseException as error:  # it belongs to the thread that waits
+            failed.append(error)
+
+    worker = threading.Thread(target=run, name=what, daemon=True)
+    began = time.monotonic()
+    worker.start()
+    worker.join(FIRST)
+    while worker.is_alive():
+        if _tell is not None:
+            _tell(f"{what}, {time.monotonic() - began:.0f} s")
+        worker.join(_AGAIN)
+    if failed:
+        raise failed[0]
+    return done[0]
