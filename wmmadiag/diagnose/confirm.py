@@ -7,18 +7,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from wmmadiag.checks.run import emulator_of
 from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.changes import Texts as Bytes
+from wmmadiag.diagnose.intrusion import altered
 from wmmadiag.diagnose.ranking import after_trial
 from wmmadiag.diagnose.search import Tried
 from wmmadiag.diagnose.sizes import further_sizes
 from wmmadiag.ops.registry import OPERATIONS
 from wmmadiag.subject.bench import CaseRun, Workbench
+from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Case
 from wmmadiag.subject.compiling import Texts
 
 _RIVALS = 4
 """Changes of different places that are told apart by further sizes."""
+_BLOCKS = 24
+"""Blocks in which two versions of a kernel are compared access by access."""
+_INTRUSIVE, _MUCH = 3.0, 0.1
+"""A change that alters so many times what another one alters, and this share of all, is the weaker answer."""
 _ALIKE = 3
 """Changes of one place that are run on every case, until one of them is right in all."""
 
@@ -33,6 +40,9 @@ class Confirmed:
         score: of its rank, with what the trial showed.
         alike: further changes of the same place that make the failing case right.
         further: sizes that nobody asked for on which it is right as well, where that tells it from others.
+        altered: share of the failing case's accesses that are no longer made, where that may tell it from others.
+        intrusive: another one mends as much, and alters far less.
+        disturbed: the case that was right before, in which it alters accesses all the same; "" for none.
     """
 
     tried: Tried
@@ -42,6 +52,9 @@ class Confirmed:
     score: float
     alike: tuple[Tried, ...] = ()
     further: int = 0
+    altered: float = 0.0
+    intrusive: bool = False
+    disturbed: str = ""
 
     @property
     def right(self) -> bool:
@@ -91,8 +104,11 @@ def confirmed(
             found.append(Confirmed(one, (*kept, change), changed, runs, score, alike))
             if found[-1].right:
                 break
-    found = _told_apart(bench, cases, found)
-    return sorted(found, key=lambda one: (not one.right, -one.further, -one.score))
+    found = _weighed(baseline[cases[0].name], _told_apart(bench, cases, found))
+    found = sorted(found, key=lambda one: (not one.right, -one.further, one.intrusive, -one.score))
+    if found and found[0].right:
+        found[0] = replace(found[0], disturbed=_disturbed(cases, baseline, found[0]))
+    return found
 
 
 def _told_apart(bench: Workbench, cases: Sequence[Case], found: Sequence[Confirmed]) -> list[Confirmed]:
@@ -108,6 +124,43 @@ def _told_apart(bench: Workbench, cases: Sequence[Case], found: Sequence[Confirm
             for one in passed:
                 counts[id(one)] += 1
     return [replace(one, further=counts.get(id(one), 0)) for one in found]
+
+
+def _weighed(broken: CaseRun, found: Sequence[Confirmed]) -> list[Confirmed]:
+    """Where changes of several places are right in every case: how much of what the kernel does each alters."""
+    rivals = [one for one in found if one.right][:_RIVALS]
+    if len({one.line for one in rivals}) < 2:
+        return list(found)
+    shares = {id(one): share_altered(broken, one.runs[0]) for one in rivals}
+    least = min(shares.values())
+    return [
+        replace(one, altered=share, intrusive=share >= _MUCH and share > _INTRUSIVE * least)
+        if (share := shares.get(id(one))) is not None
+        else one
+        for one in found
+    ]
+
+
+def _disturbed(cases: Sequence[Case], baseline: Mapping[str, CaseRun], one: Confirmed) -> str:
+    """The smallest case that was right, where a change alters what is read and written in it; "" for none."""
+    for case, mended in zip(cases, one.runs, strict=False):
+        if baseline[case.name].passed and mended.result.case == case.name:
+            return case.name if share_altered(baseline[case.name], mended) > 0 else ""
+    return ""
+
+
+def share_altered(broken: CaseRun, mended: CaseRun) -> float:
+    """Share of the first run's memory accesses that the second does not make; 0 where they cannot be seen."""
+    kernels = [emulator_of(run.kernel) if run.kernel is not None else None for run in (broken, mended)]
+    bound = mended.bound
+    if kernels[0] is None or kernels[1] is None or bound is None:
+        return 0.0
+    blocks = range(min(_BLOCKS, math.prod(bound.launch.grid)))
+
+    def fresh() -> BoundCase:
+        return bind(bound.card, bound.case, bound.variant, seed=bound.seed, inputs=bound.distribution)
+
+    return altered(fresh, kernels[0], kernels[1], blocks)
 
 
 def _work_before(baseline: Mapping[str, CaseRun]) -> int:

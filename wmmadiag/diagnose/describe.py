@@ -11,24 +11,31 @@ from typing import TYPE_CHECKING
 
 from wmmadiag.checks.finding import Level
 from wmmadiag.checks.run import emulator_of, reported
+from wmmadiag.csource.nodes import ancestor, at
+from wmmadiag.diagnose.certain import by_itself
 from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.confirm import Confirmed
-from wmmadiag.diagnose.names import FAULT, NAMES, REFUSED, Name, name_of
+from wmmadiag.diagnose.excerpts import excerpt
+from wmmadiag.diagnose.names import NAMES, TARGETS, Name, name_of
 from wmmadiag.diagnose.sidebyside import Difference, first_difference
 from wmmadiag.diagnose.spec import reproduced
 from wmmadiag.diagnose.symptoms import symptoms
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.place import Place
-from wmmadiag.report.diagnosis import Cause, Diagnosis, Excerpt, Fix, Outcome, Tested, Verdict, Work
+from wmmadiag.report.diagnosis import Cause, Diagnosis, Fix, Outcome, Tested, Verdict, Work
 from wmmadiag.subject.bench import CaseRun
 from wmmadiag.subject.binding import bind
+from wmmadiag.subject.check import own_place
 
 if TYPE_CHECKING:
     from wmmadiag.diagnose.engine import Examined
 
-_AROUND = 3
 _BLOCKS = 24
 """Blocks in which two versions of a kernel are compared access by access."""
+_ELEMENTS = frozenset(
+    {"leading-dimension", "transposed", "wrong-axis", "wrong-matrix", "shifted", "misplaced", "broken-operand"}
+)
+"""Kinds of disagreements about which element is where."""
 _SURE = 0.9
 """Likelihood of a change among all that may mend the kernel, from which on its place is no longer one of several."""
 _READINGS = 4
@@ -101,7 +108,7 @@ def _causes(found: Examined, first: CaseRun) -> Iterator[Cause]:
         yield from _mended(found, first, right)
         return
     if first.verdict is None and first.result.problem is not None:
-        yield _by_itself(first)
+        yield by_itself(first)
     elif found.answers:
         yield _partly(found, first, found.answers[0])
 
@@ -110,20 +117,22 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
     """One cause for each change that is made together; the last one's rivals are said beside it."""
     best = right[0]
     others = [one for one in right[1:] if one.line != best.line]
-    rivals = [one for one in others if one.further == best.further]
+    rivals = [one for one in others if one.further == best.further and one.intrusive == best.intrusive]
     share = 1.0 / (1.0 + sum(_times(one - best.score) for one in (*(one.score for one in rivals), found.ledger.left)))
-    verdict: Verdict = "proven" if share >= _SURE and not found.bench.card.assumed else "likely"
+    difference = _difference(found, first, best)
+    end = _other_end(found, best, difference)
+    sure = share >= _SURE and not found.bench.card.assumed and not best.disturbed and end is None
+    verdict: Verdict = "proven" if sure else "likely"
     steps = [*(step.tried.ranked.change for step in found.steps), best.tried.ranked.change]
     mended = [step.tried.outcome.mended for step in found.steps]
     whole = first.wrong_count if first.verdict is not None else 0
     lines = [*(step.tried.ranked.line for step in found.steps), best.line]
-    difference = _difference(found, first, best)
     for number, (change, line) in enumerate(zip(steps, lines, strict=True)):
         last = number == len(steps) - 1
         place = Place(line[0], line[1])
         shown = difference if last and not found.steps else None
         name = name_of(change, shown.what if shown is not None else "")
-        other = shown.place if shown is not None and shown.place.line != line[1] else None
+        other = shown.place if shown is not None and shown.place.line != line[1] else end if last else None
         yield Cause(
             name=name.id,
             verdict=verdict,
@@ -140,6 +149,26 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
             readings=tuple(_readings(best)) if last else (),
             share=round(share, 3),
         )
+
+
+def _other_end(found: Examined, best: Confirmed, difference: Difference | None) -> Place | None:
+    """Where elements depart, of a change that only says which register is which: there it could be mended as well."""
+    change = best.tried.ranked.change
+    if difference is not None or found.traced is None or found.steps or change.role not in TARGETS:
+        return None
+    seen = [one for one in found.traced.disagreements if one.because_of is None and one.kind in _ELEMENTS]
+    places = [own_place(place) for one in seen for place in (one.place, one.other) if place is not None]
+    first, last = _statement_lines(found, change)
+    return next((one for one in places if one.file != best.line[0] or not first <= one.line <= last), None)
+
+
+def _statement_lines(found: Examined, change: Change) -> tuple[int, int]:
+    """The lines of the statement that a change begins in."""
+    edit = change.edits[0]
+    source = found.sources[edit.file]
+    held = ancestor(at(source.root, edit.start), "expression_statement", "declaration")
+    start, end = (held.start_byte, held.end_byte) if held is not None else (edit.start, edit.end)
+    return source.place_at(start).line, source.place_at(end).line
 
 
 def _times(difference: float) -> float:
@@ -179,8 +208,13 @@ def _evidence(
     ledger = found.ledger
     tried = "every change" if ledger.complete else "the likeliest changes"
     yield f"found by trying {ledger.changes:,} changes of the source, {tried} that there are"
+    if best.disturbed:
+        yield f"it also alters what is read and written in the case {best.disturbed}, which was right without it"
     for one in rivals[:_READINGS]:
         yield f"a change at {_at(one)} mends it as well: {one.tried.ranked.change.note}"
+    for one in [one for one in found.answers if one.right and one.intrusive and not best.intrusive][:_READINGS]:
+        share = f"{one.altered:.0%} of what the kernel reads and writes"
+        yield f"a change at {_at(one)} mends it as well, but alters {share}: {one.tried.ranked.change.note}"
 
 
 def _readings(best: Confirmed) -> Iterator[str]:
@@ -284,26 +318,6 @@ def _instead(found: Examined, first: CaseRun) -> str:
     return fits[0].sentence() if fits else ""
 
 
-def _by_itself(first: CaseRun) -> Cause:
-    """A run that is its own proof: the compiler's word, ptxas', the launch's, or where it died."""
-    problem = first.result.problem
-    assert problem is not None
-    # What is not emulated, or ran out of its budget, is no word of the compiler about the kernel.
-    open_question = problem.kind in ("unsupported", "budget", "undecided")
-    refused = not open_question and (first.compilation is None or problem.kind in ("compile", "launch-limits"))
-    name = REFUSED if refused else FAULT
-    place = _place(problem.place)
-    return Cause(
-        name=name.id,
-        verdict="proven" if refused else "undecided",
-        sentence=problem.message,
-        place=problem.place,
-        excerpt=excerpt(place, None),
-        evidence=tuple(line for line in (problem.detail or "").splitlines() if line.strip())[:6],
-        fix=Fix(problem.hint) if problem.hint else None,
-    )
-
-
 def _partly(found: Examined, first: CaseRun, best: Confirmed) -> Cause:
     """A change that mends the failing case, but not every case."""
     change = best.tried.ranked.change
@@ -318,32 +332,6 @@ def _partly(found: Examined, first: CaseRun, best: Confirmed) -> Cause:
         of=first.wrong_count if first.verdict is not None else 0,
         fix=Fix(change.note, diff_of(found, change), "improves", note=f"{failing.result.case} stays wrong"),
     )
-
-
-def _place(text: str) -> Place | None:
-    """File and line of "file:line:column"."""
-    parts = text.split(":")
-    numbers = [part for part in parts[-2:] if part.isdigit()]
-    return Place(":".join(parts[: len(parts) - len(numbers)]), int(numbers[0])) if numbers else None
-
-
-def excerpt(place: Place | None, other: Place | None) -> Excerpt | None:
-    """Lines of the source around a place, as the user wrote them."""
-    if place is None or not place.file:
-        return None
-    try:
-        text = Path(place.file).read_text("utf-8-sig", "replace")
-    except OSError:
-        return None
-    lines = text.split("\n")
-    if not 0 < place.line <= len(lines):
-        return None
-    marked = [place.line]
-    if other is not None and other.file == place.file and abs(other.line - place.line) <= 2 * _AROUND:
-        marked.append(other.line)
-    first = max(1, min(marked) - _AROUND)
-    last = min(len(lines), max(marked) + _AROUND)
-    return Excerpt(place.file, first, tuple(line.rstrip("\r") for line in lines[first - 1 : last]), tuple(marked))
 
 
 def _tested(found: Examined, first: CaseRun) -> Iterator[Tested]:

@@ -22,13 +22,17 @@ hard for the operation.
 
 - **proven**: with this change, and nothing else, everything that ran is right, and no change elsewhere does as well. Or
   the run itself is the proof: what the compiler, ptxas or the launch refuses.
-- **likely**: a change mends everything, but something was assumed that nobody said, or a change at another place mends
-  it as well; both places are named.
+- **likely**: a change mends everything, but something was assumed that nobody said; or a change at another place mends
+  it as well, and both places are named; or it alters what the kernel reads and writes in a case that was right.
 - **undecided**: nothing that was tried mends it. What was seen, what was ruled out and by what, and changes that mend a
   part are listed.
 
 A finding of a check (a race, an access outside) is always reported. It is the cause of wrong numbers only if mending it
 alone makes them right.
+
+Of changes that mend equally, one that alters far fewer of the kernel's accesses than another is the answer: without its
+padding, a kernel with one wrong pitch is right as well. Sizes that nobody asked for tell the others apart, where the
+changed kernels differ on them. A statement put in is named at the last place where it still mends.
 
 What is said of a cause is the first access that differs between the kernel and the mended kernel, side by side on the
 same inputs. Its name follows from the role of what was changed.

@@ -13,6 +13,7 @@ from wmmadiag.checks.run import emulator_of
 from wmmadiag.compile.languages import is_c_family
 from wmmadiag.csource.dependences import Dependences
 from wmmadiag.csource.tree import Source, parse
+from wmmadiag.diagnose.certain import is_certain
 from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.changes import Texts as Bytes
 from wmmadiag.diagnose.confirm import Confirmed, confirmed
@@ -21,6 +22,7 @@ from wmmadiag.diagnose.effort import DEFAULT, Effort, effort_named
 from wmmadiag.diagnose.operators.registry import changes as changes_of
 from wmmadiag.diagnose.ranking import Ranked, ranked
 from wmmadiag.diagnose.search import Ledger, Step, Tried, helpful, search
+from wmmadiag.diagnose.sliding import slid
 from wmmadiag.diagnose.suspicion import Suspicion, marks, suspicion
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
@@ -238,6 +240,8 @@ def _search(found: Examined, cases: Sequence[Case], threads: int, tell: Progress
     if run.compilation is None:
         _refused(found, cases, tell)
         return
+    if is_certain(run):
+        return
     try:
         trials = TrialBench(
             bench.card, bench.variant, case, arch=bench.arch, seed=bench.seed, inputs=bench.inputs, threads=threads
@@ -261,6 +265,7 @@ def _numbers(
         found.sources = sources
     tried = search(trials, order, ledger, tell)
     right = [one for one in tried if one.outcome.verdict == "right"]
+    right = slid(trials, rendered_entry(found.bench.card, _case(found), found.bench.variant), right, ledger)
     changes = tuple(change for _, change in kept)
     if right:
         tell(f"confirming {len(right):,} changes")

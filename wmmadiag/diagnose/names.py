@@ -30,13 +30,17 @@ class Name:
     operators: tuple[str, ...] = ()
 
 
+ORDERS = ("barrier", "warp barrier", "fence", "commit", "wait", "arrive", "count")
+"""Roles of what orders accesses, and of what it counts."""
+TARGETS = ("target", "assembly operand", "fragment")
+"""Roles of what says where a value goes; who reads it could look elsewhere as well."""
 NAMES: Sequence[Name] = (
     Name(
         "missing-order",
         "nothing orders two accesses, or not enough",
         "A barrier, fence, commit or wait is missing, too weak, or waits for too little: a thread reads what another"
         " one has not written yet, or writes what another one still reads.",
-        ("barrier", "warp barrier", "fence", "commit", "wait", "arrive", "count"),
+        ORDERS,
     ),
     Name(
         "leading-dimension",
@@ -94,6 +98,7 @@ NAMES: Sequence[Name] = (
         "An accumulator that is not cleared, cleared too often, overwritten where it should be added to, or not carried"
         " from one step to the next.",
         ("accumulation",),
+        ("initial", "rescaled", "scaled"),
     ),
     Name(
         "copy-size",

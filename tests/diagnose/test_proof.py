@@ -1,0 +1,102 @@
+"""Which of several changes that mend is the answer, and what a run proves by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wmmadiag.diagnose.changes import Change, TextEdit
+from wmmadiag.diagnose.confirm import Confirmed, confirmed
+from wmmadiag.diagnose.effort import effort_named
+from wmmadiag.diagnose.engine import case_bench, diagnose_card
+from wmmadiag.diagnose.ranking import Ranked
+from wmmadiag.diagnose.search import Ledger, Tried
+from wmmadiag.diagnose.sliding import slid
+from wmmadiag.diagnose.trials.outcomes import Outcome
+from wmmadiag.diagnose.trials.trial_bench import TrialBench
+from wmmadiag.subject.bench import Workbench
+from wmmadiag.subject.card_files.read import load_card
+
+KERNELS = Path(__file__).parents[2] / "kernels"
+
+
+def bench_of(name: str) -> Workbench:
+    card = load_card(KERNELS / f"{name}.toml")
+    return case_bench(card, card.variants[0].name, "sm_90", "emulator", "default", None, "", None)
+
+
+def replacing(source: Path, old: str, new: str, score: float, *, role: str = "index") -> Tried:
+    """A change, taken to be right on the failing case."""
+    text = source.read_bytes()
+    assert text.count(old.encode()) == 1
+    start = text.index(old.encode())
+    change = Change("made", (TextEdit(str(source), start, start + len(old), new),), "static", role, f"{new} for {old}")
+    line = text.count(b"\n", 0, start) + 1
+    return Tried(Ranked(change, (str(source), line), (), score), Outcome(change, "right", 1, 0))
+
+
+def answers(name: str, *changes: tuple[str, str, float]) -> list[Confirmed]:
+    bench = bench_of(name)
+    baseline = {case.name: bench.run(case) for case in bench.cases()}
+    cases = sorted(bench.cases(), key=lambda case: baseline[case.name].passed)
+    tried = [replacing(bench.source, *one) for one in changes]
+    texts = {str(bench.source): bench.source.read_bytes()}
+    return confirmed(bench, cases, baseline, tried, (), texts, 8)
+
+
+def test_a_change_that_alters_nearly_every_access_is_the_weaker_answer() -> None:
+    """Without its padding, a wrong pitch happens to be right."""
+    first, second = answers(
+        "gemm/wrong/pitch_in_the_address",
+        ("lda = BK + 8", "lda = BK", 5.0),
+        ("(wr + i * 16) * 32 + kk", "(wr + i * 16) * T::lda + kk", 0.0),
+    )
+    assert first.right and second.right
+    assert (first.line[1], first.intrusive, second.intrusive) == (58, False, True)
+    assert first.altered < second.altered / 3
+
+
+def test_a_change_that_alters_what_was_right_is_told_as_one() -> None:
+    """With smaller tiles no tile is cut off, in the case that fails: the other one was right and is altered as well."""
+    (found,) = answers("attention/wrong/pipe_tail_not_cleared", ("BN = 32", "BN = 16", 1.0))
+    assert found.right and found.disturbed == "full"
+    undoing = "src + (size_t)(first + r) * D + c, 16);\n"
+    zeros = f"{undoing}        else\n            *reinterpret_cast<uint4*>(&dst[r][c]) = make_uint4(0, 0, 0, 0);\n"
+    (found,) = answers("attention/wrong/pipe_tail_not_cleared", (undoing, zeros, 1.0))
+    assert found.right and not found.disturbed
+
+
+def test_a_statement_put_in_is_named_where_it_is_needed() -> None:
+    bench = bench_of("attention/wrong/first_accumulator_kept")
+    case = bench.cases()[0]
+    trials = TrialBench(bench.card, bench.variant, case)
+    source = bench.source.read_bytes()
+    start = source.index(b"float e = expf")
+    text = "wmma::fill_fragment(c, 0.0f); "
+    change = Change("made", (TextEdit(str(bench.source), start, start, text),), "insertion", "initial value", "cleared")
+    (outcome,) = trials.try_batch([change])
+    assert outcome.verdict == "right"
+    tried = Tried(Ranked(change, (str(bench.source), 51), (), 0.0), outcome)
+    ledger = Ledger(effort_named("normal"))
+    (moved,) = slid(trials, "attention_kernel", [tried], ledger)
+    assert moved.outcome.verdict == "right" and moved.ranked.line[1] == 60 and ledger.changes > 0
+    barrier = Tried(
+        Ranked(Change("made", change.edits, "insertion", "barrier", ""), tried.ranked.line, (), 0.0), outcome
+    )
+    assert slid(trials, "attention_kernel", [barrier], ledger) == [barrier]
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "words", "evidence"),
+    [
+        ("attention/wrong/pipe_static_over_48k", 25, "ptxas allows 49,152", "ks has 49,152 bytes"),
+        ("attention/wrong/local_array", 70, "the compiler put a trap in its place", "the kernel executed a trap"),
+    ],
+)
+def test_what_a_run_proves_by_itself_is_not_searched_for(name: str, line: int, words: str, evidence: str) -> None:
+    found = diagnose_card(load_card(KERNELS / f"{name}.toml"))
+    (cause,) = found.causes
+    assert (found.outcome, cause.verdict, found.work.changes) == ("diagnosed", "proven", 0)
+    assert f".cu:{line}:" in cause.place and words in cause.sentence
+    assert any(evidence in line for line in cause.evidence)

@@ -1,0 +1,36 @@
+"""Places as reports write them, and the lines around them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wmmadiag.place import Place
+from wmmadiag.report.diagnosis import Excerpt
+
+_AROUND = 3
+
+
+def place_of(text: str) -> Place | None:
+    """File and line of "file:line:column"."""
+    parts = text.split(":")
+    numbers = [part for part in parts[-2:] if part.isdigit()]
+    return Place(":".join(parts[: len(parts) - len(numbers)]), int(numbers[0])) if numbers else None
+
+
+def excerpt(place: Place | None, other: Place | None) -> Excerpt | None:
+    """Lines of the source around a place, as the user wrote them."""
+    if place is None or not place.file:
+        return None
+    try:
+        text = Path(place.file).read_text("utf-8-sig", "replace")
+    except OSError:
+        return None
+    lines = text.split("\n")
+    if not 0 < place.line <= len(lines):
+        return None
+    marked = [place.line]
+    if other is not None and other.file == place.file and abs(other.line - place.line) <= 2 * _AROUND:
+        marked.append(other.line)
+    first = max(1, min(marked) - _AROUND)
+    last = min(len(lines), max(marked) + _AROUND)
+    return Excerpt(place.file, first, tuple(line.rstrip("\r") for line in lines[first - 1 : last]), tuple(marked))

@@ -1,0 +1,144 @@
+"""What a version of a kernel does to memory and at barriers, by the user's line; and which line is which in another."""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmmadiag.emulator import EmulatedKernel
+from wmmadiag.emulator.observer import AccessKind, lanes_of
+from wmmadiag.errors import WmmadiagError
+from wmmadiag.place import Place
+from wmmadiag.subject.binding import BoundCase
+from wmmadiag.subject.check import own_place
+
+SPACES = ("generic", "global", "shared", "local")
+"""By the number that a memory event has."""
+_LOCAL = 3
+_MOST = 400_000
+"""Memory events of one launch that are listened to: a longer one is compared by its beginning."""
+
+Line: TypeAlias = tuple[str, int]
+Event: TypeAlias = tuple[int, int, int, int, int, bytes]
+"""(warp, space, kind, active lanes, bytes per lane, addresses)."""
+
+
+@dataclass(slots=True)
+class Watch:
+    """Memory and barriers of some blocks, by the user's line."""
+
+    kernel: EmulatedKernel
+    blocks: frozenset[int]
+    lines: dict[int, tuple[Place, Line]] = field(default_factory=dict)
+    events: dict[int, dict[Line, list[Event]]] = field(default_factory=dict)
+    order: dict[int, list[Line]] = field(default_factory=dict)
+    barriers: dict[int, dict[Line, list[tuple[int, int]]]] = field(default_factory=dict)
+    places: dict[Line, Place] = field(default_factory=dict)
+    count: int = 0
+
+    def on_memory(self, where: Any, space: int, kind: int, active: int, size: int, addresses: bytes) -> None:
+        """As `wmmadiag.emulator.observer.Observer`."""
+        block, warp, pc = where
+        if block not in self.blocks or kind == AccessKind.ASYNC_STORE or space == _LOCAL or self._constant(pc):
+            return
+        self.count += 1
+        if self.count > _MOST:
+            return
+        self._at(block, pc, self.events).append((warp, space, kind, active, size, addresses))
+
+    def on_barrier(self, where: Any, kind: int, barrier: int, _active: int) -> None:
+        """As `wmmadiag.emulator.observer.Observer`."""
+        block, warp, pc = where
+        if block in self.blocks and kind != 2:
+            self._at(block, pc, self.barriers).append((warp, barrier))
+
+    def _constant(self, pc: int) -> bool:
+        """Whether an instruction reads a parameter or a constant, which no other reads in another way."""
+        node = self.kernel.kernel.nodes[pc]
+        return not self._line(pc)[1][1] or (
+            node.op == "ld" and node.s[0] is not None and node.s[0].constant is not None
+        )
+
+    def _line(self, pc: int) -> tuple[Place, Line]:
+        if pc not in self.lines:
+            place = own_place(self.kernel.kernel.place(pc))
+            self.lines[pc] = place, (place.file, place.line)
+            self.places.setdefault((place.file, place.line), place)
+        return self.lines[pc]
+
+    def _at(self, block: int, pc: int, held: dict[int, dict[Line, list[Any]]]) -> list[Any]:
+        line = self._line(pc)[1]
+        known = held.setdefault(block, {})
+        if line not in known:
+            known[line] = []
+            self.order.setdefault(block, []).append(line)
+        return known[line]
+
+
+def watched(case: BoundCase, kernel: EmulatedKernel, blocks: Sequence[int]) -> Watch:
+    """Run a case, and listen to some of its blocks; what it did before it died is kept."""
+    watch = Watch(kernel, frozenset(blocks))
+    options = replace(kernel.options, threads=1, checks=(), check_table=(), observer=watch)
+    with contextlib.suppress(WmmadiagError):
+        EmulatedKernel(kernel.kernel, options).launch(case.launch)
+    return watch
+
+
+def key_of(event: tuple[Any, ...]) -> tuple[int, int, int, tuple[int, ...]]:
+    """What is the same of two accesses that do the same; of an event without its warp."""
+    space, kind, active, size, addresses = event
+    return space, kind, size, tuple(touched_by(active, addresses).tolist())
+
+
+def touched_by(active: int, addresses: bytes) -> NDArray[np.uint64]:
+    """The addresses of the lanes that take part."""
+    every = np.frombuffer(addresses, "<u8")
+    return every[lanes_of(active)]
+
+
+class Lines:
+    """Which line of one version is which line of the other.
+
+    Args:
+        texts: file → its text in the first and in the second version, of files that differ.
+    """
+
+    def __init__(self, texts: Mapping[str, tuple[str, str]]) -> None:
+        self._forth: dict[str, dict[int, int]] = {}
+        self._back: dict[str, dict[int, int]] = {}
+        for file, (old, new) in texts.items():
+            matcher = difflib.SequenceMatcher(None, old.split("\n"), new.split("\n"), autojunk=False)
+            forth = self._forth.setdefault(file, {})
+            for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+                if tag in ("equal", "replace"):
+                    forth.update({i + 1: j1 + min(i - i1, j2 - j1 - 1) + 1 for i in range(i1, i2)})
+            self._back[file] = {}
+            for i, j in forth.items():
+                self._back[file].setdefault(j, i)
+
+    def forth(self, line: Line) -> Line | None:
+        """The line of the second version, or None for one that it lacks."""
+        known = self._forth.get(line[0])
+        if known is None:
+            return line
+        return (line[0], known[line[1]]) if line[1] in known else None
+
+    def back(self, line: Line) -> Line | None:
+        """The line of the first version, or None for one that it lacks."""
+        known = self._back.get(line[0])
+        if known is None:
+            return line
+        return (line[0], known[line[1]]) if line[1] in known else None
+
+    def nearest(self, line: Line) -> Line:
+        """The line of the first version before which a line of the second stands."""
+        known = sorted(self._back.get(line[0], {}).items())
+        at = bisect.bisect_right([j for j, _ in known], line[1])
+        return line[0], known[min(at, len(known) - 1)][1] if known else line[1]
