@@ -121,6 +121,30 @@ def test_what_the_compiler_refuses_is_told_apart_from_its_neighbours(tmp_path: P
     assert "no_such_name" in found[0].reason
 
 
+def test_a_name_that_is_unknown_in_many_places_takes_one_compilation_more(tmp_path: Path) -> None:
+    """The compiler says it once; what hangs on it downstream is no reason to refuse."""
+    bench = bench_of(product(tmp_path, ("i * n + col", "i * k + col")))
+    texts = bench.texts
+    places = ["blockIdx.y * TILE", "blockIdx.x * TILE", "row * k", "i * k", "row"]
+    tried = [change(edit(texts, old, f"({old} / no_such_name)")) for old in places]
+    tried += [change(edit(texts, "i * k", "i * n")), change(edit(texts, "row * k + i", "(row * k + i + 1)"))]
+    before = bench.compilations
+    found = bench.try_batch(tried)
+    assert words(found)[:6] == ["refused"] * 5 + ["right"] and words(found)[6] != "refused"
+    assert all("no_such_name" in one.reason for one in found[:5])
+    assert bench.compilations - before == 2
+
+
+def test_what_is_no_change_of_the_text_is_refused_alone(tmp_path: Path) -> None:
+    bench = bench_of(product(tmp_path, ("i * n + col", "i * k + col")))
+    right = edit(bench.texts, "i * k", "i * n")
+    inner = TextEdit(right.file, right.end - 1, right.end, "n")
+    found = bench.try_batch(
+        [change(TextEdit("other.cu", 0, 1, "x")), change(right, inner), change(right), change(inner, inner), change()]
+    )
+    assert words(found) == ["refused", "refused", "right", "refused", "refused"]
+
+
 def test_what_needs_a_constant_is_compiled_alone(tmp_path: Path) -> None:
     bench = bench_of(product(tmp_path, ("part[TILE][TILE]", "part[TILE][TILE - 1]")))
     texts = bench.texts

@@ -17,13 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from wmmadiag.compile.diagnostics import Diagnostic, errors_in
+from wmmadiag.compile.diagnostics import errors_in
 from wmmadiag.compile.nvrtc import NvrtcResult, run_nvrtc
 from wmmadiag.compile.precompiled import IN_USE, precompiling
 from wmmadiag.csource.edits import ByteEdit
 from wmmadiag.diagnose.changes import Change
+from wmmadiag.diagnose.trials.blame import blame
 from wmmadiag.diagnose.trials.prepared import Prepared
-from wmmadiag.diagnose.trials.schemata import HEADER, OTHER_TYPE, Schemata, header, render
+from wmmadiag.diagnose.trials.schemata import HEADER, directives, header, inside, render
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions, lower
 from wmmadiag.errors import CompileError, ConfigurationError, WmmadiagError
 from wmmadiag.ptx import parse
@@ -33,8 +34,6 @@ Level: TypeAlias = Literal["fast", "full"]
 Edits: TypeAlias = Mapping[str, Sequence[ByteEdit]]
 """What is changed of each file, by the path that messages show."""
 _FAST = "--Ofast-compile=mid"
-_FOLLOWS = "<error-type>"
-"""In a message that follows from another one: it is about what could not be declared."""
 _FEW = 2
 """So many changes that no message tells apart are compiled singly at once."""
 
@@ -67,15 +66,6 @@ class Batch:
     refused: list[tuple[Change, str]] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class _Blame:
-    """What messages say of a batch, by number."""
-
-    refused: dict[int, str] = field(default_factory=dict)
-    other_type: set[int] = field(default_factory=set)
-    suspects: set[int] = field(default_factory=set)
-
-
 class Programs:
     """Compiles changes of one prepared source. Changes are of the user's files, `Prepared.sources`.
 
@@ -91,6 +81,7 @@ class Programs:
         self.level = level
         self.compilations = 0
         self._folder: Path | None = None
+        self._directives = {file: directives(text) for file, text in prepared.texts.items()}
 
     def own(self) -> Program:
         """The source as it is, optimised as the user's own program.
@@ -129,13 +120,37 @@ class Programs:
     def batch(self, changes: Sequence[Change]) -> Batch:
         """As few programs as can be for these changes, static ones aside."""
         done = Batch()
-        done.singles += [change for change in changes if change.kind == "static"]
-        waiting = deque([tuple(change for change in changes if change.kind != "static")])
+        # Messages about a macro are where it is used, perhaps on the line of another change: those are compiled apart.
+        plain: list[Change] = []
+        of_macros: list[Change] = []
+        for change in changes:
+            problem = self._impossible(change)
+            if problem:
+                done.refused.append((change, problem))
+            elif change.kind == "static":
+                done.singles.append(change)
+            else:
+                (of_macros if self._of_macros(change) else plain).append(change)
+        waiting = deque([tuple(plain), tuple(of_macros)])
         while waiting:
             group = waiting.popleft()
             if group:
                 waiting += self._attempt(group, done)
         return done
+
+    def _impossible(self, change: Change) -> str:
+        """Why a change cannot be made in the text, or ""."""
+        end: dict[str, int] = {}
+        for one in sorted(change.edits, key=lambda one: (one.file, one.start, one.end)):
+            if one.file not in self.prepared.texts:
+                return f"{one.file} is no file of {self.prepared.root}"
+            if not end.get(one.file, 0) <= one.start <= one.end <= len(self.prepared.texts[one.file]):
+                return f"bytes {one.start} to {one.end} of {one.file} do not exist, or are changed twice"
+            end[one.file] = one.end
+        return "" if change.edits else "nothing is changed"
+
+    def _of_macros(self, change: Change) -> bool:
+        return any(inside(self._directives.get(one.file, []), one.start, one.end) for one in change.edits)
 
     def _attempt(self, group: tuple[Change, ...], done: Batch) -> list[tuple[Change, ...]]:
         """One program of a group, less what is refused on the way; the groups that are to be tried apart from it."""
@@ -147,7 +162,7 @@ class Programs:
             number = {change: key for key, change in schemata.changes.items()}
             result = self._compiled(schemata.edits)
             errors = errors_in(result.log) if not result.ok else ()
-            blame = self._blame(errors, schemata)
+            said = blame(errors, schemata)
             if result.ok:
                 try:
                     kernel = self._loaded(result)
@@ -156,11 +171,11 @@ class Programs:
                 else:
                     done.programs.append(Program(kernel, schemata.changes))
                     return later
-            done.refused += [(schemata.changes[key], message) for key, message in blame.refused.items()]
-            done.singles += [schemata.changes[key] for key in sorted(blame.other_type)]
-            gone = blame.refused.keys() | blame.other_type
+            done.refused += [(schemata.changes[key], message) for key, message in said.refused.items()]
+            done.singles += [schemata.changes[key] for key in sorted(said.other_type)]
+            gone = said.refused.keys() | said.other_type
             if not gone:
-                gone = blame.suspects or set(number.values())
+                gone = said.suspects or set(number.values())
                 apart = tuple(schemata.changes[key] for key in sorted(gone))
                 if len(apart) <= _FEW:
                     done.singles += apart
@@ -168,27 +183,6 @@ class Programs:
                     later += [apart[: len(apart) // 2], apart[len(apart) // 2 :]]
             group = tuple(one for one, key in number.items() if key not in gone)
         return later
-
-    def _blame(self, errors: Sequence[Diagnostic], schemata: Schemata) -> _Blame:
-        """Whom messages name. Where any names an alternative by its line, no other message counts: it may follow."""
-        blame = _Blame()
-        for error in errors:
-            lines = schemata.lines.get(error.place.file)
-            if lines is None or _FOLLOWS in error.message:
-                continue
-            line = error.place.line
-            key = lines.own.get(line)
-            if key is not None and OTHER_TYPE in error.message:
-                blame.other_type.add(key)
-            elif key is not None:
-                blame.refused.setdefault(key, error.message)
-            else:
-                around = [numbers for first, last, numbers in lines.around if first <= line <= last]
-                blame.suspects |= set(around[-1]) if around else set()
-        in_macros = {key for lines in schemata.lines.values() for key in lines.directives}
-        blame.suspects = blame.suspects or in_macros
-        blame.other_type -= blame.refused.keys()
-        return blame
 
     def _made(self, edits: Edits) -> EmulatedKernel:
         result = self._compiled(edits)

@@ -44,11 +44,13 @@ class Lines:
 
     Attributes:
         own: line → number of the change whose alternative stands there, and nothing else.
+        stands: line → the original expression and the alternative that stands there, where it is one.
         around: (first line, last line, numbers) of each place with alternatives, outer ones first.
         directives: numbers of the changes in macros: a message about one is at the macro's use.
     """
 
     own: Mapping[int, int]
+    stands: Mapping[int, tuple[str, str]]
     around: tuple[tuple[int, int, tuple[int, ...]], ...]
     directives: frozenset[int]
 
@@ -111,7 +113,7 @@ def render(texts: Texts, changes: Sequence[Change]) -> Schemata:
                     site.alternatives.append((number, edit.text))
         writer = _Writer(texts[file])
         made[file] = tuple(writer.outermost(_nested(list(sites.values()))))
-        lines[file] = Lines(writer.own, tuple(sorted(writer.around)), frozenset(writer.in_directives))
+        lines[file] = Lines(writer.own, writer.stands, tuple(sorted(writer.around)), frozenset(writer.in_directives))
     return Schemata(made, numbered, tuple(left), lines)
 
 
@@ -163,6 +165,17 @@ def _nested(sites: list[_Site]) -> list[_Site]:
     return top
 
 
+def directives(text: bytes) -> list[tuple[int, int]]:
+    """(start, end) of the preprocessor directives of a text, in order."""
+    return [(span.start, span.end) for span in spans(text) if span.kind == "directive"]
+
+
+def inside(directives: Sequence[tuple[int, int]], start: int, end: int) -> bool:
+    """Whether a part of the text lies in one of its directives."""
+    before = bisect.bisect_left(directives, (start,))
+    return before > 0 and end <= directives[before - 1][1]
+
+
 class _Writer:
     """The rendered text of one file, and what its lines are about."""
 
@@ -171,9 +184,10 @@ class _Writer:
         self.parts: list[bytes] = []
         self.line = 1
         self.own: dict[int, int] = {}
+        self.stands: dict[int, tuple[str, str]] = {}
         self.around: list[tuple[int, int, tuple[int, ...]]] = []
         self.in_directives: set[int] = set()
-        self._directives = [(span.start, span.end) for span in spans(text) if span.kind == "directive"]
+        self._directives = directives(text)
 
     def outermost(self, sites: Sequence[_Site]) -> Iterator[ByteEdit]:
         """What stands in place of each of these; what lies between them stays."""
@@ -196,8 +210,7 @@ class _Writer:
 
     def _site(self, site: _Site) -> None:
         first = self.line
-        before = bisect.bisect_left(self._directives, (site.start,))
-        directive = before > 0 and site.end <= self._directives[before - 1][1]
+        directive = inside(self._directives, site.start, site.end)
         ending = b" \\\n" if directive else b"\n"
         mark = len(self.around)
         if site.form == "expression":
@@ -218,6 +231,7 @@ class _Writer:
             last = position + 1 == len(site.alternatives)
             self._write(ending)
             self.own[self.line] = number
+            self.stands[self.line] = old, new
             self._write(stands.encode() if last else f"{_is(number)} ? {stands} :".encode())
         self._write(ending + b") : (")
         self.between(site.start, site.end, site.inner)

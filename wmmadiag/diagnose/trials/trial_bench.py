@@ -110,7 +110,8 @@ class TrialBench:
     @property
     def _base_budget(self) -> int:
         """Of a program that does what the kernel does, but is not as well optimised."""
-        return max(self.budget, _SLOWER * self.reference.instructions)
+        ends = self.reference.end == "finished"
+        return max(self.budget, _SLOWER * self.reference.instructions) if ends else self.budget
 
     @property
     def texts(self) -> Texts:
@@ -121,6 +122,11 @@ class TrialBench:
     def wrong_before(self) -> int | None:
         """Wrong elements of the kernel as it is; None where it does not end."""
         return self.reference.wrong if self.reference.end == "finished" else None
+
+    @property
+    def instructions(self) -> tuple[int, ...]:
+        """Warp instructions of each block of the kernel as it is, compiled as the trials are."""
+        return self._base.instructions
 
     @property
     def compilations(self) -> int:
