@@ -24,6 +24,7 @@ from wmmadiag.diagnose.ranking import Ranked, ranked
 from wmmadiag.diagnose.search import Ledger, Step, Tried, helpful, search
 from wmmadiag.diagnose.sliding import slid
 from wmmadiag.diagnose.suspicion import Suspicion, marks, suspicion
+from wmmadiag.diagnose.trials import team
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.errors import BudgetError, UnsupportedError, WmmadiagError
@@ -172,6 +173,7 @@ def examine(bench: Workbench, names: Sequence[str] | None, effort: Effort, threa
     found = Examined(bench, baseline, failing)
     if failing is None:
         return found
+    team.start(threads)
     found.ledger = Ledger(effort)
     found.traced, found.untraced = _traced(bench, baseline[failing.name])
     _search(found, cases, threads, tell)

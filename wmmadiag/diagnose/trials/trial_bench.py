@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +14,10 @@ from wmmadiag.diagnose.changes import Change, Texts, applied
 from wmmadiag.diagnose.trials.expected import expected_of
 from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome, faithful, outcome_of
 from wmmadiag.diagnose.trials.prepared import prepare
-from wmmadiag.diagnose.trials.programs import Batch, Program, Programs
+from wmmadiag.diagnose.trials.programs import Batch, Programs
 from wmmadiag.diagnose.trials.schemata import SELECTOR
 from wmmadiag.diagnose.trials.staged import staged
+from wmmadiag.diagnose.trials.team import Part, Setting, expect, processes, share, threads_each
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.trials import ENDLESS, ElementRules, TrialLaunch, TrialLimits, TrialResult
 from wmmadiag.errors import WmmadiagError
@@ -27,8 +27,12 @@ from wmmadiag.subject.card import Card, Case, Variant
 from wmmadiag.subject.symbols import rendered_entry, rendered_macros
 from wmmadiag.subject.verdict import expectation
 
-BATCH = 256
+BATCH = 128
 """Changes of one program: more of them make it slow, fewer are not worth a compilation."""
+APART = 16
+"""Changes that are compiled each as a text of its own, of one part of the work."""
+_SHARED = 48
+"""Fewer changes are tried in this process alone."""
 _SLOWER = 32
 """So many times the warp instructions may a program take that does the same in haste, with alternatives in it."""
 _COSTLY = 20_000
@@ -64,6 +68,9 @@ class TrialBench:
     ) -> None:
         self.card, self.variant, self.case, self.arch = card, variant, case, arch
         self.seed, self.inputs, self.threads, self.budget = seed, inputs, threads, budget
+        self._setting = Setting(card, variant, case, arch, dict(texts or {}), seed, inputs, budget)
+        self._share = threads
+        expect(self._setting, threads)
         self._bound = bind(card, case, variant, seed=seed, inputs=inputs)
         self._given = dict(texts or {})
         entry = rendered_entry(card, case, variant)
@@ -73,6 +80,18 @@ class TrialBench:
         self._programs = Programs(self._prepared)
         self._wrong: NDArray[np.uint8] = np.zeros(self._expected.value.size, np.uint8)
         self._begin()
+
+    @classmethod
+    def of(cls, setting: Setting, threads: int) -> TrialBench:
+        """A bench of the same setting as another one's.
+
+        Raises:
+            WmmadiagError: as for a new one.
+        """
+        return cls(
+            setting.card, setting.variant, setting.case, arch=setting.arch, texts=setting.texts, seed=setting.seed,
+            inputs=setting.inputs, threads=threads, budget=setting.budget,
+        )  # fmt: skip
 
     def _options(self, entry: str) -> CompileOptions:
         macros = rendered_macros(self.card, self.case, self.variant)
@@ -177,21 +196,23 @@ class TrialBench:
         Returns:
             One outcome per change, in their order.
         """
-        found: dict[Change, Outcome] = {}
-        limits = self._limits(looks)
-        with ThreadPoolExecutor(1, "wmmadiag-trials") as pool:  # compiles while this thread's trials run
-            batches = [pool.submit(self._programs.batch, part) for part in _parts(changes)]
-            singles: list[tuple[Change, Future[Program]]] = []
-            try:
-                for pending in batches:
-                    batch = pending.result()
-                    singles += [(one, pool.submit(self._programs.single, one)) for one in batch.singles]
-                    found |= self._outcomes(batch, limits)
-                for change, made in singles:
-                    found[change] = self._alone(change, made, limits)
-            finally:
-                pool.shutdown(cancel_futures=True)
+        parts = list(_parts(changes, looks))
+        alone = len(changes) < _SHARED or processes(self.threads) == 1
+        self._share = self.threads if alone else threads_each(self.threads)
+        answers = map(self.try_part, parts) if alone else share(self._setting, parts, self.try_part, self.threads)
+        found = {one.change: one for some in answers for one in some}
         return [found[change] for change in changes]
+
+    def try_part(self, part: Part) -> list[Outcome]:
+        """Try changes together, in one program or each as a text of its own: one outcome per change, in their order."""
+        limits = self._limits(part.looks)
+        found: dict[Change, Outcome] = {}
+        alone: Sequence[Change] = part.changes
+        if not part.apart:
+            batch = self._programs.batch(part.changes)
+            found, alone = self._outcomes(batch, limits), batch.singles
+        found |= {change: self._alone(change, limits) for change in alone}
+        return [found[change] for change in part.changes]
 
     def try_launches(self, changes: Sequence[LaunchChange]) -> list[Outcome]:
         """Try other launches of the same source; everything is counted."""
@@ -224,13 +245,13 @@ class TrialBench:
         """Whether a program does what the kernel does, and what each selector gives."""
         if self.reference.end == "finished":
             base = launch.base(self._base_budget)
-            return faithful(base.result, self.reference), launch.run(selectors, limits, self.threads)
-        own, *results = staged(launch, [0, *selectors], limits, self.threads)
+            return faithful(base.result, self.reference), launch.run(selectors, limits, self._share)
+        own, *results = staged(launch, [0, *selectors], limits, self._share)
         return faithful(own, self.reference), results
 
-    def _alone(self, change: Change, made: Future[Program], limits: TrialLimits) -> Outcome:
+    def _alone(self, change: Change, limits: TrialLimits) -> Outcome:
         try:
-            launch = self._launch(made.result().kernel)
+            launch = self._launch(self._programs.single(change).kernel)
         except (WmmadiagError, ValueError) as error:
             return self._refused(change, error.message if isinstance(error, WmmadiagError) else str(error))
         launch.adopt(self._plain_launch)
@@ -253,8 +274,11 @@ class TrialBench:
         return TrialLaunch(kernel, launch or self._bound.launch, SELECTOR, self._expected.arrays, rules)
 
 
-def _parts(changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
-    """So many that a program holds, those of one place together: what a program costs at run time is its places."""
+def _parts(changes: Sequence[Change], looks: int) -> Iterator[Part]:
+    """Who is tried with whom. Those of one place are together: what a program costs at run time is its places."""
     ordered = sorted(dict.fromkeys(changes), key=lambda one: [(edit.file, edit.start, edit.end) for edit in one.edits])
-    for start in range(0, len(ordered), BATCH):
-        yield ordered[start : start + BATCH]
+    for apart, most in ((False, BATCH), (True, APART)):
+        some = [one for one in ordered if (one.kind == "static") == apart]
+        count = -(-len(some) // most)
+        for number in range(count):
+            yield Part(tuple(some[number * len(some) // count : (number + 1) * len(some) // count]), apart, looks)

@@ -1,0 +1,228 @@
+"""Processes that try changes beside this one: each has a bench of its own for the same case.
+
+Reading and lowering programs is Python's work, and NVRTC compiles one program at a time in a process, so that threads
+alone leave processors idle. Parts of the work go to whoever is free; what becomes of a change depends on the part that
+it is in, never on who tried it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, TypeAlias
+
+from wmmadiag.diagnose.changes import Change
+from wmmadiag.processes import Child, ChildEnded
+from wmmadiag.subject.card import Card, Case, Variant
+
+if TYPE_CHECKING:
+    from wmmadiag.diagnose.trials.outcomes import Outcome
+
+_MOST = 4
+"""Processes, this one included: each takes the memory of a compiler, and more of them wait for the first."""
+_HELD = 2
+"""Benches that a child keeps: the kernel as it is, and one with a change kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a bench is made of; arguments of `trial_bench.TrialBench`."""
+
+    card: Card
+    variant: Variant
+    case: Case
+    arch: str
+    texts: Mapping[str, bytes]
+    seed: int | None
+    inputs: str
+    budget: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Changes that are tried together.
+
+    Attributes:
+        apart: each is compiled as a text of its own.
+    """
+
+    changes: tuple[Change, ...]
+    apart: bool
+    looks: int
+
+
+Answers: TypeAlias = "list[Outcome]"
+Own: TypeAlias = Callable[[Part], Answers]
+
+
+class _Member:
+    """One child, and the setting that it was told to make a bench of."""
+
+    def __init__(self) -> None:
+        self.child = Child("wmmadiag.diagnose.trials.team:answer")
+        self.setting: Setting | None = None
+        self.threads = 1
+        self.owed = False
+
+    def expect(self, setting: Setting, threads: int) -> None:
+        """Have a bench made; its answer is taken later.
+
+        Raises:
+            ChildEnded: the child is gone.
+        """
+        if self.setting is setting and self.child.running:
+            return
+        self._settle()
+        self.child.send((setting, threads))
+        self.setting, self.threads, self.owed = setting, threads, True
+
+    def ask(self, part: Part) -> Answers | None:
+        """What became of a part; None where the child could not make its bench.
+
+        Raises:
+            ChildEnded: the child is gone.
+        """
+        self._settle()
+        answer: Answers | None = self.child.ask(part)
+        return answer
+
+    def _settle(self) -> None:
+        if self.owed:
+            self.owed = False
+            self.child.receive()
+
+    def stop(self) -> None:
+        """End the child."""
+        self.child.stop()
+        self.setting, self.owed = None, False
+
+
+_MEMBERS: list[_Member] = []
+_LOCK = threading.Lock()
+_OWNER = os.getpid()
+
+
+def processes(threads: int) -> int:
+    """How many processes share so many threads; 0: all that this process may use."""
+    return min(threads or len(os.sched_getaffinity(0)), _MOST)
+
+
+def threads_each(threads: int) -> int:
+    """Threads of each of these processes."""
+    return max(1, (threads or len(os.sched_getaffinity(0))) // processes(threads))
+
+
+def start(threads: int) -> None:
+    """Start the children that so many threads ask for: they import while this process does something else."""
+    while len(_MEMBERS) < processes(threads) - 1:
+        _MEMBERS.append(_Member())
+    for member in _MEMBERS[: processes(threads) - 1]:
+        member.child.connection()
+
+
+def expect(setting: Setting, threads: int) -> None:
+    """Have the children that run already make their benches."""
+    for member in _MEMBERS[: processes(threads) - 1]:
+        if member.child.running:
+            try:
+                member.expect(setting, threads_each(threads))
+            except ChildEnded:
+                member.stop()
+
+
+def share(setting: Setting, parts: Sequence[Part], own: Own, threads: int) -> list[Answers]:
+    """Try parts here and in the children, each where somebody is free.
+
+    Args:
+        own: tries a part in this process.
+
+    Returns:
+        One answer per part, in their order.
+    """
+    found: dict[int, Answers] = {}
+    waiting = list(reversed(range(len(parts))))
+    again: list[int] = []
+    failed: list[BaseException] = []
+
+    def serve(member: _Member) -> None:
+        number = -1
+        try:
+            member.expect(setting, threads_each(threads))
+            while waiting:
+                number = waiting.pop()
+                answer = member.ask(parts[number])
+                if answer is None:
+                    again.append(number)
+                    return
+                found[number] = answer
+        except (ChildEnded, IndexError):  # it is gone; or somebody else took the last part
+            if number >= 0 and number not in found:
+                again.append(number)
+        except BaseException as error:
+            failed.append(error)
+
+    with _LOCK:
+        start(threads)
+        helping = _MEMBERS[: min(processes(threads), len(parts)) - 1]
+        helpers = [threading.Thread(target=serve, args=(member,), daemon=True) for member in helping]
+        for one in helpers:
+            one.start()
+        try:
+            _serve_here(waiting, parts, own, found)
+            for one in helpers:
+                one.join()
+        except BaseException:
+            for member in helping:
+                member.stop()
+            raise
+        if failed:
+            raise failed[0]
+        _serve_here(again, parts, own, found)
+    return [found[number] for number in range(len(parts))]
+
+
+def _serve_here(waiting: list[int], parts: Sequence[Part], own: Own, found: dict[int, Answers]) -> None:
+    while waiting:
+        try:
+            number = waiting.pop()
+        except IndexError:
+            return
+        found[number] = own(parts[number])
+
+
+def answer(connection: Connection) -> None:
+    """In a child: try parts until the connection closes.
+
+    Raises:
+        EOFError: it is closed.
+    """
+    from wmmadiag.diagnose.trials.trial_bench import TrialBench
+    from wmmadiag.errors import WmmadiagError
+
+    held: list[tuple[Setting, TrialBench | None]] = []
+    bench: TrialBench | None = None
+    while True:
+        request = connection.recv()
+        if isinstance(request, Part):
+            connection.send(bench.try_part(request) if bench is not None else None)
+            continue
+        setting, threads = request
+        bench = next((one for known, one in held if known == setting), None)
+        if bench is None:
+            with contextlib.suppress(WmmadiagError):
+                bench = TrialBench.of(setting, threads)
+            held = [*held, (setting, bench)][-_HELD:]
+        connection.send(bench is not None)
+
+
+@atexit.register
+def stop() -> None:
+    """End the children."""
+    if os.getpid() == _OWNER:
+        for member in _MEMBERS:
+            member.stop()
