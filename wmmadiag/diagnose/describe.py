@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.confirm import Confirmed
 from wmmadiag.diagnose.excerpts import excerpt
 from wmmadiag.diagnose.names import NAMES, TARGETS, Name, name_of
+from wmmadiag.diagnose.patch import unified
 from wmmadiag.diagnose.sidebyside import Difference, first_difference
 from wmmadiag.diagnose.spec import reproduced
 from wmmadiag.diagnose.symptoms import symptoms
@@ -259,27 +259,13 @@ def _counted(run: CaseRun) -> int:
 def diff_of(found: Examined, change: Change) -> str:
     """A change as a unified diff against the user's source."""
     texts = {file: source.data for file, source in found.sources.items()}
-    return _diff(texts, applied(texts, [change]))
+    return unified(texts, applied(texts, [change]))
 
 
 def _whole_diff(found: Examined, best: Confirmed) -> str:
     texts = {file: source.data for file, source in found.sources.items()}
     made = {file: best.texts.get(Path(file).resolve(), "").encode("utf-8", "surrogateescape") for file in texts}
-    return _diff(texts, {file: text or texts[file] for file, text in made.items()})
-
-
-def _diff(old: Mapping[str, bytes], new: Mapping[str, bytes]) -> str:
-    parts: list[str] = []
-    for file, text in old.items():
-        if new[file] != text:
-            shown = file.lstrip("/")
-            parts += difflib.unified_diff(
-                text.decode("utf-8", "replace").splitlines(keepends=True),
-                new[file].decode("utf-8", "replace").splitlines(keepends=True),
-                f"a/{shown}",
-                f"b/{shown}",
-            )
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in parts)
+    return unified(texts, {file: text or texts[file] for file, text in made.items()})
 
 
 def _difference(found: Examined, first: CaseRun, best: Confirmed) -> Difference | None:
