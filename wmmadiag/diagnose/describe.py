@@ -21,11 +21,10 @@ from wmmadiag.diagnose.sidebyside import Difference, first_difference
 from wmmadiag.diagnose.spec import reproduced
 from wmmadiag.diagnose.symptoms import symptoms
 from wmmadiag.errors import WmmadiagError
-from wmmadiag.place import Place
+from wmmadiag.place import Place, own_place
 from wmmadiag.report.diagnosis import Cause, Diagnosis, Fix, Outcome, Tested, Verdict, Work
 from wmmadiag.subject.bench import CaseRun
 from wmmadiag.subject.binding import bind
-from wmmadiag.subject.check import own_place
 
 if TYPE_CHECKING:
     from wmmadiag.diagnose.engine import Examined
