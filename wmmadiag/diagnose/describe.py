@@ -81,11 +81,13 @@ def described(found: Examined, backend: str, repeat: str, seconds: float) -> Dia
 def _outcome(first: CaseRun | None, causes: Sequence[Cause], assumed: Sequence[str]) -> Outcome:
     if first is None:
         return "right"
+    if first.result.status == "error":  # no kernel ran that could be wrong, whatever mends it
+        return "error"
     if causes and (causes[0].verdict == "proven" or (causes[0].verdict == "likely" and not assumed)):
         return "diagnosed"
     if causes and causes[0].verdict == "likely":
         return "undecided"
-    return "error" if first.result.status == "error" else "undecided"
+    return "undecided"
 
 
 def _headline(outcome: Outcome, causes: Sequence[Cause], first: CaseRun | None, found: Examined) -> str:
