@@ -251,10 +251,12 @@ def check(
         }
     )
     compiling = SubjectCompiler(compiler, use_cache=use_cache, resources=resources)
-    with deadline(limits.seconds):
-        report = check_card(
-            card,
-            arch=card_target(card, arch, backend),
+    target = card_target(card, arch, backend)
+
+    def checked(one: Card) -> KernelReport:
+        return check_card(
+            one,
+            arch=target,
             backend=loader,
             backend_name=backend,
             variants=variants,
@@ -269,6 +271,13 @@ def check(
             tracer=_tracer() if provenance else None,
             words=words,
         )
+
+    with deadline(limits.seconds):
+        report = checked(card)
+        if card.derived is not None and report.status != "passed":
+            from wmmadiag.subject.settling import settled, trying
+
+            report = settled(card, report, trying(card, target, loader, compile_with or compiling), checked)
     return compiling.completed(report, card)
 
 
@@ -290,7 +299,6 @@ def open_card(
     Raises:
         ConfigurationError: it cannot be read, is no card, or the source does not say enough.
     """
-    from wmmadiag.subject.compiler_first import compiler_first
     from wmmadiag.subject.find_cards import check_exists
     from wmmadiag.subject.open_subject import SubjectOptions, open_subject, overlaid
 
@@ -308,8 +316,7 @@ def open_card(
     if not isinstance(subject, (str, Path)):
         return overlaid(subject, options)
     check_exists(Path(subject))
-    with compiler_first(Path(subject), options):
-        return open_subject(Path(subject), options)
+    return open_subject(Path(subject), options)
 
 
 def diagnosis(

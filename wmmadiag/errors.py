@@ -6,9 +6,10 @@ configuration, 3 the tool could not decide. Internal mistakes are ordinary Pytho
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from wmmadiag.place import Place, chain_of, own_place
+if TYPE_CHECKING:
+    from wmmadiag.place import Place
 
 
 class WmmadiagError(Exception):
@@ -38,10 +39,9 @@ class WmmadiagError(Exception):
         self.space = space
 
     def __str__(self) -> str:
-        parts = [self.message]
-        if self.place:
-            own = own_place(self.place)  # the user's line first, whatever header the instruction is in
-            parts = [f"{own}: {self.message}", *filter(None, [chain_of(self.place, own)])]
+        parts = [f"{self.place}: {self.message}" if self.place else self.message]
+        if self.place and self.place.inlined_at:
+            parts.append(self.place.chain())
         if self.detail:
             parts.append(self.detail.rstrip("\n"))
         if self.hint:

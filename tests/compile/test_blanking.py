@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wmmadiag.compile.blanking import without_host_code
-from wmmadiag.compile.host_code import find_launches
 from wmmadiag.compile.host_only import judged
 from wmmadiag.compile.instantiations import kernel_templates, wanted_instantiations
 from wmmadiag.compile.own_files import OwnFiles
@@ -166,7 +165,6 @@ def test_no_reader_of_source_ever_fails(text: str) -> None:
     parts = judged(own.sources)
     wanted_instantiations(own.sources, parts, kernel_templates(own.kernels()))
     own.kernel_places()
-    find_launches(text)
     kernel_signatures(text)
 
 

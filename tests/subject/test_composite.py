@@ -6,79 +6,14 @@ import numpy as np
 import pytest
 
 from wmmadiag.compile import CompileOptions, compile_source, compile_text
-from wmmadiag.compile.constant import constant_value
-from wmmadiag.compile.signatures import type_aliases
-from wmmadiag.compile.sources import read_tree
-from wmmadiag.compile.struct_layout import UnknownLayout, structs
+from wmmadiag.compile.ask import Asked, Value, ask
 from wmmadiag.emulator import load
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Launch, field_offsets
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card_files.read import parse_card
-from wmmadiag.subject.drafts.kernel_facts import source_facts
-from wmmadiag.subject.open_subject import SubjectOptions, drafted_card, open_subject
-
-
-def number(text):
-    return int(text) if text.isdecimal() else None
-
-
-def known(text):
-    tree = read_tree(text, "k.cu", (), lambda _: True)
-    return structs(text, type_aliases(tree), number)
-
-
-LAYOUTS = """
-#include <cuda_fp16.h>
-enum class Mode : unsigned char { one, two };
-struct Dims { short rows; long long columns; };
-struct Base { char tag; Dims dims; };
-struct alignas(16) Whole : public Base {
-  using index_t = int64_t;
-  const half *__restrict__ q, *k;
-  bool flags[3];
-  half2 pair;
-  float4 four;
-  dim3 blocks;
-  index_t strides[2] = {1, 2};
-  static constexpr int kCount = 7;
-  enum Kind { first, second } kind;
-  struct Size { char m; long long n; } size, other;
-  struct { short u, v; };
-  struct Unused { int w; };
-  Mode mode;
-  int last = 5;
-  __host__ __device__ int area() const { return last; }
-};
-"""
-
-
-def test_members_lie_as_the_compiler_lays_them(tmp_path):
-    layout = known(LAYOUTS).layout("const Whole &")
-    paths = {path: at for path, at, _ in layout.leaves()}
-    asked = ["tag", "dims.rows", "dims.columns", "q", "k", "flags[2]", "pair.y", "four.z", "blocks.y", "strides[1]"]
-    for path in [*asked, "kind", "size.n", "other.m", "v", "mode", "last"]:
-        expression = f"__builtin_offsetof(Whole, {path})"
-        assert paths[path] == constant_value(LAYOUTS, "k.cu", expression), path
-    assert layout.size == constant_value(LAYOUTS, "k.cu", "sizeof(Whole)")
-    assert next(one.default for path, _, one in layout.leaves() if path == "last") == "5"
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("struct P { CUtensorMap map; };", "'map' is of the type 'CUtensorMap'"),
-        ("struct P { int n : 4; };", "bit-field"),
-        ("struct P : Unknown { int n; };", "base class 'Unknown'"),
-        ("struct P { int x[COUNT]; };", "extent 'COUNT'"),
-        ("struct P { union { int a; float b; } either; };", "'either' is a union"),
-        ("struct P { virtual int f(); int n; };", "virtual"),
-    ],
-)
-def test_what_cannot_be_laid_out_is_said(text, reason):
-    with pytest.raises(UnknownLayout, match=reason):
-        known(text).layout("P")
-
+from wmmadiag.subject.drafts.derive import drafted_text, kernel_of
+from wmmadiag.subject.open_subject import SubjectOptions, open_subject
 
 KERNEL = """
 __global__ void k(PARAMETER) {
@@ -134,7 +69,8 @@ struct Ends { const float* bias; float alpha; };
 struct Size { int m, n, k; };
 struct P { Size problem_size; Ref A, B; float* out; Ends ends; Size step; };
 __global__ void mm(P p) {
-  p.out[p.problem_size.m + p.problem_size.n * p.problem_size.k] = p.A.data[p.A.ld] * p.B.data[p.B.ld] * p.ends.alpha;
+  const float product = __half2float(p.A.data[p.A.ld]) * __half2float(p.B.data[p.B.ld]);
+  p.out[p.problem_size.m + p.problem_size.n * p.problem_size.k] = product * p.ends.alpha;
   p.out[p.step.m] = p.ends.bias[p.step.n + p.step.k];
 }
 void run(P p) { mm<<<p.problem_size.m / 16, 32>>>(p); }
@@ -222,7 +158,7 @@ void run(half* q, half* k, half* v, half* o, int b, int h, int s, int d) {
 def test_bases_nested_structs_templates_and_null_pointers(tmp_path):
     card = card_of(tmp_path, NESTED, "attention")
     values = {one.name.removeprefix("p."): one.value for one in card.arguments if one.value is not None}
-    assert (values["step.batch"], values["step.head"], values["step.row"]) == ("(H * S) * D", "S * D", "D")
+    assert (values["step.batch"], values["step.head"], values["step.row"]) == ("H * S * D", "S * D", "D")
     assert (values["cu_seqlens"], values["rng"], values["odd"]) == ("0", "0", "0")
     assert values["seqlen"] == "S"
     bound = bind(card, card.case("tiles"), card.variants[0])
@@ -242,8 +178,10 @@ def test_the_flat_order_of_a_card_keeps_the_places_that_nested_structs_give(tmp_
     bound = bind(card, card.cases[0], card.variants[0])
     sizes = [8 if one.scalar is None else one.scalar.nbytes for one in bound.arguments]
     places = dict(zip((one.spec.name for one in bound.arguments), field_offsets(sizes)[0], strict=True))
-    for path in ("in.near", "next", "a", "d", "k"):
-        assert places[f"p.{path}"] == constant_value(text, "k.cu", f"__builtin_offsetof(P, {path})"), path
+    paths = ("in.near", "next", "a", "d", "k")
+    asked = [Value(f"__builtin_offsetof(P, {path})") for path in paths]
+    answers = ask(Asked(text, "k.cu"), asked)
+    assert [places[f"p.{path}"] for path in paths] == [answers[one].value for one in asked]
 
 
 def test_a_member_that_nothing_tells_is_asked_for(tmp_path):
@@ -259,7 +197,7 @@ def test_a_member_that_nothing_tells_is_asked_for(tmp_path):
 def test_a_drafted_card_of_a_struct_loads(tmp_path):
     path = tmp_path / "k.cu"
     path.write_text(NESTED)
-    text = drafted_card(path, tmp_path / "k.toml", SubjectOptions(computes="attention"))
+    text = drafted_text(path, tmp_path / "k.toml", SubjectOptions(computes="attention"))
     card = parse_card(text, tmp_path / "k.toml")
     assert [one.name for one in card.arguments][:3] == ["p.q", "p.k", "p.v"]
 
@@ -398,8 +336,8 @@ def test_dispatch_takes_the_type_that_tensor_cores_multiply(tmp_path, dispatch, 
     )
     path = tmp_path / "k.cu"
     path.write_text(text)
-    facts = source_facts(path, SubjectOptions())
-    assert [one.text for one in facts.launches[0].template_arguments] == [chosen]
+    kernel = kernel_of(path, SubjectOptions())
+    assert kernel.launch is not None and kernel.launch.kernel.arguments == (chosen,)
 
 
 STRIDES = """#include <cuda_fp16.h>

@@ -5,7 +5,8 @@ import pytest
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card_files.read import load_card
-from wmmadiag.subject.open_subject import SubjectOptions, drafted_card, open_subject
+from wmmadiag.subject.drafts.derive import drafted_text
+from wmmadiag.subject.open_subject import SubjectOptions, open_subject
 
 SOURCE = """
 #define TILE 64
@@ -29,7 +30,7 @@ def source(tmp_path):
 def drafted(source, text: str = "") -> str:
     if text:
         source.write_text(text)
-    return drafted_card(source, source.with_suffix(".toml"), SubjectOptions(computes="python"))
+    return drafted_text(source, source.with_suffix(".toml"), SubjectOptions(computes="python"))
 
 
 def test_a_drafted_card_needs_shapes_and_a_function_and_then_runs(source, tmp_path):

@@ -10,9 +10,10 @@ from ptx_cards import DIALECTS, copied, filled
 
 import wmmadiag
 from wmmadiag.errors import ConfigurationError, PtxSyntaxError, UnsupportedError
+from wmmadiag.subject.drafts.derive import drafted_text
 from wmmadiag.subject.drafts.from_ptx import ptx_facts
 from wmmadiag.subject.drafts.ptx_parameters import mangled_types, python_parameters
-from wmmadiag.subject.open_subject import SubjectOptions, drafted_card, open_subject
+from wmmadiag.subject.open_subject import SubjectOptions, open_subject
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 GEMM = """
@@ -106,7 +107,7 @@ def test_the_users_block_wins_and_a_wrong_one_is_told(tmp_path: Path) -> None:
 
 def test_what_is_not_emulated_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
     path = copied(tmp_path, "triton_wgmma")
-    for attempt in (open_subject, lambda path, options: drafted_card(path, tmp_path / "k.toml", options)):
+    for attempt in (open_subject, lambda path, options: drafted_text(path, tmp_path / "k.toml", options)):
         with pytest.raises(UnsupportedError, match="wgmma") as caught:
             attempt(path, SubjectOptions())
         assert caught.value.place is not None and caught.value.place.file == str(tmp_path / "triton_kernels.py")
@@ -208,7 +209,7 @@ def test_a_drafted_card_of_a_triton_softmax_is_right(tmp_path: Path) -> None:
 
 def test_a_drafted_card_of_a_numba_softmax_is_right(tmp_path: Path) -> None:
     path = copied(tmp_path, "numba_row_softmax")
-    text = drafted_card(path, path.with_suffix(".toml"), SubjectOptions())
+    text = drafted_text(path, path.with_suffix(".toml"), SubjectOptions())
     assert 'name = "x_itemsize"  # s64\ndtype = "s64"\nvalue = "4"  # nothing reads it' in text
     report = wmmadiag.check(filled(path, ["M", "N", "M", "N", "M", "128"]))
     assert report.status == "passed", wmmadiag.render(report)
@@ -230,7 +231,7 @@ def test_a_wrong_kernel_is_wrong_and_a_race_is_at_the_python_line(tmp_path: Path
 
 def test_what_nobody_speaks_for_becomes_a_card_for_a_python_reference(tmp_path: Path) -> None:
     path = copied(tmp_path, "warp_affine")
-    text = drafted_card(path, tmp_path / "k.toml", SubjectOptions(entry="forward"))
+    text = drafted_text(path, tmp_path / "k.toml", SubjectOptions(entry="forward"))
     assert 'operation = "python"' in text
     assert text.count('name = "arg1"  # a struct') == 1 and "[[arguments.fields]]" in text
     assert 'name = "arg3_at4"  # s32\ndtype = "s32"\nvalue = "TODO"' in text

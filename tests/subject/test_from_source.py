@@ -3,13 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wmmadiag.compile.host_code import find_launches
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card_files.read import parse_card
-from wmmadiag.subject.drafts.from_source import card_from_options, draft_card
+from wmmadiag.subject.drafts.derive import drafted_text
 from wmmadiag.subject.drafts.guess import Parameter, roles_for, symbol_for, value_for
-from wmmadiag.subject.drafts.kernel_facts import source_facts
 from wmmadiag.subject.open_subject import SubjectOptions, open_subject
 
 SOURCE = """
@@ -29,16 +27,6 @@ def pointer(name, const=True, dtype="f16"):
     return Parameter(name, "half", True, const, dtype)
 
 
-def number(name, c_type="int", dtype="s32"):
-    return Parameter(name, c_type, False, False, dtype)
-
-
-SIGNATURE = [
-    pointer("Q"), pointer("K"), pointer("V"), pointer("O", False), number("B"), number("H"), number("len"),
-    number("sc", "float", "f32"), number("tiles"),
-]  # fmt: skip
-
-
 @pytest.fixture
 def source(tmp_path):
     path = tmp_path / "my_kernel.cu"
@@ -47,46 +35,53 @@ def source(tmp_path):
 
 
 def test_a_card_from_the_source_alone(source):
-    launches = find_launches(SOURCE, str(source))
-    card = card_from_options("attn", SIGNATURE, launches, source, operation="attention")
+    card = open_subject(source, SubjectOptions(computes="attention"))
     assert card.entry == "attn<32, half>"
     assert [v.role for a in card.arguments for v in a.views] == ["q", "k", "v", "o"]
     bound = bind(card, card.case("tiles"), card.variants[0])
     assert (bound.launch.grid, bound.launch.block, bound.launch.shared_bytes) == ((2, 6, 1), (128, 1, 1), 8192)
     assert bound.symbols["D"] == 32
     assert [int(a) for a in bound.launch.arguments[4:7]] == [2, 3, 128]
-    assert float(bound.launch.arguments[7]) == pytest.approx(32**-0.5)
+    assert float(bound.launch.arguments[7]) == 0.125 == bound.parameters["scale"], "what the host passes"
     assert int(bound.launch.arguments[8]) == 2
-    assert card.command == f"wmmadiag check {source} --entry attn --computes attention"
+    assert card.command == f"wmmadiag check {source} --entry 'attn<32, half>' --computes attention"
 
 
 def test_options_replace_what_the_source_does_not_say(source):
-    options = {"grid": ["ceil_div(S, 64)", "B*H"], "block": ["256"], "shared": "1024", "symbols": {"S": "96"}}
-    card = card_from_options("attn<32, half>", SIGNATURE[:8], [], source, operation="attention", **options)
+    source.write_text(SOURCE.partition("void launch")[0].replace(", int tiles", ""))
+    options = {"grid": ("ceil_div(S, 64)", "B*H"), "block": ("256",), "shared": "1024", "symbols": {"S": "96"}}
+    card = open_subject(source, SubjectOptions(entry="attn<32, half>", computes="attention", **options))
     bound = bind(card, card.cases[0], card.variants[0])
     assert (bound.launch.grid, bound.launch.block, bound.launch.shared_bytes) == ((2, 1, 1), (256, 1, 1), 1024)
     assert "--grid 'ceil_div(S, 64),B*H' --block 256 --shared 1024 --symbol S=96" in card.command
 
 
 def test_what_cannot_be_derived_is_said(source):
-    unknown = [*SIGNATURE, pointer("mystery", False, None), number("mode")]
+    kernel = SOURCE.partition("void launch")[0].replace(", int tiles", "")
+    source.write_text(
+        kernel.replace("float sc", "float sc, Strange* mystery, int mode").replace("{}", "{ O[mode] = Q[0]; }")
+    )
     with pytest.raises(ConfigurationError) as caught:
-        card_from_options("attn", unknown, [], source, operation="attention")
+        open_subject(source, SubjectOptions(computes="attention"))
     text = str(caught.value)
     for part in ("role of 'mystery'", "dtype of 'mystery'", "value of 'mode'", "grid", "block", "wmmadiag init"):
         assert part in text
+    source.write_text(kernel)
     with pytest.raises(ConfigurationError, match="give --grid … --block …"):
-        card_from_options("attn<32,half>", SIGNATURE[:8], [], source, operation="attention")
+        open_subject(source, SubjectOptions(entry="attn<32,half>", computes="attention"))
     with pytest.raises(ConfigurationError, match="did you mean 'attention'"):
-        card_from_options("attn", SIGNATURE, [], source, operation="attenton")
+        open_subject(source, SubjectOptions(computes="attenton"))
 
 
 def test_a_draft_loads_or_says_what_to_fill_in(source):
-    launches = find_launches(SOURCE, str(source))
-    text = draft_card("attn", SIGNATURE, launches, source)
-    card = parse_card(text, source.parent / "kernel.toml")
+    def drafted():
+        return drafted_text(source, source.with_suffix(".toml"), SubjectOptions(computes="attention"))
+
+    card = parse_card(drafted(), source.parent / "kernel.toml")
     assert len(card.arguments) == 9
-    todo = draft_card("attn", [*SIGNATURE, number("mode")], [], source)
+    unsaid = SOURCE.replace(", int tiles) {}", ", int mode) { O[mode] = Q[0]; }").replace("tiles);", "strange());")
+    source.write_text(unsaid)
+    todo = drafted()
     assert "#   the value of 'mode'" in todo
     with pytest.raises(ConfigurationError, match="still to be filled in"):
         parse_card(todo, source.parent / "kernel.toml")
@@ -144,8 +139,7 @@ torch::Tensor forward(torch::Tensor Q, torch::Tensor K, torch::Tensor V) {
 def test_workspaces_and_initial_values_come_from_host_code(tmp_path):
     path = tmp_path / "fwd.cu"
     path.write_text(WORKSPACES)
-    facts = source_facts(path, SubjectOptions())
-    card = card_from_options(facts.entry, facts.parameters, facts.launches, path, operation="attention")
+    card = open_subject(path, SubjectOptions(computes="attention"))
     bound = bind(card, card.case("tiles"), card.variants[0])
     running_sum, running_max, out = (bound.arguments[i] for i in (6, 7, 8))
     assert running_sum.spec.direction == "workspace"
@@ -174,8 +168,7 @@ void launch(T* o, T* q, T* k, T* v, int b, int h, int lq, int lk, float sc, cuda
 def templated(tmp_path, more, entry="attn"):
     path = tmp_path / "templated.cu"
     path.write_text(TEMPLATED + more)
-    facts = source_facts(path, SubjectOptions(entry=entry))
-    return card_from_options(facts.entry, facts.parameters, facts.launches, path, operation="attention")
+    return open_subject(path, SubjectOptions(entry=entry, computes="attention"))
 
 
 def test_template_arguments_come_from_the_launchers_caller(tmp_path):
@@ -184,7 +177,7 @@ def test_template_arguments_come_from_the_launchers_caller(tmp_path):
     assert card.arguments[0].element.name == "f16"
     bound = bind(card, card.case("tiles"), card.variants[0])
     assert (bound.symbols["D"], bound.parameters["causal"]) == (32, True)
-    assert (bound.launch.grid, bound.launch.block) == ((2, 6, 1), (64, 1, 1))
+    assert (bound.launch.grid, bound.launch.block) == ((2, 3, 1), (64, 1, 1))
 
 
 def test_open_template_arguments_become_symbols_or_are_asked_for(tmp_path):
@@ -199,21 +192,19 @@ def test_an_entry_that_the_user_instantiates(tmp_path):
     assert bind(card, card.cases[0], card.variants[0]).symbols["D"] == 128
 
 
-def test_a_host_name_passed_for_several_extents_tells_nothing(tmp_path):
+def test_a_host_name_passed_for_several_extents_makes_them_one(tmp_path):
     path = tmp_path / "gemm.cu"
     path.write_text(
+        "#include <cuda_fp16.h>\n"
         "__global__ void mm(half* a, half* b, float* c, int m_total, int n_total, int k_total) {}\n"
-        "int main() { int SIDE = 256; mm<<<SIDE / 16, 32>>>(pa, pb, pc, SIDE, SIDE, SIDE); }\n"
+        "int main() { int SIDE = 4096; mm<<<SIDE / 16, 32>>>(pa, pb, pc, SIDE, SIDE, SIDE); }\n"
     )
-    facts = source_facts(path, SubjectOptions())
-    card = card_from_options(facts.entry, facts.parameters, facts.launches, path, operation="gemm")
-    assert [case.name for case in card.cases] == ["small"], "one size is all that the source's grid fits"
-    bound = bind(card, card.cases[0], card.variants[0])
-    assert [int(a) for a in bound.launch.arguments[3:]] == [256, 256, 256]
-    assert bound.launch.grid == (16, 1, 1)
-    path.write_text(path.read_text().replace("256", "4096"))
-    with pytest.raises(ConfigurationError, match="M = 4096 only"):
-        card_from_options(facts.entry, facts.parameters, find_launches(path.read_text(), ""), path, operation="gemm")
+    card = open_subject(path, SubjectOptions(computes="gemm"))
+    for case in card.cases:
+        bound = bind(card, case, card.variants[0])
+        sizes = [int(a) for a in bound.launch.arguments[3:]]
+        assert len(set(sizes)) == 1 and bound.launch.grid == (sizes[0] // 16, 1, 1)
+    assert sizes[0] < 4096
 
 
 BLAS = """
@@ -231,8 +222,7 @@ void run(half* a, half* b, float* c, int m, int n, int k) {
 def gemm_card(tmp_path, text):
     path = tmp_path / "gemm.cu"
     path.write_text(text)
-    facts = source_facts(path, SubjectOptions())
-    return card_from_options(facts.entry, facts.parameters, facts.launches, path, operation="gemm", text=facts.text)
+    return open_subject(path, SubjectOptions(computes="gemm"))
 
 
 def test_factors_are_symbols_and_what_beta_scales_is_read(tmp_path):
@@ -254,36 +244,13 @@ def test_factors_that_the_kernel_ignores_are_what_the_source_passes(tmp_path, pa
     assert [float(value) for value in bound.launch.arguments[6:]] == list(told)
 
 
-SQUARES = """#include <cuda_fp16.h>
-#define CUBE 512
-__global__ void gemm(const half* A, const half* B, float* C, int M, int N, int K) {}
-int main() { int m = ROWS; const int n = CUBE; gemm<<<dim3(m / 16, n / 16), 32>>>(a, b, c, m, n, DEPTH); }
-"""
-
-
-@pytest.mark.parametrize(
-    ("rows", "depth", "said"), [("512", "CUBE", "M = N = K = 512"), ("512", "64", "M = N = 512"), ("256", "CUBE", "")]
-)
-def test_a_source_that_launches_squares_alone_gets_one_and_others_are_said_to_be_assumed(tmp_path, rows, depth, said):
-    path = tmp_path / "gemm.cu"
-    path.write_text(SQUARES.replace("ROWS", rows).replace("DEPTH", depth))
-    card = open_subject(path, SubjectOptions(computes="gemm"))
-    assert [case.name for case in card.cases] == ["small", *["square"] * bool(said), "tiles"]
-    assert len(card.assumed) == bool(said) and said in "".join(card.assumed)
-    if said:
-        symbols = bind(card, card.case("square"), card.variants[0]).symbols
-        assert symbols["M"] == symbols["N"] > 64
-        square = open_subject(path, SubjectOptions(computes="gemm", symbols={"M": "128", "N": "128"}))
-        assert square.assumed == ()
-
-
 ONE_SIZE = """#include <cuda_fp16.h>
 __global__ void matmul(const half* A, const half* B, float* C, int n) {}
 void run(half* A, half* B, float* C, int n) { matmul<<<dim3(n / 16, n / 16), 32>>>(A, B, C, n); }
 """
 
 
-@pytest.mark.parametrize(("symbols", "size"), [({}, 192), ({"N": "96"}, 96)])
+@pytest.mark.parametrize(("symbols", "size"), [({}, 320), ({"N": "96"}, 96)])
 def test_a_kernel_that_knows_one_size_multiplies_squares(tmp_path, symbols, size):
     path = tmp_path / "matmul.cu"
     path.write_text(ONE_SIZE)
@@ -431,7 +398,7 @@ void run(half* a, half* b, float* c, int m, int n, int k) {
     [
         (("k", "n", "n"), (False, False), ""),
         (("k", "k", "n"), (False, True), ""),
-        (("m", "k", "m"), (True, True), "NM"),
+        (("m", "k", "m"), (True, True), "BNM"),
         (("k", "pitch", "n"), (False, False), ""),
     ],
 )
@@ -462,7 +429,9 @@ def test_constants_templates_and_launches_in_the_users_own_headers(tmp_path):
 
 
 EPILOGUE = """
-__global__ void linear(const half* x, const half* weight, const half* bias, half* y, int M, int N, int K) {}
+__global__ void linear(const half* x, const half* weight, const half* bias, half* y, int M, int N, int K) {
+  y[0] = act(x[0]);
+}
 __device__ float act(float v) { return %s; }
 void launch(half* a, half* b, half* c, half* d, int m, int n, int k) {
   linear<<<dim3(n / 64, m / 64), 128>>>(a, b, c, d, m, n, k);
@@ -479,8 +448,7 @@ void launch(half* a, half* b, half* c, half* d, int m, int n, int k) {
 def test_a_bias_and_an_activation_are_drafted(tmp_path, formula, activation):
     path = tmp_path / "linear.cu"
     path.write_text(EPILOGUE % formula)
-    facts = source_facts(path, SubjectOptions(computes="gemm"))
-    text = draft_card(facts.entry, facts.parameters, facts.launches, path, operation="gemm")
+    text = drafted_text(path, path.with_suffix(".toml"), SubjectOptions(computes="gemm"))
     assert "TODO" not in text.replace("search for TODO", "")
     card = parse_card(text, tmp_path / "linear.toml")
     views = [view for one in card.arguments for view in one.views]
@@ -509,8 +477,7 @@ void launch(half* a, float* f, int* n, int b, int h, int s, int d) {
 def test_terms_of_scores_are_drafted_and_what_their_names_leave_open_is_asked(tmp_path, dtype, role):
     path = tmp_path / "attn.cu"
     path.write_text(SCORES % dtype)
-    facts = source_facts(path, SubjectOptions(computes="attention"))
-    text = draft_card(facts.entry, facts.parameters, facts.launches, path, operation="attention")
+    text = drafted_text(path, path.with_suffix(".toml"), SubjectOptions(computes="attention"))
     with pytest.raises(ConfigurationError, match="layout of 'attn_mask' is still to be filled in"):
         parse_card(text, tmp_path / "attn.toml")
     open_ = [line for line in text.splitlines() if line.startswith("#   ")]

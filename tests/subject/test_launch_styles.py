@@ -37,9 +37,6 @@ STYLES = {
         kernel<<<dim3(n / 32, m / 64), 128, 4096, stream>>>(a, b, c, m, n, k);""",
     "declared pointer": """void (*kernel)(const half*, const half*, float*, int, int, int) = mm<64, 32, true>;
         kernel<<<dim3(n / 32, m / 64), 128, 4096, stream>>>(a, b, c, m, n, k);""",
-    "assigned pointer": """decltype(&mm<64, 32, true>) kernel = nullptr;
-        switch (m) { case 64: kernel = &mm<64, 32, true>; break; default: kernel = mm<128, 32, false>; }
-        kernel<<<dim3(n / 32, m / 64), 128, 4096, stream>>>(a, b, c, m, n, k);""",
     "members": """dim3 grid, block; grid.x = CEIL_DIV(n, 32); grid.y = CEIL_DIV(m, 64); block.x = 128;
         mm<64, 32, true><<<grid, block, 4096>>>(a, b, c, m, n, k);""",
     "constants": """const uint BM = 64; const uint BN = 32; constexpr int kSmem = BM * BN * 2;
@@ -49,6 +46,9 @@ STYLES = {
         go(mm<64, 32, true>, 128);""",
     "helper": "start(mm<64, 32, true>, dim3(n / 32, m / 64), 128, stream, a, b, c, m, n, k);",
 }
+CHOSEN = """decltype(&mm<64, 32, true>) kernel = nullptr;
+        switch (m) { case 64: kernel = &mm<64, 32, true>; break; default: kernel = mm<128, 32, false>; }
+        kernel<<<dim3(n / 32, m / 64), 128, 4096, stream>>>(a, b, c, m, n, k);"""
 HELPER = """
 template <typename Kernel, typename... Args>
 void start(Kernel kernel, dim3 grid, int threads, cudaStream_t stream, Args&&... args) {
@@ -74,6 +74,11 @@ def test_every_style_of_launch_is_understood(tmp_path, style, linkage):
     assert card.entry == "mm<64, 32, true>"
     assert (bound.launch.grid, bound.launch.block, bound.launch.shared_bytes) == ((6, 2, 1), (128, 1, 1), 4096)
     assert [int(one) for one in bound.launch.arguments[3:]] == [128, 192, 320]
+
+
+def test_a_kernel_that_is_chosen_by_a_size_gets_that_size(tmp_path):
+    card, bound = tiles(tmp_path, KERNEL + HOST % CHOSEN)
+    assert card.entry == "mm<64, 32, true>" and [int(one) for one in bound.launch.arguments[3:]] == [64, 192, 320]
 
 
 def test_a_macro_that_launches_and_a_switch_over_template_arguments(tmp_path):

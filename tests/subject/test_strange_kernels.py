@@ -42,7 +42,7 @@ LAUNCH = "\nvoid run(half* p, float* f, int* c, int n) { k<<<n / 64, 128>>>(%s);
         (
             "const Params params",
             "{}",
-            ("'params'", "Params", "'map' is of the type 'CUtensorMap'", "members in order", "fields = "),
+            ("'params'", "Params", '"CUtensorMap" is undefined', "members in order", "fields = "),
         ),
     ],
     ids=["varlen", "backward", "reduce", "mask", "stage", "struct"],

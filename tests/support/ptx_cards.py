@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from wmmadiag.subject.open_subject import SubjectOptions, drafted_card
+from wmmadiag.subject.drafts.derive import drafted_text
+from wmmadiag.subject.open_subject import SubjectOptions
 
 DIALECTS = Path(__file__).parents[1] / "ptx" / "dialects"
 
@@ -23,7 +24,7 @@ def copied(folder: Path, name: str) -> Path:
 def filled(path: Path, values: list[str], options: SubjectOptions | None = None) -> Path:
     """A drafted card beside a PTX file, with its TODOs filled in, in their order."""
     card = path.with_suffix(".toml")
-    text = drafted_card(path, card, options or SubjectOptions())
+    text = drafted_text(path, card, options or SubjectOptions())
     left = iter(values)
     lines = [
         re.sub(r'"TODO"', lambda _: f'"{next(left)}"', line) if not line.startswith("#") else line

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from wmmadiag.compile.driver import compile_source, compile_text
-    from wmmadiag.compile.host_code import HostLaunch, SourceExpression, find_launches
     from wmmadiag.compile.model import Compilation, CompileNote, Entry, PtxasError, Resources
     from wmmadiag.compile.options import CompileOptions
     from wmmadiag.compile.resource_report import resources
@@ -27,16 +26,13 @@ __all__ = [
     "CompileNote",
     "CompileOptions",
     "Entry",
-    "HostLaunch",
     "KernelParameter",
     "KernelSignature",
     "PtxasError",
     "Resources",
-    "SourceExpression",
     "TemplateParameter",
     "compile_source",
     "compile_text",
-    "find_launches",
     "kernel_signatures",
     "resources",
     "signature",
@@ -44,7 +40,6 @@ __all__ = [
 
 _MODULES = {
     "driver": ("compile_source", "compile_text"),
-    "host_code": ("HostLaunch", "SourceExpression", "find_launches"),
     "model": ("Compilation", "CompileNote", "Entry", "PtxasError", "Resources"),
     "options": ("CompileOptions",),
     "resource_report": ("resources",),

@@ -148,3 +148,50 @@ def spans_without(tokens: Sequence[Token], start: int, end: int) -> Iterator[tup
             position = token.end
     if position < end:
         yield position, end
+
+
+def split_arguments(tokens: Sequence[Token]) -> list[Sequence[Token]]:
+    """The parts of a list between commas that stand outside brackets and template argument lists."""
+    parts: list[Sequence[Token]] = []
+    start, index = 0, 0
+    while index < len(tokens):
+        text = tokens[index].text
+        if text in ("(", "[", "{"):
+            index = min(closing(tokens, index), len(tokens) - 1)
+        elif text == "<":
+            index = max(_angle_close(tokens, index), index)
+        elif text == ",":
+            parts.append(tokens[start:index])
+            start = index + 1
+        index += 1
+    parts.append(tokens[start:])
+    return [part for part in parts if part]
+
+
+def _angle_close(tokens: Sequence[Token], start: int) -> int:
+    """Index of the `>` that closes the template argument list opened by `<` at `start`, or -1 if it is no such list."""
+    if start == 0 or tokens[start - 1].kind != "id" or _adjacent(tokens, start, "<<"):
+        return -1
+    depth, index = 0, start
+    while index < len(tokens):
+        text = tokens[index].text
+        if text == "(":
+            index = closing(tokens, index)
+        elif text in (";", "{", "}", ")", "&&", "="):
+            return -1
+        else:
+            depth += (text == "<") - (text == ">")
+            if depth == 0:
+                return index
+        index += 1
+    return -1
+
+
+def _adjacent(tokens: Sequence[Token], index: int, letters: str) -> bool:
+    """Whether the tokens at `index` spell `letters` with no blank between."""
+    part = tokens[index : index + len(letters)]
+    if len(part) < len(letters):
+        return False
+    return all(token.text == letter for token, letter in zip(part, letters, strict=True)) and (
+        part[-1].end - part[0].start == len(letters)
+    )

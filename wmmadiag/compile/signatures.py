@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wmmadiag.compile.declarations import Declaration
-from wmmadiag.compile.host_code import split_arguments
-from wmmadiag.compile.lexer import Token, closing, directive, line_index, tokenize
+from wmmadiag.compile.lexer import Token, closing, directive, line_index, split_arguments, tokenize
 from wmmadiag.compile.model import Compilation, Entry
 from wmmadiag.compile.old_context import Context, context, is_kernel, parsed, template_parameters
 from wmmadiag.compile.sources import SourceTree, read_tree

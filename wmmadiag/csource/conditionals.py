@@ -109,11 +109,16 @@ def _reduced(brackets: bytes) -> bytes:
 _NO_BRACKETS = bytes(one for one in range(256) if one not in b"()[]{}")
 
 
-def resolved(data: bytes, chosen: Sequence[Group], macros: Mapping[str, Macro]) -> bytes:
-    """The text with one branch of each of these groups; all else of them is blanked."""
+def resolved(data: bytes, chosen: Sequence[Group], macros: Mapping[str, Macro], *, complete: bool = False) -> bytes:
+    """The text with one branch of each of these groups; all else of them is blanked.
+
+    Args:
+        macros: those that are known.
+        complete: whether these are all: a name that is none of them is then undefined, and a group may keep no branch.
+    """
     text = bytearray(data)
     for group in chosen:
-        kept = _taken(group, macros)
+        kept = _taken(group, macros, complete)
         for start, end, _, _ in group.heads:
             text[start:end] = blank(bytes(text[start:end]))
         for number, (start, end) in enumerate(group.branches()):
@@ -122,17 +127,17 @@ def resolved(data: bytes, chosen: Sequence[Group], macros: Mapping[str, Macro]) 
     return bytes(text)
 
 
-def _taken(group: Group, macros: Mapping[str, Macro]) -> int:
+def _taken(group: Group, macros: Mapping[str, Macro], complete: bool) -> int:
     """The number of the branch that the compiler takes, the first that it may take where that is not known."""
     for number, (_, _, word, condition) in enumerate(group.heads[:-1]):
-        if word == "else" or _holds(word, condition, macros) is not False:
+        if word == "else" or _holds(word, condition, macros, complete) is not False:
             return number
-    return 0
+    return -1 if complete else 0
 
 
-def _holds(word: str, condition: str, macros: Mapping[str, Macro]) -> bool | None:
+def _holds(word: str, condition: str, macros: Mapping[str, Macro], complete: bool) -> bool | None:
     if word in ("ifdef", "elifdef"):
-        return True if condition in macros else None
+        return True if condition in macros else False if complete else None
     if word in ("ifndef", "elifndef"):
         return condition not in macros
     try:
@@ -145,7 +150,10 @@ def _holds(word: str, condition: str, macros: Mapping[str, Macro]) -> bool | Non
         text = re.sub(r"[A-Za-z_]\w*", lambda found: known.get(found[0], found[0]), text)
         if len(text) > _LONGEST_CONDITION:
             return None
-    if re.search(r"[A-Za-z_]\w*(?<![0-9][uUlL])", re.sub(r"\b\d[\w']*", "0", text)):
+    text = re.sub(r"\b(\d[\d']*)[uUlL]+\b", r"\1", text)
+    if complete:
+        text = re.sub(r"\b[A-Za-z_]\w*", "0", text)
+    if re.search(r"[A-Za-z_]\w*", re.sub(r"\b\d[\w']*", "0", text)):
         return None
     try:
         return bool(Evaluator()(text).value())

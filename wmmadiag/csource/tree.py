@@ -62,7 +62,7 @@ class Source:
         from wmmadiag.csource.lexical import spans
 
         part = bytearray(self.data[start:end])
-        for span in spans(bytes(part)):
+        for span in spans(bytes(part)) if b"/" in part else ():
             if span.kind == "comment":
                 part[span.start : span.end] = b" " * (span.end - span.start)
         return part.decode("utf-8", "surrogateescape")

@@ -16,7 +16,7 @@ _DECLARATORS = frozenset(
     {
         "identifier", "field_identifier", "type_identifier", "init_declarator", "pointer_declarator",
         "array_declarator", "reference_declarator", "parenthesized_declarator",
-        "function_declarator", "structured_binding_declarator",
+        "function_declarator", "structured_binding_declarator", "variadic_declarator",
     }
 )  # fmt: skip
 _LEAVES = frozenset({"identifier", "field_identifier", "type_identifier"})
@@ -71,13 +71,16 @@ def declared(source: Source, node: Node, kind: str = "local") -> Iterator[Variab
     qualifiers = [source.text(one) for one in node.children if one.type == "type_qualifier"]
     spelled = " ".join([*(one for one in qualifiers if not one.startswith(("__", "alignas"))), source.words(type_node)])
     spelled = " ".join(one for one in spelled.split() if one not in _STORAGE and one != "constexpr")
-    default = field(node, "default_value")
-    for one in declarators:
-        found = _variable(source, one, spelled, node, kind, words, default)
+    defaults = node.children_by_field_name("default_value")
+    for one, following in zip(declarators, [*declarators[1:], None], strict=False):
+        # Each of several members of one declaration has its own value behind it.
+        end = following.start_byte if following is not None else node.end_byte
+        own = next((each for each in defaults if one.end_byte <= each.start_byte < end), None)
+        found = _variable(source, one, spelled, node, kind, words, own)
         if found is not None:
             yield found
     if not declarators and kind == "parameter":
-        yield Variable("", spelled, 0, False, (), default, node, node, kind, words)
+        yield Variable("", spelled, 0, False, (), next(iter(defaults), None), node, node, kind, words)
 
 
 def _variable(

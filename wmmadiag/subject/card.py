@@ -8,11 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.place import Place
 from wmmadiag.subject.dtypes import ElementType
+
+if TYPE_CHECKING:
+    from wmmadiag.subject.drafts.kernel import Kernel
+    from wmmadiag.subject.drafts.model import Draft
+    from wmmadiag.subject.open_subject import SubjectOptions
 
 FORMAT = 1
 
@@ -180,13 +185,34 @@ class Computes:
 
 
 @dataclass(frozen=True, slots=True)
+class Derived:
+    """Of a card that was derived from a source: what it stands on.
+
+    Attributes:
+        options: with which it was derived.
+        told: of what it says that the user or the host code itself shows, and nobody guessed: "operation", "storage",
+            "sizes".
+        draft, kernel: that it was made of.
+    """
+
+    options: SubjectOptions
+    told: frozenset[str]
+    draft: Draft
+    kernel: Kernel
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        """Syntax trees stay in their process: a card that is sent to another one is there as if it had been written."""
+        return type(None), ()
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
     """A kernel under test.
 
     `path` is the card's own file, or the source when there is no card; `command` the words that check it, if a path
     alone does not. `open_conventions`: nobody said how the matrices are stored, so the result may; `answered`: the
     questions of the operation that it has answered. `assumed`: what was taken from the source alone and changes the
-    meaning of a verdict, each one clause with how to say otherwise.
+    meaning of a verdict, each one clause with how to say otherwise. `derived`: of a card that nobody wrote.
     """
 
     name: str
@@ -210,6 +236,7 @@ class Card:
     open_conventions: bool = False
     answered: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
+    derived: Derived | None = None
 
     @property
     def folder(self) -> Path:

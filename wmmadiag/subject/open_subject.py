@@ -6,24 +6,11 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wmmadiag.compile.languages import is_ptx
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.card import Card, LaunchShape
 from wmmadiag.subject.card_files.read import load_card
-from wmmadiag.subject.drafts.accumulators import with_accumulators
-from wmmadiag.subject.drafts.composite import numbers
-from wmmadiag.subject.drafts.from_source import card_from_options, draft_card
-from wmmadiag.subject.drafts.host_scope import Ask
-from wmmadiag.subject.drafts.index_arithmetic import derived_launch
-from wmmadiag.subject.drafts.kernel_facts import SourceFacts, source_facts
-from wmmadiag.subject.drafts.recognise import Recognised, recognised
-from wmmadiag.subject.drafts.source_facts import template_values
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,141 +67,9 @@ def open_subject(path: Path, options: SubjectOptions | None = None) -> Card:
         from wmmadiag.subject.drafts.from_ptx import ptx_card
 
         return ptx_card(path, options)
-    facts = source_facts(path, options)
-    said, assumed = options, facts.remarks
-    if not options.computes:
-        found = _recognised(facts)
-        if not found.sure or path.with_suffix(".toml").is_file():  # a card beside it says it
-            raise _asked(path, found)
-        options = replace(options, computes=found.operation)
-        assumed += (f"taken as {found.operation}, because {found.because}; --computes says otherwise",)
-    facts, remark = _launched(facts, options.computes)
-    if remark and not (options.grid and options.block):
-        assumed += (remark,)
-    try:
-        card = card_from_options(
-            facts.entry,
-            facts.parameters,
-            facts.launches,
-            path,
-            text=facts.text,
-            operation=options.computes,
-            grid=options.grid,
-            block=options.block,
-            shared=options.shared,
-            symbols=options.symbols,
-            macros=options.macros,
-            ask=_asking(path, options),
-        )
-    except ConfigurationError as error:
-        detail = "\n".join([error.detail, *(f"  {one}" for one in assumed)])
-        raise ConfigurationError(error.message, place=error.place, detail=detail, hint=error.hint) from None
-    card = replace(card, include_paths=options.include_paths, std=options.std or card.std)
-    card = with_accumulators(card, facts.text)
-    return replace(
-        card,
-        command=shlex.join(["wmmadiag", "check", str(path), *replace(said, entry=facts.entry).words()]),
-        assumed=(*assumed, *card.assumed),
-    )
+    from wmmadiag.subject.drafts.derive import derived_card
 
-
-def _recognised(facts: SourceFacts) -> Recognised:
-    from wmmadiag.compile.kernel_code import kernel_code, multiplies
-
-    code = kernel_code(facts.text, facts.entry)
-    return recognised(facts.entry, facts.parameters, code, multiplies(code))
-
-
-def _launched(facts: SourceFacts, operation: str) -> tuple[SourceFacts, str]:
-    """The facts with the launch that the kernel's own code asks for, where the source has none, and a remark on it."""
-    from wmmadiag.compile.host_code import HostLaunch
-    from wmmadiag.compile.kernel_code import kernel_code
-    from wmmadiag.compile.struct_values import expression
-
-    if facts.launches or operation == "python" or not facts.text:
-        return facts, ""
-    values = template_values(facts.text, facts.entry)
-    code = kernel_code(facts.text, facts.entry)
-    derived = derived_launch(code, facts.parameters, facts.bounds, operation, numbers(facts.text, values))
-    if not derived.grid or not derived.block:
-        return facts, ""
-    names = tuple(expression(one.name) for one in facts.parameters)
-    grid, block = expression(derived.grid), expression(derived.block)
-    launch = HostLaunch(
-        facts.entry, (), grid, block, None, None, names, grid.place, "", members=(), derived=True
-    )  # fmt: skip
-    remark = (
-        f"launched with {derived.grid} blocks of {derived.block} threads, as the kernel's launch bounds and its use of "
-        "blockIdx ask for, since the source has no launch; --grid and --block say otherwise"
-    )
-    return replace(facts, launches=(launch,)), remark
-
-
-def _opinion(found: Recognised) -> str:
-    """The beginning of a sentence that `because` ends."""
-    if not found.likely:
-        return "nothing speaks for an operation:"
-    return f"{found.operation} is the likeliest, {'because' if found.sure else 'but'}"
-
-
-def _asked(path: Path, found: Recognised) -> ConfigurationError:
-    """Nobody said what the kernel computes, and the source does not tell."""
-    known = ", ".join(name for name in OPERATIONS if name != "python")
-    beside = path.with_suffix(".toml")
-    hint = f"check its card: wmmadiag check {shlex.quote(str(beside))}; or add " if beside.is_file() else "add "
-    return ConfigurationError(
-        f"{path}: what should the kernel compute?",
-        detail=f"{_opinion(found)} {found.because}",
-        hint=f"{hint}--computes with one of {known}; `wmmadiag init --computes python` drafts a card for anything else",
-    )
-
-
-def drafted_card(path: Path, card_path: Path, options: SubjectOptions) -> str:
-    """The text of a card for a source, to be completed by the user; see `from_source.draft_card`.
-
-    Raises: as `open_subject`.
-    """
-    if is_ptx(path):
-        from wmmadiag.subject.drafts.from_ptx import ptx_draft
-
-        return ptx_draft(path, card_path, options)
-    facts = source_facts(path, options)
-    remarks = facts.remarks
-    if not options.computes:
-        found = _recognised(facts)
-        taken = f"taken as {found.operation}, because" if found.sure else _opinion(found)
-        remarks += (f"{taken} {found.because}; --computes says otherwise",)
-    operation = options.computes or found.operation
-    facts, remark = _launched(facts, operation)
-    return draft_card(
-        facts.entry,
-        facts.parameters,
-        facts.launches,
-        path,
-        text=facts.text,
-        operation=operation,
-        remarks=(*remarks, *filter(None, [remark])),
-        card_path=card_path,
-        ask=_asking(path, options),
-    )
-
-
-def _asking(path: Path, options: SubjectOptions) -> Ask:
-    """Asks the compiler for constants of a source."""
-
-    def ask(expression: str, before: str) -> int | None:
-        from wmmadiag.compile import CompileOptions
-        from wmmadiag.compile.constant import constant_value
-        from wmmadiag.compile.sources import read_text
-
-        compile_options = CompileOptions(
-            macros={name: value or None for name, value in options.macros.items()},
-            include_paths=options.include_paths,
-            std=options.std or "c++17",
-        )
-        return constant_value(read_text(path), path.as_posix(), expression, compile_options, before=before)
-
-    return ask
+    return derived_card(path, options)
 
 
 def overlaid(card: Card, options: SubjectOptions) -> Card:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.card import Card
-from wmmadiag.subject.drafts.source_facts import accumulator_types
+from wmmadiag.subject.drafts.code_facts import accumulator_types
 from wmmadiag.subject.symbols import rendered_entry, rendered_macros
+
+if TYPE_CHECKING:
+    from wmmadiag.compile import Compilation
+    from wmmadiag.ops.model import Setting
 
 _PLAIN = frozenset({"half", "__half", "f16", "float", "f32", "int", "int32_t", "s32", "double", "f64"})
 # PTX ISA, "wmma.mma" and "mma": the type of D is the first one after the shape (and the layouts of A and B).
@@ -45,8 +51,29 @@ def with_accumulators(card: Card, text: str) -> Card:
         kernel = compiled.entry(entry).name
     except WmmadiagError:
         return card  # the check itself will say so
-    body = re.search(rf"\.entry\s+{re.escape(kernel)}\b.*?^\}}", compiled.ptx, re.DOTALL | re.MULTILINE)
-    if body is None or set(_FORMS.findall(body[0])) != {"f16"}:
+    if set(_FORMS.findall(_body(compiled.ptx, kernel))) != {"f16"}:
         return card
     parameters = {**card.computes.parameters, "accumulate": "f16"}
     return replace(card, computes=replace(card.computes, parameters=parameters))
+
+
+def computes_in(compilation: Compilation, entry: str, parameters: Mapping[str, Setting]) -> bool:
+    """Whether a compiled kernel has instructions of the types that these parameters of an operation name.
+
+    What is merely near under coarser arithmetic may as well be wrong: the code has to show that arithmetic.
+    """
+    body = _body(compilation.ptx, compilation.entry(entry).name)
+    return all(re.search(_evidence(name, str(value)), body) for name, value in parameters.items())
+
+
+def _evidence(parameter: str, dtype: str) -> str:
+    if parameter == "accumulate":
+        return _FORMS.pattern.removesuffix(r"(\w+)") + rf"{dtype}\b"
+    if parameter == "multiply":
+        return rf"\b(?:wmma\.)?mma\.sync[\w.]*\.{dtype}\b"
+    return rf"\b(?:cvt\.[\w.]*\.{dtype}(?:x2)?\.f32|(?:add|sub|mul|fma|max|ex2|tanh)\.[\w.]*{dtype})"
+
+
+def _body(ptx: str, kernel: str) -> str:
+    found = re.search(rf"\.entry\s+{re.escape(kernel)}\b.*?^\}}", ptx, re.DOTALL | re.MULTILINE)
+    return found[0] if found is not None else ""

@@ -22,18 +22,20 @@ from wmmadiag.ptx.ir import Function, Instruction, Module
 from wmmadiag.ptx.parameter_uses import ParameterUse, parameter_uses
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.card_files.read import parse_card
+from wmmadiag.subject.drafts.derive import check_operation
 from wmmadiag.subject.drafts.draft import draft
-from wmmadiag.subject.drafts.from_source import check_operation
 from wmmadiag.subject.drafts.guess import Parameter
-from wmmadiag.subject.drafts.model import TODO, Draft, Wishes
+from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.drafts.model import TODO, Draft, Open, Wishes
 from wmmadiag.subject.drafts.ptx_parameters import parameters_of, python_parameters
 from wmmadiag.subject.drafts.python_reference import python_card
 from wmmadiag.subject.drafts.recognise import Recognised, recognised
+from wmmadiag.subject.drafts.sizes import cases
 from wmmadiag.subject.drafts.text import draft_text
 from wmmadiag.subject.drafts.which_kernel import chosen_kernel, chosen_remark
 
 if TYPE_CHECKING:
-    from wmmadiag.compile import Compilation, Entry, HostLaunch
+    from wmmadiag.compile import Compilation, Entry
     from wmmadiag.subject.open_subject import SubjectOptions
 
 _MULTIPLIES = ("mma", "wmma.mma")
@@ -82,7 +84,7 @@ def ptx_card(path: Path, options: SubjectOptions) -> Card:
     questions = _questions(drafted, options, found)
     if questions:
         raise _asked(path, facts, options, questions)
-    text = draft_text(drafted, path.name, path.stem, dict(options.symbols))
+    text = draft_text(drafted, path.name, path.stem, cases(drafted, options.symbols))
     card = parse_card(text, path, shown=f"card derived from {path}")
     words = replace(options, entry=facts.entry).words()
     return replace(
@@ -108,7 +110,8 @@ def ptx_draft(path: Path, card_path: Path, options: SubjectOptions) -> str:
             one if one.pointer or one.value or not _is_unnamed(one) else replace(one, value=TODO)
             for one in facts.parameters
         ]
-        text = python_card(facts.entry, parameters, [_launch(facts, options)], "", relative, path.stem)
+        wishes = Wishes(options.grid, options.block or facts.block, options.shared or TODO * bool(facts.dynamic))
+        text = python_card(_kernel(facts, parameters), relative, path.stem, wishes)
         return _with_notes(text, [*(f"Assumed: {one}" for one in facts.remarks), *facts.notes])
     drafted = _drafted(facts, options, operation)
     if not options.computes:
@@ -116,7 +119,7 @@ def ptx_draft(path: Path, card_path: Path, options: SubjectOptions) -> str:
         drafted.remarks.insert(0, taken)
     drafted.remarks[:0] = facts.remarks
     drafted.remarks += _order_of_pointers(drafted)
-    return _with_notes(draft_text(drafted, relative, path.stem), facts.notes)
+    return _with_notes(draft_text(drafted, relative, path.stem, cases(drafted, {})), facts.notes)
 
 
 def _with_notes(text: str, notes: Sequence[str]) -> str:
@@ -261,41 +264,23 @@ def _opinion(found: Recognised) -> str:
     return f"{'because' if found.sure else 'but'} {found.because}"
 
 
-def _launch(facts: PtxFacts, options: SubjectOptions) -> HostLaunch:
-    """What is known of a launch, in the place of one in host code."""
-    from wmmadiag.compile.host_code import HostLaunch
-    from wmmadiag.compile.struct_values import expression
-    from wmmadiag.place import Place
-
-    block, grid = options.block or facts.block, options.grid
-    shared = options.shared or (TODO if facts.dynamic else "")
-    return HostLaunch(
-        facts.entry,
-        (),
-        expression(f"dim3({', '.join(grid)})") if grid else None,
-        expression(f"dim3({', '.join(block)})") if block else None,
-        expression(shared) if shared else None,
-        None,
-        (),
-        Place("", 0),
-        "",
-        derived=True,
-    )
+def _kernel(facts: PtxFacts, parameters: Sequence[Parameter]) -> Kernel:
+    return Kernel(facts.entry, tuple(parameters), (None,) * len(parameters))
 
 
 def _drafted(facts: PtxFacts, options: SubjectOptions, operation: str) -> Draft:
     """A card in the making, with what PTX tells besides parameters."""
     check_operation(operation)
     wishes = Wishes(options.grid, options.block or facts.block, options.shared)
-    drafted = draft(facts.entry, facts.parameters, (), "", operation, wishes)
-    drafted.open = [(what, _reason(what, why)) for what, why in drafted.open]
+    drafted = draft(_kernel(facts, facts.parameters), operation, wishes)
+    drafted.open = [Open(one.what, _reason(one.what, one.why)) for one in drafted.open]
     for argument in drafted.arguments:
         if argument.parameter.value:
             argument.reason = "nothing reads it" if argument.parameter.unread else "as Numba passes it"
     if facts.dynamic and not options.shared:
         drafted.shared = TODO
         names = ", ".join(demangle(one.rpartition(":")[2]) for one in facts.dynamic)
-        drafted.open.append(("shared", f"it uses dynamic shared memory ({names}), and PTX does not say how much"))
+        drafted.open.append(Open("shared", f"it uses dynamic shared memory ({names}), and PTX does not say how much"))
     accumulates = "accumulate" in OPERATIONS[operation].parameters
     if accumulates and facts.accumulators == {"f16"}:
         drafted.computes["accumulate"] = "f16"
@@ -335,7 +320,7 @@ _OPTIONS = {"grid": "--grid X[,Y[,Z]]", "block": "--block X[,Y[,Z]]", "shared": 
 
 def _questions(drafted: Draft, options: SubjectOptions, found: Recognised) -> list[tuple[str, str]]:
     """(what, why) of all that only the user can say; with the operation open, nothing that depends on it."""
-    questions = list(drafted.open)
+    questions = [(one.what, one.why) for one in drafted.open]
     told = set(options.symbols)
     questions += [
         (f"--symbol {symbol}=…", f"nothing tells the {meaning} that the kernel is made for")

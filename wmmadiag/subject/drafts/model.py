@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from wmmadiag.hostcode.terms import Number, Term
+from wmmadiag.hostcode.values import Value
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.drafts.guess import Parameter
 
@@ -13,9 +15,14 @@ TODO = "TODO"
 
 @dataclass(slots=True)
 class DraftArgument:
-    """One argument of the drafted card; TODO where nothing suggests a value."""
+    """One argument of the drafted card; TODO where nothing suggests a value.
+
+    Attributes:
+        passed: what host code gives for it, None where nobody does.
+    """
 
     parameter: Parameter
+    passed: Value | None = None
     role: str = ""
     value: str = ""
     dtype: str = TODO
@@ -26,19 +33,37 @@ class DraftArgument:
     layout: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Something that a draft could not find out.
+
+    Attributes:
+        what: it is: "grid", "the role of 'x'".
+        why: nothing tells.
+        option: of the command line that would say it, "" where only a card can.
+    """
+
+    what: str
+    why: str
+    option: str = ""
+
+
 @dataclass(slots=True)
 class Draft:
     """A card in the making.
 
     Attributes:
-        open: what is still to be filled in, as (key, what is missing) pairs.
-        remarks: assumptions that the user should confirm.
+        open: what is still to be filled in.
+        remarks: assumptions that the user should confirm, each a clause.
+        told: of what the assumptions are about that the host code itself shows: "operation", "storage", "sizes".
         fixed: symbols that constants of the source determine.
-        numbers: the parameters that are no pointers.
+        usual: symbols with the values that host code gives them.
+        facts: conditions under which the host code makes the launch, over the card's symbols.
+        equal: symbols that are one number.
+        tiles: symbol → numbers that it is divided by.
+        guarded: symbols that the kernel compares indices with, with what these are multiples of: so are its sizes.
         computes: parameters of the operation that the signature or the source tells.
         untold: symbols that nothing tells, with their meaning: a drafted value is a mere example.
-        tail: whether the kernel seems to take lengths that are no multiple of its tile.
-        square: the only sizes that the source launches a GEMM with, if its result is a square, "M = N = K = 1024".
     """
 
     entry: str
@@ -47,14 +72,21 @@ class Draft:
     grid: list[str] = field(default_factory=list)
     block: list[str] = field(default_factory=list)
     shared: str = "0"
-    open: list[tuple[str, str]] = field(default_factory=list)
+    open: list[Open] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    told: set[str] = field(default_factory=set)
     fixed: dict[str, str] = field(default_factory=dict)
-    numbers: list[Parameter] = field(default_factory=list)
+    usual: dict[str, Number] = field(default_factory=dict)
+    facts: list[tuple[Term, bool]] = field(default_factory=list)
+    equal: list[set[str]] = field(default_factory=list)
+    tiles: dict[str, list[int]] = field(default_factory=dict)
+    guarded: dict[str, int] = field(default_factory=dict)
     computes: dict[str, str] = field(default_factory=dict)
     untold: dict[str, str] = field(default_factory=dict)
-    tail: bool = False
-    square: str = ""
+
+    def holding(self, role: str) -> DraftArgument | None:
+        """The argument that has a role."""
+        return next((one for one in self.arguments if one.role == role), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +96,7 @@ class Wishes:
     grid: Sequence[str] = ()
     block: Sequence[str] = ()
     shared: str = ""
+    symbols: Mapping[str, str] = field(default_factory=dict)
 
 
 def is_input(result: Draft, role: str | None) -> bool:

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from wmmadiag.hostcode.types import split_list
 from wmmadiag.launch import field_offsets
 from wmmadiag.ptx import demangle
 from wmmadiag.ptx.parameter_uses import MemberUse, ParameterUse
 from wmmadiag.ptx.types import WIDTHS
-from wmmadiag.subject.drafts.c_expressions import split_arguments
 from wmmadiag.subject.drafts.guess import Parameter
 from wmmadiag.subject.dtypes import element_type
 
@@ -39,7 +39,7 @@ def mangled_types(name: str) -> list[str]:
 def _split(text: str) -> list[str]:
     """Template arguments of one type stay together: "Array<float, 1, C>, float"."""
     parts: list[str] = []
-    for part in split_arguments(text):
+    for part in split_list(text):
         if parts and parts[-1].count("<") > parts[-1].count(">"):
             parts[-1] += f", {part.strip()}"
         else:

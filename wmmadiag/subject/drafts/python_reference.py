@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
-from wmmadiag.subject.drafts.c_expressions import CannotTranslate, HostScope, dimensions, translate
+from wmmadiag.hostcode import terms
+from wmmadiag.hostcode.terms import NotWritten, Term
+from wmmadiag.hostcode.values import Value
 from wmmadiag.subject.drafts.guess import Parameter
-from wmmadiag.subject.drafts.host_scope import Launched
-from wmmadiag.subject.drafts.source_facts import constants, dimension_members, helpers
+from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.drafts.meanings import Meanings
+from wmmadiag.subject.drafts.model import Wishes
 from wmmadiag.subject.drafts.text import toml_value
 from wmmadiag.subject.dtypes import element_type
 
 # Unit roundoff, IEEE 754 and bfloat16; sums of narrower products err more than an f32 output's own rounding.
 _ROUNDING = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-11, "f64": 2.0**-40}
+_LARGEST = 512
 _HEAD = """\
 # The reference is a Python function: it gets two dicts, float64 copies of the inputs by role and the case's symbols,
 # and returns the output in float64, or a dict of outputs by role. In a file reference.py beside this card:
@@ -28,57 +31,89 @@ _HEAD = """\
 """
 
 
-def python_card(
-    entry: str, parameters: Sequence[Parameter], launches: Sequence[Launched], text: str, source: str, name: str
-) -> str:
+def python_card(kernel: Kernel, source: str, name: str, wishes: Wishes | None = None) -> str:
     """The card's text: shapes say TODO; numbers are symbols of their own names.
 
     Args:
-        entry: the kernel's name or name expression.
-        parameters: of the kernel, in order.
-        launches: of this kernel in the source's host code, the best one first.
-        text: the source's.
         source: its path relative to the card.
+        wishes: grid, block and shared memory in place of the launch's.
     """
-    launch = launches[0] if launches else None
-    symbols = {p.name: p.name for p in parameters if not p.pointer and not p.value and _is_integer(p)}
-    scope = _scope(launch, parameters, symbols, text)
-    if launch is not None and launch.template_arguments and "<" not in entry:
-        entry += f"<{', '.join(_translated(argument.text, scope) for argument in launch.template_arguments)}>"
-    outputs = [p.name for p in parameters if p.pointer and not p.const]
+    wishes = wishes or Wishes()
+    symbols = [one.name for one in kernel.parameters if not one.pointer and not one.value and _is_integer(one)]
+    meant = _meanings(kernel, symbols)
+    outputs = [one.name for one in kernel.parameters if one.pointer and not one.const]
+    entry = re.sub(r"\{([^{}]*)\}", lambda found: "{" + _told(meant, terms.parsed(found[1])) + "}", kernel.entry)
     lines = ["format = 1", f"name = {_quoted(name)}", f"source = {_quoted(source)}", f"entry = {_quoted(entry)}", ""]
     lines += _HEAD.format(outputs=" or ".join(f'the array "{one}"' for one in outputs)).splitlines()
     lines += ["", "# Arguments in the kernel's order."]
-    for struct, members in groupby(parameters, lambda one: one.struct):
+    for struct, run in groupby(kernel.parameters, lambda one: one.struct):
         if struct:
-            lines += ["[[arguments]]", f"name = {_quoted(struct)}  # a struct: its members in order", ""]
-        for one in members:
-            own = _argument(one)
-            lines += ["[[arguments.fields]]", *own[1:]] if struct else own
+            lines += _struct_lines(struct, list(run))
+            continue
+        for parameter in run:
+            lines += _argument(parameter)
     lines.append("[launch]  # expressions over the symbols of a case")
-    given_by_key = {} if launch is None else {"grid": launch.grid, "block": launch.block}
-    for key in ("grid", "block"):
-        given = given_by_key.get(key)
-        found = ["TODO"]
-        if given is not None:
-            with contextlib.suppress(CannotTranslate):
-                found = dimensions(given.text, scope)
+    shapes = {} if kernel.launch is None else {"grid": kernel.launch.grid, "block": kernel.launch.block}
+    for key, wish in (("grid", wishes.grid), ("block", wishes.block)):
+        found = list(wish) or ["TODO"]
+        if not wish and key in shapes:
+            found = [_told(meant, shapes[key].members[axis].value) for axis in "xyz"]
         while len(found) > 1 and found[-1] == "1":
             found.pop()
         lines.append(f"{key} = [{', '.join(toml_value(one) for one in found)}]")
-    shared = "0" if launch is None or launch.shared is None else _translated(launch.shared.text, scope, "TODO")
-    lines += [f"shared = {toml_value(shared)}  # dynamic shared memory, bytes", ""]
+    shared = "0" if kernel.launch is None else _told(meant, kernel.launch.shared)
+    lines += [f"shared = {toml_value(wishes.shared or shared)}  # dynamic shared memory, bytes", ""]
     lines += ["[computes]", 'operation = "python"', 'python = "reference.py:reference"', ""]
     lines += ["# A guess, four roundings of the output's type: or let the function return (output, bound) instead."]
     lines += ["[tolerance]  # |observed - expected| <= atol + rtol * |expected|"]
-    rounding = max((_ROUNDING.get(p.dtype or "", 0.0) for p in parameters if p.name in outputs), default=0.0) or 2**-11
+    rounding = max((_ROUNDING.get(p.dtype or "", 0.0) for p in kernel.parameters if p.name in outputs), default=0.0)
+    rounding = rounding or 2**-11
     lines += [f"atol = {4 * rounding:.2g}", f"rtol = {4 * rounding:.2g}", "", "[[cases]]", 'name = "small"']
-    lines += [f"{symbol} = 64" for symbol in symbols]
+    lines += [f"{symbol} = {_size(meant, symbol)}" for symbol in symbols]
     return "\n".join(lines) + "\n"
+
+
+def _meanings(kernel: Kernel, symbols: Sequence[str]) -> Meanings:
+    """What host code passes for a number means that number; what it names otherwise is as it usually is."""
+    meant = Meanings()
+    for parameter, value in zip(kernel.parameters, kernel.passed, strict=True):
+        if parameter.name not in symbols or not isinstance(value, Term):
+            continue
+        known = terms.value(value, kernel.usual)
+        if known is not None:
+            meant.usual[parameter.name] = known
+        if value.op == "symbol":
+            meant.by_symbol.setdefault(value.args[0], terms.symbol(parameter.name))
+        elif value.op != "number":
+            meant.whole.append((value, terms.symbol(parameter.name)))
+    for name, known in kernel.usual.items():
+        meant.by_symbol.setdefault(name, terms.number(known))
+    return meant
+
+
+def _told(meant: Meanings, value: Value) -> str:
+    try:
+        return meant.text(value)
+    except NotWritten:
+        return "TODO"
+
+
+def _size(meant: Meanings, symbol: str) -> int:
+    """The source's own size where it is a small one."""
+    usual = meant.usual.get(symbol)
+    return int(usual) if usual is not None and 0 < usual <= _LARGEST else 64
 
 
 # Lengths, tables of pages and offsets: drawn numbers would lead out of every array.
 _VALUES = ('# values = [0, "M", "2*M"]  # of its elements, or an expression of the index i: "16*i"',)
+
+
+def _struct_lines(struct: str, fields: Sequence[Parameter]) -> list[str]:
+    """A struct passed by value, a table for each member."""
+    lines = ["[[arguments]]", f"name = {_quoted(struct)}  # a struct: its members in order", ""]
+    for one in fields:
+        lines += ["[[arguments.fields]]", *_argument(one)[1:]]
+    return lines
 
 
 def _argument(parameter: Parameter) -> list[str]:
@@ -111,28 +146,6 @@ def _argument(parameter: Parameter) -> list[str]:
 def _is_integer(parameter: Parameter) -> bool:
     element = element_type(parameter.dtype or "")
     return element is not None and not element.is_float
-
-
-def _scope(
-    launch: Launched | None, parameters: Sequence[Parameter], symbols: Mapping[str, str], text: str
-) -> HostScope:
-    """What host code passes for a number means that number."""
-    known = dict(symbols)
-    if launch is None:
-        return HostScope(known, constants(text), helpers(text))
-    local = {name: value.text for name, value in launch.locals}
-    for parameter, argument in zip(parameters, launch.arguments, strict=False):
-        if parameter.name in symbols and re.fullmatch(r"[A-Za-z_]\w*", argument.text):
-            known.setdefault(argument.text, parameter.name)
-    local = {**dimension_members(local, text), **local}
-    return HostScope(known, {**constants(text), **local}, helpers(text))
-
-
-def _translated(text: str, scope: HostScope, otherwise: str = "") -> str:
-    try:
-        return translate(text, scope)
-    except CannotTranslate:
-        return otherwise or text
 
 
 def _quoted(text: str) -> str:

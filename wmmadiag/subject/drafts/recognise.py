@@ -13,6 +13,7 @@ from itertools import pairwise
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.model import Trait
 from wmmadiag.ops.parts.traits import TENSOR_CORES
+from wmmadiag.subject.drafts.code_facts import told_by_formulas
 from wmmadiag.subject.drafts.guess import (
     Parameter,
     covered_roles,
@@ -21,7 +22,6 @@ from wmmadiag.subject.drafts.guess import (
     role_remark,
     roles_for,
 )
-from wmmadiag.subject.drafts.source_facts import told_by_formulas
 
 _TOLD = {name: operation.told for name, operation in OPERATIONS.items() if operation.told is not None}
 # Words of names of kernels that compute more, or something else, than an operation of the list.
@@ -42,12 +42,15 @@ class Recognised:
         sure: whether everything agrees; if not, `because` says what is amiss.
         because: a clause for a message.
         likely: whether its name or its arrays speak for the operation at all.
+        promised: whether its name promises a part of the operation that nothing else shows: one who forgot it would
+            be right by the operation without that part.
     """
 
     operation: str
     sure: bool
     because: str
     likely: bool = True
+    promised: bool = False
 
 
 def recognised(entry: str, parameters: Sequence[Parameter], code: str, multiplications: int) -> Recognised:
@@ -75,6 +78,8 @@ def recognised(entry: str, parameters: Sequence[Parameter], code: str, multiplic
     by_name = likely if likely in speaks_of else ""
     if others := [one for one in speaks_of if one not in (likely, *_parts(likely))]:
         return Recognised(likely, False, f"its name speaks of {others[0]}")
+    if promise := sorted(words & _unseen_extras(likely, names, code) - set(_TOLD[likely].names.split())):
+        return Recognised(likely, False, f"its name has '{promise[0]}', and nothing else shows it", promised=True)
     amiss = _amiss(likely, pointers, words, by_name, code, multiplications)
     amiss = amiss or _TOLD[likely].open
     if amiss:
@@ -110,8 +115,7 @@ def _amiss(
         return "its code is not in the source"
     told = _TOLD[operation]
     formulas = told_by_formulas(operation, code)
-    extras = "" if formulas or {role_named(name, operation) for name in names} & set(told.explains) else told.extras
-    if other := sorted(words & {*_ELSE.split(), *extras.split()} - set(told.names.split())):
+    if other := sorted(words & set(_ELSE.split()) - set(told.names.split())):
         return f"its name has '{other[0]}', which no built-in operation is about"
     if strange := [name for name in names if role_remark(name) and role_named(name, operation) is None]:
         return f"its array '{strange[0]}' is no operand of any built-in operation"
@@ -129,6 +133,13 @@ def _amiss(
         if found := _shown(trait, code, multiplications):
             return f"{trait.has.format(found=found)}, which such an operation does not need"
     return next((trait.lacks for trait in told.needs if not _shown(trait, code, multiplications)), "")
+
+
+def _unseen_extras(operation: str, names: Sequence[str], code: str) -> set[str]:
+    """Words for parts of an operation that neither the code nor the arrays show."""
+    told = _TOLD[operation]
+    explained = {role_named(name, operation) for name in names} & set(told.explains)
+    return set() if explained or told_by_formulas(operation, code) else set(told.extras.split())
 
 
 def _shown(trait: Trait, code: str, multiplications: int) -> str:

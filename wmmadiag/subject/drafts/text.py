@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-import ast
-import contextlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from wmmadiag.ops import OPERATIONS
-from wmmadiag.subject.drafts.gemm import only_size
 from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument
-from wmmadiag.subject.expressions import ExpressionError, evaluate, names_in
-
-_NAMES = ("small", "tiles")
-_SQUARE = "square"  # where the source itself launches nothing else
-_MASKED = "causal"  # where a flag says so; as many rows as columns, so that both corners of the mask are one
-_LARGEST_TILE = 512
 
 
-def draft_text(draft: Draft, source: str, name: str, symbols: dict[str, str] | None = None) -> str:
+def draft_text(draft: Draft, source: str, name: str, cases: Sequence[tuple[str, Mapping[str, str]]]) -> str:
     """The card's text.
 
     Args:
         source: path of the source relative to the card.
-        symbols: the user's own values, which replace those of the drafted cases.
+        cases: their names and symbols.
     """
     operation = OPERATIONS[draft.operation]
     lines = ["format = 1", f"name = {_quoted(name)}", f"source = {_quoted(source)}"]
     lines += [f'entry = {_quoted(draft.entry)}  # {{expression}} in it is replaced: "attn<{{D}}>"', ""]
     if draft.open:
         lines.append("# Still to be filled in (search for TODO):")
-        lines += [f"#   {what}: {why}" for what, why in draft.open]
+        lines += [f"#   {one.what}: {one.why}" for one in draft.open]
         lines.append("")
     lines += [f"# Assumed: {remark}." for remark in draft.remarks]
     lines += [
@@ -69,7 +60,7 @@ def draft_text(draft: Draft, source: str, name: str, symbols: dict[str, str] | N
         words = " (" + ", ".join(parameter.words) + ")" if parameter.words else ""
         lines.append(f"# {key} = {_quoted(str(parameter.default))}  # {parameter.meaning}{words}")
     lines += ["", "# Add the sizes that you care about, odd ones too if the kernel takes them."]
-    lines += _cases(draft, symbols or {})
+    lines += case_lines(cases)
     return "\n".join(lines) + "\n"
 
 
@@ -117,103 +108,17 @@ def _struct_lines(struct: str, fields: list[DraftArgument], operation: str) -> l
     return lines
 
 
-def _cases(draft: Draft, symbols: dict[str, str]) -> list[str]:
+def case_lines(cases: Sequence[tuple[str, Mapping[str, str]]]) -> list[str]:
+    """The `[[cases]]` of a card."""
     lines: list[str] = []
-    used = _used(draft)
-    written: list[list[str]] = []
-    tables = [*zip(_NAMES, OPERATIONS[draft.operation].cases, strict=True)]
-    tables += [("tail", tables[-1][1])] if draft.tail else []
-    tables[1:1] = [(_SQUARE, tables[1][1])] if draft.square else []
-    masked = "causal" in used and not {"causal"} & {*draft.fixed, *symbols}
-    tables += [(_MASKED, tables[1][1])] if masked else []
-    for name, table in tables:
-        values: dict[str, str] = {key: str(value) for key, value in table.items()}
-        for symbol in ("B", "H"):
-            if symbol in values and symbol not in used:
-                values[symbol] = "1"  # nothing in the launch speaks of it: the kernel takes one
-        if "batch" in values and ("batch" not in used or name == _SQUARE):
-            del values["batch"]
-        if name == _SQUARE:
-            values.update(M=values["N"], K=values["N"])
-        _fill_blocks(values, draft.grid, name == _NAMES[0])
-        if name == _SQUARE:
-            values["M"] = values["N"] = str(max(int(values["M"]), int(values["N"])))
-        if name not in (_NAMES[0], _MASKED) and "S" in values:
-            # An accessor's sizes come with it, whether or not the kernel looks at them.
-            _spread(values, {one.value for one in draft.arguments if not one.parameter.name.endswith(")")})
-        if name == "tail" and not _cut(values, draft.grid):
-            continue
-        for symbol, parameter in OPERATIONS[draft.operation].parameters.items():
-            if draft.computes.get(symbol) == symbol and parameter.drafted:
-                values[symbol] = parameter.drafted[0 if name == _NAMES[0] else 1]
-        if "causal" in used and "causal" not in symbols:
-            values["causal"] = str(int(name == _MASKED))
-        values.update(draft.fixed)
-        values.update(symbols)
-        if draft.operation == "gemm" and (size := only_size(draft)):
-            values.update({name: values[size] for name in "MNK" if name not in symbols})
-        body = [f"{key} = {toml_value(value)}" for key, value in values.items()]
-        if body in written:
-            continue
-        written.append(body)
-        lines += ["[[cases]]", f"name = {_quoted(name)}", *body, ""]
+    for name, values in cases:
+        lines += [
+            "[[cases]]",
+            f"name = {_quoted(name)}",
+            *(f"{key} = {toml_value(one)}" for key, one in values.items()),
+        ]
+        lines.append("")
     return lines
-
-
-def _spread(values: dict[str, str], taken: set[str]) -> None:
-    """Give extents that a kernel takes as numbers of their own different values: one in the other's place shows."""
-    if "Hkv" in taken:
-        values.update(H="4", Hkv="2")
-    if {"Sq", "Skv"} <= taken:
-        values["Skv"] = str(2 * int(values["S"]))
-
-
-def _cut(values: dict[str, str], grid: list[str]) -> bool:
-    """Make the sequence one tile and 16 rows long, where the grid rounds it up to tiles; whether it does."""
-    for extent in grid:
-        for symbol, tile in _quotients(extent):
-            if symbol in ("S", "Sq") and 16 < tile <= _LARGEST_TILE and "ceil_div" in extent:
-                values["S"] = str(tile + 16)
-                if "Skv" in values:
-                    values["Skv"] = str(2 * tile + 16)
-                return True
-    return False
-
-
-def _fill_blocks(values: dict[str, str], grid: list[str], smallest: bool) -> None:
-    """Make extents multiples of what the grid divides them by: many kernels take nothing else."""
-    for symbol, tile in (pair for extent in grid for pair in _quotients(extent)):
-        symbol = "S" if symbol in ("Sq", "Skv") else symbol
-        if symbol in values and 1 < tile <= _LARGEST_TILE:
-            blocks = -(-int(values[symbol]) // tile)
-            values[symbol] = str(tile * (blocks if smallest else max(blocks, 2)))
-
-
-def _quotients(expression: str) -> Iterator[tuple[str, int]]:
-    """(N, 64) for each `N // 64` and `ceil_div(N, 64)`; the divisor may be any expression of plain numbers."""
-    nothing: dict[str, int] = {}
-    try:
-        tree = ast.parse(expression, mode="eval")
-    except SyntaxError:
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.FloorDiv, ast.Div)):
-            left, right = node.left, node.right
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "ceil_div" and len(node.args) == 2:
-            left, right = node.args
-        else:
-            continue
-        if isinstance(left, ast.Name):
-            with contextlib.suppress(ExpressionError, KeyError):
-                value = evaluate(ast.unparse(right), nothing.__getitem__)
-                if isinstance(value, int):
-                    yield left.id, value
-
-
-def _used(draft: Draft) -> set[str]:
-    texts = [*draft.grid, *draft.block, draft.shared, *(argument.value for argument in draft.arguments)]
-    texts += re.findall(r"\{([^{}]*)\}", draft.entry)
-    return set().union(*(names_in(text) for text in texts if text))
 
 
 def _quoted(text: str) -> str:

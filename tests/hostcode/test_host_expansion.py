@@ -1,0 +1,61 @@
+"""Macros of host code: expanded in place, line by line."""
+
+from __future__ import annotations
+
+import pytest
+
+from wmmadiag.hostcode.expansion import expanded
+
+
+def lines(text, **defines):
+    found = expanded(text, {}, defines)
+    assert found.text.count("\n") == text.count("\n")
+    return [line.strip() for line in found.text.splitlines()]
+
+
+def test_a_launch_behind_a_macro_stands_on_the_line_of_its_use():
+    text = """#define LAUNCH(D) \\
+  attn<D><<<grid, \\
+            128>>>(q, o)
+void run() {
+  LAUNCH(
+    64);
+  LAUNCH(128);
+}
+"""
+    told = lines(text)
+    assert told[4] == "attn<64><<<grid, 128>>>(q, o)" and told[6] == "attn<128><<<grid, 128>>>(q, o);"
+
+
+def test_names_of_numbers_and_types_stay():
+    told = lines("#define M 4096\n#define T half\n#define F(x) g<T>(x, M)\nvoid run() { F(M); }\n")
+    assert told[3] == "void run() { g<T>(M, M); }"
+
+
+def test_macros_in_literals_and_comments_are_none():
+    told = lines('#define F(x) x\nvoid run() { printf("F(1)"); /* F(2) */ F(3); } // F(4)\n')
+    assert told[1] == 'void run() { printf("F(1)"); /* F(2) */ 3; } // F(4)'
+
+
+@pytest.mark.parametrize(
+    ("condition", "defines", "taken"),
+    [
+        ("#ifdef FAST", {}, "b"), ("#ifdef FAST", {"FAST": None}, "a"), ("#ifndef FAST", {}, "a"),
+        ("#if FAST > 1", {"FAST": "2"}, "a"), ("#if FAST > 1", {"FAST": "1"}, "b"), ("#if defined(FAST)", {}, "b"),
+        ("#if CUDART_VERSION >= 11000", {}, "a"), ("#if __CUDA_ARCH__ < 700", {}, "b"),
+        ("#if NOBODY_DEFINES_THIS", {}, "b"),
+    ],
+)  # fmt: skip
+def test_the_branch_that_the_compiler_takes_is_kept(condition, defines, taken):
+    told = lines(f"{condition}\na\n#else\nb\n#endif\n", **defines)
+    assert [one for one in told if one] == [taken]
+
+
+def test_a_usual_value_is_not_mistaken_for_a_branch():
+    told = expanded("#ifndef N\n#define N 64\n#endif\nint x = N;\n", {}, {})
+    assert told.macros["N"].body == "64"
+    assert expanded("#ifndef N\n#define N 64\n#endif\n", {}, {"N": "32"}).macros["N"].body == "32"
+
+
+def test_arguments_that_do_not_fit_leave_the_use_as_it_is():
+    assert lines("#define F(a, b) a b\nF(1);\nF 2;\nF(\n")[1:] == ["F(1);", "F 2;", "F("]

@@ -1,0 +1,226 @@
+"""Host code run over symbols: every launch, with its instantiation, grid, block, shared bytes and arguments."""
+
+from __future__ import annotations
+
+import pytest
+
+from wmmadiag.hostcode import terms
+from wmmadiag.hostcode.events import Launch, Product
+from wmmadiag.hostcode.host import runs
+from wmmadiag.hostcode.program import read_program
+from wmmadiag.hostcode.values import Pointer, Struct
+
+KERNEL = """
+template <int BM, typename T> __global__ void mm(const T* A, const T* B, float* C, int M, int N, int K) {}
+"""
+
+
+def ran(tmp_path, text, include_paths=(), answer=None):
+    path = tmp_path / "k.cu"
+    path.write_text(text)
+    return runs(read_program(text, path.as_posix(), include_paths, {}), answer)
+
+
+def launched(tmp_path, text, **options):
+    return [(launch, run.machine) for run in ran(tmp_path, text, **options) for launch in run.launches]
+
+
+def told(value):
+    if isinstance(value, Struct):
+        return [told(cell.value) for cell in value.members.values()]
+    return terms.text(value) if isinstance(value, terms.Term) else value
+
+
+def shown(launch, machine):
+    """Kernel, grid, block and shared bytes, with numbers in the place of what has usual values."""
+    by = {name: terms.number(value) for name, value in machine.usual.items()}
+
+    def plain(value):
+        return terms.text(terms.replaced(value, by))
+
+    grid, block = ([plain(cell.value) for cell in shape.members.values()] for shape in (launch.grid, launch.block))
+    return f"{launch.kernel.name}<{', '.join(launch.kernel.arguments)}>", grid, block, plain(launch.shared)
+
+
+@pytest.mark.parametrize(
+    ("host", "grid", "shared"),
+    [
+        ("using T = half; const unsigned BM{64u};\n"
+         "mm<BM, half><<<dim3(n / BM, m), 128, BM * sizeof(T)>>>(a, b, c, m, n, k);",
+         ["n // 64", "m", "1"], "128"),
+        ("const int t = 64; dim3 grid((n + t - 1) / t, m); mm<64, half><<<grid, 4 * 32>>>(a, b, c, m, n, k);",
+         ["ceil_div(n, 64)", "m", "1"], "0"),
+        ("dim3 grid(n, m); auto f = mm<64, half>; f<<<grid, 128>>>(a, b, c, m, n, k);", ["n", "m", "1"], "0"),
+        ("dim3 grid; grid.y = m; grid.x = n / 2; (mm<64, half>)<<<grid, 128>>>(a, b, c, m, n, k);",
+         ["n // 2", "m", "1"], "0"),
+        ("size_t smem = std::max(64 * 2, 100); auto go = [&](int blocks) {"
+         " mm<64, half><<<blocks, 128, smem>>>(a, b, c, m, n, k); }; go(n * m);", ["n * m", "1", "1"], "128"),
+    ],
+    ids=["braces", "rounded up", "a vexing parse", "members", "lambda"],
+)  # fmt: skip
+def test_styles_of_launches(tmp_path, host, grid, shared):
+    text = KERNEL + "void run(half* a, half* b, float* c, int m, int n, int k) { " + host + " }\n"
+    ((launch, machine),) = launched(tmp_path, text)
+    assert shown(launch, machine) == ("mm<64, half>", grid, ["128", "1", "1"], shared)
+    assert [told(one) for one in launch.arguments[3:]] == ["m", "n", "k"]
+
+
+def test_the_same_name_in_two_functions_is_two_numbers(tmp_path):
+    text = KERNEL + (
+        "void one(half* a, float* c, int n) { const int BM = 32; mm<BM, half><<<n / BM, 64>>>(a, a, c, n, n, n); }\n"
+        "void two(half* a, float* c, int n) { const int BM = 128; mm<BM, half><<<n / BM, 64>>>(a, a, c, n, n, n); }\n"
+    )
+    found = [shown(*one)[:2] for one in launched(tmp_path, text)]
+    assert found == [("mm<32, half>", ["n // 32", "1", "1"]), ("mm<128, half>", ["n // 128", "1", "1"])]
+
+
+def test_a_template_launcher_gets_what_its_caller_says(tmp_path):
+    text = KERNEL + (
+        "template <int D, class T> struct Traits { static constexpr int kRows = D / 2; };\n"
+        "template <int D, typename T> void launch(const T* a, float* c, int n) {\n"
+        "  using Own = Traits<D, T>; mm<Own::kRows, T><<<n / Own::kRows, D>>>(a, a, c, n, n, n); }\n"
+        "void run(half* a, float* c, int n) { if (n > 64) launch<128>(a, c, n); else launch<64, half>(a, c, n); }\n"
+    )
+    found = sorted(shown(*one)[:3] for one in launched(tmp_path, text))
+    assert found == [
+        ("mm<32, half>", ["n // 32", "1", "1"], ["64", "1", "1"]),
+        ("mm<64, half>", ["n // 64", "1", "1"], ["128", "1", "1"]),
+    ]
+
+
+def test_every_case_of_a_switch_and_the_facts_that_lead_there(tmp_path):
+    text = KERNEL + (
+        "void run(half* a, float* c, int n, int which) { if (n % 64 != 0) throw 1;\n"
+        "  switch (which) { case 0: mm<16, half><<<n, 32>>>(a, a, c, n, n, n); break;\n"
+        "    case 1: mm<32, half><<<n, 32>>>(a, a, c, n, n, n); break; default: return; } }\n"
+    )
+    found = launched(tmp_path, text)
+    assert [shown(*one)[0] for one in found] == ["mm<16, half>", "mm<32, half>"]
+    facts = {terms.text(term): holds for term, holds in found[1][0].facts}
+    assert facts == {"n % 64 != 0": False, "which == 1": True}
+
+
+def test_main_gives_sizes_and_memory(tmp_path):
+    text = KERNEL + (
+        "int main(int argc, char** argv) {\n"
+        "  int M = 512, N = 256; const int K = argc > 1 ? atoi(argv[1]) : 1024;\n"
+        '  if (argc == 3) { printf("usage"); return 1; }\n'
+        "  half *dA, *dB; float* dC; size_t bytes = M * K * sizeof(half);\n"
+        "  cudaMalloc(&dA, bytes); cudaMalloc((void**)&dB, K * N * sizeof(half)); cudaMalloc(&dC, M * N * 4);\n"
+        "  cudaMemset(dC, 0, M * N * 4);\n"
+        "  for (int i = 0; i < 10; i++) mm<64, half><<<dim3(N / 64, M / 64), 128>>>(dA, dB, dC, M, N, K);\n"
+        "}\n"
+    )
+    launch, machine = launched(tmp_path, text)[0]
+    assert {name: machine.usual[name] for name in "MNK"} == {"M": 512, "N": 256, "K": 1024}
+    sizes = [terms.text(one.buffer.size) for one in launch.arguments[:3]]
+    assert sizes == ["2 * M * K", "2 * K * N", "4 * M * N"]
+    assert launch.contents[id(launch.arguments[2].buffer)][0] == "zero"
+
+
+def test_structs_that_a_function_fills(tmp_path):
+    text = (
+        "struct Params { const half* q; int n, stride; float scale = 1.f; };\n"
+        "__global__ void k(Params p) {}\n"
+        "void fill(Params& p, const half* q, int n) { p.q = q; p.n = n; p.stride = 2 * n; }\n"
+        "void run(half* q, int n) { Params p = {}; fill(p, q, n); k<<<p.n / 32, 32>>>(p); }\n"
+    )
+    ((launch, _),) = launched(tmp_path, text)
+    members = launch.arguments[0].members
+    assert [told(members[name].value) for name in ("n", "stride", "scale")] == ["n", "2 * n", "1"]
+    assert isinstance(members["q"].value, Pointer) and told(launch.grid)[0] == "n // 32"
+
+
+def test_tensors_have_the_sizes_that_the_launcher_reads(tmp_path):
+    text = (
+        "__global__ void k(const half* x, half* y, int m, int s) {}\n"
+        "torch::Tensor run(torch::Tensor x, torch::Tensor w) {\n"
+        '  TORCH_CHECK(x.size(1) == w.size(1), "depth");\n'
+        "  const int M = x.size(0); auto y = torch::zeros({x.size(0), w.size(0)}, x.options());\n"
+        "  k<<<(M + 15) / 16, 32>>>((half*)x.data_ptr(), y.data_ptr<at::Half>(), M, x.stride(0)); return y; }\n"
+    )
+    ((launch, machine),) = launched(tmp_path, text)
+    assert machine.names["x_size_0"] == ["x.size(0)", "M"]
+    assert [told(one) for one in launch.arguments[2:]] == ["x_size_0", "x_stride_0"]
+    assert launch.contents[id(launch.arguments[1].buffer)][0] == "zero"
+    assert ("x_size_1 == w_size_1", True) in [(terms.text(term), holds) for term, holds in launch.facts]
+
+
+def test_a_dispatch_macro_chooses_the_type_and_runs_the_lambda(tmp_path):
+    text = (
+        "template <typename T> __global__ void k(const T* x, int n) {}\n"
+        "void run(torch::Tensor x, bool even) {\n"
+        '  AT_DISPATCH_REDUCED_FLOATING_TYPES(x.scalar_type(), "k", [&] {\n'
+        "    k<scalar_t><<<x.numel() / 32, 32>>>(x.data_ptr<scalar_t>(), x.numel()); }); }\n"
+    )
+    ((launch, _),) = launched(tmp_path, text)
+    assert launch.kernel.arguments == ("at::Half",)
+
+
+def test_products_of_a_library_on_the_same_arrays(tmp_path):
+    text = KERNEL + (
+        "int main() { int n = 256; half *a, *b; float *c, *r; float one = 1.f, zero = 0.f; cublasHandle_t h;\n"
+        "  cudaMalloc(&a, n * n * 2); cudaMalloc(&b, n * n * 2); cudaMalloc(&c, n * n * 4);\n"
+        "  cudaMalloc(&r, n * n * 4); mm<64, half><<<n / 64, 128>>>(a, b, c, n, n, n);\n"
+        "  cublasGemmEx(h, CUBLAS_OP_T, CUBLAS_OP_N, n, n, n, &one, b, CUDA_R_16F, n, a, CUDA_R_16F, n, &zero, r,\n"
+        "               CUDA_R_32F, n, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT); }\n"
+    )
+    events = ran(tmp_path, text)[0].events
+    launch, product = events
+    assert isinstance(launch, Launch) and isinstance(product, Product)
+    assert product.transposed == (True, False) and (product.alpha, product.beta) == (1.0, 0.0)
+    assert product.a.buffer is launch.arguments[1].buffer and product.b.buffer is launch.arguments[0].buffer
+
+
+def test_what_only_the_compiler_knows_is_asked_once(tmp_path):
+    asked = []
+
+    def answer(questions):
+        asked.extend(text for text, _ in questions)
+        return [4096] * len(questions)
+
+    text = KERNEL + (
+        "struct Smem { half a[64][32]; };\n"
+        "void run(half* a, float* c, int n) { constexpr size_t bytes = sizeof(Smem) * 2;\n"
+        "  mm<64, half><<<n, 128, bytes>>>(a, a, c, n, n, n);\n"
+        "  mm<32, half><<<n, 128, sizeof(Smem)>>>(a, a, c, n, n, n); }\n"
+    )
+    (first, machine), (second, _) = launched(tmp_path, text, answer=answer)
+    assert not asked, "nothing depends on it yet"
+    machine.settle()
+    assert asked == ["sizeof(Smem)"]
+    assert (machine.known(first.shared), machine.known(second.shared)) == (8192, 4096)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "void run(int n) { while (true) { n = n * 2; } k<<<n, 1>>>(); }",
+        "void run(int n) { run(n + 1); k<<<n, 1>>>(); }",
+        "void run(int n) { for (;;) { k<<<n, 1>>>(); } }",
+        "template <int N> struct A { static constexpr int v = A<N - 1>::v; }; void run() { k<<<A<9>::v, 1>>>(); }",
+        "void run() { k<<<(1 / 0), 1 << 400>>>(); }",
+        "void run( { k<<<1, >>>(",
+    ],
+)
+def test_host_code_that_never_ends_or_is_none_ends_here(tmp_path, text):
+    assert ran(tmp_path, "__global__ void k() {}\n" + text) is not None
+
+
+def test_loops_of_the_host_are_sums_over_their_indices(tmp_path):
+    text = (
+        "__global__ void k() {}\n"
+        "void reference(const float* A, const half* B, float* C, int M, int N, int K) {\n"
+        "  for (int i = 0; i < M; ++i) for (int j = 0; j < N; ++j) { float s = 0.f;\n"
+        "    for (int k = 0; k < K; ++k) s += A[i * K + k] * (float)B[j * K + k];\n"
+        "    C[i * N + j] = 2.f * s; } k<<<1, 1>>>(); }\n"
+    )
+    machine = ran(tmp_path, text)[0].machine
+    ((buffer, place, value),) = machine.stores
+    assert buffer.name == "C" and terms.text(place) == "index_1 * N + index_2"
+    (total,) = [one for one in value.args if one.op == "+"]
+    added = total.args[1]
+    assert added.op == "sum" and terms.text(added.args[0]) == "index_3"
+    first, second = added.args[1].args
+    assert [machine.loads[one.args[0]].name for one in (first, second)] == ["A", "B"]
+    assert terms.text(second.args[1]) == "index_2 * K + index_3"

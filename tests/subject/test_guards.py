@@ -1,0 +1,44 @@
+"""Which sizes a kernel guards, and by what the indices are multiples that it compares with them."""
+
+from __future__ import annotations
+
+import pytest
+
+from wmmadiag.hostcode.program import read_program
+from wmmadiag.subject.drafts.guards import guarded
+
+KERNEL = """
+struct Params { int rows; };
+__device__ void store(float* C, int row, int M) { int at = row + threadIdx.x; if (at < M) C[at] = 0; }
+__global__ void k(float* C, int M, int N, Params p) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int tile = (blockIdx.y * 4 + warp) * TILE;
+  int row = blockIdx.x * 64;
+  row += lane;
+  BODY
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("if (row < M) C[row] = 0;", {"M": 1}),
+        ("if (row >= N) return;", {"N": 1}),
+        ("if (tile < M && tile + 8 < N) C[tile] = 0;", {"M": 16, "N": 8}),
+        ("const float x = row < p.rows ? C[row] : 0;", {"rows": 1}),
+        ("if ((size_t)row * 2 < M) C[row] = 0;", {"M": 2}),
+        ("store(C, row, M);", {}),
+        ("for (int i = lane; i < N; i += 32) C[i] = 0;", {}),
+        ("assert(row < M);", {}),
+        ("if (N % 16 != 0) return; if (row < N) C[row] = 0;", {}),
+        ("if (somewhere(row) < M) C[row] = 0;", {}),
+        ("if (4 < M) C[row] = 0;", {}),
+    ],
+)
+def test_what_is_compared_with_a_size(tmp_path, body, found):
+    path = tmp_path / "k.cu"
+    text = KERNEL.replace("BODY", body).replace("TILE", "16")
+    path.write_text(text)
+    program = read_program(text, path.as_posix(), (), {})
+    assert guarded(program, program.kernels("k")[0], {}) == found

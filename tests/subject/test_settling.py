@@ -1,0 +1,117 @@
+"""A guess makes no verdict: what a check of a source alone says of right and of wrong kernels."""
+
+from __future__ import annotations
+
+import pytest
+
+import wmmadiag
+
+HEAD = "#include <mma.h>\n#include <cuda_fp16.h>\nusing namespace nvcuda;\n"
+# One warp computes one 16×16 tile; TRANSPOSED says how B lies.
+GEMM = (
+    HEAD
+    + """
+__global__ void NAME(const half* A, const half* B, OUT* C, int M, int N, int K) {
+  wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a;
+  wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::LAYOUT_major> b;
+  wmma::fragment<wmma::accumulator, 16, 16, 16, OUT> c;
+  wmma::fill_fragment(c, OUT(0));
+  const int row = blockIdx.y * 16, col = blockIdx.x * 16;
+  for (int k = 0; k < K; k += 16) {
+    wmma::load_matrix_sync(a, A + row * K + k, K);
+    wmma::load_matrix_sync(b, FROM, LDB);
+    wmma::mma_sync(c, a, b, c);
+  }
+  EPILOGUE
+  wmma::store_matrix_sync(C + row * N + col, c, N, wmma::mem_row_major);
+}
+"""
+)
+ROWS = {"LAYOUT": "row", "FROM": "B + k * N + col", "LDB": "N", "OUT": "float", "EPILOGUE": "", "NAME": "gemm"}
+COLUMNS = {**ROWS, "LAYOUT": "col", "FROM": "B + col * K + k", "LDB": "K"}
+LAUNCH = """
+void run(half* a, half* b, OUT* c, int m, int n, int k) { NAME<<<dim3(n / 16, m / 16), 32>>>(a, b, c, m, n, k); }
+"""
+RELU = "for (int i = 0; i < c.num_elements; i++) c.x[i] = c.x[i] > 0.f ? c.x[i] : 0.f;"
+SQUARED = "for (int i = 0; i < c.num_elements; i++) c.x[i] = c.x[i] * c.x[i];"
+
+
+def checked(tmp_path, parts, text=GEMM + LAUNCH, **options):
+    for name, part in parts.items():
+        text = text.replace(name, part)
+    path = tmp_path / "k.cu"
+    path.write_text(text)
+    return wmmadiag.check(path, **options)
+
+
+@pytest.mark.parametrize(
+    ("parts", "named"),
+    [
+        (ROWS, ""),
+        (COLUMNS, "B stored as N×K"),
+        ({**COLUMNS, "EPILOGUE": RELU}, "the activation relu"),
+        ({**ROWS, "OUT": "half"}, ""),
+        ({**ROWS, "NAME": "tiles"}, ""),
+    ],
+    ids=["rows", "columns", "activation", "sums in half", "no telling name"],
+)
+def test_a_right_kernel_is_right_under_the_reading_that_fits(tmp_path, parts, named):
+    report = checked(tmp_path, parts)
+    assert report.exit_code == 0, [case.problem for case in report.cases]
+    assert named in " ".join(report.assumed)
+
+
+def test_a_kernel_of_something_else_is_undecided_and_the_question_asked(tmp_path):
+    report = checked(tmp_path, {**ROWS, "EPILOGUE": SQUARED})
+    assert report.exit_code == 3
+    problem = report.cases[0].problem
+    assert "readings of gemm" in problem.message and "--computes gemm" in problem.hint
+
+
+def test_where_nothing_is_guessed_that_matters_a_wrong_kernel_is_wrong(tmp_path):
+    report = checked(tmp_path, {**ROWS, "EPILOGUE": SQUARED}, computes="gemm")
+    assert report.exit_code == 1
+    assert any("other readings were tried" in one for one in report.assumed)
+
+
+def test_a_kernel_that_dies_at_invented_sizes_is_undecided(tmp_path):
+    text = GEMM.replace("const int row", "if (K < 4096) __trap(); const int row") + LAUNCH
+    report = checked(tmp_path, ROWS, text, computes="gemm")
+    assert report.exit_code == 3
+    assert "--symbol" in report.cases[0].problem.hint or "sizes" in " ".join(report.cases[0].notes)
+
+
+LARGE = "if (K % 256 != 0 || N % 256 != 0) return; const int row"
+
+
+def test_larger_sizes_are_tried_where_small_ones_fail(tmp_path):
+    report = checked(tmp_path, ROWS, GEMM.replace("const int row", LARGE) + LAUNCH)
+    assert report.exit_code == 0 and "multiples of 256" in " ".join(report.assumed)
+
+
+SOFT = (
+    HEAD
+    + """
+__global__ void softmax_rows(const float* x, float* y, int rows, int cols) {
+  int row = blockIdx.x * 64 + threadIdx.x;
+  GUARD
+  float top = -1e30f, sum = 0.f;
+  for (int i = 0; i < cols; i++) top = fmaxf(top, x[row * cols + i]);
+  for (int i = 0; i < cols; i++) sum += expf(x[row * cols + i] - top);
+  for (int i = 0; i < cols; i++) y[row * cols + i] = expf(x[row * cols + i] - top) / sum;
+}
+void run(float* x, float* y, int rows, int cols) { softmax_rows<<<(rows + 63) / 64, 64>>>(x, y, rows, cols); }
+"""
+)
+
+
+def test_ragged_sizes_are_tried_where_the_kernel_guards_them(tmp_path):
+    report = checked(tmp_path, {"GUARD": "if (row >= rows) return;"}, SOFT)
+    assert report.exit_code == 0 and [case.case for case in report.cases][-1] == "tail"
+    assert "tail" not in [case.case for case in checked(tmp_path, {"GUARD": ""}, SOFT).cases]
+
+
+def test_a_store_outside_an_array_at_sizes_that_the_guards_admit_is_wrong(tmp_path):
+    report = checked(tmp_path, {"GUARD": "if (row >= rows) { y[row * cols] = 0.f; return; }"}, SOFT)
+    assert report.exit_code == 1
+    assert [case.case for case in report.cases if case.status == "failed"] == ["tail"]

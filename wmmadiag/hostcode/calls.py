@@ -1,0 +1,426 @@
+"""Calls in host code: launches, functions of the program, lambdas, and what libraries do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from wmmadiag.csource.nodes import arguments, bare, field
+from wmmadiag.csource.variables import Variable, declared
+from wmmadiag.hostcode.classes import DIMENSIONS, bind_parameters, chosen_class, class_scope, constructed, static_member
+from wmmadiag.hostcode.evaluation import evaluate
+from wmmadiag.hostcode.events import Launch
+from wmmadiag.hostcode.expressions import argument_values
+from wmmadiag.hostcode.library import function_of, method_of
+from wmmadiag.hostcode.machine import Machine
+from wmmadiag.hostcode.names import template_text, template_values, type_text
+from wmmadiag.hostcode.places import assigned, converted, place_of
+from wmmadiag.hostcode.program import Found, plain_name
+from wmmadiag.hostcode.scopes import Scope
+from wmmadiag.hostcode.terms import ZERO, Term
+from wmmadiag.hostcode.types import bytes_of, is_integer, is_real, plain, pointee
+from wmmadiag.hostcode.values import (
+    Address,
+    Buffer,
+    Cell,
+    Closure,
+    FunctionName,
+    Items,
+    KernelName,
+    Pointer,
+    Struct,
+    Tensor,
+    TypeName,
+    Unknown,
+    Value,
+    copied,
+    dim3,
+)
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_CASTS = ("static_cast", "reinterpret_cast", "const_cast", "dynamic_cast", "safe_cast", "bit_cast")
+
+
+def call(machine: Machine, node: Node, scope: Scope) -> Value:
+    """A call, a construction that looks like one, or a launch."""
+    machine.step()
+    called = field(node, "function")
+    if called is None:
+        return Unknown(scope.source.words(node))
+    chevrons = next((one for one in node.children if one.type == "kernel_call_syntax"), None)
+    if chevrons is not None:
+        return _launched(machine, node, called, chevrons, scope)
+    if called.type == "template_function":
+        cast = _cast(machine, node, called, scope)
+        if cast is not None:
+            return cast
+    if called.type == "field_expression":
+        return _method(machine, node, called, scope)
+    target = evaluate(machine, called, scope)
+    if isinstance(target, Address):
+        target = target.cell.value
+    if isinstance(target, Closure):
+        values = argument_values(machine, node, scope)
+        return run_closure(machine, target, values, _cells(machine, node, scope))
+    if isinstance(target, FunctionName):
+        values = argument_values(machine, node, scope)
+        found = _overload(target.found, len(values), len(target.arguments))
+        if found is not None:
+            return run_function(
+                machine, found, values, target.arguments, scope, _cells(machine, node, scope), target.this
+            )
+    if isinstance(target, Unknown | TypeName | FunctionName):
+        name = plain_name(scope.source.words(called))
+        model = function_of(name)
+        if model is not None:
+            return model(machine, node, scope)
+        if isinstance(target, TypeName) or bytes_of(scope.source.words(called)) is not None:
+            values = argument_values(machine, node, scope)
+            kind = target.text if isinstance(target, TypeName) else scope.source.words(called)
+            return constructed(machine, kind, values, scope, node)
+        if name in machine.program.classes or name in DIMENSIONS or scope.type(name) is not None:
+            kind = type_text(machine, called, scope)
+            return constructed(machine, kind, argument_values(machine, node, scope), scope, node)
+    return unknown_call(machine, node, scope)
+
+
+def unknown_call(machine: Machine, node: Node, scope: Scope) -> Value:
+    """A call of what nobody knows: lambdas that it is given run once."""
+    for value in argument_values(machine, node, scope):
+        if isinstance(value, Closure):
+            run_closure(machine, value, [], [])
+    return Unknown(scope.source.words(node))
+
+
+def _cells(machine: Machine, node: Node, scope: Scope) -> list[Cell | None]:
+    """The variables that a call's arguments name, for parameters that are references."""
+    return [place_of(machine, one, scope) if one.type in ("identifier", "field_expression") else None
+            for one in arguments(node)]  # fmt: skip
+
+
+def _cast(machine: Machine, node: Node, called: Node, scope: Scope) -> Value | None:
+    name, listed = field(called, "name"), field(called, "arguments")
+    if name is None or scope.source.text(name) not in _CASTS or listed is None:
+        return None
+    kinds = [one for one in listed.named_children if one.type != "comment"]
+    values = argument_values(machine, node, scope)
+    return converted(values[0], type_text(machine, kinds[0], scope)) if values and kinds else None
+
+
+def _method(machine: Machine, node: Node, called: Node, scope: Scope) -> Value:
+    held, name_node = field(called, "argument"), field(called, "field")
+    whole = evaluate(machine, held, scope) if held is not None else Unknown()
+    if isinstance(whole, Address):
+        whole = whole.cell.value
+    if name_node is None or held is None:
+        return Unknown(scope.source.words(node))
+    explicit: tuple[Value, ...] = ()
+    if name_node.type in ("template_method", "template_function"):
+        explicit = template_values(machine, field(name_node, "arguments"), scope)
+        name_node = field(name_node, "name") or name_node
+    name = scope.source.text(name_node)
+    if isinstance(whole, Struct):
+        own = whole.members.get(name)
+        if own is not None and isinstance(own.value, Closure):
+            return run_closure(machine, own.value, argument_values(machine, node, scope), [])
+        found = static_member(machine, whole.type, name, called, scope)
+        if isinstance(found, FunctionName):
+            values = argument_values(machine, node, scope)
+            chosen = _overload(found.found, len(values), len(explicit))
+            if chosen is not None:
+                return run_function(machine, chosen, values, explicit, scope, _cells(machine, node, scope), whole)
+    model = method_of(name)
+    if model is not None:
+        told = model(machine, whole, node, scope)
+        if told is not None:
+            return told
+    return unknown_call(machine, node, scope)
+
+
+def _overload(found: Sequence[Found], count: int, explicit: int) -> Found | None:
+    """The function that takes so many arguments and explicit template arguments."""
+    open_ones = [one for one in found if one.function.body is not None]
+    fitting = []
+    for one in open_ones:
+        parameters = one.function.parameters
+        required = sum(each.value is None and not _is_pack(each) for each in parameters)
+        packed = any(_is_pack(each) for each in parameters)
+        if required <= count and (packed or count <= len(parameters)):
+            fitting.append(one)
+    fitting.sort(key=lambda one: len(one.function.template or ()) < explicit)
+    return next(iter(fitting), None) or next(iter(open_ones), None)
+
+
+def _is_pack(parameter: Variable) -> bool:
+    return parameter.node.type.startswith("variadic")
+
+
+def run_function(
+    machine: Machine,
+    found: Found,
+    values: Sequence[Value],
+    explicit: Sequence[Value],
+    scope: Scope,
+    cells: Sequence[Cell | None] = (),
+    this: Struct | None = None,
+) -> Value:
+    """Run a function of the program: what it returns.
+
+    Args:
+        cells: the variables that the arguments name, None where they name none.
+        this: the object that a method is called on.
+    """
+    from wmmadiag.hostcode.statements import Returned, execute
+
+    function = found.function
+    inner = Scope(found.source, function=function.qualified)
+    owner = function.scope.rpartition("::")[2].partition("<")[0]
+    classes = machine.program.classes.get(owner, ())
+    if classes:
+        kind = this.type if this is not None and plain_name(this.type) == owner else owner
+        inner = Scope(found.source, class_scope(machine, chosen_class(classes, kind), kind, scope), this=this)
+        inner.function = function.qualified
+    values, cells = _padded(values), [*cells, *[None] * (len(values) - len(cells))]
+    bind_parameters(machine, function.template or (), explicit, inner)
+    _deduce(found, values, cells, inner)
+    machine.depth += 1
+    try:
+        _bind(machine, found, values, cells, inner)
+        for one in _initialisers(function.node):
+            _initialised(machine, one, inner, this)
+        signal = execute(machine, function.body, inner) if function.body is not None else None
+    finally:
+        machine.depth -= 1
+    return signal.value if isinstance(signal, Returned) else Unknown()
+
+
+def _padded(values: Sequence[Value]) -> list[Value]:
+    return list(values)
+
+
+def _initialisers(node: Node) -> list[Node]:
+    """The member initialisers of a constructor."""
+    listed = next((one for one in node.named_children if one.type == "field_initializer_list"), None)
+    return [] if listed is None else [one for one in listed.named_children if one.type == "field_initializer"]
+
+
+def _initialised(machine: Machine, node: Node, scope: Scope, this: Struct | None) -> None:
+    named = [one for one in node.named_children if one.type != "comment"]
+    if this is None or len(named) < 2:
+        return
+    name = scope.source.text(named[0])
+    values = [evaluate(machine, one, scope) for one in named[1].named_children if one.type != "comment"]
+    cell = this.members.setdefault(name, Cell(Unknown(name)))
+    value = constructed(machine, cell.type, values, scope, node) if cell.type else next(iter(values), Unknown(name))
+    cell.value = assigned(machine, name, cell.type, value)
+
+
+def _deduce(found: Found, values: Sequence[Value], cells: Sequence[Cell | None], scope: Scope) -> None:
+    """Template parameters from the types of arguments."""
+    open_ones = {
+        one.name
+        for one in found.function.template or ()
+        if one.type == "typename" and one.name not in scope.types and not one.pack
+    }
+    for parameter, value, cell in zip(found.function.parameters, values, cells, strict=False):
+        name = plain(parameter.type)
+        if name not in open_ones:
+            continue
+        kind = ""
+        if isinstance(value, Pointer) and parameter.pointers:
+            kind = value.element
+        elif isinstance(value, Pointer):
+            kind = value.element + "*"
+        elif cell is not None and not parameter.pointers and not isinstance(value, KernelName | Closure):
+            kind = plain(cell.type)
+        elif isinstance(value, Struct):
+            kind = value.type
+        if kind and kind != "auto":
+            scope.types[name] = plain(kind)
+            scope.bindings[name] = plain(kind)
+            open_ones.discard(name)
+
+
+def _bind(machine: Machine, found: Found, values: Sequence[Value], cells: Sequence[Cell | None], scope: Scope) -> None:
+    for index, parameter in enumerate(found.function.parameters):
+        kind = parameter.type + "*" * parameter.pointers
+        if _is_pack(parameter):
+            rest = [Cell(copied(one)) for one in values[index:]]
+            scope.variables[parameter.name] = Cell(Items(rest))
+            return
+        if index < len(values):
+            cell = cells[index]
+            if parameter.reference and cell is not None and "const" not in parameter.type.split():
+                scope.variables[parameter.name] = cell
+                continue
+            value = values[index]
+            if parameter.pointers == 0 and isinstance(value, Items) and not parameter.dimensions:
+                value = constructed(machine, kind, [value], scope, None, braces=True)
+        elif parameter.value is not None:
+            value = evaluate(machine, parameter.value, scope)
+        else:
+            value = Unknown(parameter.name)
+        if parameter.dimensions and isinstance(value, Pointer):
+            kind = f"{kind}*"
+        own = type_text_of(kind, scope)
+        scope.variables[parameter.name] = Cell(copied(assigned(machine, parameter.name, own, value)), own)
+
+
+def type_text_of(kind: str, scope: Scope) -> str:
+    """A type's text with the names that stand for others in a scope replaced."""
+    inner = pointee(kind)
+    stars = ""
+    while inner:
+        kind, stars = inner, stars + "*"
+        inner = pointee(kind)
+    own = scope.type(plain(kind))
+    return (own or kind) + stars
+
+
+def run_closure(machine: Machine, closure: Closure, values: Sequence[Value], cells: Sequence[Cell | None]) -> Value:
+    """Run a lambda: what it returns."""
+    from wmmadiag.hostcode.statements import Returned, execute
+
+    body = field(closure.node, "body")
+    inner = closure.scope.inner()
+    declarator = field(closure.node, "declarator")
+    listed = field(declarator, "parameters") if declarator is not None else None
+    position = 0
+    for one in listed.named_children if listed is not None else ():
+        for parameter in declared(inner.source, one, "parameter"):
+            if _is_pack(parameter):
+                inner.variables[parameter.name] = Cell(Items([Cell(each) for each in values[position:]]))
+                continue
+            value = values[position] if position < len(values) else Unknown(parameter.name)
+            cell = cells[position] if position < len(cells) else None
+            kind = parameter.type + "*" * parameter.pointers
+            if parameter.reference and cell is not None and "const" not in parameter.type.split():
+                inner.variables[parameter.name] = cell
+            else:
+                inner.variables[parameter.name] = Cell(copied(assigned(machine, parameter.name, kind, value)), kind)
+            position += 1
+    machine.depth += 1
+    try:
+        machine.step()
+        signal = execute(machine, body, inner) if body is not None else None
+    finally:
+        machine.depth -= 1
+    return signal.value if isinstance(signal, Returned) else Unknown()
+
+
+def _launched(machine: Machine, node: Node, called: Node, chevrons: Node, scope: Scope) -> Value:
+    """`kernel<<<grid, block, shared, stream>>>(arguments)`."""
+    kernel = evaluate(machine, bare(called), scope)
+    if isinstance(kernel, Address):
+        kernel = kernel.cell.value
+    configuration = [evaluate(machine, one, scope) for one in chevrons.named_children if one.type != "comment"]
+    grid, block, *rest = [*configuration, ZERO, ZERO][: max(2, len(configuration))]
+    values = argument_values(machine, node, scope)
+    if isinstance(kernel, KernelName):
+        record_launch(machine, kernel, grid, block, rest[0] if rest else ZERO, values, called, scope)
+    return Unknown()
+
+
+def as_dim3(value: Value) -> Struct:
+    """A grid or a block as `dim3`."""
+    if isinstance(value, Struct) and {"x", "y", "z"} <= set(value.members):
+        return value.copy()
+    if isinstance(value, Items):
+        return dim3([one.value for one in value.cells])
+    return dim3([value])
+
+
+def record_launch(
+    machine: Machine,
+    kernel: KernelName,
+    grid: Value,
+    block: Value,
+    shared: Value,
+    values: Sequence[Value],
+    node: Node,
+    scope: Scope,
+    *,
+    cooperative: bool = False,
+) -> None:
+    """Note a launch."""
+    contents = {id(one): (one.content, one.copied) for value in values for one in _buffers(value)}
+    held = tuple(copied(one.cell.value if isinstance(one, Address) else one) for one in values)
+    held = tuple(_passed(machine, kernel, index, one) for index, one in enumerate(held))
+    root = scope
+    while root.parent is not None:
+        root = root.parent
+    launch = Launch(
+        _deduced(machine, kernel, held),
+        as_dim3(grid),
+        as_dim3(block),
+        shared,
+        held,
+        scope.source.place(node),
+        scope.source,
+        scope.function,
+        machine.root,
+        tuple(machine.facts),
+        contents,
+        cooperative,
+    )
+    machine.launches.append(launch)
+    machine.events.append(launch)
+    for value, parameter in zip(held, _parameters(machine, kernel), strict=False):
+        if isinstance(value, Pointer) and "const" not in parameter.type.split():
+            value.buffer.content, value.buffer.copied = "computed", None
+
+
+def _parameters(machine: Machine, kernel: KernelName) -> Sequence[Variable]:
+    found = machine.program.kernels(plain_name(kernel.name))
+    return found[0].function.parameters if found else ()
+
+
+def _passed(machine: Machine, kernel: KernelName, index: int, value: Value) -> Value:
+    """An argument as the kernel's parameter takes it."""
+    parameters = _parameters(machine, kernel)
+    if index >= len(parameters):
+        return value
+    parameter = parameters[index]
+    if isinstance(value, Items) and not parameter.pointers:
+        scope = Scope(machine.program.kernels(plain_name(kernel.name))[0].source)
+        return constructed(machine, parameter.type, [value], scope, None, braces=True)
+    if isinstance(value, Term):
+        return converted(value, parameter.type)
+    if isinstance(value, Pointer) and parameter.pointers == 1 and bytes_of(plain(parameter.type)):
+        from wmmadiag.hostcode.places import recast
+
+        return recast(value, plain(parameter.type))
+    return value
+
+
+def _deduced(machine: Machine, kernel: KernelName, values: Sequence[Value]) -> KernelName:
+    """A kernel's name with the template arguments that its call leaves to be deduced."""
+    found = machine.program.kernels(plain_name(kernel.name))
+    template = found[0].function.template if found else None
+    if not template or len(kernel.arguments) >= len(template):
+        return kernel
+    scope = Scope(found[0].source)
+    given = [TypeName(one) for one in kernel.arguments]
+    bind_parameters(machine, template[: len(given)], given, scope)
+    _deduce(found[0], values, [None] * len(values), scope)
+    arguments_ = list(kernel.arguments)
+    for one in template[len(given) :]:
+        if one.name not in scope.types:
+            break
+        arguments_.append(scope.types[one.name])
+    return KernelName(kernel.name, tuple(arguments_), kernel.place)
+
+
+def _buffers(value: Value) -> list[Buffer]:
+    if isinstance(value, Pointer):
+        return [value.buffer]
+    if isinstance(value, Tensor):
+        return [value.buffer]
+    if isinstance(value, Struct):
+        return [each for cell in value.members.values() for each in _buffers(cell.value)]
+    return []
+
+
+__all__ = ["as_dim3", "call", "is_integer", "is_real", "record_launch", "run_closure", "run_function", "template_text"]

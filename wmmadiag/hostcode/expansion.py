@@ -1,0 +1,150 @@
+"""Host code without its macros: each use is replaced by what it stands for, and every line keeps its number.
+
+Launches behind macros, dispatch and switches need no reader of their own then. Object-like macros that stand for a
+value or a type keep their names: `#define M 4096` is a size that has one. Branches of `#if` that are not taken, as far
+as the source's own macros tell, are blanked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from wmmadiag.csource.conditionals import Group, groups, resolved
+from wmmadiag.csource.lexical import Macro, Span, blank, code_of, macros, spans
+from wmmadiag.csource.prepare import is_specifier
+
+if TYPE_CHECKING:
+    from pcpp import Preprocessor
+
+_WORD = re.compile(rb"[A-Za-z_]\w*")
+_VALUE = re.compile(r"[\w\s.'+\-*/%<>()|&~^:,]+")
+_STATEMENT = re.compile(r"\b(?:for|if|do|while|return|__\w+__)\b")
+_LONGEST = 20000
+# What the toolkit and a compiler define; newer than any version that sources ask for.
+_PROVIDED = {
+    "__CUDACC__": "1", "__NVCC__": "1", "__CUDA_ARCH__": "900", "CUDART_VERSION": "12080", "CUDA_VERSION": "12080",
+    "__CUDACC_VER_MAJOR__": "12", "__CUDACC_VER_MINOR__": "8", "__cplusplus": "201703", "__GNUC__": "12",
+    "__linux__": "1", "__x86_64__": "1",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    """A file's text with macros expanded, and the macros that are left as names of values and types."""
+
+    text: str
+    macros: Mapping[str, Macro]
+
+
+def expanded(text: str, known: Mapping[str, Macro], defines: Mapping[str, str | None]) -> Expanded:
+    """A file with its macros expanded.
+
+    Args:
+        known: macros of the files that it includes, and those that the compiler gets.
+        defines: of the command line: name → text, None for an empty one. They win.
+    """
+    data = text.encode("utf-8", "surrogateescape")
+    own = {**known, **_given(defines)}
+    opaque = tuple(spans(data))
+    taken = _taken_branches(data, opaque, own)
+    every = {**own, **macros(taken), **_given(defines)}
+    code = code_of(taken)
+    skipped = [span for span in code.spans if span.kind == "directive"]
+    found = {name.encode(): one for name, one in every.items() if not _is_value(one) and not is_specifier(one, every)}
+    if not found:
+        return Expanded(taken.decode("utf-8", "surrogateescape"), every)
+    engine: Preprocessor | None = None
+    pieces: list[bytes] = []
+    position = 0
+    for match in _WORD.finditer(code.code):
+        if match.start() < position or match[0] not in found:
+            continue
+        if any(span.start <= match.start() < span.end for span in skipped):
+            continue
+        end = _end_of_use(code.code, match.end(), found[match[0]])
+        if end is None or end - match.start() > _LONGEST:
+            continue
+        engine = engine or _engine(found.values())
+        use = taken[match.start() : end]
+        pieces += [taken[position : match.start()], _of_use(engine, use)]
+        position = end
+    pieces.append(taken[position:])
+    return Expanded(b"".join(pieces).decode("utf-8", "surrogateescape"), every)
+
+
+def _given(defines: Mapping[str, str | None]) -> dict[str, Macro]:
+    return {name: Macro(name, None, text or "", 0, 0, 0) for name, text in defines.items()}
+
+
+def _taken_branches(data: bytes, opaque: tuple[Span, ...], known: Mapping[str, Macro]) -> bytes:
+    """The text without branches of `#if` that are not taken."""
+    every = [one for one in groups(data, opaque) if not _is_guard(data, one)]
+    if not every:
+        return data
+    told = {**_given(_PROVIDED), **macros(data, opaque), **known}
+    return resolved(data, every, told, complete=True)
+
+
+def _is_guard(data: bytes, group: Group) -> bool:
+    """`#ifndef NAME` directly before `#define NAME`: the guard of a header, or a usual value."""
+    if len(group.heads) != 2 or group.heads[0][2] != "ifndef":
+        return False
+    name = group.heads[0][3].encode()
+    following = data[group.heads[0][1] : group.heads[0][1] + 400]
+    return re.match(rb"\s*#\s*define\s+" + re.escape(name) + rb"\b", following) is not None
+
+
+def _is_value(macro: Macro) -> bool:
+    """Whether a macro stands for a number, an expression of numbers, or a type, so that its name says more."""
+    if macro.parameters is not None or not macro.body:
+        return False
+    return _VALUE.fullmatch(macro.body) is not None and not re.search(
+        r"\b(?:for|if|do|while|return|__\w+__)\b", macro.body
+    )
+
+
+def _end_of_use(code: bytes, after: int, macro: Macro) -> int | None:
+    """The offset after a use of a macro whose name ends at `after`; None if it is none."""
+    if macro.parameters is None:
+        return after
+    at = after
+    while code[at : at + 1].isspace():
+        at += 1
+    if code[at : at + 1] != b"(":
+        return None
+    depth = 0
+    for match in re.compile(rb"[()]").finditer(code, at):
+        depth += 1 if match[0] == b"(" else -1
+        if depth == 0:
+            return match.end()
+    return None
+
+
+def _engine(every: Iterable[Macro]) -> Preprocessor:
+    from pcpp import Preprocessor
+
+    class Quiet(Preprocessor):  # type: ignore[misc]
+        def on_error(self, file: str, line: int, msg: str) -> None:
+            """A macro with other arguments than it takes is left as it is."""
+
+    engine = Quiet()
+    for one in every:
+        head = one.name if one.parameters is None else f"{one.name}({', '.join(one.parameters)})"
+        engine.define(f"{head} {one.body}")
+    return engine
+
+
+def _of_use(engine: Any, use: bytes) -> bytes:
+    """What a use stands for, on one line, with as many line ends behind it as the use has."""
+    lines = use.count(b"\n")
+    text = use.decode("utf-8", "surrogateescape")
+    kept = blank(use) if lines else b""
+    try:
+        tokens = engine.expand_macros(engine.tokenize(text))
+    except Exception:  # the library raises whatever its expansion meets
+        return use
+    told = " ".join("".join(token.value for token in tokens).split("\n"))
+    return told.encode("utf-8", "surrogateescape") + b"\n" * kept.count(b"\n")

@@ -1,0 +1,192 @@
+"""Runs of host code: from its functions to the launches that they make, over every branch that may make another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wmmadiag.csource.nodes import descendants
+from wmmadiag.hostcode import terms
+from wmmadiag.hostcode.calls import run_function
+from wmmadiag.hostcode.events import Event, Launch
+from wmmadiag.hostcode.machine import Answer, Machine, PathEnd
+from wmmadiag.hostcode.program import Found, Program, Site
+from wmmadiag.hostcode.scopes import Scope
+from wmmadiag.hostcode.types import is_integer, is_real, plain, split_template
+from wmmadiag.hostcode.values import Cell, Items, Pointer, Struct, Unknown, Value
+
+if TYPE_CHECKING:
+    from wmmadiag.csource.variables import Variable
+
+_MOST_RUNS = 48
+_PLAIN_INTEGERS = ("int", "unsigned", "size_t", "int64_t", "long", "auto")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run of a function met.
+
+    Attributes:
+        machine: with the launches, the usual values of symbols, and their names.
+        complete: whether it came to its end.
+    """
+
+    machine: Machine
+    complete: bool
+
+    @property
+    def launches(self) -> Sequence[Launch]:
+        """In their order."""
+        return self.machine.launches
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """Launches and products of libraries, in their order."""
+        return self.machine.events
+
+
+def runs(program: Program, answer: Answer | None = None, multiplied: Sequence[str] = ()) -> tuple[Run, ...]:
+    """Runs that together make every launch which the host code can make, as far as it is understood.
+
+    `main` comes first: what it launches has sizes. Then come functions that nobody calls, then what is left.
+
+    Args:
+        answer: asks the compiler for the values of constant expressions.
+        multiplied: C types that tensor-core operations of the source name.
+    """
+    covered: set[Site] = set()
+    found: list[Run] = []
+    for root in _roots(program):
+        sites = program.sites(root.source, root.function.body)
+        if sites <= covered:
+            continue
+        for one in _runs_of(program, root, answer, multiplied, covered):
+            covered |= one.machine.sites
+            found.append(one)
+    return tuple(found)
+
+
+def _roots(program: Program) -> Iterator[Found]:
+    """Host functions in the order in which they are worth running."""
+    every = list(program.host_functions())
+    called: set[str] = set()
+    for one in every:
+        for node in descendants(one.function.node, "identifier", "field_identifier"):
+            name = (node.text or b"").decode("utf-8", "replace")
+            if name != one.function.name:
+                called.add(name)
+
+    def rank(one: Found) -> tuple[bool, bool, bool]:
+        return one.function.name != "main", one.function.name in called, bool(one.function.template)
+
+    return iter(sorted(every, key=rank))
+
+
+def _runs_of(
+    program: Program, root: Found, answer: Answer | None, multiplied: Sequence[str], covered: set[Site]
+) -> Iterator[Run]:
+    """Runs of one function: as its conditions usually are, then for every branch that may launch something else."""
+    waiting: list[tuple[int, ...]] = [()]
+    tried: set[tuple[int, ...]] = set()
+    seen = set(covered)
+    gone: set[tuple[Site, int]] = set()
+    while waiting and len(tried) < _MOST_RUNS:
+        script = waiting.pop(0)
+        if script in tried:
+            continue
+        tried.add(script)
+        machine = Machine(program, script, answer=answer, multiplied=multiplied, root=root.function.qualified)
+        complete = _run(machine, root)
+        seen |= machine.sites
+        yield Run(machine, complete)
+        taken = tuple(one.taken for one in machine.decisions)
+        gone |= {(one.place, one.taken) for one in machine.decisions}
+        for position, decision in enumerate(machine.decisions):
+            for number, sites in decision.others.items() if position >= len(script) else ():
+                if sites - seen and (decision.place, number) not in gone:
+                    gone.add((decision.place, number))
+                    waiting.append((*taken[:position], number))
+
+
+def _run(machine: Machine, root: Found) -> bool:
+    scope = Scope(root.source)
+    function = root.function
+    try:
+        values = [parameter_value(machine, one, scope, function.name == "main") for one in function.parameters]
+        explicit = [
+            _template_argument(machine, one.name, one.type) for one in function.template or () if not one.default
+        ]
+        run_function(machine, root, values, explicit, scope, this=_object_of(machine, root, scope))
+    except PathEnd:
+        return False
+    except RecursionError:
+        return False
+    return True
+
+
+def _object_of(machine: Machine, root: Found, scope: Scope) -> Struct | None:
+    """The object whose method a run begins with, its members as if they were parameters."""
+    owner = root.function.scope.rpartition("::")[2].partition("<")[0]
+    if owner not in machine.program.classes:
+        return None
+    found = _symbolic(machine, owner, owner, scope)
+    return found if isinstance(found, Struct) else None
+
+
+def _template_argument(machine: Machine, name: str, kind: str) -> Value:
+    if kind == "bool" or is_integer(kind):
+        return machine.symbol(name)
+    return Unknown(name)
+
+
+def parameter_value(machine: Machine, parameter: Variable, scope: Scope, program: bool) -> Value:
+    """What a function gets that nobody calls here."""
+    name, kind = parameter.name, plain(parameter.type)
+    if program:
+        if is_integer(kind) and not parameter.pointers:
+            machine.names[name], machine.usual[name] = [name], 1
+            return terms.symbol(name)
+        return Unknown(name)
+    if parameter.pointers or parameter.dimensions:
+        return _memory(machine, parameter)
+    return _symbolic(machine, name, kind, scope)
+
+
+def _memory(machine: Machine, parameter: Variable) -> Value:
+    kind = plain(parameter.type)
+    if parameter.pointers == 1 and kind in machine.program.classes:
+        from wmmadiag.hostcode.values import Address
+
+        return Address(Cell(_symbolic(machine, parameter.name, kind, Scope(machine.program.classes[kind][0].source))))
+    element = kind + "*" * (parameter.pointers - 1)
+    return Pointer(machine.buffer(parameter.name, None, element), terms.ZERO, element)
+
+
+def _symbolic(machine: Machine, name: str, kind: str, scope: Scope) -> Value:
+    from wmmadiag.hostcode.classes import constructed, resolved_type
+    from wmmadiag.hostcode.library.torch import tensor
+
+    own = resolved_type(machine, kind, scope)
+    head = split_template(own)[0].rpartition("::")[2]
+    if is_integer(own) or own == "bool":
+        return machine.symbol(name)
+    if is_real(own):
+        found = machine.symbol(name)
+        return terms.Term("symbol", found.args, real=True)
+    if head == "Tensor":
+        return tensor(machine, name)
+    if own.endswith("*"):
+        return Pointer(machine.buffer(name, None, own[:-1]), terms.ZERO, own[:-1])
+    if head in ("vector", "ArrayRef", "IntArrayRef"):
+        return Items([])
+    if head in machine.program.classes:
+        made = constructed(machine, own, [], scope, None)
+        if isinstance(made, Struct):
+            for member, cell in made.members.items():
+                if isinstance(cell.value, Unknown | Struct) or cell.type.endswith("*"):
+                    cell.value = _symbolic(machine, member, cell.type, scope)
+        return made
+    if head == "dim3":
+        return Unknown(name)
+    return Unknown(name)

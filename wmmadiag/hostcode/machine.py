@@ -1,0 +1,217 @@
+"""One run of host code: what it has met, which ways it took, and what it found out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from wmmadiag.hostcode import terms
+from wmmadiag.hostcode.events import Event, Launch
+from wmmadiag.hostcode.program import Found, Program, Site
+from wmmadiag.hostcode.scopes import Scope
+from wmmadiag.hostcode.terms import Number, Term
+from wmmadiag.hostcode.types import is_real
+from wmmadiag.hostcode.values import Buffer, Cell, Pointer, Tensor, Unknown, Value
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+    from wmmadiag.compile.ask import Scope as AskScope
+
+Question: TypeAlias = "tuple[str, AskScope]"
+Answer: TypeAlias = "Callable[[Sequence[Question]], Sequence[Number | None]]"
+"""Asks the compiler for the values of constant expressions, None for what is no such thing."""
+
+_MOST_STEPS = 20_000
+_DEEPEST = 40
+
+
+class PathEnd(Exception):
+    """Host code ended the program: exit, abort, throw, or more steps than anybody waits for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A branch whose condition the run could not know, or that may lead elsewhere.
+
+    Attributes:
+        place: where it stands.
+        taken: the number of the branch that was taken.
+        others: number → what that branch may launch.
+    """
+
+    place: Site
+    taken: int
+    others: Mapping[int, frozenset[Site]]
+
+
+@dataclass(slots=True)
+class Machine:
+    """A run.
+
+    Attributes:
+        script: branches to take, by the order of decisions; beyond it the machine chooses.
+        usual: symbol → its usual value.
+        names: symbol → names of variables that have been given it, its own first.
+        facts: (condition, whether it holds) of the branches that were taken and of checks that passed.
+        sites: places that name a kernel and have been run.
+        asked: symbols whose values only the compiler can say: an expression, and where it stands.
+        answer: asks the compiler for such values.
+        root: qualified name of the function that the run began with.
+        multiplied: C types that the source's tensor-core operations name: a dispatch over types chooses these.
+        extents: symbol → the tensor, "size", "stride", "dim" or "numel", and the axis that it is.
+        tensors: that host code makes.
+        loads: name of memory in a "load" term → that memory. stores: (memory, index, value) of elements that host code
+            sets.
+    """
+
+    program: Program
+    script: Sequence[int] = ()
+    usual: dict[str, Number] = field(default_factory=dict)
+    names: dict[str, list[str]] = field(default_factory=dict)
+    facts: list[tuple[Term, bool]] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    launches: list[Launch] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    sites: set[Site] = field(default_factory=set)
+    asked: dict[str, Question] = field(default_factory=dict)
+    answer: Answer | None = None
+    root: str = ""
+    multiplied: Sequence[str] = ()
+    extents: dict[str, tuple[Tensor, str, int]] = field(default_factory=dict)
+    tensors: list[Tensor] = field(default_factory=list)
+    loads: dict[str, Buffer] = field(default_factory=dict)
+    stores: list[tuple[Buffer, Term, Value]] = field(default_factory=list)
+    globals: dict[str, Cell] = field(default_factory=dict)
+    steps: int = 0
+    depth: int = 0
+    indices: int = 0
+    loops: int = 0
+
+    def step(self) -> None:
+        """Count one statement or call.
+
+        Raises:
+            PathEnd: there have been too many.
+        """
+        self.steps += 1
+        if self.steps > _MOST_STEPS or self.depth > _DEEPEST:
+            raise PathEnd
+
+    def symbol(self, name: str, usual: Number | None = None) -> Term:
+        """A new symbol for an integer of that name."""
+        plain = re.sub(r"\W+", "_", name).strip("_") or "n"
+        own, count = plain, 1
+        while own in self.names:
+            count += 1
+            own = f"{plain}_{count}"
+        self.names[own] = [name]
+        if usual is not None:
+            self.usual[own] = usual
+        return terms.symbol(own)
+
+    def called(self, term: Value, name: str) -> None:
+        """Note that a variable of that name has been given a value."""
+        if isinstance(term, Term) and term.op == "symbol" and name not in self.names[term.args[0]]:
+            self.names[term.args[0]].append(name)
+        elif isinstance(term, Pointer) and not term.buffer.name:
+            term.buffer.name = name
+        elif isinstance(term, Tensor) and not term.name:
+            term.name = term.buffer.name = name
+
+    def known(self, value: Value | None) -> Number | None:
+        """The number that a value usually is; None for what is no number, or not known."""
+        return terms.value(value, self.usual) if isinstance(value, Term) else None
+
+    def buffer(self, name: str, size: Term | None = None, element: str = "") -> Buffer:
+        """New memory."""
+        return Buffer(name, size, element)
+
+    def decide(
+        self, place: Site, condition: Value, source_sites: Sequence[frozenset[Site]], ends: Sequence[bool]
+    ) -> int:
+        """Which of several branches a run takes; number 0 is the one where the condition holds.
+
+        Args:
+            place: of the branch.
+            source_sites: by branch, what it may launch.
+            ends: by branch, whether it ends the function or the program.
+        """
+        known = self.known(condition)
+        if known is None and any(source_sites):
+            self.settle()
+            known = self.known(condition)
+        others = {number: sites for number, sites in enumerate(source_sites) if sites - self.sites}
+        if known is not None:
+            taken = 0 if known else 1
+        else:
+            open_ones = [number for number, end in enumerate(ends) if not end] or [0]
+            taken = next((number for number in open_ones if number in others), open_ones[0])
+        if others or (known is None and any(source_sites)):
+            if len(self.decisions) < len(self.script):
+                taken = self.script[len(self.decisions)]
+            self.decisions.append(
+                Decision(place, taken, {number: one for number, one in others.items() if number != taken})
+            )
+        if isinstance(condition, Term):
+            self.facts.append((condition, taken == 0))
+        return taken
+
+    def choose(
+        self, place: Site, keys: Sequence[Value | None], value: Value, source_sites: Sequence[frozenset[Site]]
+    ) -> int:
+        """Which case of a switch a run takes: an index into `keys`, of which None is the default; -1 for none."""
+        known = self.known(value)
+        found = [self.known(one) for one in keys]
+        taken = -1
+        if known is not None:
+            taken = next((index for index, one in enumerate(found) if one is not None and one == known), -1)
+        if taken < 0:
+            default = next((index for index, one in enumerate(keys) if one is None), -1)
+            first = next((index for index, one in enumerate(source_sites) if one - self.sites), -1)
+            taken = default if known is not None or first < 0 else first
+        others = {number: sites for number, sites in enumerate(source_sites) if sites - self.sites}
+        if others or known is None:
+            if len(self.decisions) < len(self.script):
+                taken = self.script[len(self.decisions)]
+            self.decisions.append(
+                Decision(place, taken, {number: one for number, one in others.items() if number != taken})
+            )
+        if 0 <= taken < len(keys) and isinstance(value, Term) and isinstance(keys[taken], Term):
+            self.facts.append((terms.combined("==", value, keys[taken]), True))  # type: ignore[arg-type]
+        return taken
+
+    def constant(self, scope: Scope, node: Node, text: str = "") -> Value:
+        """A constant expression that only the compiler can evaluate: a symbol until it is asked."""
+        from wmmadiag.compile.ask import scope_at
+
+        expression = text or scope.source.words(node)
+        if self.answer is None or not re.search(r"[A-Za-z_]", expression):
+            return Unknown(expression)
+        question = expression, scope_at(scope.source, node, expression, scope.bound())
+        own = next((name for name, one in self.asked.items() if one == question), "")
+        if own:
+            return terms.symbol(own)
+        found = self.symbol(expression)
+        self.asked[found.args[0]] = question
+        return found
+
+    def loaded(self, pointer: Pointer, index: Term) -> Term:
+        """An element of memory, as a term: `load(memory, index)`."""
+        name = next((one for one, buffer in self.loads.items() if buffer is pointer.buffer), f"memory{len(self.loads)}")
+        self.loads[name] = pointer.buffer
+        place = terms.combined("+", pointer.offset, index)
+        return Term("load", (name, place), is_real(pointer.element))
+
+    def settle(self) -> None:
+        """Ask the compiler for everything that only it can say and that is not known yet."""
+        open_ones = {name: one for name, one in self.asked.items() if name not in self.usual}
+        if open_ones and self.answer is not None:
+            answers = self.answer(list(open_ones.values()))
+            self.usual |= {name: found for name, found in zip(open_ones, answers, strict=True) if found is not None}
+
+    def found(self, name: str) -> tuple[Found, ...]:
+        """The host functions of a plain name."""
+        return tuple(one for one in self.program.functions.get(name, ()) if one.host or one.function.body is None)

@@ -1,0 +1,206 @@
+"""The files of a program, expanded and parsed, and what they declare, by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from wmmadiag.csource.declarations import Function, Record, declarations, template_parameters
+from wmmadiag.csource.lexical import Macro
+from wmmadiag.csource.nodes import ancestors, descendants, walk
+from wmmadiag.csource.nodes import field as child
+from wmmadiag.csource.tree import Source, parse
+from wmmadiag.csource.variables import Variable
+from wmmadiag.hostcode.expansion import expanded
+from wmmadiag.hostcode.types import split_template
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tree_sitter import Node
+
+Site: TypeAlias = tuple[str, int]
+"""A place in a file: its name, and an offset."""
+
+# The runtime's launching functions; the first argument is the kernel, or the second after a configuration.
+LAUNCHING = frozenset(
+    {
+        "cudaLaunchKernel",
+        "cudaLaunchCooperativeKernel",
+        "cudaLaunchKernelEx",
+        "cudaLaunchKernelExC",
+        "hipLaunchKernelGGL",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A function with the file that it stands in."""
+
+    source: Source
+    function: Function
+
+    @property
+    def host(self) -> bool:
+        """Whether host code may call it."""
+        words = self.function.words
+        return not self.function.kernel and ("__host__" in words or "__device__" not in words)
+
+
+@dataclass(frozen=True, slots=True)
+class Class:
+    """A struct, class or union with the file that it stands in."""
+
+    source: Source
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """What a type's name stands for; `parameters` of an alias template."""
+
+    text: str
+    parameters: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Program:
+    """A source with the user's own headers, headers first.
+
+    Attributes:
+        functions: by plain name, kernels and device functions among them.
+        classes, aliases, variables, enumerators: of namespaces and classes, by plain name.
+        enums: plain name → qualified name.
+        macros: those that are left as names of values.
+    """
+
+    sources: tuple[Source, ...]
+    macros: Mapping[str, Macro]
+    functions: dict[str, list[Found]] = field(default_factory=dict)
+    classes: dict[str, list[Class]] = field(default_factory=dict)
+    aliases: dict[str, Alias] = field(default_factory=dict)
+    variables: dict[str, tuple[Source, Variable]] = field(default_factory=dict)
+    enumerators: dict[str, tuple[Source, Node]] = field(default_factory=dict)
+    enums: dict[str, str] = field(default_factory=dict)
+    _reach: dict[str, frozenset[Site]] = field(default_factory=dict)
+    _sites: dict[tuple[str, int, int], frozenset[Site]] = field(default_factory=dict)
+
+    def kernels(self, name: str = "") -> list[Found]:
+        """The kernels of a plain name, those with a body first; all without one."""
+        listed = self.functions.get(name, []) if name else [one for each in self.functions.values() for one in each]
+        return sorted((one for one in listed if one.function.kernel), key=lambda one: one.function.body is None)
+
+    def is_kernel(self, name: str) -> bool:
+        """Whether a plain name is that of a kernel."""
+        return any(one.function.kernel for one in self.functions.get(name, ()))
+
+    def host_functions(self) -> Iterator[Found]:
+        """The host functions that have a body, in the order of the text."""
+        for each in self.functions.values():
+            yield from (one for one in each if one.host and one.function.body is not None)
+
+    def sites(self, source: Source, node: Node | None) -> frozenset[Site]:
+        """The places under a node, and in functions that it calls, that name a kernel or choose an instantiation."""
+        if node is None:
+            return frozenset()
+        key = source.name, node.start_byte, node.end_byte
+        if key not in self._sites:
+            self._sites[key] = self._named_under(source, node)
+        return self._sites[key]
+
+    def _named_under(self, source: Source, node: Node) -> frozenset[Site]:
+        found: set[Site] = set()
+        for one in walk(node):
+            if one.type in ("identifier", "field_identifier", "type_identifier"):
+                name = (one.text or b"").decode("utf-8", "replace")
+                if self.is_kernel(name):
+                    if not _is_local(source, one, name):
+                        found.add((source.name, one.start_byte))
+                elif name in self.functions and (reached := self._reached(name)):
+                    found |= reached
+                    if one.parent is not None and one.parent.type == "template_function":
+                        found.add((source.name, one.start_byte))  # with other arguments it launches another kernel
+        return frozenset(found)
+
+    def _reached(self, name: str) -> frozenset[Site]:
+        if name not in self._reach:
+            self._reach[name] = frozenset()  # of a recursion
+            own = [self.sites(one.source, one.function.body) for one in self.functions[name] if one.host]
+            self._reach[name] = frozenset().union(*own)
+        return self._reach[name]
+
+
+def read_program(text: str, file: str, include_paths: Sequence[Path], defines: Mapping[str, str | None]) -> Program:
+    """A source with the headers of its own that it includes, macros expanded.
+
+    Args:
+        defines: macros of the command line.
+    """
+    from wmmadiag.compile.sources import read_tree
+
+    tree = read_tree(text, file, include_paths, lambda _: False)
+    known: dict[str, Macro] = {}
+    parsed: list[Source] = []
+    for one in reversed(tree.files()):  # a header's macros hold in what includes it
+        here = expanded(one.text, known, defines)
+        known |= here.macros
+        parsed.append(parse(here.text, one.name, known))
+    program = Program(tuple(parsed), known)
+    for source in parsed:
+        _declare(program, source)
+    return program
+
+
+def _declare(program: Program, source: Source) -> None:
+    found = declarations(source)
+    for function in found.functions:
+        program.functions.setdefault(function.name, []).append(Found(source, function))
+    for record in found.records:
+        program.classes.setdefault(split_template(record.name)[0], []).append(Class(source, record))
+    for variable in found.variables:
+        program.variables.setdefault(variable.name, (source, variable))
+    for name, text, node in found.aliases:
+        if "{" in text:  # typedef struct {…} Name;
+            own = [one for one in found.records if node.start_byte <= one.node.start_byte < node.end_byte]
+            if own:
+                program.classes.setdefault(name.rpartition("::")[2], []).append(Class(source, own[0]))
+            continue
+        parameters = template_parameters(source, node) if node.type == "template_declaration" else ()
+        program.aliases.setdefault(name.rpartition("::")[2], Alias(text, tuple(one.name for one in parameters)))
+    for one in descendants(source.root, "enum_specifier"):
+        called = child(one, "name")
+        if called is not None:
+            program.enums[source.text(called)] = "::".join([*_around(source, one), source.text(called)])
+    for one in descendants(source.root, "enumerator"):
+        called = child(one, "name")
+        if called is not None:
+            program.enumerators.setdefault(source.text(called), (source, one))
+    for record in found.records:  # constants of classes without template parameters, too
+        for member in record.members:
+            if record.template is None and member.value is not None and {"static", "constexpr"} & member.words:
+                program.variables.setdefault(member.name, (source, member))
+
+
+def _is_local(source: Source, node: Node, name: str) -> bool:
+    """Whether a name is that of a variable of the function around it."""
+    if node.type != "identifier" or node.parent is None or node.parent.type in ("template_function", "call_expression"):
+        return False
+    outer = next((one for one in ancestors(node) if one.type == "function_definition"), None)
+    kinds = ("init_declarator", "parameter_declaration", "pointer_declarator", "reference_declarator")
+    held = (child(one, "declarator") for one in descendants(outer, *kinds)) if outer is not None else ()
+    return any(one is not None and one.type == "identifier" and source.text(one) == name for one in held)
+
+
+def _around(source: Source, node: Node) -> list[str]:
+    """The names of the namespaces and classes around a node, the outermost first."""
+    kinds = ("namespace_definition", "struct_specifier", "class_specifier")
+    named = [child(one, "name") for one in ancestors(node) if one.type in kinds]
+    return [source.text(one) for one in reversed(named) if one is not None]
+
+
+def plain_name(text: str) -> str:
+    """The last part of a qualified name, template arguments aside."""
+    return re.sub(r"<.*", "", text, flags=re.DOTALL).rpartition("::")[2].strip()

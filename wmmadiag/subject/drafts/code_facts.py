@@ -1,0 +1,102 @@
+"""What the text of kernels shows: types of operands and accumulators, formulas, what is added to, casts."""
+
+from __future__ import annotations
+
+import re
+
+from wmmadiag.hostcode.types import plain, scalar
+from wmmadiag.ops import OPERATIONS
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_TYPE = r"((?:const\s+)?[A-Za-z_][\w:]*(?:\s+const)?)\s*\*(?:\s*(?:const|__restrict__|__restrict))*"
+_ELEMENTS = {
+    "half": "f16", "__half": "f16", "f16": "f16", "half_t": "f16", "nv_bfloat16": "bf16", "__nv_bfloat16": "bf16",
+    "bf16": "bf16", "tf32": "tf32", "signed char": "s8", "unsigned char": "u8", "int8_t": "s8", "uint8_t": "u8",
+}  # fmt: skip
+
+
+def card_type(dtype: str) -> str | None:
+    """A card's name for an element type: s32 for i32; None for ""."""
+    return re.sub(r"\Ai(\d+)\Z", r"s\1", dtype) or None
+
+
+def without_comments(text: str) -> str:
+    """The text with comments blanked and continued lines joined."""
+    return _COMMENT.sub(" ", text.replace("\\\n", " "))
+
+
+def multiplied_types(text: str) -> set[str]:
+    """The element types that a source's tensor-core operations name."""
+    code = without_comments(text)
+    fragments = re.findall(r"\bmatrix_[ab]\s*,[^<>;]*?,\s*([A-Za-z_][\w:]*)\s*[,>]", code)
+    operands = r"\.(f16|bf16|tf32)\.(?:f16|bf16|tf32)\b"
+    forms = re.findall(rf"\bmma(?:\.sync|_async)[\w.:]*?\.m\d+n\d+k\d+[\w.]*?{operands}", code)
+    found = {_ELEMENTS.get(one) or _ELEMENTS.get(one.split("::")[-1], "") for one in fragments}
+    return (found | set(forms)) - {""}
+
+
+def uses_tf32(text: str) -> bool:
+    """Whether the source multiplies in tf32: its f32 pointers then hold tf32 operands."""
+    return re.search(r"precision::tf32|\.tf32\b", without_comments(text)) is not None
+
+
+def accumulator_types(text: str) -> set[str]:
+    """The types of accumulators that a source names, as it spells them; a template's parameter among them."""
+    code = without_comments(text)
+    fragments = re.findall(r"\baccumulator\s*,[^<>;]*?,\s*([\w:]+)\s*>", code)
+    forms = re.findall(r"\bmma\.sync\.aligned\.m\d+n\d+k\d+\.\w+\.\w+\.(\w+)\.\w+\.\w+\.\w+", code)
+    return {*fragments, *forms}
+
+
+def told_by_formulas(operation: str, text: str) -> dict[str, str]:
+    """Parameters of an operation of which a source has the formula, with their words; not where it has several."""
+    code = without_comments(text)
+    told = {}
+    for name, parameter in OPERATIONS[operation].parameters.items():
+        found = [word for word, one in parameter.formulas.items() if re.search(one, code, re.IGNORECASE)]
+        if len(found) == 1:
+            told[name] = found[0]
+    return told
+
+
+def cast_types(code: str, what: str) -> set[tuple[str, str | None]]:
+    """The types that code casts a pointer to: (C type, card's element type); of vectors none.
+
+    Args:
+        code: without comments.
+        what: the pointer, as a pattern.
+    """
+    casts = rf"(?:(?:reinterpret|static)_cast\s*<\s*{_TYPE}\s*>\s*\(\s*|\(\s*{_TYPE}\s*\)\s*\(?\s*)&?\s*{what}"
+    found = (_element(match[1] or match[2]) for match in re.finditer(casts, code))
+    return {one for one in found if one is not None}
+
+
+def _element(type_: str) -> tuple[str, str | None] | None:
+    kind = plain(type_)
+    dtype, lanes = scalar(kind)
+    if kind in ("void", "char", "unsigned char") or (lanes > 1 and dtype not in ("f16", "bf16")):
+        return None
+    return kind, card_type(dtype)
+
+
+def adds_to(code: str, name: str) -> bool:
+    """Whether a kernel adds to the array of that name: `C[i] += x`, `atomicAdd(&C[i], x)`, sums that begin with C.
+
+    Pointers into the array count as the array. A kernel that sets elements, too, begins by itself.
+    """
+    names = {name}
+    for _ in range(2):
+        known = "|".join(map(re.escape, sorted(names)))
+        into = rf"\*\s*(?:__restrict__\s*)?([A-Za-z_]\w*)\s*=\s*[&(]*(?:\w+(?:\.|->))?(?:{known})\b"
+        names |= set(re.findall(into, code))
+    known = "|".join(map(re.escape, sorted(names)))
+    element = rf"(?<![\w])(?:{known})\s*\[[^\]]*\]"
+    patterns = (
+        rf"{element}\s*\+=",
+        rf"\batomicAdd\s*\(\s*&?\s*(?:\w+(?:\.|->))?(?:{known})\b",
+        rf"\bload_matrix_sync\s*\([^,;]*,\s*&?\s*(?:\w+(?:\.|->))?(?:{known})\b[^;]*\bmem_(?:row|col)_major",
+    )
+    written = re.findall(rf"({element})\s*=(?!=)([^;]*)", code)
+    if any(left not in right for left, right in written):
+        return False
+    return bool(written) or any(re.search(pattern, code) for pattern in patterns)

@@ -1,0 +1,234 @@
+"""Cards from a source alone: `wmmadiag init`, and `wmmadiag check kernel.cu` without a card."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wmmadiag.errors import ConfigurationError, WmmadiagError
+from wmmadiag.hostcode.terms import Number
+from wmmadiag.ops import OPERATIONS
+from wmmadiag.subject.card import Card, Derived
+from wmmadiag.subject.card_files.read import parse_card
+from wmmadiag.subject.drafts.accumulators import with_accumulators
+from wmmadiag.subject.drafts.draft import draft
+from wmmadiag.subject.drafts.kernel import Kernel, read_kernel
+from wmmadiag.subject.drafts.launched import with_own_launch
+from wmmadiag.subject.drafts.model import Draft, Wishes
+from wmmadiag.subject.drafts.recognise import Recognised, recognised
+from wmmadiag.subject.drafts.sizes import cases
+from wmmadiag.subject.drafts.text import draft_text
+from wmmadiag.subject.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from wmmadiag.subject.open_subject import SubjectOptions
+
+
+_TILES = (64, 128, 256)
+_EXTENTS = (128, 32, 256, 16)  # of a head, where nothing tells
+
+
+def kernel_of(path: Path, options: SubjectOptions) -> Kernel:
+    """The kernel of a source that is meant.
+
+    Raises:
+        ConfigurationError: there is no kernel, no such kernel, or several and none is named.
+    """
+    from wmmadiag.compile.sources import read_text
+
+    text = read_text(path)
+    if not text.strip():
+        raise ConfigurationError(f"{path}: the file is empty", hint="give CUDA source with a __global__ function")
+    return read_kernel(path, text, options)
+
+
+def recognised_operation(kernel: Kernel) -> Recognised:
+    """What a kernel seems to compute."""
+    from wmmadiag.compile.kernel_code import multiplies
+
+    return recognised(kernel.entry, kernel.parameters, kernel.code, multiplies(kernel.code))
+
+
+def derived_card(path: Path, options: SubjectOptions) -> Card:
+    """A card derived from a source and options alone.
+
+    Raises:
+        ConfigurationError: something cannot be derived; the message says what, and how to say it.
+    """
+    kernel = kernel_of(path, options)
+    assumed = kernel.remarks
+    beside = path.with_suffix(".toml")
+    if beside.is_file():
+        assumed += (f"what its source tells; it has a card: wmmadiag check {shlex.quote(str(beside))}",)
+    operation = options.computes
+    if operation:
+        check_operation(operation)
+    else:
+        found = recognised_operation(kernel)
+        if not found.likely or found.promised:
+            raise asked(path, found)
+        operation = found.operation
+        conjunction = "because" if found.sure else "although"
+        assumed += (f"taken as {operation}, {conjunction} {found.because}; --computes says otherwise",)
+    kernel, remark = with_own_launch(kernel, operation)
+    assumed += (remark,) if remark and not (options.grid and options.block) else ()
+    drafted = draft(kernel, operation, Wishes(options.grid, options.block, options.shared, options.symbols))
+    drafted.untold = {
+        symbol: meaning
+        for symbol, meaning in drafted.untold.items()
+        if not {symbol, f"{symbol}q"} & set(options.symbols)
+    }
+    if drafted.open:
+        raise _not_derived(drafted, path, assumed)
+    assumed += tuple(
+        f"nothing tells the {meaning} that the kernel is made for: several are tried; --symbol {symbol}= says it"
+        for symbol, meaning in drafted.untold.items()
+    )
+    told = drafted.told | ({"operation"} if options.computes else set())
+    text = draft_text(drafted, path.name, path.stem, cases(drafted, options.symbols))
+    card = parse_card(text, path, shown=f"card derived from {path}")
+    words = replace(options, entry=kernel.entry if "{" not in kernel.entry else options.entry).words()
+    card = replace(
+        card,
+        assumed=(*assumed, *drafted.remarks),
+        macros={**card.macros, **options.macros},
+        include_paths=options.include_paths,
+        std=options.std or card.std,
+        command=shlex.join(["wmmadiag", "check", str(path), *words]),
+        derived=Derived(options, frozenset(told), drafted, kernel),
+    )
+    return with_accumulators(card, kernel.code) if kernel.code else card
+
+
+def resized_cards(card: Card) -> Iterator[tuple[str, Card]]:
+    """A derived card at other sizes, with what is said of them.
+
+    Kernels may take larger tiles only, squares only, or have an extent that nothing tells.
+    """
+    assert card.derived is not None
+    drafted, given = card.derived.draft, card.derived.options.symbols
+    seen = [dict(case.symbols) for case in card.cases]
+    for said, draft_, symbols, tile in _other_sizes(drafted, given):
+        text = draft_text(draft_, card.path.name, card.path.stem, cases(draft_, symbols, tile=tile))
+        other = parse_card(text, card.path, shown=f"card derived from {card.path}")
+        if all(dict(case.symbols) in seen for case in other.cases):
+            continue
+        seen += [dict(case.symbols) for case in other.cases]
+        yield said, replace(card, cases=other.cases)
+
+
+def _other_sizes(drafted: Draft, given: Mapping[str, str]) -> Iterator[tuple[str, Draft, Mapping[str, str], int]]:
+    """(what is said of them, draft, symbols that are given, tile)."""
+    for symbol in drafted.untold:
+        for value in _EXTENTS:
+            yield f"{symbol} = {value}", drafted, {**given, symbol: str(value)}, _TILES[0]
+    for tile in _TILES[1:]:
+        yield f"sizes that are multiples of {tile}", drafted, given, tile
+    square: dict[Number, set[str]] = {}
+    for symbol, usual in drafted.usual.items():
+        square.setdefault(usual, set()).add(symbol)
+    groups = [names for names in square.values() if len(names) > 1]
+    if groups:
+        yield (
+            "the squares that the source launches",
+            replace(drafted, equal=[*drafted.equal, *groups]),
+            given,
+            _TILES[1],
+        )
+
+
+def cards_of_other_operations(card: Card) -> Iterator[tuple[str, Card]]:
+    """Cards of the same kernel by other operations that its arrays fit, where nobody said which it computes."""
+    derived = card.derived
+    assert derived is not None
+    if "operation" in derived.told:
+        return
+    for operation in OPERATIONS:
+        if operation in ("python", card.computes.operation):
+            continue
+        with contextlib.suppress(WmmadiagError):
+            yield operation, derived_card(card.path, replace(derived.options, computes=operation))
+
+
+def drafted_text(path: Path, card_path: Path, options: SubjectOptions) -> str:
+    """The text of a card for a source, to be completed by the user; what is unknown says TODO.
+
+    Raises: as `derived_card`.
+    """
+    from wmmadiag.compile.languages import is_ptx
+
+    if is_ptx(path):
+        from wmmadiag.subject.drafts.from_ptx import ptx_draft
+
+        return ptx_draft(path, card_path, options)
+    kernel = kernel_of(path, options)
+    remarks = list(kernel.remarks)
+    operation = options.computes
+    if operation and operation != "python":
+        check_operation(operation)
+    if not operation:
+        found = recognised_operation(kernel)
+        taken = f"taken as {found.operation}, because" if found.sure else opinion(found)
+        remarks.append(f"{taken} {found.because}; --computes says otherwise")
+        operation = found.operation
+    relative = Path(os.path.relpath(path, card_path.parent)).as_posix()
+    if operation == "python":
+        from wmmadiag.subject.drafts.python_reference import python_card
+
+        return python_card(kernel, relative, path.stem)
+    kernel, remark = with_own_launch(kernel, operation)
+    drafted = draft(kernel, operation)
+    drafted.remarks[:0] = [*remarks, *filter(None, [remark])]
+    return draft_text(drafted, relative, path.stem, cases(drafted, {}))
+
+
+def opinion(found: Recognised) -> str:
+    """The beginning of a sentence that `because` ends."""
+    if not found.likely:
+        return "nothing speaks for an operation:"
+    return f"{found.operation} is the likeliest, {'because' if found.sure else 'but'}"
+
+
+def asked(path: Path, found: Recognised) -> ConfigurationError:
+    """Nobody said what the kernel computes, and the source does not tell."""
+    known = ", ".join(name for name in OPERATIONS if name != "python")
+    beside = path.with_suffix(".toml")
+    hint = f"check its card: wmmadiag check {shlex.quote(str(beside))}; or add " if beside.is_file() else "add "
+    return ConfigurationError(
+        f"{path}: what should the kernel compute?",
+        detail=f"{opinion(found)} {found.because}",
+        hint=f"{hint}--computes with one of {known}; `wmmadiag init --computes python` drafts a card for anything else",
+    )
+
+
+def check_operation(operation: str) -> None:
+    """Refuse what no card can be derived for.
+
+    Raises:
+        ConfigurationError: it is a Python function, or no operation.
+    """
+    if operation == "python":
+        raise ConfigurationError(
+            "a Python reference needs a card", hint="write one with `wmmadiag init KERNEL.cu --computes python`"
+        )
+    known = [name for name in OPERATIONS if name != "python"]
+    if operation not in known:
+        raise ConfigurationError(f"unknown operation '{operation}'", hint=did_you_mean(operation, known))
+
+
+def _not_derived(drafted: Draft, path: Path, assumed: tuple[str, ...]) -> ConfigurationError:
+    options = [one.option for one in drafted.open if one.option]
+    write = f"wmmadiag init {shlex.quote(str(path))} --entry {shlex.quote(drafted.entry)}"
+    shown = " ".join(f"{one}…" if one.endswith("=") else one if " " in one else f"{one} …" for one in options)
+    hint = f"give {shown}, or " if options and len(options) == len(drafted.open) else ""
+    lines = [f"  {one.what}: {one.why}" for one in drafted.open] + [f"  {one}" for one in assumed]
+    return ConfigurationError(
+        f"{path}: not everything about the kernel '{drafted.entry}' can be derived from its source",
+        detail="\n".join(lines),
+        hint=f"{hint}write a card with `{write}` and fill in its TODOs",
+    )

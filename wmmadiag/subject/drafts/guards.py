@@ -1,0 +1,183 @@
+"""Which sizes a kernel guards: where it compares an index of elements with one of them, it takes any value of it.
+
+What is compared may be the first element of a tile: then sizes are multiples of the tile. So the index is followed to
+what it is made of, and what is known of that is by what number it can be divided.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from wmmadiag.csource.nodes import ancestors, bare, descendants
+from wmmadiag.csource.nodes import field as child
+from wmmadiag.csource.tree import Source
+from wmmadiag.hostcode.program import Found, Program, plain_name
+from wmmadiag.hostcode.terms import Number
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_COMPARISONS = frozenset({"<", "<=", ">", ">="})
+_ONES = ("threadIdx", "blockIdx")
+_DEEPEST = 12
+_LOOPS = frozenset({"for_statement", "while_statement", "do_statement"})
+
+
+def guarded(program: Program, kernel: Found, constants: Mapping[str, Number]) -> dict[str, int]:
+    """Names of a kernel's numbers → what the indices that are compared with them are multiples of.
+
+    Members of structs go by their own name. A number that the code asks to be a multiple of something is left out, and
+    so is one that is compared with what nothing is known of.
+
+    Args:
+        constants: numbers that the code knows by name.
+    """
+    found: dict[str, int | None] = {}
+    for one in _reached(program, kernel):
+        reader = _Reader(one.source, one.function.body, constants)
+        for size, index in reader.comparisons():
+            step = reader.multiple(index, _DEEPEST)
+            known = found.get(size, 0)
+            found[size] = None if step is None or known is None else math.gcd(known, step)
+        for size in reader.divided():
+            found[size] = None
+    return {name: step for name, step in found.items() if step}
+
+
+def _reached(program: Program, kernel: Found) -> Iterator[Found]:
+    """The kernel and the device functions that it calls, by name."""
+    waiting, seen = [kernel], {kernel.function.name}
+    while waiting:
+        one = waiting.pop()
+        yield one
+        body = one.function.body
+        for node in descendants(body, "identifier", "field_identifier") if body is not None else ():
+            name = (node.text or b"").decode("utf-8", "replace")
+            if name not in seen and name in program.functions:
+                seen.add(name)
+                waiting += [each for each in program.functions[name] if each.function.body is not None]
+
+
+@dataclass(slots=True)
+class _Reader:
+    source: Source
+    body: Node | None
+    constants: Mapping[str, Number]
+    assigned: dict[str, list[Node]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for one in descendants(self.body, "init_declarator", "assignment_expression") if self.body is not None else ():
+            target = child(one, "declarator") or child(one, "left")
+            value = child(one, "value") or child(one, "right")
+            if target is not None and value is not None and target.type == "identifier":
+                self.assigned.setdefault(self.source.text(target), []).append(value)
+
+    def comparisons(self) -> Iterator[tuple[str, Node]]:
+        """(name of a number, what is compared with it), the conditions of loops left out."""
+        for one in descendants(self.body, "binary_expression") if self.body is not None else ():
+            sign, left, right = child(one, "operator"), child(one, "left"), child(one, "right")
+            if sign is None or left is None or right is None or self.source.text(sign) not in _COMPARISONS:
+                continue
+            if self._bounds_a_loop(one) or self._asserted(one):
+                continue
+            for size, index in ((right, left), (left, right)):
+                name = self._name(size)
+                if name and not self._name(index).isdecimal() and bare(index).type != "number_literal":
+                    yield name, index
+
+    def _name(self, node: Node) -> str:
+        inner = bare(node)
+        while inner.type == "cast_expression" and (held := child(inner, "value")) is not None:
+            inner = bare(held)
+        if inner.type == "identifier" and self.source.text(inner) not in self.assigned:
+            return self.source.text(inner)
+        if inner.type == "field_expression" and (held := child(inner, "field")) is not None:
+            whole = child(inner, "argument")
+            built_in = whole is not None and self.source.text(whole) in (*_ONES, "blockDim", "gridDim")
+            return "" if built_in else self.source.text(held)
+        return ""
+
+    def divided(self) -> Iterator[str]:
+        """Numbers of which the code asks whether they are multiples of something."""
+        for one in descendants(self.body, "binary_expression") if self.body is not None else ():
+            sign, left = child(one, "operator"), child(one, "left")
+            if sign is not None and left is not None and self.source.text(sign) == "%":
+                name = self._name(left)
+                tested = one.parent is not None and one.parent.type in (
+                    "binary_expression", "condition_clause", "parenthesized_expression", "unary_expression"
+                )  # fmt: skip
+                if name and tested:
+                    yield name
+
+    def _bounds_a_loop(self, node: Node) -> bool:
+        inside = node
+        for around in ancestors(node):
+            if around.type in _LOOPS:
+                condition = child(around, "condition")
+                return condition is not None and condition.start_byte <= inside.start_byte < condition.end_byte
+            if around.type in ("compound_statement", "function_definition"):
+                return False
+            inside = around
+        return False
+
+    def _asserted(self, node: Node) -> bool:
+        for around in ancestors(node):
+            if around.type == "call_expression":
+                called = child(around, "function")
+                name = plain_name(self.source.words(called)) if called is not None else ""
+                if name == "assert" or "CHECK" in name.upper():
+                    return True
+            if around.type == "compound_statement":
+                return False
+        return False
+
+    def multiple(self, node: Node, depth: int) -> int | None:
+        """What a number is a multiple of, for whatever thread and turn of a loop; None where that is not known."""
+        node = bare(node)
+        if depth == 0:
+            return None
+        if node.type == "number_literal":
+            text = self.source.text(node).rstrip("uUlL")
+            return int(text) if text.isdecimal() else None
+        if node.type in ("identifier", "field_expression"):
+            return self._of_name(node, depth)
+        if node.type == "cast_expression":
+            held = child(node, "value")
+            return self.multiple(held, depth - 1) if held is not None else None
+        if node.type == "binary_expression":
+            return self._of_operation(node, depth)
+        return None
+
+    def _of_name(self, node: Node, depth: int) -> int | None:
+        text = self.source.words(node)
+        if text.partition(".")[0] in _ONES:
+            return 1
+        if text in self.assigned:
+            found = 0
+            for value in self.assigned[text]:
+                step = self.multiple(value, depth - 1)
+                if step is None:
+                    return None
+                found = math.gcd(found, step)
+            return found
+        known = self.constants.get(text)
+        return int(known) if known is not None and known == int(known) else None
+
+    def _of_operation(self, node: Node, depth: int) -> int | None:
+        sign, left, right = child(node, "operator"), child(node, "left"), child(node, "right")
+        if sign is None or left is None or right is None:
+            return None
+        op = self.source.text(sign)
+        a, b = self.multiple(left, depth - 1), self.multiple(right, depth - 1)
+        if op in ("+", "-"):
+            return None if a is None or b is None else math.gcd(a, b)
+        if op == "*":
+            return None if a is None or b is None else a * b
+        if op in ("/", "%", ">>", "&"):  # of a thread's index, any number
+            return 1 if a is not None else None
+        if op == "<<":
+            return None if a is None or b is None else a << min(b, 64)
+        return None

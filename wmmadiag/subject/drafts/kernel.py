@@ -1,0 +1,251 @@
+"""What a source says of one kernel: its parameters, the launch that host code makes, and the code that it runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wmmadiag.errors import ConfigurationError, WmmadiagError
+from wmmadiag.hostcode.classes import bind_parameters
+from wmmadiag.hostcode.events import Launch, Product
+from wmmadiag.hostcode.host import Run, runs
+from wmmadiag.hostcode.machine import Machine
+from wmmadiag.hostcode.program import Found, plain_name, read_program
+from wmmadiag.hostcode.scopes import Scope
+from wmmadiag.hostcode.terms import Number, Values
+from wmmadiag.hostcode.types import plain
+from wmmadiag.hostcode.values import TypeName, Value
+from wmmadiag.subject.drafts.code_facts import multiplied_types
+from wmmadiag.subject.drafts.guards import guarded
+from wmmadiag.subject.drafts.guess import Parameter
+from wmmadiag.subject.drafts.kernel_constants import file_constants, known_constants
+from wmmadiag.subject.drafts.kernel_types import (
+    carried,
+    compile_options,
+    laying,
+    name_extents_of_accessors,
+    parameters_of,
+    typed,
+    used,
+)
+from wmmadiag.subject.drafts.structs import taken_apart
+from wmmadiag.subject.drafts.which_kernel import chosen_kernel, chosen_remark
+
+if TYPE_CHECKING:
+    from wmmadiag.compile.ask import Scope as AskScope
+    from wmmadiag.csource.variables import Variable
+    from wmmadiag.subject.open_subject import SubjectOptions
+
+_C_TYPES = {"f16": "half", "bf16": "__nv_bfloat16", "tf32": "float"}
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One kernel and how it is launched.
+
+    Attributes:
+        entry: its name or name expression; `{expression}` in it is over host symbols.
+        parameters: in order, structs taken apart; `passed`: what the launch gives for each, None where nobody does.
+        launch: the best one, None where host code makes none; `machine`: the run that made it.
+        products: what libraries multiply in that run.
+        constants: of the kernel's template parameters and of the constants that its code names.
+        code: what it runs, as text. bounds: the arguments of its `__launch_bounds__`.
+        remarks: what was chosen where the source has several, each a clause.
+        fixed: host symbols that the kernel's own code names, too.
+        named: numbers that the files name besides.
+        guards: names of its numbers → what the indices are multiples of that it compares with them.
+        derived: whether nobody makes the launch, and the kernel's own code tells what one would be.
+    """
+
+    entry: str
+    parameters: tuple[Parameter, ...]
+    passed: tuple[Value | None, ...] = ()
+    launch: Launch | None = None
+    machine: Machine | None = None
+    products: tuple[Product, ...] = ()
+    constants: Mapping[str, Number] = field(default_factory=dict)
+    code: str = ""
+    text: str = ""
+    bounds: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    fixed: frozenset[str] = frozenset()
+    named: Mapping[str, Number] = field(default_factory=dict)
+    guards: Mapping[str, int] = field(default_factory=dict)
+    derived: bool = False
+
+    @property
+    def usual(self) -> Values:
+        """Usual values of host symbols."""
+        return self.machine.usual if self.machine is not None else {}
+
+
+def read_kernel(path: Path, text: str, options: SubjectOptions) -> Kernel:
+    """A kernel of a CUDA source: the one that is named, or the one that is meant.
+
+    Raises:
+        ConfigurationError: there is no kernel, no such kernel, or several and none is named.
+    """
+    from wmmadiag.compile.kernel_code import kernel_code, multiplies
+
+    defines = {name: value or None for name, value in options.macros.items()}
+    program = read_program(text, path.as_posix(), options.include_paths, defines)
+    whole = "\n".join(one.data.decode("utf-8", "surrogateescape") for one in program.sources)
+    every = [one for one in program.kernels() if one.function.body is not None]
+    names = list(dict.fromkeys(one.function.qualified for one in every))
+    found = runs(program, _asking(path, text, options), _multiplied(whole))
+    launches = [(one, run) for run in found for one in run.launches]
+    entry, remarks = options.entry, tuple[str, ...]()
+    if not entry:
+        launched = [name for name in names if any(_base(one.kernel.name) == _base(name) for one, _ in launches)]
+        multiplying = [name for name in names if len(names) > 1 and multiplies(kernel_code(whole, name))]
+        entry = chosen_kernel(path, names, launched, multiplying)
+        remarks = tuple(filter(None, [chosen_remark(entry, names, multiplying)]))
+    base = _base(entry)
+    declared = [one for one in program.kernels(base) if "::" not in entry or _qualified(entry, one)]
+    if not declared:
+        raise ConfigurationError(
+            f"{path}: no kernel '{entry}'" if entry else f"{path}: the source has no kernel",
+            detail="kernels: " + ", ".join(names) if names else "",
+            hint="name one of the kernels above"
+            if names
+            else "the source must define a __global__ function, or include it from a folder that -I names",
+        )
+    own = [(one, run) for one, run in launches if _base(one.kernel.name) == base]
+    given = _given_arguments(entry)
+    if given:
+        own = [pair for pair in own if _same_arguments(pair[0].kernel.arguments, given)] or own
+    launch, run = _best(own)
+    if run is not None:
+        run.machine.settle()
+    function = declared[0]
+    if launch is not None and run is not None:
+        name_extents_of_accessors(run.machine, function, launch)
+    arguments = given or (launch.kernel.arguments if launch is not None else ())
+    machine = run.machine if run is not None else Machine(program)
+    scope = _bound(machine, function, arguments)
+    parameters = parameters_of(machine, function, scope)
+    passed: list[Value | None] = list(launch.arguments) if launch is not None else []
+    passed = [*passed, *[None] * len(parameters)][: len(parameters)]
+    named = _name_expression(entry, function, arguments, bool(given))
+    parameters = typed(parameters, named, path, text, options)
+    parameters, taken = taken_apart(parameters, passed, whole, laying(parameters, named, path, text, options))
+    code = kernel_code(whole, base)
+    parameters = [carried(one, value, code) for one, value in zip(parameters, taken, strict=True)]
+    constants = known_constants(machine, function, scope, code)
+    own_names = {one.name for one in function.function.parameters}
+    outer = (program.variables.keys() | program.macros.keys()) - own_names
+    products = tuple(one for one in run.events if isinstance(one, Product)) if run is not None else ()
+    return Kernel(
+        named,
+        tuple(used(one, code) for one in parameters),
+        tuple(taken),
+        launch,
+        machine,
+        products,
+        constants,
+        code,
+        whole,
+        _launch_bounds(function),
+        remarks,
+        frozenset(
+            name for name, known in machine.names.items() if known and known[0] in outer and _mentions(code, known[0])
+        ),
+        file_constants(machine, scope),
+        guarded(program, function, constants),
+    )
+
+
+def _multiplied(text: str) -> list[str]:
+    return [_C_TYPES[one] for one in _C_TYPES if one in multiplied_types(text)]
+
+
+def _base(name: str) -> str:
+    return plain_name(name)
+
+
+def _qualified(entry: str, found: Found) -> bool:
+    own = re.sub(r"<.*", "", entry, flags=re.DOTALL).lstrip(":").strip()
+    return f"::{found.function.qualified}".endswith(f"::{own}")
+
+
+def _given_arguments(entry: str) -> tuple[str, ...]:
+    from wmmadiag.hostcode.types import split_template
+
+    return split_template(entry)[1]
+
+
+def _same_arguments(one: Sequence[str], other: Sequence[str]) -> bool:
+    return [plain(text) for text in one] == [plain(text) for text in other]
+
+
+def _best(own: Sequence[tuple[Launch, Run]]) -> tuple[Launch | None, Run | None]:
+    """The launch that says most: with sizes, with everything that the kernel takes; the first of equals."""
+
+    def unknown(pair: tuple[Launch, Run]) -> tuple[int, bool]:
+        launch = pair[0]
+        values = [launch.shared, *launch.arguments]
+        values += [cell.value for shape in (launch.grid, launch.block) for cell in shape.members.values()]
+        missing = sum(1 for one in values if type(one).__name__ == "Unknown")
+        return missing + ("?" in "".join(launch.kernel.arguments)), launch.root != "main"
+
+    return min(own, key=unknown, default=(None, None))
+
+
+def _asking(
+    path: Path, text: str, options: SubjectOptions
+) -> Callable[[Sequence[tuple[str, AskScope]]], Sequence[Number | None]]:
+    """Asks the compiler for constants of a source."""
+
+    def answer(questions: Sequence[tuple[str, AskScope]]) -> Sequence[Number | None]:
+        from wmmadiag.compile.ask import Asked, Constant, ask
+        from wmmadiag.compile.ask import Value as Question
+
+        asked = [Question(text, scope) for text, scope in questions]
+        try:
+            answers = ask(Asked(text, path.as_posix(), compile_options(options)), asked)
+        except WmmadiagError:
+            return [None] * len(asked)  # the compilation itself will say why
+        return [found.value if isinstance(found := answers[one], Constant) else None for one in asked]
+
+    return answer
+
+
+def _bound(machine: Machine, function: Found, arguments: Sequence[str]) -> Scope:
+    """The scope of a kernel's body: its template parameters with their arguments."""
+    from wmmadiag.hostcode.names import parsed_expression
+    from wmmadiag.hostcode.terms import Term
+    from wmmadiag.hostcode.types import bytes_of
+
+    scope = Scope(function.source)
+    values: list[Value] = []
+    for text in arguments:
+        told = TypeName(text) if bytes_of(text) is not None else parsed_expression(machine, text, scope)
+        values.append(told if isinstance(told, Term | TypeName) else TypeName(text))
+    bind_parameters(machine, function.function.template or (), values, scope)
+    return scope
+
+
+def _name_expression(entry: str, function: Found, arguments: Sequence[str], given: bool) -> str:
+    if given or not function.function.template or not arguments:
+        return entry
+    return f"{function.function.qualified}<{', '.join(arguments)}>"
+
+
+def _launch_bounds(function: Found) -> tuple[str, ...]:
+    from wmmadiag.hostcode.types import split_list
+
+    head = function.source.data[function.function.outer.start_byte : function.function.node.end_byte]
+    match = re.search(rb"__launch_bounds__\s*\(((?:[^()]|\([^()]*\))*)\)", head)
+    return split_list(match[1].decode("utf-8", "replace")) if match is not None else ()
+
+
+def _mentions(code: str, name: str) -> bool:
+    return re.search(rf"\b{re.escape(name)}\b", code) is not None
+
+
+def declared_parameters(function: Found) -> Sequence[Variable]:
+    """The parameters of a kernel as declared."""
+    return function.function.parameters

@@ -1,0 +1,142 @@
+"""The parameters of a kernel: types as declared, what the compiler knows of them, and what pointers carry."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wmmadiag.csource.nodes import descendants
+from wmmadiag.csource.nodes import field as child
+from wmmadiag.errors import WmmadiagError
+from wmmadiag.hostcode.classes import bound_type, resolved_type
+from wmmadiag.hostcode.events import Launch
+from wmmadiag.hostcode.machine import Machine
+from wmmadiag.hostcode.program import Found
+from wmmadiag.hostcode.scopes import Scope
+from wmmadiag.hostcode.types import plain, scalar
+from wmmadiag.hostcode.values import Pointer, Struct, Value
+from wmmadiag.subject.drafts.code_facts import adds_to, card_type, cast_types
+from wmmadiag.subject.drafts.guess import Parameter
+
+if TYPE_CHECKING:
+    from wmmadiag.compile import CompileOptions
+    from wmmadiag.compile.ask import Layout
+    from wmmadiag.subject.open_subject import SubjectOptions
+
+
+def compile_options(options: SubjectOptions) -> CompileOptions:
+    from wmmadiag.compile import CompileOptions
+
+    return CompileOptions(
+        macros={name: value or None for name, value in options.macros.items()},
+        include_paths=options.include_paths,
+        std=options.std or "c++17",
+    )
+
+
+def parameters_of(machine: Machine, function: Found, scope: Scope) -> list[Parameter]:
+    found = []
+    for index, one in enumerate(function.function.parameters):
+        kind = resolved_type(machine, bound_type(machine, one.type, scope), scope)
+        pointers = one.pointers + bool(one.dimensions) + kind.count("*")
+        kind = kind.rstrip("*").strip()
+        dtype, lanes = scalar(kind) if pointers <= 1 else ("", 1)
+        const = "const" in one.type.split() or "const" in (scope.type(plain(one.type)) or "").split()
+        found.append(
+            Parameter(one.name or f"arg{index}", kind, pointers > 0, const, card_type(dtype), lanes or 1,
+                      remark="a pointer to pointers" if pointers > 1 else "")
+        )  # fmt: skip
+    return found
+
+
+def name_extents_of_accessors(machine: Machine, function: Found, launch: Launch) -> None:
+    """The names that a kernel has for the extents of its accessors: `const int heads = q.size(1);`."""
+    accessors = {
+        parameter.name: value
+        for parameter, value in zip(function.function.parameters, launch.arguments, strict=False)
+        if isinstance(value, Struct)
+    }
+    body = function.function.body
+    for one in descendants(body, "init_declarator") if accessors and body is not None else ():
+        name, value = child(one, "declarator"), child(one, "value")
+        if name is None or value is None:
+            continue
+        found = re.fullmatch(r"(\w+)\.size\((\d)\)", function.source.words(value).replace(" ", ""))
+        cell = accessors[found[1]].members.get(f"size{found[2]}") if found and found[1] in accessors else None
+        if cell is not None:
+            machine.called(cell.value, function.source.text(name))
+
+
+def typed(parameters: list[Parameter], kernel: str, path: Path, text: str, options: SubjectOptions) -> list[Parameter]:
+    """The parameters with the types that the compiler knows of those whose names do not tell."""
+    from wmmadiag.compile.ask import Asked, KernelParameters, Parameters, ask, element
+
+    if "{" in kernel or all(one.dtype is not None or not one.pointer or one.c_type == "void" for one in parameters):
+        return parameters
+    question = Parameters(kernel)
+    try:
+        answer = ask(Asked(text, path.as_posix(), compile_options(options)), [question])[question]
+    except WmmadiagError:
+        return parameters
+    if not isinstance(answer, KernelParameters) or len(answer.types) != len(parameters):
+        return parameters
+    found = []
+    for one, facts in zip(parameters, answer.types, strict=True):
+        target = element(facts) if facts.depth <= 1 else None
+        if one.dtype is None and one.pointer and target is not None:
+            dtype = {"bool": "u8"}.get(target[0], target[0])
+            one = replace(one, c_type=facts.target, dtype=dtype, lanes=target[1], const=facts.const)
+        found.append(one)
+    return found
+
+
+def laying(
+    parameters: Sequence[Parameter], kernel: str, path: Path, text: str, options: SubjectOptions
+) -> Callable[[Sequence[int]], Mapping[int, Layout | str]]:
+    """Asks the compiler how structs lie."""
+
+    def laid(indices: Sequence[int]) -> Mapping[int, Layout | str]:
+        from wmmadiag.compile.ask import Asked, ParameterType, TypeOf, Unanswered, layouts
+
+        roots = {index: ParameterType(kernel, index) for index in indices}
+        expected: dict[ParameterType | TypeOf, str] = {root: parameters[index].c_type for index, root in roots.items()}
+        try:
+            found = layouts(Asked(text, path.as_posix(), compile_options(options)), [*expected], expected)
+        except WmmadiagError as error:
+            return dict.fromkeys(indices, error.message)
+        told = {index: found[root] for index, root in roots.items()}
+        return {index: one.reason if isinstance(one, Unanswered) else one for index, one in told.items()}
+
+    return laid
+
+
+def carried(parameter: Parameter, passed: Value | None, code: str) -> Parameter:
+    """A pointer that only carries narrower elements (`float4 *` for an array of half): what it is cast to, or made of.
+
+    Without an element type where neither the kernel nor the host tells.
+    """
+    vector = parameter.lanes > 1 and parameter.dtype not in ("f16", "bf16")
+    if not parameter.pointer or parameter.struct or not (vector or parameter.c_type == "void"):
+        return parameter
+    found = cast_types(code, rf"{re.escape(parameter.name)}\b")
+    if len(found) == 1:
+        kind, dtype = next(iter(found))
+        return replace(parameter, c_type=kind, dtype=dtype, lanes=1)
+    kind = passed.buffer.element if isinstance(passed, Pointer) else ""
+    told, lanes = scalar(kind)
+    if not told or (lanes > 1 and told not in ("f16", "bf16")):
+        return replace(parameter, dtype=None)
+    return replace(parameter, c_type=kind, dtype=card_type(told), lanes=lanes)
+
+
+def used(parameter: Parameter, code: str) -> Parameter:
+    name = parameter.label.rpartition(".")[2] or parameter.name
+    if not parameter.pointer:
+        plain_number = parameter.dtype is not None and not parameter.value
+        unread = plain_number and bool(code) and not re.search(rf"\b{re.escape(name)}\b", code)
+        return replace(parameter, unread=parameter.unread or unread)
+    added = not parameter.const and parameter.label != "data" and adds_to(code, name)
+    return replace(parameter, added=added)

@@ -1,0 +1,220 @@
+"""What the integers of host code are to an operation: from its symbols to those of a card.
+
+Names tell, and the kernel's own first: `int n_rows` that is passed for the kernel's `M` is M. What names leave open is
+told by the sizes of arrays, where those of the operation's tensors are known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from wmmadiag.hostcode import terms
+from wmmadiag.hostcode.terms import NotWritten, Number, Term
+from wmmadiag.hostcode.values import Struct, Unknown, Value
+from wmmadiag.ops import OPERATIONS
+from wmmadiag.subject.drafts.guess import Parameter, symbol_for, value_for
+from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.dtypes import element_type
+
+_FRAGMENT = (8, 16, 32)  # `#define M 16` is a fragment's shape far more often than a matrix's
+
+
+@dataclass(slots=True)
+class Meanings:
+    """From terms of host code to a card's.
+
+    Attributes:
+        by_symbol: host symbol → term over the card's symbols.
+        whole: terms of host code that are passed for a number of known meaning, with that meaning.
+        usual: card symbol → the value that host code gives it.
+        fixed: card symbol → its only value.
+        equal: card symbols that host code passes one number for.
+    """
+
+    by_symbol: dict[str, Term] = field(default_factory=dict)
+    whole: list[tuple[Term, Term]] = field(default_factory=list)
+    usual: dict[str, Number] = field(default_factory=dict)
+    fixed: dict[str, Number] = field(default_factory=dict)
+    equal: list[set[str]] = field(default_factory=list)
+
+    def card(self, term: Term) -> Term:
+        """A term of host code over the card's symbols."""
+        return terms.replaced(terms.rewritten(term, self.whole), self.by_symbol)
+
+    def text(self, value: Value | None) -> str:
+        """A value as a card's expression.
+
+        Raises:
+            NotWritten: it is no number, or depends on what no card can say.
+        """
+        if not isinstance(value, Term):
+            raise NotWritten(f"`{value.text}` is not known" if isinstance(value, Unknown) and value.text else "")
+        return terms.text(self.card(value))
+
+
+def is_real(parameter: Parameter) -> bool:
+    """Whether a number is a floating-point one."""
+    element = element_type(parameter.dtype or "")
+    return element is not None and element.is_float
+
+
+def meaning_of(parameter: Parameter, operation: str) -> str | None:
+    """The symbol, or product of symbols, that a number's name means; None for none, or no number."""
+    if parameter.pointer or parameter.value or is_real(parameter) or element_type(parameter.dtype or "") is None:
+        return None
+    return symbol_for(parameter.name, operation)
+
+
+def meanings(kernel: Kernel, operation: str) -> Meanings:
+    """What a kernel's host code calls the operation's extents."""
+    result = Meanings()
+    taken = {found for one in kernel.parameters if (found := meaning_of(one, operation)) is not None}
+    _constants(result, kernel.constants, operation, taken)
+    passed: dict[str, list[str]] = {}
+    for parameter, value in zip(kernel.parameters, kernel.passed, strict=True):
+        meant = meaning_of(parameter, operation)
+        if meant is None or not isinstance(value, Term):
+            continue
+        known = terms.value(value, kernel.usual)
+        if value.op == "symbol":
+            passed.setdefault(value.args[0], []).append(meant)
+        elif value.op == "number" and meant.isidentifier():
+            result.usual.setdefault(meant, value.args[0])
+        elif value.op not in ("number", "symbol"):
+            result.whole.append((value, terms.parsed(meant)))
+            if known is not None and meant.isidentifier():
+                result.usual.setdefault(meant, known)
+    for name, several in passed.items():
+        _named(result, kernel, name, list(dict.fromkeys(several)))
+    for name in _symbols(kernel):
+        if name in result.by_symbol:
+            continue
+        known = kernel.usual.get(name)
+        if known is not None and not _measures(kernel, name):
+            # What is no extent: a tile's size, a number of threads. It is as host code has it.
+            result.by_symbol[name] = terms.number(known)
+        elif (told := _told_by_names(kernel, name, operation, result)) is not None:
+            _named(result, kernel, name, [told])
+        elif known is not None:
+            result.usual[name] = known
+    _constants(result, kernel.named, operation, taken | _spoken_of(result))
+    return result
+
+
+def _spoken_of(result: Meanings) -> set[str]:
+    """The card's symbols that something in host code is."""
+    terms_of = [*result.by_symbol.values(), *(meant for _, meant in result.whole)]
+    return {name for one in terms_of for name in terms.symbols(one)} | set(result.usual)
+
+
+def _named(result: Meanings, kernel: Kernel, name: str, meant: list[str]) -> None:
+    """A host symbol means this; where it is passed for several extents, these are one number."""
+    result.by_symbol[name] = terms.parsed(meant[0])
+    plain = [one for one in meant if one.isidentifier()]
+    known = kernel.usual.get(name)
+    for one in plain:
+        if known is not None and one not in result.fixed:
+            result.usual[one] = known
+    if known is not None and name in kernel.fixed and plain:
+        result.fixed[plain[0]] = known
+    if len(plain) > 1:
+        result.equal.append(set(plain))
+
+
+def _told_by_names(kernel: Kernel, name: str, operation: str, result: Meanings) -> str | None:
+    """What one of the names of a host symbol means, if nothing else means that already."""
+    assert kernel.machine is not None
+    gone = {terms.text(one) for one in result.by_symbol.values() if one.op == "symbol"} | {
+        terms.text(one) for _, one in result.whole if one.op == "symbol"
+    }
+    for one in kernel.machine.names.get(name, ()):
+        meant = symbol_for(one, operation)
+        if meant is None and (value := value_for(one, operation)) is not None and _is_number_name(one, operation):
+            meant = value
+        if meant is not None and meant not in gone:
+            try:
+                terms.parsed(meant)
+            except NotWritten:
+                continue
+            return meant
+    return None
+
+
+def _is_number_name(name: str, operation: str) -> bool:
+    """Whether a name is that of a parameter of the operation, not of a distance, which only a kernel's own may be."""
+    found = value_for(name, operation)
+    return found is not None and not any(found == one.value for one in OPERATIONS[operation].distances)
+
+
+def _constants(result: Meanings, known: Mapping[str, Number], operation: str, taken: Collection[str]) -> None:
+    """Extents that constants fix, those that are known otherwise aside."""
+    for name in sorted(known, key=lambda name: (-len(name), name)):
+        value = known[name]
+        symbol = symbol_for(name, operation)
+        if symbol is None or not symbol.isidentifier() or symbol in result.fixed or symbol in taken:
+            continue
+        if isinstance(value, bool) or value != int(value) or value < 1 or (name in "MNKmnk" and value in _FRAGMENT):
+            continue
+        result.fixed[symbol] = int(value)
+
+
+def _values(kernel: Kernel) -> Iterable[Value]:
+    launch = kernel.launch
+    yield from (one for one in kernel.passed if one is not None)
+    if launch is not None:
+        yield launch.shared
+        for shape in (launch.grid, launch.block):
+            yield from (cell.value for cell in shape.members.values())
+
+
+def _symbols(kernel: Kernel) -> list[str]:
+    """The symbols of a launch, in their order; those of the sizes of arrays last."""
+    found: dict[str, None] = {}
+    for value in _values(kernel):
+        for term in _terms_in(value):
+            found |= dict.fromkeys(sorted(terms.symbols(term)))
+    for name in re.findall(r"\{([^{}]*)\}", kernel.entry):
+        found |= dict.fromkeys(sorted(terms.symbols(terms.parsed(name))))
+    return list(found)
+
+
+def _terms_in(value: Value) -> Iterable[Term]:
+    from wmmadiag.hostcode.values import Pointer
+
+    if isinstance(value, Term):
+        yield value
+    elif isinstance(value, Pointer):
+        yield value.offset
+        if value.buffer.size is not None:
+            yield value.buffer.size
+    elif isinstance(value, Struct):
+        for cell in value.members.values():
+            yield from _terms_in(cell.value)
+
+
+def _measures(kernel: Kernel, name: str) -> bool:
+    """Whether a symbol is the extent of an array, or a number that the kernel gets."""
+    from wmmadiag.hostcode.values import Pointer
+
+    for value in kernel.passed:
+        if isinstance(value, Pointer) and value.buffer.size is not None and name in terms.symbols(value.buffer.size):
+            return True
+        if isinstance(value, Term) and name in terms.symbols(value):
+            return True
+    return False
+
+
+def sized_by(kernel: Kernel) -> Mapping[str, Term]:
+    """Elements of each array, by the kernel's name for it, as far as host code says."""
+    from wmmadiag.hostcode.types import bytes_of
+    from wmmadiag.hostcode.values import Pointer
+
+    found = {}
+    for parameter, value in zip(kernel.parameters, kernel.passed, strict=True):
+        if isinstance(value, Pointer) and value.buffer.size is not None:
+            each = bytes_of(value.buffer.element) or bytes_of(parameter.c_type)
+            if each:
+                found[parameter.name] = terms.combined("/", value.buffer.size, terms.number(each))
+    return found

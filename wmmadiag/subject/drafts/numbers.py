@@ -1,0 +1,169 @@
+"""The numbers that a kernel gets: what their names say, else what host code passes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection
+
+from wmmadiag.hostcode import terms
+from wmmadiag.hostcode.terms import NotWritten, Term
+from wmmadiag.ops import OPERATIONS
+from wmmadiag.subject.drafts import storage
+from wmmadiag.subject.drafts.guess import distance_for, value_for
+from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.drafts.meanings import Meanings, is_real, meaning_of
+from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument, Open
+from wmmadiag.subject.expressions import names_in
+
+
+def give_number(result: Draft, argument: DraftArgument, meant: Meanings, laid: storage.Storage, kernel: Kernel) -> None:
+    """A number: what its own name says, else what the host passes."""
+    parameter = argument.parameter
+    if parameter.value:
+        padding = parameter.label.startswith("padding")
+        argument.value = parameter.value
+        argument.reason = "padding" if padding else "null in the source's host code, or nothing reads it"
+        return
+    if argument.dtype == TODO:
+        remark = f" ({parameter.remark})" if parameter.remark else ""
+        why = (
+            f"its C type is '{parameter.c_type}'{remark}; of a struct a card gives the members in order: "
+            'fields = [{ role = "q", dtype = "f16" }, { dtype = "s32", value = "S" }]'
+        )
+        result.open.append(Open(f"the value of '{parameter.name}'", why))
+        argument.value = TODO
+        return
+    passed = _passed_text(argument, meant)
+    if is_real(parameter):
+        _real(result, argument, passed, kernel)
+    else:
+        _integer(result, argument, passed, laid, meant)
+    if argument.value == "" and parameter.unread:
+        argument.value, argument.reason = "0", "nothing reads it"
+    window = "window" in parameter.name.lower() and "window_left" in OPERATIONS[result.operation].parameters
+    if not argument.value or (window and not parameter.unread and not re.fullmatch(r"\(?-\d+\)?", argument.value)):
+        argument.value, argument.reason = TODO, ""
+        why = 'if it is a window of keys: value = "W" here, and in [computes] window_left = "W", or "W - 1"'
+        why = why if window else "its name and the source's launch do not tell"
+        result.open.append(Open(f"the value of '{parameter.name}'", why))
+
+
+def _passed_text(argument: DraftArgument, meant: Meanings) -> str:
+    """What host code passes, as a card's expression; "" where it cannot be said."""
+    try:
+        return meant.text(argument.passed)
+    except NotWritten:
+        return ""
+
+
+def _integer(result: Draft, argument: DraftArgument, passed: str, laid: storage.Storage, meant: Meanings) -> None:
+    parameter, operation = argument.parameter, result.operation
+    named = meaning_of(parameter, operation)
+    if passed and _is_settled(passed, result):
+        argument.value, argument.reason = passed, "as the source passes it"
+        return
+    if named is not None:
+        argument.value, argument.reason = named, "by its name"
+        return
+    told = value_for(parameter.name, operation)
+    batches = distance_for(parameter.name, operation, batches=True)
+    if told is not None or batches is not None:
+        argument.value = batches.value if batches is not None and _is_batched(result, argument, meant) else told or ""
+        argument.reason = "by its name"
+        return
+    stride = storage.stride_value(parameter.name, operation, laid)
+    if stride:
+        argument.value, argument.reason = stride, "a stride, by its name"
+    elif passed and not unknown_symbols(result, passed, meant.usual):
+        argument.value, argument.reason = passed, "as the source passes it"
+
+
+def unknown_symbols(result: Draft, text: str, usual: Collection[str]) -> set[str]:
+    """The symbols of an expression that no case gives a value."""
+    known = OPERATIONS[result.operation]
+    own = {*known.symbols, "S", *(name for table in known.cases for name in table), *known.parameters}
+    return set(names_in(text)) - own - set(usual) - set(result.fixed)
+
+
+def _is_batched(result: Draft, argument: DraftArgument, meant: Meanings) -> bool:
+    """Whether a distance is that of whole matrices: these are counted, or another number is that of the same's rows."""
+    own = distance_for(argument.parameter.name, result.operation, batches=False)
+    if own is None or any("batch" in terms.symbols(one) for one in meant.by_symbol.values()):
+        return True
+    for one in result.arguments:
+        other = distance_for(one.parameter.name, result.operation, batches=False) if not one.parameter.pointer else None
+        if one is not argument and other == own:
+            return True
+    return False
+
+
+def _is_settled(text: str, result: Draft) -> bool:
+    """Whether an expression depends on nothing but what the card knows."""
+    known = set(OPERATIONS[result.operation].symbols) | {"S"}
+    for table in OPERATIONS[result.operation].cases:
+        known |= set(table)
+    return bool(names_in(text)) and names_in(text) <= known
+
+
+def _real(result: Draft, argument: DraftArgument, passed: str, kernel: Kernel) -> None:
+    parameter = argument.parameter
+    known = OPERATIONS[result.operation].parameters
+    told = value_for(parameter.name, result.operation)
+    if told is not None and told in known and known[told].drafted:
+        if parameter.unread:  # a factor that the kernel ignores is what the source always passes for it
+            number = terms.value(argument.passed, kernel.usual) if isinstance(argument.passed, Term) else None
+            argument.value = f"{number:g}" if number is not None else str(known[told].default)
+            argument.reason = "the kernel ignores it"
+            result.computes[told] = argument.value
+            return
+        argument.value, argument.reason = told, "by its name"
+        return
+    floats = [one for one in result.arguments if not one.parameter.pointer and is_real(one.parameter)]
+    if told is None and len(floats) == 1 and "scale" in known and not _is_known_number(passed):
+        argument.value, argument.reason = str(known["scale"].default), "the only floating-point number"
+        return
+    alone = _is_known_number(passed) and told is not None and "scale" in known
+    if alone or (passed and (names_in(passed) or told is None) and _only_settled(passed, result)):
+        argument.value, argument.reason = passed, "as the source passes it"
+        if told is not None and "scale" in known:
+            _scaled(result, passed, told)
+        return
+    if told is not None:
+        argument.value, argument.reason = told, "by its name"
+
+
+def _only_settled(text: str, result: Draft) -> bool:
+    return not names_in(text) or _is_settled(text, result)
+
+
+def _is_known_number(text: str) -> bool:
+    return re.fullmatch(r"-?[\d.]+(?:e-?\d+)?", text) is not None
+
+
+def _scaled(result: Draft, passed: str, told: str) -> None:
+    """The scale that host code passes, itself or times a number, is what the kernel computes with.
+
+    Args:
+        told: what the parameter's name says that is passed: the usual scale, or that times a number.
+    """
+    default = str(OPERATIONS[result.operation].parameters["scale"].default)
+    try:
+        factor = terms.combined("/", terms.parsed(told), terms.parsed(default))
+        numbers = dict.fromkeys(terms.symbols(factor), 64)
+        times = terms.value(factor, numbers)
+        same = terms.same(terms.parsed(passed), terms.parsed(told)) or _near(passed, told)
+    except NotWritten:
+        return
+    if times and not same:
+        result.computes["scale"] = passed if math.isclose(times, 1.0) else f"({passed}) / {times:.17g}"
+
+
+def _near(one: str, other: str) -> bool:
+    """Whether two expressions are equal but for how a constant in them is rounded."""
+    first, second = terms.parsed(one), terms.parsed(other)
+    for sample in (48, 80):
+        values = [terms.value(each, dict.fromkeys(terms.symbols(each), sample)) for each in (first, second)]
+        if None in values or not math.isclose(values[0] or 0, values[1] or 0, rel_tol=1e-5):
+            return False
+    return True

@@ -1,0 +1,203 @@
+"""Sizes for a drafted card's cases: those of the source itself, smaller where they are large, and told apart.
+
+A size keeps its rest by the tiles that the host code divides it by: what is no multiple there is none here. Different
+extents get different sizes, so that one in another's place shows; a kernel that host code calls for squares gets them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from itertools import product
+
+from wmmadiag.hostcode import terms
+from wmmadiag.hostcode.terms import Term
+from wmmadiag.ops import OPERATIONS
+from wmmadiag.subject.drafts.model import Draft
+from wmmadiag.subject.expressions import ExpressionError, evaluate, names_in
+
+_NAMES = ("small", "tiles")
+RAGGED = "tail"
+_MASKED = "causal"  # where a flag says so; as many rows as columns, so that both corners of the mask are one
+_USUAL_TILE = 64
+_SMALLEST_REST = 16  # vectors of 16 bytes stay whole
+_USUAL_NAME = {"Sq": "S", "Skv": "S"}
+_LARGEST_TILE = 512
+_LARGEST_USUAL = 96  # a size up to this is taken as it is
+
+Sizes = dict[str, str]
+
+
+def cases(draft: Draft, given: Mapping[str, str], *, tile: int = _USUAL_TILE) -> list[tuple[str, Sizes]]:
+    """Names and sizes of the cases.
+
+    Args:
+        given: symbols of the command line; they win.
+        tile: what extents of unknown granularity are multiples of.
+    """
+    used = _used(draft)
+    found: list[tuple[str, Sizes]] = []
+    tables = [*zip(_NAMES, OPERATIONS[draft.operation].cases, strict=False)]
+    masked = "causal" in used and not {"causal"} & {*draft.fixed, *given}
+    tables += [(_MASKED, tables[-1][1])] if masked else []
+    for name, table in tables:
+        values = _case(draft, name, table, used, tile, given)
+        if all(values != other for _, other in found):
+            found.append((name, values))
+    ragged = _ragged(draft, found[-1][1] if found else {}, given)
+    return [*found, (RAGGED, ragged)] if ragged else found
+
+
+def _ragged(draft: Draft, values: Sizes, given: Mapping[str, str]) -> Sizes:
+    """Sizes that are no multiples of a tile, where the kernel compares indices with them and the grid is rounded up."""
+    found = dict(values)
+    for symbol, step in draft.guarded.items():
+        own = symbol if symbol in found else _USUAL_NAME.get(symbol, "")
+        if own not in found or own in draft.fixed or own in given or not found[own].isdecimal():
+            continue
+        tiles = [one for one in draft.tiles.get(symbol, ()) if _SMALLEST_REST < one <= _LARGEST_TILE]
+        if tiles:
+            rest = -(-_SMALLEST_REST // step) * step
+            blocks = 1 if symbol != "Skv" else 2
+            found[own] = str(blocks * math.lcm(*tiles) + rest)
+    return found if found != values else {}
+
+
+def _case(
+    draft: Draft, name: str, table: Mapping[str, int], used: set[str], tile: int, given: Mapping[str, str]
+) -> Sizes:
+    first = name == _NAMES[0]
+    numbers = {
+        symbol: _sized(
+            draft, symbol, value, tile, 1 if first or not {symbol, f"{symbol}q", f"{symbol}kv"} & used else 2
+        )
+        for symbol, value in table.items()
+    }
+    for symbol in ("B", "H"):
+        if symbol in numbers and symbol not in used:
+            numbers[symbol] = 1  # nothing in the launch speaks of it: the kernel takes one
+    if "batch" in numbers and "batch" not in used:
+        del numbers["batch"]
+    if not first and name != _MASKED and "S" in numbers:
+        _spread(draft, numbers)
+    for symbol, value in draft.usual.items():
+        if symbol not in numbers and symbol in used and _USUAL_NAME.get(symbol) not in numbers:
+            numbers[symbol] = int(value)
+    for group in draft.equal:
+        known = [numbers[symbol] for symbol in group if symbol in numbers]
+        said = [int(given[symbol]) for symbol in group if given.get(symbol, "").isdecimal()]
+        numbers |= dict.fromkeys(group & set(numbers), max(said or known, default=1))
+    numbers |= {symbol: int(text) for symbol, text in draft.fixed.items() if text.isdecimal()}
+    _held(draft, numbers, set(draft.fixed) | set(given))
+    values = {symbol: str(value) for symbol, value in numbers.items()}
+    for symbol, parameter in OPERATIONS[draft.operation].parameters.items():
+        if draft.computes.get(symbol) == symbol and parameter.drafted:
+            values[symbol] = parameter.drafted[0 if first else 1]
+    if "causal" in used and "causal" not in given:
+        values["causal"] = str(int(name == _MASKED))
+    return {**values, **draft.fixed, **given}
+
+
+def _sized(draft: Draft, symbol: str, value: int, tile: int, blocks: int) -> int:
+    """A size of about that value, of so many of the host's tiles at least, with the same rest as the source's own."""
+    tiles = [one for one in draft.tiles.get(symbol, ()) if one <= _LARGEST_TILE]
+    step = math.lcm(*tiles) if tiles else 1
+    usual = next((draft.usual[one] for one in (symbol, f"{symbol}q") if one in draft.usual), None)
+    if isinstance(usual, int) and 0 < usual <= _LARGEST_USUAL and usual <= max(value, tile) and blocks == 1:
+        return usual
+    if value <= 4:  # heads and batches
+        return value
+    step = math.lcm(step, tile) if step <= _LARGEST_TILE else step
+    rest = int(usual) % step if isinstance(usual, int) else 0
+    own = math.lcm(*tiles) if tiles else 1
+    rounded = -(-max(value, blocks * own if own <= _LARGEST_TILE else 0) // step) * step + rest - (step if rest else 0)
+    return max(rounded, rest or step)
+
+
+def _spread(draft: Draft, numbers: dict[str, int]) -> None:
+    """Give extents that a kernel takes as numbers of their own different values: one in the other's place shows."""
+    # An accessor's sizes come with it, whether or not the kernel looks at them.
+    taken = {one.value for one in draft.arguments if not one.parameter.name.endswith(")")}
+    if "Hkv" in taken:
+        numbers.update(H=4, Hkv=2)
+    if {"Sq", "Skv"} <= taken:
+        numbers["Skv"] = 2 * numbers["S"]
+
+
+def _held(draft: Draft, numbers: dict[str, int], firm: set[str]) -> None:
+    """Change sizes, as few as can be, until the conditions of the host code hold for them."""
+    open_ones = [one for one in draft.facts if _about(one[0], numbers) and _holds(one, draft, numbers) is False]
+    for fact in open_ones:
+        symbols = sorted(name for name in terms.symbols(fact[0]) if name in numbers and name not in firm)
+        options = [sorted({numbers[name], *_candidates(draft, name, numbers[name])}) for name in symbols]
+        now = [numbers[name] for name in symbols]
+
+        def distance(chosen: tuple[int, ...], now: list[int] = now) -> float:
+            return sum(abs(math.log2(one / own)) for one, own in zip(chosen, now, strict=True))
+
+        for chosen in sorted(product(*options), key=distance) if len(symbols) <= 3 else ():
+            tried = {**numbers, **dict(zip(symbols, chosen, strict=True))}
+            if all(_holds(one, draft, tried) is not False for one in draft.facts if _about(one[0], numbers)):
+                numbers.update(tried)
+                break
+
+
+def _candidates(draft: Draft, name: str, value: int) -> Iterator[int]:
+    yield from (value * factor for factor in (2, 3, 4, 8))
+    yield from (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+    usual = draft.usual.get(name)
+    if isinstance(usual, int) and usual > 0:
+        yield usual
+
+
+def _about(condition: Term, numbers: Mapping[str, int]) -> bool:
+    names = terms.symbols(condition)
+    return bool(names) and names <= set(numbers) | {"Sq", "Skv", "Hkv", "Dv", "S"}
+
+
+def _holds(fact: tuple[Term, bool], draft: Draft, numbers: Mapping[str, int]) -> bool | None:
+    values = {**_derived(draft, numbers), **numbers}
+    known = terms.value(fact[0], values)
+    return None if known is None else bool(known) is fact[1]
+
+
+def _derived(draft: Draft, numbers: Mapping[str, int]) -> dict[str, int]:
+    """What the operation's other symbols are for these sizes."""
+    found = dict(numbers)
+    for name, text in OPERATIONS[draft.operation].symbols.items():
+        seen, meant = 0, text
+        while meant not in found and meant in OPERATIONS[draft.operation].symbols and seen < 4:
+            meant, seen = OPERATIONS[draft.operation].symbols[meant], seen + 1
+        if name not in found and meant in found:
+            found[name] = found[meant]
+        elif name not in found and meant.isdecimal():
+            found[name] = int(meant)
+    return found
+
+
+def _used(draft: Draft) -> set[str]:
+    texts = [*draft.grid, *draft.block, draft.shared, *(one.value for one in draft.arguments)]
+    texts += [one.size for one in draft.arguments]
+    texts += re.findall(r"\{([^{}]*)\}", draft.entry)
+    return set().union(*(names_in(text) for text in texts if text))
+
+
+def work(draft: Draft, sizes: Mapping[str, str]) -> float:
+    """Elements of all arrays of the operation's tensors, a measure of what a case costs; infinite if not known."""
+    known = OPERATIONS[draft.operation]
+
+    def lookup(name: str) -> int:
+        text = sizes.get(name, known.symbols.get(name))
+        if text is None:
+            raise KeyError(name)
+        return int(text) if str(text).isdecimal() else lookup(str(text))
+
+    total = 0.0
+    for role in known.roles.values():
+        if role.required:
+            try:
+                total += math.prod(float(evaluate(text, lookup)) for text in role.shape)
+            except (ExpressionError, KeyError, RecursionError):
+                return math.inf
+    return total

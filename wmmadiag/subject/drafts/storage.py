@@ -1,0 +1,330 @@
+"""How tensors lie in memory, as host code shows it: by the sizes that it reads off them, by strides, by products.
+
+Every way of storing them that the operation knows is held against every such fact. One that agrees with all is taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from wmmadiag.hostcode import terms
+from wmmadiag.hostcode.machine import Machine
+from wmmadiag.hostcode.terms import NotWritten, Term
+from wmmadiag.hostcode.values import Pointer, Tensor
+from wmmadiag.ops import OPERATIONS, Assumed, readings
+from wmmadiag.subject.drafts.guess import distance_for, role_named
+from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.drafts.meanings import Meanings
+from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument
+
+# Words for axes in the names of strides; m, n and k as in Triton's tutorial, where k of V and n of V have changed.
+_AXIS_WORDS = {
+    "B": "b batch z", "H": "h head heads", "S": "s seq seqlen row token t l m n", "D": "d dim col k",
+}  # fmt: skip
+_AMBIGUOUS = frozenset({"vk", "vn", "n", "k", "m", "on"})
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Axis `index` of a tensor of `rank` axes (0: not known) has this extent."""
+
+    role: str
+    index: int
+    rank: int
+    extent: Term
+
+
+@dataclass(frozen=True, slots=True)
+class Stride:
+    """Elements from one index of an axis to the next: its letter, or "" for the second-last as it lies."""
+
+    role: str
+    letter: str
+    value: Term
+
+
+Fact = Axis | Stride
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Settings of the operation, and the order of the axes of roles that lie otherwise."""
+
+    parameters: Mapping[str, str]
+    layouts: Mapping[str, str]
+    name: str = ""
+
+
+def extents(operation: str, role: str, storage: Storage) -> list[tuple[str, Term]]:
+    """(letter, extent) of each axis of a role as it lies in memory, outermost first."""
+    known = OPERATIONS[operation].roles[role]
+    flags = {**_defaults(operation), **storage.parameters}
+    settings = {
+        name: terms.number(int(str(value) in ("1", "true", "True")))
+        for name, value in flags.items()
+        if str(value) in ("0", "1", "true", "True", "False")
+    }
+    shape = {
+        letter: terms.replaced(terms.parsed(text), settings)
+        for letter, text in zip(known.axes, known.shape, strict=True)
+    }
+    layout = storage.layouts.get(role) or known.axes
+    return [(letter, shape[letter]) for letter in layout]
+
+
+def _defaults(operation: str) -> dict[str, str]:
+    return {name: str(one.default) for name, one in OPERATIONS[operation].parameters.items() if one.kind == "flag"}
+
+
+def stored(operation: str, roles: Sequence[str], facts: Sequence[Fact]) -> Storage | None:
+    """The first way of storing tensors that agrees with all facts; None if none does."""
+    plain = Storage({}, {})
+    if all(_agrees(operation, plain, one) for one in facts):
+        return plain
+    assumed = Assumed(dict.fromkeys(roles, "f16"))
+    for reading in readings(OPERATIONS[operation], assumed, kinds=("storage",), changes=3):
+        one = Storage({name: str(value) for name, value in reading.parameters.items()}, reading.layouts, reading.name)
+        if all(_agrees(operation, one, fact) for fact in facts):
+            return one
+    return None
+
+
+def _agrees(operation: str, storage: Storage, fact: Fact) -> bool:
+    axes = extents(operation, fact.role, storage)
+    if isinstance(fact, Axis):
+        return any(_same(axis, fact.extent) for axis in _at(axes, fact.index, fact.rank))
+    position = next((index for index, (letter, _) in enumerate(axes) if letter == fact.letter), len(axes) - 2)
+    return _same(_product(extent for _, extent in axes[position + 1 :]), fact.value)
+
+
+def _at(axes: Sequence[tuple[str, Term]], index: int, rank: int) -> Iterator[Term]:
+    """What axis `index` of a tensor may be: with all axes, without the outermost ones, or with the first two as one."""
+    for count in [rank] if rank else range(1, len(axes) + 1):
+        if not -count <= index < count:
+            continue
+        place = index % count
+        if count <= len(axes):
+            kept = [extent for _, extent in axes[len(axes) - count :]]
+            yield kept[place]
+        if count == len(axes) - 1:
+            yield _product([axes[0][1], axes[1][1]]) if place == 0 else axes[place + 1][1]
+
+
+def kept_axes(axes: Sequence[tuple[str, Term]], rank: int) -> list[tuple[str, Term]]:
+    """The axes of a tensor of that rank: of one less than there are, the first two are one."""
+    if rank == len(axes) - 1 and axes[0][1] != terms.symbol("batch"):
+        return [(axes[0][0] + axes[1][0], terms.combined("*", axes[0][1], axes[1][1])), *axes[2:]]
+    return list(axes[max(0, len(axes) - rank) :])
+
+
+def rank_of(axes: Sequence[tuple[str, Term]], tensor: Tensor, meant: Meanings, machine: Machine) -> int:
+    """How many axes a tensor has: as many as agree with the extents that host code reads off it, rather all."""
+    own = [(name, what, index) for name, (other, what, index) in machine.extents.items() if other is tensor]
+    least = max((index + 1 for _, what, index in own if what in ("size", "stride")), default=1)
+    told = {index: meant.by_symbol[name] for name, what, index in own if what == "size" and name in meant.by_symbol}
+    usual = len(axes) - int(axes[0][1] == terms.symbol("batch") and not any(index >= 2 for index in told))
+    ranks: list[int] = [usual, *range(len(axes), 0, -1)]
+    for rank in ranks:
+        kept = axes[len(axes) - rank :]
+        if rank >= least and all(-rank <= i < rank and _same(kept[i][1], extent) for i, extent in told.items()):
+            return rank
+    return max(least, usual)
+
+
+def _product(extents: Sequence[Term] | Iterator[Term]) -> Term:
+    found = terms.ONE
+    for one in extents:
+        found = terms.combined("*", found, one)
+    return found
+
+
+# Extents that are one another's usual value.
+_USUAL = {"Sq": "S", "Skv": "S", "Hkv": "H", "Dv": "D"}
+
+
+def _same(one: Term, other: Term) -> bool:
+    by = {name: terms.symbol(meant) for name, meant in _USUAL.items()}
+    return terms.same(one, other) or terms.same(terms.replaced(one, by), terms.replaced(other, by))
+
+
+def name_extents(result: Draft, meant: Meanings, kernel: Kernel) -> None:
+    """Let extents of tensors mean what those of the outputs say, and what host code asks to be equal."""
+    machine = kernel.machine
+    if machine is None:
+        return
+    known = OPERATIONS[result.operation].roles
+    outputs = {id(one.passed.buffer): one.role for one in result.arguments
+               if isinstance(one.passed, Pointer) and one.role in known and known[one.role].output}  # fmt: skip
+    for tensor in machine.tensors:
+        role = outputs.get(id(tensor.buffer))
+        axes = extents(result.operation, role, Storage(result.computes, {})) if role is not None else []
+        if tensor.sizes is None or not axes or len(tensor.sizes) > len(axes):
+            continue
+        for size, (_, extent) in zip(tensor.sizes, axes[len(axes) - len(tensor.sizes) :], strict=True):
+            if size.op == "symbol" and size.args[0] not in meant.by_symbol and extent not in meant.by_symbol.values():
+                meant.by_symbol[size.args[0]] = extent
+    for condition, holds in kernel.launch.facts if kernel.launch is not None else ():
+        for one in _equations(condition, holds):
+            for left, right in (one, one[::-1]):
+                open_one = (
+                    left.op == "symbol" and left.args[0] not in meant.by_symbol and left.args[0] in machine.extents
+                )
+                told = meant.card(right)
+                if open_one and _is_card(told, result.operation):
+                    meant.by_symbol[left.args[0]] = told
+
+
+def _equations(condition: Term, holds: bool) -> Iterator[tuple[Term, Term]]:
+    if condition.op == "and" and holds:
+        for one in condition.args:
+            yield from _equations(one, True)
+    elif condition.op == "or" and not holds:
+        for one in condition.args:
+            yield from _equations(one, False)
+    elif condition.op == ("==" if holds else "!="):
+        yield condition.args[0], condition.args[1]
+
+
+def facts_of_tensors(result: Draft, meant: Meanings, machine: Machine | None) -> list[Fact]:
+    """What host code reads off its tensors, and the sizes with which it makes them."""
+    found: list[Fact] = []
+    if machine is None:
+        return found
+    roles = {
+        id(one.passed.buffer): one.role
+        for one in result.arguments
+        if isinstance(one.passed, Pointer) and one.role in OPERATIONS[result.operation].roles
+    }
+    for name, (tensor, what, index) in machine.extents.items():
+        role = roles.get(id(tensor.buffer))
+        if role is not None and what == "size" and name in meant.by_symbol:
+            found.append(Axis(role, index, tensor.rank, meant.by_symbol[name]))
+    for tensor in machine.tensors:
+        role = roles.get(id(tensor.buffer))
+        if role is None or tensor.sizes is None:
+            continue
+        for index, size in enumerate(tensor.sizes):
+            told = meant.card(size)
+            if _is_card(told, result.operation):
+                found.append(Axis(role, index, len(tensor.sizes), told))
+    return found
+
+
+def _is_card(term: Term, operation: str) -> bool:
+    known = set(
+        re.findall(r"\w+", " ".join(shape for role in OPERATIONS[operation].roles.values() for shape in role.shape))
+    )
+    return bool(terms.symbols(term)) and terms.symbols(term) <= known | {"S", "batch"}
+
+
+def lay_packed(result: Draft, meant: Meanings, machine: Machine | None) -> None:
+    """The order of the axes of tensors that share a storage, and of an output beside them of which nothing is known."""
+    known = OPERATIONS[result.operation]
+    for argument in result.arguments:
+        packed = known.packed.get(argument.role)
+        if packed is None:
+            continue
+        digit = str(len(packed.parts))
+        axes = known.roles[packed.parts[0]].axes
+        told = _sizes_read(argument, meant, machine)
+        orders = dict.fromkeys((packed.layout.replace(digit, ""), axes))
+        layouts = [f"{one[:place]}{digit}{one[place:]}" for one in orders for place in range(len(one))]
+        layouts.sort(key=lambda layout: layout != packed.layout)
+        shape = dict(zip(axes, map(terms.parsed, known.roles[packed.parts[0]].shape), strict=True))
+        shape[digit] = terms.number(len(packed.parts))
+        fitting = [one for one in layouts if all(_same(shape[one[index]], extent) for index, extent in told.items())]
+        if told and fitting:
+            argument.layout = fitting[0]
+        outputs = [one for one in result.arguments if one.role in known.roles and known.roles[one.role].axes == axes]
+        for one in outputs:
+            if not _sizes_read(one, meant, machine):
+                one.layout = one.layout or (argument.layout or packed.layout).replace(digit, "")
+
+
+def _sizes_read(argument: DraftArgument, meant: Meanings, machine: Machine | None) -> dict[int, Term]:
+    """Axis → extent, of the tensor that an argument is, as far as host code says."""
+    if machine is None or not isinstance(argument.passed, Pointer):
+        return {}
+    buffer = argument.passed.buffer
+    found = {
+        index: meant.by_symbol[name]
+        for name, (tensor, what, index) in machine.extents.items()
+        if tensor.buffer is buffer and what == "size" and index >= 0 and name in meant.by_symbol
+    }
+    for tensor in machine.tensors:
+        if tensor.buffer is buffer and tensor.sizes is not None:
+            found |= {index: meant.card(size) for index, size in enumerate(tensor.sizes)}
+    return found
+
+
+def facts_of_strides(result: Draft, meant: Meanings) -> list[Fact]:
+    """The strides and leading dimensions that host code passes."""
+    found: list[Fact] = []
+    present = {one.role for one in result.arguments}
+    for one in result.arguments:
+        if one.parameter.pointer or not isinstance(one.passed, Term):
+            continue
+        told = meant.card(one.passed)
+        if not _is_card(told, result.operation):
+            continue
+        distance = distance_for(one.parameter.name, result.operation, batches=False)
+        axis = stride_axis(one.parameter.name, result.operation)
+        if distance is not None:
+            role = distance.role if distance.role in present else "c" if "c" in present else ""
+            found += [Stride(role, "", told)] if role else []
+        elif axis is not None:
+            role = axis[0] if axis[0] in present else ""
+            found += [Stride(role, axis[1], told)] if role else []
+    return found
+
+
+def stride_axis(name: str, operation: str) -> tuple[str, str] | None:
+    """(role, axis letter) of the stride that a parameter's name means: "q_stride_b", "stride_kh", "o_head_stride"."""
+    known = OPERATIONS[operation].roles
+    words = [word for word in re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_") if word]
+    rest = [word.removeprefix("stride") for word in words if word not in ("stride", "strides")]
+    rest = [word for word in rest if word]
+    if "q" not in known or "stride" not in name.lower() or len(rest) not in (1, 2):
+        return None
+    role = "q"
+    if len(rest) == 1 and len(rest[0]) == 2 and rest[0][0] in known:
+        rest = list(rest[0])
+    if len(rest) == 2:
+        roles = [word for word in rest if role_named(word, operation) in known or word in OPERATIONS[operation].packed]
+        role = "k" if roles[:1] == ["kv"] else (role_named(roles[0], operation) or "q") if roles else ""
+        if not roles or "".join(rest) in _AMBIGUOUS:
+            return None
+        rest.remove(roles[0])
+    elif rest[0] in _AMBIGUOUS:
+        return None
+    letter = next((letter for letter, words_ in _AXIS_WORDS.items() if rest[0] in words_.split()), None)
+    return None if letter is None or role not in known else (role, letter)
+
+
+def stride_value(name: str, operation: str, storage: Storage) -> str:
+    """What a stride of that name is where tensors lie so; "" for no such name."""
+    found = stride_axis(name, operation)
+    if found is None:
+        return ""
+    axes = extents(operation, found[0], storage)
+    position = next((index for index, (letter, _) in enumerate(axes) if letter == found[1]), None)
+    if position is None:
+        return ""
+    try:
+        return terms.text(_product(extent for _, extent in axes[position + 1 :]))
+    except NotWritten:  # pragma: no cover - extents are symbols
+        return ""
+
+
+def apply(result: Draft, storage: Storage) -> None:
+    """Let a draft say how its tensors lie."""
+    for name, value in storage.parameters.items():
+        if str(OPERATIONS[result.operation].parameters[name].default) != value:
+            result.computes.setdefault(name, value)
+    for one in result.arguments:
+        if storage.layouts.get(one.role) and one.layout in ("", TODO):
+            one.layout = storage.layouts[one.role]
+    if storage.name:
+        result.remarks.append(f"{storage.name}, as the host code shows")
