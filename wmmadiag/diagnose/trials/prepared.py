@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from wmmadiag.compile.toolchain import Toolchain, check_arch, toolchain
 from wmmadiag.csource.edits import ByteEdit
 from wmmadiag.csource.lexical import blank
 from wmmadiag.diagnose.changes import Texts
+from wmmadiag.diagnose.trials.copies import Definition, definition_of
 from wmmadiag.errors import ConfigurationError, UnsupportedError
 
 
@@ -36,6 +38,7 @@ class Prepared:
         expressions: what is instantiated.
         tools: the compiler.
         own: what the compiler made of the source as it is, optimised as the user's own program.
+        definition: of the kernel in these files; None where it cannot be copied.
     """
 
     sources: Texts
@@ -47,6 +50,7 @@ class Prepared:
     expressions: tuple[str, ...]
     tools: Toolchain
     own: NvrtcResult
+    definition: Definition | None
     _built: Built
 
     @property
@@ -67,6 +71,11 @@ class Prepared:
         root, headers = in_memory(self._built.own.tree, texts, {self.keys[file]: some for file, some in edits.items()})
         headers.update(dict.fromkeys(self._built.empty, b""))
         return root, headers
+
+    def renamed(self, name: str) -> tuple[str, ...]:
+        """What is instantiated of a copy of the kernel under another name."""
+        own = self.definition.name if self.definition is not None else ""
+        return tuple(re.sub(rf"\b{re.escape(own)}\b(?=\s*(?:<|$))", name, one, count=1) for one in self.expressions)
 
     def entry_of(self, ptx: str, lowered: Mapping[str, str]) -> str | None:
         """The mangled name of the kernel in a program's PTX."""
@@ -112,8 +121,20 @@ def prepare(path: Path, options: CompileOptions, entry: str, texts: Texts | None
         tuple(one for one in built.expressions if lowered.get(one) == found[0].name),
         tools,
         built.result,
+        _definition(built, found[0].base_name),
         built,
     )
+
+
+def _definition(built: Built, kernel: str) -> Definition | None:
+    """Where the user's files define a kernel, if in one place, and if a copy of it is compiled as it is."""
+    named = [
+        definition_of(source.name, built.texts.get(key, source.data), one)
+        for key, source in built.own.sources.items()
+        for one in built.own.declared[key].kernels()
+        if one.name == kernel and (one.template is None or (one.template and built.expressions))
+    ]
+    return named[0] if len(named) == 1 else None
 
 
 def _entries(ptx: str, lowered: Mapping[str, str], wanted: str) -> list[Entry]:

@@ -11,23 +11,26 @@ import shutil
 import tempfile
 import weakref
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from wmmadiag.compile.diagnostics import errors_in
+from wmmadiag.compile.names import base_name
 from wmmadiag.compile.nvrtc import NvrtcResult, run_nvrtc
 from wmmadiag.compile.precompiled import IN_USE, precompiling
 from wmmadiag.csource.edits import ByteEdit
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.trials.blame import blame
+from wmmadiag.diagnose.trials.copies import Definition, copied, refused_copies
 from wmmadiag.diagnose.trials.prepared import Prepared
 from wmmadiag.diagnose.trials.schemata import HEADER, directives, header, inside, render
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions, lower
 from wmmadiag.errors import CompileError, ConfigurationError, WmmadiagError
 from wmmadiag.ptx import parse
+from wmmadiag.ptx.ir import Module
 
 Level: TypeAlias = Literal["fast", "full"]
 """How much the compiler optimises: little, so that it is soon done; or as for the user's own program."""
@@ -117,6 +120,53 @@ class Programs:
             edits.setdefault(one.file, []).append(ByteEdit(one.start, one.end, one.text))
         return Program(self._made(edits), {})
 
+    def apart(self, changes: Sequence[Change]) -> Iterator[tuple[Change, Program | str]]:
+        """Programs of one text each, or why there is none; those that change the kernel's definition alone are
+        compiled together, as copies of it."""
+        definition = self.prepared.definition
+        together = [one for one in changes if definition is not None and definition.holds(one)]
+        waiting = deque([tuple(together)] if len(together) > 1 else [])
+        done: set[Change] = set()
+        while waiting and definition is not None:
+            group = waiting.popleft()
+            found = self._copied(group, definition)
+            for change, one in found.items():
+                if one is not None:
+                    done.add(change)
+                    yield change, one
+            left = tuple(one for one in group if one not in found)
+            if len(left) < len(group):
+                waiting.append(left)
+            elif len(left) > _FEW:
+                waiting += [left[: len(left) // 2], left[len(left) // 2 :]]
+        for change in changes:
+            if change not in done:
+                try:
+                    yield change, self.single(change)
+                except (WmmadiagError, ValueError) as error:
+                    yield change, error.message if isinstance(error, WmmadiagError) else str(error)
+
+    def _copied(self, group: Sequence[Change], definition: Definition) -> Mapping[Change, Program | str | None]:
+        """The programs of some changes, or what the compiler says of others; None of those that only a compilation of
+        their own can tell."""
+        try:
+            copies = copied(self.prepared.texts, definition, group)
+        except ValueError:
+            return dict.fromkeys(group)
+        expressions = [one for name in copies.names.values() for one in self.prepared.renamed(name)]
+        result = self._compiled({definition.file: (copies.edit,)}, expressions)
+        if not result.ok:
+            return refused_copies(errors_in(result.log), definition, copies)
+        module = parse(result.ptx, name=self.prepared.root)
+        entries = {base_name(name): name for name in module.entries}
+        made: dict[Change, Program | str | None] = {}
+        for change, name in copies.names.items():
+            try:
+                made[change] = Program(self._lowered(module, entries[name]), {}) if name in entries else None
+            except WmmadiagError as error:
+                made[change] = error.message
+        return made
+
     def batch(self, changes: Sequence[Change]) -> Batch:
         """As few programs as can be for these changes, static ones aside."""
         done = Batch()
@@ -191,7 +241,7 @@ class Programs:
             raise CompileError(errors[0].message if errors else "the compiler failed", detail=result.log.strip())
         return self._loaded(result)
 
-    def _compiled(self, edits: Edits) -> NvrtcResult:
+    def _compiled(self, edits: Edits, expressions: Sequence[str] | None = None) -> NvrtcResult:
         self.compilations += 1
         prepared = self.prepared
         root, headers = prepared.changed(edits)
@@ -202,13 +252,16 @@ class Programs:
         if kept:
             flags += precompiling(headers, self._precompiled(), prepared.tools)
         with IN_USE if kept else nullcontext():
-            return run_nvrtc(root, prepared.root, flags, headers=headers, name_expressions=prepared.expressions)
+            named = prepared.expressions if expressions is None else expressions
+            return run_nvrtc(root, prepared.root, flags, headers=headers, name_expressions=named)
 
     def _loaded(self, result: NvrtcResult) -> EmulatedKernel:
         entry = self.prepared.entry_of(result.ptx, result.lowered)
         if entry is None:
             raise CompileError(f"no kernel {self.prepared.entry} is left", detail=self.prepared.root)
-        module = parse(result.ptx, name=self.prepared.root)
+        return self._lowered(parse(result.ptx, name=self.prepared.root), entry)
+
+    def _lowered(self, module: Module, entry: str) -> EmulatedKernel:
         return EmulatedKernel(lower(module, entry, self.prepared.arch), EmulatorOptions())
 
     def _precompiled(self) -> Path:

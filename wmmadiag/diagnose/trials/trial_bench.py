@@ -14,7 +14,7 @@ from wmmadiag.diagnose.changes import Change, Texts, applied
 from wmmadiag.diagnose.trials.expected import expected_of
 from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome, faithful, outcome_of
 from wmmadiag.diagnose.trials.prepared import prepare
-from wmmadiag.diagnose.trials.programs import Batch, Programs
+from wmmadiag.diagnose.trials.programs import Batch, Program, Programs
 from wmmadiag.diagnose.trials.schemata import SELECTOR
 from wmmadiag.diagnose.trials.staged import staged
 from wmmadiag.diagnose.trials.team import Part, Setting, expect, processes, share, threads_each
@@ -211,7 +211,8 @@ class TrialBench:
         if not part.apart:
             batch = self._programs.batch(part.changes)
             found, alone = self._outcomes(batch, limits), batch.singles
-        found |= {change: self._alone(change, limits) for change in alone}
+        for change, made in self._programs.apart(alone):
+            found[change] = self._alone(change, made, limits)
         return [found[change] for change in part.changes]
 
     def try_launches(self, changes: Sequence[LaunchChange]) -> list[Outcome]:
@@ -249,11 +250,13 @@ class TrialBench:
         own, *results = staged(launch, [0, *selectors], limits, self._share)
         return faithful(own, self.reference), results
 
-    def _alone(self, change: Change, limits: TrialLimits) -> Outcome:
+    def _alone(self, change: Change, made: Program | str, limits: TrialLimits) -> Outcome:
+        if isinstance(made, str):
+            return self._refused(change, made)
         try:
-            launch = self._launch(self._programs.single(change).kernel)
-        except (WmmadiagError, ValueError) as error:
-            return self._refused(change, error.message if isinstance(error, WmmadiagError) else str(error))
+            launch = self._launch(made.kernel)
+        except WmmadiagError as error:
+            return self._refused(change, error.message)
         launch.adopt(self._plain_launch)
         result = staged(launch, [0], limits, 1)[0] if self.wrong_before is None else launch.run([0], limits, 1)[0]
         return outcome_of(change, result, self.reference, self._expected, True)

@@ -1,0 +1,80 @@
+"""Changes that need a text of their own, compiled together as copies of the kernel: the same answers as one by one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from trial_changes import change, edit, product
+
+from wmmadiag.diagnose.changes import Change
+from wmmadiag.diagnose.trials.trial_bench import TrialBench
+from wmmadiag.subject.card import Card
+
+WRONG = ("part[TILE][TILE]", "part[TILE][TILE - 1]")
+
+
+def bench_of(card: Card) -> TrialBench:
+    return TrialBench(card, card.variants[0], card.cases[0], threads=1)
+
+
+def statics(bench: TrialBench) -> list[Change]:
+    texts = bench.texts
+    found = [
+        change(edit(texts, "TILE - 1", new), kind="static") for new in ("TILE", "TILE - 2", "TILE + 1", "no_such", "0")
+    ]
+    found.append(change(edit(texts, "float sum", "double sum"), kind="static"))
+    found.append(change(edit(texts, "const int col", "const short col"), kind="static"))
+    found.append(change(edit(texts, "__shared__ float part", "float part"), kind="static"))
+    return found
+
+
+def test_copies_answer_as_programs_of_their_own(tmp_path: Path) -> None:
+    bench = bench_of(product(tmp_path, WRONG))
+    tried = statics(bench)
+    before = bench.compilations
+    together = bench.try_batch(tried)
+    assert bench.compilations - before < len(tried) / 2
+    bench._programs.prepared = replace(bench._programs.prepared, definition=None)
+    before = bench.compilations
+    alone = bench.try_batch(tried)
+    assert bench.compilations - before == len(tried)
+    assert [one.verdict for one in together] == [one.verdict for one in alone]
+    assert {"right", "refused"} <= {one.verdict for one in together}
+    refused = next(one for one in together if one.verdict == "refused")
+    assert "no_such" in refused.reason
+
+
+def test_a_template_is_copied_with_its_arguments(tmp_path: Path) -> None:
+    card = product(
+        tmp_path,
+        ('extern "C" __global__ void product(', "template <int EDGE> __global__ void product("),
+        ("part[TILE][TILE]", "part[EDGE][EDGE - 1]"),
+        ('entry = "product"', 'entry = "product<8>"'),
+    )
+    bench = bench_of(card)
+    tried = [change(edit(bench.texts, "EDGE - 1", new), kind="static") for new in ("EDGE", "EDGE - 2", "EDGE * 2")]
+    before = bench.compilations
+    assert [one.verdict for one in bench.try_batch(tried)] == ["right", "fault", "right"]
+    assert bench.compilations - before == 1
+
+
+def test_a_declaration_that_only_the_other_copies_contradict_is_tried_alone(tmp_path: Path) -> None:
+    card = product(tmp_path, ("__shared__ float part[TILE][TILE]", "extern __shared__ float part[][TILE]"))
+    bench = bench_of(product(tmp_path, ("launch = {", "launch = { shared = 256,"), source=card.source.read_text()))
+    tried = [change(edit(bench.texts, "float part", new), kind="static") for new in ("double part", "int part")]
+    assert "refused" not in [one.verdict for one in bench.try_batch(tried)]
+
+
+def test_a_change_outside_of_the_kernel_is_no_copy(tmp_path: Path) -> None:
+    bench = bench_of(product(tmp_path, WRONG))
+    texts, held = bench.texts, bench._programs.prepared.definition
+    assert held is not None
+    assert held.holds(change(edit(texts, "TILE - 1", "TILE")))
+    assert held.holds(change(edit(texts, "const float* a", "float* a")))
+    assert not held.holds(change(edit(texts, "SCALE 1", "SCALE 2")))
+    assert not held.holds(change(edit(texts, "TILE 8", "TILE 4", file=list(texts)[1])))
+    assert not held.holds(change(edit(texts, "product", "other")))
+    assert not held.holds(change())
+    text = next(iter(texts.values()))
+    assert text[held.name_start :].startswith(b"product(")
