@@ -48,7 +48,7 @@ def parse(data: bytes, name: str = "the report") -> Run:
         raise ConfigurationError(f"{name} is empty", hint=again)
     try:
         plain: Any = msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{name} is no JSON, or was cut off: {error}", hint=again) from None
     if not isinstance(plain, dict) or "format_version" not in plain:
         raise ConfigurationError(f"{name} is JSON, but no report of wmmadiag", hint=again)
