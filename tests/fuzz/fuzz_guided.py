@@ -1,7 +1,7 @@
 """Fuzz with coverage: `python tests/fuzz/fuzz_guided.py TARGET [-runs=100000]`, and libFuzzer's other options.
 
-atheris (pip install atheris) drives libFuzzer by the lines of Python that an input reaches. Inputs that fail are left as
-crash-… in the current folder.
+atheris (pip install atheris) drives libFuzzer by the lines of Python that an input reaches. Inputs that fail are left
+as crash-… in the current folder.
 """
 
 from __future__ import annotations
