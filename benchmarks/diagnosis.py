@@ -9,6 +9,7 @@ cause        a cause is proven, and it is a true one: its line is one of the tru
 likely       the same of a cause that is called likely: a right line, beside another one that mends as well
 misled       another cause is called proven: the worst that can happen
 line         the first cause's line, or its second one, is one of the truth's lines
+both         each of two bugs has a cause whose line, or second one, is its line
 change       a change was tried that makes every case pass; counted where one edit mends the kernel
 undone       of these: it undoes the bug, or changes just the truth's lines
 false alarm  a right kernel whose outcome is not "right"
@@ -57,6 +58,7 @@ class Score:
         seconds: wall time; work: changes tried.
         detected, cause, likely, misled, line, fixed, undone: see the head of this file.
         one_edit: whether one edit mends the kernel.
+        two: whether it has two bugs; both: see the head of this file.
         problem: of a crash, what was raised.
     """
 
@@ -75,6 +77,8 @@ class Score:
     fixed: bool = False
     undone: bool = False
     one_edit: bool = False
+    two: bool = False
+    both: bool = False
     work: int = 0
     share: float = 0.0
     problem: str = ""
@@ -136,9 +140,16 @@ def scored(card: str, truth: Mapping[str, Any] | None, found: Any, seconds: floa
         fixed=fixed,
         undone=undone,
         one_edit=bool(truth["one_edit"]),
+        two="second" in truth,
+        both="second" in truth and _both(found, source.name, truth),
         work=found.work.changes,
         share=first.share if first is not None and first.fix is not None else 0.0,
     )
+
+
+def _both(found: Any, source: str, truth: Mapping[str, Any]) -> bool:
+    places = [place for cause in found.causes if cause.verdict != "undecided" for place in (cause.place, cause.other)]
+    return all(any(_on(place, source, bug["lines"]) for place in places) for bug in (truth, truth["second"]))
 
 
 def _on(place: str, source: str, lines: Iterable[int]) -> bool:
@@ -229,6 +240,7 @@ def summary(scores: Sequence[Score]) -> list[str]:
         count(wrong, lambda one: one.likely),
         count(wrong, lambda one: one.misled),
         count(wrong, lambda one: one.line),
+        count([one for one in wrong if one.two], lambda one: one.both),
         count(mendable, lambda one: one.fixed),
         count(mended, lambda one: one.undone),
         count(right, lambda one: one.outcome != "right"),
@@ -238,7 +250,7 @@ def summary(scores: Sequence[Score]) -> list[str]:
 
 
 HEADERS = [
-    "", "wrong kernels", "detected", "cause", "likely", "misled", "line", "change", "undone", "false alarms",
+    "", "wrong kernels", "detected", "cause", "likely", "misled", "line", "both", "change", "undone", "false alarms",
     "seconds: median, p90", "changes tried: median, p90",
 ]  # fmt: skip
 
@@ -269,7 +281,8 @@ def line_of(one: Score) -> str:
     if not one.truth:
         return f"{'ok' if one.outcome == 'right' else 'ALARM':7} {one.seconds:5.1f} s  {one.card}: {one.outcome}"
     first = "C" if one.cause else "?" if one.likely else "!" if one.misled else "-"
-    marks = f"{first}{'L' if one.line else '-'}{'F' if one.fixed else '-'}{'U' if one.undone else '-'}"
+    pair = "2" if one.both else "1" if one.two else ""
+    marks = f"{first}{'L' if one.line else '-'}{'F' if one.fixed else '-'}{'U' if one.undone else '-'}{pair}"
     good = one.detected and one.cause and one.line and (one.fixed or not one.one_edit)
     return f"{marks:7} {one.seconds:5.1f} s {one.work:5}  {one.card}: {said}" + ("" if good else f"   < {one.truth}")
 

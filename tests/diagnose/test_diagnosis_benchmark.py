@@ -66,11 +66,14 @@ def test_each_column_on_its_own(changes, cause, likely, misled, line, fixed):
     assert ("< leading-dimension" in line_of(one)) == (not (cause and line and fixed))
 
 
-def test_either_of_two_bugs_may_come_first():
-    second = {"cause": "condition", "lines": [20]}
-    one = judged(truth={**TRUTH, "second": second}, place="/k/a.cu:20:1")
-    assert one.cause
-    assert one.line
+def test_either_of_two_bugs_may_come_first_and_both_count_where_both_are_named():
+    truth = {**TRUTH, "second": {"cause": "condition", "lines": [20]}}
+    one = judged(truth=truth, place="/k/a.cu:20:1")
+    assert one.cause and one.line and one.two and not one.both
+    both = replace(FOUND, causes=(replace(CAUSE, place="/k/a.cu:20:1"), CAUSE))
+    assert scored("gemm/wrong/a.toml", truth, both, 1.5).both
+    open_ = replace(FOUND, causes=(replace(CAUSE, place="/k/a.cu:20:1"), replace(CAUSE, verdict="undecided")))
+    assert not scored("gemm/wrong/a.toml", truth, open_, 1.5).both
 
 
 @pytest.mark.parametrize(
@@ -101,7 +104,7 @@ def test_right_kernels_raise_alarms():
 def test_sums():
     scores = [judged(), judged(fix=None), judged(truth={**TRUTH, "one_edit": False}, fix=None, place="")]
     row = summary([*scores, replace(scores[0], outcome="right", detected=False, seconds=9.0)])
-    shares = ["3/4 (75%)", "3/4 (75%)", "0/4 (0%)", "1/4 (25%)", "3/4 (75%)", "2/3 (67%)", "0/2 (0%)"]
+    shares = ["3/4 (75%)", "3/4 (75%)", "0/4 (0%)", "1/4 (25%)", "3/4 (75%)", "-", "2/3 (67%)", "0/2 (0%)"]
     assert row == ["4", *shares, "-", "1.5, 9.0", "0, 0"]
     assert "leading-dimension" in tables(scores)
 

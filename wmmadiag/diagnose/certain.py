@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +40,7 @@ def by_itself(run: CaseRun) -> Cause:
     refused = problem.kind not in _OPEN and (run.compilation is None or problem.kind in ("compile", "launch-limits"))
     trap = _trap(run) if problem.kind == "trap" else None
     place = trap.place if trap is not None else place_of(problem.place)
-    evidence = [line for line in (problem.detail or "").splitlines() if line.strip()][:6]
+    evidence = _words((problem.detail or "").splitlines())[:6]
     arrays: list[tuple[int, str, Place]] = []
     if refused and problem.kind == "launch-limits":
         arrays = sorted(_static_arrays(run), key=operator.itemgetter(0), reverse=True)
@@ -58,6 +58,13 @@ def by_itself(run: CaseRun) -> Cause:
         evidence=tuple(evidence),
         fix=Fix(problem.hint) if problem.hint else None,
     )
+
+
+def _words(lines: Sequence[str]) -> list[str]:
+    """Lines that say something: neither carets nor the line of the source above them, which the excerpt shows."""
+    marks = [bool(line.strip()) and not set(line.strip()) - set("^~|") for line in lines]
+    code = [*marks, False][1:]
+    return [line for line, mark, shown in zip(lines, marks, code, strict=True) if line.strip() and not mark | shown]
 
 
 def _trap(run: CaseRun) -> CompileNote | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,10 +14,11 @@ from wmmadiag.diagnose.intrusion import altered
 from wmmadiag.diagnose.ranking import after_trial
 from wmmadiag.diagnose.search import Tried
 from wmmadiag.diagnose.sizes import further_sizes
+from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.ops.registry import OPERATIONS
 from wmmadiag.subject.bench import CaseRun, Workbench
 from wmmadiag.subject.binding import BoundCase, bind
-from wmmadiag.subject.card import Case
+from wmmadiag.subject.card import Case, LaunchShape
 from wmmadiag.subject.compiling import Texts
 
 _RIVALS = 4
@@ -42,6 +43,7 @@ class Confirmed:
         further: sizes that nobody asked for on which it is right as well, where that tells it from others.
         altered: share of the failing case's accesses that are no longer made, where that may tell it from others.
         intrusive: another one mends as much, and alters far less.
+        shape: of a changed launch; None for the card's.
         disturbed: the case that was right before, in which it alters accesses all the same; "" for none.
     """
 
@@ -55,6 +57,7 @@ class Confirmed:
     altered: float = 0.0
     intrusive: bool = False
     disturbed: str = ""
+    shape: LaunchShape | None = None
 
     @property
     def right(self) -> bool:
@@ -75,6 +78,7 @@ def confirmed(
     kept: Sequence[Change],
     texts: Bytes,
     most: int,
+    launches: Sequence[tuple[Tried, LaunchShape]] = (),
 ) -> list[Confirmed]:
     """Run the likeliest change of each place on every case; what is right in all comes first, the likeliest first.
 
@@ -86,6 +90,7 @@ def confirmed(
         kept: changes that were made before these.
         texts: what the changes are of.
         most: changes to run.
+        launches: that make the failing case right.
     """
     places: dict[tuple[tuple[str, int], ...], list[Tried]] = {}
     for one in right:
@@ -104,6 +109,13 @@ def confirmed(
             found.append(Confirmed(one, (*kept, change), changed, runs, score, alike))
             if found[-1].right:
                 break
+    for number, (one, shape) in enumerate(launches[:_ALIKE]):
+        runs = tuple(_runs(bench.launched(shape), cases, baseline, {}))
+        score = after_trial(one.ranked, one.outcome, _work_before(baseline))
+        alike = tuple(other for other, _ in launches[number + 1 :])
+        found.append(Confirmed(one, (*kept, one.ranked.change), {}, runs, score, alike, shape=shape))
+        if found[-1].right:
+            break
     found = _weighed(baseline[cases[0].name], _told_apart(bench, cases, found))
     found = sorted(found, key=lambda one: (not one.right, -one.further, one.intrusive, -one.score))
     if found and found[0].right:
@@ -119,16 +131,23 @@ def _told_apart(bench: Workbench, cases: Sequence[Case], found: Sequence[Confirm
         return list(found)
     counts = {id(one): 0 for one in rivals}
     for case in further_sizes(cases, cases[0]):
-        passed = [one for one in rivals if bench.run(case, one.texts).passed]
+        passed = [one for one in rivals if _on(bench, one).run(case, one.texts).passed]
         if 0 < len(passed) < len(rivals):
             for one in passed:
                 counts[id(one)] += 1
     return [replace(one, further=counts.get(id(one), 0)) for one in found]
 
 
+def _on(bench: Workbench, one: Confirmed) -> Workbench:
+    return bench if one.shape is None else bench.launched(one.shape)
+
+
 def _weighed(broken: CaseRun, found: Sequence[Confirmed]) -> list[Confirmed]:
-    """Where changes of several places are right in every case: how much of what the kernel does each alters."""
-    rivals = [one for one in found if one.right][:_RIVALS]
+    """Where changes of several places are right in every case: how much of what the kernel does each alters.
+
+    A kernel and its launch are two ends of one agreement: neither is held against the other.
+    """
+    rivals = [one for one in found if one.right and one.shape is None][:_RIVALS]
     if len({one.line for one in rivals}) < 2:
         return list(found)
     shares = {id(one): share_altered(broken, one.runs[0]) for one in rivals}
@@ -151,16 +170,19 @@ def _disturbed(cases: Sequence[Case], baseline: Mapping[str, CaseRun], one: Conf
 
 def share_altered(broken: CaseRun, mended: CaseRun) -> float:
     """Share of the first run's memory accesses that the second does not make; 0 where they cannot be seen."""
-    kernels = [emulator_of(run.kernel) if run.kernel is not None else None for run in (broken, mended)]
-    bound = mended.bound
-    if kernels[0] is None or kernels[1] is None or bound is None:
+    runs = [_repeated(run) for run in (broken, mended)]
+    if runs[0] is None or runs[1] is None or mended.bound is None:
         return 0.0
-    blocks = range(min(_BLOCKS, math.prod(bound.launch.grid)))
+    blocks = range(min(_BLOCKS, math.prod(mended.bound.launch.grid)))
+    return altered(runs[0], runs[1], blocks)
 
-    def fresh() -> BoundCase:
-        return bind(bound.card, bound.case, bound.variant, seed=bound.seed, inputs=bound.distribution)
 
-    return altered(fresh, kernels[0], kernels[1], blocks)
+def _repeated(run: CaseRun) -> tuple[EmulatedKernel, Callable[[], BoundCase]] | None:
+    kernel = emulator_of(run.kernel) if run.kernel is not None else None
+    bound = run.bound
+    if kernel is None or bound is None:
+        return None
+    return kernel, lambda: bind(bound.card, bound.case, bound.variant, seed=bound.seed, inputs=bound.distribution)
 
 
 def _work_before(baseline: Mapping[str, CaseRun]) -> int:

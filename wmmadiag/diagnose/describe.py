@@ -136,7 +136,7 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
         yield Cause(
             name=name.id,
             verdict=verdict,
-            sentence=_sentence(name, change, shown),
+            sentence=_sentence(name, change, shown, _departure(found, line) if last else ""),
             place=str(place),
             other=str(other) if other is not None else (str(_at(rivals[0])) if rivals and verdict == "likely" else ""),
             excerpt=excerpt(place, other),
@@ -180,11 +180,18 @@ def _at(one: Confirmed) -> Place:
     return Place(one.line[0], one.line[1])
 
 
-def _sentence(name: Name, change: Change, difference: Difference | None) -> str:
+def _sentence(name: Name, change: Change, difference: Difference | None, departure: str) -> str:
     """What is wrong, in one sentence."""
-    if difference is None:
-        return f"{name.title}: {change.note}"
-    return f"{name.title}: {difference.sentence()}"
+    if difference is not None:
+        return f"{name.title}: {difference.sentence()}"
+    return f"{name.title}: {departure}; right with {change.note}" if departure else f"{name.title}: {change.note}"
+
+
+def _departure(found: Examined, line: tuple[str, int]) -> str:
+    """The first product or value that is not the operation's, where one departs; "" where that is not followed."""
+    seen = [one for one in found.traced.disagreements if one.because_of is None] if found.traced is not None else []
+    nearest = sorted(seen, key=lambda one: abs(own_place(one.place).line - line[1]))
+    return next((f"line {own_place(one.place).line} {one.message}" for one in nearest), "")
 
 
 def _evidence(
@@ -204,10 +211,7 @@ def _evidence(
     if not last:
         return
     if difference is not None:
-        yield f"{difference.place}: the first access that differs between the two: {difference.sentence()}"
-    ledger = found.ledger
-    tried = "every change" if ledger.complete else "the likeliest changes"
-    yield f"found by trying {ledger.changes:,} changes of the source, {tried} that there are"
+        yield f"{difference.place}: the first access that differs between the kernel and the changed kernel"
     if best.disturbed:
         yield f"it also alters what is read and written in the case {best.disturbed}, which was right without it"
     for one in rivals[:_READINGS]:
@@ -284,6 +288,8 @@ def _diff(old: Mapping[str, bytes], new: Mapping[str, bytes]) -> str:
 
 def _difference(found: Examined, first: CaseRun, best: Confirmed) -> Difference | None:
     """The first access that the mended kernel makes otherwise."""
+    if best.shape is not None:
+        return None
     mended = next((run for run in best.runs if run.result.case == first.result.case and run.kernel is not None), None)
     one = emulator_of(first.kernel) if first.kernel is not None else None
     two = emulator_of(mended.kernel) if mended is not None and mended.kernel is not None else None

@@ -19,6 +19,7 @@ from wmmadiag.diagnose.changes import Texts as Bytes
 from wmmadiag.diagnose.confirm import Confirmed, confirmed
 from wmmadiag.diagnose.describe import described
 from wmmadiag.diagnose.effort import DEFAULT, Effort, effort_named
+from wmmadiag.diagnose.launches import mending_launches
 from wmmadiag.diagnose.operators.registry import changes as changes_of
 from wmmadiag.diagnose.ranking import Ranked, ranked
 from wmmadiag.diagnose.search import Ledger, Step, Tried, helpful, search
@@ -32,7 +33,7 @@ from wmmadiag.provenance import ProvenanceRun, trace
 from wmmadiag.provenance.expected import has_products
 from wmmadiag.subject.bench import CaseRun, Workbench
 from wmmadiag.subject.binding import bind
-from wmmadiag.subject.card import Card, Case
+from wmmadiag.subject.card import Card, Case, LaunchShape
 from wmmadiag.subject.check import own_place
 from wmmadiag.subject.readings import card_read_as
 from wmmadiag.subject.repeating import options, repeating
@@ -263,14 +264,17 @@ def _numbers(
     """Search where the numbers are wrong, from a source in which some changes are kept; whether it is mended."""
     ledger = found.ledger
     sources, order = _ranked(found, trials.texts)
+    launched: list[tuple[Tried, LaunchShape]] = []
     if not kept:
         found.sources = sources
+        shape = found.bench.variant.launch or found.bench.card.launch
+        launched = mending_launches(trials, _suspicion(found, sources), shape, tell)
     tried = search(trials, order, ledger, tell)
     right = [one for one in tried if one.outcome.verdict == "right"]
     right = slid(trials, rendered_entry(found.bench.card, _case(found), found.bench.variant), right, ledger)
     changes = tuple(change for _, change in kept)
-    if right:
-        tell(f"confirming {len(right):,} changes")
+    if right or launched:
+        tell(f"confirming {len(right) + len(launched):,} changes")
         answers = confirmed(
             found.bench,
             _affordable(found, cases),
@@ -279,6 +283,7 @@ def _numbers(
             changes,
             trials.texts,
             ledger.effort.confirmed,
+            launched,
         )
         if any(one.right for one in answers) or (answers and not found.answers):
             found.answers, found.steps = tuple(answers), tuple(step for step, _ in kept)

@@ -16,26 +16,25 @@ from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.extents import Extent
 from wmmadiag.subject.binding import BoundCase
 
+Bind: TypeAlias = Callable[[], BoundCase]
 _Touch: TypeAlias = tuple[int, int, int, int, int, tuple[tuple[str, int], ...]]
 
 
-def altered(
-    bind: Callable[[], BoundCase], broken: EmulatedKernel, mended: EmulatedKernel, blocks: Sequence[int]
-) -> float:
+def altered(broken: tuple[EmulatedKernel, Bind], mended: tuple[EmulatedKernel, Bind], blocks: Sequence[int]) -> float:
     """Share of a kernel's memory accesses that a changed version of it no longer makes; 0 to 1.
 
     An access is the elements that a warp touches at once; where an array lies does not matter, nor which line touches
     it.
 
     Args:
-        bind: the case with fresh arrays.
+        broken, mended: each kernel, and what makes the case that it runs, with fresh arrays.
         blocks: linear indices of those that are looked into.
     """
-    before, after = (_touches(bind, kernel, blocks) for kernel in (broken, mended))
+    before, after = (_touches(*one, blocks) for one in (broken, mended))
     return (before - after).total() / before.total() if before else 0.0
 
 
-def _touches(bind: Callable[[], BoundCase], kernel: EmulatedKernel, blocks: Sequence[int]) -> Counter[_Touch]:
+def _touches(kernel: EmulatedKernel, bind: Bind, blocks: Sequence[int]) -> Counter[_Touch]:
     case = bind()
     named = _Named(kernel.named_memory(case.launch))
     watch = watched(case, kernel, blocks)

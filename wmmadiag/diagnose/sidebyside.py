@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,10 @@ from wmmadiag.place import Place
 from wmmadiag.subject.binding import BoundCase
 
 _STORES = frozenset({AccessKind.STORE, AccessKind.ATOMIC, AccessKind.ASYNC_STORE})
+
+
+_Both: TypeAlias = tuple[Sequence[Extent], Sequence[Extent]]
+"""Named memory of the first and of the second version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ def first_difference(
     """
     one, two = watched(bind(), broken, blocks), watched(bind(), mended, blocks)
     shift = Lines(texts)
-    extents = [*broken.named_memory(bind().launch), *mended.named_memory(bind().launch)]
+    extents = broken.named_memory(bind().launch), mended.named_memory(bind().launch)
     for block in blocks:
         for line in one.order.get(block, ()):
             found = _at_line(one, two, block, line, shift, extents)
@@ -93,13 +97,11 @@ def first_difference(
             back = shift.back(line)
             if back is None or (back not in one.events.get(block, {}) and back not in one.barriers.get(block, {})):
                 place = replace(two.places[line], line=(back or shift.nearest(line))[1], column=0)
-                return _only_in_second(two, block, line, place, extents)
+                return _only_in_second(two, block, line, place, extents[1])
     return None
 
 
-def _at_line(
-    one: Watch, two: Watch, block: int, line: Line, shift: Lines, extents: Sequence[Extent]
-) -> Difference | None:
+def _at_line(one: Watch, two: Watch, block: int, line: Line, shift: Lines, extents: _Both) -> Difference | None:
     there = shift.forth(line)
     mine, theirs = one.events.get(block, {}).get(line, []), two.events.get(block, {}).get(there, []) if there else []
     place = one.places[line]
@@ -114,7 +116,7 @@ def _at_line(
 
 
 def _accesses(
-    mine: Sequence[Event], theirs: Sequence[Event], block: int, place: Place, extents: Sequence[Extent]
+    mine: Sequence[Event], theirs: Sequence[Event], block: int, place: Place, extents: _Both
 ) -> Difference | None:
     """The first event of a warp that differs between two lists of one line."""
     warps = dict.fromkeys([event[0] for event in (*mine, *theirs)])
@@ -136,8 +138,8 @@ def _accesses(
                 place,
                 block,
                 warp,
-                _named(first, extents) if first is not None else "",
-                _named(second, extents) if second is not None else "",
+                _named(first, extents[0]) if first is not None else "",
+                _named(second, extents[1]) if second is not None else "",
                 SPACES[event[0]],
                 event[1] in _STORES,
             )

@@ -11,7 +11,7 @@ from wmmadiag.report.diagnosis import Cause, Diagnosis
 from wmmadiag.report.model import CaseResult, Status
 from wmmadiag.report.run import KernelRun, Run
 from wmmadiag.report.terminal import brief, case_text
-from wmmadiag.report.terminal_diagnosis import fix_effect
+from wmmadiag.report.terminal_diagnosis import fix_effect, how_sure, work_line
 from wmmadiag.report.text import one_line, visible
 
 LIMIT = 60_000
@@ -178,12 +178,14 @@ def _diagnosis(diagnosis: Diagnosis) -> str:
         parts.append(_cause(cause, not diagnosis.told_by_headline))
     if not diagnosis.causes and diagnosis.symptoms:
         parts.append("\n".join(f"- {escaped(line)}" for line in diagnosis.symptoms) + "\n")
+    if work_line(diagnosis):
+        parts.append(escaped(work_line(diagnosis)) + "\n")
     return "\n".join(parts)
 
 
 def _cause(cause: Cause, sentence: bool) -> str:
     share = f", explains {cause.explains} of {cause.of} wrong elements" if cause.of else ""
-    lines = [f"{escaped(cause.sentence) + ' ' if sentence else ''}({cause.verdict}{share})\n"]
+    lines = [f"{escaped(cause.sentence) + ' ' if sentence else ''}({how_sure(cause)}{share})\n"]
     if cause.place:
         lines.append(f"{code(cause.place)}" + (f" and {code(cause.other)}" if cause.other else "") + "\n")
     if cause.excerpt is not None:
@@ -204,6 +206,8 @@ def _cause(cause: Cause, sentence: bool) -> str:
             lines.append(fenced(cause.fix.diff, "diff"))
         more = [text for text in (fix_effect(cause.fix), cause.fix.note) if text]
         lines += [escaped(text) + "\n" for text in more]
+    if cause.readings:
+        lines.append("These mend it as well:\n\n" + "\n".join(f"- {escaped(line)}" for line in cause.readings) + "\n")
     return "\n".join(lines)
 
 

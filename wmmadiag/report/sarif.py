@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from wmmadiag.diagnose.names import every_name
 from wmmadiag.report.marks import Mark, marks
 from wmmadiag.report.run import Run
 from wmmadiag.report.text import edits, one_line, split_place, visible
@@ -53,15 +54,17 @@ def render(run: Run) -> str:
 
 
 def _rules(run: Run, found: Sequence[Mark]) -> list[dict[str, Any]]:
-    """One rule per id that occurs, described by the checks' and causes' tables that the run holds."""
+    """One rule per id that occurs, described by the names of causes, and by the checks that the run holds."""
     checks = {rule.id: rule for rule in run.rules}
-    diagnoses = [diagnosis for kernel in run.kernels for diagnosis in kernel.diagnoses]
-    titles = {one.name: one.title for diagnosis in diagnoses for one in diagnosis.tested}
+    names = {one.id: one for one in every_name()}
     rules = []
     for rule in dict.fromkeys(mark.rule for mark in found):
         family = rule.split("/")[0]
-        summary = titles.get(rule) or _OTHER_RULES.get(family) or rule
+        summary = _OTHER_RULES.get(family) or rule
         made: dict[str, Any] = {"id": visible(rule)}
+        if rule in names:
+            summary = names[rule].title
+            made["fullDescription"] = {"text": names[rule].help}
         if family in checks:
             summary = checks[family].summary
             if checks[family].help:

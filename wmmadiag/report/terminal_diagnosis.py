@@ -51,6 +51,8 @@ def diagnosis_lines(diagnosis: Diagnosis, *, colour: bool = False, verbose: bool
     lines += _tested_lines(diagnosis.tested, verbose)
     if diagnosis.unseen:
         lines += ["", "  what this run could not see", *_items(diagnosis.unseen)]
+    if work_line(diagnosis):
+        lines += ["", *_wrapped(work_line(diagnosis), "  ", "    ")]
     if diagnosis.repeat:
         lines += ["", f"  repeat: {one_line(diagnosis.repeat)}"]
     return lines
@@ -60,9 +62,9 @@ def _cause_lines(cause: Cause, number: int, of: int, colour: bool) -> list[str]:
     head = f"{number}. " if of > 1 else ""
     sentence = _wrapped(f"{head}{cause.sentence}", "  ", "  " + " " * len(head))
     lines = [_painted(line, _RED + ";" + _BOLD, colour) for line in sentence]
-    lines += _wrapped(f"{cause.verdict}: {_explains(cause)} [{cause.name}]", "     ")
+    lines += _wrapped(f"{how_sure(cause)}: {_explains(cause)} [{cause.name}]", "     ")
     if cause.place:
-        also = f", with {one_line(cause.other)}" if cause.other else ""
+        also = f"; see also {one_line(cause.other)}" if cause.other else ""
         lines.append(f"     at {one_line(cause.place)}{also}")
     if cause.excerpt is not None:
         lines += _excerpt_lines(cause.excerpt, split_place(cause.place).column, colour)
@@ -123,6 +125,24 @@ def _fix_lines(fix: Fix, colour: bool) -> list[str]:
     if fix.note:
         lines += _wrapped(fix.note, "     ", "       ")
     return lines
+
+
+def how_sure(cause: Cause) -> str:
+    """The verdict, of a likely cause with its share among all that may mend: "likely (60 %)"."""
+    return f"likely ({cause.share:.0%})" if cause.verdict == "likely" and cause.share < 1 else cause.verdict
+
+
+def work_line(diagnosis: Diagnosis) -> str:
+    """What the search took, in one line; "" where nothing was tried."""
+    work = diagnosis.work
+    if not work.changes:
+        return ""
+    which = "all that there are" if work.complete else "the likeliest first"
+    refused = f", {work.refused:,} of them refused by the compiler" if work.refused else ""
+    return (
+        f"tried: {work.changes:,} changes of the source, {which}{refused}; {work.instructions:,} warp instructions; "
+        f"effort {work.effort}"
+    )
 
 
 def fix_effect(fix: Fix) -> str:

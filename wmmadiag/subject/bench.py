@@ -188,6 +188,10 @@ class Workbench:
         """
         return self._session(texts or {})[0].kernel(case, self.variant).kernel
 
+    def launched(self, shape: LaunchShape) -> Workbench:
+        """A bench with another launch of the same kernels."""
+        return replace(self, launch=shape, _used=dict(self._used))
+
     def assume(self, card: Card) -> None:
         """Take another reading of the card from here on."""
         self.card = card

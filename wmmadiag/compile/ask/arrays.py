@@ -155,7 +155,8 @@ class ArraySource:
 
     def _place(self, name: str, function: str) -> _Place | None:
         base, arguments = _split_name(function)
-        for source, one in self._known().get(base, []) if base else []:
+        known = self._known()
+        for source, one in known.get(base, []) if base else []:
             for variable in _locals(source, one):
                 if variable.name == name and variable.words & {"__shared__", "__device__"}:
                     return _Place(source, one, variable, arguments)

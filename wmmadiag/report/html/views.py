@@ -22,7 +22,7 @@ from wmmadiag.report.maps import (
 from wmmadiag.report.model import CaseResult, ReportedFinding, Status
 from wmmadiag.report.run import KernelRun, Run
 from wmmadiag.report.terminal import brief
-from wmmadiag.report.terminal_diagnosis import fix_effect, number
+from wmmadiag.report.terminal_diagnosis import fix_effect, how_sure, number, work_line
 from wmmadiag.report.text import dedented, diff_lines, split_place, visible
 
 MAP_ROOM = 4_000_000
@@ -306,6 +306,7 @@ def _diagnosis(diagnosis: Diagnosis) -> dict[str, Any]:
     tested = sorted(diagnosis.tested, key=lambda one: order.index(one.verdict))
     return {
         "one": diagnosis,
+        "work": work_line(diagnosis),
         "causes": [_cause(cause) for cause in diagnosis.causes],
         "tested": [{"one": one} for one in tested],
     }
@@ -316,6 +317,7 @@ def _cause(cause: Cause) -> dict[str, Any]:
     lines = [] if excerpt is None else list(enumerate(dedented(excerpt.lines), excerpt.first))
     return {
         "one": cause,
+        "sure": how_sure(cause),
         "lines": [
             {"number": at, "text": text, "marked": excerpt is not None and at in excerpt.marked} for at, text in lines
         ],

@@ -1,0 +1,82 @@
+"""The launch as a place like any other: another grid, block or size of shared memory for the same source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from wmmadiag.diagnose.changes import Change
+from wmmadiag.diagnose.ranking import MARKS, Ranked, fitted
+from wmmadiag.diagnose.search import Tried
+from wmmadiag.diagnose.trials.outcomes import LaunchChange
+
+if TYPE_CHECKING:
+    from wmmadiag.diagnose.suspicion import Suspicion
+    from wmmadiag.diagnose.trials.trial_bench import TrialBench
+    from wmmadiag.subject.card import Expression, LaunchShape
+
+_AXES = "xyz"
+_QUOTIENT = re.compile(r"^(?P<dividend>.+?)\s*//?\s*(?P<divisor>\w+)$")
+
+
+def launches(shape: LaunchShape) -> Iterator[LaunchChange]:
+    """Other launches: of each extent twice, half, one more and one less; extents exchanged; rounded up; more memory."""
+    for what, extents in (("grid", shape.grid), ("block", shape.block)):
+        for axis, one in enumerate(extents):
+            for words, other in _others(one, fine=what == "grid"):
+                made = (*extents[:axis], other, *extents[axis + 1 :])
+                yield LaunchChange(_with(shape, what, made), f"{words} in {_AXES[axis]} of the {what}")
+        for one, other in ((0, 1), (1, 2), (0, 2)):
+            if other < len(extents) and extents[one] != extents[other]:
+                swapped = list(extents)
+                swapped[one], swapped[other] = swapped[other], swapped[one]
+                note = f"{_AXES[one]} and {_AXES[other]} of the {what} exchanged"
+                yield LaunchChange(_with(shape, what, tuple(swapped)), note)
+    if shape.shared not in (0, "0", ""):
+        note = f"more dynamic shared memory than {shape.shared} bytes"
+        yield LaunchChange(replace(shape, shared=f"2 * ({shape.shared})"), note)
+
+
+def _others(one: Expression, *, fine: bool) -> Iterator[tuple[str, Expression]]:
+    quotient = _QUOTIENT.match(str(one))
+    if quotient is not None and fine:
+        rounded = f"ceil_div({quotient['dividend']}, {quotient['divisor']})"
+        yield f"{one} rounded up", rounded
+    yield f"twice {one}", f"2 * ({one})"
+    yield f"half of {one}", f"ceil_div({one}, 2)"
+    if fine:
+        yield f"one more than {one}", f"({one}) + 1"
+        yield f"one less than {one}", f"max(1, ({one}) - 1)"
+
+
+def _with(shape: LaunchShape, what: str, extents: tuple[Expression, ...]) -> LaunchShape:
+    return replace(shape, grid=extents) if what == "grid" else replace(shape, block=extents)
+
+
+def mending_launches(
+    trials: TrialBench, suspicion: Suspicion, shape: LaunchShape, tell: Callable[[str], None]
+) -> list[tuple[Tried, LaunchShape]]:
+    """Launches with which the bench's case is right, each as a change of the launch's own line.
+
+    Args:
+        shape: the launch as it is.
+    """
+    changes = list(launches(shape))
+    tell(f"trying {len(changes)} other launches")
+    found = []
+    for change, outcome in zip(changes, trials.try_launches(changes), strict=True):
+        if outcome.verdict == "right":
+            made = Change("launch", (), "static", "launch", change.note)
+            words = tuple(_features(suspicion))
+            score = sum(fitted().get(word, 0.0) for word in words)
+            ranked = Ranked(made, (shape.place.file, shape.place.line), words, score)
+            found.append((Tried(ranked, replace(outcome, change=made)), change.shape))
+    return found
+
+
+def _features(suspicion: Suspicion) -> Sequence[str]:
+    """As `ranking.features` has them of a change by one token, on a line that no evidence marks."""
+    own = ["operator:launch", "role:launch", "kind:static", "launch of launch", "tokens:1", "edits:1"]
+    return [*own, *(f"{kind}:never" for kind in MARKS if kind in suspicion.nearest)]
