@@ -22,7 +22,7 @@ from wmmadiag.compile.model import CompileNote
 from wmmadiag.compile.nvrtc import NvrtcResult, run_nvrtc
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.compile.own_files import OwnFiles
-from wmmadiag.compile.precompiled import IN_USE, precompiling
+from wmmadiag.compile.precompiled import in_use, precompiling
 from wmmadiag.compile.sources import SourceTree, in_memory
 from wmmadiag.compile.toolchain import Toolchain
 from wmmadiag.csource.edits import ByteEdit
@@ -116,7 +116,7 @@ def build(
         if options.precompiled is not None:
             flags += precompiling(headers, options.precompiled, tools)
         root += behind.text().encode("utf-8", "surrogateescape") if behind is not None else b""
-        with IN_USE if options.precompiled is not None else nullcontext():
+        with in_use() if options.precompiled is not None else nullcontext():
             result = run_nvrtc(root, tree.root.name, flags, headers=headers, name_expressions=expressions, cubin=cubin)
         if result.ok:
             return Built(

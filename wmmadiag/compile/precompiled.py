@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import hashlib
+import shutil
 import threading
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from wmmadiag.compile.toolchain import Toolchain, nvrtc_module
@@ -14,8 +18,37 @@ _FIRST = (12, 8)
 """First NVRTC with `--pch` (NVRTC manual, "Precompiled Header (PCH)")."""
 
 
-IN_USE = threading.RLock()
-"""Held while NVRTC compiles with precompiled headers, and while they are removed: they are the whole process's."""
+_LOCK = threading.Lock()
+_UNUSED: deque[Path] = deque()
+
+
+@contextmanager
+def in_use() -> Iterator[None]:
+    """Held while NVRTC compiles with precompiled headers: they are the whole process's."""
+    with _LOCK:
+        try:
+            yield
+        finally:
+            _sweep()
+
+
+def discard(folder: Path) -> None:
+    """Remove a folder of precompiled headers, after what compiles now.
+
+    It waits for nobody: a finaliser calls it, in whichever thread collects, that of the compiler among them.
+    """
+    _UNUSED.append(folder)
+    if _LOCK.acquire(blocking=False):
+        try:
+            _sweep()
+        finally:
+            _LOCK.release()
+
+
+@atexit.register
+def _sweep() -> None:
+    while _UNUSED:
+        shutil.rmtree(_UNUSED.popleft(), ignore_errors=True)
 
 
 _ROOM = 1 << 30

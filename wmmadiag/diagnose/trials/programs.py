@@ -7,7 +7,6 @@ compiled singly, too: a place may need a constant.
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import weakref
 from collections import deque
@@ -20,7 +19,7 @@ from typing import Literal, TypeAlias
 from wmmadiag.compile.diagnostics import errors_in
 from wmmadiag.compile.names import base_name
 from wmmadiag.compile.nvrtc import NvrtcResult, run_nvrtc
-from wmmadiag.compile.precompiled import IN_USE, precompiling
+from wmmadiag.compile.precompiled import discard, in_use, precompiling
 from wmmadiag.csource.edits import ByteEdit
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.trials.blame import blame
@@ -251,7 +250,7 @@ class Programs:
         kept = not any(some for file, some in edits.items() if file != prepared.root)
         if kept:
             flags += precompiling(headers, self._precompiled(), prepared.tools)
-        with IN_USE if kept else nullcontext():
+        with in_use() if kept else nullcontext():
             named = prepared.expressions if expressions is None else expressions
             return run_nvrtc(root, prepared.root, flags, headers=headers, name_expressions=named)
 
@@ -268,10 +267,5 @@ class Programs:
         """Where NVRTC keeps precompiled headers: gone with this."""
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="wmmadiag-headers-"))
-            weakref.finalize(self, _remove, self._folder)
+            weakref.finalize(self, discard, self._folder)
         return self._folder
-
-
-def _remove(folder: Path) -> None:
-    with IN_USE:
-        shutil.rmtree(folder, ignore_errors=True)

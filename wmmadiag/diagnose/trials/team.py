@@ -10,6 +10,8 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import shutil
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -61,10 +63,11 @@ Own: TypeAlias = Callable[[Part], Answers]
 
 
 class _Member:
-    """One child, and the setting that it was told to make a bench of."""
+    """One child, the folder of what it writes, which it may leave behind, and the setting that it makes a bench of."""
 
     def __init__(self) -> None:
-        self.child = Child("wmmadiag.diagnose.trials.team:answer")
+        self.folder = tempfile.mkdtemp(prefix="wmmadiag-trials-")
+        self.child = Child("wmmadiag.diagnose.trials.team:answer", self.folder)
         self.setting: Setting | None = None
         self.threads = 1
         self.owed = False
@@ -195,8 +198,11 @@ def _serve_here(waiting: list[int], parts: Sequence[Part], own: Own, found: dict
         found[number] = own(parts[number])
 
 
-def answer(connection: Connection) -> None:
+def answer(connection: Connection, folder: str) -> None:
     """In a child: try parts until the connection closes.
+
+    Args:
+        folder: for temporary files; whoever started it removes them.
 
     Raises:
         EOFError: it is closed.
@@ -204,6 +210,7 @@ def answer(connection: Connection) -> None:
     from wmmadiag.diagnose.trials.trial_bench import TrialBench
     from wmmadiag.errors import WmmadiagError
 
+    tempfile.tempdir = folder
     held: list[tuple[Setting, TrialBench | None]] = []
     bench: TrialBench | None = None
     while True:
@@ -226,3 +233,4 @@ def stop() -> None:
     if os.getpid() == _OWNER:
         for member in _MEMBERS:
             member.stop()
+            shutil.rmtree(member.folder, ignore_errors=True)
