@@ -218,6 +218,7 @@ def check(
     Raises:
         ConfigurationError: the card or the options are wrong. (What goes wrong in one case is in the report.)
     """
+    from wmmadiag.ops import OPERATIONS
     from wmmadiag.subject import repeating
     from wmmadiag.subject.check import check_card
     from wmmadiag.subject.compiling import SubjectCompiler
@@ -237,6 +238,11 @@ def check(
         include_paths=include_paths,
         std=std,
     )
+    if not OPERATIONS[card.computes.operation].judged and runs is None:
+        raise ConfigurationError(
+            "nothing would judge the run: the kernel computes 'none', and no check is on",
+            hint="leave --checks out, or name some: --checks races,memory",
+        )
     limits = limits or backends.RunLimits()
     words = repeating.options(
         {

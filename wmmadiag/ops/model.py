@@ -264,6 +264,7 @@ class Operation:
         hard_inputs: distributions of inputs that are hard for it, by name.
         told: what tells it by names and code; None for what nothing tells.
         choices: what may be read in more than one way.
+        judged: whether anything is expected of the outputs.
     """
 
     name: str
@@ -286,3 +287,9 @@ class Operation:
     hard_inputs: Mapping[str, HardInput] = field(default_factory=dict)
     told: Told | None = None
     choices: tuple[Choice, ...] = ()
+    judged: bool = True
+
+    @property
+    def of_user(self) -> bool:
+        """Whether the card says by a function what is expected."""
+        return self.judged and self.oracle is None

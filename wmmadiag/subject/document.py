@@ -85,6 +85,14 @@ Quotients of integers are exact, and where an integer is needed a fraction is an
 operation's default (below), so `S = 128` gives `Sq` and `Skv` too.
 """
 
+_NONE = """\
+### `none`: nothing is expected of the numbers
+
+`operation = "none"` runs a kernel for the checks alone: races, bounds, uninitialised reads, barriers and the rest.
+Roles are as for `python`. `wmmadiag check kernel.cu --computes none` needs no card where the source's own host code
+makes the arrays and the launch.
+"""
+
 _PYTHON = """\
 ### `python`: what a function of yours, or of a library, computes
 
@@ -146,6 +154,7 @@ def page() -> str:
         "## `[computes]`\n",
         *(_operation(one) for one in OPERATIONS.values() if one.oracle is not None),
         _PYTHON.format(keys=_table("key of `[computes]`", card_keys.FUNCTION)),
+        _NONE,
         "## Element types\n\n" + _element_types(),
         "## Distributions of inputs\n",
         _table("name", INDEPENDENT),

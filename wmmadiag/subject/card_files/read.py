@@ -39,7 +39,7 @@ from wmmadiag.subject.suggest import did_you_mean
 MAX_CARD_BYTES = 1 << 20
 MAX_CASES = 1000
 
-_OF_USER = next(name for name, operation in OPERATIONS.items() if operation.oracle is None)
+_OF_USER = next(name for name, operation in OPERATIONS.items() if operation.of_user)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _STANDARDS = ("c++11", "c++14", "c++17", "c++20")
 
@@ -158,7 +158,7 @@ def _computes(table: Table) -> Computes:
         table.require("operation", 'operation = "attention"')
     name = table.word("operation", tuple(OPERATIONS), implied)
     operation = OPERATIONS[name]
-    of_user = operation.oracle is None
+    of_user = operation.of_user
     table.check_keys(["operation", *operation.parameters, *(card_keys.FUNCTION if of_user else ())])
     parameters: dict[str, Expression | bool] = {}
     for key in table.content:

@@ -20,6 +20,7 @@ from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.kernel import Kernel, read_kernel
 from wmmadiag.subject.drafts.launched import with_own_launch
 from wmmadiag.subject.drafts.model import Draft, Wishes
+from wmmadiag.subject.drafts.plain_card import plain_card, todos
 from wmmadiag.subject.drafts.recognise import Recognised, recognised
 from wmmadiag.subject.drafts.sizes import cases
 from wmmadiag.subject.drafts.text import draft_text
@@ -75,6 +76,8 @@ def derived_card(path: Path, options: SubjectOptions) -> Card:
         operation = found.operation
         conjunction = "because" if found.sure else "although"
         assumed += (f"taken as {operation}, {conjunction} {found.because}; --computes says otherwise",)
+    if not OPERATIONS[operation].judged:
+        return _unjudged(kernel, operation, path, options, assumed)
     kernel, remark = with_own_launch(kernel, operation)
     assumed += (remark,) if remark and not (options.grid and options.block) else ()
     drafted = draft(kernel, operation, Wishes(options.grid, options.block, options.shared, options.symbols))
@@ -103,6 +106,29 @@ def derived_card(path: Path, options: SubjectOptions) -> Card:
         derived=Derived(options, frozenset(told), drafted, kernel),
     )
     return with_accumulators(card, kernel.code) if kernel.code else card
+
+
+def _unjudged(kernel: Kernel, operation: str, path: Path, options: SubjectOptions, assumed: tuple[str, ...]) -> Card:
+    """The card of a kernel of which nothing is expected: as host code launches it, arrays as long as it makes them."""
+    wishes = Wishes(options.grid, options.block, options.shared, options.symbols)
+    text = plain_card(kernel, path.name, path.stem, wishes, operation)
+    missing = todos(text)
+    if missing:
+        raise ConfigurationError(
+            f"{path}: host code does not tell {', '.join(missing)} of the kernel '{kernel.entry}'",
+            detail="\n".join(f"  {one}" for one in assumed),
+            hint=f"write a card with `wmmadiag init {shlex.quote(str(path))} --computes {operation}` and fill in its "
+            "TODOs",
+        )
+    card = parse_card(text, path, shown=f"card derived from {path}")
+    return replace(
+        card,
+        assumed=assumed,
+        macros={**card.macros, **options.macros},
+        include_paths=options.include_paths,
+        std=options.std or card.std,
+        command=shlex.join(["wmmadiag", "check", str(path), *options.words()]),
+    )
 
 
 def resized_cards(card: Card) -> Iterator[tuple[str, Card]]:
@@ -149,7 +175,7 @@ def cards_of_other_operations(card: Card) -> Iterator[tuple[str, Card]]:
     if "operation" in derived.told:
         return
     for operation in OPERATIONS:
-        if operation in ("python", card.computes.operation):
+        if OPERATIONS[operation].oracle is None or operation == card.computes.operation:
             continue
         with contextlib.suppress(WmmadiagError):
             yield operation, derived_card(card.path, replace(derived.options, computes=operation))
@@ -178,9 +204,9 @@ def drafted_text(path: Path, card_path: Path, options: SubjectOptions) -> str:
         operation = found.operation
     relative = Path(os.path.relpath(path, card_path.parent)).as_posix()
     if operation == "python":
-        from wmmadiag.subject.drafts.python_reference import python_card
-
-        return python_card(kernel, relative, path.stem)
+        return plain_card(kernel, relative, path.stem)
+    if not OPERATIONS[operation].judged:
+        return plain_card(kernel, relative, path.stem, operation=operation)
     kernel, remark = with_own_launch(kernel, operation)
     drafted = draft(kernel, operation)
     drafted.remarks[:0] = [*remarks, *filter(None, [remark])]

@@ -27,8 +27,8 @@ from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.guess import Parameter
 from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.model import TODO, Draft, Open, Wishes
+from wmmadiag.subject.drafts.plain_card import plain_card
 from wmmadiag.subject.drafts.ptx_parameters import parameters_of, python_parameters
-from wmmadiag.subject.drafts.python_reference import python_card
 from wmmadiag.subject.drafts.recognise import Recognised, recognised
 from wmmadiag.subject.drafts.sizes import cases
 from wmmadiag.subject.drafts.text import draft_text
@@ -105,13 +105,13 @@ def ptx_draft(path: Path, card_path: Path, options: SubjectOptions) -> str:
     found = _recognised(facts)
     operation = options.computes or (found.operation if found.likely else "python")
     relative = Path(os.path.relpath(path, card_path.parent)).as_posix()
-    if operation == "python":
+    if OPERATIONS[operation].oracle is None:
         parameters = [
             one if one.pointer or one.value or not _is_unnamed(one) else replace(one, value=TODO)
             for one in facts.parameters
         ]
         wishes = Wishes(options.grid, options.block or facts.block, options.shared or TODO * bool(facts.dynamic))
-        text = python_card(_kernel(facts, parameters), relative, path.stem, wishes)
+        text = plain_card(_kernel(facts, parameters), relative, path.stem, wishes, operation)
         return _with_notes(text, [*(f"Assumed: {one}" for one in facts.remarks), *facts.notes])
     drafted = _drafted(facts, options, operation)
     if not options.computes:
@@ -357,7 +357,8 @@ def _asked(
         hint = f"wmmadiag check {quoted} {shlex.join(options.words())} {' '.join(answers)}".replace("  ", " ")
         hint += f"; or write a card with `wmmadiag init {quoted}{entry}`"
     else:
-        hint = f"write a card with `wmmadiag init {quoted}{entry}`, fill in its TODOs, and check that"
+        computes = f" --computes {options.computes}" if options.computes else ""
+        hint = f"write a card with `wmmadiag init {quoted}{entry}{computes}`, fill in its TODOs, and check that"
     beside = path.with_suffix(".toml")
     if beside.is_file():
         hint = f"check its card: wmmadiag check {shlex.quote(str(beside))}"

@@ -1,4 +1,4 @@
-"""A drafted card for what no built-in operation describes: the reference is a Python function of the user's."""
+"""A drafted card of what no built-in operation describes: a Python function says what is computed, or nobody."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from wmmadiag.hostcode import terms
+from wmmadiag.hostcode.events import Launch
 from wmmadiag.hostcode.terms import NotWritten, Term
-from wmmadiag.hostcode.values import Value
+from wmmadiag.hostcode.values import Pointer, Value
 from wmmadiag.subject.drafts.guess import Parameter
 from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.meanings import Meanings
 from wmmadiag.subject.drafts.model import Wishes
 from wmmadiag.subject.drafts.text import toml_value
-from wmmadiag.subject.dtypes import element_type
+from wmmadiag.subject.dtypes import element_type, storage_dtype
 
 # Unit roundoff, IEEE 754 and bfloat16; sums of narrower products err more than an f32 output's own rounding.
 _ROUNDING = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-11, "f64": 2.0**-40}
@@ -31,12 +32,13 @@ _HEAD = """\
 """
 
 
-def python_card(kernel: Kernel, source: str, name: str, wishes: Wishes | None = None) -> str:
-    """The card's text: shapes say TODO; numbers are symbols of their own names.
+def plain_card(kernel: Kernel, source: str, name: str, wishes: Wishes | None = None, operation: str = "python") -> str:
+    """The card's text: numbers are symbols of their own names, arrays as long as host code makes them, or TODO.
 
     Args:
         source: its path relative to the card.
-        wishes: grid, block and shared memory in place of the launch's.
+        wishes: grid, block, shared memory and symbols in place of the launch's.
+        operation: "python" or "none".
     """
     wishes = wishes or Wishes()
     symbols = [one.name for one in kernel.parameters if not one.pointer and not one.value and _is_integer(one)]
@@ -44,14 +46,19 @@ def python_card(kernel: Kernel, source: str, name: str, wishes: Wishes | None = 
     outputs = [one.name for one in kernel.parameters if one.pointer and not one.const]
     entry = re.sub(r"\{([^{}]*)\}", lambda found: "{" + _told(meant, terms.parsed(found[1])) + "}", kernel.entry)
     lines = ["format = 1", f"name = {_quoted(name)}", f"source = {_quoted(source)}", f"entry = {_quoted(entry)}", ""]
-    lines += _HEAD.format(outputs=" or ".join(f'the array "{one}"' for one in outputs)).splitlines()
-    lines += ["", "# Arguments in the kernel's order."]
+    if operation == "python":
+        lines += [*_HEAD.format(outputs=" or ".join(f'the array "{one}"' for one in outputs)).splitlines(), ""]
+    lines += ["# Arguments in the kernel's order."]
+    passed = [*kernel.passed, *[None] * (len(kernel.parameters) - len(kernel.passed))]
+    told = {
+        id(one): _Array(one, value, meant, kernel.launch) for one, value in zip(kernel.parameters, passed, strict=True)
+    }
     for struct, run in groupby(kernel.parameters, lambda one: one.struct):
         if struct:
-            lines += _struct_lines(struct, list(run))
+            lines += _struct_lines(struct, [told[id(one)] for one in run])
             continue
         for parameter in run:
-            lines += _argument(parameter)
+            lines += told[id(parameter)].lines()
     lines.append("[launch]  # expressions over the symbols of a case")
     shapes = {} if kernel.launch is None else {"grid": kernel.launch.grid, "block": kernel.launch.block}
     for key, wish in (("grid", wishes.grid), ("block", wishes.block)):
@@ -63,14 +70,36 @@ def python_card(kernel: Kernel, source: str, name: str, wishes: Wishes | None = 
         lines.append(f"{key} = [{', '.join(toml_value(one) for one in found)}]")
     shared = "0" if kernel.launch is None else _told(meant, kernel.launch.shared)
     lines += [f"shared = {toml_value(wishes.shared or shared)}  # dynamic shared memory, bytes", ""]
-    lines += ["[computes]", 'operation = "python"', 'python = "reference.py:reference"', ""]
-    lines += ["# A guess, four roundings of the output's type: or let the function return (output, bound) instead."]
+    lines += ["[computes]", f"operation = {_quoted(operation)}"]
+    if operation == "python":
+        lines += ['python = "reference.py:reference"', "", *_tolerance(kernel, outputs)]
+    lines += ["", "[[cases]]", 'name = "small"']
+    lines += [f"{symbol} = {wishes.symbols.get(symbol) or _size(meant, symbol)}" for symbol in symbols]
+    return "\n".join(lines) + "\n"
+
+
+def todos(text: str) -> list[str]:
+    """What is still to be filled in of a card's text, in words."""
+    found, name = [], ""
+    for line in text.splitlines():
+        key, _, value = line.partition(" = ")
+        if key == "name":
+            name = value.split('"')[1]
+        if re.search(r"^[^#]*\bTODO\b", value):
+            found.append(
+                {"shape": f"how many elements {name} has", "grid": "the grid", "block": "the block"}.get(
+                    key, f"the {key} of {name}"
+                )
+            )
+    return found
+
+
+def _tolerance(kernel: Kernel, outputs: Sequence[str]) -> list[str]:
+    lines = ["# A guess, four roundings of the output's type: or let the function return (output, bound) instead."]
     lines += ["[tolerance]  # |observed - expected| <= atol + rtol * |expected|"]
     rounding = max((_ROUNDING.get(p.dtype or "", 0.0) for p in kernel.parameters if p.name in outputs), default=0.0)
     rounding = rounding or 2**-11
-    lines += [f"atol = {4 * rounding:.2g}", f"rtol = {4 * rounding:.2g}", "", "[[cases]]", 'name = "small"']
-    lines += [f"{symbol} = {_size(meant, symbol)}" for symbol in symbols]
-    return "\n".join(lines) + "\n"
+    return [*lines, f"atol = {4 * rounding:.2g}", f"rtol = {4 * rounding:.2g}"]
 
 
 def _meanings(kernel: Kernel, symbols: Sequence[str]) -> Meanings:
@@ -104,19 +133,53 @@ def _size(meant: Meanings, symbol: str) -> int:
     return int(usual) if usual is not None and 0 < usual <= _LARGEST else 64
 
 
+class _Array:
+    """An argument, and what host code shows of it."""
+
+    def __init__(self, parameter: Parameter, passed: Value | None, meant: Meanings, launch: Launch | None) -> None:
+        self.parameter, self.passed, self.meant, self.launch = parameter, passed, meant, launch
+
+    def shape(self) -> str:
+        """How many elements host code makes room for, as an expression; "TODO" where it does not say."""
+        element = element_type(self.parameter.dtype or "")
+        if not isinstance(self.passed, Pointer) or self.passed.buffer.size is None or element is None:
+            return "TODO"
+        room = terms.combined("/", self.passed.buffer.size, terms.number(storage_dtype(element).itemsize))
+        return _told(self.meant, terms.combined("-", room, self.passed.offset))
+
+    def direction(self) -> str:
+        """What the kernel does with it: what host code fills and the kernel may write, it may read, too."""
+        filled = self._content() not in ("", "zero")
+        return "in" if self.parameter.const else "inout" if filled else "out"
+
+    def _content(self) -> str:
+        """What the array holds when the kernel is launched."""
+        if not isinstance(self.passed, Pointer) or self.launch is None:
+            return ""
+        content, copied = self.launch.contents.get(id(self.passed.buffer), ("", None))
+        return content if copied is None else copied.origin().content or "values"
+
+    def lines(self) -> list[str]:
+        """The argument's table."""
+        lines = _argument(self.parameter, self.shape(), self.direction())
+        if self.parameter.pointer and self.direction() == "out" and self._content() == "zero":
+            lines.insert(-1, 'initial = "zero"')
+        return lines
+
+
 # Lengths, tables of pages and offsets: drawn numbers would lead out of every array.
 _VALUES = ('# values = [0, "M", "2*M"]  # of its elements, or an expression of the index i: "16*i"',)
 
 
-def _struct_lines(struct: str, fields: Sequence[Parameter]) -> list[str]:
+def _struct_lines(struct: str, fields: Sequence[_Array]) -> list[str]:
     """A struct passed by value, a table for each member."""
     lines = ["[[arguments]]", f"name = {_quoted(struct)}  # a struct: its members in order", ""]
     for one in fields:
-        lines += ["[[arguments.fields]]", *_argument(one)[1:]]
+        lines += ["[[arguments.fields]]", *one.lines()[1:]]
     return lines
 
 
-def _argument(parameter: Parameter) -> list[str]:
+def _argument(parameter: Parameter, shape: str, direction: str) -> list[str]:
     element = element_type(parameter.dtype or "")
     stars = ("const " if parameter.const else "") + parameter.c_type + ("*" if parameter.pointer else "")
     lines = ["[[arguments]]", f"name = {_quoted(parameter.name)}  # {stars}"]
@@ -131,13 +194,12 @@ def _argument(parameter: Parameter) -> list[str]:
     if not parameter.pointer:
         value = parameter.value or (parameter.name if _is_integer(parameter) else "1")
         return [*lines, f"dtype = {_quoted(dtype)}", f"value = {toml_value(value)}", ""]
-    direction = "in" if parameter.const else "out"
     return [
         *lines,
         f"role = {_quoted(parameter.name)}",
         f"dtype = {_quoted(dtype)}",
         f'direction = "{direction}"  # in, out, inout or workspace',
-        'shape = ["TODO"]  # such as ["M", "N"]',
+        f"shape = [{toml_value(shape)}]" + ('  # such as ["M", "N"]' if shape == "TODO" else ""),
         *(_VALUES if direction == "in" and element is not None and not element.is_float else ()),
         "",
     ]
