@@ -305,6 +305,7 @@ def open_card(
     Raises:
         ConfigurationError: it cannot be read, is no card, or the source does not say enough.
     """
+    from wmmadiag.subject.compiler_first import compiler_first
     from wmmadiag.subject.find_cards import check_exists
     from wmmadiag.subject.open_subject import SubjectOptions, open_subject, overlaid
 
@@ -322,7 +323,8 @@ def open_card(
     if not isinstance(subject, (str, Path)):
         return overlaid(subject, options)
     check_exists(Path(subject))
-    return open_subject(Path(subject), options)
+    with compiler_first(Path(subject), options):
+        return open_subject(Path(subject), options)
 
 
 def diagnosis(

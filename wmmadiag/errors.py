@@ -6,10 +6,9 @@ configuration, 3 the tool could not decide. Internal mistakes are ordinary Pytho
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-if TYPE_CHECKING:
-    from wmmadiag.place import Place
+from wmmadiag.place import Place, chain_of, own_place
 
 
 class WmmadiagError(Exception):
@@ -39,9 +38,10 @@ class WmmadiagError(Exception):
         self.space = space
 
     def __str__(self) -> str:
-        parts = [f"{self.place}: {self.message}" if self.place else self.message]
-        if self.place and self.place.inlined_at:
-            parts.append(self.place.chain())
+        parts = [self.message]
+        if self.place:
+            own = own_place(self.place)  # the user's line first, whatever header the instruction is in
+            parts = [f"{own}: {self.message}", *filter(None, [chain_of(self.place, own)])]
         if self.detail:
             parts.append(self.detail.rstrip("\n"))
         if self.hint:

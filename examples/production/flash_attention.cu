@@ -8,7 +8,7 @@
 #include "flash_fwd_kernel.h"
 
 using Half = cutlass::half_t;
-using Traits = FLASH_NAMESPACE::Flash_fwd_kernel_traits<64, 128, 128, 4, false, false, Half>;
+using Traits = Flash_fwd_kernel_traits<64, 128, 128, 4, false, false, Half>;
 
 // q, k, v, o: B x H x S x 64; lse: B x H x S.
 __global__ void flash_attention(Half *q, Half *k, Half *v, Half *o, float *lse, int b, int h, int s, float scale) {

@@ -11,8 +11,8 @@ from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions, lower
 from wmmadiag.errors import KernelFault
 from wmmadiag.launch import Launch
+from wmmadiag.place import own_place
 from wmmadiag.ptx.parser import parse
-from wmmadiag.subject.check import own_place
 
 _SHARED = """__global__ void k(const half* x, float* out) {
     __shared__ %s half a[1024];

@@ -101,7 +101,7 @@ def test_doctor(run):
 
 
 def test_doctor_as_json(run):
-    found = json.loads(run("doctor", "--json").out)
+    found = json.loads(run("doctor", "--json", "-").out)
     assert found["ready"] is True
     parts = {part["name"]: part for part in found["components"]}
     assert parts["self test"]["present"] and not parts["GPU"]["required"]
@@ -150,3 +150,18 @@ def test_doctor_says_which_engine_is_used(run, monkeypatch, isa):
     assert "baseline (by WMMADIAG_ISA)" in answer.out or "no engine for instruction set 'nonsense'" in answer.out
     monkeypatch.undo()
     native.engine.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("fragment", "m16n16k16", "f16", "a"), ("shapes",), ("probe", "--list")],
+    ids=lambda words: words[0],
+)
+def test_json_goes_to_a_file_or_alone_to_standard_output(run, tmp_path, words):
+    file = tmp_path / "found.json"
+    beside = run(*words, "--json", str(file))
+    alone = run(*words, "--json", "-")
+    assert json.loads(alone.out) == json.loads(file.read_text("utf-8"))
+    assert str(file) in beside.err
+    answer = run(*words, "--json", str(tmp_path / "gone" / "found.json"))
+    assert answer.code == 2 and "mkdir" in answer.err

@@ -159,7 +159,7 @@ def test_a_card_with_a_typo(run: Run, here: Path) -> None:
 
 def test_a_source_that_does_not_compile(run: Run, here: Path) -> None:
     answer = run("diagnose", card(here, RIGHT.replace("sum, a, b, sum", "sum, a, b, sun")), "--effort", "quick")
-    assert answer.code == 1
+    assert answer.code == 2
     assert 'identifier "sun" is undefined' in answer.out
     assert "[refused]" in answer.out
     assert "own.cu:16:35" in answer.out
@@ -167,7 +167,7 @@ def test_a_source_that_does_not_compile(run: Run, here: Path) -> None:
 
 def test_an_empty_source(run: Run, here: Path) -> None:
     answer = run("diagnose", card(here, ""), "--effort", "quick")
-    assert answer.code == 1
+    assert answer.code == 2
     assert "no kernel 'gemm'" in answer.out
     assert "[refused]" in answer.out
 

@@ -33,7 +33,7 @@ def test_where_it_departs(run: Run) -> None:
 
 
 def test_json(run: Run) -> None:
-    data = json.loads(run("explain", WRONG, "o[0,1,3,17]", "--json").out)
+    data = json.loads(run("explain", WRONG, "o[0,1,3,17]", "--json", "-").out)
     assert data["index"] == [0, 1, 3, 17]
     assert data["departures"][0]["kind"] == "wrong-axis"
     assert data["tree"]["what"] == "o[0, 1, 3, 17]"

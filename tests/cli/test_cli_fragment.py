@@ -21,8 +21,8 @@ def test_files_and_other_forms(run):
     answer = run("fragment", "mma.m16n8k16", "f16", "b", "--svg", "b.svg")
     assert answer.code == 0 and "wrote b.svg" in answer.err and Path("b.svg").read_text().startswith("<svg")
     assert run("fragment", "ldmatrix", "x4", "trans", "--svg", "-").out.startswith("<svg")
-    assert "| 0–1 |" in run("fragment", "mma.m16n8k16", "f16", "b", "--markdown").out
-    data = json.loads(run("fragment", "m16n16k16", "f32", "d", "--json").out)
+    assert "| 0–1 |" in run("fragment", "mma.m16n8k16", "f16", "b", "--markdown", "-").out
+    data = json.loads(run("fragment", "m16n16k16", "f32", "d", "--json", "-").out)
     assert data["elements"][1]["held"] == [{"lane": 0, "element": 1, "register": 1, "bit": 0}]
     assert data["elements"][16]["address"] == 64
 
@@ -36,7 +36,7 @@ def test_files_and_other_forms(run):
         (("m16n16k16", "f16", "a", "--ldm", "0"), 2, "at least 1"),
         (("m16n16k16", "f16", "a", "--arch", "ampere"), 2, "unknown architecture"),
         (("m16n16k16", "f16", "a", "--svg", "gone/x.svg"), 2, "mkdir"),
-        (("m16n16k16", "f16", "a", "--svg", "-", "--json"), 2, "two pictures"),
+        (("m16n16k16", "f16", "a", "--svg", "-", "--json", "-"), 2, "two pictures"),
         (("m16n16k16", "bf16", "a", "--arch", "sm_75"), 3, "shapes --arch sm_75"),
     ],
 )
@@ -49,7 +49,7 @@ def test_shapes(run):
     every, turing = run("shapes"), run("shapes", "--arch", "sm_75")
     assert every.code == turing.code == 0
     assert "from sm_89" in every.out and "e4m3" in every.out and "e4m3" not in turing.out
-    assert run("shapes", "--markdown").out.startswith("| name |")
+    assert run("shapes", "--markdown", "-").out.startswith("| name |")
     listed = json.loads(run("shapes", "--json", "--arch", "sm_75").out)["forms"]
     assert "m16n16k16" in {row["shape"] for row in listed}
     assert run("shapes", "--arch", "sm_12").code == 3

@@ -10,7 +10,7 @@ from wmmadiag.probes.machine import Machine
 def test_list(run):
     answer = run("probe", "--list")
     assert answer.code == 0 and "\n  transpose " in answer.out and "\n  dominant-key " in answer.out
-    assert set(json.loads(run("probe", "--list", "--json").out)) == {"format_version", "platform", "kernel"}
+    assert set(json.loads(run("probe", "--list", "--json", "-").out)) == {"format_version", "platform", "kernel"}
 
 
 def test_one_probe_on_two_architectures(run):
@@ -21,7 +21,7 @@ def test_one_probe_on_two_architectures(run):
 
 
 def test_json(run):
-    data = json.loads(run("probe", "coverage", "--json").out)
+    data = json.loads(run("probe", "coverage", "--json", "-").out)
     (one,) = data["answers"]
     assert (one["probe"], one["arch"], one["verdict"]) == ("coverage", "sm_90", "right")
 
@@ -55,7 +55,7 @@ def test_mistakes(run, here):
 def test_a_card(run, here):
     answer = run("probe", "right.toml")
     assert answer.code == 0 and "0 wrong, 0 undecided" in answer.out
-    answer = run("probe", "wrong.toml", "--json")
+    answer = run("probe", "wrong.toml", "--json", "-")
     assert answer.code == 1
     wrong = [one["name"] for one in json.loads(answer.out)["answers"] if one["verdict"] == "wrong"]
     assert "zero-operand" in wrong

@@ -117,9 +117,8 @@ def test_words_are_unambiguous(interpreter: Interpreter) -> None:
 def test_a_batch_of_commands_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script = tmp_path / "script.txt"
     script.write_text("# to the fault\ndeparture\nwhy\nmma d\n")
-    code = main(
-        ["debug", str(WRONG / "qk_not_transposed.toml"), "-x", str(script), "-e", "info memory", "--batch", "--json"]
-    )
+    words = ["-x", str(script), "-e", "info memory", "--batch", "--json-lines"]
+    code = main(["debug", str(WRONG / "qk_not_transposed.toml"), *words])
     answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert code == 0 and [one["command"] for one in answers] == ["departure", "why", "mma d", "info memory"]
     assert all(one["ok"] for one in answers)
@@ -128,7 +127,8 @@ def test_a_batch_of_commands_as_json(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_json_has_null_for_nan(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["debug", str(ATTENTION), "-e", "print sKV", "-e", "print o[0,0]", "--batch", "--json"]) == 0
+    words = ["debug", str(ATTENTION), "-e", "print sKV", "-e", "print o[0,0]", "--batch", "--json-lines"]
+    assert main(words) == 0
     answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert answers[0]["data"]["values"][0] is None and answers[1]["data"]["values"][0][0] is None
 

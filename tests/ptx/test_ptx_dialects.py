@@ -222,7 +222,7 @@ def test_a_fault_is_at_the_python_line() -> None:
 
 
 def test_what_the_library_does_is_shown_at_the_users_line() -> None:
-    from wmmadiag.subject.check import own_place
+    from wmmadiag.place import own_place
 
     lines = (DIALECTS / "triton_kernels.py").read_text().splitlines()
     function = parse(source("triton_softmax")).functions["softmax_kernel"]

@@ -80,6 +80,32 @@ def test_a_black_box():
         assert_kernel_close(lambda a, b: kernel(b, a), operation="gemm", a=A, b=B)
 
 
+def attention(q, k, v, causal):
+    return wmmadiag.reference("attention", q=q, k=k, v=v, causal=causal).value.astype(np.float32)
+
+
+CALLABLES = {
+    "by position or name": lambda q, k, v, causal=False: attention(q, k, v, causal),
+    "by name only": lambda q, k, v, *, causal: attention(q, k, v, causal),
+    "under any name": lambda q, k, v, **others: attention(q, k, v, others["causal"]),
+    "fixed": lambda q, k, v: attention(q, k, v, True),
+}
+
+
+@pytest.mark.parametrize("how", CALLABLES)
+def test_a_callable_gets_the_parameters_that_it_takes(how):
+    q, k, v = np.random.default_rng(0).standard_normal((3, 1, 1, 16, 8)).astype(np.float16)
+    assert_kernel_close(CALLABLES[how], operation="attention", q=q, k=k, v=v, causal=True)
+    if how != "fixed":
+        assert_kernel_close(CALLABLES[how], operation="attention", q=q, k=k, v=v, causal=False)
+
+
+def test_a_parameter_does_not_take_the_place_of_an_input():
+    """A callable may call an input as the operation calls a parameter."""
+    a, b = np.random.default_rng(0).standard_normal((2, 16, 16)).astype(np.float32)
+    assert_kernel_close(lambda alpha, beta: 2 * (alpha @ beta), operation="gemm", a=a, b=b, alpha=2.0)
+
+
 def test_a_black_box_that_writes_to_an_array():
     out = np.zeros((32, 32), np.float32)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from small_kernels import HANG, write_card, write_right, write_wrong
+from small_kernels import HANG, RIGHT, write_card, write_right, write_wrong
 
 pytest_plugins = ["pytester"]
 
@@ -42,6 +42,28 @@ def test_a_failure_is_its_diagnosis_and_writes_a_report(pytester):
     (page,) = (pytester.path / "out" / "reports").glob("*.html")
     assert f"report: {page}" in text
     assert json.loads(page.with_suffix(".json").read_text())["kernels"][0]["diagnoses"]
+
+
+@pytest.mark.parametrize("words", [("--lf",), ("--lf", "wrong.toml"), ("--ff", "-x")])
+def test_what_failed_last_is_selected(pytester, words):
+    write_right(pytester.path)
+    card = write_wrong(pytester.path)
+    (pytester.path / "gemm.cu").write_text(RIGHT)
+    # Only the second case of the wrong kernel fails.
+    text = RIGHT.replace("fill_fragment(sum, FILL)", "fill_fragment(sum, K == 32 ? 1.0f : 0.0f)")
+    (pytester.path / card.with_suffix(".cu").name).write_text(text)
+    pytester.runpytest("--wmmadiag-diagnose=no").assert_outcomes(passed=3, failed=1)
+    result = pytester.runpytest(*words, "-v", "--wmmadiag-diagnose=no")
+    result.assert_outcomes(failed=1, deselected=1 if words == ("--lf", "wrong.toml") else 0)
+    assert "wrong.toml::two[sm_90] FAILED" in result.stdout.str()
+
+
+def test_a_diagnosis_is_told_once(pytester):
+    write_wrong(pytester.path)
+    result = pytester.runpytest()
+    result.assert_outcomes(failed=2)
+    text = result.stdout.str().partition("short test summary")[0]
+    assert text.count("diagnosis of wrong") == 1 and text.count("diagnosis: as of wrong.toml::one[sm_90]") == 1
 
 
 def test_reports_go_to_the_cache_folder_where_nobody_says(pytester):

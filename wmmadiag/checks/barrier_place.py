@@ -15,8 +15,7 @@ from wmmadiag.checks.finding import Finding, InsertAt
 from wmmadiag.checks.flow import Flow, Level, Loop, flow_of
 from wmmadiag.checks.source_lines import structure_of
 from wmmadiag.emulator.lower import LoweredKernel
-from wmmadiag.place import Place
-from wmmadiag.subject.check import own_place
+from wmmadiag.place import Place, own_place
 
 _WALLS = {
     "__syncthreads();": frozenset({"bar.sync", "bar.red"}),

@@ -9,8 +9,7 @@ from wmmadiag.checks.registry import Check
 from wmmadiag.checks.run import CheckedRuns
 from wmmadiag.errors import KernelFault
 from wmmadiag.launch import Launch, LoadedKernel
-from wmmadiag.place import Place
-from wmmadiag.subject.check import own_place
+from wmmadiag.place import Place, own_place
 
 
 def check_launch(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from wmmadiag.checks.registry import Context
 from wmmadiag.emulator.extents import Extent
 from wmmadiag.emulator.faults import coordinates
-from wmmadiag.place import Place
-from wmmadiag.subject.check import own_place
+from wmmadiag.place import Place, own_place
 
 
 def user_line(context: Context, pc: int) -> Place:

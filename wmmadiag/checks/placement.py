@@ -17,7 +17,7 @@ from wmmadiag.emulator.kernel import Budget
 from wmmadiag.emulator.lower import lower
 from wmmadiag.errors import KernelFault, WmmadiagError
 from wmmadiag.launch import Launch
-from wmmadiag.subject.check import own_place
+from wmmadiag.place import own_place
 
 KIND = "declared-alignment"
 _BUDGET = Budget(instructions=4_000_000, seconds=2.0)

@@ -12,9 +12,8 @@ from wmmadiag.checks.schedules import other_orders
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.launch import Launch, LoadedKernel, RunStats
-from wmmadiag.place import Place
+from wmmadiag.place import Place, own_place
 from wmmadiag.report.model import ReportedFinding, SuggestedLine
-from wmmadiag.subject.check import own_place
 
 
 @dataclass(slots=True)

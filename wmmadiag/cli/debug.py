@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-x", "--script", action="append", metavar="FILE", default=[], help="first run its commands")
     group.add_argument("-e", "--command", action="append", metavar="COMMAND", default=[], help="run a command first")
     group.add_argument("--batch", action="store_true", help="leave after these; the first that fails ends it")
-    group.add_argument("--json", action="store_true", help="answer with one JSON object per command")
+    group.add_argument("--json-lines", action="store_true", help="answer with one JSON object per command, a line each")
     group = parser.add_argument_group("a kernel without a card")
     group.add_argument("--computes", metavar="OPERATION", default="", help="attention, gemm, …")
     group.add_argument("--grid", type=dimensions, metavar="X,Y,Z", default=(), help="blocks, may use symbols")
@@ -69,10 +69,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
         use_cache=not args.no_cache,
         against=args.against,
     )
-    prompt = Prompt(Interpreter(session), console.print, as_json=args.json)
-    if not args.json:
+    prompt = Prompt(Interpreter(session), console.print, as_json=args.json_lines)
+    if not args.json_lines:
         console.print(f"{session.target.title}; help lists the commands\n{session.moment}")
-    code = prompt.run(scripts, echo=not args.json, stop_at_error=args.batch)
+    code = prompt.run(scripts, echo=not args.json_lines, stop_at_error=args.batch)
     if code is not None or args.batch:
         return code or 0
     prompt.run(typed_lines(prompt.interpreter), survive=True)

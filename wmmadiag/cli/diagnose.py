@@ -19,6 +19,7 @@ from wmmadiag.cli.arguments import (
     symbol,
 )
 from wmmadiag.cli.console import Console
+from wmmadiag.cli.outputs import STDOUT, add_json, write_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="everything that was tested, all evidence and findings"
     )
-    parser.add_argument("--json", action="store_true", help="the diagnosis as JSON")
+    add_json(parser, "the diagnosis")
     add_colour(parser)
     group = parser.add_argument_group("what to look into")
     group.add_argument("--case", action="append", metavar="NAME", default=None, help="only this case; may be repeated")
@@ -81,12 +82,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
     )
     console.clear()
     if args.json:
-        import json
-
         from wmmadiag.report.model import to_builtins
 
-        console.print(json.dumps(to_builtins(found), indent=2, ensure_ascii=False) + "\n")
-    else:
+        write_json(to_builtins(found), args.json, console)
+    if args.json != STDOUT:
         from wmmadiag.report.terminal_diagnosis import render
 
         console.print(render(found, colour=console.colour, verbose=args.verbose))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from wmmadiag.cli.arguments import add_colour
 from wmmadiag.cli.console import Console, terminal_width
+from wmmadiag.cli.outputs import STDOUT, add_json, write_json
 
 if TYPE_CHECKING:
     from wmmadiag.installation import Component
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    add_json(parser, "all of it")
     add_colour(parser)
 
 
@@ -27,15 +28,14 @@ def run(args: argparse.Namespace, console: Console) -> int:
     found = []
     for component in examine():
         found.append(component)
-        if not args.json:
+        if args.json != STDOUT:
             console.print(_text(component, console.colour))
     lacking = [one.name for one in found if one.required and not one.present]
     if args.json:
-        import json
         from dataclasses import asdict
 
-        console.print(json.dumps({"ready": not lacking, "components": [asdict(one) for one in found]}, indent=2))
-    else:
+        write_json({"ready": not lacking, "components": [asdict(one) for one in found]}, args.json, console)
+    if args.json != STDOUT:
         console.print(f"\nnot ready: {', '.join(lacking)}" if lacking else "\nready: all that is required is there")
     return 2 if lacking else 0
 

@@ -13,13 +13,13 @@ be said.
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wmmadiag.cli.arguments import add_colour, add_compilation, definitions, natural, positive
 from wmmadiag.cli.console import Console
+from wmmadiag.cli.outputs import STDOUT, add_json, write_json
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds", type=positive, metavar="S", default=30, help="that the kernel may run, twice (default: 30)"
     )
-    parser.add_argument("--json", action="store_true", help="the whole tree as JSON")
+    add_json(parser, "the whole tree")
     add_colour(parser)
     add_compilation(parser)
 
@@ -65,7 +65,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
         seed=args.seed, inputs=args.inputs, compiler=args.compiler, use_cache=not args.no_cache, most=args.most,
         seconds=args.seconds,
     )  # fmt: skip
-    console.print(json.dumps(_data(found), ensure_ascii=False, indent=1) if args.json else _text(found, args.lines))
+    if args.json:
+        write_json(_data(found), args.json, console)
+    if args.json != STDOUT:
+        console.print(_text(found, args.lines))
     return 1 if found.departures else 3 if found.undecided else 0
 
 

@@ -13,10 +13,10 @@ of that MATRIX: a, b, c (accumulator, loaded) or d (stored).
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from wmmadiag.cli.arguments import add_colour, natural, positive
 from wmmadiag.cli.console import Console, terminal_width
+from wmmadiag.cli.outputs import STDOUT, add_json, write_json, write_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,40 +32,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--space", metavar="SPACE", default="shared", help="shared or global (default: shared)")
     parser.add_argument("--arch", metavar="SM", default="sm_90", help="target, such as sm_89 (default: sm_90)")
     parser.add_argument("--svg", metavar="FILE", default="", help="write the picture as SVG ('-': standard output)")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--markdown", action="store_true", help="as Markdown tables")
-    form.add_argument("--json", action="store_true", help="as JSON, element by element")
+    parser.add_argument("--markdown", metavar="FILE", default="", help="write Markdown tables ('-': standard output)")
+    add_json(parser, "element by element")
     add_colour(parser)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; returns the exit code."""
-    import json
-
     from wmmadiag.compile.options import CompileOptions
     from wmmadiag.errors import ConfigurationError
     from wmmadiag.fragment_layouts import fragment_map
     from wmmadiag.report.fragments import markdown as fragment_markdown
     from wmmadiag.report.fragments import svg as fragment_svg
     from wmmadiag.report.fragments import text as fragment_text
-    from wmmadiag.report.writing import write_whole
 
-    if args.svg == "-" and (args.markdown or args.json):
+    files = (args.svg, args.markdown, args.json)
+    if files.count(STDOUT) > 1:
         raise ConfigurationError("two pictures for standard output", hint="--svg FILE writes one of them to a file")
     found = fragment_map(
         args.shape, args.type, args.matrix, layout=args.layout, ldm=args.ldm, base=args.base,
         arch=CompileOptions(arch=args.arch).arch, space=args.space,
     )  # fmt: skip
-    if args.svg == "-":
-        console.print(fragment_svg.render(found))
-        return 0
     if args.svg:
-        write_whole(Path(args.svg), fragment_svg.render(found))
-        console.note(f"wrote {args.svg}")
+        write_text(fragment_svg.render(found), args.svg, console)
+    if args.markdown:
+        write_text(fragment_markdown.render(found), args.markdown, console)
     if args.json:
-        console.print(json.dumps(found.as_data(), ensure_ascii=False))
-    elif args.markdown:
-        console.print(fragment_markdown.render(found))
-    elif not args.svg:
+        write_json(found.as_data(), args.json, console)
+    if not any(files):
         console.print(fragment_text.render(found, width=terminal_width(), colour=console.colour))
     return 0

@@ -60,8 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: list[str]) -> int:
     from wmmadiag.cli.console import Console, tolerant_streams
     from wmmadiag.cli.dispatch import dispatch
-    from wmmadiag.compile.waiting import tell_by
     from wmmadiag.errors import WmmadiagError
+    from wmmadiag.waiting import tell_by
 
     console = Console()
     tell_by(console.progress)

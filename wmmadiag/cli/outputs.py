@@ -1,4 +1,8 @@
-"""The options that name report files, shared by `check` and `report`."""
+"""The options that name files for what a command found: reports of runs, and JSON or Markdown of everything else.
+
+`--FORMAT FILE` means the same in every command: FILE appears whole or not at all, and "-" is standard output, where
+nothing else then goes.
+"""
 
 from __future__ import annotations
 
@@ -80,6 +84,40 @@ def chosen_outputs(args: argparse.Namespace) -> Outputs:
     if outputs.to_stdout and args.github:
         raise ConfigurationError("--github writes to standard output, where a report goes, too")
     return outputs
+
+
+STDOUT = "-"
+
+
+def add_json(group: argparse._ActionsContainer, what: str) -> None:
+    """Define `--json FILE` of a command that has no run to report."""
+    group.add_argument("--json", metavar="FILE", default="", help=f"{what} ('-': standard output, and nothing else)")
+
+
+def write_json(data: object, file: str, console: Console) -> None:
+    """Write what `--json FILE` asked for.
+
+    Raises:
+        ConfigurationError: the file cannot be written.
+    """
+    import json
+
+    write_text(json.dumps(data, ensure_ascii=False, indent=1) + "\n", file, console)
+
+
+def write_text(text: str, file: str, console: Console) -> None:
+    """Write a text to a file, or to standard output for "-".
+
+    Raises:
+        ConfigurationError: the file cannot be written.
+    """
+    from wmmadiag.report.writing import write_whole
+
+    if file == STDOUT:
+        console.print(text)
+    else:
+        write_whole(Path(file), text)
+        console.note(f"wrote {file}")
 
 
 def write_outputs(run: Run, outputs: Outputs, console: Console) -> None:

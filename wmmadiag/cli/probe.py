@@ -11,7 +11,6 @@ Exit codes: 0 everything is as it should be, 1 something is not, 3 it cannot be 
 from __future__ import annotations
 
 import argparse
-import json
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from wmmadiag.cli.arguments import add_colour, seconds
 from wmmadiag.cli.console import Console, terminal_width
+from wmmadiag.cli.outputs import STDOUT, add_json, write_json
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--backend", metavar="NAME", default="emulator", help="emulator (default), gpu or both")
     parser.add_argument("-v", "--verbose", action="store_true", help="all that was measured")
-    parser.add_argument("--json", action="store_true", help="the answers as JSON")
+    add_json(parser, "the answers")
     parser.add_argument("--compiler", choices=("auto", "nvrtc", "nvcc"), default="auto", help="default: auto")
     parser.add_argument("--no-cache", action="store_true", help="compile anew")
     add_colour(parser)
@@ -71,9 +71,8 @@ def _platform(args: argparse.Namespace, console: Console, probes: Sequence[Probe
     console.clear()
     if args.json:
         data = {"format_version": FORMAT_VERSION, "answers": [one.as_data() for one in answers]}
-        console.print(json.dumps(data, ensure_ascii=False, indent=1))
-        return exit_code(answers)
-    for probe in probes:
+        write_json(data, args.json, console)
+    for probe in probes if args.json != STDOUT else ():
         console.print(_told(probe, [one for one in answers if one.probe == probe.name], args.verbose))
     if unknown:
         console.note(f"the installed compiler does not know {', '.join(unknown)}")
@@ -107,8 +106,9 @@ def _list(args: argparse.Namespace, console: Console) -> int:
     platform = {name: probe.asks for name, probe in all_probes().items()}
     subject = {name: probe.asks for name, probe in all_subject_probes().items()}
     if args.json:
-        console.print(json.dumps({"format_version": FORMAT_VERSION, "platform": platform, "kernel": subject}, indent=1))
-        return 0
+        write_json({"format_version": FORMAT_VERSION, "platform": platform, "kernel": subject}, args.json, console)
+        if args.json == STDOUT:
+            return 0
     width = max(map(len, (*platform, *subject)))
     lines = [
         "of the platform (wmmadiag probe NAME):",
@@ -141,7 +141,7 @@ def _subject(args: argparse.Namespace, console: Console, cards: Sequence[str]) -
     )
     console.clear()
     if args.json:
-        console.print(json.dumps({"format_version": FORMAT_VERSION, **as_data(found)}, ensure_ascii=False, indent=1))
-    else:
+        write_json({"format_version": FORMAT_VERSION, **as_data(found)}, args.json, console)
+    if args.json != STDOUT:
         console.print(as_text(found, verbose=args.verbose, width=min(terminal_width(), 120)))
     return exit_code(found)

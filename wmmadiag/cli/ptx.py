@@ -9,6 +9,7 @@ from pathlib import Path
 
 from wmmadiag.cli.arguments import add_colour, add_compilation, definitions
 from wmmadiag.cli.console import Console
+from wmmadiag.errors import ConfigurationError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +28,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
     source = Path(args.source)
     check_exists(source)
+    if source.suffix == ".toml":
+        raise ConfigurationError(f"{source}: a card", hint="give the source that it names, and -D for its macros")
     compilation = compile_cuda(
         source,
         arch=args.arch or DEFAULT_ARCH,

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    """Run the command; returns 0: the run was shown, right or wrong."""
+    """Run the command; returns what the run itself ended with."""
     from wmmadiag.report import json_file, terminal
 
     outputs = chosen_outputs(args)
@@ -30,4 +30,4 @@ def run(args: argparse.Namespace, console: Console) -> int:
         write_outputs(read, outputs, console)
     else:
         console.print(terminal.render_run(read, colour=console.colour, verbose=args.verbose))
-    return 0
+    return read.exit_code

@@ -7,14 +7,14 @@ from __future__ import annotations
 import argparse
 
 from wmmadiag.cli.console import Console
+from wmmadiag.cli.outputs import add_json, write_json, write_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     parser.add_argument("--arch", metavar="SM", default="", help="only what this target has, such as sm_89")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="as JSON")
-    form.add_argument("--markdown", action="store_true", help="as a Markdown table")
+    add_json(parser, "the table")
+    parser.add_argument("--markdown", metavar="FILE", default="", help="as a Markdown table ('-': standard output)")
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
@@ -26,11 +26,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     arch = CompileOptions(arch=args.arch).arch if args.arch else ""
     found = rows(arch)
     if args.json:
-        import json
-
-        console.print(json.dumps(shape_table.data(found, arch), indent=1))
-    elif args.markdown:
-        console.print(shape_table.markdown(found, arch))
-    else:
+        write_json(shape_table.data(found, arch), args.json, console)
+    if args.markdown:
+        write_text(shape_table.markdown(found, arch), args.markdown, console)
+    if not (args.json or args.markdown):
         console.print(shape_table.text(found, arch))
     return 0

@@ -135,7 +135,24 @@ class Attempts:
         hint = self._host_hint(missed) or hint or error_hint(errors)
         root = self.own.tree.root
         end = Place(root.name, len(root.data.splitlines()))
-        return error_from([*hidden, *errors], log, end, hint=hint)
+        return error_from([self._as_written(error) for error in (*hidden, *errors)], log, end, hint=hint)
+
+    def _as_written(self, error: Diagnostic) -> Diagnostic:
+        """The error with headers by their own names; a directive that was aimed at one as it stands in its file."""
+        text = "\n".join(error.lines)
+        if '#include "/' not in text and "#include file" not in text:
+            return error
+        names = {key: file.name for file in self._files.values() if (key := f'"{file.key}"') in text}
+        message, place, lines = error.message, error.place, list(error.lines)
+        for key, name in names.items():
+            message = message.replace(key, f'"{name}"')
+            lines[0] = lines[0].replace(key, f'"{name}"')
+        file = self._files.get(place.file)
+        if file is not None and len(lines) > 1 and any(key in lines[1] for key in names):
+            low, high = self._extent(file, Place(place.file, place.line))
+            lines[1:] = [f"  {file.data[low:high].decode('utf-8', 'replace').strip()}"]
+            place = Place(place.file, place.line)
+        return Diagnostic(error.kind, place, message, tuple(lines))
 
     def _host_hint(self, missed: set[str]) -> str:
         for key, parts in self.parts.items():

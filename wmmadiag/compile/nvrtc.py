@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wmmadiag.compile.toolchain import nvrtc_module
-from wmmadiag.compile.waiting import waited_for
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.waiting import waited_for
 
 
 @dataclass(frozen=True, slots=True)

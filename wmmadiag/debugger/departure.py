@@ -12,10 +12,9 @@ from wmmadiag.debugger.first_store import element_name, first_store, nearest_sto
 from wmmadiag.debugger.lines import MULTIPLICATIONS
 from wmmadiag.debugger.machine import ANY, Conditions, Watch
 from wmmadiag.errors import BudgetError, ConfigurationError, KernelFault, WmmadiagError
-from wmmadiag.place import Place
+from wmmadiag.place import Place, own_place
 from wmmadiag.provenance import Disagreement
 from wmmadiag.provenance.model import Stage
-from wmmadiag.subject.check import own_place
 
 if TYPE_CHECKING:
     from wmmadiag.debugger.moment import Moment

@@ -12,8 +12,7 @@ from pathlib import Path
 from wmmadiag.emulator.decoded import Decoded
 from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.place import Place
-from wmmadiag.subject.check import own_place
+from wmmadiag.place import Place, own_place
 
 MULTIPLICATIONS = frozenset({"mma"})
 """Operations that multiply matrices: wmma.mma and mma."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,15 +16,15 @@ from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.confirm import Confirmed
 from wmmadiag.diagnose.excerpts import excerpt
 from wmmadiag.diagnose.names import NAMES, TARGETS, Name, name_of
+from wmmadiag.diagnose.patch import unified
 from wmmadiag.diagnose.sidebyside import Difference, first_difference
 from wmmadiag.diagnose.spec import reproduced
 from wmmadiag.diagnose.symptoms import symptoms
 from wmmadiag.errors import WmmadiagError
-from wmmadiag.place import Place
+from wmmadiag.place import Place, own_place
 from wmmadiag.report.diagnosis import Cause, Diagnosis, Fix, Outcome, Tested, Verdict, Work
 from wmmadiag.subject.bench import CaseRun
 from wmmadiag.subject.binding import bind
-from wmmadiag.subject.check import own_place
 
 if TYPE_CHECKING:
     from wmmadiag.diagnose.engine import Examined
@@ -82,11 +81,13 @@ def described(found: Examined, backend: str, repeat: str, seconds: float) -> Dia
 def _outcome(first: CaseRun | None, causes: Sequence[Cause], assumed: Sequence[str]) -> Outcome:
     if first is None:
         return "right"
+    if first.result.status == "error":  # no kernel ran that could be wrong, whatever mends it
+        return "error"
     if causes and (causes[0].verdict == "proven" or (causes[0].verdict == "likely" and not assumed)):
         return "diagnosed"
     if causes and causes[0].verdict == "likely":
         return "undecided"
-    return "error" if first.result.status == "error" else "undecided"
+    return "undecided"
 
 
 def _headline(outcome: Outcome, causes: Sequence[Cause], first: CaseRun | None, found: Examined) -> str:
@@ -263,27 +264,13 @@ def _counted(run: CaseRun) -> int:
 def diff_of(found: Examined, change: Change) -> str:
     """A change as a unified diff against the user's source."""
     texts = {file: source.data for file, source in found.sources.items()}
-    return _diff(texts, applied(texts, [change]))
+    return unified(texts, applied(texts, [change]))
 
 
 def _whole_diff(found: Examined, best: Confirmed) -> str:
     texts = {file: source.data for file, source in found.sources.items()}
     made = {file: best.texts.get(Path(file).resolve(), "").encode("utf-8", "surrogateescape") for file in texts}
-    return _diff(texts, {file: text or texts[file] for file, text in made.items()})
-
-
-def _diff(old: Mapping[str, bytes], new: Mapping[str, bytes]) -> str:
-    parts: list[str] = []
-    for file, text in old.items():
-        if new[file] != text:
-            shown = file.lstrip("/")
-            parts += difflib.unified_diff(
-                text.decode("utf-8", "replace").splitlines(keepends=True),
-                new[file].decode("utf-8", "replace").splitlines(keepends=True),
-                f"a/{shown}",
-                f"b/{shown}",
-            )
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in parts)
+    return unified(texts, {file: text or texts[file] for file, text in made.items()})
 
 
 def _difference(found: Examined, first: CaseRun, best: Confirmed) -> Difference | None:

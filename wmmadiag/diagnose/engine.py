@@ -29,12 +29,12 @@ from wmmadiag.diagnose.trials import team
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.errors import BudgetError, UnsupportedError, WmmadiagError
+from wmmadiag.place import own_place
 from wmmadiag.provenance import ProvenanceRun, trace
 from wmmadiag.provenance.expected import has_products
 from wmmadiag.subject.bench import CaseRun, Workbench
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card import Card, Case, LaunchShape
-from wmmadiag.subject.check import own_place
 from wmmadiag.subject.readings import card_read_as
 from wmmadiag.subject.repeating import options, repeating
 from wmmadiag.subject.symbols import rendered_entry

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.csource.dependences import Dependences, Line
-from wmmadiag.place import Place
-from wmmadiag.subject.check import own_place
+from wmmadiag.place import Place, own_place
 
 if TYPE_CHECKING:
     from wmmadiag.provenance import ProvenanceRun

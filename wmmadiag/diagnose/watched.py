@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.observer import AccessKind, lanes_of
 from wmmadiag.errors import WmmadiagError
-from wmmadiag.place import Place
+from wmmadiag.place import Place, own_place
 from wmmadiag.subject.binding import BoundCase
-from wmmadiag.subject.check import own_place
 
 SPACES = ("generic", "global", "shared", "local")
 """By the number that a memory event has."""

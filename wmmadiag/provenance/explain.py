@@ -15,13 +15,12 @@ from wmmadiag.emulator.decoded import CODE_SHIFT, TRANSPOSED, Decoded, Value
 from wmmadiag.emulator.extents import Extent
 from wmmadiag.emulator.memory_layout import PARAMETER_BASE
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.place import Place
+from wmmadiag.place import Place, own_place
 from wmmadiag.provenance.origin import ALIKE, Origin
 from wmmadiag.provenance.watch import STORES, Access, Recorder, Step
 from wmmadiag.ptx.demangle import demangle
 from wmmadiag.ptx.ir import Parameter
 from wmmadiag.subject.binding import BoundCase
-from wmmadiag.subject.check import own_place
 from wmmadiag.subject.suggest import did_you_mean
 
 

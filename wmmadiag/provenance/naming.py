@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wmmadiag.emulator.lower import LoweredKernel
-from wmmadiag.place import Place
+from wmmadiag.place import Place, own_place
 from wmmadiag.provenance.raw import ROW, Derived, Raw
 from wmmadiag.provenance.tags import ArgumentMatrix, Decoded
-from wmmadiag.subject.check import own_place
 
 
 class Names:

@@ -13,7 +13,8 @@ from wmmadiag.compare.observation import Observation
 from wmmadiag.report.model import Problem, ReportedFinding
 
 Outcome: TypeAlias = Literal["right", "diagnosed", "undecided", "error"]
-"""right: no case is wrong and no check found an error. undecided: wrong, but no cause was shown."""
+"""right: no case is wrong and no check found an error. undecided: wrong, but no cause was shown. error: nothing ran,
+since the compiler or the launch refuses it."""
 
 Verdict: TypeAlias = Literal["proven", "likely", "refuted", "undecided"]
 """proven: with this change, and nothing else, everything that ran is right, and no change elsewhere does as well; or
@@ -203,5 +204,5 @@ class Diagnosis:
 
     @property
     def exit_code(self) -> int:
-        """1 a cause was named; 3 wrong, but undecided; 2 configuration or compilation; 0 right."""
+        """1 wrong, and a cause was named; 3 wrong, but undecided; 2 configuration or compilation; 0 right."""
         return {"right": 0, "diagnosed": 1, "error": 2, "undecided": 3}[self.outcome]

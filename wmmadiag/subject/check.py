@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,7 @@ from wmmadiag.errors import (
     WmmadiagError,
 )
 from wmmadiag.launch import Launch, LoadedKernel, RunStats
-from wmmadiag.place import Place
+from wmmadiag.place import chain_of, own_place
 from wmmadiag.report.model import (
     CaseResult,
     CompiledVariant,
@@ -88,13 +87,6 @@ Tracer = Callable[["BoundCase", LoadedKernel], "tuple[ReportedFinding, ...]"]
 Compiler = Callable[[Path, "CompileOptions"], "Compilation"]
 Progress = Callable[[int, int, str], None]
 """Called with (cases done, cases in all, what comes next)."""
-
-
-# Headers of the toolkit and of the compiler: <root>/include/crt/mma.hpp, cuda_fp16.hpp, cuda/std/…
-_HEADER = re.compile(
-    r"/include/|(^|/)(crt|cooperative_groups|cuda/std|cub)/|(^|/)(cuda_|mma\.|sm_|device_)[^/]*\.(h|hpp)$"
-)
-_PACKAGE = re.compile(r"/(?:site|dist)-packages/([^/]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,45 +361,13 @@ def problem(error: WmmadiagError) -> Problem:
         kind=kind,
         message=error.message,
         place=str(place) if place else "",
-        chain=_chain(innermost, place) if innermost is not None and place is not None else "",
+        chain=chain_of(innermost, place) if innermost is not None and place is not None else "",
         block=fault.block if fault else None,
         warp=fault.warp if fault else None,
         lane=fault.lane if fault else None,
         detail=error.detail,
         hint=error.hint,
     )
-
-
-def own_place(place: Place) -> Place:
-    """The innermost frame in the user's code: not in a CUDA header, where every WMMA call ends, nor in a package of
-    Python's that the kernel's own file does not belong to, where `tl.sum` does.
-    """
-    frames = list(place.frames())
-    own = _package(frames[-1].file)
-    for frame in frames:
-        file = frame.file.replace("\\", "/")
-        if not _HEADER.search(file) and _package(file) in ("", own):
-            return frame
-    return frames[-1]
-
-
-def _package(file: str) -> str:
-    """The installed package that a file belongs to: ".../site-packages/triton/language/core.py" → "triton"."""
-    match = _PACKAGE.search(file.replace("\\", "/"))
-    return match[1] if match is not None else ""
-
-
-def _chain(innermost: Place, shown: Place) -> str:
-    """The frames inside the one that is shown, then its callers."""
-    frames = list(innermost.frames())
-    at = next(index for index, frame in enumerate(frames) if frame is shown)
-    inside = [f"  inside {_plain(f.function)} ({Path(f.file).name}:{f.line})" for f in frames[:at]]
-    return "\n".join([*inside, *(f"  inlined at {frame}" for frame in frames[at + 1 :])])
-
-
-def _plain(function: str) -> str:
-    """A demangled name without template arguments and parameters."""
-    return re.sub(r"<.*", "", function.split("(")[0]) or "a header"
 
 
 def _emulator() -> Backend:

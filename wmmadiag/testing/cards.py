@@ -24,7 +24,17 @@ _YES = {"yes": True, "true": True, "on": True, "1": True, "no": False, "false": 
 
 
 class KernelFailed(AssertionError):
-    """A kernel did not pass; the message is its diagnosis and report."""
+    """A kernel did not pass; the message is its diagnosis and report.
+
+    Attributes:
+        cases: the cases that did not pass, and where the report is.
+        diagnosis: why, or "".
+    """
+
+    def __init__(self, cases: str, diagnosis: str) -> None:
+        super().__init__(f"{diagnosis}\n{cases}" if diagnosis else cases)
+        self.cases = cases
+        self.diagnosis = diagnosis
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +93,10 @@ class CardFile(pytest.File):
                 for arch in arches:
                     words = "-".join([variant.name] * (len(card.variants) > 1) + [arch])
                     which = (case.name, variant.name, arch)
+                    name = f"{case.name}[{words}]"
+                    # From the text, as `--lf` reads it from its file: pytest 9 takes the brackets apart there.
                     made: CardCase = CardCase.from_parent(
-                        self, name=f"{case.name}[{words}]", shared=shared, chosen=which
+                        self, name=name, nodeid=f"{self.nodeid}::{name}", shared=shared, chosen=which
                     )
                     yield made
 
@@ -96,6 +108,11 @@ class Shared:
         self.card = card
         self.settings = chosen
         self.diagnoses: dict[tuple[str, str], Diagnosis] = {}
+        self._shown: dict[tuple[str, str], str] = {}
+
+    def shown(self, variant: str, arch: str, test: str) -> str:
+        """The test whose failure shows a variant's diagnosis: the first one that asks."""
+        return self._shown.setdefault((variant, arch), test)
 
     def diagnosis(self, variant: str, arch: str, cases: Sequence[str] | None = None) -> Diagnosis:
         """Why a variant fails, found out once."""
@@ -132,7 +149,13 @@ class CardCase(pytest.Item):
         def explain(_report: KernelReport) -> tuple[Diagnosis, ...]:
             return (self.shared.diagnosis(variant, arch),) if chosen.diagnose else ()
 
-        check_or_fail(card, given, chosen, reports_folder(self.config), self.nodeid, explain)
+        try:
+            check_or_fail(card, given, chosen, reports_folder(self.config), self.nodeid, explain)
+        except KernelFailed as failed:
+            first = self.shared.shown(variant, arch, self.nodeid)
+            if failed.diagnosis and first != self.nodeid:
+                raise KernelFailed(f"diagnosis: as of {first}\n\n{failed.cases}", "") from None
+            raise
 
     def repr_failure(self, excinfo: ExceptionInfo[BaseException], style: Any = None) -> str | TerminalRepr:
         """The report, in place of a traceback; an error of the tool itself keeps its traceback."""
@@ -175,18 +198,24 @@ def check_or_fail(
     from wmmadiag.recording import run_of
 
     run = run_of([recorder.kernel_run(report, {}, diagnoses)])
-    raise KernelFailed(failure_text(run, folder, test))
+    raise KernelFailed(cases_text(run, folder, test), diagnoses_text(run))
 
 
-def failure_text(run: Run, folder: Path | None, test: str) -> str:
-    """The diagnoses and cases of a run that did not pass, and where the report is."""
-    from wmmadiag.report.terminal import case_text
+def diagnoses_text(run: Run) -> str:
+    """Why the kernels of a run did not pass; "" where nobody asked or nothing is known."""
     from wmmadiag.report.terminal_diagnosis import render
+
+    found = [one for kernel in run.kernels for one in kernel.diagnoses if one.outcome != "right"]
+    return "\n".join(map(render, found))
+
+
+def cases_text(run: Run, folder: Path | None, test: str) -> str:
+    """The cases of a run that did not pass, and where the report is."""
+    from wmmadiag.report.terminal import case_text
     from wmmadiag.testing.failure_files import write_reports
 
     parts = []
     for kernel in run.kernels:
-        parts += [render(one) for one in kernel.diagnoses if one.outcome != "right"]
         parts += [case_text(kernel.report, case) for case in kernel.report.cases if case.status != "passed"]
     if folder is not None:
         try:

@@ -59,8 +59,8 @@ def assert_kernel_close(
     Args:
         observed: the output: an array of NumPy, torch, CuPy, JAX, or with `__array__` or DLPack. Or a callable (a
             Triton kernel's wrapper, a torch extension, …): it is called with the inputs in the order in which they
-            are given here, and what it returns is compared, or `out`, if that is given. It must leave its inputs
-            alone.
+            are given here, with those parameters of the operation that it takes by name (causal=…), and what it
+            returns is compared, or `out`, if that is given. It must leave its inputs alone.
         expected: an array of the same shape, or a `wmmadiag.Reference`; not with `operation`.
         operation: "attention", "qkt", "pv", "softmax" or "gemm": what should have been computed of the inputs that
             are given by role (q=…, k=…, v=…), with its parameters (causal=True, …), as `wmmadiag.reference` takes
@@ -104,7 +104,7 @@ def assert_kernel_close(
     if callable(observed) and not is_array(observed):
         # Copies, since what is called may write to its inputs.
         inputs = {role: np.array(value) for role, value in inputs.items()}
-        observed = _called(observed, list(foreign.values()), out)
+        observed = _called(observed, list(foreign.values()), out, parameters)
         changed = [
             role
             for role, value in foreign.items()
@@ -146,10 +146,10 @@ def _split(operation: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], di
     return parameters, {name: value for name, value in given.items() if name not in known}
 
 
-def _called(kernel: Any, inputs: list[Any], out: Any) -> Any:
-    """What a black box computed."""
+def _called(kernel: Any, inputs: list[Any], out: Any, parameters: Mapping[str, Any]) -> Any:
+    """What a black box computed, with those of the operation's parameters that it takes by name."""
     __tracebackhide__ = True
-    result = kernel(*inputs)
+    result = kernel(*inputs, **_taken(kernel, len(inputs), parameters))
     if out is not None:
         return out
     if result is None or inspect.isawaitable(result):
@@ -160,6 +160,19 @@ def _called(kernel: Any, inputs: list[Any], out: Any) -> Any:
             hint="pass lambda *inputs: kernel(*inputs)[0]",
         )
     return result[0] if isinstance(result, tuple | list) else result
+
+
+def _taken(kernel: Any, inputs: int, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that a callable names behind its inputs, or takes under any name."""
+    try:
+        names = list(inspect.signature(kernel).parameters.values())
+    except (TypeError, ValueError):  # a built-in function does not say
+        return {}
+    positional = [one for one in names if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    named = {one.name for one in names if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
+    named -= {one.name for one in positional[:inputs]}
+    anything = any(one.kind is one.VAR_KEYWORD for one in names)
+    return {name: value for name, value in parameters.items() if anything or name in named}
 
 
 class _Details:

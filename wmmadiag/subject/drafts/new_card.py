@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.subject.compiler_first import check_compiles
 from wmmadiag.subject.drafts.derive import drafted_text
 from wmmadiag.subject.find_cards import SOURCE_SUFFIXES, check_exists
 from wmmadiag.subject.open_subject import SubjectOptions
@@ -30,11 +31,13 @@ def new_card(
 
     Raises:
         ConfigurationError: the source cannot be read, or has no such kernel.
+        CompileError: the compiler refuses it.
     """
     check_exists(source)
     if source.is_dir() or source.suffix.lower() not in SOURCE_SUFFIXES:
         raise ConfigurationError(f"{source}: not a CUDA source", hint="give the .cu file that holds the kernel")
     options = SubjectOptions(entry=entry, computes=computes, macros=macros, include_paths=include_paths)
+    check_compiles(source, options)  # no card for what cannot run
     target = card or source.with_suffix(".toml")
     text = drafted_text(source, target, options)
     if include_paths:
