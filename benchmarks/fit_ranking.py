@@ -58,7 +58,8 @@ def read(job: tuple[Path, Path]) -> Kernel | None:
     """The changes of one wrong kernel; None where it has no numbers, or no right source is known."""
     folder, card_path = job
     warnings.simplefilter("ignore")
-    from wmmadiag.diagnose.engine import Examined, _ranked, _traced, failing_runs
+    from wmmadiag.diagnose.engine import failing_runs
+    from wmmadiag.diagnose.evidence import ranked_changes, traced
     from wmmadiag.diagnose.trials.prepared import prepare  # noqa: F401  (fails early where the engine is not built)
     from wmmadiag.subject.card_files.read import load_card
 
@@ -74,11 +75,10 @@ def read(job: tuple[Path, Path]) -> Kernel | None:
         if right is None or first is None:
             return None
         bench, run = first
-        found = Examined(bench, {run.result.case: run}, bench.card.case(run.result.case))
-        found.traced, _ = _traced(bench, run)
+        followed, _ = traced(bench, run)
         wanted = normalised(right)
         texts = {str(card.source): card.source.read_bytes()}
-        _, ranked = _ranked(found, texts)
+        _, ranked = ranked_changes(bench, run, followed, texts)
         undoing = [number for number, one in enumerate(ranked) if _text(texts, one.change, card.source) == wanted]
         shown = card_path.relative_to(folder).as_posix()
         return Kernel(shown, shown.split("/")[0], [one.features for one in ranked], undoing)

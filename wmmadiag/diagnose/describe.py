@@ -27,7 +27,7 @@ from wmmadiag.subject.bench import CaseRun
 from wmmadiag.subject.binding import bind
 
 if TYPE_CHECKING:
-    from wmmadiag.diagnose.engine import Examined
+    from wmmadiag.diagnose.examined import Examined
 
 _BLOCKS = 24
 """Blocks in which two versions of a kernel are compared access by access."""
@@ -124,30 +124,36 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
     end = _other_end(found, best, difference)
     sure = share >= _SURE and not found.bench.card.assumed and not best.disturbed and end is None
     verdict: Verdict = "proven" if sure else "likely"
-    steps = [*(step.tried.ranked.change for step in found.steps), best.tried.ranked.change]
-    mended = [step.tried.outcome.mended for step in found.steps]
+    pair = found.pairs.get(best.tried.ranked.change)
+    own = (best.tried.ranked,) if pair is None else (pair.first, pair.second)
+    ranks = [*(step.tried.ranked for step in found.steps), *own]
+    steps, lines = [one.change for one in ranks], [one.line for one in ranks]
     whole = first.wrong_count if first.verdict is not None else 0
-    lines = [*(step.tried.ranked.line for step in found.steps), best.line]
+    # Neither of two changes at once makes any element right alone.
+    mended = [step.tried.outcome.mended for step in found.steps] if pair is None else [0]
+    rest = max(0, whole - sum(mended))
     for number, (change, line) in enumerate(zip(steps, lines, strict=True)):
         last = number == len(steps) - 1
         place = Place(line[0], line[1])
-        shown = difference if last and not found.steps else None
+        shown = difference if len(steps) == 1 else None
         name = name_of(change, shown.what if shown is not None else "")
         other = shown.place if shown is not None and shown.place.line != line[1] else end if last else None
+        if other is None and rivals and last and verdict == "likely":
+            other = _at(rivals[0])
         yield Cause(
             name=name.id,
-            verdict=verdict,
-            sentence=_sentence(name, change, shown, _departure(found, line) if last else ""),
+            verdict=verdict if last and pair is None else "likely",
+            sentence=_sentence(name, change, shown, _departure(found, line) if len(steps) == 1 else ""),
             place=str(place),
-            other=str(other) if other is not None else (str(_at(rivals[0])) if rivals and verdict == "likely" else ""),
+            other=str(other) if other is not None else "",
             excerpt=excerpt(place, other),
             instead=_instead(found, first) if last else "",
-            explains=mended[number] if not last else whole - sum(mended),
-            of=whole,
+            explains=rest if last or pair is not None else mended[number],
+            of=whole if rest or not last else 0,
             evidence=tuple(_evidence(found, first, best, rivals, shown, last)),
             consequences=tuple(_gone(first, best)) if last else (),
-            fix=_fix(found, first, best, change, alone=not found.steps, last=last),
-            readings=tuple(_readings(best)) if last else (),
+            fix=_fix(found, first, best, change, alone=len(steps) == 1, last=last),
+            readings=tuple(_readings(best)) if last and pair is None else (),
             share=round(share, 3),
         )
 
@@ -204,7 +210,8 @@ def _evidence(
     last: bool,
 ) -> Iterator[str]:
     names = list(dict.fromkeys(run.result.case for run in best.runs))
-    alone = "this change alone" if not found.steps else "these changes together"
+    several = bool(found.steps) or best.tried.ranked.change in found.pairs
+    alone = "these changes together" if several else "this change alone"
     yield f"with {alone} {len(names)} case{'s' * (len(names) != 1)} pass{'es' * (len(names) == 1)} ({', '.join(names)})"
     further = [run.result.distribution for run in best.runs if run.result.distribution != first.result.distribution]
     if further:

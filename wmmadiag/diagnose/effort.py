@@ -22,6 +22,7 @@ class Effort:
         bugs: that may lie in one source.
         checked: changes to run with all checks, where only a check shows what is wrong.
         singles: changes to compile one by one, of a source that does not compile.
+        pairs: of changes to make at once, where no single one helps.
     """
 
     name: str
@@ -31,14 +32,15 @@ class Effort:
     bugs: int
     checked: int
     singles: int
+    pairs: int
 
 
 EFFORTS: Mapping[str, Effort] = {
     one.name: one
     for one in (
-        Effort("quick", 768, 100_000_000, 4, 1, 12, 8),
-        Effort("normal", 8192, 800_000_000, 8, 2, 32, 24),
-        Effort("thorough", 32768, 10_000_000_000, 24, 3, 128, 96),
+        Effort("quick", 768, 100_000_000, 4, 1, 12, 8, 0),
+        Effort("normal", 8192, 800_000_000, 8, 2, 32, 24, 1536),
+        Effort("thorough", 32768, 10_000_000_000, 24, 3, 128, 96, 8192),
     )
 }
 DEFAULT = "normal"

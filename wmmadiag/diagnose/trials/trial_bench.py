@@ -172,8 +172,11 @@ class TrialBench:
         }
         return {Path(file).resolve(): text.decode("utf-8", "surrogateescape") for file, text in made.items()}
 
-    def keeping(self, *changes: Change) -> TrialBench:
+    def keeping(self, *changes: Change, case: Case | None = None, seed: int | None = None) -> TrialBench:
         """A bench of the source with these changes made: what is tried there is of its `texts`.
+
+        Args:
+            case, seed: in place of the bench's own.
 
         Raises:
             WmmadiagError: as for a new one.
@@ -182,8 +185,8 @@ class TrialBench:
         made = self.apply(*changes)
         texts = self._given | {file: text for file, text in made.items() if text != self.texts[file]}
         return TrialBench(
-            self.card, self.variant, self.case, arch=self.arch, texts=texts, seed=self.seed, inputs=self.inputs,
-            threads=self.threads, budget=self.budget,
+            self.card, self.variant, case or self.case, arch=self.arch, texts=texts,
+            seed=self.seed if seed is None else seed, inputs=self.inputs, threads=self.threads, budget=self.budget,
         )  # fmt: skip
 
     def try_batch(self, changes: Sequence[Change], *, looks: int = 1) -> list[Outcome]:

@@ -1,0 +1,102 @@
+"""Two bugs in one file: what mends one of them is kept, and two changes are made at once where neither helps alone."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+from wmmadiag.diagnose.changes import Change, TextEdit
+from wmmadiag.diagnose.effort import effort_named
+from wmmadiag.diagnose.engine import diagnose_card
+from wmmadiag.diagnose.ranking import Ranked
+from wmmadiag.diagnose.search import Ledger, Tried
+from wmmadiag.diagnose.trials.outcomes import Outcome
+from wmmadiag.diagnose.trials.trial_bench import TrialBench
+from wmmadiag.diagnose.two_bugs import mending_pairs, pairs
+from wmmadiag.subject.card_files.read import load_card
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT / "benchmarks"), str(Path(__file__).parent / "unseen")]
+
+from diagnosis import right_source, scored  # noqa: E402 - not a package
+from expand import expand_pairs  # noqa: E402
+
+KERNELS = ROOT / "kernels"
+
+WRONG = """__global__ void scaled(const float* x, float* y) {
+    int t = threadIdx.x;
+    float v = x[t ^ 1];
+    y[t] = v * 3.0f;
+}
+"""
+
+
+def tried(text: str, old: str, new: str, score: float, verdict: str = "same", kind: str = "expression") -> Tried:
+    start = text.index(old)
+    change = Change("made", (TextEdit("k.cu", start, start + len(old), new),), kind, "value", f"{new} for {old}")  # type: ignore[arg-type]
+    line = text.count("\n", 0, start) + 1
+    return Tried(Ranked(change, ("k.cu", line), (), score), Outcome(change, verdict, 64, 64))  # type: ignore[arg-type]
+
+
+def test_pairs_are_of_different_lines_the_likeliest_first() -> None:
+    first, second = tried(WRONG, "t ^ 1", "t", 2.0), tried(WRONG, "3.0f", "2.0f", 1.0)
+    same_line, refused = tried(WRONG, "x[t ^ 1]", "x[t]", 3.0), tried(WRONG, "v *", "w *", 9.0, "refused")
+    made = pairs([first, second, same_line, refused], 10)
+    assert [(one.first.line[1], one.second.line[1], one.score) for one in made] == [(3, 4, 4.0), (3, 4, 3.0)]
+    assert made[0].both.edits == (*same_line.ranked.change.edits, *second.ranked.change.edits)
+
+
+def test_what_has_no_switch_in_common_is_a_program_of_its_own() -> None:
+    parts = [tried(WRONG, "t ^ 1", "t", 1.0, kind="statement"), tried(WRONG, "3.0f", "2.0f", 0.0)]
+    (made,) = pairs(parts, 8)
+    assert made.both.kind == "static"
+    assert pairs(parts, 3) == []  # of few pairs none is compiled alone
+
+
+def test_two_changes_mend_what_neither_mends_alone(tmp_path: Path) -> None:
+    """Both operands of a product are read from wrong places: every element is wrong until both are mended."""
+    name = "blas_ldb_is_n"
+    text = (KERNELS / f"gemm/wrong/{name}.cu").read_text("utf-8").replace("A + i + p * m, m", "A + i + p, m")
+    (tmp_path / f"{name}.cu").write_text(text, "utf-8")
+    (tmp_path / f"{name}.toml").write_text((KERNELS / f"gemm/wrong/{name}.toml").read_text("utf-8"), "utf-8")
+    # On lines of their own, so that they are two places.
+    text = text.replace("m, B + p", "m,\n        B + p")
+    (tmp_path / f"{name}.cu").write_text(text, "utf-8")
+    card = load_card(tmp_path / f"{name}.toml")
+    bench = TrialBench(card, card.variants[0], card.cases[0])
+    file = str(card.source)
+
+    def alone(old: str, new: str, after: str = "") -> Tried:
+        start = text.index(old, text.index(after) + len(after))
+        change = Change("made", (TextEdit(file, start, start + len(old), new),), "expression", "index", new)
+        (outcome,) = bench.try_batch([change])
+        return Tried(Ranked(change, (file, text.count("\n", 0, start) + 1), (), 0.0), outcome)
+
+    one, other = alone("A + i + p", "A + i + p * m"), alone("n", "k", "j * k, ")
+    other_line = alone("threadIdx.y % 2", "threadIdx.y / 2")
+    assert {one.outcome.verdict, other.outcome.verdict}.isdisjoint({"right", "refused"})
+    ledger = Ledger(effort_named("normal"))
+    found = mending_pairs(bench, [other_line, one, other], 100, ledger, lambda _: None)
+    assert [{pair.first.change, pair.second.change} for pair, _ in found] == [{one.ranked.change, other.ranked.change}]
+    assert mending_pairs(bench, [other_line, one], 100, ledger, lambda _: None) == []
+
+
+@pytest.mark.slow
+def test_what_mends_one_case_is_kept_and_the_search_goes_on_with_another(tmp_path: Path) -> None:
+    """A layout that spoils every case, and a leading dimension that spoils those that are not square."""
+    expand_pairs(tmp_path, Path(__file__).parent / "public_style", seed=3)
+    card = tmp_path / "simple_wmma/wrong/lda_is_k_and_b_row_major.toml"
+    found = diagnose_card(load_card(card))
+    assert found.outcome == "diagnosed" and len(found.causes) == 2
+    truth = tomllib.loads(card.with_suffix(".truth.toml").read_text("utf-8"))
+    right = right_source(card.with_suffix(".cu"), truth)
+    one = scored("x/wrong/two.toml", truth, found, 0.0, right)
+    assert one.both and one.fixed and not one.misled
+    assert [cause.fix.diff != "" for cause in found.causes if cause.fix is not None] == [False, True]

@@ -1,0 +1,63 @@
+"""What a failing run shows, and how every change of its source ranks by that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from wmmadiag.checks.races import LATENT
+from wmmadiag.checks.run import emulator_of
+from wmmadiag.csource.dependences import Dependences
+from wmmadiag.csource.tree import Source, parse
+from wmmadiag.diagnose.changes import Texts
+from wmmadiag.diagnose.operators.registry import changes as changes_of
+from wmmadiag.diagnose.ranking import Ranked, ranked
+from wmmadiag.diagnose.suspicion import Suspicion, marks, suspicion
+from wmmadiag.errors import WmmadiagError
+from wmmadiag.provenance import ProvenanceRun, trace
+from wmmadiag.provenance.expected import has_products
+from wmmadiag.subject.bench import CaseRun, Workbench
+from wmmadiag.subject.binding import bind
+from wmmadiag.subject.check import own_place
+from wmmadiag.subject.symbols import rendered_entry
+
+
+def clean(run: CaseRun) -> bool:
+    """Whether a run passes, and not only because the lanes of a warp happened to run together."""
+    return run.passed and not any(one.kind in LATENT for one in run.findings)
+
+
+def traced(bench: Workbench, run: CaseRun) -> tuple[ProvenanceRun | None, str]:
+    """Where the elements of a case come from, or why that is not known."""
+    kernel = emulator_of(run.kernel) if run.kernel is not None else None
+    if kernel is None:
+        return None, "only the emulator can follow elements" if run.kernel is not None else ""
+    if run.bound is None or run.verdict is None:
+        return None, "the kernel did not run to its end"
+    if not has_products(bench.card.computes.operation):
+        return None, "which products the card's operation is made of is not known"
+    old = run.bound
+    try:
+        return trace(bind(old.card, old.case, old.variant, seed=old.seed, inputs=old.distribution), kernel), ""
+    except WmmadiagError as error:
+        return None, error.message
+
+
+def ranked_changes(
+    bench: Workbench, run: CaseRun, followed: ProvenanceRun | None, texts: Texts
+) -> tuple[Mapping[str, Source], list[Ranked]]:
+    """Every change of a source, the likeliest first.
+
+    Args:
+        run: the failing case; followed: where its elements come from.
+        texts: the source as it ran.
+    """
+    sources = {file: parse(text, file) for file, text in texts.items()}
+    entry = rendered_entry(bench.card, bench.card.case(run.result.case), bench.variant)
+    every = list(changes_of(texts, entry))
+    return sources, ranked(every, sources, suspicion_of(run, followed, sources))
+
+
+def suspicion_of(run: CaseRun, followed: ProvenanceRun | None, sources: Mapping[str, Source]) -> Suspicion:
+    """How suspicious the lines of a source are by what a failing run of it showed."""
+    fault = own_place(run.error.place) if run.error is not None and run.error.place is not None else None
+    return suspicion(marks(run.findings, followed, fault), Dependences(sources))

@@ -1,0 +1,60 @@
+"""What a diagnosis came to, before it is put into words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from wmmadiag.csource.tree import Source
+from wmmadiag.diagnose.changes import Change
+from wmmadiag.diagnose.confirm import Confirmed
+from wmmadiag.diagnose.effort import DEFAULT, effort_named
+from wmmadiag.diagnose.search import Ledger, Step, Tried
+from wmmadiag.diagnose.two_bugs import Pair
+from wmmadiag.provenance import ProvenanceRun
+from wmmadiag.subject.bench import CaseRun, Workbench
+from wmmadiag.subject.card import Case
+
+
+@dataclass(slots=True)
+class Examined:
+    """What a diagnosis came to.
+
+    Attributes:
+        bench: runs cases with all checks.
+        baseline: the cases as the source stands, by name.
+        failing: the case that was looked into; None where none fails.
+        traced: where the elements of that case come from; None where it cannot be followed.
+        untraced: why not, or "".
+        steps: changes that each mend a part, before the last one.
+        answers: what was confirmed, the likeliest first.
+        pairs: of answers that are two changes at once, what they are made of.
+        helps: changes that mend a part only, where nothing mends all.
+        ledger: of the search.
+        sources: the files as they stand, by path.
+        problem: why nothing could be tried, or "".
+    """
+
+    bench: Workbench
+    baseline: dict[str, CaseRun]
+    failing: Case | None
+    traced: ProvenanceRun | None = None
+    untraced: str = ""
+    steps: tuple[Step, ...] = ()
+    answers: tuple[Confirmed, ...] = ()
+    pairs: dict[Change, Pair] = field(default_factory=dict)
+    helps: tuple[Tried, ...] = ()
+    ledger: Ledger = field(default_factory=lambda: Ledger(effort_named(DEFAULT)))
+    sources: Mapping[str, Source] = field(default_factory=dict)
+    problem: str = ""
+
+    @property
+    def case(self) -> Case:
+        """The case that was looked into."""
+        assert self.failing is not None
+        return self.failing
+
+    @property
+    def run(self) -> CaseRun:
+        """That case as it ran."""
+        return self.baseline[self.case.name]

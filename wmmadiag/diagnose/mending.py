@@ -1,0 +1,236 @@
+"""Looking for what mends a failing case: wrong numbers, what only a check complains of, what does not compile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from wmmadiag.compile.languages import is_c_family
+from wmmadiag.csource.tree import Source
+from wmmadiag.diagnose.certain import is_certain
+from wmmadiag.diagnose.changes import Change, applied
+from wmmadiag.diagnose.changes import Texts as Bytes
+from wmmadiag.diagnose.confirm import Confirmed, confirmed
+from wmmadiag.diagnose.evidence import clean, ranked_changes, suspicion_of, traced
+from wmmadiag.diagnose.examined import Examined
+from wmmadiag.diagnose.launches import mending_launches
+from wmmadiag.diagnose.search import Step, Tried, helpful, search
+from wmmadiag.diagnose.sliding import slid
+from wmmadiag.diagnose.trials.outcomes import Outcome
+from wmmadiag.diagnose.trials.trial_bench import TrialBench
+from wmmadiag.diagnose.two_bugs import mending_pairs
+from wmmadiag.errors import UnsupportedError, WmmadiagError
+from wmmadiag.provenance import ProvenanceRun
+from wmmadiag.subject.bench import CaseRun
+from wmmadiag.subject.card import Case, LaunchShape
+from wmmadiag.subject.symbols import rendered_entry
+
+Progress: TypeAlias = Callable[[str], None]
+"""Told what comes next."""
+_PARTLY = 2
+"""Changes that mend the failing case and not every one, from which the search goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """From where a search sets out.
+
+    Attributes:
+        trials: of a source in which the `kept` changes are made, on a case that it is wrong in.
+        run: of that case; followed: where its elements come from.
+        kept: changes that each mend a part.
+    """
+
+    trials: TrialBench
+    run: CaseRun
+    followed: ProvenanceRun | None
+    kept: tuple[Step, ...] = ()
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """Those that are kept."""
+        return tuple(step.tried.ranked.change for step in self.kept)
+
+
+def look_for_mends(found: Examined, cases: Sequence[Case], threads: int, tell: Progress) -> None:
+    """Look for changes that mend the failing case, and confirm them on every case."""
+    bench, case = found.bench, found.failing
+    assert case is not None
+    run = found.baseline[case.name]
+    if not is_c_family(bench.source):
+        found.problem = "the kernel is PTX, in which nothing is changed; the compiler that wrote it has the source"
+        return
+    if isinstance(run.error, UnsupportedError):  # a change that avoids what is not emulated mends nothing
+        found.problem = run.error.message
+        return
+    if run.compilation is None:
+        _refused(found, cases, tell)
+        return
+    if is_certain(run):
+        return
+    try:
+        trials = TrialBench(
+            bench.card, bench.variant, case, arch=bench.arch, seed=bench.seed, inputs=bench.inputs, threads=threads
+        )
+    except WmmadiagError as error:
+        found.problem = error.message
+        return
+    _look(found, _Base(trials, run, found.traced), cases, tell)
+
+
+def _look(found: Examined, base: _Base, cases: Sequence[Case], tell: Progress) -> bool:
+    """Search from a base; whether what is left there is mended."""
+    return (_by_checks if base.trials.wrong_before == 0 else _numbers)(found, base, cases, tell)
+
+
+def _numbers(found: Examined, base: _Base, cases: Sequence[Case], tell: Progress) -> bool:
+    """Search where the numbers are wrong, from a source in which some changes are kept; whether it is mended."""
+    ledger, trials = found.ledger, base.trials
+    sources, order = ranked_changes(found.bench, base.run, base.followed, trials.texts)
+    launched: list[tuple[Tried, LaunchShape]] = []
+    if not base.kept:
+        found.sources = sources
+        shape = found.bench.variant.launch or found.bench.card.launch
+        launched = mending_launches(trials, suspicion_of(base.run, base.followed, sources), shape, tell)
+    tried = search(trials, order, ledger, tell)
+    right = [one for one in tried if one.outcome.verdict == "right"]
+    right = slid(trials, rendered_entry(found.bench.card, trials.case, found.bench.variant), right, ledger)
+    answers = _confirmed(found, base, right, cases, tell, launched)
+    if any(one.right for one in answers):
+        return True
+    if len(base.kept) + 1 >= ledger.effort.bugs:
+        return False
+    helps = helpful(trials, tried, ledger, tell)
+    if not base.kept:
+        found.helps = tuple(helps)
+    for further in _further(found, base, sources, answers, helps, cases):
+        if ledger.spent:
+            break
+        if _look(found, further, cases, tell):
+            return True
+    if base.kept or answers:
+        return False
+    made = mending_pairs(trials, tried, ledger.effort.pairs, ledger, tell)
+    found.pairs |= {pair.both: pair for pair, _ in made}
+    return any(one.right for one in _confirmed(found, base, [one for _, one in made], cases, tell, ()))
+
+
+def _confirmed(
+    found: Examined,
+    base: _Base,
+    right: Sequence[Tried],
+    cases: Sequence[Case],
+    tell: Progress,
+    launched: Sequence[tuple[Tried, LaunchShape]],
+) -> list[Confirmed]:
+    """What is right on one case, held to all; it is the answer where it is right in all, or nothing else is known."""
+    if not right and not launched:
+        return []
+    tell(f"confirming {len(right) + len(launched):,} changes")
+    answers = confirmed(
+        found.bench, _affordable(found, cases), found.baseline, right, base.changes, base.trials.texts,
+        found.ledger.effort.confirmed, launched,
+    )  # fmt: skip
+    if any(one.right for one in answers) or (answers and not found.answers):
+        found.answers, found.steps = tuple(answers), base.kept
+    return answers
+
+
+def _further(
+    found: Examined,
+    base: _Base,
+    sources: Mapping[str, Source],
+    answers: Sequence[Confirmed],
+    helps: Sequence[Tried],
+    cases: Sequence[Case],
+) -> Iterator[_Base]:
+    """Where to go on from: what mends the case, with one that it leaves wrong; then what mends a part of the case."""
+    partly = [one for one in answers if one.shape is None and _no_worse(found, one)]
+    for one in partly[:_PARTLY]:
+        left = one.runs[-1].result
+        case = next(case for case in cases if case.name == left.case)
+        yield from _keeping(found, base, Step(one.tried, sources), case, left.seed)
+    for helping in helps:
+        yield from _keeping(found, base, Step(helping, sources), base.trials.case)
+
+
+def _no_worse(found: Examined, one: Confirmed) -> bool:
+    """Whether the case that a change leaves wrong was as wrong without it."""
+    last = one.runs[-1]
+    before = found.baseline.get(last.result.case)
+    if before is None or last.result.distribution not in (before.result.distribution, ""):
+        return False
+    return last.wrong_count <= before.wrong_count
+
+
+def _keeping(found: Examined, base: _Base, step: Step, case: Case, seed: int | None = None) -> Iterator[_Base]:
+    """The base with one more change kept; nothing where it cannot be."""
+    try:
+        trials = base.trials.keeping(step.tried.ranked.change, case=case, seed=seed)
+    except (WmmadiagError, ValueError):
+        return
+    run = found.bench.run(case, base.trials.files(step.tried.ranked.change), seed=seed)
+    followed, _ = traced(found.bench, run)
+    yield _Base(trials, run, followed, (*base.kept, step))
+
+
+def _by_checks(found: Examined, base: _Base, cases: Sequence[Case], tell: Progress) -> bool:
+    """Search where all numbers are right, and a check shows what another order or placement would spoil."""
+    ledger, trials = found.ledger, base.trials
+    sources, order = ranked_changes(found.bench, base.run, base.followed, trials.texts)
+    if not base.kept:
+        found.sources = sources
+    near = order[: ledger.effort.checked * 4]
+    bare = trials.try_batch([one.change for one in near])
+    ledger.note(bare)
+    ledger.complete = False
+    harmless = [Tried(one, outcome) for one, outcome in zip(near, bare, strict=True) if _harmless(outcome.verdict)]
+    right: list[Tried] = []
+    for one in harmless[: ledger.effort.checked]:
+        tell(f"checking changes of {Path(one.ranked.line[0]).name}:{one.ranked.line[1]}")
+        if clean(found.bench.run(trials.case, trials.files(one.ranked.change))):
+            right.append(one)
+    return any(one.right for one in _confirmed(found, base, right, cases, tell, ()))
+
+
+def _harmless(verdict: str) -> bool:
+    return verdict in ("right", "same")
+
+
+def _refused(found: Examined, cases: Sequence[Case], tell: Progress) -> None:
+    """Search where the source does not compile: each change is compiled by itself, those near the refusal first."""
+    bench, ledger = found.bench, found.ledger
+    try:
+        texts = {str(bench.source): bench.source.read_bytes()}
+        sources, order = ranked_changes(bench, found.run, found.traced, texts)
+    except (OSError, ValueError, WmmadiagError) as error:
+        found.problem = str(error)
+        return
+    found.sources = sources
+    ledger.complete = False
+    for one in order[: ledger.effort.singles]:
+        tell(f"trying changes of line {one.line[1]}")
+        run = bench.run(found.case, _texts(applied(texts, [one.change])))
+        ledger.changes += 1
+        if run.passed:
+            outcome = _outcome_of(one.change, run)
+            answers = confirmed(bench, cases, found.baseline, [Tried(one, outcome)], (), texts, ledger.effort.confirmed)
+            if any(answer.right for answer in answers):
+                found.answers = tuple(answers)
+                return
+
+
+def _outcome_of(change: Change, run: CaseRun) -> Outcome:
+    return Outcome(change, "right", None, 0, work=run.result.warp_instructions)
+
+
+def _texts(made: Bytes) -> dict[Path, str]:
+    return {Path(file).resolve(): text.decode("utf-8", "surrogateescape") for file, text in made.items()}
+
+
+def _affordable(found: Examined, cases: Sequence[Case]) -> list[Case]:
+    """The cases that ran as the source stands, the failing one first: a change is held to these."""
+    ran = [case for case in cases if case.name in found.baseline]
+    return sorted(ran, key=lambda case: case.name != found.case.name)
