@@ -70,7 +70,7 @@ def test_two_changes_mend_what_neither_mends_alone(tmp_path: Path) -> None:
     text = text.replace("m, B + p", "m,\n        B + p")
     (tmp_path / f"{name}.cu").write_text(text, "utf-8")
     card = load_card(tmp_path / f"{name}.toml")
-    bench = TrialBench(card, card.variants[0], card.cases[0])
+    bench = TrialBench(card, card.variants[0], card.case("odd"))
     file = str(card.source)
 
     def alone(old: str, new: str, after: str = "") -> Tried:
@@ -80,7 +80,7 @@ def test_two_changes_mend_what_neither_mends_alone(tmp_path: Path) -> None:
         return Tried(Ranked(change, (file, text.count("\n", 0, start) + 1), (), 0.0), outcome)
 
     one, other = alone("A + i + p", "A + i + p * m"), alone("n", "k", "j * k, ")
-    other_line = alone("threadIdx.y % 2", "threadIdx.y / 2")
+    other_line = alone("threadIdx.y % 2", "threadIdx.y")
     assert {one.outcome.verdict, other.outcome.verdict}.isdisjoint({"right", "refused"})
     ledger = Ledger(effort_named("normal"))
     found = mending_pairs(bench, [other_line, one, other], 100, ledger, lambda _: None)

@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from wmmadiag.diagnose.watched import SPACES, Event, touched_by, watched
+from wmmadiag.diagnose.watched import SPACES, STORES, Event, touched_by, watched
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.extents import Extent
 from wmmadiag.subject.binding import BoundCase
 
 Bind: TypeAlias = Callable[[], BoundCase]
-_Touch: TypeAlias = tuple[int, int, int, int, int, tuple[tuple[str, int], ...]]
+_Touch: TypeAlias = tuple[int, int, int, bool, int, tuple[tuple[str, int], ...]]
 
 
 def altered(broken: tuple[EmulatedKernel, Bind], mended: tuple[EmulatedKernel, Bind], blocks: Sequence[int]) -> float:
@@ -46,7 +46,14 @@ def _touches(kernel: EmulatedKernel, bind: Bind, blocks: Sequence[int]) -> Count
                 if event not in known:
                     warp, space, kind, active, size, addresses = event
                     touched = touched_by(active, addresses).tolist()
-                    known[event] = (0, warp, space, kind, size, tuple(named.of(space, one) for one in touched))
+                    known[event] = (
+                        0,
+                        warp,
+                        space,
+                        kind in STORES,
+                        size,
+                        tuple(named.of(space, one) for one in touched),
+                    )
                 found[(block, *known[event][1:])] += 1
     return found
 

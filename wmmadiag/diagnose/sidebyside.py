@@ -13,15 +13,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.diagnose.watched import SPACES, Event, Line, Lines, Watch, key_of, touched_by, watched
+from wmmadiag.diagnose.watched import SPACES, STORES, Event, Line, Lines, Watch, key_of, touched_by, watched
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.extents import Extent
-from wmmadiag.emulator.observer import AccessKind
 from wmmadiag.place import Place
 from wmmadiag.subject.binding import BoundCase
-
-_STORES = frozenset({AccessKind.STORE, AccessKind.ATOMIC, AccessKind.ASYNC_STORE})
-
 
 _Both: TypeAlias = tuple[Sequence[Extent], Sequence[Extent]]
 """Named memory of the first and of the second version."""
@@ -141,7 +137,7 @@ def _accesses(
                 _named(first, extents[0]) if first is not None else "",
                 _named(second, extents[1]) if second is not None else "",
                 SPACES[event[0]],
-                event[1] in _STORES,
+                event[1] in STORES,
             )
     return None
 
@@ -154,7 +150,7 @@ def _only_in_second(two: Watch, block: int, line: Line, place: Place, extents: S
     warp, *rest = events[0]
     event = tuple(rest)
     return Difference(
-        "executed", place, block, warp, "", _named(event, extents), SPACES[events[0][1]], events[0][2] in _STORES
+        "executed", place, block, warp, "", _named(event, extents), SPACES[events[0][1]], events[0][2] in STORES
     )
 
 

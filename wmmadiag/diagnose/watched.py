@@ -20,6 +20,7 @@ from wmmadiag.subject.binding import BoundCase
 
 SPACES = ("generic", "global", "shared", "local")
 """By the number that a memory event has."""
+STORES = frozenset({AccessKind.STORE, AccessKind.ATOMIC, AccessKind.ASYNC_STORE})
 _LOCAL = 3
 _MOST = 400_000
 """Memory events of one launch that are listened to: a longer one is compared by its beginning."""
