@@ -13,11 +13,11 @@ from wmmadiag.diagnose.operators.registry import changes as changes_of
 from wmmadiag.diagnose.ranking import Ranked, ranked
 from wmmadiag.diagnose.suspicion import Suspicion, marks, suspicion
 from wmmadiag.errors import WmmadiagError
+from wmmadiag.place import own_place
 from wmmadiag.provenance import ProvenanceRun, trace
 from wmmadiag.provenance.expected import has_products
 from wmmadiag.subject.bench import CaseRun, Workbench
 from wmmadiag.subject.binding import bind
-from wmmadiag.subject.check import own_place
 from wmmadiag.subject.symbols import rendered_entry
 
 
