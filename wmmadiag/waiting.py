@@ -41,7 +41,10 @@ def waited_for(work: Callable[[], Result], what: str) -> Result:
 
     worker = threading.Thread(target=run, name=what, daemon=True)
     began = time.monotonic()
-    worker.start()
+    try:
+        worker.start()
+    except RuntimeError:  # the system has no thread to give: then there is nobody to tell, either
+        return work()
     worker.join(FIRST)
     while worker.is_alive():
         if _tell is not None:

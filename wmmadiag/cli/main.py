@@ -8,6 +8,7 @@ and says so makes it 0.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -75,12 +76,15 @@ def _run(argv: list[str]) -> int:
     except SystemExit as end:  # whoever raised it, no command did: it is no verdict
         console.error(f"internal error: something ended the command with status {end.code!r}")
         return INTERNAL_ERROR
-    except MemoryError:
-        console.error("out of memory\nnext: take a smaller case")
-        return 3
     except BrokenPipeError:
         raise
     except Exception as error:
+        lacking = _lacking(error)
+        if lacking:
+            console.error(
+                f"the system has no more {lacking}\nnext: take a smaller case, or raise the limit (ulimit -a)"
+            )
+            return 3
         what = f"{type(error).__name__}: {error}".strip().rstrip(":")
         console.error(
             f"internal error, a bug of wmmadiag: {what}\n"
@@ -92,6 +96,17 @@ def _run(argv: list[str]) -> int:
     finally:
         tell_by(None)
         console.clear()
+
+
+def _lacking(error: BaseException) -> str:
+    """What the system refused, where that is all that was wrong; else ""."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return "memory"
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return "file descriptors"
+    if isinstance(error, OSError) and error.errno == errno.EAGAIN:
+        return "processes"
+    return "threads" if isinstance(error, RuntimeError) and "can't start new thread" in str(error) else ""
 
 
 def _give_up_full_streams() -> None:

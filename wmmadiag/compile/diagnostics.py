@@ -67,6 +67,9 @@ def parse_log(log: str) -> tuple[Diagnostic, ...]:
     return tuple(found)
 
 
+_NOT_LOADED = "nvrtc: error: failed to open libnvrtc-builtins"
+
+
 def warnings_text(log: str) -> str:
     """The log with the compiler's boilerplate removed; "" when nothing is left."""
     lines = [line for line in log.replace("\0", "").splitlines() if not (_COUNT.match(line) or _REMARK.match(line))]
@@ -78,6 +81,12 @@ def error_from(errors: Sequence[Diagnostic], log: str, end: Place, *, hint: str 
 
     `end`: the last line of the source, which an error at its end is about.
     """
+    if _NOT_LOADED in log:
+        return CompileError(
+            "NVRTC cannot load a library of its own",
+            detail=log.strip(),
+            hint="install nvidia-cuda-nvrtc again; or it lacked memory: raise the limit (ulimit -v)",
+        )
     if not errors:
         ended = _AT_END.search(log)
         message, place = (f"{ended[1]} where it ends", end) if ended else ("the compiler failed", Place(end.file, 0))

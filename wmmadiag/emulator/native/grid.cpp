@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "threads.hpp"
 #include "turns.hpp"
 
 namespace wmmadiag {
@@ -32,26 +33,25 @@ public:
 
     RunResult run(unsigned threads, const std::function<bool()>& poll) {
         const auto start = std::chrono::steady_clock::now();
-        result_.threads = threads;
-        std::vector<std::thread> workers;
         running_ = threads;
-        for (unsigned t = 0; t < threads; ++t)
-            workers.emplace_back([this] {
-                try {
-                    CheckSet checks(request_.checks, shared_, request_.observer);
-                    blocks_in_turn(request_.checks.empty() ? request_.observer : &checks);
-                    const std::lock_guard lock(mutex_);
-                    checks.collect(result_.findings);
-                } catch (...) {
-                    const std::lock_guard lock(mutex_);
-                    if (!error_) error_ = std::current_exception();
-                    shared_.stop = true;
-                }
+        auto workers = started(threads, [this](unsigned) {
+            try {
+                CheckSet checks(request_.checks, shared_, request_.observer);
+                blocks_in_turn(request_.checks.empty() ? request_.observer : &checks);
                 const std::lock_guard lock(mutex_);
-                if (--running_ == 0) finished_.notify_all();
-            });
+                checks.collect(result_.findings);
+            } catch (...) {
+                const std::lock_guard lock(mutex_);
+                if (!error_) error_ = std::current_exception();
+                shared_.stop = true;
+            }
+            const std::lock_guard lock(mutex_);
+            if (--running_ == 0) finished_.notify_all();
+        });
+        result_.threads = static_cast<unsigned>(workers.size());
         {
             std::unique_lock lock(mutex_);
+            running_ -= threads - result_.threads;
             while (!finished_.wait_for(lock, poll_interval, [this] { return running_ == 0; })) {
                 lock.unlock();
                 const bool go_on = poll();

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "lane_ops/formats.hpp"
+#include "threads.hpp"
 #include "touched.hpp"
 #include "turns.hpp"
 
@@ -526,24 +527,23 @@ private:
         std::exception_ptr error;
         std::atomic<bool> stopped{false};
         unsigned running = count;
-        std::vector<std::thread> threads;
-        for (unsigned t = 0; t < count; ++t)
-            threads.emplace_back([&, t] {
-                std::exception_ptr caught;
-                try {
-                    body(*workers[t], stopped);
-                } catch (...) {
-                    caught = std::current_exception();
-                }
-                const std::lock_guard lock(mutex);
-                if (caught) {
-                    error = caught;
-                    stopped = true;
-                }
-                if (--running == 0) finished.notify_all();
-            });
+        auto threads = started(count, [&](unsigned t) {
+            std::exception_ptr caught;
+            try {
+                body(*workers[t], stopped);
+            } catch (...) {
+                caught = std::current_exception();
+            }
+            const std::lock_guard lock(mutex);
+            if (caught) {
+                error = caught;
+                stopped = true;
+            }
+            if (--running == 0) finished.notify_all();
+        });
         {
             std::unique_lock lock(mutex);
+            running -= count - static_cast<unsigned>(threads.size());
             while (!finished.wait_for(lock, poll_interval, [&] { return running == 0; })) {
                 lock.unlock();
                 if (!poll()) stopped = true;
