@@ -79,7 +79,7 @@ def test_a_right_kernel(run: Run, here: Path) -> None:
 
 
 def test_json_is_the_diagnosis(run: Run, here: Path) -> None:
-    answer = run("diagnose", card(here, PITCH), "--json", "--effort", "quick")
+    answer = run("diagnose", card(here, PITCH), "--json", "-", "--effort", "quick")
     found = json.loads(answer.out)
     schema = json.loads((ROOT / "wmmadiag/report/schema.json").read_text("utf-8"))
     jsonschema.validate(found, {"$ref": "#/$defs/Diagnosis", "$defs": schema["$defs"]})
@@ -91,7 +91,7 @@ def test_json_is_the_diagnosis(run: Run, here: Path) -> None:
 
 
 def test_effort_bounds_the_changes_that_are_tried(run: Run, here: Path) -> None:
-    found = json.loads(run("diagnose", "wrong.toml", "--json", "--effort", "quick").out)
+    found = json.loads(run("diagnose", "wrong.toml", "--json", "-", "--effort", "quick").out)
     assert found["work"]["effort"] == "quick"
     assert 0 < found["work"]["changes"] <= effort_named("quick").changes
     assert found["repeat"].endswith("--effort quick")
@@ -99,7 +99,7 @@ def test_effort_bounds_the_changes_that_are_tried(run: Run, here: Path) -> None:
 
 def test_the_same_words_twice(run: Run, here: Path) -> None:
     path = card(here, PITCH)
-    first, second = (json.loads(run("diagnose", path, "--json", "--effort", "quick").out) for _ in range(2))
+    first, second = (json.loads(run("diagnose", path, "--json", "-", "--effort", "quick").out) for _ in range(2))
     assert first.pop("seconds") >= 0
     assert second.pop("seconds") >= 0
     assert first == second
@@ -109,7 +109,7 @@ def test_a_bug_in_a_header(run: Run, here: Path) -> None:
     Path("tile.cuh").write_text(HEADER)
     path = card(here, BESIDE)
     Path(path).write_text(Path(path).read_text().replace("M = 16, N = 16, K = 16", "M = 16, N = 32, K = 16"))
-    cause = json.loads(run("diagnose", path, "--json", "--effort", "quick").out)["causes"][0]
+    cause = json.loads(run("diagnose", path, "--json", "-", "--effort", "quick").out)["causes"][0]
     assert cause["name"] == "leading-dimension"
     assert Path(cause["place"].split(":")[0]).name == "tile.cuh"
     assert cause["place"].split(":")[1] == "12"
@@ -174,7 +174,7 @@ def test_an_empty_source(run: Run, here: Path) -> None:
 
 def test_a_kernel_that_does_nothing(run: Run, here: Path) -> None:
     head = RIGHT[: RIGHT.index("{\n    int r")]
-    found = json.loads(run("diagnose", card(here, f"{head}{{}}\n"), "--json", "--effort", "quick").out)
+    found = json.loads(run("diagnose", card(here, f"{head}{{}}\n"), "--json", "-", "--effort", "quick").out)
     assert found["outcome"] in ("diagnosed", "undecided")
     assert all(cause["verdict"] != "proven" for cause in found["causes"])
     assert "never written" in " ".join(found["symptoms"])

@@ -52,7 +52,7 @@ def by_itself(run: CaseRun) -> Cause:
         name=REFUSED.id if refused else FAULT.id,
         verdict=verdict,
         sentence=trap.message if trap is not None else problem.message,
-        place=str(arrays[0][2]) if arrays else str(place) if place is not None else problem.place,
+        place=str(arrays[0][2]) if arrays else str(place) if trap is not None else problem.place,
         other=str(arrays[1][2]) if len(arrays) > 1 else "",
         excerpt=excerpt(arrays[0][2] if arrays else place, arrays[1][2] if len(arrays) > 1 else None),
         evidence=tuple(evidence),
