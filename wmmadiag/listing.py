@@ -15,10 +15,12 @@ def listing(compilation: Compilation, entry: str | None = None) -> str:
         ConfigurationError: there is no such kernel, or none at all.
         PtxSyntaxError: the PTX is malformed.
     """
+    from wmmadiag.compile.languages import is_ptx
     from wmmadiag.ptx import dump, parse
 
-    module = parse(compilation.ptx, name=f"PTX of {compilation.source}")
+    source = compilation.source
     wanted = None
     if entry is not None or not compilation.entries:
         wanted = compilation.entry(entry).name
-    return dump(module, entry=wanted, sources={compilation.source: compilation.text})
+    module = parse(compilation.ptx, name=source if is_ptx(source) else f"PTX of {source}", entry=wanted or "")
+    return dump(module, entry=wanted, sources={source: compilation.text})
