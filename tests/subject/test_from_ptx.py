@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from ptx_cards import DIALECTS, copied, filled
@@ -294,3 +297,50 @@ def test_malformed_ptx_is_told_with_line_and_column(tmp_path: Path, text: str, m
         open_subject(path, SubjectOptions())
     assert message in str(caught.value) and str(caught.value).startswith(path.as_posix())
     assert caught.value.hint and caught.value.exit_code == 2
+
+
+# -- no C++ in it -----------------------------------------------------------------------------------------------------
+
+
+def readers_of_cpp(run: Callable[[], object]) -> set[str]:
+    """Functions of the readers of C++ that get PTX to read while something runs."""
+    found: set[str] = set()
+
+    def watch(frame: FrameType, event: str, argument: object) -> None:
+        file = Path(frame.f_code.co_filename)
+        if event == "call" and (file.parent.name in ("csource", "hostcode") or file.name in READERS):
+            texts = [one for one in list(frame.f_locals.values()) if isinstance(one, (str, bytes))]
+            if any(".entry" in (one if isinstance(one, str) else one.decode("utf-8", "replace")) for one in texts):
+                found.add(f"{file.name}:{frame.f_code.co_name}")
+
+    before = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    return found
+
+
+READERS = ("lexer.py", "declarations.py", "array_declarations.py", "host_code.py", "signatures.py", "kernel_code.py",
+           "source_facts.py", "blanking.py", "source_lines.py")  # fmt: skip
+
+
+def test_nothing_reads_ptx_as_cpp(tmp_path: Path) -> None:
+    path = copied(tmp_path, "triton_softmax")
+    assert not readers_of_cpp(lambda: asked(path))
+    card = filled(path, ["N", "N", "M", "16"])
+    assert not readers_of_cpp(lambda: drafted_card(path, card, SubjectOptions()))
+    assert not readers_of_cpp(lambda: wmmadiag.check(card, checks="all"))
+    # findings and faults name arrays, and the diagnosis looks for their lines
+    path.write_text(path.read_text().replace("bar.sync \t0;", "bar.warp.sync -1;"))
+    assert not readers_of_cpp(lambda: wmmadiag.check(card))
+    assert not readers_of_cpp(lambda: wmmadiag.diagnosis(card))
+    assert not readers_of_cpp(lambda: wmmadiag.debug(card).run_to(tensor_op=None, line=54))
+
+
+def test_a_cuda_source_is_read_so(tmp_path: Path) -> None:
+    """The look-alike: the same watch sees the readers at work."""
+    path = tmp_path / "k.cu"
+    path.write_text(GEMM.replace("fa;", "fa;  // no .entry"))
+    assert readers_of_cpp(lambda: open_subject(path, SubjectOptions(computes="gemm", grid=("1",), symbols=SQUARE)))

@@ -245,7 +245,8 @@ def _names(function: Function, entry: Entry, uses: Sequence[ParameterUse]) -> tu
         count -= 1
     wide = [use.parameter.size == 8 for use in uses[:count]]
     pointers = [name for name in names if "ptr" in name.lower()]
-    if count == len(names) and (wide == [name in pointers for name in names] or not pointers):
+    first = not pointers and wide == sorted(wide, reverse=True)  # pointers stand before numbers, and nothing behind
+    if count == len(names) and (first or wide == [name in pointers for name in names]):
         return [*names, *[""] * (len(uses) - count)], ()
     listed = f"the Python function takes {', '.join(names)}, of which the PTX does not have all"
     if len(pointers) == sum(wide):
