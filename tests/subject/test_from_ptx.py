@@ -301,6 +301,18 @@ def test_malformed_ptx_is_told_with_line_and_column(tmp_path: Path, text: str, m
 
 # -- no C++ in it -----------------------------------------------------------------------------------------------------
 
+PACKAGE = Path(wmmadiag.__file__).parent
+# Of `compile`: what reads PTX, or hands texts on.
+NOT_OF_CPP = frozenset(
+    {"ptx_file.py", "ptx_scan.py", "driver.py", "model.py", "records.py", "read.py", "cache.py", "origin.py"}
+)
+READERS = frozenset(
+    (folder.name, file.name)
+    for folder in (PACKAGE / "csource", PACKAGE / "hostcode", PACKAGE / "compile" / "ask", PACKAGE / "compile")
+    for file in folder.glob("*.py")
+    if file.name not in NOT_OF_CPP
+)
+
 
 def readers_of_cpp(run: Callable[[], object]) -> set[str]:
     """Functions of the readers of C++ that get PTX to read while something runs."""
@@ -308,7 +320,7 @@ def readers_of_cpp(run: Callable[[], object]) -> set[str]:
 
     def watch(frame: FrameType, event: str, argument: object) -> None:
         file = Path(frame.f_code.co_filename)
-        if event == "call" and (file.parent.name in ("csource", "hostcode") or file.name in READERS):
+        if event == "call" and (file.parent.name, file.name) in READERS:
             texts = [one for one in list(frame.f_locals.values()) if isinstance(one, (str, bytes))]
             if any(".entry" in (one if isinstance(one, str) else one.decode("utf-8", "replace")) for one in texts):
                 found.add(f"{file.name}:{frame.f_code.co_name}")
@@ -320,10 +332,6 @@ def readers_of_cpp(run: Callable[[], object]) -> set[str]:
     finally:
         sys.setprofile(before)
     return found
-
-
-READERS = ("lexer.py", "declarations.py", "array_declarations.py", "host_code.py", "signatures.py", "kernel_code.py",
-           "source_facts.py", "blanking.py", "source_lines.py")  # fmt: skip
 
 
 def test_nothing_reads_ptx_as_cpp(tmp_path: Path) -> None:
@@ -343,4 +351,6 @@ def test_a_cuda_source_is_read_so(tmp_path: Path) -> None:
     """The look-alike: the same watch sees the readers at work."""
     path = tmp_path / "k.cu"
     path.write_text(GEMM.replace("fa;", "fa;  // no .entry"))
-    assert readers_of_cpp(lambda: open_subject(path, SubjectOptions(computes="gemm", grid=("1",), symbols=SQUARE)))
+    assert readers_of_cpp(
+        lambda: open_subject(path, SubjectOptions(computes="gemm", grid=("1",), block=("32",), symbols=SQUARE))
+    )
