@@ -10,7 +10,6 @@ from wmmadiag.compile.blanking import without_host_code
 from wmmadiag.compile.host_only import judged
 from wmmadiag.compile.instantiations import kernel_templates, wanted_instantiations
 from wmmadiag.compile.own_files import OwnFiles
-from wmmadiag.compile.signatures import kernel_signatures
 from wmmadiag.compile.sources import in_memory, read_tree
 from wmmadiag.csource.lexical import spans
 
@@ -165,7 +164,6 @@ def test_no_reader_of_source_ever_fails(text: str) -> None:
     parts = judged(own.sources)
     wanted_instantiations(own.sources, parts, kernel_templates(own.kernels()))
     own.kernel_places()
-    kernel_signatures(text)
 
 
 @settings(max_examples=100, deadline=None)

@@ -1,4 +1,4 @@
-"""The small parts: compiler logs, PTX scan, names, tokens."""
+"""The small parts: compiler logs, PTX scan, names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wmmadiag.compile.diagnostics import error_from, errors_in, parse_log, warnings_text
-from wmmadiag.compile.lexer import blank, closing, directive, line_index, tokenize
 from wmmadiag.compile.names import base_name, demangle, qualified_name
 from wmmadiag.compile.ptx_scan import drop_unused_globals, entry_names, file_table, instructions, rename_files
 from wmmadiag.place import Place
@@ -147,31 +146,3 @@ def test_names(mangled: str, full: str, qualified: str) -> None:
     assert demangle(mangled) == full
     assert qualified_name(mangled) == qualified
     assert base_name(mangled) == qualified.split("::")[-1]
-
-
-def test_tokens() -> None:
-    text = 'a::b(1\'000, \'x\', "s\\"t", R"x()" )x"); // c\n/* # */ #define A \\\n  1 // d\n# include <x> /* e\n*/\nz'
-    kinds = [(token.kind, token.text) for token in tokenize(text)]
-    assert ("num", "1'000") in kinds
-    assert ("str", 'R"x()" )x"') in kinds
-    directives = [directive(token) for token in tokenize(text) if token.kind == "directive"]
-    assert directives == [("define", "A   1"), ("include", "<x>")]
-    assert kinds[-1] == ("id", "z")
-
-
-def test_directive_keeps_slashes_in_strings() -> None:
-    assert directive(tokenize('#include "a//b.h" // c\n')[0]) == ("include", '"a//b.h"')
-
-
-def test_brackets_match_by_kind() -> None:
-    tokens = tokenize("f( { a) } [[x]] ) ] }")
-    assert tokens[closing(tokens, 1)].text == ")"
-    assert closing(tokenize("( ( )"), 0) == 3
-    attribute = tokenize("[[a]] b")
-    assert closing(attribute, 0) == 3
-
-
-def test_lines_and_blanks() -> None:
-    locate = line_index("ab\ncd\n")
-    assert [locate(0), locate(2), locate(3), locate(6)] == [(1, 1), (1, 3), (2, 1), (3, 1)]
-    assert blank("ab\r\ncd", [(1, 5), (0, 2)]) == "  \r\n d"

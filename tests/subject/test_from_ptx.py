@@ -307,7 +307,7 @@ NOT_OF_CPP = frozenset(
     {"ptx_file.py", "ptx_scan.py", "driver.py", "model.py", "records.py", "read.py", "cache.py", "origin.py"}
 )
 READERS = frozenset(
-    (folder.name, file.name)
+    str(file)
     for folder in (PACKAGE / "csource", PACKAGE / "hostcode", PACKAGE / "compile" / "ask", PACKAGE / "compile")
     for file in folder.glob("*.py")
     if file.name not in NOT_OF_CPP
@@ -319,11 +319,11 @@ def readers_of_cpp(run: Callable[[], object]) -> set[str]:
     found: set[str] = set()
 
     def watch(frame: FrameType, event: str, argument: object) -> None:
-        file = Path(frame.f_code.co_filename)
-        if event == "call" and (file.parent.name, file.name) in READERS:
+        code = frame.f_code
+        if event == "call" and code.co_filename in READERS:
             texts = [one for one in list(frame.f_locals.values()) if isinstance(one, (str, bytes))]
-            if any(".entry" in (one if isinstance(one, str) else one.decode("utf-8", "replace")) for one in texts):
-                found.add(f"{file.name}:{frame.f_code.co_name}")
+            if any((".entry" if isinstance(one, str) else b".entry") in one for one in texts):
+                found.add(f"{Path(code.co_filename).name}:{code.co_name}")
 
     before = sys.getprofile()
     sys.setprofile(watch)
@@ -338,12 +338,12 @@ def test_nothing_reads_ptx_as_cpp(tmp_path: Path) -> None:
     path = copied(tmp_path, "triton_softmax")
     assert not readers_of_cpp(lambda: asked(path))
     card = filled(path, ["N", "N", "M", "16"])
-    assert not readers_of_cpp(lambda: drafted_card(path, card, SubjectOptions()))
+    assert not readers_of_cpp(lambda: drafted_text(path, card, SubjectOptions()))
     assert not readers_of_cpp(lambda: wmmadiag.check(card, checks="all"))
     # findings and faults name arrays, and the diagnosis looks for their lines
     path.write_text(path.read_text().replace("bar.sync \t0;", "bar.warp.sync -1;"))
     assert not readers_of_cpp(lambda: wmmadiag.check(card))
-    assert not readers_of_cpp(lambda: wmmadiag.diagnosis(card))
+    assert not readers_of_cpp(lambda: wmmadiag.diagnosis(card, effort="quick"))
     assert not readers_of_cpp(lambda: wmmadiag.debug(card).run_to(tensor_op=None, line=54))
 
 

@@ -9,17 +9,11 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from wmmadiag.compile.ask.signatures import KernelParameter, KernelSignature, signature
     from wmmadiag.compile.driver import compile_source, compile_text
     from wmmadiag.compile.model import Compilation, CompileNote, Entry, PtxasError, Resources
     from wmmadiag.compile.options import CompileOptions
     from wmmadiag.compile.resource_report import resources
-    from wmmadiag.compile.signatures import (
-        KernelParameter,
-        KernelSignature,
-        TemplateParameter,
-        kernel_signatures,
-        signature,
-    )
 
 __all__ = [
     "Compilation",
@@ -30,20 +24,18 @@ __all__ = [
     "KernelSignature",
     "PtxasError",
     "Resources",
-    "TemplateParameter",
     "compile_source",
     "compile_text",
-    "kernel_signatures",
     "resources",
     "signature",
 ]
 
 _MODULES = {
+    "ask.signatures": ("KernelParameter", "KernelSignature", "signature"),
     "driver": ("compile_source", "compile_text"),
     "model": ("Compilation", "CompileNote", "Entry", "PtxasError", "Resources"),
     "options": ("CompileOptions",),
     "resource_report": ("resources",),
-    "signatures": ("KernelParameter", "KernelSignature", "TemplateParameter", "kernel_signatures", "signature"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

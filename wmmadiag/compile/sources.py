@@ -18,7 +18,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 from wmmadiag.compile.host_headers import is_host_header
-from wmmadiag.compile.lexer import Token, tokenize
 from wmmadiag.compile.read import read_bytes as read_bytes
 from wmmadiag.compile.read import read_text as read_text
 from wmmadiag.csource.edits import ByteEdit, applied
@@ -61,11 +60,6 @@ class SourceFile:
     def text(self) -> str:
         """The content; bytes that are not UTF-8 as surrogates."""
         return self.data.decode("utf-8", "surrogateescape")
-
-    @cached_property
-    def tokens(self) -> tuple[Token, ...]:
-        """The tokens of its text."""
-        return tuple(tokenize(self.text))
 
     @cached_property
     def directives(self) -> tuple[Directive, ...]:

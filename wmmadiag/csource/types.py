@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from wmmadiag.csource.declarations import Declarations, Record
+from wmmadiag.csource.scalars import scalar_named
 from wmmadiag.csource.variables import Variable
 
 Kind = Literal[
@@ -80,22 +81,7 @@ HALF = Type("half", "half")
 BOOL = Type("bool", "bool")
 VOID = Type("void", "void")
 
-# CUDA C++ Programming Guide, built-in vector types; cuda_fp16.h and cuda_bf16.h.
-_ELEMENTS = {
-    "char": "byte", "uchar": "byte", "short": "integer", "ushort": "integer", "int": "integer", "uint": "integer",
-    "long": "integer", "ulong": "integer", "longlong": "integer", "ulonglong": "integer", "float": "float",
-    "double": "float",
-}  # fmt: skip
-_INTEGERS = frozenset(
-    {"short", "int", "long", "unsigned", "signed", "size_t", "ssize_t", "ptrdiff_t", "uintptr_t", "intptr_t", "uint",
-     "index_t", "int16_t", "uint16_t", "int32_t", "uint32_t", "int64_t", "uint64_t"}
-)  # fmt: skip
-_BYTES = frozenset(["char", "int8_t", "uint8_t", "uchar", "schar"])
-_HALVES = {
-    "half": "half", "__half": "half", "nv_bfloat16": "bf16", "__nv_bfloat16": "bf16", "__nv_fp8_e4m3": "e4m3",
-    "__nv_fp8_e5m2": "e5m2",
-}  # fmt: skip
-_PAIRS = {"half2": HALF, "__half2": HALF, "nv_bfloat162": Type("half", "bf16"), "__nv_bfloat162": Type("half", "bf16")}
+_HALVES = {"f16": "half", "bf16": "bf16", "e4m3": "e4m3", "e5m2": "e5m2"}
 _QUALIFIERS = re.compile(r"\b(?:volatile|struct|class|union|enum|typename|constexpr|static|inline|extern|register)\b")
 
 
@@ -175,30 +161,25 @@ class Types:
         name = head.strip().rpartition("::")[2]
         if bracket and name == "fragment":
             return Type("fragment", name, arguments=tuple(_arguments(rest)))
-        words = frozenset(text.split())
-        if words <= _INTEGERS | _BYTES and words:
-            return Type("byte", "char") if words & _BYTES else Type("integer", "int")
-        if name in ("float", "double"):
-            return Type("float", "float")
         if name in ("bool", "void"):
             return BOOL if name == "bool" else VOID
-        if name in _HALVES:
-            return Type("half", _HALVES[name])
-        if name in _BYTES or name in _INTEGERS:
-            return Type("byte", "char") if name in _BYTES else INTEGER
-        if name in _PAIRS:
-            return Type("record", name.lstrip("_"), of=_PAIRS[name])
+        known = scalar_named(text) or scalar_named(name)
+        if known is not None:
+            element = _number(known.dtype)
+            return Type("record", name.lstrip("_"), of=element) if known.vector else element
         if name == "dim3":
             return Type("record", name, of=INTEGER)
-        if name[-1:] in "1234" and name[:-1] in _ELEMENTS:
-            kind = _ELEMENTS[name[:-1]]
-            element = Type("byte", "char") if kind == "byte" else FLOAT if kind == "float" else INTEGER
-            return Type("record", name, of=element)
         if name in self._aliases and self._aliases[name] != text:
             return self.read(self._aliases[name])
         if name in self.records:
             return Type("record", name)
         return UNKNOWN if name in ("auto", "") or name.startswith("decltype") else Type("named", text)
+
+
+def _number(dtype: str) -> Type:
+    if dtype in _HALVES:
+        return Type("half", _HALVES[dtype])
+    return FLOAT if dtype[0] == "f" else Type("byte", "char") if dtype in ("i8", "u8") else INTEGER
 
 
 def _arguments(rest: str) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from wmmadiag.csource.scalars import scalar_named
+
 _QUALIFIERS = re.compile(
     r"\b(?:const|volatile|__restrict__|__restrict|restrict|typename|struct|class|enum|static|constexpr|inline|extern"
     r"|register|mutable|thread_local|template)\b|&"
@@ -53,11 +55,8 @@ def split_list(text: str) -> tuple[str, ...]:
 @lru_cache(maxsize=1024)
 def scalar(text: str) -> tuple[str, int]:
     """(element type, lanes) of a scalar or vector type: "half2" → ("f16", 2); ("", 0) for any other."""
-    from wmmadiag.compile.lexer import tokenize
-    from wmmadiag.compile.signatures import parameter_of
-
-    found = parameter_of(tokenize(f"{plain(text)} x"), {})
-    return ("", 0) if found.dtype is None or found.pointer else (found.dtype, found.lanes)
+    found = scalar_named(plain(text))
+    return ("", 0) if found is None else (found.dtype, found.lanes)
 
 
 def is_integer(text: str) -> bool:
@@ -73,7 +72,6 @@ def is_real(text: str) -> bool:
 
 def bytes_of(text: str) -> int | None:
     """Bytes of a scalar or vector type or of a pointer; None for what only the compiler knows."""
-    from wmmadiag.compile.signatures import type_bytes
-
     found = plain(text)
-    return 8 if found.endswith("*") else type_bytes(found)
+    known = scalar_named(found)
+    return 8 if found.endswith("*") else known.bytes if known is not None else None
