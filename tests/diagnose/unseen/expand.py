@@ -4,7 +4,8 @@
 `python expand.py DIR FOLDER --pairs` kernels with two of these bugs at once.
 
 NAME.cu is right, NAME.toml its card; NAME.bugs.toml holds bugs: what to replace, and which cause is the truth;
-"at": pieces of other lines where the same mistake may be named.
+"at": pieces of other lines where the same mistake may be named; "edits": replacements at several places, of which
+"lines" are then the truth's; "kind" (edit, two edits, statement) tells readers how far apart right and wrong are.
 `python benchmarks/diagnosis.py --kernels DIR` then scores them. Nothing may be tuned on one of these: what fails here
 is mended in general, or stays.
 """
@@ -45,16 +46,22 @@ def expand(target: Path, folder: Path = HERE) -> None:
         (target / name / "kernel.cu").write_text(source, "utf-8")
         (target / name / "kernel.toml").write_text(card.replace(f'"{name}.cu"', '"kernel.cu"'), "utf-8")
         for bug, what in tomllib.loads(file.read_text("utf-8")).items():
-            if source.count(what["old"]) != 1:
-                raise ValueError(f"{name}, {bug}: {what['old']!r} stands {source.count(what['old'])} times")
-            at = source.index(what["old"])
+            edits = what.get("edits", [what])
+            for edit in edits:
+                if source.count(edit["old"]) != 1:
+                    raise ValueError(f"{name}, {bug}: {edit['old']!r} stands {source.count(edit['old'])} times")
+            after = source
+            for edit in edits:
+                after = after.replace(edit["old"], edit["new"])
+            at = source.index(edits[0]["old"])
             first = source.count("\n", 0, at) + 1
-            lines = list(range(first, first + max(1, what["new"].rstrip("\n").count("\n") + 1)))
-            after = source.replace(what["old"], what["new"]).split("\n")
-            also = {n for n, text in enumerate(after, 1) if any(piece.strip() in text for piece in what.get("at", []))}
-            lines = sorted({*lines, *also})
-            truth = [f'cause = "{what["cause"]}"', f"lines = {what.get('lines') or lines}", "one_edit = true"]
-            (wrong / f"{bug}.cu").write_text(source.replace(what["old"], what["new"]), "utf-8")
+            lines = list(range(first, first + max(1, edits[0]["new"].rstrip("\n").count("\n") + 1)))
+            pieces = [piece.strip() for piece in what.get("at", [])]
+            also = {n for n, text in enumerate(after.split("\n"), 1) if any(piece in text for piece in pieces)}
+            lines = what.get("lines") or sorted({*lines, *also})
+            one = str(what.get("one_edit", len(edits) == 1)).lower()
+            truth = [f'cause = "{what["cause"]}"', f"lines = {lines}", f"one_edit = {one}"]
+            (wrong / f"{bug}.cu").write_text(after, "utf-8")
             (wrong / f"{bug}.toml").write_text(card.replace(f'"{name}.cu"', f'"{bug}.cu"'), "utf-8")
             (wrong / f"{bug}.truth.toml").write_text("\n".join(truth).replace("'", '"') + "\n", "utf-8")
 
