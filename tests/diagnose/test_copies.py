@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from trial_changes import change, edit, product
 
 from wmmadiag.diagnose.changes import Change
+from wmmadiag.diagnose.trials.programs import Programs
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
+from wmmadiag.emulator import EmulatedKernel
+from wmmadiag.ptx.ir import Module
 from wmmadiag.subject.card import Card
 
 WRONG = ("part[TILE][TILE]", "part[TILE][TILE - 1]")
@@ -43,6 +47,24 @@ def test_copies_answer_as_programs_of_their_own(tmp_path: Path) -> None:
     assert {"right", "refused"} <= {one.verdict for one in together}
     refused = next(one for one in together if one.verdict == "refused")
     assert "no_such" in refused.reason
+
+
+def test_changes_that_give_the_same_program_are_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = bench_of(product(tmp_path, WRONG))
+    lowered: list[str] = []
+    whole = Programs._lowered
+
+    def counted(self: Programs, module: Module, entry: str) -> EmulatedKernel:
+        lowered.append(entry)
+        return whole(self, module, entry)
+
+    monkeypatch.setattr(Programs, "_lowered", counted)
+    news = ("TILE", "8", "TILE * 1", "TILE + 1", "TILE - 1 + 1")
+    tried = [change(edit(bench.texts, "TILE - 1", new), kind="static") for new in news]
+    found = bench.try_batch(tried)
+    assert [one.verdict for one in found] == ["right"] * 5
+    assert [one.change for one in found] == tried
+    assert len(lowered) == 2  # TILE + 1 is another one
 
 
 def test_a_template_is_copied_with_its_arguments(tmp_path: Path) -> None:

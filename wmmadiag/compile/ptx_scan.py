@@ -67,7 +67,7 @@ def bodies(ptx: str) -> Iterator[tuple[str, str]]:
     """(kernel or function, text from its name to the next one), in order."""
     plain = _without_comments(ptx)
     found = list(_FUNCTION.finditer(plain))
-    for one, following in zip(found, [*found[1:], None], strict=True):
+    for one, following in zip(found, [*found[1:], None], strict=False):
         yield one[2], plain[one.end() : following.start() if following is not None else len(plain)]
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from wmmadiag.compile import ptx_scan
 from wmmadiag.compile.diagnostics import Diagnostic
 from wmmadiag.csource.declarations import Function
 from wmmadiag.csource.edits import ByteEdit
@@ -18,6 +19,7 @@ from wmmadiag.diagnose.changes import Change, Texts
 
 _BEHIND = re.compile(r'at line (\d+) of "?([^"\s]+)')
 """Of a message about a header: where in another file it was used ("detected during instantiation of … at line …")."""
+_LABEL = re.compile(r"\$L__BB\d+_")
 _OF_OTHERS = re.compile(r"\b(previous|previously|already)\b")
 
 
@@ -110,6 +112,22 @@ def refused_copies(errors: Sequence[Diagnostic], definition: Definition, copies:
             for change, (first, last) in copies.lines.items():
                 if first <= line <= last:
                     found.setdefault(change, None if _OF_OTHERS.search(error.message) else error.message)
+    return found
+
+
+def own_texts(ptx: str, entries: Mapping[str, str]) -> dict[str, str]:
+    """What a program says of each of some kernels, in words that do not depend on the kernel's name.
+
+    Args:
+        entries: name → mangled name.
+    """
+    bodies = dict(ptx_scan.bodies(ptx))
+    outside = ptx.partition(".entry")[0].split("\n")  # variables of kernels may stand before all of them
+    found = {}
+    for name, mangled in entries.items():
+        if mangled in bodies:
+            said = "\n".join([*(row for row in outside if name in row), bodies[mangled].strip()])
+            found[name] = _LABEL.sub("$L_", re.sub(rf"\d*{re.escape(name)}(?!\d)", "", said.replace(mangled, "")))
     return found
 
 

@@ -23,7 +23,7 @@ from wmmadiag.compile.precompiled import discard, in_use, precompiling
 from wmmadiag.csource.edits import ByteEdit
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.trials.blame import blame
-from wmmadiag.diagnose.trials.copies import Definition, copied, refused_copies
+from wmmadiag.diagnose.trials.copies import Definition, copied, own_texts, refused_copies
 from wmmadiag.diagnose.trials.prepared import Prepared
 from wmmadiag.diagnose.trials.schemata import HEADER, directives, header, inside, render
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions, lower
@@ -38,6 +38,9 @@ Edits: TypeAlias = Mapping[str, Sequence[ByteEdit]]
 _FAST = "--Ofast-compile=mid"
 _FEW = 2
 """So many changes that no message tells apart are compiled singly at once."""
+
+_KEPT = 32
+"""Programs of copies that are kept for further changes that give the same one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +75,19 @@ class Programs:
     """Compiles changes of one prepared source. Changes are of the user's files, `Prepared.sources`.
 
     Args:
-        level: see `Level`.
+        level: of programs of one text.
 
     Attributes:
+        level: as given; `batch_level`: of programs with alternatives, which run more often.
         compilations: how many there were.
     """
 
     def __init__(self, prepared: Prepared, level: Level = "fast") -> None:
         self.prepared = prepared
-        self.level = level
+        self.level: Level = level
+        self.batch_level: Level = level
         self.compilations = 0
+        self._alike: dict[str, Program | str] = {}  # by what the compiler made of a copy: many changes give the same
         self._folder: Path | None = None
         self._directives = {file: directives(text) for file, text in prepared.texts.items()}
 
@@ -104,7 +110,7 @@ class Programs:
         except ConfigurationError:
             if self.level == "full":
                 raise
-            self.level = "full"  # a compiler that cannot do with less
+            self.level = self.batch_level = "full"  # a compiler that cannot do with less
             return self.plain()
 
     def single(self, change: Change) -> Program:
@@ -153,18 +159,28 @@ class Programs:
         except ValueError:
             return dict.fromkeys(group)
         expressions = [one for name in copies.names.values() for one in self.prepared.renamed(name)]
-        result = self._compiled({definition.file: (copies.edit,)}, expressions)
+        result = self._compiled({definition.file: (copies.edit,)}, self.level, expressions)
         if not result.ok:
             return refused_copies(errors_in(result.log), definition, copies)
         module = parse(result.ptx, name=self.prepared.root)
         entries = {base_name(name): name for name in module.entries}
+        texts = own_texts(result.ptx, entries)
         made: dict[Change, Program | str | None] = {}
         for change, name in copies.names.items():
-            try:
-                made[change] = Program(self._lowered(module, entries[name]), {}) if name in entries else None
-            except WmmadiagError as error:
-                made[change] = error.message
+            text = texts.get(name)
+            made[change] = self._program(text, module, entries[name]) if text is not None else None
         return made
+
+    def _program(self, text: str, module: Module, entry: str) -> Program | str:
+        """An entry's program; the same one for the same text."""
+        if text not in self._alike:
+            while len(self._alike) >= _KEPT:
+                del self._alike[next(iter(self._alike))]
+            try:
+                self._alike[text] = Program(self._lowered(module, entry), {})
+            except WmmadiagError as error:
+                self._alike[text] = error.message
+        return self._alike[text]
 
     def batch(self, changes: Sequence[Change]) -> Batch:
         """As few programs as can be for these changes, static ones aside."""
@@ -209,7 +225,7 @@ class Programs:
             if schemata.left:
                 later.append(schemata.left)
             number = {change: key for key, change in schemata.changes.items()}
-            result = self._compiled(schemata.edits)
+            result = self._compiled(schemata.edits, self.batch_level)
             errors = errors_in(result.log) if not result.ok else ()
             said = blame(errors, schemata)
             if result.ok:
@@ -234,18 +250,18 @@ class Programs:
         return later
 
     def _made(self, edits: Edits) -> EmulatedKernel:
-        result = self._compiled(edits)
+        result = self._compiled(edits, self.level)
         if not result.ok:
             errors = errors_in(result.log)
             raise CompileError(errors[0].message if errors else "the compiler failed", detail=result.log.strip())
         return self._loaded(result)
 
-    def _compiled(self, edits: Edits, expressions: Sequence[str] | None = None) -> NvrtcResult:
+    def _compiled(self, edits: Edits, level: Level, expressions: Sequence[str] | None = None) -> NvrtcResult:
         self.compilations += 1
         prepared = self.prepared
         root, headers = prepared.changed(edits)
         headers[HEADER] = header()
-        flags = [*prepared.options, f"--pre-include={HEADER}", *([_FAST] if self.level == "fast" else [])]
+        flags = [*prepared.options, f"--pre-include={HEADER}", *([_FAST] if level == "fast" else [])]
         # A changed header makes another precompiled one, which nothing would use again.
         kept = not any(some for file, some in edits.items() if file != prepared.root)
         if kept:

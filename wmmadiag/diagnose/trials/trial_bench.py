@@ -19,7 +19,7 @@ from wmmadiag.diagnose.trials.schemata import SELECTOR
 from wmmadiag.diagnose.trials.staged import staged
 from wmmadiag.diagnose.trials.team import Part, Setting, expect, processes, share, threads_each
 from wmmadiag.emulator import EmulatedKernel
-from wmmadiag.emulator.trials import ENDLESS, ElementRules, TrialLaunch, TrialLimits, TrialResult
+from wmmadiag.emulator.trials import ENDLESS, ElementRules, TrialBase, TrialLaunch, TrialLimits, TrialResult
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.launch import Launch
 from wmmadiag.subject.binding import bind
@@ -35,8 +35,8 @@ _SHARED = 48
 """Fewer changes are tried in this process alone."""
 _SLOWER = 32
 """So many times the warp instructions may a program take that does the same in haste, with alternatives in it."""
-_COSTLY = 20_000
-"""Warp instructions of a block of the kernel as it is, from which on the compiler's haste costs more than it saves."""
+_COSTLY = 15_000
+"""Warp instructions of a trial that the compiler's haste adds, from which on a batch's runs cost more than it saves."""
 
 
 class TrialBench:
@@ -113,8 +113,10 @@ class TrialBench:
             self._wrong = base.wrong
             self.reference = replace(base.result, mended=0, broken=0)
         self._plain, self._base, self._plain_launch = own, base, launch
-        if max(base.instructions, default=0) >= _COSTLY or not self._hasty():
-            self._programs.level = "full"
+        if not self._hasty():
+            self._programs.level = self._programs.batch_level = "full"
+        elif _each(self._base) - _each(base) >= _COSTLY:
+            self._programs.batch_level = "full"
 
     def _hasty(self) -> bool:
         """Take the program made in haste for the plain one, if it is wrong in the same elements."""
@@ -214,8 +216,13 @@ class TrialBench:
         if not part.apart:
             batch = self._programs.batch(part.changes)
             found, alone = self._outcomes(batch, limits), batch.singles
+        ran: list[tuple[Program | str, Outcome]] = []  # several changes may give the same program
         for change, made in self._programs.apart(alone):
-            found[change] = self._alone(change, made, limits)
+            outcome = next((one for program, one in ran if program is made), None)
+            if outcome is None:
+                outcome = self._alone(change, made, limits)
+                ran.append((made, outcome))
+            found[change] = replace(outcome, change=change)
         return [found[change] for change in part.changes]
 
     def try_launches(self, changes: Sequence[LaunchChange]) -> list[Outcome]:
@@ -278,6 +285,11 @@ class TrialBench:
     def _launch(self, kernel: EmulatedKernel, launch: Launch | None = None) -> TrialLaunch:
         rules = ElementRules(self._expected.value, self._expected.bound, self._expected.accepted, self._wrong)
         return TrialLaunch(kernel, launch or self._bound.launch, SELECTOR, self._expected.arrays, rules)
+
+
+def _each(base: TrialBase) -> int:
+    """Warp instructions of one trial: of a block, or of all of them where each may need what another one left."""
+    return max(base.instructions, default=0) if base.independent else base.result.instructions
 
 
 def _parts(changes: Sequence[Change], looks: int) -> Iterator[Part]:
