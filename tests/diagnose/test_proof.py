@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from wmmadiag.csource.tree import parse
 from wmmadiag.diagnose.changes import Change, TextEdit
 from wmmadiag.diagnose.confirm import Confirmed, confirmed
 from wmmadiag.diagnose.effort import effort_named
 from wmmadiag.diagnose.engine import case_bench, diagnose_card
+from wmmadiag.diagnose.excerpts import statement_lines
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Ledger, Tried
 from wmmadiag.diagnose.sliding import slid
@@ -85,6 +87,17 @@ def test_a_statement_put_in_is_named_where_it_is_needed() -> None:
         Ranked(Change("made", change.edits, "insertion", "barrier", ""), tried.ranked.line, (), 0.0), outcome
     )
     assert slid(trials, "attention_kernel", [barrier], ledger) == [barrier]
+
+
+def test_changes_of_one_statement_are_readings_of_one_mistake() -> None:
+    """The second line of a call is the call's, and a statement in a lambda is not the lambda's."""
+    source = parse("void f() {\n  g(a,\n    b);\n  auto h = [&] {\n    c = 1;\n    if (d) e();\n  };\n}\n", "k.cu")
+
+    def lines(text: str) -> tuple[int, int]:
+        return statement_lines(source, source.data.index(text.encode()))
+
+    assert lines("b)") == lines("a,") == (2, 3)
+    assert (lines("c = 1"), lines("d)"), lines("e()"), lines("auto")) == ((5, 5), (6, 6), (6, 6), (4, 7))
 
 
 @pytest.mark.parametrize(

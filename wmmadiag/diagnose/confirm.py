@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wmmadiag.checks.run import emulator_of
+from wmmadiag.csource.tree import Source, parse
 from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.changes import Texts as Bytes
+from wmmadiag.diagnose.excerpts import statement_lines
 from wmmadiag.diagnose.intrusion import altered
 from wmmadiag.diagnose.ranking import after_trial
 from wmmadiag.diagnose.search import Tried
@@ -92,9 +94,10 @@ def confirmed(
         most: changes to run.
         launches: that make the failing case right.
     """
-    places: dict[tuple[tuple[str, int], ...], list[Tried]] = {}
+    sources = {file: parse(text, file) for file, text in texts.items()}
+    places: dict[tuple[str, int, int], list[Tried]] = {}
     for one in right:
-        places.setdefault(_place(one), []).append(one)
+        places.setdefault(_place(one, sources), []).append(one)
     found: list[Confirmed] = []
     for group in places.values():
         for one in group[:_ALIKE]:
@@ -191,9 +194,10 @@ def _work_before(baseline: Mapping[str, CaseRun]) -> int:
     return works[0] if works else 0
 
 
-def _place(one: Tried) -> tuple[tuple[str, int], ...]:
-    """What a change is about: its lines."""
-    return (one.ranked.line,)
+def _place(one: Tried, sources: Mapping[str, Source]) -> tuple[str, int, int]:
+    """What a change is about: the statement that it begins in; two of one statement are readings of one mistake."""
+    edit = one.ranked.change.edits[0]
+    return (edit.file, *statement_lines(sources[edit.file], edit.start))
 
 
 def _runs(bench: Workbench, cases: Sequence[Case], baseline: Mapping[str, CaseRun], texts: Texts) -> Iterator[CaseRun]:

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 from wmmadiag.checks.finding import Level
 from wmmadiag.checks.run import emulator_of, reported
-from wmmadiag.csource.nodes import ancestor, at
 from wmmadiag.diagnose.certain import by_itself
 from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.confirm import Confirmed
-from wmmadiag.diagnose.excerpts import excerpt
+from wmmadiag.diagnose.excerpts import excerpt, statement_lines
 from wmmadiag.diagnose.names import NAMES, TARGETS, Name, name_of
 from wmmadiag.diagnose.patch import unified
 from wmmadiag.diagnose.sidebyside import Difference, first_difference
@@ -165,17 +164,9 @@ def _other_end(found: Examined, best: Confirmed, difference: Difference | None) 
         return None
     seen = [one for one in found.traced.disagreements if one.because_of is None and one.kind in _ELEMENTS]
     places = [own_place(place) for one in seen for place in (one.place, one.other) if place is not None]
-    first, last = _statement_lines(found, change)
-    return next((one for one in places if one.file != best.line[0] or not first <= one.line <= last), None)
-
-
-def _statement_lines(found: Examined, change: Change) -> tuple[int, int]:
-    """The lines of the statement that a change begins in."""
     edit = change.edits[0]
-    source = found.sources[edit.file]
-    held = ancestor(at(source.root, edit.start), "expression_statement", "declaration")
-    start, end = (held.start_byte, held.end_byte) if held is not None else (edit.start, edit.end)
-    return source.place_at(start).line, source.place_at(end).line
+    first, last = statement_lines(found.sources[edit.file], edit.start)
+    return next((one for one in places if one.file != best.line[0] or not first <= one.line <= last), None)
 
 
 def _times(difference: float) -> float:

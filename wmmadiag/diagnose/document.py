@@ -34,6 +34,9 @@ Of changes that mend equally, one that alters far fewer of the kernel's accesses
 padding, a kernel with one wrong pitch is right as well. Sizes that nobody asked for tell the others apart, where the
 changed kernels differ on them. A statement put in is named at the last place where it still mends.
 
+Where no change mends everything, one that mends a case, or makes wrong elements right and none wrong, is kept, and the
+search goes on from there, with a way back; then two changes are made at once. The launch is a place like any other.
+
 What is said of a cause is the first access that differs between the kernel and the mended kernel, side by side on the
 same inputs. Its name follows from the role of what was changed.
 

@@ -1,9 +1,11 @@
-"""Places as reports write them, and the lines around them."""
+"""Places as reports write them, the lines around them, and the lines of a statement."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from wmmadiag.csource.nodes import ancestors, at
+from wmmadiag.csource.tree import Source
 from wmmadiag.place import Place
 from wmmadiag.report.diagnosis import Excerpt
 
@@ -34,3 +36,15 @@ def excerpt(place: Place | None, other: Place | None) -> Excerpt | None:
     first = max(1, min(marked) - _AROUND)
     last = min(len(lines), max(marked) + _AROUND)
     return Excerpt(place.file, first, tuple(line.rstrip("\r") for line in lines[first - 1 : last]), tuple(marked))
+
+
+def statement_lines(source: Source, start: int) -> tuple[int, int]:
+    """First and last line of the statement or declaration that a byte belongs to; of its line where there is none."""
+    node = at(source.root, start)
+    for around in (node, *ancestors(node)):
+        if around.type == "compound_statement":
+            break
+        if around.type in ("expression_statement", "declaration", "return_statement"):
+            return source.place_at(around.start_byte).line, source.place_at(around.end_byte).line
+    line = source.place_at(start).line
+    return line, line
