@@ -3,11 +3,12 @@
 Six wrong kernels of 55 to 360 lines, each with the changes that the operators yield for it, taken evenly from all of
 them. NAMEs pick those whose name contains one.
 
-batched    changes that hang on a value, as `TrialBench.try_batch` tries them: by the hundred in one program
+batched    changes that hang on a value, as `TrialBench.try_batch` tries them: by the hundred in one program, in as many
+           processes as there are processors (four at most)
 single     the same kind of changes, each compiled on its own, with all else alike: precompiled headers, the same
            optimisation, one block
 ratio      of the two
-per CPU s  batched trials per second of processor time: what other work on the machine changes less
+per CPU s  batched trials per second of processor time, in one process: what other work on the machine changes less
 of itself  wrong elements as in the kernel itself, in every program
 """
 
@@ -25,6 +26,7 @@ from tabulate import tabulate
 
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.operators.registry import changes
+from wmmadiag.diagnose.trials import team
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.subject.open_subject import open_subject
@@ -55,7 +57,7 @@ KERNELS = (
 )  # fmt: skip
 
 
-def benches(kernel: Kernel) -> Iterator[TrialBench]:
+def benches(kernel: Kernel, threads: int) -> Iterator[TrialBench]:
     """A bench for each case of a kernel."""
     card = open_subject(ROOT / kernel.card)
     variant = card.variants[0]
@@ -66,7 +68,7 @@ def benches(kernel: Kernel) -> Iterator[TrialBench]:
         assert text.count(kernel.old) >= 1, kernel.old
         texts = {source.as_posix(): text.replace(kernel.old, kernel.new, 1).encode()}
     for case in card.cases:
-        yield TrialBench(card, variant, case, texts=texts)
+        yield TrialBench(card, variant, case, texts=texts, threads=threads)
 
 
 def evenly(every: Sequence[Change], count: int) -> list[Change]:
@@ -83,16 +85,21 @@ def timed(bench: TrialBench, tried: Sequence[Change]) -> tuple[float, float, lis
 
 def row(kernel: Kernel) -> list[object]:
     """One kernel's line of the table."""
-    bench = next(one for one in benches(kernel) if one.wrong_before)
+    team.start(0)
+    bench, alone = (next(one for one in benches(kernel, threads) if one.wrong_before) for threads in (0, 1))
     every = [
         one
         for one in changes(bench.texts, rendered_entry(bench.card, bench.case, bench.variant))
         if one.kind != "static"
     ]
     chosen = evenly(every, BATCHED)
-    bench.try_batch(chosen[:8])  # the headers are precompiled now
-    batched, steadily, outcomes = timed(bench, chosen)
-    single, _, _ = timed(bench, [replace(one, kind="static") for one in evenly(chosen, SINGLE)])
+    for one in (bench, alone):
+        one.try_batch(chosen[:64])  # the headers are precompiled now, and all processes have their benches
+    batched, _, outcomes = timed(bench, chosen)
+    _, steadily, same = timed(alone, chosen)
+    assert same == outcomes
+    alone._programs.prepared = replace(alone._programs.prepared, definition=None)  # a compilation for each
+    single, _, _ = timed(alone, [replace(one, kind="static") for one in evenly(chosen, SINGLE)])
     lines = next(iter(bench.texts.values())).count(b"\n")
     work = sum(one.work for one in outcomes)
     return [
