@@ -113,3 +113,11 @@ def test_what_a_run_proves_by_itself_is_not_searched_for(name: str, line: int, w
     assert (found.outcome, cause.verdict, found.work.changes) == ("diagnosed", "proven", 0)
     assert f".cu:{line}:" in cause.place and words in cause.sentence
     assert any(evidence in line for line in cause.evidence)
+
+
+def test_what_does_not_compile_is_told_in_the_compilers_words_with_what_makes_it_right() -> None:
+    found = diagnose_card(load_card(KERNELS / "qkt/wrong/qk_frag_float_out.toml"))
+    (cause,) = found.causes
+    assert (found.outcome, cause.name, cause.verdict) == ("diagnosed", "refused", "proven")
+    assert ".cu:27" in cause.place and "incomplete type" in cause.sentence and "half for float" in cause.sentence
+    assert cause.fix is not None and cause.fix.status == "verified" and cause.fix.diff

@@ -13,8 +13,8 @@ from wmmadiag.checks.run import emulator_of, reported
 from wmmadiag.diagnose.certain import by_itself
 from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.confirm import Confirmed
-from wmmadiag.diagnose.excerpts import excerpt, statement_lines
-from wmmadiag.diagnose.names import NAMES, TARGETS, Name, name_of
+from wmmadiag.diagnose.excerpts import excerpt, place_of, statement_lines
+from wmmadiag.diagnose.names import NAMES, REFUSED, TARGETS, Name, name_of
 from wmmadiag.diagnose.patch import unified
 from wmmadiag.diagnose.sidebyside import Difference, first_difference
 from wmmadiag.diagnose.spec import reproduced
@@ -135,14 +135,20 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
         last = number == len(steps) - 1
         place = Place(line[0], line[1])
         shown = difference if len(steps) == 1 else None
-        name = name_of(change, shown.what if shown is not None else "")
+        refused = first.result.problem if first.compilation is None else None
+        name = REFUSED if refused is not None else name_of(change, shown.what if shown is not None else "")
         other = shown.place if shown is not None and shown.place.line != line[1] else end if last else None
         if other is None and rivals and last and verdict == "likely":
             other = _at(rivals[0])
+        said = place_of(refused.place) if refused is not None else None
+        if said is not None and (said.file, said.line) != line:
+            other = said
         yield Cause(
             name=name.id,
             verdict=verdict if last and pair is None else "likely",
-            sentence=_sentence(name, change, shown, _departure(found, line) if len(steps) == 1 else ""),
+            sentence=f"{refused.message}; right with {change.note}"
+            if refused is not None
+            else _sentence(name, change, shown, _departure(found, line) if len(steps) == 1 else ""),
             place=str(place),
             other=str(other) if other is not None else "",
             excerpt=excerpt(place, other),

@@ -64,8 +64,8 @@ NAMES: Sequence[Name] = (
     ),
     Name(
         "memory-layout",
-        "an array has the wrong size, pitch or alignment",
-        "The extent of an array, its padding, its alignment, or where one begins in a buffer.",
+        "a size, pitch or alignment is wrong",
+        "The extent of an array or tensor, its padding, its alignment, or where one begins in a buffer.",
         ("extent", "dimension", "alignment"),
     ),
     Name(

@@ -94,4 +94,4 @@ def _later(texts: Texts, entry: str, change: Change) -> Iterator[tuple[Change, i
 
 def _note(change: Change) -> str:
     """What is done, without where it was tried first."""
-    return f"{' '.join(change.edits[0].text.split())} before this"
+    return f"`{' '.join(change.edits[0].text.split())}` put before this line"
