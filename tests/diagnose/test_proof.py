@@ -118,6 +118,6 @@ def test_what_a_run_proves_by_itself_is_not_searched_for(name: str, line: int, w
 def test_what_does_not_compile_is_told_in_the_compilers_words_with_what_makes_it_right() -> None:
     found = diagnose_card(load_card(KERNELS / "qkt/wrong/qk_frag_float_out.toml"))
     (cause,) = found.causes
-    assert (found.outcome, cause.name, cause.verdict) == ("diagnosed", "refused", "proven")
+    assert (found.exit_code, cause.name, cause.verdict) == (2, "refused", "proven")
     assert ".cu:27" in cause.place and "incomplete type" in cause.sentence and "half for float" in cause.sentence
     assert cause.fix is not None and cause.fix.status == "verified" and cause.fix.diff
