@@ -224,3 +224,55 @@ def test_loops_of_the_host_are_sums_over_their_indices(tmp_path):
     first, second = added.args[1].args
     assert [machine.loads[one.args[0]].name for one in (first, second)] == ["A", "B"]
     assert terms.text(second.args[1]) == "index_2 * K + index_3"
+
+
+@pytest.mark.parametrize(
+    ("outside", "host", "kernel", "grid"),
+    [
+        # A method of a class template sees its constants; a struct without a name is a member like others.
+        ("template <int D> struct Tr { static constexpr int kRows = D / 2;"
+         " static int blocks(int n) { return n / kRows; } };\n"
+         "struct P { struct { int rows, heads; } shape; };\n",
+         "P p{{m, n}}; mm<64, half><<<Tr<128>::blocks(p.shape.rows), p.shape.heads>>>(a, b, c, m, n, k);",
+         "mm<64, half>", "m // 64"),
+        # Enumerators may be letters, and numbers negative.
+        ("enum class Op : char { N = 'N', T = 'T' };\ntemplate <Op A, int I> __global__ void ops(int m) {}\n",
+         "ops<Op::T, -1><<<m, 32>>>(m);", "ops<static_cast<Op>(84), -1>", "m"),
+        # A table of instantiations: its first stands for all.
+        ("using fn = void (*)(const half*, const half*, float*, int, int, int);\n"
+         "struct One { const char* name; fn run; int rows; };\n"
+         'static const One kAll[] = {{"a", mm<64, half>, 64}, {"b", mm<128, half>, 128}};\n',
+         "const One& one = kAll[m]; void* args[] = {&a, &b, &c, &m, &n, &k};"
+         " cudaLaunchKernel((const void*)one.run, dim3(n / one.rows), dim3(32), args, 0, 0);",
+         "mm<64, half>", "n // 64"),
+        # The last extent of a tensor of unknown rank; a number that nobody knows is a number still.
+        ("", "torch::Tensor x = made(); int cols = x.size(-1), rows = asked();"
+         " mm<64, half><<<rows / cols, 32>>>(a, b, c, rows, cols, k);", "mm<64, half>", "rows // cols"),
+    ],
+    ids=["statics", "enumerators", "table", "unknown numbers"],
+)  # fmt: skip
+def test_what_host_code_is_written_with(tmp_path, outside, host, kernel, grid):
+    text = KERNEL + outside + "void run(half* a, half* b, float* c, int m, int n, int k) { " + host + " }\n"
+    ((launch, machine),) = launched(tmp_path, text)
+    name, (first, *_), _, _ = shown(launch, machine)
+    assert (name, first) == (kernel, grid)
+
+
+def test_a_template_that_nobody_calls_gets_the_arguments_of_its_instantiation(tmp_path):
+    text = KERNEL + (
+        "template <typename T> void launch(const T* a, float* c, int n) { mm<64, T><<<n, 32>>>(a, a, c, n, n, n); }\n"
+        "template void launch<__half>(const __half*, float*, int);\n"
+    )
+    ((launch, machine),) = launched(tmp_path, text)
+    assert shown(launch, machine)[0] == "mm<64, __half>"
+
+
+def test_the_parameters_of_a_helper_name_nothing(tmp_path):
+    text = KERNEL + (
+        "int cdiv(int a, int b) { return (a + b - 1) / b; }\n"
+        "void run(half* x, float* c, int in) { auto up = [](int a, int b) { return cdiv(a, b); }; const int CTA = 64;\n"
+        "  mm<64, half><<<up(in, CTA), 32>>>(x, x, c, in, in, in); }\n"
+    )
+    ((_, machine),) = launched(tmp_path, text)
+    assert machine.names["in_"] == ["in"]  # `in` is no name in a card's expressions
+    assert machine.names["CTA"] == ["CTA"]

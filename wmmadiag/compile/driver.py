@@ -227,7 +227,7 @@ def entries_of(ptx: str, lowered: Mapping[str, str], kernels: Sequence[tuple[str
     expressions = {mangled: expression for expression, mangled in lowered.items()}
     first = ptx_scan.first_places(ptx)
     found = []
-    for name in ptx_scan.entry_names(ptx):
+    for name in dict.fromkeys(ptx_scan.entry_names(ptx)):  # one whose address is taken is declared, too
         base = base_name(name)
         near = [place for known, place in kernels if known == base]
         line_place = first.get(name)

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 from wmmadiag.csource.nodes import arguments, bare, field
 from wmmadiag.csource.variables import Variable, declared
-from wmmadiag.hostcode.classes import DIMENSIONS, bind_parameters, chosen_class, class_scope, constructed, static_member
+from wmmadiag.hostcode.classes import (
+    DIMENSIONS,
+    bind_parameters,
+    chosen_class,
+    class_scope,
+    constructed,
+    static_member,
+    with_members,
+)
 from wmmadiag.hostcode.evaluation import evaluate
 from wmmadiag.hostcode.events import Launch
 from wmmadiag.hostcode.expressions import argument_values
@@ -180,7 +188,8 @@ def run_function(
     classes = machine.program.classes.get(owner, ())
     if classes:
         kind = this.type if this is not None and plain_name(this.type) == owner else owner
-        inner = Scope(found.source, class_scope(machine, chosen_class(classes, kind), kind, scope), this=this)
+        own = chosen_class(classes, kind)
+        inner = Scope(found.source, with_members(machine, own, class_scope(machine, own, kind, scope)), this=this)
         inner.function = function.qualified
     values, cells = _padded(values), [*cells, *[None] * (len(values) - len(cells))]
     bind_parameters(machine, function.template or (), explicit, inner)
@@ -244,6 +253,8 @@ def _deduce(found: Found, values: Sequence[Value], cells: Sequence[Cell | None],
 
 
 def _bind(machine: Machine, found: Found, values: Sequence[Value], cells: Sequence[Cell | None], scope: Scope) -> None:
+    owner = found.function.scope.rpartition("::")[2].partition("<")[0]
+    launches = bool(machine.program.sites(found.source, found.function.body)) or owner in machine.program.classes
     for index, parameter in enumerate(found.function.parameters):
         kind = parameter.type + "*" * parameter.pointers
         if _is_pack(parameter):
@@ -265,7 +276,9 @@ def _bind(machine: Machine, found: Found, values: Sequence[Value], cells: Sequen
         if parameter.dimensions and isinstance(value, Pointer):
             kind = f"{kind}*"
         own = type_text_of(kind, scope)
-        scope.variables[parameter.name] = Cell(copied(assigned(machine, parameter.name, own, value)), own)
+        # The parameters of a helper, `ceil_div(int a, int b)`, are no names of what it is called with.
+        held = assigned(machine, parameter.name, own, value) if launches else converted(value, own)
+        scope.variables[parameter.name] = Cell(copied(held), own)
 
 
 def type_text_of(kind: str, scope: Scope) -> str:
@@ -285,6 +298,7 @@ def run_closure(machine: Machine, closure: Closure, values: Sequence[Value], cel
 
     body = field(closure.node, "body")
     inner = closure.scope.inner()
+    launches = bool(machine.program.sites(inner.source, body))
     declarator = field(closure.node, "declarator")
     listed = field(declarator, "parameters") if declarator is not None else None
     position = 0
@@ -299,7 +313,8 @@ def run_closure(machine: Machine, closure: Closure, values: Sequence[Value], cel
             if parameter.reference and cell is not None and "const" not in parameter.type.split():
                 inner.variables[parameter.name] = cell
             else:
-                inner.variables[parameter.name] = Cell(copied(assigned(machine, parameter.name, kind, value)), kind)
+                held = assigned(machine, parameter.name, kind, value) if launches else converted(value, kind)
+                inner.variables[parameter.name] = Cell(copied(held), kind)
             position += 1
     machine.depth += 1
     try:

@@ -31,6 +31,8 @@ from wmmadiag.hostcode.values import (
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+    from wmmadiag.csource.variables import Variable
+
 _VECTORS = ("std::vector", "vector", "thrust::device_vector", "thrust::host_vector", "device_vector", "host_vector",
             "std::array", "array", "thrust::universal_vector")  # fmt: skip
 DIMENSIONS = ("dim3", "uint3", "int3")
@@ -205,7 +207,10 @@ def _object(machine: Machine, one: Class, kind: str, values: Sequence[Value], sc
             from wmmadiag.hostcode.statements import initial_value
 
             cell = made.members[member.name] = Cell(Unknown(member.name), member.type + "*" * member.pointers)
-            if member.value is not None or member.dimensions:
+            unnamed = None if member.pointers else _unnamed_class(machine, one, member)
+            if unnamed is not None:
+                cell.value = _object(machine, unnamed, "", (), inner)
+            elif member.value is not None or member.dimensions:
                 cell.value = initial_value(machine, member, inner)
             elif cell.type.endswith("*") or not is_integer(cell.type):
                 cell.value = default_value(machine, cell.type, member.name, inner)
@@ -224,6 +229,17 @@ def _object(machine: Machine, one: Class, kind: str, values: Sequence[Value], sc
     finally:
         machine.depth -= 1
     return made
+
+
+def _unnamed_class(machine: Machine, one: Class, member: Variable) -> Class | None:
+    """`struct { int rows, columns; } shape;` as a member."""
+    kind = field(member.node, "type")
+    if kind is None or field(kind, "body") is None or field(kind, "name") is not None:
+        return None
+    unnamed = machine.program.classes.get("", ())
+    return next(
+        (each for each in unnamed if each.source is one.source and each.record.node.start_byte == kind.start_byte), None
+    )
 
 
 def _bases(machine: Machine, one: Class, scope: Scope) -> list[Struct]:
@@ -290,7 +306,7 @@ def static_member(machine: Machine, kind: str, name: str, node: Node, scope: Sco
         if member is not None and member.value is not None and {"static", "constexpr"} & member.words:
             from wmmadiag.hostcode.statements import initial_value
 
-            value = initial_value(machine, member, _with_members(machine, one, inner), named=False)
+            value = initial_value(machine, member, with_members(machine, one, inner), named=False)
             if isinstance(value, Unknown):
                 value = machine.constant(scope, node, f"{own}::{name}")
             return value
@@ -321,7 +337,7 @@ def static_member(machine: Machine, kind: str, name: str, node: Node, scope: Sco
     return None
 
 
-def _with_members(machine: Machine, one: Class, scope: Scope) -> Scope:
+def with_members(machine: Machine, one: Class, scope: Scope) -> Scope:
     """A class's scope in which its static constants are found when they are asked for."""
     from wmmadiag.hostcode.statements import initial_value
 

@@ -56,7 +56,14 @@ def _literal(machine: Machine, node: Node, scope: Scope) -> Value:
     return number(CONSTANTS.get(scope.source.text(node), 0))
 
 
-@handles("string_literal", "concatenated_string", "raw_string_literal", "char_literal")
+@handles("char_literal")
+def _character(machine: Machine, node: Node, scope: Scope) -> Value:
+    text = scope.source.text(node)
+    found = re.fullmatch(r"'([^\\'])'", text)
+    return number(ord(found[1])) if found is not None else Unknown(text)
+
+
+@handles("string_literal", "concatenated_string", "raw_string_literal")
 def _string(machine: Machine, node: Node, scope: Scope) -> Value:
     return Text(scope.source.text(node).strip("\"'"))
 

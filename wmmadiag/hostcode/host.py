@@ -6,15 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wmmadiag.csource.nodes import descendants
+from wmmadiag.csource.nodes import descendants, field
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.calls import run_function
 from wmmadiag.hostcode.events import Event, Launch
 from wmmadiag.hostcode.machine import Answer, Machine, PathEnd
+from wmmadiag.hostcode.names import template_values
 from wmmadiag.hostcode.program import Found, Program, Site
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.types import is_integer, is_real, plain, split_template
-from wmmadiag.hostcode.values import Cell, Items, Pointer, Struct, Unknown, Value
+from wmmadiag.hostcode.values import Cell, Items, Pointer, Struct, TypeName, Unknown, Value
 
 if TYPE_CHECKING:
     from wmmadiag.csource.variables import Variable
@@ -114,7 +115,7 @@ def _run(machine: Machine, root: Found) -> bool:
     function = root.function
     try:
         values = [parameter_value(machine, one, scope, function.name == "main") for one in function.parameters]
-        explicit = [
+        explicit = _instantiated(machine, root, scope) or [
             _template_argument(machine, one.name, one.type) for one in function.template or () if not one.default
         ]
         run_function(machine, root, values, explicit, scope, this=_object_of(machine, root, scope))
@@ -134,9 +135,23 @@ def _object_of(machine: Machine, root: Found, scope: Scope) -> Struct | None:
     return found if isinstance(found, Struct) else None
 
 
+def _instantiated(machine: Machine, root: Found, scope: Scope) -> list[Value]:
+    """The arguments with which the source instantiates a function template: `template void launch<half>(…);`."""
+    if not root.function.template:
+        return []
+    for one in descendants(root.source.root, "template_instantiation"):
+        named = next(descendants(one, "template_function"), None)
+        name = field(named, "name") if named is not None else None
+        if named is not None and name is not None and root.source.text(name) == root.function.name:
+            return list(template_values(machine, field(named, "arguments"), scope))
+    return []
+
+
 def _template_argument(machine: Machine, name: str, kind: str) -> Value:
     if kind == "bool" or is_integer(kind):
         return machine.symbol(name)
+    if kind == "typename" and len(machine.multiplied) == 1:
+        return TypeName(machine.multiplied[0])
     return Unknown(name)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -103,6 +104,7 @@ class Machine:
     def symbol(self, name: str, usual: Number | None = None) -> Term:
         """A new symbol for an integer of that name."""
         plain = re.sub(r"\W+", "_", name).strip("_") or "n"
+        plain += "_" * keyword.iskeyword(plain)  # a card's expressions are Python's
         own, count = plain, 1
         while own in self.names:
             count += 1

@@ -60,6 +60,8 @@ def _element(machine: Machine, node: Node, scope: Scope) -> Cell | None:
     where = machine.known(evaluate(machine, index, scope)) if index is not None else None
     if isinstance(whole, Items) and isinstance(where, int) and 0 <= where < len(whole.cells):
         return whole.cells[where]
+    if isinstance(whole, Items) and where is None and whole.cells:
+        return whole.cells[0]  # a table of choices: the first stands for all
     return None
 
 
@@ -76,7 +78,7 @@ def _subscript(machine: Machine, node: Node, scope: Scope) -> Value:
     whole = evaluate(machine, held, scope) if held is not None else None
     where = evaluate(machine, index, scope) if index is not None else None
     if isinstance(whole, Items) and isinstance(where, Term):
-        known = machine.known(where)
+        known = machine.known(where) or 0  # of a table of choices the first stands for all
         if isinstance(known, int) and whole.cells:
             return whole.cells[max(-len(whole.cells), min(known, len(whole.cells) - 1))].value
     if isinstance(whole, Pointer) and isinstance(where, Term) and scalar(whole.element)[0]:

@@ -86,6 +86,7 @@ class Program:
     enumerators: dict[str, tuple[Source, Node]] = field(default_factory=dict)
     enums: dict[str, str] = field(default_factory=dict)
     _reach: dict[str, frozenset[Site]] = field(default_factory=dict)
+    _tables: dict[str, frozenset[Site]] = field(default_factory=dict)
     _sites: dict[tuple[str, int, int], frozenset[Site]] = field(default_factory=dict)
 
     def kernels(self, name: str = "") -> list[Found]:
@@ -123,7 +124,17 @@ class Program:
                     found |= reached
                     if one.parent is not None and one.parent.type == "template_function":
                         found.add((source.name, one.start_byte))  # with other arguments it launches another kernel
+                elif name in self.variables and one.type == "identifier":
+                    found |= self._listed(name)
         return frozenset(found)
+
+    def _listed(self, name: str) -> frozenset[Site]:
+        """The kernels in the initialiser of a variable at namespace scope: a table of instantiations."""
+        if name not in self._tables:
+            self._tables[name] = frozenset()  # of one that names itself
+            source, variable = self.variables[name]
+            self._tables[name] = self.sites(source, variable.value)
+        return self._tables[name]
 
     def _reached(self, name: str) -> frozenset[Site]:
         if name not in self._reach:

@@ -167,6 +167,9 @@ def _array(machine: Machine, variable: Variable, scope: Scope, kind: str) -> Val
         if isinstance(found, Items):
             for cell in found.cells:
                 cell.type = kind
+                if isinstance(cell.value, Items):
+                    held = [one.value for one in cell.value.cells]
+                    cell.value = constructed(machine, kind, held, scope, None, braces=True)
             return found
     extents = [evaluate(machine, one, scope) for one in variable.dimensions if one is not None]
     count: Term | None = terms.ONE

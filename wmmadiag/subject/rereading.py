@@ -62,6 +62,17 @@ def _is_read(direction: str) -> bool:
     return direction in ("in", "inout")
 
 
+def unwritten(bound: BoundCase) -> float:
+    """Which part of the outputs nobody wrote."""
+    total = count = 0
+    for role, observed in bound.outputs().items():
+        argument = bound.argument_of(role)
+        if argument.spec.direction == "out" and argument.spec.initial == "poison":
+            count += int(is_poison(observed, argument.spec.element, argument.index).sum())
+        total += observed.size
+    return count / total if total else 0.0
+
+
 def nearness(bound: BoundCase) -> float:
     """Which part of all outputs lies near what is expected; a hundredth of it by chance.
 

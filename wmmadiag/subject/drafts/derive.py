@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,12 +16,13 @@ from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.card import Card, Derived
 from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.drafts.accumulators import with_accumulators
+from wmmadiag.subject.drafts.assignments import assigned, assignments
 from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.kernel import Kernel, read_kernel
 from wmmadiag.subject.drafts.launched import with_own_launch
 from wmmadiag.subject.drafts.model import Draft, Wishes
 from wmmadiag.subject.drafts.plain_card import plain_card, todos
-from wmmadiag.subject.drafts.recognise import Recognised, recognised
+from wmmadiag.subject.drafts.recognise import Recognised, by_code, recognised
 from wmmadiag.subject.drafts.sizes import cases
 from wmmadiag.subject.drafts.text import draft_text
 from wmmadiag.subject.suggest import did_you_mean
@@ -58,6 +59,8 @@ def recognised_operation(kernel: Kernel) -> Recognised:
 def derived_card(path: Path, options: SubjectOptions) -> Card:
     """A card derived from a source and options alone.
 
+    Where names leave open what arguments mean, every meaning is tried, and one that is right is taken.
+
     Raises:
         ConfigurationError: something cannot be derived; the message says what, and how to say it.
     """
@@ -66,21 +69,87 @@ def derived_card(path: Path, options: SubjectOptions) -> Card:
     beside = path.with_suffix(".toml")
     if beside.is_file():
         assumed += (f"what its source tells; it has a card: wmmadiag check {shlex.quote(str(beside))}",)
-    operation = options.computes
-    if operation:
-        check_operation(operation)
-    else:
-        found = recognised_operation(kernel)
-        if not found.likely or found.promised:
+    if options.computes:
+        check_operation(options.computes)
+        if not OPERATIONS[options.computes].judged:
+            return _unjudged(kernel, options.computes, path, options, assumed)
+        return _card_or_tried(path, kernel, [options.computes], options, assumed)
+    found = recognised_operation(kernel)
+    if found.promised:
+        raise asked(path, found)
+    if not found.likely:
+        card = _tried(path, kernel, _operations(found, kernel), options, assumed)
+        if card is None:
             raise asked(path, found)
-        operation = found.operation
-        conjunction = "because" if found.sure else "although"
-        assumed += (f"taken as {operation}, {conjunction} {found.because}; --computes says otherwise",)
-    if not OPERATIONS[operation].judged:
-        return _unjudged(kernel, operation, path, options, assumed)
-    kernel, remark = with_own_launch(kernel, operation)
-    assumed += (remark,) if remark and not (options.grid and options.block) else ()
-    drafted = draft(kernel, operation, Wishes(options.grid, options.block, options.shared, options.symbols))
+        return card
+    conjunction = "because" if found.sure else "although"
+    taken = f"taken as {found.operation}, {conjunction} {found.because}; --computes says otherwise"
+    operations = [found.operation] if found.sure else _operations(found, kernel)
+    return _card_or_tried(path, kernel, operations, options, assumed, taken)
+
+
+def _operations(found: Recognised, kernel: Kernel) -> list[str]:
+    """The operations that a kernel may compute, the likeliest first."""
+    from wmmadiag.compile.kernel_code import multiplies
+
+    first = [found.operation] if found.likely else []
+    return list(dict.fromkeys([*first, *by_code(kernel.code, multiplies(kernel.code))]))
+
+
+def _card_or_tried(
+    path: Path,
+    kernel: Kernel,
+    operations: Sequence[str],
+    options: SubjectOptions,
+    assumed: tuple[str, ...],
+    taken: str = "",
+) -> Card:
+    """The card by the first operation; where that leaves something open, the one by which the kernel is right.
+
+    Args:
+        taken: why it is taken as the first operation.
+    """
+    launched, remark = with_own_launch(kernel, operations[0])
+    remark = "" if options.grid and options.block else remark
+    noted = (*assumed, *filter(None, [taken, remark]))
+    drafted = draft(launched, operations[0], _wishes(options))
+    try:
+        return _card(path, launched, drafted, options, noted)
+    except ConfigurationError as error:
+        card = _tried(path, kernel, operations, options, assumed)
+        if card is None:
+            raise error
+        return card
+
+
+def _tried(
+    path: Path, kernel: Kernel, operations: Sequence[str], options: SubjectOptions, assumed: tuple[str, ...]
+) -> Card | None:
+    """The card by the meaning of the arguments under which the kernel is right; None if there is none."""
+    from wmmadiag.subject.settling import right_one
+
+    def candidates() -> Iterator[tuple[str, Card]]:
+        for operation in operations:
+            launched, remark = with_own_launch(kernel, operation)
+            noted = (*assumed, remark) if remark else assumed
+            for meant in assignments(launched, operation):
+                with contextlib.suppress(ConfigurationError):
+                    drafted = assigned(launched, operation, meant, _wishes(options))
+                    said = ", ".join(filter(None, [f"taken as {operation}", meant.meaning()]))
+                    yield said, _card(path, launched, drafted, options, noted)
+
+    found = right_one(candidates())
+    if found is None:
+        return None
+    said, card = found
+    return replace(card, assumed=(*card.assumed, f"{said}, which is what the result fits"))
+
+
+def _wishes(options: SubjectOptions) -> Wishes:
+    return Wishes(options.grid, options.block, options.shared, options.symbols)
+
+
+def _card(path: Path, kernel: Kernel, drafted: Draft, options: SubjectOptions, assumed: tuple[str, ...]) -> Card:
     drafted.untold = {
         symbol: meaning
         for symbol, meaning in drafted.untold.items()
@@ -178,7 +247,10 @@ def cards_of_other_operations(card: Card) -> Iterator[tuple[str, Card]]:
         if OPERATIONS[operation].oracle is None or operation == card.computes.operation:
             continue
         with contextlib.suppress(WmmadiagError):
-            yield operation, derived_card(card.path, replace(derived.options, computes=operation))
+            own = replace(derived.kernel, launch=None) if derived.kernel.derived else derived.kernel
+            kernel, _ = with_own_launch(own, operation)
+            drafted = draft(kernel, operation, _wishes(derived.options))
+            yield operation, _card(card.path, kernel, drafted, derived.options, card.assumed)
 
 
 def drafted_text(path: Path, card_path: Path, options: SubjectOptions) -> str:

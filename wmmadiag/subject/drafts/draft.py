@@ -36,7 +36,7 @@ def draft(kernel: Kernel, operation: str, wishes: Wishes | None = None) -> Draft
     meant = meanings(kernel, operation)
     if evidence is not None:
         evidence.apply(result, meant)
-    _parameters(result, kernel)
+    _parameters(result, kernel, wishes)
     laid = _stored(result, kernel, meant)
     for argument in result.arguments:
         if argument.parameter.pointer:
@@ -75,7 +75,7 @@ def _roles(result: Draft, kernel: Kernel) -> None:
         result.arguments.append(argument)
 
 
-def _parameters(result: Draft, kernel: Kernel) -> None:
+def _parameters(result: Draft, kernel: Kernel, wishes: Wishes) -> None:
     """What the operation's parameters are: numbers that the kernel gets, formulas in its code, types of its sums."""
     known = OPERATIONS[result.operation]
     named = {value_for(one.parameter.name, result.operation) for one in result.arguments if not one.parameter.pointer}
@@ -103,7 +103,7 @@ def _parameters(result: Draft, kernel: Kernel) -> None:
         if parameter.kind == "flag" and parameter.default == name and flag is not None and name not in named:
             result.fixed[name] = str(int(flag))
     for argument in result.arguments:
-        _open_term(result, argument)
+        _open_term(result, argument, wishes)
 
 
 def _written_over(result: Draft, role: str, factor: str, named: bool) -> None:
@@ -123,13 +123,15 @@ def _name_of(result: Draft, role: str) -> str:
     return held.parameter.name if held is not None else role
 
 
-def _open_term(result: Draft, argument: DraftArgument) -> None:
+def _open_term(result: Draft, argument: DraftArgument, wishes: Wishes) -> None:
     """What the name of an array that is spread over axes, of a mask or of lengths leaves open."""
     role = OPERATIONS[result.operation].roles.get(argument.role)
     name = argument.parameter.name
     if role is None or "S" not in role.axes + ("S" if argument.role == "lengths" else ""):
         return
-    if role.usual and argument.role in ("bias", "mask"):
+    if argument.role in wishes.layouts:
+        argument.layout = wishes.layouts[argument.role]
+    elif role.usual and argument.role in ("bias", "mask"):
         argument.layout = TODO
         why = 'nothing tells which of the axes B, H, S (queries) and K (keys) it has in memory: "SK", "HSK", "BK", …'
         result.open.append(Open(f"the layout of '{name}'", why))
@@ -168,7 +170,7 @@ def _stored(result: Draft, kernel: Kernel, meant: Meanings) -> storage.Storage:
     roles = [one for one in roles if one in OPERATIONS[result.operation].roles]
     given = {name: value for name, value in result.computes.items() if name.startswith("transpose")}
     plain = storage.Storage(
-        given, {one.role: one.layout for one in result.arguments if one.layout and one.role != TODO}
+        given, {one.role: one.layout for one in result.arguments if one.layout not in ("", TODO) and one.role != TODO}
     )
     laid: storage.Storage | None = plain
     if facts and "storage" not in result.told:
@@ -310,8 +312,10 @@ def _facts(result: Draft, kernel: Kernel, meant: Meanings) -> None:
     """Conditions of the host code, and by what it divides extents."""
     if kernel.launch is None:
         return
+    own = {*OPERATIONS[result.operation].symbols, "S", *meant.usual, *_spoken_of(result)}
+    constants = {name: terms.number(value) for name, value in kernel.usual.items() if name not in own}
     for condition, holds in kernel.launch.facts:
-        result.facts.append((meant.card(condition), holds))
+        result.facts.append((terms.replaced(meant.card(condition), constants), holds))
     rounded = {name for text in result.grid for name in names_in(text) if "ceil_div" in text}
     for argument in result.arguments:
         name = argument.parameter.label.rpartition(".")[2] or argument.parameter.name

@@ -91,12 +91,17 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the user said on the command line; empty for what is to be derived."""
+    """What the user said on the command line, or what is to be tried; empty for what is to be derived.
+
+    Attributes:
+        layouts: of roles of which nothing tells which axes they have.
+    """
 
     grid: Sequence[str] = ()
     block: Sequence[str] = ()
     shared: str = ""
     symbols: Mapping[str, str] = field(default_factory=dict)
+    layouts: Mapping[str, str] = field(default_factory=dict)
 
 
 def is_input(result: Draft, role: str | None) -> bool:

@@ -87,6 +87,19 @@ def recognised(entry: str, parameters: Sequence[Parameter], code: str, multiplic
     return Recognised(likely, True, _because(likely, names, by_name, code, multiplications))
 
 
+def by_code(kernel_code: str, multiplications: int) -> list[str]:
+    """The operations that have an oracle, those first whose traits the code has, and none that they exclude."""
+
+    def against(operation: str) -> int:
+        told = _TOLD.get(operation)
+        if told is None:
+            return 1
+        lacking = sum(not _shown(one, kernel_code, multiplications) for one in told.needs)
+        return lacking + sum(bool(_shown(one, kernel_code, multiplications)) for one in told.excludes)
+
+    return sorted((name for name, one in OPERATIONS.items() if one.oracle is not None), key=against)
+
+
 def _parts(operation: str) -> tuple[str, ...]:
     return _TOLD[operation].parts if operation in _TOLD else ()
 

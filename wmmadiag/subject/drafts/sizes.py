@@ -129,9 +129,10 @@ def _held(draft: Draft, numbers: dict[str, int], firm: set[str]) -> None:
     """Change sizes, as few as can be, until the conditions of the host code hold for them."""
     open_ones = [one for one in draft.facts if _about(one[0], numbers) and _holds(one, draft, numbers) is False]
     for fact in open_ones:
-        symbols = sorted(name for name in terms.symbols(fact[0]) if name in numbers and name not in firm)
-        options = [sorted({numbers[name], *_candidates(draft, name, numbers[name])}) for name in symbols]
-        now = [numbers[name] for name in symbols]
+        known = _derived(draft, numbers)  # Skv, say, which then is a number of its own
+        symbols = sorted(name for name in terms.symbols(fact[0]) if name in known and name not in firm)
+        options = [sorted({known[name], *_candidates(draft, name, known[name])}) for name in symbols]
+        now = [known[name] for name in symbols]
 
         def distance(chosen: tuple[int, ...], now: list[int] = now) -> float:
             return sum(abs(math.log2(one / own)) for one, own in zip(chosen, now, strict=True))

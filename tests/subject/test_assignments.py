@@ -1,0 +1,64 @@
+"""Arguments whose names tell nothing: every meaning is tried, and one under which the kernel is right is taken."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from small_kernels import RIGHT
+
+from wmmadiag.api import check
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.subject.open_subject import SubjectOptions, open_subject
+
+NAMES = {"A": "p0", "B": "p1", "C": "p2", "M": "n0", "N": "n1", "K": "n2", "gemm": "work"}
+
+
+def renamed(text, names=None):
+    for old, new in (names or NAMES).items():
+        text = re.sub(rf"\b{old}\b", new, text)
+    return text
+
+
+def written(tmp_path, text):
+    path = tmp_path / "work.cu"
+    path.write_text(text)
+    return path
+
+
+def test_a_kernel_whose_names_tell_nothing_is_recognised_by_what_it_computes(tmp_path):
+    report = check(written(tmp_path, renamed(RIGHT)))
+    assert report.status == "passed"
+    (said,) = [one for one in report.assumed if "which is what the result fits" in one]
+    assert "taken as gemm, p0 is a, p1 is b, p2 is d, n0 is M, n1 is N, n2 is K" in said
+
+
+def test_a_wrong_one_is_asked_about_not_taken_for_something_else(tmp_path):
+    with pytest.raises(ConfigurationError, match="what should the kernel compute"):
+        check(written(tmp_path, renamed(RIGHT.replace("0.0f", "1.0f"))))
+
+
+def test_extents_are_told_apart_by_cases_that_are_no_squares(tmp_path):
+    turned = RIGHT.replace("(a, A + r * K + k, K)", "(a, A + k * M + r, M)").replace(
+        "matrix_a, 16, 16, 16, half, wmma::row_major", "matrix_a, 16, 16, 16, half, wmma::col_major"
+    )
+    report = check(written(tmp_path, renamed(turned, {"M": "up", "N": "wide", "K": "tokens"})), computes="gemm")
+    assert report.status == "passed"
+    assert any("up is M, wide is N, tokens is K" in one for one in report.assumed)
+
+
+def test_names_that_tell_are_not_tried_otherwise(tmp_path):
+    swapped = RIGHT.replace("int M, int N, int K)\n", "int N, int M, int K)\n")  # the launch still passes M, N, K
+    card = open_subject(written(tmp_path, swapped), SubjectOptions(computes="gemm"))
+    assert not any("which is what the result fits" in one for one in card.assumed)
+
+
+def test_coarser_arithmetic_is_taken_only_where_the_code_has_it(tmp_path):
+    report = check(written(tmp_path, RIGHT.replace("0.0f", "0.5f")), computes="gemm")
+    assert report.status == "failed"  # near, and right if sums were kept in f16: they are not
+
+
+def test_a_part_that_the_name_promises_is_not_left_out(tmp_path):
+    with pytest.raises(ConfigurationError) as raised:
+        check(written(tmp_path, RIGHT.replace("gemm", "gemm_gelu")))
+    assert "its name has 'gelu'" in raised.value.detail

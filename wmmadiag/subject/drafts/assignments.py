@@ -1,0 +1,207 @@
+"""What a kernel's arguments may be where their names do not tell: every assignment of roles and extents to them.
+
+An assignment is tried by a run (`wmmadiag.subject.settling.right_one`): on random inputs a right kernel is right under
+its own assignment, and under no other but by what the operation itself leaves equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, islice, permutations, product
+
+from wmmadiag.hostcode.terms import Term
+from wmmadiag.ops import OPERATIONS
+from wmmadiag.subject.drafts.draft import draft
+from wmmadiag.subject.drafts.guess import Parameter, covered_roles, role_named
+from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.drafts.meanings import is_real
+from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument, Wishes
+from wmmadiag.subject.drafts.numbers import unknown_symbols
+from wmmadiag.subject.expressions import names_in
+
+_MOST = 96
+_SMALLEST = 16  # of an extent that a constant fixes
+_MOST_CONSTANTS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Meanings of arguments that nothing tells.
+
+    Attributes:
+        roles: of pointers; `extents`: of numbers; both by the parameter's name.
+        symbols: of numbers that only host code knows; `constants`: of those that the code knows.
+        layouts: the axes of roles, "HSK".
+    """
+
+    roles: Mapping[str, str]
+    extents: Mapping[str, str]
+    symbols: Mapping[str, str]
+    constants: Mapping[str, str]
+    layouts: Mapping[str, str]
+
+    def meaning(self) -> str:
+        """In words: "dY is b, tokens is K"."""
+        every = {**self.roles, **self.extents, **self.symbols, **self.constants}
+        said = [f"{name} is {meant}" for name, meant in every.items()]
+        return ", ".join([*said, *(f"{role} has the axes {axes}" for role, axes in self.layouts.items())])
+
+
+def assignments(kernel: Kernel, operation: str) -> Iterator[Assignment]:
+    """Every assignment of what a draft leaves open, the likeliest first: in the order of the operation's own roles."""
+    drafted = draft(kernel, operation)
+    pointers = _unnamed(kernel, operation)
+    numbers = [one.parameter.name for one in drafted.arguments if _is_open(drafted, one)]
+    if not pointers and not drafted.open:
+        return
+    chosen = (
+        Assignment(roles, extents, symbols, constants, layouts)
+        for roles in _roles(kernel, operation, pointers)
+        for layouts in _layouts(drafted, operation)
+        for extents, symbols, constants in _extents(drafted, kernel, operation, numbers)
+    )
+    yield from islice(chosen, _MOST)
+
+
+def assigned(kernel: Kernel, operation: str, meant: Assignment, wishes: Wishes) -> Draft:
+    """The draft of a kernel whose arguments mean this: as if they had the names that operations know them by."""
+    known = OPERATIONS[operation]
+    own = {name: (known.roles[role].spellings.split() or [role])[0] for name, role in meant.roles.items()}
+    own |= {name: (known.extents[symbol].split() or [symbol])[0] for name, symbol in meant.extents.items()}
+    constants = {(known.extents[symbol].split() or [symbol])[0]: kernel.constants[name]
+                 for name, symbol in meant.constants.items()}  # fmt: skip
+    machine = kernel.machine
+    if machine is not None and meant.symbols:
+        names = {name: [(known.extents[symbol].split() or [symbol])[0]] for name, symbol in meant.symbols.items()}
+        machine = replace(machine, names={**machine.names, **names})
+    renamed = replace(
+        kernel,
+        machine=machine,
+        constants={**kernel.constants, **constants},
+        parameters=tuple(replace(one, name=own.get(one.name, one.name)) for one in kernel.parameters),
+        guards={own.get(name, name): step for name, step in kernel.guards.items()},
+    )
+    result = draft(renamed, operation, replace(wishes, layouts=meant.layouts))
+    for argument, parameter in zip(result.arguments, kernel.parameters, strict=True):
+        argument.parameter = parameter
+    return result
+
+
+def _unnamed(kernel: Kernel, operation: str) -> list[Parameter]:
+    """The pointers whose names tell no role, or one that another has."""
+    seen: set[str] = set()
+    found = []
+    any_const = any(one.const for one in kernel.parameters if one.pointer)
+    for one in kernel.parameters:
+        if not one.pointer or one.value:
+            continue
+        role = role_named(one.name, operation)
+        known = OPERATIONS[operation].roles.get(role or "")
+        read = known is not None and not known.output and not _is_updated(operation, role or "")
+        misplaced = known is not None and (one.const if known.output else read and any_const and not one.const)
+        if role is None or role in seen or misplaced:
+            found.append(one)
+        else:
+            seen.add(role)
+    return found
+
+
+def _is_open(drafted: Draft, argument: DraftArgument) -> bool:
+    parameter = argument.parameter
+    if parameter.pointer or parameter.value or is_real(parameter):
+        return False
+    if parameter.unread and isinstance(argument.passed, Term) and argument.passed.op == "symbol":
+        over = {name for text in drafted.grid for name in names_in(text)}  # the launch may be over what no code reads
+        return argument.passed.args[0] in unknown_symbols(drafted, " + ".join(sorted(over - {TODO})), ())
+    return argument.value in (TODO, "") or bool(unknown_symbols(drafted, argument.value, ()))
+
+
+def _roles(kernel: Kernel, operation: str, unnamed: Sequence[Parameter]) -> Iterator[Mapping[str, str]]:
+    """Roles for pointers: all that the operation needs, and as many others as there are pointers for."""
+    known = OPERATIONS[operation].roles
+    others = {one.name for one in unnamed}
+    named = [role_named(one.name, operation) for one in kernel.parameters if one.pointer and one.name not in others]
+    present = covered_roles(operation, named)
+    missing = [name for name, role in known.items() if role.required and name not in present]
+    optional = [name for name, role in known.items() if not role.required and name not in present]
+    more = len(unnamed) - len(missing)
+    if more < 0 or more > len(optional):
+        return
+    every = [*missing, *optional] if more else missing
+    any_const = any(one.const for one in kernel.parameters if one.pointer)
+    for chosen in permutations(every, len(unnamed)):
+        if not set(missing) <= set(chosen):
+            continue
+        pairs = list(zip(unnamed, chosen, strict=True))
+        if any(known[role].output and one.const for one, role in pairs):
+            continue
+        if any_const and any(not known[role].output and not known[role].updates and not one.const
+                             for one, role in pairs if not _is_updated(operation, role)):  # fmt: skip
+            continue
+        yield {one.name: role for one, role in pairs}
+
+
+def _layouts(drafted: Draft, operation: str) -> Iterator[Mapping[str, str]]:
+    """The axes that an array may have which is spread over the others, all of them first."""
+    role = next((one.role for one in drafted.arguments if one.layout == TODO), "")
+    if not role:
+        yield {}
+        return
+    axes = OPERATIONS[operation].roles[role].axes
+    for count in range(len(axes), 1, -1):
+        for chosen in combinations(axes, count):
+            yield {role: "".join(chosen)}
+
+
+def _is_updated(operation: str, role: str) -> bool:
+    return any(one.updates == role for one in OPERATIONS[operation].roles.values())
+
+
+def _extents(
+    drafted: Draft, kernel: Kernel, operation: str, numbers: Sequence[str]
+) -> Iterator[tuple[Mapping[str, str], Mapping[str, str], Mapping[str, str]]]:
+    """Extents for numbers that the kernel gets; then for those of host code, then for constants, as far as any is left.
+
+    Yields: by the name of a parameter, of a host symbol, of a constant.
+    """
+    known = OPERATIONS[operation]
+    every = [name for name in known.cases[-1] if name in known.extents]
+    others = [one.value for one in drafted.arguments if one.parameter.name not in numbers and one.value]
+    told = {name for text in [*others, *drafted.grid] for name in names_in(text)} | set(drafted.fixed)
+    left = [name for name in every if name not in told and name != known.optional]
+    if numbers:
+        if len(numbers) <= len(left):
+            for chosen in permutations(left, len(numbers)):
+                yield dict(zip(numbers, chosen, strict=True)), {}, {}
+        else:
+            for several in product(every, repeat=len(numbers)):
+                if set(left) <= set(several):
+                    yield dict(zip(numbers, several, strict=True)), {}, {}
+        return
+    symbols, constants = _host_symbols(drafted, kernel, known.optional), _constants(kernel)
+    sources = [*symbols, *constants]
+    if not left or not symbols or len(sources) < len(left):
+        yield {}, {}, {}
+        return
+    for chosen in permutations(sources, len(left)):
+        if set(symbols) <= set(chosen):
+            pairs = dict(zip(chosen, left, strict=True))
+            yield ({}, {name: pairs[name] for name in chosen if name in symbols},
+                   {name: pairs[name] for name in chosen if name not in symbols})  # fmt: skip
+
+
+def _host_symbols(drafted: Draft, kernel: Kernel, optional: str) -> list[str]:
+    """The symbols of host code that a launch is over and whose names tell nothing but how many there are."""
+    if kernel.machine is None:
+        return []
+    over = {name for text in drafted.grid for name in names_in(text)}
+    unknown = unknown_symbols(drafted, " + ".join(sorted(over - {TODO})), ())
+    names = kernel.machine.names
+    return [name for name in names if name in unknown or (optional and name == optional and name in over)]
+
+
+def _constants(kernel: Kernel) -> list[str]:
+    """Constants that may be extents, the largest first."""
+    found = {name: value for name, value in kernel.constants.items() if isinstance(value, int) and value >= _SMALLEST}
+    return sorted(found, key=lambda name: -found[name])[:_MOST_CONSTANTS]
