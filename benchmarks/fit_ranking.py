@@ -2,7 +2,9 @@
 
 For each wrong kernel the change that undoes its bug is known: the one after which the text is the right source's again.
 The weights are those that make it likeliest among all changes of its kernel (a conditional logit with a quadratic
-penalty). They are fitted to kernels/*/wrong alone; what is told of other sets is how they rank there.
+penalty). They are fitted to kernels/*/wrong, and to random edits of the sources that these should be
+(`seeded_edits.py`), which are not run: they tell how people slip, not what a run shows of it. What is told of other
+sets is how the weights rank there.
 
 place    of the undoing in the ranking, 1 the first: median, 90th percentile, and how many are among the first 192
 found    kernels among whose changes the undoing is
@@ -14,6 +16,7 @@ import argparse
 import json
 import math
 import os
+import random
 import sys
 import tempfile
 import warnings
@@ -27,16 +30,39 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
-from diagnosis import normalised, right_source
+from diagnosis import right_source
 
 ROOT = Path(__file__).resolve().parents[1]
 SETS = ("unseen", "public_style", "blind")
 PENALTY = 0.5
-STEPS = 250
+LEAST = 0.02
+"""Of a weight that is kept."""
+INTERACTION = 4.0
+"""Times the penalty, of the weights of features that are of two things at once."""
+STEPS = 150
 BY_CHANCE = 0.03
 """Of changes at other places than the truth's, so many mend the failing case at most: 1 of 3,000 did where all were
 tried; but those that do stand near the truth, and are likely ones."""
 SAMPLE = 600
+SLIPS = 200
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What one wrong kernel's failing case shows, and what its source should be; all that a fit needs of a run.
+
+    Attributes:
+        card: its path, for people.
+        source: text, with `entry` in it; `right`: as it should be.
+        marks: (line, kind, detail); `pattern`: words for what is wrong of the numbers.
+    """
+
+    card: str
+    source: str
+    entry: str
+    right: str
+    marks: Sequence[tuple[int, str, str]]
+    pattern: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -54,14 +80,16 @@ class Kernel:
     undoing: Sequence[int]
 
 
-def read(job: tuple[Path, Path]) -> Kernel | None:
-    """The changes of one wrong kernel; None where it has no numbers, or no right source is known."""
+def seen(job: tuple[Path, Path]) -> Evidence | None:
+    """What one wrong kernel's run shows; None where it has no numbers, or no right source is known."""
     folder, card_path = job
     warnings.simplefilter("ignore")
     from wmmadiag.diagnose.engine import failing_runs
-    from wmmadiag.diagnose.evidence import ranked_changes, traced
-    from wmmadiag.diagnose.trials.prepared import prepare  # noqa: F401  (fails early where the engine is not built)
+    from wmmadiag.diagnose.evidence import traced
+    from wmmadiag.diagnose.suspicion import marks, pattern
+    from wmmadiag.place import own_place
     from wmmadiag.subject.card_files.read import load_card
+    from wmmadiag.subject.symbols import rendered_entry
 
     if sys.version_info >= (3, 11):
         import tomllib
@@ -76,36 +104,71 @@ def read(job: tuple[Path, Path]) -> Kernel | None:
             return None
         bench, run = first
         followed, _ = traced(bench, run)
-        wanted = normalised(right)
-        texts = {str(card.source): card.source.read_bytes()}
-        _, ranked = ranked_changes(bench, run, followed, texts)
-        undoing = [number for number, one in enumerate(ranked) if _text(texts, one.change, card.source) == wanted]
+        fault = own_place(run.error.place) if run.error is not None and run.error.place is not None else None
+        found = [(one.line[1], one.kind, one.detail) for one in marks(run.findings, followed, fault)]
+        entry = rendered_entry(bench.card, bench.card.case(run.result.case), bench.variant)
         shown = card_path.relative_to(folder).as_posix()
-        return Kernel(shown, shown.split("/")[0], [one.features for one in ranked], undoing)
+        return Evidence(shown, card.source.read_text("utf-8"), entry, right, found, pattern(run))
     except Exception as error:  # one kernel must not end the fit
         print(f"{card_path.name}: {type(error).__name__}: {error}", file=sys.stderr)
         return None
 
 
-def _text(texts: Mapping[str, bytes], change: Any, source: Path) -> str:
-    from wmmadiag.diagnose.changes import applied
+def read(one: Evidence) -> Kernel | None:
+    """The changes of one wrong kernel, described."""
+    from same_text import Region
 
+    from wmmadiag.csource.dependences import Dependences
+    from wmmadiag.csource.tree import parse
+    from wmmadiag.diagnose.operators.registry import changes
+    from wmmadiag.diagnose.ranking import described
+    from wmmadiag.diagnose.suspicion import Mark, suspicion
+
+    file = "kernel.cu"
+    texts = {file: one.source.encode()}
+    sources = {file: parse(texts[file], file)}
+    found = [Mark((file, line), kind, detail) for line, kind, detail in one.marks]
     try:
-        return normalised(applied(texts, [change])[str(source)].decode("utf-8"))
-    except ValueError:
-        return ""
+        listed = list(changes(texts, one.entry))
+    except ValueError as error:
+        print(f"{one.card}: {error}", file=sys.stderr)
+        return None
+    words = [told for _, _, told in described(listed, sources, suspicion(found, Dependences(sources), one.pattern))]
+    region = Region(one.source, one.right)
+    undoing = [number for number, change in enumerate(listed) if region.undone_by(change.edits)]
+    return Kernel(one.card, one.card.split("/")[0], words, undoing)
 
 
-def gathered(folder: Path, jobs: int, store: Path | None) -> list[Kernel]:
-    """The wrong kernels below a folder, read or from what an earlier run stored."""
-    if store is not None and store.exists():
-        return [Kernel(**json.loads(line)) for line in store.read_text("utf-8").splitlines()]
-    cards = [p for p in sorted(folder.glob("*/wrong/*.toml")) if not p.name.endswith(".truth.toml")]
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        found = [one for one in pool.map(read, [(folder, card) for card in cards]) if one is not None]
-    if store is not None:
-        store.write_text("".join(json.dumps(vars(one)) + "\n" for one in found), "utf-8")
+def slips(held: Sequence[Evidence], count: int) -> list[Evidence]:
+    """Random edits of what sources should be, without what a run of them would show."""
+    from seeded_edits import seeded
+
+    rights = list({one.right: one for one in held}.values())
+    found = []
+    for number in range(count):
+        one, chance = rights[number % len(rights)], random.Random(number)
+        made = seeded(one.right, one.entry.partition("<")[0].rpartition("::")[2], chance)
+        if made is not None:
+            family = one.card.split("/")[0]
+            found.append(Evidence(f"{family}/{made.kind} {number}", made.text, one.entry, one.right, (), ()))
     return found
+
+
+def gathered(folder: Path, jobs: int, store: Path | None, most: int, random_edits: int = 0) -> list[Kernel]:
+    """The wrong kernels below a folder, run or from what an earlier run stored; `most` of them, 0 for all.
+
+    Random edits of their right sources follow.
+    """
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        if store is not None and store.exists():
+            held = [Evidence(**json.loads(line)) for line in store.read_text("utf-8").splitlines()]
+        else:
+            cards = [p for p in sorted(folder.glob("*/wrong/*.toml")) if not p.name.endswith(".truth.toml")]
+            cards = sorted(random.Random(0).sample(cards, most)) if 0 < most < len(cards) else cards
+            held = [one for one in pool.map(seen, [(folder, card) for card in cards]) if one is not None]
+            if store is not None:
+                store.write_text("".join(json.dumps(vars(one)) + "\n" for one in held), "utf-8")
+        return [one for one in pool.map(read, [*held, *slips(held, random_edits)]) if one is not None]
 
 
 def fitted(kernels: Sequence[Kernel], penalty: float = PENALTY) -> dict[str, float]:
@@ -115,9 +178,10 @@ def fitted(kernels: Sequence[Kernel], penalty: float = PENALTY) -> dict[str, flo
     number = {word: at for at, word in enumerate(names)}
     tables = [_table(one, number, SAMPLE) for one in used]
     weights = np.zeros(len(names))
+    held = penalty * np.array([INTERACTION if _of_two(name) else 1.0 for name in names])
     first, second = np.zeros_like(weights), np.zeros_like(weights)
     for step in range(1, STEPS + 1):  # Adam (Kingma and Ba 2015), on all kernels at once
-        gradient = penalty * weights
+        gradient = held * weights
         for rows, columns, offsets, undoing in tables:
             scores = np.bincount(rows, weights[columns], offsets.size) + offsets
             share = np.exp(scores - scores.max())
@@ -126,7 +190,12 @@ def fitted(kernels: Sequence[Kernel], penalty: float = PENALTY) -> dict[str, flo
             gradient += np.bincount(columns, (share - wanted / wanted.sum())[rows], len(names))
         first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
         weights -= 0.05 * (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
-    return {name: round(float(weight), 3) for name, weight in zip(names, weights, strict=True) if abs(weight) >= 0.001}
+    return {name: round(float(weight), 3) for name, weight in zip(names, weights, strict=True) if abs(weight) >= LEAST}
+
+
+def _of_two(name: str) -> bool:
+    """Whether a feature is of two things at once: these are many, and each is seldom seen."""
+    return " " in name
 
 
 def _table(one: Kernel, number: Mapping[str, int], most: int) -> tuple[Any, Any, Any, Any]:
@@ -174,14 +243,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write wmmadiag/diagnose/ranking.json")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N")
-    parser.add_argument("--store", type=Path, metavar="DIR", help="keep what was read there, and read it from there")
+    parser.add_argument("--store", type=Path, metavar="DIR", help="keep there what runs showed, and take it from there")
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="N kernels of each set")
+    parser.add_argument("--slips", type=int, default=SLIPS, metavar="N", help=f"random edits to fit to ({SLIPS})")
     options = parser.parse_args()
     from tabulate import tabulate
 
     def kept(name: str) -> Path | None:
         return None if options.store is None else options.store / f"{name}.jsonl"
 
-    own = gathered(ROOT / "kernels", options.jobs, kept("wrong"))
+    own = gathered(ROOT / "kernels", options.jobs, kept("wrong"), options.sample, options.slips)
     rows = []
     left_out: list[tuple[Kernel, int]] = []
     for family in sorted({one.family for one in own}):
@@ -196,7 +267,7 @@ def main() -> int:
     for name in SETS:
         with tempfile.TemporaryDirectory() as folder:
             expand(Path(folder), ROOT / "tests" / "diagnose" / name)
-            others = gathered(Path(folder), options.jobs, kept(name))
+            others = gathered(Path(folder), options.jobs, kept(name), options.sample)
         rows.append(told(name, others, list(places(others, weights))))
     heads = ["set", "kernels", "found", "median place", "90th percentile", "among the first 192"]
     print(tabulate(rows, headers=heads, disable_numparse=True))

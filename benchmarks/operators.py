@@ -1,15 +1,16 @@
 """Whether what undoes a bug is among the changes of the operators: `python benchmarks/operators.py [NAME…]`.
 
-For every wrong kernel with its truth (kernels/*/wrong) and every bug of tests/diagnose/{unseen,public_style,blind},
-all changes of the broken source are made. Nothing is compiled or run. NAMEs pick the bugs whose name contains one.
+For every wrong kernel with its truth (kernels/*/wrong) and every bug of tests/diagnose/{unseen,public_style,blind}, the
+changes of the broken source near the bug are made. Nothing is compiled or run. NAMEs pick the bugs whose name
+contains one.
 
 whole    one change makes the right text of it, compared without blanks, comments and parentheses, or a text that is
          equal by algebra (`same_text.py`)
 parts    of a kernel that several edits mend: each of them alone is one change's work
-changes  how many there were; seconds: of the processor's time, for reading and yielding all of them
 
---misses lists the bugs without a change; --operators how many changes each operator and role yields, and how many bugs
-only it undoes.
+--counts adds how many changes each source has in all, and the seconds of the processor's time that reading it and
+making them takes, for one broken source of each kernel. --misses lists the bugs without a change. --operators tells
+how many changes each operator and role yields, and how many bugs only it undoes.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.operators.places import program
 from wmmadiag.diagnose.operators.registry import changes_of
 
+FILE = "kernel.cu"
 ROOT = Path(__file__).resolve().parents[1]
 SETS = ("wrong", "unseen", "public_style", "blind")
 
@@ -57,17 +59,26 @@ class Bug:
 
 @dataclass(slots=True)
 class Found:
-    """What the operators yield for one bug.
+    """What the operators yield near one bug.
 
     Attributes:
+        changes: near it.
         whole: the changes that make all of it right; parts: for each fix, the changes that do it alone.
     """
 
     bug: Bug
     changes: list[Change]
-    seconds: float
     whole: list[Change] = field(default_factory=list)
     parts: list[list[Change]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """All changes of one source; seconds: of the processor's time."""
+
+    bug: Bug
+    changes: list[Change]
+    seconds: float
 
 
 def bugs() -> Iterator[Bug]:
@@ -100,26 +111,30 @@ def _around(broken: str, at: int, what: dict[str, str]) -> tuple[str, str]:
 
 
 def found(bug: Bug) -> Found:
-    """All changes of a bug's source, and those that undo it."""
-    file = "kernel.cu"
-    texts = {file: bug.text.encode()}
-    begun = time.process_time()
-    changes = list(changes_of(program(texts, bug.entry)))
-    one = Found(bug, changes, time.process_time() - begun)
+    """The changes near a bug, and those that undo it."""
+    texts = {FILE: bug.text.encode()}
     right = bug.text
     for old, new in bug.fixes:
-        region = Region(bug.text, bug.text.replace(old, new, 1))
-        one.parts.append([change for change in changes if region.undone_by(change.edits)])
         right = right.replace(old, new, 1)
-    if len(bug.fixes) == 1:
-        one.whole = one.parts[0]
-    else:
-        region = Region(bug.text, right)
-        one.whole = [change for change in changes if region.undone_by(change.edits)]
+    each = [Region(bug.text, bug.text.replace(old, new, 1)) for old, new in bug.fixes]
+    together = Region(bug.text, right) if len(each) > 1 else each[0]
+    near = [(FILE, *region.near) for region in each]
+    changes = list(changes_of(program(texts, bug.entry, near)))
+    one = Found(bug, changes)
+    one.parts = [[change for change in changes if region.undone_by(change.edits)] for region in each]
+    one.whole = [change for change in changes if together.undone_by(change.edits)]
     return one
 
 
-def table(results: Sequence[Found]) -> None:
+def counted(bug: Bug) -> Counted:
+    """How many changes all of a bug's source has, and how long they take."""
+    texts = {FILE: bug.text.encode()}
+    begun = time.process_time()
+    changes = list(changes_of(program(texts, bug.entry)))
+    return Counted(bug, changes, time.process_time() - begun)
+
+
+def table(results: Sequence[Found], counts: Sequence[Counted]) -> None:
     """Recall and counts, one row for each set."""
     print(
         f"{'set':14} {'bugs':>5} {'whole':>6} {'parts':>6} {'of one edit':>12}   changes: median, max    seconds: max"
@@ -132,11 +147,13 @@ def table(results: Sequence[Found]) -> None:
         parts = sum(bool(one.whole) or all(one.parts) for one in rows)
         single = [one for one in rows if len(one.bug.fixes) == 1]
         hit = sum(bool(one.whole) for one in single)
-        counts = [len(one.changes) for one in rows]
-        print(
-            f"{name:14} {len(rows):5} {whole:6} {parts:6} {hit:5} of {len(single):3}"
-            f"   {statistics.median(counts):8.0f} {max(counts):9}   {max(one.seconds for one in rows):18.2f}"
-        )
+        print(f"{name:14} {len(rows):5} {whole:6} {parts:6} {hit:5} of {len(single):3}", end="")
+        sizes = [one for one in counts if one.bug.set == name]
+        if sizes:
+            held = [len(one.changes) for one in sizes]
+            longest = max(one.seconds for one in sizes)
+            print(f"   {statistics.median(held):8.0f} {max(held):9}   {longest:18.2f}", end="")
+        print()
 
 
 def misses(results: Sequence[Found]) -> None:
@@ -147,37 +164,42 @@ def misses(results: Sequence[Found]) -> None:
                 print(f"{one.bug.set} {one.bug.name}\n  - {old.strip()}\n  + {new.strip()}")
 
 
-def by_operator(results: Sequence[Found]) -> None:
+def by_operator(results: Sequence[Found], counts: Sequence[Counted]) -> None:
     """Changes and bugs undone of each operator and role: which could go."""
     made: Counter[tuple[str, str]] = Counter()
     undone: Counter[tuple[str, str]] = Counter()
     alone: Counter[tuple[str, str]] = Counter()
+    for source in counts:
+        made.update((change.operator, change.role) for change in source.changes)
     for one in results:
-        made.update((change.operator, change.role) for change in one.changes)
         for hits in one.parts:
             keys = {(change.operator, change.role) for change in hits}
             undone.update(keys)
             if len(keys) == 1:
                 alone.update(keys)
     print(f"{'operator':20} {'role':20} {'changes':>8} {'undone':>7} {'alone':>6}")
-    for key, count in sorted(made.items()):
-        print(f"{key[0]:20} {key[1]:20} {count:8} {undone[key]:7} {alone[key]:6}")
+    for key in sorted({*made, *undone}):
+        print(f"{key[0]:20} {key[1]:20} {made[key]:8} {undone[key]:7} {alone[key]:6}")
 
 
 def main(arguments: Sequence[str]) -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--counts", action="store_true")
     parser.add_argument("--misses", action="store_true")
     parser.add_argument("--operators", action="store_true")
     given = parser.parse_args(arguments)
     chosen = [bug for bug in bugs() if not given.names or any(name in f"{bug.set} {bug.name}" for name in given.names)]
     results = [found(bug) for bug in chosen]
-    table(results)
+    # Broken sources of one kernel have much the same changes: one of each is counted.
+    first = {(bug.set, bug.entry.partition("<")[0]): bug for bug in chosen}
+    counts = [counted(bug) for bug in first.values()] if given.counts or given.operators else []
+    table(results, counts)
     if given.misses:
         misses(results)
     if given.operators:
-        by_operator(results)
+        by_operator(results, counts)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,11 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from wmmadiag.csource.nodes import field, walk
+from wmmadiag.csource.nodes import called, descendants, field, walk
 from wmmadiag.csource.tree import Source, parse
+from wmmadiag.csource.types import VOID
 from wmmadiag.diagnose.changes import TextEdit
+from wmmadiag.diagnose.operators.cuda_names import RESULTS
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -35,9 +37,18 @@ _BLOCKS = frozenset(
 )  # fmt: skip
 
 
+# Constants that are nought: `const half zero = half(0.f);`
+_ZEROS = re.compile(
+    r"\bconst(?:expr)?\s+[\w:]+\s+(\w+)\s*(?:=\s*[\w:]*\(?|\(|\{)\s*(?:[\w:]+\()?0(?:\.0?f?)?\s*\)*[)};,]"
+)
 _COMMENT = re.compile(rb"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _WORD = re.compile(rb"[A-Za-z_]\w*|(?<![\w.])\d+(?![\w.])")
-_NEUTRAL = _INTEGERS | _CONVERSIONS | frozenset(["static_cast", "if", "else", "wmma", "nvcuda", "0", "1", "T"])
+_NEUTRAL = (
+    frozenset({"i_", "j_", "k_", "i", "j", "k", "c", "d"})
+    | _INTEGERS
+    | _CONVERSIONS
+    | frozenset(["static_cast", "if", "else", "wmma", "nvcuda", "0", "1", "T"])
+)
 
 
 class Region:
@@ -51,11 +62,13 @@ class Region:
             (at for at in range(shorter - start) if self.wrong[-1 - at] != self.right[-1 - at]), shorter - start
         )
         self.start, self.end = start, len(self.wrong) - tail
-        self.zeros = frozenset(re.findall(r"\b(\w+)\s*(?:=\s*\w*\(?|\(|\{)\s*0(?:\.0?f?)?\s*\)?[)};]", wrong))
+        self.zeros = frozenset(_ZEROS.findall(wrong))
         # Words that a text may have more or fewer of and still say the same.
         self.neutral = _NEUTRAL | self.zeros
         self._right: dict[tuple[int, int], str] = {}
         self._plain: dict[tuple[int, int], str] = {}
+        # What is inserted, where nothing goes.
+        self.inserted = self.right[start : len(self.right) - tail]
         self._blocks = self._around()
         # What undoes a difference changes the statements that differ, or what stands directly beside them.
         self.near = self._beyond(-1, self.start), self._beyond(1, self.end)
@@ -65,6 +78,8 @@ class Region:
         first, last = min(one.start for one in edits), max(one.end for one in edits)
         if last < self.near[0] or first > self.near[1]:
             return False
+        if self.start == self.end and len(edits) == 1 and edits[0].start == edits[0].end and self._elsewhere(edits[0]):
+            return True
         first, last = min(first, self.start), max(last, self.end)
         block = next(((a, b) for a, b in self._blocks if a <= first and last <= b), (0, len(self.wrong)))
         grown = len(self.right) - len(self.wrong)
@@ -83,6 +98,22 @@ class Region:
         if block not in self._right:
             self._right[block] = _form(expected, self.zeros)
         return _form(made, self.zeros) == self._right[block]
+
+    def _elsewhere(self, edit: TextEdit) -> bool:
+        """Whether the right insertion is made a few statements away, and nothing between has to do with it."""
+        first, last = sorted((edit.start, self.start))
+        between, made = self.wrong[first:last], edit.text.encode()
+        if b"{" in between or b"}" in between or _form(made, self.zeros) != _form(self._statement(), self.zeros):
+            return False
+        one, other = _touched(made), _touched(between)
+        return one is not None and other is not None and not (one[0] & other[1] or other[0] & one[1])
+
+    def _statement(self) -> bytes:
+        """The inserted text, turned so that it is whole statements."""
+        text, at = self.inserted, self.start
+        while text and not text.rstrip().endswith((b";", b"}")) and self.right[at - 1 : at] == text[-1:]:
+            text, at = text[-1:] + text[:-1], at - 1
+        return text
 
     def _beyond(self, step: int, at: int) -> int:
         """The offset after the next two ends of statements in one direction."""
@@ -105,6 +136,23 @@ class Region:
         )
 
 
+def _touched(text: bytes) -> tuple[set[str], set[str]] | None:
+    """The names that statements write, and all that they name; None where a call may do anything."""
+    source = parse(b"void m() {" + text + b"}")
+    written: set[str] = set()
+    for one in walk(source.root):
+        target = field(one, "left") if one.type == "assignment_expression" else field(one, "argument")
+        if one.type in ("assignment_expression", "update_expression") and target is not None:
+            written.add(next(source.text(part) for part in walk(target) if not part.child_count))
+        elif one.type == "init_declarator":
+            name = field(one, "declarator")
+            written.add(source.text(name) if name is not None else "")
+        elif one.type == "call_expression" and RESULTS.get(called(one), VOID) == VOID:
+            return None
+    names = {source.text(one) for one in walk(source.root) if one.type == "identifier"}
+    return written, names
+
+
 def _words(text: bytes) -> frozenset[str]:
     return frozenset(found.decode() for found in _WORD.findall(_COMMENT.sub(b"", text)))
 
@@ -123,6 +171,7 @@ class _Reader:
     def __init__(self, source: Source, zeros: frozenset[str]) -> None:
         self.source = source
         self.zeros = zeros
+        self.counters: dict[str, str] = {}
 
     def form(self, node: Node) -> Form:
         reader = getattr(self, f"_{node.type}", None)
@@ -157,7 +206,7 @@ class _Reader:
 
     def _identifier(self, node: Node) -> Form:
         text = self.source.text(node)
-        return _number("0") if text in self.zeros else text
+        return _number("0") if text in self.zeros else self.counters.get(text, text)
 
     def _number_literal(self, node: Node) -> Form:
         return _number(self.source.text(node))
@@ -192,7 +241,24 @@ class _Reader:
         return ("if", condition, first, second)
 
     def _conditional_expression(self, node: Node) -> Form:
-        return ("?", *(self.form(one) for one in node.named_children if one.type != "comment"))
+        held = [self.form(one) for one in node.named_children if one.type != "comment"]
+        if len(held) != 3:
+            return ("?", *held)
+        condition, first, second = held
+        return ("?", condition, _where(first, condition, 2), _where(second, condition, 3))
+
+    def _for_statement(self, node: Node) -> Form:
+        first = field(node, "initializer")
+        names = list(descendants(first, "init_declarator")) if first is not None else []
+        held = [field(one, "declarator") for one in names]
+        counters = [self.source.text(one) for one in held if one is not None and one.type == "identifier"]
+        before = dict(self.counters)
+        for name in counters:
+            # What a counter is called says nothing.
+            self.counters[name] = f"#{len(self.counters)}"
+        made = (node.type, *(self.form(one) for one in node.named_children if one.type != "comment"))
+        self.counters = before
+        return made
 
     def _update_expression(self, node: Node) -> Form:
         held = field(node, "argument")
@@ -227,6 +293,8 @@ class _Reader:
                 _, condition, first, second = values[0]
                 zero = _number("0")
                 return ("?", condition, *(one if one == zero else ("call", plain, one) for one in (first, second)))
+        if plain in ("min", "max", "fmaxf", "fminf", "fmax", "fmin"):
+            values.sort(key=repr)
         return ("call", plain, *values)
 
     def _cast_expression(self, node: Node) -> Form:
@@ -248,6 +316,15 @@ class _Reader:
             self.form(left) if left is not None else "",
             self.form(right) if right is not None else "",
         )
+
+
+def _where(form: Form, condition: Form, taken: int) -> Form:
+    """A form where a condition is known to hold, or not to."""
+    if not isinstance(form, tuple):
+        return form
+    if form[:1] == ("?",) and form[1] == condition:
+        return _where(form[taken], condition, taken)
+    return tuple(_where(one, condition, taken) for one in form)
 
 
 def _number(text: str) -> Form:

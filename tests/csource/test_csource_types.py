@@ -13,6 +13,7 @@ from wmmadiag.csource.types import Type, Types
 CODE = """
 using half_t = half;
 typedef wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> FragB;
+typedef struct { int rows, columns; } Extents;
 struct Params { const half* q; int n; float scale; half2 pair; };
 template <int BM> struct Tile { static constexpr int pitch = BM + 8; };
 template <typename T> __global__ void k(const T* p, Params args, half (*rows)[64]) {
@@ -35,7 +36,7 @@ def types() -> Types:
         ("int", "integer"), ("const unsigned long long", "integer"), ("size_t", "integer"), ("std::int64_t", "integer"),
         ("unsigned char", "byte"), ("int8_t", "byte"), ("float", "float"), ("half_t", "half"),
         ("__nv_bfloat16", "half"), ("const half*", "pointer"), ("half &", "half"), ("FragB", "fragment"),
-        ("uint4", "record"), ("Params", "record"),
+        ("uint4", "record"), ("Params", "record"), ("Extents", "record"),
         ("bool", "bool"), ("T", "named"), ("auto", "unknown"), ("void", "void"),
     ],
 )  # fmt: skip
@@ -87,3 +88,8 @@ def test_an_inner_variable_hides_an_outer_one() -> None:
     use = next(node for node in descendants(source.root, "subscript_expression") if source.text(node) == "s[i][j]")
     found = Scopes(source).at(use.start_byte)["i"]
     assert source.text(found.declarator) == "i = j"
+
+
+def test_a_record_that_only_its_alias_names_has_members(types: Types) -> None:
+    assert types.member(types.read("const Extents"), "columns").kind == "integer"
+    assert types.member(types.read("Extents"), "pitch").kind == "unknown"

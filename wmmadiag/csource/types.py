@@ -169,7 +169,8 @@ class Types:
             return Type("record", name.lstrip("_"), of=element) if known.vector else element
         if name == "dim3":
             return Type("record", name, of=INTEGER)
-        if name in self._aliases and self._aliases[name] != text:
+        # A record without a name of its own has that of its alias: `typedef struct { … } Sizes;`.
+        if name in self._aliases and self._aliases[name] != text and name not in self.records:
             return self.read(self._aliases[name])
         if name in self.records:
             return Type("record", name)

@@ -11,7 +11,7 @@ from wmmadiag.csource.tree import Source, parse
 from wmmadiag.diagnose.changes import Texts
 from wmmadiag.diagnose.operators.registry import changes as changes_of
 from wmmadiag.diagnose.ranking import Ranked, ranked
-from wmmadiag.diagnose.suspicion import Suspicion, marks, suspicion
+from wmmadiag.diagnose.suspicion import Suspicion, marks, pattern, suspicion
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.place import own_place
 from wmmadiag.provenance import ProvenanceRun, trace
@@ -60,4 +60,4 @@ def ranked_changes(
 def suspicion_of(run: CaseRun, followed: ProvenanceRun | None, sources: Mapping[str, Source]) -> Suspicion:
     """How suspicious the lines of a source are by what a failing run of it showed."""
     fault = own_place(run.error.place) if run.error is not None and run.error.place is not None else None
-    return suspicion(marks(run.findings, followed, fault), Dependences(sources))
+    return suspicion(marks(run.findings, followed, fault), Dependences(sources), pattern(run))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -18,12 +19,14 @@ from typing import Any
 from wmmadiag.csource.dependences import Line
 from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.changes import Change, TextEdit
+from wmmadiag.diagnose.familiarity import Familiarity
 from wmmadiag.diagnose.suspicion import Suspicion
 from wmmadiag.diagnose.trials.outcomes import Outcome
 
 WEIGHTS = Path(__file__).with_name("ranking.json")
 MARKS = ("finding", "fault", "departure", "consequence", "value")
 _FAR = 6
+_LATE = 4
 _MORE = 1.05
 """Times the warp instructions, from which on a mended kernel is more work, or less."""
 _TOKEN = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|[^\s\w]")
@@ -54,12 +57,43 @@ def ranked(
 ) -> list[Ranked]:
     """The changes, the likeliest first; equally likely ones in the order given."""
     used = weights if weights is not None else fitted()
-    found = []
+    found = [
+        Ranked(change, line, words, sum(used.get(word, 0.0) for word in words))
+        for change, line, words in described(changes, sources, suspicion)
+    ]
+    return sorted(found, key=lambda one: -one.score)
+
+
+def described(
+    changes: Sequence[Change], sources: Mapping[str, Source], suspicion: Suspicion
+) -> Iterator[tuple[Change, Line, tuple[str, ...]]]:
+    """Each change with its line and features, in the order given."""
+    familiarity = Familiarity(sources)
+    before: Counter[tuple[str, str, int]] = Counter()
     for change in changes:
         line = line_of(change, sources)
-        words = tuple(features(change, line, sources, suspicion))
-        found.append(Ranked(change, line, words, sum(used.get(word, 0.0) for word in words)))
-    return sorted(found, key=lambda one: -one.score)
+        place = change.operator, change.edits[0].file, change.edits[0].start
+        told = [
+            *features(change, line, sources, suspicion),
+            *_nth(change.operator, before[place]),
+            *_familiar(familiarity, change),
+        ]
+        before[place] += 1
+        yield change, line, tuple(told)
+
+
+def _nth(operator: str, count: int) -> Iterator[str]:
+    """How many changes the operator has made of a place before: operators begin with what is likeliest."""
+    bucket = f"nth:{min(count.bit_length(), _LATE)}"
+    yield bucket
+    yield f"{operator} {bucket}"
+
+
+def _familiar(familiarity: Familiarity, change: Change) -> Iterator[str]:
+    gone, come = (min(pair) for pair in zip(*(familiarity.of(edit) for edit in change.edits), strict=True))
+    yield f"gone:{gone}"
+    yield f"come:{come}"
+    yield f"familiar:{gone} to {come}"
 
 
 def line_of(change: Change, sources: Mapping[str, Source]) -> Line:
@@ -69,7 +103,7 @@ def line_of(change: Change, sources: Mapping[str, Source]) -> Line:
 
 
 def features(change: Change, line: Line, sources: Mapping[str, Source], suspicion: Suspicion) -> Iterator[str]:
-    """What is known of a change before it is tried, in words that weights are given to."""
+    """What is known of a change by itself before it is tried, in words that weights are given to."""
     yield f"operator:{change.operator}"
     yield f"role:{change.role}"
     yield f"kind:{change.kind}"
@@ -82,6 +116,14 @@ def features(change: Change, line: Line, sources: Mapping[str, Source], suspicio
         if kind in suspicion.nearest:
             far = near.get(kind)
             yield f"{kind}:{'never' if far is None else min(far, _FAR)}"
+    for detail, distances in suspicion.details.items():
+        far = distances.get(line)
+        yield f"seen {detail}:{change.role}"
+        yield f"at {detail}:{'far' if far is None else far}"
+        if far is not None:
+            yield f"near {detail}:{change.role}"
+    for word in suspicion.pattern:
+        yield f"where {word}:{change.role}"
 
 
 def after_trial(one: Ranked, outcome: Outcome, work_before: int) -> float:

@@ -1,22 +1,29 @@
 """Where to look first: how suspicious each line of the source is, from what one failing run showed.
 
 Evidence marks lines: findings of checks, departures of provenance, where the run ended. What the marked lines depend on
-is suspicious as well, less with each dependence: a wrong value is used on one line and made on another. None of this
-says what the cause is.
+is suspicious as well, less with each dependence: a wrong value is used on one line and made on another. What is wrong
+of the numbers says of which kind a change may be. None of this says what the cause is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.csource.dependences import Dependences, Line
 from wmmadiag.place import Place, own_place
+from wmmadiag.subject.bench import CaseRun
 
 if TYPE_CHECKING:
     from wmmadiag.provenance import ProvenanceRun
+
+
+_MOST = 0.5
+"""Share of wrong elements from which on most are."""
+_NEAR = 2
+"""Dependences that are followed from what one kind of departure or one check points to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +70,52 @@ def _mark(place: Place, kind: str, detail: str) -> Mark:
     return Mark((own.file, own.line), kind, detail)
 
 
+def pattern(run: CaseRun) -> tuple[str, ...]:
+    """Words for what is wrong of a run's numbers: how much, of what kind, and in which part of the axes."""
+    if run.verdict is None:
+        return ("unfinished",)
+    words: list[str] = []
+    for seen in run.verdict.observations:
+        if not seen.wrong:
+            continue
+        share = seen.wrong / max(1, seen.elements)
+        words.append("all wrong" if share == 1 else "most wrong" if share > _MOST else "some wrong")
+        kinds = {"unwritten": seen.unwritten, "nan": seen.nan, "inf": seen.inf}
+        words += [word for word, count in kinds.items() if count]
+        for axis in seen.axes[-2:]:
+            if axis.wrong < axis.extent:
+                ends = {end for pair in axis.ranges for end in pair}
+                whole = len(axis.ranges) == 1 and (0 in ends or axis.extent in ends)
+                words.append("part of an axis" if whole else "indices of an axis")
+    return tuple(dict.fromkeys(words)) or ("right numbers",)
+
+
 @dataclass(frozen=True, slots=True)
 class Suspicion:
     """What evidence says of lines.
 
     Attributes:
         nearest: kind of mark → line → dependences between it and the nearest such mark (0: marked itself).
+        details: the same by the details of marks.
+        pattern: words for what is wrong of the numbers.
     """
 
     nearest: Mapping[str, Mapping[Line, int]]
+    details: Mapping[str, Mapping[Line, int]] = field(default_factory=dict)
+    pattern: tuple[str, ...] = ()
 
     def of(self, line: Line) -> Mapping[str, int]:
         """Kind of mark → how many dependences behind one a line is; without those that it is not behind."""
         return {kind: far[line] for kind, far in self.nearest.items() if line in far}
 
 
-def suspicion(found: Iterable[Mark], dependences: Dependences) -> Suspicion:
-    """How far each line is behind the marks of each kind."""
+def suspicion(found: Iterable[Mark], dependences: Dependences, words: tuple[str, ...] = ()) -> Suspicion:
+    """How far each line is behind the marks of each kind and detail; `words`: the pattern."""
     kinds: dict[str, list[Line]] = {}
+    details: dict[str, list[Line]] = {}
     for mark in found:
         kinds.setdefault(mark.kind, []).append(mark.line)
-    return Suspicion({kind: dependences.distances(lines) for kind, lines in kinds.items()})
+        if mark.detail:  # the first word: the others name a matrix
+            details.setdefault(mark.detail.split()[0], []).append(mark.line)
+    near = {detail: dependences.distances(lines, _NEAR) for detail, lines in details.items()}
+    return Suspicion({kind: dependences.distances(lines) for kind, lines in kinds.items()}, near, words)

@@ -11,6 +11,14 @@ wmma::fragment<wmma::accumulator, 16, 16, 16, float> acc, sum;"""
 ROWS = "int r = threadIdx.x, c = threadIdx.y, r0 = blockIdx.x * 16;"
 
 YIELDS = [
+    ("conjunct", "int r = threadIdx.x, c = threadIdx.y; if (r < m) out[(size_t)r * n + c] = a[0];", "r < m && c < n"),
+    ("conjunct", "int r = threadIdx.x, c = threadIdx.y; if (r < m) out[0] = *(a + r * n + c);", "r < m && c < n"),
+    ("comparisons_together", "if (m <= n && n <= 64) out[0] = a[0];", "m < n && n < 64"),
+    (
+        "comparisons_together",
+        "int r = threadIdx.x, c = threadIdx.y; if (r < n && c < m) out[0] = a[0];",
+        "r < m && c < n",
+    ),
     ("sibling_everywhere", "float x = expf(a[0]), y = expf(a[1]); out[0] = x * y;", "exp2f(a[0]), y = exp2f(a[1])"),
     ("comparison", "if (threadIdx.x < n) out[0] = a[0];", "threadIdx.x <= n"),
     ("comparison", "if (threadIdx.x < n) out[0] = a[0];", "threadIdx.x >= n"),
@@ -45,6 +53,7 @@ YIELDS = [
 ]
 
 NEVER = [
+    ("comparisons_together", "if (m <= n && n < 64) out[0] = a[0];", "m < n && n <= 64"),
     ("sibling_everywhere", "float x = expf(a[0]); out[0] = x;", "exp2f"),
     ("comparison", "int i = m + n; out[i] = a[i];", "m < n"),
     ("negation", "if (m < n) out[0] = a[0];", "!"),

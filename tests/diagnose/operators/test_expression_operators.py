@@ -5,10 +5,31 @@ from __future__ import annotations
 import pytest
 from changed_texts import yields
 
+FRAGMENT = "wmma::fragment<wmma::accumulator, 16, 16, 16, float> f;"
 COPY = "const int r = threadIdx.x / 16, c = threadIdx.x % 16; const int pitch = 24; __shared__ float s[16 * 24];"
 
 # operator, body, what must come of it.
 YIELDS = [
+    ("variable", f"{COPY} for (int i = 0; i < n; ++i) out[r] = a[c];", "a[i]"),  # nothing else names the counter
+    ("variable", "int j = n; for (int i = 0; j < n; ++i) out[i] = a[i];", "i < n"),
+    ("variable", f"{COPY} s[r % pitch] = a[m % pitch];", "a[r % pitch]"),  # what stands there elsewhere
+    ("number", "out[0] = a[0] * 0.5f;", "a[0] * 1.0f"),
+    ("operation", "int r = threadIdx.x; out[r + 16 + n] = a[0];", "out[r * 16 + n]"),
+    ("factor_more", "int r = threadIdx.x; out[r] = a[r] + b[r * 24];", "a[r * 24]"),
+    ("factor_more", "for (int i = 0; i < m; i += 16, b += 16) out[i] = b[i] + a[i * n];", "b += 16 * n"),
+    ("name_for_size", "int r = threadIdx.x; out[r * m] = a[r * (n / 4 + 3)];", "a[r * n]"),
+    (
+        "named",
+        "int g = m * 4 + threadIdx.x + n; out[g] = a[threadIdx.x + n];",
+        "a[g",
+    ),
+    ("named", "int t = threadIdx.x / 4 + n; out[t] = a[threadIdx.x / 4 + n];", "a[t]"),
+    ("clamped", "int last = n + 64; for (int i = 0; i < last; ++i) out[i] = a[i * m];", "last = min(n + 64, m)"),
+    (
+        "begun",
+        f"{FRAGMENT} wmma::fill_fragment(f, 0.0f); wmma::store_matrix_sync(out, f, n, wmma::mem_row_major);",
+        "wmma::load_matrix_sync(f, out, n, wmma::mem_row_major); wmma::store",
+    ),
     ("variable", f"{COPY} s[r * pitch + c] = a[r * n + c];", "a[r * m + c]"),
     ("variable", f"{COPY} s[r * pitch + c] = a[c];", "a[r]"),
     ("variable", "out[threadIdx.x] = a[blockIdx.y * blockDim.x];", "a[blockIdx.x * blockDim.x]"),
@@ -43,7 +64,6 @@ YIELDS = [
         "i < n * m; ++i) out[i] = r;",
     ),
     ("rounded", "int tiles = n / 16; out[0] = tiles;", "(n + 16 - 1) / 16"),
-    ("chosen", "int tiles = max(m, n); out[0] = tiles;", "m + n"),
     ("looked_up", "const int* t = (const int*)b; int r = blockIdx.x % 3; out[r] = a[0];", "r = t[blockIdx.x]"),
     ("mapped", "int r = threadIdx.x, c = threadIdx.y; out[place(r, c)] = a[r * 64 + c];", "a[place(r, c)]"),
     (
@@ -51,13 +71,22 @@ YIELDS = [
         "int r = threadIdx.x, c = threadIdx.y; *(out + m + r * 64 + c) = a[m + place(r, c)];",
         "out + m + place(r, c)",
     ),
-    ("turned", "int cur = 0; for (int i = 0; i < n; ++i) { out[cur] = a[i]; cur ^= 1; }", "out[cur ^ 1]"),
-    ("turned", "for (int i = 0; i < n; ++i) { out[i] = a[i % 3]; }", "out[(i + 1) % 3]"),
+    (
+        "turned",
+        "__shared__ float s[2][64]; int cur = 0; for (int i = 0; i < n; ++i) { s[cur][i] = a[i]; cur ^= 1; }",
+        "s[cur ^ 1][i]",
+    ),
+    ("turned", "__shared__ float s[3][64]; for (int i = 0; i < n; ++i) { s[i][0] = a[i % 3]; }", "s[(i + 1) % 3][0]"),
     ("everywhere", f"int o = threadIdx.y; {COPY} out[r * n] = a[r] + b[r];", "out[o * n] = a[o] + b[o]"),
 ]
 
 # operator, body, what must not come of it.
 NEVER = [
+    ("operation", "int r = threadIdx.x; out[r + threadIdx.y] = a[0];", "out[r * threadIdx.y]"),
+    ("named", "int t = threadIdx.x / 4; out[t] = a[threadIdx.x / 8];", "a[t]"),
+    ("named", "{ int t = threadIdx.x / 4; out[t] = a[0]; } out[0] = a[threadIdx.x / 4];", "a[t]"),
+    ("clamped", "int first = n + 64; for (int i = first; i < m; ++i) out[i] = a[i];", "min(n + 64"),
+    ("begun", f"{FRAGMENT} wmma::fill_fragment(f, 0.0f); out[0] = f.x[0];", "load_matrix_sync"),
     ("rounded", "int r = threadIdx.x / 16; out[r] = a[0];", "(threadIdx.x + 16 - 1) / 16"),
     ("looked_up", "int r = blockIdx.x % 3; out[r] = a[0];", "a[blockIdx.x]"),
     ("variable", f"{COPY} s[r * pitch + c] = a[c];", "a[alpha]"),  # no real number is an index

@@ -15,6 +15,30 @@ __device__ void load(unsigned (&r)[4], unsigned p) {
 """
 
 YIELDS = [
+    ("assignment", "for (int i = 0; i < n; i = 4) out[i] = a[i];", "i += 4"),
+    (
+        "swapped_targets",
+        "float x[4]; x[1] = a[0] * alpha; x[0] = b[n + 1]; out[0] = x[0];",
+        "x[0] = a[0] * alpha; x[1] = b",
+    ),
+    (
+        "quotient_and_remainder",
+        "int r = threadIdx.x % 8, c = threadIdx.x / 8; out[r * n + c] = a[0];",
+        "r = threadIdx.x / 8, c = threadIdx.x % 8",
+    ),
+    (
+        "anew",
+        "float x = 0; for (int i = 0; i < n; ++i) x += a[i]; out[m] = x; for (int j = m; j < n; j += 4) x += b[j * m];",
+        "out[m] = x; x = 0.0f; for (int j",
+    ),
+    ("returned", "const int r = threadIdx.x; out[r] = a[r * m + n];", "const int r = threadIdx.x; if (r >= n) return;"),
+    (
+        "fragment_scaled",
+        "wmma::fragment<wmma::accumulator, 16, 16, 16, float> f; "
+        "wmma::store_matrix_sync(out, f, n, wmma::mem_row_major);",
+        "f.x[i_] *= alpha; wmma::store",
+    ),
+    ("advanced", "int stage = 0; for (int i = 0; i < n; ++i) { out[stage] = a[i]; }", "out[stage] = a[i]; stage ^= 1;"),
     ("alike", f"{SHARED} s[t] = a[t * n + 4]; __syncthreads(); out[t] = b[t * n + 5];", "b[t * n + 4]"),
     ("alike", "float x = a[m] * a[m]; float y = b[n] * b[m]; out[0] = x + y;", "b[n] * b[n]"),
     (
@@ -22,7 +46,11 @@ YIELDS = [
         "float x[4], y[4]; x[0] = a[m] * 2; x[1] += x[0]; y[0] = b[n] * 2; out[0] = x[1] + y[0];",
         "y[1] += y[0];",
     ),
-    ("swapped", "float x[4]; x[1] = a[0]; x[0] = a[1]; out[0] = x[0];", "x[0] = a[0]; x[1] = a[1];"),
+    (
+        "swapped",
+        "float x = a[m + 1] * 2; float y = a[n + 1] * 2; out[0] = x + y;",
+        "x = a[n + 1] * 2; float y = a[m + 1]",
+    ),
     ("removal", f"{SHARED} s[t] = a[t]; out[t] = s[t];", "int t = threadIdx.x; out[t] = s[t];"),
     ("assignment", f"{SHARED} for (int i = 0; i < n; ++i) s[t] = a[i];", "s[t] += a[i];"),
     ("rescaled", "float x = 0; for (int i = 0; i < n; ++i) x += a[i]; out[0] = x;", "x = x * alpha + a[i];"),
@@ -98,6 +126,10 @@ YIELDS = [
 ]
 
 NEVER = [
+    ("quotient_and_remainder", "int r = threadIdx.x % 8, c = threadIdx.x / 16; out[r] = a[c];", "r = threadIdx.x / 16"),
+    ("anew", "float x = 0; for (int i = 0; i < n; ++i) out[i] = x;", "x = 0; x = 0"),
+    ("advanced", "const int stage = 0; for (int i = 0; i < n; ++i) { out[stage] = a[i]; }", "stage ^= 1;"),
+    ("advanced", "int stage = 0; for (int i = 0; i < n; ++i) { out[stage] = a[i]; ++stage; }", "stage ^= 1;"),
     ("alike", "float x = a[m] * 2; float y = b[n] * 2; out[0] = x + y;", "float y = a[n]"),
     ("parallel", "float x[4]; x[0] = a[m] * 2; x[1] += x[0]; out[0] = b[n] * 2;", "b[1]"),
     (

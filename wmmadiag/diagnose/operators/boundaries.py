@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wmmadiag.diagnose.operators.cuda_names import ARGUMENTS
-from wmmadiag.diagnose.operators.model import Expression, Statement
+from wmmadiag.diagnose.operators.model import Body, Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
+
+# CUDA C++ Programming Guide, cooperative groups: what differs between the threads of a block.
+_PER_THREAD = frozenset({"thread_rank", "meta_group_rank", "thread_index", "elect_one"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,17 +32,25 @@ class Boundary:
 def boundaries(program: Program) -> Iterator[Boundary]:
     """The boundaries in functions where a statement beside them touches memory and none orders accesses yet."""
     touching: dict[int, bool] = {}
+    known: dict[int, frozenset[str]] = {}
     for statement in program.statements:
         if statement.kind != "block" or not statement.children or statement.unit.macro:
             continue
-        divergent = _divergent(statement)
+        body = statement.function
+        if id(body) not in known:
+            known[id(body)] = _per_thread_names(body)
+        divergent = _divergent(statement, known[id(body)])
         held: list[Statement | None] = [None, *statement.children, None]
+        loops = statement.parent is not None and statement.parent.kind == "loop"
         for after, before in itertools.pairwise(held):
             beside = [one for one in (after, before) if one is not None]
             if any(one.order in ("barrier", "warp barrier") for one in beside):
                 continue
             if after is not None and after.kind in ("return", "jump"):
                 continue
+            # Where a loop begins anew, all of it is beside.
+            if loops and len(beside) == 1:
+                beside = statement.children
             if any(_touches(one, touching) for one in beside):
                 yield Boundary(after, before, divergent)
 
@@ -85,27 +96,47 @@ def _elsewhere(base: Expression) -> bool:
     return variable is None or variable.shared or variable.kind == "namespace"
 
 
-def _divergent(block: Statement) -> bool:
+def _divergent(block: Statement, per_thread: frozenset[str]) -> bool:
     """Whether a block is run by some threads only: in a branch, or a loop of which each thread has its own rounds."""
     one: Statement | None = block
     while one is not None:
-        if one.kind == "if" and one.condition is not None and _per_thread(one.condition):
+        if one.kind == "if" and one.condition is not None and _differs(one.condition, per_thread):
             return True
-        if one.kind == "loop" and any(_per_thread(part) for part in one.expressions if part.role == "loop start"):
+        if one.kind == "loop" and any(_differs(part, per_thread) for part in one.expressions):
             return True
         one = one.parent
     return False
 
 
-def _per_thread(one: Expression) -> bool:
-    """Whether a value differs between the threads of a block, as far as the names in it tell at once."""
+def _per_thread_names(body: Body) -> frozenset[str]:
+    """The variables of a function that differ between the threads of a block, as far as assignments tell."""
+    made: list[tuple[str, Expression]] = []
+    for statement in body.statements:
+        for variable in statement.declares:
+            value = variable.value
+            made += [
+                (variable.name, one)
+                for one in statement.expressions
+                if value is not None and value.start_byte <= one.start < value.end_byte
+            ]
+        for whole in statement.expressions:
+            made += [
+                (one.operands[0].text, one.operands[1])
+                for one in whole.under()
+                if one.kind == "assignment" and len(one.operands) == 2
+            ]
+    found: set[str] = set()
+    while True:
+        more = {name for name, value in made if name not in found and _differs(value, frozenset(found))}
+        if not more:
+            return frozenset(found)
+        found |= more
+
+
+def _differs(one: Expression, per_thread: frozenset[str]) -> bool:
+    """Whether a value differs between the threads of a block."""
     return any(
-        part.varying is not False and part.kind in ("name", "member") and not part.text.startswith("blockIdx")
-        and not _counted(part)
+        (part.kind == "name" and (part.text in per_thread or part.text == "threadIdx"))
+        or (part.kind == "call" and part.operator in _PER_THREAD)
         for part in one.under()
-    )  # fmt: skip
-
-
-def _counted(one: Expression) -> bool:
-    """Whether it is the counter of a loop around it."""
-    return any(one.text == variable.name for loop in one.statement.loops for variable in loop.declares)
+    )

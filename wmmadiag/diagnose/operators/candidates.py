@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Set
+from functools import cache
 
 from wmmadiag.csource.types import Type
+from wmmadiag.csource.variables import Variable
 from wmmadiag.diagnose.operators.cuda_names import LAUNCH_VARIABLES, THREAD_VARIABLES
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
-from wmmadiag.diagnose.operators.pools import Atom, pools
+from wmmadiag.diagnose.operators.pools import Atom, pools, slot
 
 # Where a number may have been a name: the places whose value is the same for all threads.
 _SIZES = frozenset(
-    {"leading dimension", "pitch", "bound", "loop bound", "dimension", "divisor", "loop step", "template argument",
-     "extent", "count", "copied bytes", "constant"}
+    {"leading dimension", "pitch", "bound", "loop bound", "dimension", "divisor", "loop step", "extent", "count",
+     "copied bytes", "constant"}
 )  # fmt: skip
 _PITCHES = frozenset({"leading dimension", "pitch"})
-_MOST = 8
+# How many names are tried for one, by its role: most where they are told apart least.
+_MOST = {"leading dimension": 8, "pitch": 7, "offset": 6, "index": 6, "coordinate": 6, "fragment": 6, "loop step": 7}
+_MOST_OTHERS, _MOST_MEMBERS, _MOST_SIZES = 5, 3, 4
+_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 def replaceable(one: Expression) -> bool:
@@ -35,15 +41,24 @@ def counts_loop(one: Expression) -> bool:
     return one.text in {variable.name for variable in one.statement.declares} and one.role != "index"
 
 
-def names_for(program: Program, one: Expression, most: int = _MOST) -> list[Atom]:
+def names_for(program: Program, one: Expression, most: int = 0) -> list[Atom]:
     """The atoms that may stand for a name or a number, the likeliest first.
 
-    First its siblings in the same object, then what nothing uses, what is used elsewhere for the same, and the rest.
+    What makes one likely: it is a member of the same object; nothing uses it; it is used elsewhere for the same, or in
+    the same place of the same call or operation, or in this statement; its name is written of the same parts, or nearly
+    the same; it is a parameter, a constant or a local variable as the other one is; it counts a loop around it, and
+    nothing in the loop says so; it was declared late, or is a constant that is used often.
     """
     pool = pools(program)
     of = one.text[: len(one.text) - len(one.operator)] if one.kind == "member" else one.text.rpartition("::")[0]
     own = in_own_array(one)
-    counters = {variable.name for loop in one.statement.loops for variable in loop.declares} if own else set()
+    counters = {variable.name for loop in one.statement.loops for variable in loop.declares}
+    idle = _idle_counters(one)
+    parts = parts_of(one.text) if one.atom else frozenset()
+    scope = program.names_at(one.unit, one.start)
+    sort = _sort(scope, one.text)
+    beside: Set[str] = pool.slots.get(slot(one), set())
+    near = {name for whole in one.statement.expressions for name in whole.names}
     rated = []
     for place, atom in enumerate(pool.at(one)):
         if atom.text == one.text or not _fits(one, atom):
@@ -54,9 +69,57 @@ def names_for(program: Program, one: Expression, most: int = _MOST) -> list[Atom
         roles = pool.roles.get(atom.text)
         if roles is None and not atom.root and not atom.constant and not _built_in(one):
             continue  # an axis of the launch that nothing uses
-        sibling = bool(of) and atom.text.startswith(of)
-        rated.append((not sibling, roles is not None and one.role not in roles, roles is None, place, atom))
-    return [row[-1] for row in sorted(rated, key=lambda row: row[:-1])][:most]
+        likely = 2 * (bool(of) and atom.text.startswith(of))
+        likely += 2 * (roles is None and atom.root == atom.text) + 3 * (atom.text in idle)
+        likely += roles is not None and one.role in roles
+        likely += 2 * (atom.text in beside) + (atom.text in near or atom.text in counters)
+        likely += bool(parts & parts_of(atom.text)) or _nearly(one.text, atom.text)
+        likely += sort is not None and sort == _sort(scope, atom.root or atom.text)
+        likely -= one.role in _SIZES and one.varying is None and atom.varying is True
+        likely -= 2 * (one.type.kind == "integer" and {one.varying, atom.varying} == {True, False})
+        late = pool.uses[atom.text] if atom.constant else place
+        rated.append((-likely, atom.root != atom.text and not atom.constant, -late, atom))
+    wanted = (most or _MOST.get(one.role, _MOST_OTHERS)) + (_MOST_MEMBERS if of else 0)
+    return [row[-1] for row in sorted(rated, key=lambda row: row[:-1])][:wanted]
+
+
+def _idle_counters(one: Expression) -> set[str]:
+    """The counters of the loops around it, and of its own, that nothing but the loops' heads names."""
+    found = set()
+    for loop in one.statement.loops:
+        used = {name for child in loop.children for whole in child.whole_expressions() for name in whole.names}
+        found |= {variable.name for variable in loop.declares} - used
+    if one.statement.kind == "loop":  # every part of the head names it
+        whole = one
+        while whole.parent is not None:
+            whole = whole.parent
+        found |= {variable.name for variable in one.statement.declares} - whole.names
+    return found
+
+
+def _sort(scope: Mapping[str, Variable], name: str) -> tuple[str, bool] | None:
+    """What kind of variable a name is of."""
+    variable = scope.get(name)
+    return (variable.kind, variable.constant) if variable is not None else None
+
+
+@cache
+def _nearly(one: str, other: str) -> bool:
+    """Whether two names differ in few letters at their ends."""
+    ends = _common(one, other), _common(one[::-1], other[::-1])
+    return 2 * max(ends) >= max(len(one), len(other)) > 1
+
+
+def _common(one: str, other: str) -> int:
+    """How many letters two names begin with alike."""
+    return next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(one))
+
+
+@cache
+def parts_of(name: str) -> frozenset[str]:
+    """The parts that the last component of a name is written of: `ld` and `a` of `s.ld_a`."""
+    plain = re.split(r"\.|->|::", name)[-1]
+    return frozenset(part.lower() for part in _PARTS.findall(plain) if not part.isdigit())
 
 
 def _built_in(one: Expression) -> bool:
@@ -86,9 +149,7 @@ def _fits(one: Expression, atom: Atom) -> bool:
         return _same_use(one.type, atom.type)
     if not one.type.takes(atom.type) or (one.fixed and not atom.constant):
         return False
-    if one.assigned and (atom.constant or atom.type.constant):
-        return False
-    return one.varying == atom.varying or None in (one.varying, atom.varying) or one.type.kind != "integer"
+    return not (one.assigned and (atom.constant or atom.type.constant))
 
 
 def _same_use(one: Type, other: Type) -> bool:
@@ -110,6 +171,7 @@ def sizes_for(program: Program, one: Expression) -> Iterator[Atom]:
     made = 0
     for atom in pool.at(one):
         roles = pool.roles.get(atom.text, set())
-        if made < _MOST and atom.varying is False and (one.role in roles or roles & _PITCHES) and _fits(one, atom):
+        alike = one.role in roles or (one.role in _PITCHES and roles & _PITCHES)
+        if made < _MOST_SIZES and alike and atom.varying is False and _fits(one, atom):
             made += 1
             yield atom

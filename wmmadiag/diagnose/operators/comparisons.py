@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from wmmadiag.csource import precedence
 from wmmadiag.diagnose.operators import sums
 from wmmadiag.diagnose.operators.making import Text, binary, text_of
 from wmmadiag.diagnose.operators.model import Expression, Statement
@@ -12,9 +13,9 @@ from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import Atom, pools
 
 ORDERINGS = frozenset({"<", ">", "<=", ">="})
-_MOST_BOUNDS = 6
-_MOST_COORDINATES = 6
-_MOST_DONORS = 8
+_MOST_BOUNDS = 4
+_MOST_COORDINATES = 4
+_MOST_DONORS = 6
 
 
 class Comparisons:
@@ -31,6 +32,10 @@ class Comparisons:
 
     def donors(self, at: Expression, names: frozenset[str]) -> Iterator[Text]:
         """Comparisons that stand elsewhere, are visible here and speak of one of the names."""
+        # What was told before.
+        for atom in self._pool.at(at):
+            if atom.type.kind == "bool" and atom.root and atom.text not in at.names:
+                yield Text(atom.text)
         made = 0
         for text, one in self._known.items():
             inside = at.start <= one.start < at.end and one.unit is at.unit
@@ -43,7 +48,21 @@ class Comparisons:
     def built(self, at: Expression, coordinates: Iterable[Coordinate]) -> Iterator[Text]:
         """Each coordinate below each bound."""
         bounds = self._bounds(at)
+        coordinates = list(coordinates)
         done: set[str] = set()
+        natural: set[str] = set()
+        for one in coordinates:  # what is counted in steps of a pitch is less than the pitch
+            if one.pitch is not None and all(self._pool.visible(part, at) for part in (*one.parts, one.pitch)):
+                made = binary(one.text, "<", text_of(one.pitch))
+                if made.text not in natural:
+                    natural.add(made.text)
+                    yield made
+        for atom in self._pool.at(at):
+            # What nothing uses was made for something.
+            if atom.type.whole and atom.varying and atom.text == atom.root and atom.text not in self._pool.roles:
+                done.add(atom.text)
+                yield from (binary(Text(atom.text), "<", Text(bound.text)) for bound in bounds)
+                yield from self._between(at, atom)
         for one in coordinates:
             known = all(self._pool.visible(part, at) for part in one.parts)
             if one.text.text in done or len(done) == _MOST_COORDINATES or not known:
@@ -53,6 +72,16 @@ class Comparisons:
             for bound in bounds:
                 if bound.text not in names:
                     yield binary(one.text, "<", Text(bound.text))
+
+    def _between(self, at: Expression, unused: Atom) -> Iterator[Text]:
+        """An unused coordinate held against those that the condition names, under an unused flag if there is one."""
+        flags = [
+            atom.text for atom in self._pool.at(at) if atom.type.kind == "bool" and atom.text not in self._pool.roles
+        ]
+        for name in sorted(varying_names(at)):
+            for pair in (f"{name} > {unused.text}", f"{unused.text} > {name}"):
+                yield Text(pair, precedence.BINARY[">"], ">")
+                yield from (Text(f"{flag} && {pair}", precedence.BINARY["&&"], "&&") for flag in flags)
 
     def _bounds(self, at: Expression) -> list[Atom]:
         wanted = frozenset({"bound", "loop bound"})
@@ -76,39 +105,49 @@ def comparisons(program: Program) -> Comparisons:
 
 @dataclass(frozen=True, slots=True)
 class Coordinate:
-    """A part of an index that counts along one dimension: its text, and the expressions that it is the sum of."""
+    """A part of an index that counts along one dimension.
+
+    Attributes:
+        text: of it; `parts`: the expressions that it is the sum of.
+        pitch: how many there are of it, where something beside it has that as its pitch.
+    """
 
     text: Text
     parts: tuple[Expression, ...]
+    pitch: Expression | None = None
 
 
 def coordinates_in(wholes: Iterable[Expression]) -> Iterator[Coordinate]:
     """What indices and offsets are made of: what is multiplied by a pitch, and what is added beside it."""
     for whole in wholes:
         for one in whole.under():
-            if one.role not in ("index", "offset") or one.varying is False or one.type.address or not _highest(one):
+            if not (one.type.address and one.kind == "binary") and one.role not in ("index", "offset"):
                 continue
-            beside = []
+            if one.varying is False or not _highest(one):
+                continue
+            beside: list[Expression] = []
+            pitch: Expression | None = None
             for term in sums.terms(one):
                 if term.pitch is not None:
+                    pitch = term.pitch
                     yield from (_coordinate([_bare(part)]) for part in term.factors if part is not term.pitch)
-                elif term.expression.varying is not False and not term.negative:
+                elif term.expression.varying is not False and not term.negative and not term.expression.type.address:
                     beside.append(_bare(term.expression))
             if beside:
-                yield _coordinate(beside)
+                yield _coordinate(beside, pitch)
 
 
-def _coordinate(parts: list[Expression]) -> Coordinate:
+def _coordinate(parts: list[Expression], pitch: Expression | None = None) -> Coordinate:
     text = text_of(parts[0])
     for part in parts[1:]:
         text = binary(text, "+", text_of(part))
-    return Coordinate(text, tuple(parts))
+    return Coordinate(text, tuple(parts), pitch)
 
 
 def _highest(one: Expression) -> bool:
-    """Whether it is no part of a larger sum of integers."""
+    """Whether it is no part of a larger sum."""
     around = one.parent
-    return around is None or around.kind != "binary" or around.type.address
+    return around is None or around.kind != "binary"
 
 
 def _bare(one: Expression) -> Expression:

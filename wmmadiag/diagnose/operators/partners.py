@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from wmmadiag.csource import precedence
 from wmmadiag.diagnose.operators import sums
 from wmmadiag.diagnose.operators.making import Text, text_of
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
-from wmmadiag.diagnose.operators.pools import pools
+from wmmadiag.diagnose.operators.pools import Atom, pools
 
-_MOST = 8
-_MOST_FACTORS, _MOST_NUMBERS = 6, 2
+_MOST = 6
+# log2(e) and ln(2): what lies between powers of e and powers of 2.
+_LOGARITHMS = ("1.4426950408889634f", "0.6931471805599453f")
+_MOST_FACTORS, _MOST_NUMBERS, _MOST_BOUNDS, _MOST_OFFSETS = 5, 2, 3, 12
 
 
 class Partners:
@@ -23,33 +25,56 @@ class Partners:
         self._pool = pools(program)
         self._factors: dict[str, Expression] = {}
         self._divisors: dict[str, Expression] = {}
+        # Sizes, by what they multiply.
+        self._times: dict[str, dict[str, Expression]] = defaultdict(dict)
         self._reals: dict[str, Expression] = {}
         self._offsets: dict[str, Expression] = {}
-        # Terms by another term of the same sum, and by the role of the sum.
+        further: dict[str, Expression] = {}
+        # Terms, by another term of the same sum.
         self._beside: dict[str, dict[str, tuple[Expression, bool]]] = defaultdict(dict)
+        self._powers = any(
+            b"exp2" in text or b"ex2." in text or b"log2" in text or b"lg2." in text for text in program.texts.values()
+        )
         for one in program.all_expressions():
             if one.kind != "binary":
                 continue
             if one.operator in ("+", "-") and sums.top(one):
                 self._sum(one)
+            if one.operator == "*" and one.role in ("coordinate", "offset") and one.varying is not False:
+                further.setdefault(one.text, one)
             if one.operator == "*" and one.type.whole:
                 for part in one.operands:
                     size = part.role == "pitch" or (part.role == "extent" and part.kind != "literal")
                     if part.atom and part.varying is False and size:
                         self._factors.setdefault(part.text, part)
+                    if part.atom and part.varying is not True:
+                        self._times[sums.uncast(one.operands[1 - part.number]).text].setdefault(part.text, part)
             elif one.operator == "/" and one.type.whole and one.operands[1].varying is False:
                 self._divisors.setdefault(one.operands[1].text, one.operands[1])
             elif one.operator == "*" and one.type.kind == "float":
                 for part in one.operands:
                     if part.atom:
                         self._reals.setdefault(part.text, part)
+        for text, one in further.items():
+            self._offsets.setdefault(text, one)
 
     def factors(self, one: Expression) -> Iterator[Text]:
         """The sizes that something is multiplied by, the names before the numbers."""
         own = {part.text for part in sums.factors(one)}
+        yield from self._visible(one, list(self._times[sums.uncast(one).text].values()), own)
+        sizes = (atom for atom in self._pool.at(one) if atom.type.whole and atom.varying is False)
+        # What nothing uses is likeliest to have been left out here.
+        yield from (Text(atom.text) for atom in sizes if atom.root == atom.text and atom.text not in self._pool.roles)
         names = [part for part in self._factors.values() if part.kind != "literal"]
         numbers = [part for part in self._factors.values() if part.kind == "literal"]
-        return self._visible(one, [*names[:_MOST_FACTORS], *numbers[:_MOST_NUMBERS]], own)
+        bounds = [atom for atom in self._pool.at(one) if atom.text not in self._factors and self._bounds(atom)]
+        yield from (Text(atom.text, precedence.POSTFIX) for atom in bounds[:_MOST_BOUNDS])
+        yield from self._visible(one, [*names[:_MOST_FACTORS], *numbers[:_MOST_NUMBERS]], own)
+
+    def _bounds(self, atom: Atom) -> bool:
+        """Whether something is compared with a size."""
+        roles: Set[str] = self._pool.roles.get(atom.text, set())
+        return atom.type.whole and atom.varying is not True and bool(roles & {"bound", "loop bound"})
 
     def divisors(self, one: Expression) -> Iterator[Text]:
         """The sizes that something is divided by."""
@@ -58,28 +83,36 @@ class Partners:
     def reals(self, one: Expression) -> Iterator[Text]:
         """The real numbers in scope that something may be scaled by."""
         own = {part.text for part in one.under()}
-        # What nothing uses is likeliest to have been left out here.
         found = [atom for atom in self._pool.at(one) if atom.type.kind == "float" and atom.text not in own]
         found.sort(key=lambda atom: atom.text in self._pool.roles)
         names = [Text(atom.text, precedence.POSTFIX) for atom in found]
         numbers = [part for part in self._reals.values() if part.kind == "literal"]
         yield from names[:_MOST]
+        if one.role == "initial value" and self._powers:
+            yield from (Text(text) for text in _LOGARITHMS)
         yield from self._visible(one, numbers, own)
 
     def offsets(self, one: Expression) -> Iterator[Text]:
         """What is added to pointers."""
         own = {part.expression.text for part in sums.terms(one)}
-        return self._visible(one, list(self._offsets.values()), own)
+        most = _MOST_OFFSETS if one.atom else _MOST_OFFSETS // 3
+        return self._visible(one, list(self._offsets.values()), own, most)
 
     def terms(self, one: Expression) -> Iterator[tuple[Text, bool]]:
-        """What is added to one of its terms elsewhere, with whether it is subtracted; then what sums here may lack."""
+        """What is added to one of its terms elsewhere, with whether it is subtracted."""
         own = {part.expression.text for part in sums.terms(one)}
         found: dict[str, tuple[Expression, bool]] = {}
         for text in own:
             for key, held in self._beside[text].items():
                 found.setdefault(key, held)
+        for atom in self._pool.at(one):
+            # What nothing uses is likeliest to have been left out here.
+            idle = atom.root == atom.text and atom.text not in self._pool.roles
+            if idle and atom.varying and atom.type.whole and one.varying is False:
+                yield Text(atom.text), False
         made = 0
-        for key, (part, negative) in found.items():
+        # The simplest terms are the likeliest to be left out.
+        for key, (part, negative) in sorted(found.items(), key=lambda item: (not item[1][0].atom, len(item[0]))):
             if key not in own and made < _MOST and self._pool.visible(part, one):
                 made += 1
                 yield text_of(part), negative
@@ -103,10 +136,10 @@ class Partners:
                 if second is not first and not second.expression.type.address:
                     self._beside[second.expression.text].setdefault(kept.text, (kept, first.negative))
 
-    def _visible(self, one: Expression, listed: list[Expression], own: set[str]) -> Iterator[Text]:
+    def _visible(self, one: Expression, listed: list[Expression], own: set[str], most: int = _MOST) -> Iterator[Text]:
         found = (part for part in listed if part.text not in own and self._pool.visible(part, one))
         for number, part in enumerate(found):
-            if number == _MOST:
+            if number == most:
                 return
             yield text_of(part)
 

@@ -65,10 +65,12 @@ class Program:
 
     @property
     def statements(self) -> list[Statement]:
-        """Every statement that may be changed, in the order of bodies and text."""
+        """Every statement that the entry reaches, in the order of bodies and text.
+
+        Those that may not be changed are among them: what is put in one place may be told by another.
+        """
         if not self._statements:
-            every = (one for body in self.bodies for one in body.statements)
-            self._statements = [one for one in every if self._within(one.unit, one.start, one.end)]
+            self._statements = [one for body in self.bodies for one in body.statements]
         return self._statements
 
     def all_expressions(self) -> list[Expression]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 from wmmadiag.csource.types import INTEGER, Type
@@ -11,6 +11,10 @@ from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
 
 _MOST_NUMBERS = 4
+
+
+Slot = tuple[str, str, int]
+"""Where an operand stands: what it is an operand of, with what, as which one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,8 @@ class Pools:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.roles: dict[str, set[str]] = defaultdict(set)
+        self.uses: Counter[str] = Counter()
+        self.slots: dict[Slot, set[str]] = defaultdict(set)
         self._numbers: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
         self._scoped: dict[str, Atom] = {}
         self._seen: dict[int, list[Atom]] = {}
@@ -42,6 +48,8 @@ class Pools:
             if not one.atom:
                 continue
             self.roles[one.text].add(one.role)
+            self.uses[one.text] += 1
+            self.slots[slot(one)].add(one.text)
             if one.kind == "literal":
                 held = self._numbers[one.type.kind, _use(one)]
                 held[one.text] = held.get(one.text, 0) + 1
@@ -125,6 +133,19 @@ class Pools:
                     text = f"{scope}::{member.name}"
                     kind = self.program.reader.types.variable(member)
                     self._scoped.setdefault(text, Atom(text, kind, False, "", True))
+
+
+def slot(one: Expression) -> Slot:
+    """The slot of an expression: an argument of a function, an index of an array, an operand beside another one."""
+    around = one.parent
+    if around is None:
+        return "", one.role, 0
+    if around.kind == "subscript" and one.number:
+        return "subscript", around.operands[0].text, one.number
+    if around.kind in ("binary", "assignment") and len(around.operands) == 2:
+        division = around.operator in ("/", "%")
+        return "/" if division else around.operator, around.operands[1 - one.number].text, one.number
+    return around.kind, around.operator, one.number
 
 
 _SIZES = frozenset({"leading dimension", "pitch", "dimension", "constant"})

@@ -30,7 +30,7 @@ _STATEMENTS: dict[str, StatementKind] = {
     "if_statement": "if", "return_statement": "return", "switch_statement": "switch",
     **dict.fromkeys(_LOOPS, "loop"), **dict.fromkeys(_JUMPS, "jump"),
 }  # fmt: skip
-_FLOAT_LITERAL = re.compile(r"(?!0[xX])[\d']*(?:\.|\d[eE]|\d[fF]$)")
+_FLOAT_LITERAL = re.compile(r"[-+]?(?!0[xX])[\d']*(?:\.|\d[eE]|\d[fF]$)")
 
 
 class Reader:

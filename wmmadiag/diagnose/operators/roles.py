@@ -68,7 +68,8 @@ def _of_type(one: Expression) -> str:
         return "condition"
     if one.type.kind == "integer":
         return "extent" if one.varying is False else "coordinate"
-    return "initial value" if one.atom else "value"
+    number = one.kind == "unary" and one.operands[0].kind == "literal"
+    return "initial value" if one.atom or number else "value"
 
 
 def _descend(one: Expression, role: str, orders: Mapping[str, Order]) -> None:

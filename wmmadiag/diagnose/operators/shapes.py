@@ -42,7 +42,11 @@ class Shapes:
         self.groups: dict[tuple[str, ...], list[Statement]] = defaultdict(list)
         for body in program.bodies:
             for one in body.statements:
-                if one.kind in ("block", "other") or one.parent is None or one.end - one.start > 900:
+                if (
+                    one.kind in ("block", "other")
+                    or (one.parent is None and one.kind != "declaration")
+                    or one.end - one.start > 900
+                ):
                     continue
                 tokens = tokenized(one)
                 self._tokens[id(one)] = tokens

@@ -27,6 +27,8 @@ class Term:
         if len(self.factors) < 2:
             return None
         same = [one for one in self.factors if one.varying is False]
+        if not same:  # in a function that is called with either
+            same = [one for one in self.factors[1:] if one.varying is None and one.kind in ("name", "member")]
         return same[-1] if same and len(same) < len(self.factors) else None
 
 
@@ -68,6 +70,13 @@ def factors(one: Expression) -> list[Expression]:
     return [one]
 
 
+def uncast(one: Expression) -> Expression:
+    """An expression without the casts between integers around it."""
+    while one.kind == "cast" and one.operands and one.type.whole:
+        one = one.operands[0]
+    return one
+
+
 def levels(one: Expression) -> tuple[Expression, list[Level]] | None:
     """A nested sum `((first * p1 + r1) * p2 + r2) …` from inside out; None where it is none of two levels."""
     found: list[Level] = []
@@ -77,7 +86,7 @@ def levels(one: Expression) -> tuple[Expression, list[Level]] | None:
         nested = held[0]
         if nested.negative or len(nested.factors) != 2 or any(part.negative for part in held):
             break
-        inner, pitch = nested.factors
+        inner, pitch = uncast(nested.factors[0]), nested.factors[1]
         rest = tuple(part.expression for part in held[1:])
         found.append(Level(pitch, rest))
         at = inner

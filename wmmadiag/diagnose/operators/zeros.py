@@ -52,7 +52,9 @@ def fallbacks(program: Program, one: Expression) -> list[str]:
 
 
 def _told(one: Expression) -> bool:
-    """Whether it is a number or a constant, as written."""
+    """Whether it is a number or a constant, as written with its sign."""
+    if one.parent is not None and one.parent.kind == "unary":
+        return False
     return one.atom or (one.kind == "unary" and one.operands[0].atom)
 
 

@@ -11,7 +11,7 @@ from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
 
 _ALWAYS = ("sqrtf",)
-_ROLES = frozenset({"value", "denominator", "factor", "term"})
+_ROLES = frozenset({"value", "denominator"})
 
 
 @operator

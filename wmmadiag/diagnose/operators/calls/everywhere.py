@@ -18,7 +18,7 @@ def sibling_everywhere(program: Program) -> Iterator[Draft]:
     known = Callables(program)
     by_statement: dict[tuple[int, str], list[Expression]] = defaultdict(list)
     by_function: dict[tuple[int, str], list[Expression]] = defaultdict(list)
-    for one in program.expressions:
+    for one in program.all_expressions():
         if one.kind == "call" and one.operator and not one.fixed and next(known.siblings(one), None) is not None:
             by_statement[id(one.statement), one.operator].append(one)
             by_function[id(one.statement.function), one.operator].append(one)

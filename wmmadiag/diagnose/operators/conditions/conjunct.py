@@ -26,6 +26,8 @@ def conjunct(program: Program) -> Iterator[Draft]:
         for other in known.built(one, coordinates_in(guarded)):
             if other.text not in one.text:
                 yield replaced(one, binary(text_of(one), "&&", other), f"and {other.text}")
+                if other.operator in (">", "&&"):
+                    yield replaced(one, binary(text_of(one), "||", other), f"or {other.text}")
 
 
 def _whole_condition(one: Expression) -> bool:

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 from wmmadiag.csource import precedence
 from wmmadiag.diagnose.operators.comparisons import Comparisons, comparisons, coordinates_in, varying_names
-from wmmadiag.diagnose.operators.making import Draft, Text, replaced, statement_replaced, text_of
+from wmmadiag.diagnose.operators.making import Draft, Text, indent, replaced, statement_replaced, text_of
 from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
 from wmmadiag.diagnose.operators.zeros import fallbacks, zero_of
+
+_WIDE = {"16": "uint4", "8": "uint2", "4": "unsigned"}
 
 
 @operator
@@ -48,8 +50,15 @@ def value_guarded(program: Program) -> Iterator[Draft]:
     """A value only where a comparison holds, and nought, or what stands for it elsewhere, where it does not."""
     known = comparisons(program)
     for one in program.expressions:
-        if one.type.kind not in ("float", "half", "byte") or one.fixed or not _fresh(one):
+        if one.type.kind not in ("float", "half", "byte", "record") or one.fixed or not _fresh(one):
             continue
+        nought, *others = fallbacks(program, one) or [""]
+        for name in sorted(one.names) if nought else ():
+            for other in others:
+                held = next(part for part in one.under() if part.text == name)
+                if held.type.kind == "float" and held.varying is not False and other not in one.names:
+                    text = f"{name} == {other} ? {nought} : {one.text}"
+                    yield replaced(one, Text(text, precedence.CONDITIONAL), f"{nought} where {name} is {other}")
         for condition in known.donors(one, varying_names(one)):
             yield from _guarded(program, one, condition)
         for condition in known.built(one, coordinates_in([one])):
@@ -66,6 +75,8 @@ def else_nought(program: Program) -> Iterator[Draft]:
         while inner.kind == "block" and len(inner.children) == 1:
             inner = inner.children[0]
         target = _stored(inner)
+        if target is None and statement.braced:
+            yield from _copy_or_nought(statement, inner)
         if target is None or inner.expressions[0].operator != "=":
             continue
         nought = zero_of(program, target)
@@ -75,6 +86,18 @@ def else_nought(program: Program) -> Iterator[Draft]:
             held = f"({condition.text})" if condition.level <= precedence.CONDITIONAL else condition.text
             text = f"{target.text} = {held} ? {value.text} : {nought};"
             yield statement_replaced(statement, text, f"{nought} where not {condition.text}")
+
+
+def _copy_or_nought(statement: Statement, inner: Statement) -> Iterator[Draft]:
+    """`else` nought for a guarded asynchronous copy of 4, 8 or 16 bytes."""
+    call = inner.expressions[0] if inner.kind == "expression" and inner.expressions else None
+    if call is None or call.operator != "__pipeline_memcpy_async" or len(call.operands) != 3:
+        return
+    kind = _WIDE.get(call.operands[2].text)
+    if kind is not None:
+        nought = f"*reinterpret_cast<{kind}*>({call.operands[0].text}) = {kind}{{}};"
+        text = f"{_source(statement)}\n{indent(statement)}else {nought}"
+        yield statement_replaced(statement, text, "nought where nothing is copied")
 
 
 def _guarded(program: Program, one: Expression, condition: Text) -> Iterator[Draft]:

@@ -38,7 +38,13 @@ def initial(program: Program) -> Iterator[Draft]:
 
 def _filled_later(one: Statement, name: str, text: str) -> Iterator[Draft]:
     """After the declaration, and before each loop after it that does not stand alone."""
-    yield inserted_after(one, text, f"{name} filled with 0", "initial value")
+    last = one
+    for later in one.block[one.index + 1 :]:
+        if later.kind != "declaration":
+            break
+        last = later
+    for place in dict.fromkeys((one, last)):
+        yield inserted_after(place, text, f"{name} filled with 0", "initial value")
     # Where the loops that use it begin anew.
     for later in one.block[one.index + 1 :]:
         if later.kind == "loop":

@@ -11,7 +11,7 @@ from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
 
-_MOST_USES, _MOST_NAMES = 8, 4
+_MOST_USES, _MOST_NAMES = 8, 3
 
 
 @operator

@@ -11,7 +11,7 @@ from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import pools
 from wmmadiag.diagnose.operators.registry import operator
 
-_MOST = 3
+_MOST = 2
 _LONGEST = 120
 _WHOLE = frozenset(
     {"bound", "loop bound", "leading dimension", "coordinate", "extent", "copied bytes", "count", "pitch"}
@@ -59,6 +59,8 @@ class _Shelf:
                 offers.update(self._by_name[one.type.kind, name])
             rated = []
             for text, other in offers.items():
+                if one.role == "pitch" and other.varying is not False:
+                    continue
                 if text == one.text or (one.atom and other.atom) or not one.type.takes(other.type):
                     continue
                 shared, both = len(one.names & other.names), len(one.names | other.names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from wmmadiag.diagnose.operators import sums
@@ -16,8 +17,8 @@ _SUMS = frozenset(
     {"index", "offset", "coordinate", "extent", "bound", "compared", "loop bound", "loop start", "loop step",
      "leading dimension", "argument", "copied bytes"}
 )  # fmt: skip
-_PRODUCTS = frozenset({"index", "offset", "coordinate", "extent", "argument", "loop step"})
-_REAL = frozenset({"value", "factor", "term", "argument", "denominator"})
+_PRODUCTS = frozenset({"index", "offset", "coordinate", "extent", "argument"})
+_REAL = frozenset({"value", "factor", "term", "argument", "denominator", "initial value"})
 
 
 @operator
@@ -25,10 +26,13 @@ def factor_more(program: Program) -> Iterator[Draft]:
     """`a * s` for a term `a`, with an `s` that something is multiplied by elsewhere; `a / s` for a whole coordinate."""
     known = partners(program)
     for one in program.expressions:
-        if one.type.kind == "integer" and one.role in _PRODUCTS and _term(one) and not in_own_array(one):
-            for factor in known.factors(one):
+        product = one.role in _PRODUCTS or _moves_pointer(one)
+        if one.type.kind == "integer" and product and _term(one) and not in_own_array(one):
+            # What has a pitch seldom lacks another one.
+            few = 2 if len(sums.factors(one)) > 1 else None
+            for factor in itertools.islice(known.factors(one), few):
                 yield replaced(one, binary(text_of(one), "*", factor), f"times {factor.text}")
-            if one.role == "coordinate" and sums.top(one):
+            if one.role in ("coordinate", "extent") and sums.top(one):
                 for divisor in known.divisors(one):
                     yield replaced(one, binary(text_of(one), "/", divisor), f"over {divisor.text}")
         elif one.type.kind in ("float", "half") and one.role in _REAL and one.kind not in ("literal", "list"):
@@ -55,6 +59,14 @@ def term_more(program: Program) -> Iterator[Draft]:
 def _term(one: Expression) -> bool:
     """Whether it is a term of a sum, or a whole sum."""
     around = one.parent
+    if _moves_pointer(one):
+        return True
     if one.kind == "literal" or one.assigned or one.kind in ("assignment", "list", "conditional"):
         return False
     return around is None or around.kind != "binary" or around.operator in ("+", "-") or around.type.kind == "bool"
+
+
+def _moves_pointer(one: Expression) -> bool:
+    """Whether it is all that is added to a pointer by an assignment."""
+    around = one.parent
+    return around is not None and around.kind == "assignment" and one.number == 1 and around.operands[0].type.address

@@ -10,8 +10,10 @@ from wmmadiag.diagnose.operators.candidates import names_for
 from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced, several, text_of
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.pools import pools
 from wmmadiag.diagnose.operators.registry import operator
 
+_MOST_PITCHES = 5
 _ORDERED = frozenset({"-", "/", "%", "<<", ">>"})
 
 
@@ -46,8 +48,11 @@ def _coordinates(program: Program, one: Expression) -> Iterator[Draft]:
         pitch = first.pitch or second.pitch
         # The other coordinate has the other pitch.
         if pitch is not None and (first.pitch is None or second.pitch is None):
-            for atom in names_for(program, pitch):
-                yield several([*_pairs(*places), (pitch, Text(atom.text))], f"exchanged, {atom.text} for {pitch.text}")
+            others = [atom.text for atom in names_for(program, pitch, _MOST_PITCHES)]
+            if pitch.kind == "literal":
+                others = pools(program).alike(pitch)
+            for other in others:
+                yield several([*_pairs(*places), (pitch, Text(other))], f"exchanged, {other} for {pitch.text}")
     yield from _levels(one)
 
 

@@ -22,7 +22,10 @@ def less(program: Program) -> Iterator[Draft]:
 
 
 def _inner(one: Expression) -> list[Expression]:
-    """The parts of what min and max choose from."""
+    """The parts of what min and max choose from; what is rounded down to a multiple."""
+    if one.kind == "binary" and one.operator == "*" and one.operands[0].operator == "/":
+        whole, size = one.operands[0].operands
+        return [whole] if size.text == one.operands[1].text else []
     if one.kind != "call" or one.operator not in ("min", "max"):
         return []
     return [inner for part in one.operands if part.kind == "binary" for inner in part.operands]

@@ -13,7 +13,7 @@ from wmmadiag.diagnose.operators.pools import pools
 from wmmadiag.diagnose.operators.registry import operator
 
 _ROLES = frozenset({"coordinate", "index", "offset", "argument"})
-_MOST = 4
+_MOST = 3
 
 
 @operator

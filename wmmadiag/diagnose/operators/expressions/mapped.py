@@ -62,8 +62,11 @@ def _mapped(functions: list[str], held: list[sums.Term]) -> Iterator[Text]:
     for term in held[2:]:
         rest = binary(rest, "+", text_of(term.expression))
     rests = [rest]
-    if len(held) == 2 and held[1].pitch is not None and len(held[1].factors) == 2:
-        rests.append(text_of(next(one for one in held[1].factors if one is not held[1].pitch)))
+    # What the rest is made of: a chunk is counted in the rest, or the rest has a map of its own.
+    inner = held[1].expression
+    while len(held) == 2 and inner.kind == "binary" and inner.operator in ("*", "<<", "^"):
+        inner = inner.operands[0]
+        rests.append(text_of(inner))
     for name in functions:
         for other in rests:
             yield Text(f"{name}({place.text}, {other.text})", precedence.POSTFIX)

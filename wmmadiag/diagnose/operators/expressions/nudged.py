@@ -11,7 +11,7 @@ from wmmadiag.diagnose.operators.registry import operator
 
 _ADDED, _SCALED = (("+", "1"), ("-", "1")), (("*", "2"), ("/", "2"))
 _STEPS = {
-    **dict.fromkeys(("index", "coordinate", "compared", "argument", "count", "loop start"), _ADDED),
+    **dict.fromkeys(("index", "compared", "argument", "count", "loop start"), _ADDED),
     **dict.fromkeys(("leading dimension", "dimension", "constant", "loop step"), _SCALED),
     **dict.fromkeys(("bound", "loop bound", "extent"), _ADDED + _SCALED),
 }
@@ -21,9 +21,15 @@ _STEPS = {
 def nudged(program: Program) -> Iterator[Draft]:
     """`x + 1` or `x - 1` for a whole index, bound, argument or initial value `x`; twice or half of a size."""
     for one in program.expressions:
-        if one.type.kind == "integer" and _whole(one) and not one.assigned:
+        if one.type.kind == "integer" and _whole(one) and not one.assigned and not _held_to_bound(one):
             for symbol, number in _STEPS.get(one.role, ()):
                 yield replaced(one, binary(text_of(one), symbol, Text(number)), f"{symbol} {number} on {one.text}")
+
+
+def _held_to_bound(one: Expression) -> bool:
+    """Whether one more of it would be one less of what it is compared with."""
+    around = one.parent
+    return one.role == "compared" and around is not None and any(part.role == "bound" for part in around.operands)
 
 
 def _whole(one: Expression) -> bool:

@@ -12,9 +12,11 @@ from wmmadiag.diagnose.operators.pools import pools
 from wmmadiag.diagnose.operators.registry import operator
 
 _DECIMAL = re.compile(r"(\d+)([uUlL]*)")
+_REAL = re.compile(r"(\d*\.?\d*(?:[eE][-+]?\d+)?)([fF]?)")
 
 
-# Sizes are seldom one off.
+# Sizes are seldom one off, small ones may be.
+_SMALL = 4
 _SIZES = frozenset({"pitch", "divisor", "leading dimension", "dimension", "template argument", "constant"})
 
 
@@ -25,11 +27,19 @@ def number(program: Program) -> Iterator[Draft]:
     for one in program.expressions:
         if one.kind != "literal" or one.role == "mask":
             continue
-        if one.type.kind == "integer":
-            for value in _near(one):
-                yield replaced(one, Text(value))
-        for text in pool.alike(one):
+        for value in _near(one) if one.type.kind == "integer" else _near_real(one):
+            yield replaced(one, Text(value))
+        for text in pool.alike(one) if one.role != "template argument" else ():
             yield replaced(one, Text(text))
+
+
+def _near_real(one: Expression) -> Iterator[str]:
+    match = _REAL.fullmatch(one.text)
+    if match is not None:
+        value = float(match[1])
+        for other in dict.fromkeys((0.0, 1.0, value * 2, value / 2)):
+            if other != value:
+                yield f"{other!r}{match[2]}"
 
 
 def _near(one: Expression) -> Iterator[str]:
@@ -38,6 +48,7 @@ def _near(one: Expression) -> Iterator[str]:
         return
     value, suffix = int(match[1]), match[2]
     half = value // 2 if value % 2 == 0 else -1
-    for other in (value * 2, half) if one.role in _SIZES else (value + 1, value - 1, value * 2, half, 0):
+    size = one.role in _SIZES and value >= _SMALL
+    for other in (value * 2, half) if size else (value + 1, value - 1, value * 2, half, 0):
         if other >= 0 and other != value:
             yield f"{other}{suffix}"

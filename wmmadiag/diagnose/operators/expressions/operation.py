@@ -12,7 +12,7 @@ from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
 
 _WHOLE: Mapping[str, tuple[str, ...]] = {
-    "+": ("-",), "-": ("+",), "*": ("/",), "/": ("%", "*"), "%": ("/",), "<<": (">>",), ">>": ("<<", "&"),
+    "+": ("-", "*"), "-": ("+",), "*": ("/", "+"), "/": ("%", "*"), "%": ("/",), "<<": (">>",), ">>": ("<<", "&"),
     "&": (">>", "|"), "|": ("&", "^"), "^": ("+", "|", "&"),
 }  # fmt: skip
 _REAL: Mapping[str, tuple[str, ...]] = {"+": ("-", "*"), "-": ("+",), "*": ("/", "+"), "/": ("*",)}
@@ -31,16 +31,6 @@ def rounded(program: Program) -> Iterator[Draft]:
 
 
 @operator
-def chosen(program: Program) -> Iterator[Draft]:
-    """The sum, for the smaller or the larger of two."""
-    for one in program.expressions:
-        called = one.kind == "call" and one.operator in ("min", "max", "fmaxf", "fminf") and len(one.operands) == 2
-        if called and one.type.arithmetic:
-            left, right = one.operands
-            yield replaced(one, binary(text_of(left), "+", text_of(right)), f"the sum for {one.text}")
-
-
-@operator
 def group(program: Program) -> Iterator[Draft]:
     """`x / (m / n)` for `x % n`: the groups that `n` of `m` make one after the other, not in turn."""
     for one in program.expressions:
@@ -49,7 +39,7 @@ def group(program: Program) -> Iterator[Draft]:
         left, right = one.operands
         if right.kind == "literal" or right.varying is not False:
             continue
-        for atom in names_for(program, right):
+        for atom in names_for(program, right, 2):
             size = binary(Text(atom.text, precedence.POSTFIX), "/", text_of(right))
             yield replaced(one, binary(text_of(left), "/", size))
 
@@ -71,4 +61,7 @@ def _sensible(left: Expression, symbol: str, right: Expression) -> bool:
     # A shift is by a number; a product of places divided by something is no place.
     if symbol in ("<<", ">>"):
         return right.varying is False
+    if left.type.whole and (symbol == "*" or (symbol == "+" and right.type.whole)):
+        # A place times a size, or beside it.
+        return right.atom and right.varying is not True and left.varying is not False
     return not (symbol == "/" and left.varying is False and right.varying is not False and left.type.whole)

@@ -24,6 +24,7 @@ def turned(program: Program) -> Iterator[Draft]:
     for one in program.expressions:
         if (
             in_own_array(one)
+            or not _chooses(one)
             or not one.type.whole
             or one.role not in _ROLES
             or one.varying is False
@@ -50,6 +51,14 @@ def _pairs(program: Program, *symbols: str) -> list[Expression]:
         for one in program.all_expressions()
         if one.operator in symbols and one.kind in ("binary", "assignment") and len(one.operands) == 2
     ]
+
+
+def _chooses(one: Expression) -> bool:
+    """Whether it may say which of several arrays is meant: it is no last index."""
+    around = one.parent
+    if one.role != "index" or around is None:
+        return True
+    return around.kind == "subscript" and around.type.kind in ("array", "pointer", "record")
 
 
 def _last(one: Expression) -> bool:

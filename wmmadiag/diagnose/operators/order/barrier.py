@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from wmmadiag.diagnose.operators.boundaries import boundaries
@@ -16,7 +17,7 @@ _OTHERS: Mapping[str, tuple[str, ...]] = {
     "__syncthreads_or": ("__syncthreads_and",),
 }  # fmt: skip
 _TEXTS = {"barrier": "__syncthreads();", "warp barrier": "__syncwarp();"}
-_GRID = "cooperative_groups::this_grid().sync();"
+_ALIAS = re.compile(rb"namespace\s+(\w+)\s*=\s*(?:::)?cooperative_groups")
 
 
 @operator
@@ -52,7 +53,9 @@ def _whole_grid(program: Program) -> str:
     """How the program's files would make all blocks meet; "" where they do not include what it takes."""
     if not any(b"cooperative_groups" in text for text in program.texts.values()):
         return ""
-    return _GRID
+    aliases = (_ALIAS.search(text) for text in program.texts.values())
+    found = next((one for one in aliases if one is not None), None)
+    return f"{found[1].decode() if found else 'cooperative_groups'}::this_grid().sync();"
 
 
 def _short(one: Statement) -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from wmmadiag.diagnose.operators.boundaries import boundaries
+from wmmadiag.diagnose.operators.cuda_names import ORDER
 from wmmadiag.diagnose.operators.making import Draft, inserted_after, inserted_before
 from wmmadiag.diagnose.operators.model import Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
 
+# cuda::pipeline, CUDA C++ Programming Guide.
+_PIPELINE = ("producer_acquire", "producer_commit", "consumer_wait", "consumer_release")
 _COPIED = frozenset({"wait", "commit", "arrive", "fence"})
 
 
@@ -41,11 +44,22 @@ def _texts(program: Program) -> Iterator[tuple[str, str]]:
         if body.function is None or not body.statements:
             continue
         for one in body.statements:
+            if one.order in _COPIED and one.expressions[0].receiver is not None:
+                yield from _methods(one)
             if one.order in _COPIED and one.parent is not None and not _is_whole(one):
                 yield one.text, one.order
                 call = one.expressions[0]
                 if one.order == "wait" and len(call.operands) == 1 and call.operands[0].text != "0":
                     yield one.text.replace(f"({call.operands[0].text})", "(0)"), one.order
+
+
+def _methods(one: Statement) -> Iterator[tuple[str, str]]:
+    """What else may be done with what a statement waits for or commits to."""
+    call = one.expressions[0]
+    receiver = call.receiver
+    for method in _PIPELINE if receiver is not None and call.operator in _PIPELINE else ():
+        if receiver is not None:
+            yield f"{receiver.text}.{method}();", ORDER[method]
 
 
 def _is_whole(one: Statement) -> bool:

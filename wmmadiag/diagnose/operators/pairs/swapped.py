@@ -2,14 +2,54 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
-from wmmadiag.diagnose.operators.making import Draft, Text, several
+from wmmadiag.diagnose.operators.making import Draft, Text, several, text_of
+from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
 from wmmadiag.diagnose.operators.shapes import leaves, renaming, shapes
 
 _FARTHEST = 3
+
+
+@operator
+def swapped_targets(program: Program) -> Iterator[Draft]:
+    """What two assignments, one soon after the other, assign to, exchanged."""
+    for one in program.statements:
+        first = _assignment(one)
+        if first is None:
+            continue
+        for other in one.block[one.index + 1 : one.index + 1 + _FARTHEST]:
+            second = _assignment(other)
+            if second is None or not one.braced:
+                continue
+            places = first.operands[0], second.operands[0]
+            if places[0].text != places[1].text and places[0].type.takes(places[1].type):
+                note = f"{places[0].text} and {places[1].text} exchanged"
+                yield several([(places[0], text_of(places[1])), (places[1], text_of(places[0]))], note)
+
+
+@operator
+def quotient_and_remainder(program: Program) -> Iterator[Draft]:
+    """`x % n` and `x / n` in one statement, or in two declarations side by side, exchanged."""
+    held: dict[tuple[int, str], list[Expression]] = {}
+    for one in program.expressions:
+        if one.kind == "binary" and one.operator in ("/", "%") and one.type.whole and not one.fixed:
+            key = id(one.statement), f"{one.operands[0].text} {one.operands[1].text}"
+            held.setdefault(key, []).append(one)
+    for parts in held.values():
+        for first, second in itertools.combinations(parts, 2):
+            if first.operator != second.operator:
+                yield several(
+                    [(first, text_of(second)), (second, text_of(first))], f"{first.text} and {second.text} exchanged"
+                )
+
+
+def _assignment(one: Statement) -> Expression | None:
+    whole = one.expressions[0] if one.kind == "expression" and one.expressions else None
+    return whole if whole is not None and whole.kind == "assignment" and whole.operator == "=" else None
 
 
 @operator

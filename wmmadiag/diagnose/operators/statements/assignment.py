@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from wmmadiag.csource import precedence
-from wmmadiag.diagnose.operators.making import Draft, statement_replaced, text_of, wrapped
+from wmmadiag.diagnose.operators.making import Draft, Text, replaced, statement_replaced, text_of, wrapped
 from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import pools
@@ -21,13 +21,21 @@ _MOST_FACTORS = 8
 @operator
 def assignment(program: Program) -> Iterator[Draft]:
     """`+=` for `=`, `*=` for `/=`, and so on."""
-    for statement, one in _assignments(program):
+    steps = [
+        (one.statement, one)
+        for one in program.expressions
+        if one.kind == "assignment" and one.statement.kind == "loop" and one.role == "loop step"
+    ]
+    for statement, one in [*_assignments(program), *steps]:
         left, right = one.operands
         if left.type.kind not in ("integer", "float", "half", "bool", "byte"):
             continue
         for symbol in _OTHERS.get(one.operator, ()):
-            text = f"{left.text} {symbol} {right.text};"
-            yield statement_replaced(statement, text, f"{symbol} for {one.operator}")
+            text = f"{left.text} {symbol} {right.text}"
+            if statement.kind == "loop":
+                yield replaced(one, Text(text, precedence.ASSIGNMENT), f"{symbol} for {one.operator}")
+            else:
+                yield statement_replaced(statement, f"{text};", f"{symbol} for {one.operator}")
 
 
 @operator

@@ -22,7 +22,7 @@ def moved(program: Program) -> Iterator[Draft]:
             continue
         yield from _out(one)
         yield from _into(one)
-        for distance in range(1, _FARTHEST + 1):
+        for distance in range(1, (_FARTHEST if one.kind == "expression" else 1) + 1):
             if one.index + distance < len(one.block) and one.kind != "jump":
                 later = one.block[one.index + distance]
                 if not _declares(one.block[one.index + 1 : one.index + distance + 1], one):

@@ -11,6 +11,7 @@ from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
 
+_ROLES = frozenset({"index", "offset", "argument", "shuffle"})
 _DECIMAL = re.compile(r"\d{1,4}")
 
 
@@ -34,7 +35,7 @@ def repeated(program: Program) -> Iterator[Draft]:
 
 def _changed(whole: Expression) -> Iterator[tuple[Expression, str]]:
     for one in whole.under():
-        if one.type.kind != "integer" or one.fixed:
+        if one.type.kind != "integer" or one.fixed or one.role not in _ROLES:
             continue
         if one.kind == "literal" and _DECIMAL.fullmatch(one.text):
             value = int(one.text)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wmmadiag.diagnose.operators.making import Draft, inserted_after
+from wmmadiag.diagnose.operators.making import Draft, inserted_after, inserted_before
 from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import pools
 from wmmadiag.diagnose.operators.registry import operator
 
-_MOST_PLACES = 6
+_MOST_RUNNING, _MOST_FACTORS = 10, 4
 
 
 @operator
 def scaled(program: Program) -> Iterator[Draft]:
     """`x *= f;` after a real `f` was made, for an `x` that is accumulated; in a loop that goes over `x` elsewhere."""
-    running = list(_running(program))
+    running = sorted(_running(program), key=lambda one: not _accumulates(one[0]))[:_MOST_RUNNING]
     pool = pools(program)
     for statement in program.statements:
         made = [
@@ -26,12 +26,30 @@ def scaled(program: Program) -> Iterator[Draft]:
             continue
         if not statement.loops and statement.function.kernel:
             continue
-        for place in statement.block[statement.index : statement.index + _MOST_PLACES]:
+        for place in dict.fromkeys((statement, statement.block[-1])):
+            if place.kind in ("return", "jump"):
+                continue
             for name in made:
                 for target, head in running:
                     if target.text != name and pool.visible_within(target, place, head):
                         text = f"{head}{target.text} *= {name};"
                         yield inserted_after(place, text, f"{target.text} times {name}", "accumulation")
+
+
+@operator
+def fragment_scaled(program: Program) -> Iterator[Draft]:
+    """Every element of a fragment times a real number, before the fragment is stored."""
+    pool = pools(program)
+    for statement in program.statements:
+        whole = statement.expressions[0] if statement.kind == "expression" and statement.expressions else None
+        if whole is None or whole.operator != "store_matrix_sync" or not statement.braced or len(whole.operands) < 2:
+            continue
+        held = whole.operands[1].text
+        factors = [atom for atom in pool.at(whole) if atom.type.kind == "float" and "[" not in atom.text]
+        factors.sort(key=lambda atom: atom.text in pool.roles)
+        for atom in factors[:_MOST_FACTORS]:
+            text = f"for (int i_ = 0; i_ < {held}.num_elements; ++i_) {held}.x[i_] *= {atom.text};"
+            yield inserted_before(statement, text, f"{held} times {atom.text}", "accumulation")
 
 
 @operator
@@ -101,6 +119,12 @@ def _running(program: Program) -> Iterator[tuple[Expression, str]]:
         if key not in seen:
             seen.add(key)
             yield one, head
+
+
+def _accumulates(one: Expression) -> bool:
+    """Whether it is what something is added to."""
+    around = one.parent
+    return around is not None and around.kind == "assignment" and around.operator != "=" and one.number == 0
 
 
 def _head(one: Expression) -> str:

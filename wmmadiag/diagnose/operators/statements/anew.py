@@ -1,0 +1,58 @@
+"""What is summed up begun anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wmmadiag.diagnose.operators.making import Draft, inserted_before
+from wmmadiag.diagnose.operators.model import Statement
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.registry import operator
+from wmmadiag.diagnose.operators.zeros import zero_of
+
+
+@operator
+def anew(program: Program) -> Iterator[Draft]:
+    """A running value or fragment set before a loop that adds to it, as it is set elsewhere, or to nought."""
+    setters: dict[str, Statement] = {}
+    for body in program.bodies:
+        for one in body.statements:
+            name = _set(one)
+            if name is not None:
+                setters.setdefault(name, one)
+    for loop in program.statements:
+        if loop.kind != "loop" or not loop.braced or loop.unit.macro:
+            continue
+        for name in dict.fromkeys(_added_to(loop)):
+            scope = program.names_at(loop.unit, loop.start)
+            if name not in scope:
+                continue
+            setter = setters.get(name)
+            if setter is not None:
+                text = setter.text
+            else:
+                used = next(part for whole in loop.whole_expressions() for part in whole.under() if part.text == name)
+                nought = zero_of(program, used) if used.type.kind == "float" else None
+                if nought is None:
+                    continue
+                text = f"{name} = {nought};"
+            if loop.index == 0 or loop.block[loop.index - 1].text != text:
+                yield inserted_before(loop, text, f"{text[:-1]} before the loop", "initial value")
+
+
+def _set(one: Statement) -> str | None:
+    """What a statement sets to a value of its own: a name, or a fragment that it fills."""
+    whole = one.expressions[0] if one.kind == "expression" and one.expressions else None
+    if whole is None or not whole.operands or not whole.operands[0].atom:
+        return None
+    if whole.kind == "call" and whole.operator == "fill_fragment":
+        return whole.operands[0].text
+    literal = whole.kind == "assignment" and whole.operator == "=" and whole.operands[1].varying is False
+    return whole.operands[0].text if literal else None
+
+
+def _added_to(loop: Statement) -> Iterator[str]:
+    for whole in loop.whole_expressions():
+        adds = (whole.kind == "assignment" and whole.operator == "+=") or whole.operator == "mma_sync"
+        if adds and whole.operands and whole.operands[0].kind == "name":
+            yield whole.operands[0].text
