@@ -53,8 +53,16 @@ class OwnFiles:
         return {file.key: parse(file.data, file.name, self.macros) for file in self.tree.files()}
 
     def parsed(self, file: SourceFile) -> Source:
-        """The tree of any file; a library's is parsed now."""
-        return self.sources[file.key] if file.key in self.sources else parse(file.data, file.name, self.macros)
+        """The tree of any file; a library's is parsed when it is first asked for."""
+        if file.key in self.sources:
+            return self.sources[file.key]
+        if file.key not in self._others:
+            self._others[file.key] = parse(file.data, file.name, self.macros)
+        return self._others[file.key]
+
+    @cached_property
+    def _others(self) -> dict[str, Source]:
+        return {}
 
     @cached_property
     def declared(self) -> dict[str, Declarations]:
