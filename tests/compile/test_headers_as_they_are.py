@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from wmmadiag.compile import CompileOptions, compile_source
+from wmmadiag.compile import CompileOptions, compile_source, compile_text
 from wmmadiag.compile.sources import read_tree
+from wmmadiag.csource.tree import parse
 from wmmadiag.errors import CompileError
 
 LIBRARY = """#pragma once
@@ -138,3 +139,28 @@ __global__ void k(float *x, at::PhiloxCudaState state) {
 """
     (work / "k.cu").write_text(text)
     assert compile_source("k.cu").notes == ()
+
+
+ASM = """#define LANE(x) __asm__ __volatile__("mov.u32 %0, %%laneid;" : "=r"(x) : : "memory")
+__device__ __forceinline__ unsigned lane() {
+  unsigned x;
+  __asm__ __volatile__ ("mov.u32 %0, %%laneid;" : "=r"(x));
+  return x;
+}
+__global__ void lanes(unsigned *out) {
+  __extension__ __signed__ int unused = 0;
+  __const unsigned zero = unused;
+  unsigned x = zero;
+  LANE(x);
+  asm volatile("membar.gl;" ::: "memory");
+  out[threadIdx.x] = x + lane();
+}
+"""
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["own", "of a library"])
+def test_assembly_in_all_spellings(work: Path, own: bool) -> None:
+    options = library(work, ASM)
+    found = compile_text(ASM if own else "#include <lib/lib.h>\n", "k.cu", options)
+    assert found.ptx.count("%laneid") == 2 and "membar.gl" in found.ptx
+    assert not parse(ASM).errors() and not found.notes

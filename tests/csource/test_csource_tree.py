@@ -148,9 +148,9 @@ def test_macros_keep_their_text_and_place() -> None:
 def test_two_megabytes_parse_in_linear_time() -> None:
     unit = b"\n".join(path.read_bytes() for path in SOURCES[:60])
     small, large = unit[:100_000], (unit * 20)[:2_000_000]
-    began = time.perf_counter()
+    began = time.process_time()
     parse(small)
-    first = time.perf_counter() - began
-    began = time.perf_counter()
+    first = time.process_time() - began
+    began = time.process_time()
     parse(large)
-    assert time.perf_counter() - began < 20 * 4 * max(first, 0.02)
+    assert time.process_time() - began < 20 * 4 * max(first, 0.02)

@@ -18,7 +18,8 @@ _ATTRIBUTES = re.compile(
     rb"\b(?:__align__|__launch_bounds__|__cluster_dims__|__maxnreg__|__block_size__|__attribute__|__declspec)\s*"
     + _NESTED
     + rb"|\b(?:__forceinline__|__noinline__|__inline_hint__|__restrict__|__restrict|__grid_constant__|__volatile__"
-    rb"|__inline__|__inline|__tile_builtin__|__nv_pure__)\b|\[\[[^\[\]]*\]\]|\b_Pragma\s*" + _NESTED
+    rb"|__volatile|__const__|__const|__signed__|__signed|__extension__|__inline__|__inline"
+    rb"|__tile_builtin__|__nv_pure__)\b|\[\[[^\[\]]*\]\]|\b_Pragma\s*" + _NESTED
 )
 _TYPENAME = re.compile(rb"\btypename\b(?=\s+(?:::\s*)?[A-Za-z_]\w*\s*(?:<[^;{}]*?>\s*)?::)")
 _MEMBER_TEMPLATE = re.compile(rb"(?<=\.|>|:)\s*\btemplate\b(?!\s*<)")

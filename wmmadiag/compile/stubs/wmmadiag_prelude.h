@@ -16,5 +16,14 @@ typedef uint8_t u_int8_t;
 typedef uint16_t u_int16_t;
 typedef uint32_t u_int32_t;
 typedef uint64_t u_int64_t;
+/* GCC manual, "Alternate Keywords": those that nvcc takes from its host compiler and NVRTC does not know. */
+#define __asm__ asm
+#define __asm asm
+#define __volatile volatile
+#define __const__ const
+#define __const const
+#define __signed__ signed
+#define __signed signed
+#define __extension__
 namespace std {}
 #endif
