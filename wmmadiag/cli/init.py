@@ -48,8 +48,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         return 0
     target = Path(args.output or source.with_suffix(".toml"))
     write_card(target, text, overwrite=args.force)
-    found = re.search(r'^operation = "(\w+)"', text, re.MULTILINE)
-    computes = args.computes or (found[1] if found else "")
+    found = re.search(r'^operation = "(\w+)"(?:  # (\w+)\?)?', text, re.MULTILINE)
+    computes = args.computes or ((found[2] or found[1]) if found else "")
     if computes == "python":
         console.print(f"wrote {target}: for a Python reference")
     else:

@@ -95,6 +95,25 @@ def right_one(candidates: Iterator[tuple[str, Card]]) -> tuple[str, Card] | None
     return None
 
 
+def right_alternative(card: Card) -> tuple[str, Card] | None:
+    """The reading and sizes by which a derived card's kernel is right in every usual case, in words and as a card.
+
+    Words are empty where it is right as it was derived; None where it is right by none.
+    """
+    from wmmadiag.api import card_target
+
+    session = session_for(card, card_target(card, None), None, None)
+    if _is_right_everywhere(session):
+        return "", card
+    began = time.perf_counter()
+    for name, other in _alternatives(card, session, _Tried()):
+        if _is_right_everywhere(replace_card(session, other)):
+            return name, other
+        if time.perf_counter() - began > _SECONDS:
+            break
+    return None
+
+
 def _is_right_everywhere(session: Session) -> bool:
     card = session.card
     for case in card.cases:

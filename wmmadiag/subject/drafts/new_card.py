@@ -9,8 +9,10 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from wmmadiag.compile.languages import is_ptx
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.compiler_first import check_compiles
+from wmmadiag.subject.drafts.confirmed import confirmed
 from wmmadiag.subject.drafts.derive import drafted_text
 from wmmadiag.subject.find_cards import SOURCE_SUFFIXES, check_exists
 from wmmadiag.subject.open_subject import SubjectOptions
@@ -40,13 +42,19 @@ def new_card(
     check_compiles(source, options)  # no card for what cannot run
     target = card or source.with_suffix(".toml")
     text = drafted_text(source, target, options)
+    if not is_ptx(source) and computes not in ("python", "none") and not _todos(text):
+        text = confirmed(text, source, target, options)
     if include_paths:
         folders = [Path(os.path.relpath(path, target.parent)).as_posix() for path in include_paths]
         text = text.replace("\nentry = ", f"\ninclude_paths = {json.dumps(folders)}\nentry = ", 1)
     if macros:
         lines = [f"{name} = {json.dumps(value)}" for name, value in macros.items()]
         text += "\n".join(["[macros]", *lines]) + "\n"
-    return text, len(re.findall(r"^[^#\n]*\bTODO\b", text, re.MULTILINE))
+    return text, _todos(text)
+
+
+def _todos(text: str) -> int:
+    return len(re.findall(r"^[^#\n]*\bTODO\b", text, re.MULTILINE))
 
 
 def write_card(path: Path, text: str, *, overwrite: bool = False) -> None:
