@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -100,3 +102,19 @@ def test_what_mends_one_case_is_kept_and_the_search_goes_on_with_another(tmp_pat
     one = scored("x/wrong/two.toml", truth, found, 0.0, right)
     assert one.both and one.fixed and not one.misled
     assert [cause.fix.diff != "" for cause in found.causes if cause.fix is not None] == [False, True]
+
+
+def test_pairs_are_tried_for_a_part_of_the_work_only() -> None:
+    class Costly:
+        batches = 0
+
+        def try_batch(self, changes: Sequence[Change], *, looks: int = 1) -> list[Outcome]:
+            self.batches += 1
+            return [Outcome(one, "same", 64, work=10) for one in changes]
+
+    text = "\n".join(f"a{number};" for number in range(100))
+    every = [tried(text, f"a{number};", "b;", 0.0) for number in range(100)]
+    for instructions, batches in ((10**9, 8), (10, 1)):
+        bench, ledger = Costly(), Ledger(replace(effort_named("normal"), instructions=instructions))
+        assert mending_pairs(bench, every, 2000, ledger, lambda _: None) == []
+        assert bench.batches == batches

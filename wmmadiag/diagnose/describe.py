@@ -121,7 +121,9 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
     share = 1.0 / (1.0 + sum(_times(one - best.score) for one in (*(one.score for one in rivals), found.ledger.left)))
     difference = _difference(found, first, best)
     end = _other_end(found, best, difference)
-    sure = share >= _SURE and not found.bench.card.assumed and not best.disturbed and end is None
+    # A kernel and its launch are two ends of one agreement: either may be what was not meant.
+    settled = best.shape is None and not best.disturbed and end is None
+    sure = share >= _SURE and not found.bench.card.assumed and settled
     verdict: Verdict = "proven" if sure else "likely"
     pair = found.pairs.get(best.tried.ranked.change)
     own = (best.tried.ranked,) if pair is None else (pair.first, pair.second)
@@ -145,7 +147,7 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
             other = said
         yield Cause(
             name=name.id,
-            verdict=verdict if last and pair is None else "likely",
+            verdict=verdict if len(steps) == 1 else "likely",
             sentence=f"{refused.message}; right with {change.note}"
             if refused is not None
             else _sentence(name, change, shown, _departure(found, line) if len(steps) == 1 else ""),

@@ -23,7 +23,8 @@ hard for the operation.
 - **proven**: with this change, and nothing else, everything that ran is right, and no change elsewhere does as well. Or
   the run itself is the proof: what the compiler, ptxas or the launch refuses.
 - **likely**: a change mends everything, but something was assumed that nobody said; or a change at another place mends
-  it as well, and both places are named; or it alters what the kernel reads and writes in a case that was right.
+  it as well, and both places are named; or it alters what the kernel reads and writes in a case that was right; or it
+  is another launch, where the kernel could be written for the one that there is; or one of two bugs.
 - **undecided**: nothing that was tried mends it. What was seen, what was ruled out and by what, and changes that mend a
   part are listed.
 

@@ -19,6 +19,8 @@ _LIKELIEST = 160
 _ALONE = 4
 """Of so many pairs one at most may need a program of its own."""
 _BATCH = 256
+_PART = 4
+"""Of a search's warp instructions such a part may be spent on pairs, whatever the search has spent before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,10 @@ def mending_pairs(
 ) -> list[tuple[Pair, Tried]]:
     """Pairs that make the bench's case right, the likeliest first; it ends with the first batch that has one."""
     every = pairs(tried, most)
+    enough = ledger.instructions + ledger.effort.instructions // _PART
     for start in range(0, len(every), _BATCH):
+        if ledger.instructions >= enough:
+            break
         part = every[start : start + _BATCH]
         tell(f"trying two changes at once, {start + 1:,} to {start + len(part):,} of {len(every):,}")
         outcomes = bench.try_batch([one.both for one in part])
