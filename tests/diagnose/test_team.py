@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import time
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from wmmadiag.diagnose.trials import team, trial_bench
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.team import Part
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
+from wmmadiag.processes import Child
 from wmmadiag.subject.card import Card
 
 pytestmark = pytest.mark.subprocess
@@ -90,4 +92,18 @@ def test_a_bench_that_a_child_cannot_make_is_no_loss(card: Card) -> None:
     tried = many(bench)
     expected = bench_of(card, 1).try_batch(tried)
     card.source.unlink()  # the child, which reads it now, finds nothing
+    assert bench.try_batch(tried) == expected
+
+
+def test_without_a_child_this_process_does_all(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = bench_of(card, 2)
+    tried = many(bench)
+    expected = bench_of(card, 1).try_batch(tried)
+
+    def refused(self: Child) -> Connection:
+        raise BlockingIOError("no more processes")
+
+    team.stop()
+    monkeypatch.setattr(team, "_MEMBERS", [])
+    monkeypatch.setattr(Child, "connection", refused)
     assert bench.try_batch(tried) == expected

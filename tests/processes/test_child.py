@@ -78,6 +78,15 @@ def test_a_child_that_ends_is_said_and_replaced(servant, request_, words):
     assert servant.ask("a")[0] != pid
 
 
+def test_a_child_that_ends_before_anybody_listens_is_said_too(servant):
+    pid, *_ = servant.ask("a")
+    servant.send("crash")
+    assert gone(pid)
+    with pytest.raises(ChildEnded):
+        servant.receive(60)
+    assert servant.ask("a")[0] != pid
+
+
 def test_a_silent_child_is_ended(servant):
     pid, *_ = servant.ask("a")
     with pytest.raises(ChildSilent):

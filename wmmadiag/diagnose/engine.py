@@ -117,12 +117,13 @@ def examine(bench: Workbench, names: Sequence[str] | None, effort: Effort, threa
         tell(f"running {bench.card.name} / {case.name}")
         baseline[case.name] = _run(bench, case)
         failing = _worst(cases, baseline)
-        if failing is not None and _slow(baseline):
-            break
+        if failing is not None:
+            team.start(threads)  # while further cases run
+            if _slow(baseline):
+                break
     found = Examined(bench, baseline, failing)
     if failing is None:
         return found
-    team.start(threads)
     found.ledger = Ledger(effort)
     found.traced, found.untraced = traced(bench, baseline[failing.name])
     look_for_mends(found, cases, threads, tell)

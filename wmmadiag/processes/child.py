@@ -102,7 +102,9 @@ class Child:
             ChildEnded: the child ended without one.
             ChildSilent: none came in time; the child was ended.
         """
-        connection = self.connection()
+        connection = self._connection  # not another child's, which was never asked
+        if connection is None:
+            raise ChildEnded(None)
         try:
             if not connection.poll(seconds):
                 raise ChildSilent

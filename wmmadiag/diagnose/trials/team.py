@@ -121,11 +121,15 @@ def threads_each(threads: int) -> int:
 
 
 def start(threads: int) -> None:
-    """Start the children that so many threads ask for: they import while this process does something else."""
-    while len(_MEMBERS) < processes(threads) - 1:
-        _MEMBERS.append(_Member())
-    for member in _MEMBERS[: processes(threads) - 1]:
-        member.child.connection()
+    """Start the children that so many threads ask for: they import while this process does something else.
+
+    Where the system allows no more of them, this process does the work.
+    """
+    with contextlib.suppress(OSError):
+        while len(_MEMBERS) < processes(threads) - 1:
+            _MEMBERS.append(_Member())
+        for member in _MEMBERS[: processes(threads) - 1]:
+            member.child.connection()
 
 
 def expect(setting: Setting, threads: int) -> None:
@@ -134,7 +138,7 @@ def expect(setting: Setting, threads: int) -> None:
         if member.child.running:
             try:
                 member.expect(setting, threads_each(threads))
-            except ChildEnded:
+            except (ChildEnded, OSError):
                 member.stop()
 
 
@@ -163,7 +167,7 @@ def share(setting: Setting, parts: Sequence[Part], own: Own, threads: int) -> li
                     again.append(number)
                     return
                 found[number] = answer
-        except (ChildEnded, IndexError):  # it is gone; or somebody else took the last part
+        except (ChildEnded, OSError, IndexError):  # it is gone, or never came; or somebody else took the last part
             if number >= 0 and number not in found:
                 again.append(number)
         except BaseException as error:
