@@ -140,7 +140,7 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
         refused = first.result.problem if first.compilation is None else None
         name = REFUSED if refused is not None else name_of(change, shown.what if shown is not None else "")
         other = shown.place if shown is not None and shown.place.line != line[1] else end if last else None
-        if other is None and rivals and last and verdict == "likely":
+        if rivals and last and verdict == "likely":  # where the runs first differ is among the evidence
             other = _at(rivals[0])
         said = place_of(refused.place) if refused is not None else None
         if said is not None and (said.file, said.line) != line:
