@@ -33,6 +33,14 @@ def test_what_takes_long_is_told(told: list[str]) -> None:
     assert told and told[0] == "compiling k.cu, 0 s"
 
 
+def test_long_waits_are_summed(told: list[str]) -> None:
+    before = waiting.long_waits()
+    waiting.waited_for(lambda: None, "compiling")
+    assert waiting.long_waits() == before
+    waiting.waited_for(lambda: time.sleep(0.4), "compiling")
+    assert before + 0.4 <= waiting.long_waits() < before + 60
+
+
 def test_failures_come_back(told: list[str]) -> None:
     with pytest.raises(KeyError, match="gone"):
         waiting.waited_for(lambda: {}["gone"], "compiling")

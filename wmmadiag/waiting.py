@@ -18,6 +18,7 @@ _AGAIN = 1.0
 Result = TypeVar("Result")
 
 _tell: Callable[[str], None] | None = None
+_waited = 0.0
 
 
 def tell_by(tell: Callable[[str], None] | None) -> None:
@@ -26,8 +27,14 @@ def tell_by(tell: Callable[[str], None] | None) -> None:
     _tell = tell
 
 
+def long_waits() -> float:
+    """Seconds of all waits of this process that were long enough to be told."""
+    return _waited
+
+
 def waited_for(work: Callable[[], Result], what: str) -> Result:
     """The result of `work`, which leaves Python alone while it runs; `what`: what goes on, "compiling k.cu"."""
+    global _waited
     if threading.current_thread() is not threading.main_thread():
         return work()
     done: list[Result] = []
@@ -50,6 +57,8 @@ def waited_for(work: Callable[[], Result], what: str) -> Result:
         if _tell is not None:
             _tell(f"{what}, {time.monotonic() - began:.0f} s")
         worker.join(_AGAIN)
+    took = time.monotonic() - began
+    _waited += took if took >= FIRST else 0.0
     if failed:
         raise failed[0]
     return done[0]

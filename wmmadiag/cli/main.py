@@ -62,13 +62,16 @@ def _run(argv: list[str]) -> int:
     from wmmadiag.cli.console import Console, tolerant_streams
     from wmmadiag.cli.dispatch import dispatch
     from wmmadiag.errors import WmmadiagError
-    from wmmadiag.waiting import tell_by
+    from wmmadiag.waiting import long_waits, tell_by
 
     console = Console()
     tell_by(console.progress)
     try:
         tolerant_streams()
-        return dispatch(argv, console)
+        code = dispatch(argv, console)
+        if long_waits() and sys.stderr.isatty():
+            console.note(f"of this, the compiler took {long_waits():.1f} s")
+        return code
     except WmmadiagError as error:
         console.error(error)
         _traceback()
