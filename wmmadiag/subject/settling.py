@@ -25,7 +25,7 @@ from wmmadiag.subject.readings import other_readings
 from wmmadiag.subject.rereading import nearness, reread, unwritten
 from wmmadiag.subject.verdict import judge_case
 
-_SECONDS = 12.0
+_SECONDS = 16.0  # of the processor: what is found does not depend on who else computes
 _MOST_READINGS = 400
 _NEAR = 0.98  # of the elements: the rest may be rounding
 _PART = 0.2  # of the elements: more than chance gives
@@ -64,12 +64,12 @@ def settled(card: Card, report: KernelReport, session: Session, check: Check) ->
     if _is_read_right(report):
         return _without_ragged(report)
     tried = _Tried()
-    began = time.perf_counter()
+    began = time.process_time()
     for name, other in _alternatives(card, session, tried):
         found = check(other)
         if _is_read_right(found):
             return _named(_without_ragged(found), name)
-        if time.perf_counter() - began > _SECONDS:
+        if time.process_time() - began > _SECONDS:
             break
     return _unsettled(card, report, tried)
 
@@ -78,10 +78,10 @@ def right_one(candidates: Iterator[tuple[str, Card]]) -> tuple[str, Card] | None
     """The first card under which its kernel is right in every usual case; None if there is none in time."""
     from wmmadiag.api import card_target
 
-    began = time.perf_counter()
+    began = time.process_time()
     session: Session | None = None
     for name, card in candidates:
-        if time.perf_counter() - began > 2 * _SECONDS:
+        if time.process_time() - began > 2 * _SECONDS:
             return None
         target = card_target(card, None)
         first = session or session_for(card, target, None, None)
@@ -105,11 +105,11 @@ def right_alternative(card: Card) -> tuple[str, Card] | None:
     session = session_for(card, card_target(card, None), None, None)
     if _is_right_everywhere(session):
         return "", card
-    began = time.perf_counter()
+    began = time.process_time()
     for name, other in _alternatives(card, session, _Tried()):
         if _is_right_everywhere(replace_card(session, other)):
             return name, other
-        if time.perf_counter() - began > _SECONDS:
+        if time.process_time() - began > _SECONDS:
             break
     return None
 
@@ -228,12 +228,12 @@ def _readings(session: Session, bound: BoundCase, sizes: str, tried: _Tried) -> 
     card = session.card
     if unwritten(bound) > 1 - _NEAR:
         return  # whatever it means
-    began = time.perf_counter()
+    began = time.process_time()
     if sizes and _is_right(bound):
         yield "", card
     near: list[tuple[float, str, Card]] = []
     for number, (reading, other) in enumerate(_meanings(card)):
-        if number > _MOST_READINGS or time.perf_counter() - began > _SECONDS / 2:
+        if number > _MOST_READINGS or time.process_time() - began > _SECONDS / 2:
             break
         tried.count += 1
         read = reread(bound, other) if reading is not None else bound

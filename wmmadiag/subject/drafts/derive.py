@@ -73,7 +73,7 @@ def derived_card(path: Path, options: SubjectOptions) -> Card:
         check_operation(options.computes)
         if not OPERATIONS[options.computes].judged:
             return _unjudged(kernel, options.computes, path, options, assumed)
-        return _card_or_tried(path, kernel, [options.computes], options, assumed)
+        return _card_or_tried(path, kernel, options.computes, [options.computes], options, assumed)
     found = recognised_operation(kernel)
     if found.promised:
         raise asked(path, found)
@@ -85,34 +85,36 @@ def derived_card(path: Path, options: SubjectOptions) -> Card:
     conjunction = "because" if found.sure else "although"
     taken = f"taken as {found.operation}, {conjunction} {found.because}; --computes says otherwise"
     operations = [found.operation] if found.sure else _operations(found, kernel)
-    return _card_or_tried(path, kernel, operations, options, assumed, taken)
+    return _card_or_tried(path, kernel, found.operation, operations, options, assumed, taken)
 
 
 def _operations(found: Recognised, kernel: Kernel) -> list[str]:
     """The operations that a kernel may compute, the likeliest first."""
     from wmmadiag.compile.kernel_code import multiplies
 
-    first = [found.operation] if found.likely else []
+    first = [*found.spoken, *([found.operation] if found.likely else [])]
     return list(dict.fromkeys([*first, *by_code(kernel.code, multiplies(kernel.code))]))
 
 
 def _card_or_tried(
     path: Path,
     kernel: Kernel,
+    first: str,
     operations: Sequence[str],
     options: SubjectOptions,
     assumed: tuple[str, ...],
     taken: str = "",
 ) -> Card:
-    """The card by the first operation; where that leaves something open, the one by which the kernel is right.
+    """The card by one operation; where that leaves something open, the one by which the kernel is right.
 
     Args:
-        taken: why it is taken as the first operation.
+        first: the operation that is likeliest. operations: that are tried, in their order.
+        taken: why it is taken as the likeliest.
     """
-    launched, remark = with_own_launch(kernel, operations[0])
+    launched, remark = with_own_launch(kernel, first)
     remark = "" if options.grid and options.block else remark
     noted = (*assumed, *filter(None, [taken, remark]))
-    drafted = draft(launched, operations[0], _wishes(options))
+    drafted = draft(launched, first, _wishes(options))
     try:
         return _card(path, launched, drafted, options, noted)
     except ConfigurationError as error:

@@ -44,6 +44,7 @@ class Recognised:
         likely: whether its name or its arrays speak for the operation at all.
         promised: whether its name promises a part of the operation that nothing else shows: one who forgot it would
             be right by the operation without that part.
+        spoken: the operations that its name has a word of.
     """
 
     operation: str
@@ -51,6 +52,7 @@ class Recognised:
     because: str
     likely: bool = True
     promised: bool = False
+    spoken: tuple[str, ...] = ()
 
 
 def recognised(entry: str, parameters: Sequence[Parameter], code: str, multiplications: int) -> Recognised:
@@ -77,7 +79,7 @@ def recognised(entry: str, parameters: Sequence[Parameter], code: str, multiplic
     likely = likely or speaks_of[0]
     by_name = likely if likely in speaks_of else ""
     if others := [one for one in speaks_of if one not in (likely, *_parts(likely))]:
-        return Recognised(likely, False, f"its name speaks of {others[0]}")
+        return Recognised(likely, False, f"its name speaks of {others[0]}", spoken=tuple(others))
     if promise := sorted(words & _unseen_extras(likely, names, code) - set(_TOLD[likely].names.split())):
         return Recognised(likely, False, f"its name has '{promise[0]}', and nothing else shows it", promised=True)
     amiss = _amiss(likely, pointers, words, by_name, code, multiplications)
