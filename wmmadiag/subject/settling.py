@@ -25,7 +25,7 @@ from wmmadiag.subject.readings import other_readings
 from wmmadiag.subject.rereading import nearness, reread, unwritten
 from wmmadiag.subject.verdict import judge_case
 
-_SECONDS = 16.0  # of the processor: what is found does not depend on who else computes
+_SECONDS = 10.0  # of the processor: what is found does not depend on who else computes
 _MOST_READINGS = 400
 _NEAR = 0.98  # of the elements: the rest may be rounding
 _PART = 0.2  # of the elements: more than chance gives
