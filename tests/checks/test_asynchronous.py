@@ -28,7 +28,7 @@ PIPELINE = """
     for (int i = 0; i < 4; ++i) {{
         __pipeline_wait_prior({left});
         __syncthreads();
-        sum += s[i % 3][255 - t] + s[i % 3][t];
+        sum += s[i % {stages}][255 - t] + s[i % {stages}][t];
         {end}
         if (i + 2 < 4) copy((i + 2) % {stages}, i + 2);
         {commit}
@@ -66,7 +66,7 @@ def run(body, check="async"):
         check,
         SOURCE.format(body=body),
         np.zeros(64, np.float32),
-        np.ones(2048, np.float32),
+        np.arange(2048, dtype=np.float32),
         block=64,
         names=("out", "x"),
     )

@@ -79,7 +79,7 @@ __global__ void k(float* out, const float* x) {
             asm volatile("bar.sync %0, 128;" :: "r"({full} + (i & 1)) : "memory");
             float v = s[i & 1][127 - t]; //R
             {empty}
-            out[64 * (i & 1) + t - 64] = v;
+            out[64 * (i & 1) + t - 64] += v;
         }
     }
 }
@@ -230,7 +230,9 @@ RIGHT = {
     "a tile of a group": fill(GROUPS, sync="tile.sync()", other=5),
     "named barrier of all": fill(COUNT, body='asm volatile("bar.sync 1, 128;" ::: "memory");'),
     "barrier in a branch of the block": fill(COUNT, body="if (x[0] >= 0) { __syncthreads(); }"),
-    "half a mask for half a warp": fill(COUNT, body="if (t % 32 < 16) out[t] = __shfl_down_sync(0xffff, out[t], 1);"),
+    "half a mask for half a warp": fill(
+        COUNT, body="if (t % 32 < 16) out[t] = __shfl_down_sync(0xffff, out[t], 1, 16);"
+    ),
     "histogram": (
         "__global__ void k(float* out, const float* x) { __shared__ int h[8]; int t = threadIdx.x;\n"
         "if (t < 8) h[t] = 0;\n __syncthreads();\n atomicAdd(&h[(int)x[t] & 7], 1);\n __syncthreads();\n"

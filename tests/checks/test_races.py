@@ -257,12 +257,12 @@ PARTLY = {
     ),
     "no fence where it is taken over": (
         kernel(HANDED_ON.format(first="__threadfence();", late="", second="").replace("if (t == 0) while", "while")),
-        {"grid": 2}, ("blocks-no-acquire", Level.WARNING, "R", "W"),
+        {"grid": 2}, ("blocks-no-acquire", Level.ERROR, "R", "W"),
     ),
     "no fence where a flag in shared memory is taken over": (
         kernel(OTHER_WARP_FLAG.replace("{fence}", "__threadfence_block();", 1)
                .replace("{fence}", "").replace("__syncwarp();\n        out", "out").format()),
-        {}, ("no-acquire", Level.WARNING, "R", "W"),
+        {}, ("no-acquire", Level.ERROR, "R", "W"),
     ),
     "a flag is passed, and the fence is elsewhere": (
         kernel(OTHER_WARP_FLAG.replace("{fence}", "", 1).format(fence="__threadfence_block();")),
@@ -459,3 +459,40 @@ def test_fragments_stored_twice(layout, element, grid):
     assert [one.kind for one in others if one.level is Level.ERROR] == [
         "same-store" if grid == 1 else "blocks-same-store"
     ]
+
+
+def test_the_lines_are_those_of_the_statements_in_inlined_functions():
+    source = (
+        "struct Tile { float* s; __device__ float& operator[](int i) const { return s[i]; } };\n"
+        "__device__ __forceinline__ void fill(const Tile& tile, float v) {\n    tile[threadIdx.x] = v; //W\n}\n"
+        "template <class F> __device__ __forceinline__ void each(F f) { f(threadIdx.x); }\n"
+    ) + kernel(
+        "__shared__ float s[64]; Tile tile{s};\n fill(tile, t);\n"
+        "each([&](int i) {\n    out[i] = tile[63 - i]; //R\n });"
+    )
+    (seen,) = races(source)
+    assert (seen.place.line, seen.other.line) == (line(source, "R"), line(source, "W"))
+
+
+def test_one_line_says_which_pass_and_which_lanes():
+    source = kernel(
+        "__shared__ float s[64]; s[t] = t; __syncthreads();\n"
+        '_Pragma("unroll 1") for (int i = 1; i < 4; ++i) { s[t] += s[(t + 32 + i) % 64]; //R\n __syncthreads(); }'
+        "out[t] = s[t];"
+    )
+    (seen,) = (one for one in races(source) if one.kind == "read-write")
+    assert seen.place == seen.other and seen.level is Level.ERROR
+    assert "lane 1 (pass 1)" in seen.detail[0] and "by unrolling, pass 1" in seen.detail[0]
+
+
+def test_an_error_says_what_the_other_order_changes():
+    (seen,) = races(RIGHT_READ)
+    assert any("the other way round" in words and "out[" in words for words in seen.detail)
+
+
+def test_what_changes_no_result_is_a_warning():
+    source = kernel("__shared__ float s[64]; s[t] = t; //W\n float v = s[63 - t]; //R\n if (v == -1.0f) out[t] = v;")
+    out = np.zeros(256, np.float32)
+    (seen,) = races(source, out)
+    assert (seen.kind, seen.level) == ("read-write", Level.WARNING)
+    assert "changes no result" in seen.detail[-1] and not out.any()

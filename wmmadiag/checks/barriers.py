@@ -3,7 +3,8 @@
 `__syncthreads()` must be reached by every thread of the block that has not exited, and by the lanes of one warp
 together, at one place; `__syncwarp(mask)`, `__shfl_sync(mask, …)` and their like by exactly the lanes that the mask
 names. A barrier that some threads never reach ends the run with a deadlock, which is reported with where each warp
-stands; this check finds what happens to end well.
+stands; this check finds what happens to end well. A shuffle from a lane that does not take part gives an undefined
+value: an error where a run with another value there changes a result.
 
 Bad:
     if (threadIdx.x % 32 < 16) { a(); __syncthreads(); } else { b(); __syncthreads(); }
@@ -83,12 +84,26 @@ def describe(raw: Raw, context: Context) -> Finding | None:
             level = Level.ERROR
             message = f"a lane runs this with a mask that does not name it ({values[0] & 0xFFFFFFFF:#010x}): undefined"
             hint = "pass the lanes that run it: 0xffffffff where all do, __activemask() is no answer"
+        case "stray":
+            level = Level.ERROR
+            message = f"a lane takes the value of lane {values[1]}, which does not take part here: undefined"
+            first += f" with mask {values[0] & 0xFFFFFFFF:#010x}"
+            hint = "let every source lane run the shuffle, or keep the exchange within the mask with its width argument"
+        case "absent" if kept is not None and not exits:  # threads that returned are not waited for
+            level = Level.ERROR
+            message = (
+                f"lanes wait here with a mask ({values[0] & 0xFFFFFFFF:#010x}) that names lanes which never come: "
+                f"the branch of line {kept.line} keeps them away"
+            )
+            other = kept
+            hint = "move it out of the branch, or name only the lanes that take the branch: __ballot_sync before it"
         case _:
             return None
     if kept is not None and kind in ("divergent", "places", "exited-lanes", "exited-warps"):
         first += f"; the branch at line {kept.line} parts the threads"
+    pairs = ((raw["pc"], raw["pc"]),) if kind == "stray" else ()
     return Finding("barriers", kind, level, message, place, other, raw["count"],
-                   (first, f"instruction: {text}"), hint)  # fmt: skip
+                   (first, f"instruction: {text}"), hint, pairs)  # fmt: skip
 
 
 def _kept_away(context: Context, pc: int) -> tuple[Place | None, bool, bool]:
@@ -121,7 +136,7 @@ CHECK = Check(
     summary="divergent, missing or exited participants of barriers, and warp masks",
     levels={
         Level.ERROR: "undefined: lanes of one warp at different barriers, a barrier that some threads pass by, "
-        "a mask without a lane that runs",
+        "a mask without a lane that runs or with one that never comes, a value of a lane that takes no part",
         Level.WARNING: "passes on today's chips because of what the barrier counts",
         Level.ADVICE: "whole warps have exited before a barrier",
     },

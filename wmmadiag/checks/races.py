@@ -1,21 +1,22 @@
 """Accesses to one place that nothing orders, at least one of them a write.
 
-Judged by happens-before: barriers of the block, named barriers, `__syncwarp`, fences with atomics, mbarriers and the
-waits of `cp.async`, so the result does not depend on the order in which the warps happened to run. Fragment loads and
-stores, `ldmatrix`, vector accesses and asynchronous copies count with the bytes that they really touch. Between warps
-or blocks a race is an error: another schedule gives other values. Between lanes of one warp it is a warning: the lanes
-run together on today's chips, but nothing promises it. A write that leaves the value as it was is a warning, too.
+Judged by happens-before, as the memory model of the PTX ISA has it (docs/memory-model.md says what that is and what is
+taken for ordered besides): barriers of the block, named barriers, `__syncwarp` and tiles, mbarriers, the waits of
+`cp.async`, and fences with atomics or volatile flags, each within its scope; so what is found does not depend on the
+order in which the warps happened to run. Fragment loads and stores, `ldmatrix`, vector accesses and asynchronous copies
+count with the bytes that they really touch.
+
+An error was shown: the launch was run again with the two accesses the other way round, which the model allows as well,
+and a result changed; the finding says which. Where none changes, a race is a warning. Two volatile or atomic accesses
+that nothing orders are no data race: an error where their order changes a result, else no finding. Between lanes of one
+warp a race is a warning: the lanes run together on today's chips, but nothing promises it.
 
 Where a barrier is missing, the finding says after which line and before which, from the control flow of both accesses:
 on every way between them, where all threads pass, at the end of a loop's body when the way goes round the loop. Several
 warps or blocks that store different values to one element at one line need elements of their own, not a barrier. A flag
 orders what came before the writer's `__threadfence()` or release, for those who pass a fence, a barrier or an acquire
-after they have read it; without that of the reader it is a warning.
-
-Taken for ordered: what one lane of a warp learns from a flag or an mbarrier, its whole warp knows; a fence covers what
-other threads of its block did before it; copies that an mbarrier tracks have landed when they were tied to it; between
-blocks of a launch that needs no order (no buffer is both read and written) only stores are compared. A source of
-`cp.async` past the end of its array is a fault, not a race.
+after they have read it. Between blocks of a launch that needs no order (no buffer is both read and written) only stores
+are compared. A source of `cp.async` past the end of its array is a fault, not a race.
 
 Bad:
     sK[threadIdx.x] = K[threadIdx.x];
@@ -37,8 +38,9 @@ from wmmadiag.checks.finding import Finding, InsertAt, Level
 from wmmadiag.checks.naming import array_name, element_name, thread_name, user_line
 from wmmadiag.checks.registry import Check, Context, Raw
 from wmmadiag.checks.source_lines import structure_of
-from wmmadiag.emulator.faults import coordinates
+from wmmadiag.emulator.decoded import BLOCK_SCOPE
 from wmmadiag.place import Place
+from wmmadiag.subject.check import own_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,8 @@ _APART = (
 )
 _BLOCKS = "only atomics with __threadfence(), or two launches, order blocks"
 _ACQUIRE = "put __threadfence() (or __threadfence_block() within a block) behind the loop that waits for the flag"
+_SCOPE = "use the form without _block (scope device, .gpu): only that counts between blocks"
+_RELAXED = "both are volatile or atomic, which is no data race, but nothing orders them and the order matters"
 _OWN = "give each {whose} its own elements of {array}, let one of them store, or add atomically"
 _ONCE = "the result is right; unless that is meant, launch fewer {whose}s, or give each its own elements of {array}"
 _KINDS = {
@@ -82,10 +86,10 @@ _KINDS = {
         Level.ERROR, "and", "access", "in different blocks, and one of them is not atomic", "make both atomic"
     ),
     "no-acquire": _Kind(
-        Level.WARNING, "uses", "is ordered before it by a flag", "but no fence follows the read of the flag", _ACQUIRE
+        Level.ERROR, "uses", "is ordered before it by a flag", "but no fence follows the read of the flag", _ACQUIRE
     ),
     "blocks-no-acquire": _Kind(
-        Level.WARNING,
+        Level.ERROR,
         "uses",
         "in another block is ordered before it by a flag",
         "but no fence follows the read of the flag",
@@ -94,6 +98,12 @@ _KINDS = {
     "blocks-write-same": _Kind(
         Level.WARNING, "writes", "writes, too", "in another block, the same value here", _BLOCKS
     ),
+    "blocks-scope": _Kind(
+        Level.ERROR, "and", "access", "in different blocks, and one of them counts within its block only", _SCOPE
+    ),
+    "relaxed": _Kind(Level.ERROR, "and", "access", _RELAXED, _BARRIER),
+    "lanes-relaxed": _Kind(Level.ERROR, "and", "access", f"lanes of one warp: {_RELAXED}", _LANES),
+    "blocks-relaxed": _Kind(Level.ERROR, "and", "access", f"in different blocks: {_RELAXED}", _BLOCKS),
 }
 
 LATENT = frozenset({"lanes-read-write", "lanes-write-write"})
@@ -109,16 +119,12 @@ def describe(raw: Raw, context: Context) -> Finding | None:
         return None
     place, other = user_line(context, raw["pc"]), user_line(context, raw["other_pc"])
     array = array_name(context, raw["space"], raw["address"])
-    if raw["kind"].endswith("atomic-write"):
-        message = f"this line and {_line(other, place)} both change {array}; {kind.missing}"
+    if kind.verb == "and":
+        what = "change" if raw["kind"].endswith("atomic-write") else "use"
+        message = f"this line and {_line(other, place)} both {what} {array}; {kind.missing}"
     else:
         message = f"this line {kind.verb} {array}, {_line(other, place)} {kind.other}; {kind.missing}"
-    first = thread_name(context, raw["block"], raw["warp"], raw["lane"])
-    second = f"warp {raw['other_warp']}" if raw["other_warp"] < 32 else "it"
-    if raw["other_lane"] < 32:
-        second += f", lane {raw['other_lane']}"
-    if raw["kind"].startswith("blocks") and len(raw["values"]) > 1:
-        second = f"block {coordinates(raw['values'][1], context.launch.grid)}"
+    first, second = _who(raw, context, place == other)
     element = element_name(context, raw["space"], raw["address"], raw["bytes"])
     finding = Finding(
         "races",
@@ -134,8 +140,10 @@ def describe(raw: Raw, context: Context) -> Finding | None:
     )
     if raw["kind"] in ("read-write", "write-write", "atomic-write", "atomic-read") and raw["values"][1:] == [1]:
         return _without_fence(finding, raw)
-    if raw["kind"] in ("no-acquire", "blocks-no-acquire"):
+    if raw["kind"] in ("no-acquire", "blocks-no-acquire", "blocks-scope"):
         return finding
+    if raw["kind"].startswith("blocks"):
+        finding = _narrow_fences(finding, context)
     if place == other and raw["kind"].endswith("write-same"):
         return _same_work(finding, array, "block" if raw["kind"].startswith("blocks") else "warp")
     needed = missing_barriers(context.kernel, finding)
@@ -144,6 +152,39 @@ def describe(raw: Raw, context: Context) -> Finding | None:
     if raw["pc"] == raw["other_pc"] and raw["kind"].endswith("write-write") and not raw["kind"].startswith("lanes"):
         return _same_elements(finding, array, "block" if raw["kind"].startswith("blocks") else "warp")
     return finding if raw["kind"].startswith(("blocks", "lanes")) else replace(finding, hint=_APART)
+
+
+def _who(raw: Raw, context: Context, one_line: bool) -> tuple[str, str]:
+    """The two threads in words; where both are at one line, also how often each had come there."""
+    first = thread_name(context, raw["block"], raw["warp"], raw["lane"])
+    second = thread_name(context, raw["other_block"], raw["other_warp"], raw["other_lane"])
+    if raw["block"] == raw["other_block"]:
+        lane = f"lane {raw['other_lane']}" if raw["other_lane"] < 32 else ""
+        own = raw["warp"] == raw["other_warp"]
+        second = (lane or "other lanes of it") if own else f"warp {raw['other_warp']}" + (f", {lane}" if lane else "")
+    if one_line and raw["pass"] and raw["other_pass"]:
+        first += f" ({_pass(raw['pass'], raw['pc'], context)})"
+        second += f" ({_pass(raw['other_pass'], raw['other_pc'], context)})"
+    return first, second
+
+
+def _pass(count: int, pc: int, context: Context) -> str:
+    """How often a warp had come to an instruction, and which of the copies of its line that an unrolled loop has."""
+    nodes = context.kernel.nodes
+    copies = [i for i, one in enumerate(nodes) if one.op == nodes[pc].op and one.place == nodes[pc].place]
+    which = f"copy {copies.index(pc) + 1} of {len(copies)} by unrolling, " if len(copies) > 1 else ""
+    return f"{which}pass {count}"
+
+
+def _narrow_fences(finding: Finding, context: Context) -> Finding:
+    """Between blocks, where the program has fences or strong accesses that only count within a block."""
+    narrow = next(
+        (n for n in context.kernel.nodes if n.flags & BLOCK_SCOPE and n.op in ("fence", "atom", "ld", "st")), None
+    )
+    if narrow is None:
+        return finding
+    line = own_place(narrow.place).line
+    return replace(finding, hint=f"line {line} ({narrow.text}) orders threads of one block only; {_SCOPE}")
 
 
 def _same_elements(finding: Finding, array: str, whose: str) -> Finding:
@@ -218,6 +259,7 @@ def _one_instruction(raw: Raw, context: Context) -> Finding:
             f"and lane {raw['other_lane']}",
         ),
         "let one lane store, or give each lane its own element",
+        ((raw["pc"], raw["pc"]),),
     )
 
 
@@ -225,8 +267,8 @@ CHECK = Check(
     name="races",
     summary="accesses to one place that no barrier, fence or atomic orders",
     levels={
-        Level.ERROR: "between warps or blocks: another schedule gives other values",
-        Level.WARNING: "between lanes of one warp, or every write leaves the value as it is",
+        Level.ERROR: "another legal order of the two accesses was run, and gave other results",
+        Level.WARNING: "no result of this launch changes by the order, or it is between lanes of one warp",
     },
     cost="low",
     default=True,

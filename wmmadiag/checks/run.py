@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from wmmadiag.checks.finding import Finding
 from wmmadiag.checks.placement import tried
 from wmmadiag.checks.registry import Check, findings
+from wmmadiag.checks.reversals import judged, writable
 from wmmadiag.checks.schedules import other_orders
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.errors import WmmadiagError
@@ -38,13 +39,17 @@ class CheckedRuns:
         emulated = emulator_of(kernel)
         if emulated is None:
             return kernel.launch(launch)
-        before = other_orders(emulated, launch, self.schedules)
+        orders = other_orders(emulated, launch, self.schedules)
+        races = not {"races", "barriers"}.isdisjoint(emulated.options.checks)
+        before = {index: array.copy() for index, array in writable(launch).items()} if races else {}
+        instructions = None
         try:
             stats = kernel.launch(launch)
-        except WmmadiagError:
-            self.found = tried(findings(emulated, launch, self.checks), emulated, launch)
-            raise
-        self.found = (*tried(findings(emulated, launch, self.checks), emulated, launch), *before.compared())
+            instructions = stats.warp_instructions
+        finally:
+            found = tried(findings(emulated, launch, self.checks), emulated, launch)
+            self.found = judged(found, emulated, launch, before, instructions) if races else found
+        self.found = (*self.found, *orders.compared())
         return stats
 
     def reported(self) -> tuple[ReportedFinding, ...]:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.checks.finding import Finding, Level
+from wmmadiag.checks.reversals import writable
 from wmmadiag.deadline import seconds_left
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions
 from wmmadiag.errors import BudgetError, WmmadiagError
@@ -62,7 +63,7 @@ class OtherOrders:
     def compared(self) -> tuple[Finding, ...]:
         """One finding per array whose bits depend on the order."""
         found = []
-        for index, array in _arrays(self.launch).items():
+        for index, array in writable(self.launch).items():
             ours = _bytes(array)
             changed: list[str] = []
             worst = 0
@@ -115,7 +116,7 @@ def other_orders(kernel: EmulatedKernel, launch: Launch, count: int) -> OtherOrd
         BudgetError: the time is over.
     """
     results: list[tuple[Order, Result]] = []
-    arrays = _arrays(launch)
+    arrays = writable(launch)
     if count > 0:
         before = {index: array.copy() for index, array in arrays.items()}
         warps = -(-launch.block[0] * launch.block[1] * launch.block[2] // 32)
@@ -143,12 +144,6 @@ def _same(one: Result, other: Result) -> bool:
     if isinstance(one, WmmadiagError) or isinstance(other, WmmadiagError):
         return isinstance(one, WmmadiagError) and isinstance(other, WmmadiagError) and one.message == other.message
     return all(np.array_equal(data, other[index]) for index, data in one.items())
-
-
-def _arrays(launch: Launch) -> dict[int, NDArray[np.generic]]:
-    return {
-        index: one for index, one in enumerate(launch.arguments) if isinstance(one, np.ndarray) and one.flags.writeable
-    }
 
 
 def _bytes(array: NDArray[np.generic]) -> NDArray[np.uint8]:

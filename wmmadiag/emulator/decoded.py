@@ -19,7 +19,8 @@ SPACES = {"generic": 0, "global": 1, "shared": 2, "local": 3}
 """State space → the engine's number (`Space` in program.hpp)."""
 
 SIGN_EXTEND, ADDRESS32, TRANSPOSED, WHOLE_LDM, WIDE_STATE = 1 << 0, 1 << 1, 1 << 3, 1 << 5, 1 << 7
-STRONG, ACQUIRE, RELEASE, READ_ONLY = 1 << 8, 1 << 9, 1 << 10, 1 << 11
+STRONG, ACQUIRE, RELEASE, READ_ONLY, BLOCK_SCOPE = 1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12
+UNSEEN = 1 << 13
 """Flags, as in program.hpp."""
 CODE_SHIFT = 16
 

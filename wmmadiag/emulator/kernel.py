@@ -68,6 +68,8 @@ class EmulatorOptions:
         budget: what the run may use.
         warp_order: order in which the warps of a block get their turns; empty: 0, 1, 2, ….
         eager_copies: cp.async data is visible at once, instead of at the wait that covers it.
+        last_block_first: blocks begin in the opposite order, on one thread.
+        patience: warp instructions until a block that does not end lets the next one start; 0: the engine's own number.
         observer: an object with any of the methods of `wmmadiag.emulator.observer.Observer`.
         checks: names of the engine's checks to run; what they find is in `EmulatedKernel.raw_findings`.
         check_table: what a native check takes from Python; only provenance has one.
@@ -78,6 +80,8 @@ class EmulatorOptions:
     budget: Budget = Budget()
     warp_order: tuple[int, ...] = ()
     eager_copies: bool = False
+    last_block_first: bool = False
+    patience: int = 0
     observer: object | None = None
     checks: tuple[str, ...] = ()
     check_table: tuple[int, ...] = ()
@@ -139,6 +143,7 @@ class EmulatedKernel:
             **({"check_table": list(options.check_table)} if options.check_table else {}),
             **({"watched": table} if table else {}),
             **({"patience": self.patience} if self.patience else {}),
+            **({"last_block_first": True} if options.last_block_first else {}),
             **({"fresh": _fresh(launch, extents)} if options.checks and launch.fresh else {}),
         )
         seconds = time.perf_counter() - start
@@ -219,7 +224,7 @@ class EmulatedKernel:
     @property
     def patience(self) -> int:
         """Warp instructions until a block that does not end lets the next one go on; 0: the engine's own number."""
-        return _COOPERATIVE_PATIENCE if self.kernel.layout.grid_workspace else 0
+        return self.options.patience or (_COOPERATIVE_PATIENCE if self.kernel.layout.grid_workspace else 0)
 
     def shared_bytes(self, launch: Launch) -> int:
         """Bytes of shared memory that a block has, static and dynamic."""

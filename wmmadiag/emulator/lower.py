@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from wmmadiag.collection import paused_collection
 from wmmadiag.emulator import native, select_lane, select_memory, select_tensor, select_warp
 from wmmadiag.emulator.control_flow import Block, frontier_order, linearise, split_blocks
-from wmmadiag.emulator.decoded import Decoded, Value
+from wmmadiag.emulator.decoded import UNSEEN, Decoded, Value
 from wmmadiag.emulator.limits import limits
 from wmmadiag.emulator.memory_layout import MemoryLayout
 from wmmadiag.emulator.registers import LANES, MASK_BYTES, allocate
@@ -101,6 +101,7 @@ def lower(
     blocks = split_blocks(select.nodes, select.labels)
     order = frontier_order(blocks)
     nodes, positions = linearise(blocks, order)
+    _mark_unseen(nodes)
     slots, file_bytes = allocate(blocks, order, nodes, positions, share=share_registers)
     program = _pack(select, blocks, nodes, positions, slots, file_bytes)
     return LoweredKernel(
@@ -116,6 +117,19 @@ def lower(
         tuple(select.maps.rows),
         _branches(select, blocks, nodes, positions),
     )
+
+
+def _mark_unseen(nodes: Sequence[Decoded]) -> None:
+    """Atomics whose result nothing reads are reductions: what they find tells nobody anything."""
+    if not any(node.op == "atom" for node in nodes):
+        return
+    readers: dict[Value, set[int]] = {}
+    for index, node in enumerate(nodes):
+        for value in node.read():
+            readers.setdefault(value, set()).add(index)
+    for index, node in enumerate(nodes):
+        if node.op == "atom" and all(readers.get(value, set()) <= {index} for value in node.written()):
+            node.flags |= UNSEEN
 
 
 @paused_collection()

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from wmmadiag.emulator.decoded import ACQUIRE, CODE_SHIFT, READ_ONLY, RELEASE, SIGN_EXTEND, STRONG, WIDE_STATE, Value
+from wmmadiag.emulator.decoded import (
+    ACQUIRE,
+    BLOCK_SCOPE,
+    CODE_SHIFT,
+    READ_ONLY,
+    RELEASE,
+    SIGN_EXTEND,
+    STRONG,
+    WIDE_STATE,
+    Value,
+)
 from wmmadiag.emulator.modifiers import pack
 from wmmadiag.emulator.selection import Selector, selects, width_of
 from wmmadiag.ptx.ir import Immediate, Instruction, Operand
@@ -16,6 +26,8 @@ def _order(instruction: Instruction) -> int:
     flags = STRONG if sem or attributes.get("volatile") or attributes.get("mmio") else 0
     flags |= ACQUIRE if sem in ("acquire", "acq_rel") else 0
     flags |= RELEASE if sem in ("release", "acq_rel") else 0
+    # A cluster is one block here. No scope: gpu for atomics, sys for volatile accesses (PTX ISA, atom; Scope).
+    flags |= BLOCK_SCOPE if attributes.get("scope", "") in ("cta", "cluster") else 0
     return flags | (READ_ONLY if attributes.get("nc") else 0)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wmmadiag.emulator.decoded import CODE_SHIFT
+from wmmadiag.emulator.decoded import ACQUIRE, BLOCK_SCOPE, CODE_SHIFT, RELEASE
 from wmmadiag.emulator.modifiers import pack
 from wmmadiag.emulator.selection import Selector, selects
 from wmmadiag.ptx.ir import Immediate, Instruction
@@ -98,9 +98,15 @@ def block_barrier(select: Selector, instruction: Instruction) -> None:
 
 
 @selects("membar", "fence")
-def order(select: Selector, _instruction: Instruction) -> None:
+def order(select: Selector, instruction: Instruction) -> None:
     """Memory is sequentially consistent here, so fences have nothing to do; but observers hear of them."""
-    select.emit("fence")
+    attributes = instruction.attributes
+    sem = attributes.get("sem", "acq_rel" if instruction.op == "membar" else "")
+    flags = ACQUIRE if sem in ("sc", "acq_rel", "acquire") else 0
+    flags |= RELEASE if sem in ("sc", "acq_rel", "release") else 0
+    # fence.proxy orders ways to one place, not threads; a cluster is one block here.
+    scope = attributes.get("scope") or attributes.get("level", "")
+    select.emit("fence", flags=flags | (BLOCK_SCOPE if scope in ("cta", "cluster") else 0))
 
 
 @selects("griddepcontrol", "setmaxnreg", "pmevent")

@@ -165,11 +165,13 @@ nb::dict run(const Engine& engine, const LoadedProgram& loaded, std::array<std::
              unsigned threads, std::uint64_t instruction_budget, double seconds_budget, std::uint32_t poison, std::uint32_t register_poison,
              std::vector<std::uint32_t> warp_order, bool eager_copies, bool in_order, const nb::object& observer, std::vector<std::string> checks,
              std::vector<std::pair<std::uint64_t, std::uint64_t>> fresh, std::vector<std::int64_t> check_table,
-             const std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uintptr_t>>& watched, std::uint64_t patience) {
+             const std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uintptr_t>>& watched, std::uint64_t patience,
+             bool last_block_first) {
     const auto* program = loaded.program.get();
     auto request = launch_request(loaded, grid, block, regions, shared_base, shared_bytes, dynamic_bytes, poison, register_poison,
                                   std::move(warp_order), eager_copies);
     request.in_order = in_order;
+    request.spec.last_block_first = last_block_first;
     request.checks = std::move(checks);
     request.check_table = std::move(check_table);
     if (patience != 0) request.patience = patience;
@@ -283,7 +285,8 @@ NB_MODULE(_core, m) {
              "instruction_budget"_a, "seconds_budget"_a, "poison"_a, "register_poison"_a, "warp_order"_a, "eager_copies"_a, "in_order"_a,
              "observer"_a.none(), "checks"_a, "fresh"_a = std::vector<std::pair<std::uint64_t, std::uint64_t>>{},
              "check_table"_a = std::vector<std::int64_t>{},
-             "watched"_a = std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uintptr_t>>{}, "patience"_a = 0)
+             "watched"_a = std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uintptr_t>>{}, "patience"_a = 0,
+             "last_block_first"_a = false)
         .def("lane_op", &lane_op, "name"_a, "modifiers"_a, "active"_a, "sources"_a, "d"_a, "d2"_a.none(), "registers"_a)
         .def("lane_op_names",
              [](const Engine& e) {

@@ -61,6 +61,9 @@ nb::list finding_rows(const std::vector<RawFinding>& findings) {
         finding["block"] = f.block;
         finding["warp"] = f.warp;
         finding["lane"] = f.lane;
+        finding["other_block"] = f.other_block;
+        finding["pass"] = f.pass;
+        finding["other_pass"] = f.other_pass;
         finding["other_warp"] = f.other_warp;
         finding["other_lane"] = f.other_lane;
         finding["count"] = f.count;

@@ -39,6 +39,7 @@ struct GridSpec {
     std::uint32_t register_poison = 0;
     std::vector<std::uint32_t> warp_order;                       // empty: 0, 1, 2, ...
     bool eager_copies = false;                                   // cp.async lands at once
+    bool last_block_first = false;                               // blocks begin in the opposite order; on one thread
     std::vector<std::pair<std::uint64_t, std::uint64_t>> fresh;  // (device address, bytes) of global memory that nothing has written yet
     std::vector<Watched> watched;
 };

@@ -25,9 +25,10 @@ struct RawFinding {
     std::uint64_t address = 0;  // first seen: offset in shared or local memory, or device address
     std::uint64_t bytes = 0;
     std::uint32_t block = 0, warp = 0, lane = 0;  // first seen
-    std::uint32_t other_warp = 0, other_lane = 0;
-    std::uint64_t count = 0;           // how often, over the whole run
-    std::vector<std::int64_t> values;  // what else the kind's text needs
+    std::uint32_t other_block = 0, other_warp = 0, other_lane = 0;
+    std::uint64_t pass = 0, other_pass = 0;  // of a pair: how often that warp had come to its instruction; 0: not known
+    std::uint64_t count = 0;                 // how often, over the whole run
+    std::vector<std::int64_t> values;        // what else the kind's text needs
 };
 
 class Check : public Observer {

@@ -28,7 +28,8 @@ Flow exit_lanes(Warp& warp, const Inst&, Mask active) {
 Flow trap(Warp& warp, const Inst&, Mask active) { return warp.fail(FaultKind::trap, active); }
 Flow nothing(Warp&, const Inst&, Mask) { return Flow::next; }
 // Memory is sequentially consistent here, so fences have nothing to do.
-Flow fence(Warp& warp, const Inst&, Mask active) {
+Flow fence(Warp& warp, const Inst& inst, Mask active) {
+    if ((inst.flags & (flag::acquire | flag::release)) == 0) return Flow::next;  // between proxies, not between threads
     if (auto* observer = warp.block().observer()) observer->fence(warp.where(), active);
     return Flow::next;
 }

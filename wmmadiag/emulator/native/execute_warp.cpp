@@ -2,6 +2,7 @@
 #include <array>
 
 #include "block.hpp"
+#include "lane_exchange.hpp"
 
 namespace wmmadiag {
 
@@ -33,41 +34,14 @@ Flow for_members(Warp& warp, Operand operand, Mask active, Body&& body) {
     return waiting == 0 ? Flow::next : warp.wait_here(waiting);
 }
 
-enum class ShuffleMode : std::uint8_t { up, down, bfly, idx };
-
-// s: value, lane operand b, clamp-and-segment operand c, member mask.
 void shuffle_members(Warp& warp, const Inst& inst, Mask active, [[maybe_unused]] Mask members) {
     const auto* value = warp.at<std::uint32_t>(inst.s[0]);
-    const auto* b = warp.at<std::uint32_t>(inst.s[1]);
-    const auto* c = warp.at<std::uint32_t>(inst.s[2]);
     std::uint32_t result[lanes];
     Mask inside = 0;
     for (unsigned lane = 0; lane < lanes; ++lane) {
-        const std::uint32_t offset = b[lane] & 0x1f, clamp = c[lane] & 0x1f, segment = (c[lane] >> 8) & 0x1f;
-        const std::uint32_t limit = (lane & segment) | (clamp & ~segment), first = lane & segment;
-        std::uint32_t from = 0;
-        bool ok = false;
-        switch (static_cast<ShuffleMode>(inst.code)) {
-            case ShuffleMode::up:
-                from = lane - offset;
-                ok = static_cast<std::int32_t>(from) >= static_cast<std::int32_t>(limit);
-                break;
-            case ShuffleMode::down:
-                from = lane + offset;
-                ok = from <= limit;
-                break;
-            case ShuffleMode::bfly:
-                from = lane ^ offset;
-                ok = from <= limit;
-                break;
-            case ShuffleMode::idx:
-                from = first | (offset & ~segment);
-                ok = from <= limit;
-                break;
-        }
-        if (!ok) from = lane;
-        if (ok) inside |= Mask{1} << lane;
-        result[lane] = value[from & 0x1f];
+        const auto from = shuffle_source(warp, inst, lane);
+        if (from.inside) inside |= Mask{1} << lane;
+        result[lane] = value[from.lane];
     }
     if (inst.d != no_operand) {
         auto* d = warp.at<std::uint32_t>(inst.d);

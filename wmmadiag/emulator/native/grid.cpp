@@ -117,8 +117,9 @@ private:
     void blocks_in_turn(Observer* observer) {
         std::vector<Resident> residents;
         const auto next = [this](std::uint64_t& index) {
-            index = next_++;
-            return index < blocks_;
+            const auto position = next_++;
+            index = shared_.spec.last_block_first ? blocks_ - 1 - position : position;
+            return position < blocks_;
         };
         const auto run = [this](Resident& one, std::uint64_t length, BlockStatus& status) { return slice(*one.block, one.executed, length, status); };
         if (in_turns(shared_, warps_, observer, request_.patience, residents, next, run, [](const Block&) {})) return;
@@ -148,7 +149,9 @@ RunResult run_grid(const RunRequest& request, const std::function<bool()>& poll)
     // Races between blocks are looked for in block order only, and only where blocks share memory; the first run tells.
     const bool races = std::find(request.checks.begin(), request.checks.end(), "races") != request.checks.end();
     const bool several = request.spec.grid.count() > 1;
-    if ((threads > 1 || (races && several)) && !request.in_order && request.observer == nullptr) {
+    const bool given_order = request.in_order || request.spec.last_block_first ||
+                             std::find(request.checks.begin(), request.checks.end(), "reversed") != request.checks.end();
+    if ((threads > 1 || (races && several)) && !given_order && request.observer == nullptr) {
         memory.track();
         auto result = Attempt(request, memory, true).run(threads, poll);
         const bool mattered = result.order_mattered || memory.order_mattered();

@@ -53,13 +53,15 @@ inline constexpr std::uint32_t sign_extend = 1u << 0;  // ld of a signed type in
 inline constexpr std::uint32_t address32 = 1u << 1;    // the address register has 32 bits
 inline constexpr std::uint32_t transposed = 1u << 3;   // ldmatrix .trans; wmma.load and store across the dense lines
 
-inline constexpr std::uint32_t whole_ldm = 1u << 5;   // wmma.load and store: see wmmadiag/fragments/memory_access.py
-inline constexpr std::uint32_t strong = 1u << 8;      // ld, st: volatile, relaxed, acquire, release or mmio: not a plain access
-inline constexpr std::uint32_t acquire = 1u << 9;     // ld, atom
-inline constexpr std::uint32_t release = 1u << 10;    // st, atom
-inline constexpr std::uint32_t read_only = 1u << 11;  // ld.global.nc: nobody writes there during the launch
-inline constexpr std::uint32_t wide_state = 1u << 7;  // mbarrier: has a state operand
-inline constexpr unsigned code_shift = 16;            // an enum of the operation: AtomicOp, ShuffleMode, ...
+inline constexpr std::uint32_t whole_ldm = 1u << 5;     // wmma.load and store: see wmmadiag/fragments/memory_access.py
+inline constexpr std::uint32_t strong = 1u << 8;        // ld, st: volatile, relaxed, acquire, release or mmio: not a plain access
+inline constexpr std::uint32_t acquire = 1u << 9;       // ld, atom, fence
+inline constexpr std::uint32_t release = 1u << 10;      // st, atom, fence
+inline constexpr std::uint32_t read_only = 1u << 11;    // ld.global.nc: nobody writes there during the launch
+inline constexpr std::uint32_t block_scope = 1u << 12;  // a strong access or a fence that counts within its block only
+inline constexpr std::uint32_t unseen = 1u << 13;       // atom: nothing reads its result, it is a reduction
+inline constexpr std::uint32_t wide_state = 1u << 7;    // mbarrier: has a state operand
+inline constexpr unsigned code_shift = 16;              // an enum of the operation: AtomicOp, ShuffleMode, ...
 }  // namespace flag
 
 // Where one matrix's elements lie in the lanes' registers, from wmmadiag.fragments. The matrix is kept dense, line after line: rows of

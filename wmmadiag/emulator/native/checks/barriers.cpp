@@ -5,8 +5,10 @@
 #include <map>
 #include <memory>
 #include <tuple>
+#include <utility>
 
 #include "../check.hpp"
+#include "../lane_exchange.hpp"
 
 namespace wmmadiag {
 
@@ -30,7 +32,12 @@ struct BlockBarriers {
 
 class Barriers final : public Check {
 public:
-    explicit Barriers(const Shared& shared) : shared_(shared) {}
+    explicit Barriers(const Shared& shared) : shared_(shared) {
+        constexpr std::pair<const char*, unsigned> masks[] = {{"shfl", 3},  {"vote", 1},  {"match", 1},
+                                                              {"redux", 1}, {"elect", 0}, {"bar.warp.sync", 0}};
+        for (const auto& [name, operand] : masks) mask_of_[find_operation(name)->execute] = operand;
+        shuffle_ = find_operation("shfl")->execute;
+    }
 
     void block_start(const Block& block) override {
         auto& b = blocks_[block.index()];
@@ -55,6 +62,15 @@ public:
         auto& b = blocks_[where.block];
         if (b.left[where.warp] == 0) b.left_pc[where.warp] = where.pc;
         b.left[where.warp] |= active;
+        // Lanes of this warp that wait for those that exit: all that a mask names must come, or have gone before.
+        const auto& warp = b.block->warps()[where.warp];
+        for (const auto& group : warp.groups()) {
+            const auto& inst = shared_.program->code()[group.pc];
+            const auto mask = mask_of_.find(inst.execute);
+            if (group.state != GroupState::sync || mask == mask_of_.end()) continue;
+            const Mask members = warp.at<std::uint32_t>(inst.s[mask->second])[std::countr_zero(group.mask)];
+            if ((members & active) != 0) add("absent", where.block, where.warp, group.pc, where.pc, group.mask, {members, members & active});
+        }
     }
 
     void barrier(const BarrierEvent& event) override {
@@ -84,6 +100,12 @@ public:
 
     void meet(const Where& where, Mask here, Mask members) override {
         if ((here & ~members) != 0) add("mask", where.block, where.warp, where.pc, no_pc, here & ~members, {members});
+        const auto& inst = shared_.program->code()[where.pc];
+        if (inst.execute != shuffle_) return;
+        const auto& warp = blocks_[where.block].block->warps()[where.warp];
+        if (const Mask found = strays(warp, inst, here); found != 0)
+            add("stray", where.block, where.warp, where.pc, no_pc, found,
+                {members, shuffle_source(warp, inst, static_cast<unsigned>(std::countr_zero(found))).lane});
     }
 
     [[nodiscard]] std::vector<RawFinding> findings() override {
@@ -131,6 +153,8 @@ private:
     }
 
     const Shared& shared_;
+    std::map<Execute, unsigned> mask_of_;  // which operand is the member mask
+    Execute shuffle_ = nullptr;
     std::map<std::uint32_t, BlockBarriers> blocks_;
     std::map<std::tuple<std::string, std::uint32_t, std::uint32_t>, RawFinding> found_;
 };

@@ -11,6 +11,7 @@ namespace wmmadiag {
 
 std::unique_ptr<Check> make_barriers(const Shared&);
 std::unique_ptr<Check> make_races(const Shared&);
+std::unique_ptr<Check> make_reversed(const Shared&);
 std::unique_ptr<Check> make_provenance(const Shared&);
 std::unique_ptr<Check> make_uninitialised(const Shared&);
 std::unique_ptr<Check> make_accesses(const Shared&);
@@ -28,6 +29,7 @@ constexpr std::array table{
     CheckEntry{"accesses", make_accesses},     CheckEntry{"numbers", make_numbers},
     CheckEntry{"coverage", make_coverage},     CheckEntry{"banks", make_banks},
     CheckEntry{"writers", make_writers},       CheckEntry{"outputs", make_outputs},
+    CheckEntry{"reversed", make_reversed},
 };
 
 }  // namespace

@@ -1,10 +1,33 @@
 // The check itself: what the program needs, which events touch what, and what is reported.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
+#include "../lane_exchange.hpp"
 #include "races.hpp"
+#include "races_reversed.hpp"
 
 namespace wmmadiag::races {
+
+Races::Races(const Shared& shared, std::unique_ptr<Reversal> reversal)
+    : shared_(shared), whole_(1u << page_bits, whole_warp), several_(64, several_lanes), reversal_(std::move(reversal)) {
+    for (std::size_t k = 0; k < patterns_.size(); ++k)
+        for (std::uint32_t i = 0; i < lanes << k; ++i) patterns_[k].push_back(static_cast<Lane>(i >> k));
+    between_ = !shared.tracking && shared.spec.grid.count() > 1;
+    survey();
+}
+
+Races::~Races() = default;
+
+namespace {
+
+// By AtomicType, see execute_atomic.cpp.
+std::uint32_t atomic_bytes(const Inst& inst) {
+    constexpr std::array<std::uint32_t, 12> bytes{4, 4, 8, 8, 4, 8, 2, 2, 4, 4, 2, 16};
+    return bytes[std::min<std::size_t>(inst.code >> 8, bytes.size() - 1)];
+}
+
+}  // namespace
 
 void Races::survey() {
     const auto code = shared_.program->code();
@@ -16,8 +39,11 @@ void Races::survey() {
     const auto* copy = find_operation("cp.async");
     const auto* barrier = find_operation("bar.sync");
     const auto* arrive = find_operation("bar.arrive");
+    const auto* warp_barrier = find_operation("bar.warp.sync");
     mbarrier_ = mbarrier->execute;
     store_ = st->execute;
+    shuffle_ = find_operation("shfl")->execute;
+    copy_ = copy->execute;
     atom_ = atom->execute;
     const char* names[] = {"wmma.load", "wmma.store", "ldmatrix", "stmatrix"};
     for (unsigned i = 0; i < 4; ++i) collective_[i] = find_operation(names[i])->execute;
@@ -28,7 +54,7 @@ void Races::survey() {
     };
     for (const auto& inst : code) {
         if (inst.execute == ld->execute || inst.execute == st->execute) narrow(inst.space, std::uint32_t{inst.bytes} * inst.count);
-        else if (inst.execute == atom->execute) narrow(inst.space, 2);
+        else if (inst.execute == atom->execute) narrow(inst.space, atomic_bytes(inst));
         else if (inst.execute == mbarrier->execute) narrow(inst.space, 8);
         else if (inst.execute == copy->execute) narrow(Space::shared, 4), narrow(Space::global, 4);
         else if (inst.execute == collective_[0] || inst.execute == collective_[1]) narrow(inst.space, 4);
@@ -36,6 +62,12 @@ void Races::survey() {
         synchronises_ |= inst.execute == mbarrier->execute || (fence != nullptr && inst.execute == fence->execute);
         synchronises_ |= (inst.execute == ld->execute || inst.execute == st->execute || inst.execute == atom->execute) &&
                          (inst.flags & (flag::acquire | flag::release)) != 0;
+        observes_ |=
+            (inst.execute == ld->execute && (inst.flags & flag::strong) != 0) || (inst.execute == atom->execute && (inst.flags & flag::unseen) == 0);
+        atomics_ |= inst.execute == atom->execute;
+        const bool all = (inst.s[0] & constant_bit) != 0 && inst.execute == warp_barrier->execute &&
+                         *reinterpret_cast<const Mask*>(shared_.program->constants() + (inst.s[0] & ~constant_bit)) == all_lanes;
+        tiles_ |= inst.execute == warp_barrier->execute && !all;
     }
     partly_ |= synchronises_;
 }
@@ -54,7 +86,10 @@ void Races::block_start(const Block& block) {
         warp.fenced.fill(0);
         warp.acquirable.fill(0);
         warp.hinted.fill(0);
-        warp.fence_epoch = 0;
+        warp.foreign.reset();
+        warp.foreign_fenced.reset();
+        warp.foreign_acquirable.reset();
+        warp.behind_fence = false;
         warp.lanes_known = warp.met = warp_mask;
         warp.arrived = 0;
         warp.commits.fill(0);
@@ -65,7 +100,8 @@ void Races::block_start(const Block& block) {
         warp.waited_commits.fill(0);
         warp.pairs = nullptr;
         ++warp.epoch;  // which makes the stamps of the block before stale
-        warp.stamps.resize(shared_.program->code().size(), {0, 0});
+        warp.stamps.resize(shared_.program->code().size());
+        for (auto& latest : warp.stamps) latest.passes = 0;
     }
     b.entries.clear();
     b.write.assign(cells, 0);
@@ -77,10 +113,10 @@ void Races::block_start(const Block& block) {
     b.free_copies.clear();
     b.phases.fill({});
     b.released.clear();
-    b.ordered_blocks.clear();
-    b.acquirable_blocks.clear();
-    b.epoch = 1;
+    b.coherence.clear();
+    b.lane_reads.clear();
     b.more_reads.clear();
+    b.more_writes.clear();
     last_ = made.get();
     states_[b.index] = std::move(made);
 }
@@ -89,8 +125,12 @@ void Races::block_end(const Block& block) {
     const auto at = states_.find(block.index());
     if (at == states_.end()) return;
     if (last_ == at->second.get()) last_ = nullptr;
+    for (const auto& [address, place] : at->second->coherence) parties_ -= std::min<std::uint64_t>(parties_, place.parties.size());
     spare_ = std::move(at->second);
     states_.erase(at);
+    if (between_ || !states_.empty()) return;
+    coherence_.clear();
+    parties_ = 0;
 }
 
 BlockState& Races::state_of(std::uint32_t block) {
@@ -98,40 +138,52 @@ BlockState& Races::state_of(std::uint32_t block) {
     return *last_;
 }
 
-void Races::report(const char* kind, const BlockState& b, const Access& access, unsigned lane, std::uint32_t other_pc, std::uint32_t other_warp,
-                   std::uint32_t other_lane, Space space, std::uint64_t address, std::vector<std::int64_t> values, bool swapped) {
-    // `swapped`: the other access is named first, so that a pair has one order whichever ran first.
-    auto pc = access.where.pc;
-    std::uint32_t warp = access.where.warp, first_lane = lane;
-    if (swapped) {
-        std::swap(pc, other_pc);
-        std::swap(warp, other_warp);
-        std::swap(first_lane, other_lane);
+Earlier Races::earlier_of(const BlockState& b, Stamp s, std::uint32_t lane) {
+    const auto& one = b.entries[(s >> warp_bits) - b.base - 1];
+    return {b.index, s & warp_mask, lane, one.pc, one.pass, s};
+}
+
+void Races::report(std::string_view kind, BlockState& b, const Access& access, unsigned lane, const Earlier& earlier, Space space,
+                   std::uint64_t address, std::vector<std::int64_t> values, bool swapped) {
+    if (reversal_) {
+        turn(b, access, lane, earlier, space, address, swapped);
+        return;
     }
-    const auto key = std::make_tuple(std::string(kind), pc, other_pc, space);
-    auto [at, fresh] = found_.try_emplace(key);
+    const auto known = [](std::uint32_t l) { return l < lanes ? l : nobody; };
+    const Earlier current{b.index, access.where.warp, known(lane), access.where.pc, access.pass, access.stamp};
+    const auto& first = swapped ? earlier : current;
+    const auto& second = swapped ? current : earlier;
+    auto [at, fresh] = found_.try_emplace(std::make_tuple(kind, first.pc, second.pc, space));
+    auto& f = at->second.finding;
     if (fresh) {
-        auto& f = at->second;
         f.check = "races";
         f.kind = kind;
-        f.pc = pc;
-        f.other_pc = other_pc;
+        f.pc = first.pc;
+        f.other_pc = second.pc;
         f.space = space;
         f.address = address;
         f.bytes = std::uint64_t{1} << (space == Space::global ? global_shift_ : shared_shift_);
-        f.block = b.index;
-        f.warp = warp;
-        f.lane = first_lane;
-        f.other_warp = other_warp;
-        f.other_lane = other_lane;
+        f.block = first.block;
+        f.warp = first.warp;
+        f.lane = known(first.lane);
+        f.pass = first.pass;
+        f.other_block = second.block;
+        f.other_warp = second.warp;
+        f.other_lane = known(second.lane);
+        f.other_pass = second.pass;
         f.values = std::move(values);
-    } else if (values.size() == 5 && values[1] == at->second.values[1]) {  // in flight: the groups that the worst case leaves to wait for
-        auto& age = at->second.values[4];
-        age = std::min(age, values[4]);
+    } else if (values.size() == 5 && values[1] == f.values[1]) {  // in flight: the groups that the worst case leaves to wait for
+        f.values[4] = std::min(f.values[4], values[4]);
     }
-    auto& event = counted_[key];
-    if (event != events_) ++at->second.count;
-    event = events_;
+    if (fresh || at->second.event != events_) ++f.count;
+    at->second.event = events_;
+}
+
+std::byte* Races::host(const BlockState& b, Space space, std::uint64_t address, std::uint64_t bytes) const {
+    if (space == Space::shared) return b.block->shared_memory() + address;
+    const auto* allocation = shared_.memory->find(address);
+    return allocation != nullptr && allocation->region.holds(address, bytes) ? allocation->region.host + (address - allocation->region.base)
+                                                                             : nullptr;
 }
 
 // Whether a plain or fragment store writes what is there already: then no order changes the result.
@@ -141,14 +193,8 @@ bool Races::unchanged(const BlockState& b, const Access& access, unsigned lane, 
     if ((inst.execute != store_ && !fragment) || (lane >= lanes && !fragment) || access.role != Role::write) return false;
     const auto& warp = b.block->warps()[access.where.warp];
     const auto granule = std::size_t{1} << (space == Space::global ? global_shift_ : shared_shift_);
-    const std::byte* here = nullptr;
-    if (space == Space::shared) {
-        here = b.block->shared_memory() + address;
-    } else {
-        const auto* allocation = shared_.memory->find(address);
-        if (allocation == nullptr || !allocation->region.holds(address, fragment ? granule : 1)) return false;
-        here = allocation->region.host + (address - allocation->region.base);
-    }
+    const auto* here = host(b, space, address, fragment ? granule : 1);
+    if (here == nullptr) return false;
     if (fragment) return fragment_store_keeps(warp, inst, address, {here, granule});
     Addresses addresses;
     compute_addresses(warp, inst, addresses);
@@ -192,12 +238,110 @@ void Races::same_instruction(BlockState& b, const MemoryEvent& event) {
                                   from + std::size_t{sorted[i - 1].second} * inst.register_bytes, std::min(inst.bytes, inst.register_bytes)) != 0;
         }
         if (!differ) continue;
-        report("one-instruction", b, {event.where, Role::write, false, false, 0}, sorted[i].second, event.where.pc, event.where.warp,
-               sorted[i - 1].second, event.space, sorted[i].first, {}, false);
+        const Access access{event.where, Role::write, strength::weak, false, 0, 0};
+        const Earlier other{b.index, event.where.warp, sorted[i - 1].second, event.where.pc, 0, 0};
+        if (reversal_) {  // lanes store in their order: let the first stay
+            if (!reversal_->names(event.where.pc, event.where.pc)) continue;
+            const auto width = std::min(inst.bytes, inst.register_bytes);
+            for (unsigned e = 0; e < inst.count; ++e)
+                if (auto* to = host(b, event.space, sorted[i].first + std::uint64_t{e} * inst.bytes, width); to != nullptr)
+                    reversal_->keep(to, {warp.at<std::byte>(inst.extra[e]) + std::size_t{sorted[i - 1].second} * inst.register_bytes, width});
+            continue;
+        }
+        report("one-instruction", b, access, sorted[i].second, other, event.space, sorted[i].first, {}, false);
     }
 }
 
+void Races::meet(const Where& where, Mask here, Mask) {
+    auto& b = state_of(where.block);
+    const auto& warp = b.block->warps()[where.warp];
+    if ((here & warp.live()) == warp.live()) b.warps[where.warp].met = b.sequence << warp_bits | warp_mask;
+    if (!reversal_ || !reversal_->names(where.pc, where.pc)) return;
+    const auto& inst = shared_.program->code()[where.pc];
+    if (inst.execute == shuffle_ && inst.d != no_operand) stray_ |= strays(warp, inst, here);
+}
+
+std::uint8_t Races::strength_of(const Inst& inst, Role role) const {
+    if (role == Role::atomic) {
+        const auto scope = (inst.flags & flag::block_scope) != 0 ? strength::block_scope : std::uint8_t{0};
+        return static_cast<std::uint8_t>(strength::strong | strength::read_modify_write | scope);
+    }
+    if ((inst.flags & flag::strong) == 0) return strength::weak;
+    return (inst.flags & flag::block_scope) != 0 ? strength::strong | strength::block_scope : strength::strong;
+}
+
 void Races::memory(const MemoryEvent& event) {
+    if (!reversal_ || event.space == Space::local || event.space == Space::generic) return watch(event);
+    if (event.kind == AccessKind::async_store) {
+        const auto& b = state_of(event.where.block);
+        for (Mask m = event.active; m != 0; m &= m - 1)
+            reversal_->written(event.where.block, event.where.pc, host(b, event.space, event.addresses[std::countr_zero(m)], event.bytes),
+                               event.bytes);
+        return;
+    }
+    const bool writes = event.kind == AccessKind::store || event.kind == AccessKind::atomic;
+    const auto& b = state_of(event.where.block);
+    const auto shift = event.space == Space::global ? global_shift_ : shared_shift_;
+    std::vector<std::pair<std::uint64_t, std::byte*>> places;
+    if (writes && reversal_->wants(event.where.pc))
+        for (Mask m = event.active; m != 0; m &= m - 1) {
+            const auto from = event.addresses[std::countr_zero(m)] >> shift << shift;
+            for (auto a = from; a < event.addresses[std::countr_zero(m)] + event.bytes; a += std::uint64_t{1} << shift)
+                if (auto* p = inside(event.space, a, std::uint64_t{1} << shift) ? host(b, event.space, a, std::uint64_t{1} << shift) : nullptr;
+                    p != nullptr)
+                    places.emplace_back(a, p);
+        }
+    reversal_->before(event.space, event.space == Space::shared ? b.index : 0, places, std::size_t{1} << shift);
+    watch(event);
+    reversal_->after();
+}
+
+bool Races::inside(Space space, std::uint64_t address, std::uint64_t bytes) const {
+    return space != Space::shared || address + bytes <= std::uint64_t{shared_.spec.shared_base} + shared_.spec.shared_bytes;
+}
+
+// Lets this access take place before an earlier one, a write, that nothing orders with it: it finds what was there before that write, and
+// what it writes is gone again afterwards. Once per write and warp, so that whoever looks again and again sees it in the end.
+void Races::turn(BlockState& b, const Access& access, unsigned lane, const Earlier& earlier, Space space, std::uint64_t address, bool read_first) {
+    if (!reversal_->names(access.where.pc, earlier.pc) || reversal_->turn() != (read_first ? Turn::note : Turn::writes)) return;
+    // A lane does not lose its own writes, nor see them early; where several lanes read as one, it may be among them.
+    if (earlier.block == b.index && earlier.warp == access.where.warp && (read_first || lane >= lanes)) return;
+    const auto granule = std::size_t{1} << (space == Space::global ? global_shift_ : shared_shift_);
+    const auto at = address / granule * granule;
+    if (!inside(space, at, granule)) return;
+    auto* p = host(b, space, at, granule);
+    if (p == nullptr) return;
+    if (read_first)
+        reversal_->note(space, space == Space::shared ? b.index : 0, at, p, granule, std::uint64_t{earlier.block} << 32 | earlier.stamp, b.index,
+                        access.where.pc);
+    else
+        reversal_->reverse(space, space == Space::shared ? b.index : 0, at, p, granule, (std::uint64_t{b.index} << 32) | access.where.warp,
+                           (std::uint64_t{earlier.block} << 32) | earlier.stamp);
+}
+
+// What this read finds although it is written later.
+void Races::foresee(BlockState& b, const Access& access, const MemoryEvent& event) {
+    const auto granule = std::uint64_t{1} << (event.space == Space::global ? global_shift_ : shared_shift_);
+    for (Mask m = event.active; m != 0; m &= m - 1) {
+        const auto address = event.addresses[std::countr_zero(m)];
+        for (auto a = address / granule * granule; a < address + event.bytes; a += granule)
+            if (auto* p = inside(event.space, a, granule) ? host(b, event.space, a, granule) : nullptr; p != nullptr)
+                reversal_->foresee(event.space, event.space == Space::shared ? b.index : 0, a, p, granule,
+                                   std::uint64_t{b.index} << 32 | access.stamp);
+    }
+}
+
+void Races::executed(const WriteEvent& event) {
+    reversal_->restore();
+    if (event.inst->execute != copy_) reversal_->written(event.where.block, event.where.pc);
+    if (stray_ == 0) return;
+    auto* to = event.warp->at<std::uint32_t>(event.inst->d);
+    for (Mask m = std::exchange(stray_, 0); m != 0; m &= m - 1) to[std::countr_zero(m)] = to[std::countr_zero(m)] == 0 ? ~0u : 0;
+}
+
+bool Races::wants_result_of(std::uint32_t pc) const { return reversal_ && reversal_->wants(pc); }
+
+void Races::watch(const MemoryEvent& event) {
     if (event.space == Space::local || event.kind == AccessKind::async_store || event.active == 0) return;
     auto& b = state_of(event.where.block);
     const auto& inst = shared_.program->code()[event.where.pc];
@@ -217,11 +361,20 @@ void Races::memory(const MemoryEvent& event) {
     if (matrix) b.warps[event.where.warp].met = b.sequence << warp_bits | warp_mask;
     const auto role = event.kind == AccessKind::atomic ? Role::atomic : event.kind == AccessKind::store ? Role::write : Role::read;
     if (inst.execute == mbarrier_) return;
-    const bool strong = role == Role::atomic || (inst.flags & flag::strong) != 0;
-    if (strong && synchronises_) synchronise(b, event, inst);
+    auto strength = strength_of(inst, role);
+    // A plain store right behind a fence is how some release a lock: the chip does the same for it as for a relaxed one.
+    auto& fence = b.warps[event.where.warp].behind_fence;
+    if (fence && role == Role::write && !matrix && strength == strength::weak) strength = strength::strong;
+    fence = false;
+    touch_event(b, event, role, strength, matrix);
+    // Afterwards: what this access learns does not put it behind what it has learned of.
+    if (strength != strength::weak && (synchronises_ || observes_)) synchronise(b, event, inst);
+}
+
+void Races::touch_event(BlockState& b, const MemoryEvent& event, Role role, std::uint8_t strength, bool matrix) {
     if (event.space == Space::global) {
         // While blocks run in parallel no buffer is both read and written, or the launch is run again in order.
-        if (role == Role::read && (shared_.tracking || (inst.flags & flag::read_only) != 0)) return;
+        if (role == Role::read && shared_.tracking) return;
         if (role == Role::read) {
             const auto* allocation = shared_.memory->find(event.addresses[std::countr_zero(event.active)]);
             if (allocation != nullptr && !allocation->region.writable) return;
@@ -237,7 +390,8 @@ void Races::memory(const MemoryEvent& event) {
         }
         if (beyond != 0) return;
     }
-    const Access access{event.where, role, strong, matrix, stamp(b, event.where, strong)};
+    const Access access = access_of(b, event.where, role, strength, matrix);
+    if (reversal_ && role == Role::read && reversal_->turn() == Turn::reads) foresee(b, access, event);
     const bool global = event.space == Space::global;
     const auto shift = global ? global_shift_ : shared_shift_;
     const auto cells = shared_cells(b);
@@ -247,7 +401,7 @@ void Races::memory(const MemoryEvent& event) {
     };
     const auto* addresses = event.addresses;
     const auto bytes = event.bytes;
-    if (!matrix && event.active == all_lanes) {
+    if (!matrix && !(tiles_ && role == Role::read) && event.active == all_lanes) {
         std::uint64_t apart = 0, astride = 0;
         for (unsigned l = 0; l < lanes; ++l) {
             apart |= addresses[l] ^ addresses[0];
@@ -256,6 +410,7 @@ void Races::memory(const MemoryEvent& event) {
         if (apart == 0 && role == Role::read) return go(addresses[0], bytes, several_.data());
         if (astride == 0 && std::has_single_bit(bytes)) return go(addresses[0], bytes * lanes, lanes_of(bytes, shift, 0));
     }
+    if (tiles_ && role == Role::read && !matrix) remember_lanes(b, access, event, shift);
     if (role == Role::write && !matrix) same_instruction(b, event);
     if (!global && !matrix && role != Role::atomic && bytes >> shift <= 4) {
         touch_lanes(b, access, cells, event);
@@ -278,9 +433,14 @@ void Races::memory(const MemoryEvent& event) {
 
 std::vector<RawFinding> Races::findings() {
     std::vector<RawFinding> all;
-    for (auto& [key, finding] : found_) all.push_back(std::move(finding));
+    if (reversal_) {
+        all.emplace_back();
+        all.back().check = "reversed";
+        all.back().kind = reversal_->turn() == Turn::reads && !reversal_->came_true() ? "untrue" : "noted";
+        all.back().values = reversal_->noted();
+    }
+    for (auto& [key, found] : found_) all.push_back(std::move(found.finding));
     found_.clear();
-    counted_.clear();
     return all;
 }
 
@@ -288,6 +448,9 @@ std::vector<RawFinding> Races::findings() {
 
 namespace wmmadiag {
 
-std::unique_ptr<Check> make_races(const Shared& shared) { return std::make_unique<races::Races>(shared); }
+std::unique_ptr<Check> make_races(const Shared& shared) { return std::make_unique<races::Races>(shared, nullptr); }
+std::unique_ptr<Check> make_reversed(const Shared& shared) {
+    return std::make_unique<races::Races>(shared, std::make_unique<races::Reversal>(shared));
+}
 
 }  // namespace wmmadiag

@@ -7,19 +7,23 @@
 // Freund, PLDI 2009).
 //
 // Shadow: per granule (the smallest access that the program has: 1, 2, 4, ... bytes) the last write, and the last reads of two warps; of
-// more, where barriers of some threads or flags let warps know different things.
+// more, where barriers of some threads or flags let warps know different things. Between blocks: the last write, and the set of all reads
+// since; a set is shared by the granules that the same have read (races_global.cpp).
 // cp.async writes at some time between its issue and the wait that covers it: in between, every access to its destination is a race.
 // The kinds: read-write and write-write between warps; lanes-… between lanes of one warp with no bar.warp.sync between; in-flight-… with
-// a copy in flight; blocks-… between blocks.
+// a copy in flight; blocks-… between blocks; …relaxed-… of two strong accesses, which are no data race and have no order either.
+//
+// The model is that of docs/memory-model.md.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <set>
-#include <string>
+#include <string_view>
 #include <tuple>
 #include <unordered_map>
 #include <vector>
@@ -47,14 +51,28 @@ inline void join(Clock& to, const Clock& from) {
     for (unsigned w = 0; w < max_warps; ++w) to[w] = std::max(to[w], from[w]);
 }
 
+// What a warp knows of other blocks: of each, by its index, up to which stamp of its warps. Never changed, so that many can hold it.
+using View = std::vector<std::pair<std::uint32_t, std::shared_ptr<const Clock>>>;
+using Foreign = std::shared_ptr<const View>;
+
+void join(Foreign& to, const Foreign& from);
+[[nodiscard]] const Clock* clock_of(const Foreign& known, std::uint32_t block);
+
 enum class Role : std::uint8_t { read, write, atomic };
+
+// What kind of strong access it is: two that are morally strong towards each other are no data race.
+namespace strength {
+inline constexpr std::uint8_t weak = 0, strong = 1, block_scope = 2, read_modify_write = 4;
+}
 
 struct Access {
     Where where;
     Role role;
-    bool strong;  // atomic, volatile, relaxed, ...: never races with another such
-    bool whole;   // by the warp as one: fragment loads and stores
+    std::uint8_t strength;
+    bool whole;  // by the warp as one: fragment loads and stores
     Stamp stamp;
+    std::uint32_t pass;  // how often the warp has come to this instruction
+    [[nodiscard]] bool strong() const { return strength != strength::weak; }
 };
 
 // What the shadow of some memory holds, one element per granule.
@@ -65,7 +83,8 @@ struct Cells {
 
 struct Entry {
     std::uint32_t pc;
-    bool strong;
+    std::uint8_t strength;
+    std::uint32_t pass;
 };
 
 struct Copy {
@@ -78,13 +97,16 @@ struct Copy {
 
 struct WarpState {
     Clock known{};
-    Clock fenced{};                 // what was known at the last fence; its own entry 0: none yet
-    Clock acquirable{};             // what a relaxed read has seen: known after a fence or a barrier
-    Clock hinted{};                 // what flags have told, whether or not any fence stood before or behind them
-    std::uint32_t fence_epoch = 0;  // of its block, at the last fence; 0: none yet
-    Stamp lanes_known = 0;          // accesses of its own up to here are known to all of its lanes
-    Stamp met = 0;                  // ... were executed before all of its lanes came together
-    Mask arrived = 0;               // at a bar.warp.sync
+    Clock fenced{};              // what was known at the last fence; its own entry 0: none yet
+    Clock acquirable{};          // what a relaxed read has seen: known after a fence or a barrier
+    Clock hinted{};              // what flags have told, whether or not any fence stood before or behind them
+    Foreign foreign;             // other blocks, as `known`,
+    Foreign foreign_fenced;      // as `fenced`, with its own block in it,
+    Foreign foreign_acquirable;  // and as `acquirable`
+    bool behind_fence = false;   // it has touched no memory since its last fence that releases
+    Stamp lanes_known = 0;       // accesses of its own up to here are known to all of its lanes
+    Stamp met = 0;               // ... were executed before all of its lanes came together
+    Mask arrived = 0;            // at a bar.warp.sync
     std::uint64_t epoch = 1;
     std::array<std::uint32_t, lanes> commits{};
     std::vector<std::uint32_t> copies;                  // in flight: indices into BlockState::copies
@@ -92,8 +114,13 @@ struct WarpState {
     std::uint64_t waits = 0;
     std::uint32_t last_wait = no_pc;
     std::int64_t last_pending = 0;
-    std::vector<std::pair<std::uint64_t, Stamp>> stamps;  // by pc: epoch, stamp
-    std::array<Stamp, lanes * lanes>* pairs = nullptr;    // [lane][other]: known by partial bar.warp.sync
+    struct Latest {
+        std::uint64_t epoch = 0;
+        Stamp stamp = 0;
+        std::uint32_t passes = 0;
+    };
+    std::vector<Latest> stamps;                         // by pc
+    std::array<Stamp, lanes * lanes>* pairs = nullptr;  // [lane][other]: known by partial bar.warp.sync
     std::unique_ptr<std::array<Stamp, lanes * lanes>> pairs_storage;
 };
 
@@ -102,29 +129,38 @@ inline constexpr unsigned page_bits = 12;
 struct Page {
     std::vector<Stamp> write, read, other_read;
     std::vector<Lane> write_lane, read_lane;
-    std::vector<std::uint32_t> write_block, write_pc;                       // block + 1
-    std::vector<std::uint32_t> read_block, read_pc, older_block, older_pc;  // older: the last read by another block than read_block's
-    std::vector<std::uint32_t> write_epoch, read_epoch, older_epoch;        // of the block that did it
+    std::vector<std::uint32_t> write_block, read_block;  // of the stamps: block + 1
+    std::vector<std::uint32_t> last_write, readers;      // between blocks: indices of a Foreigner; readers since that write: a set
     explicit Page(std::size_t n)
-        : write(n),
-          read(n),
-          other_read(n),
-          write_lane(n),
-          read_lane(n),
-          write_block(n),
-          write_pc(n),
-          read_block(n),
-          read_pc(n),
-          older_block(n),
-          older_pc(n),
-          write_epoch(n),
-          read_epoch(n),
-          older_epoch(n) {}
+        : write(n), read(n), other_read(n), write_lane(n), read_lane(n), write_block(n), read_block(n), last_write(n), readers(n) {}
+};
+
+// An access as other blocks see it. A set of reads is the index of the one that was added last.
+struct Foreigner {
+    std::uint32_t block = nobody;  // nobody: none
+    Stamp stamp = 0;
+    std::uint32_t pc = no_pc;
+    std::uint32_t pass = 0;
+    std::uint8_t strength = strength::weak;
+    std::uint32_t others = 0;  // the rest of the set
+};
+
+// The order of the strong writes at an address, as far as it is forced (coherence order): a read-modify-write comes after what it has read,
+// and what a thread does there later comes after what it has seen there.
+struct Coherence {
+    struct Party {
+        Stamp read = 0, wrote = 0;         // its newest read there, and its newest write
+        std::uint64_t version = 0;         // of that write
+        std::uint64_t from = 1, seen = 0;  // the versions that its newest read comes after
+    };
+    std::uint64_t version = 0, chain = 1;    // chain: there were only read-modify-writes since
+    std::map<std::uint64_t, Party> parties;  // by block << 32 | warp
 };
 
 // What has been released at an address, or at an mbarrier in the phase that is under way and until the last that was completed.
 struct Released {
     Clock known{};                          // behind fences; of completed phases
+    Foreign foreign, gathered_foreign;      // of other blocks
     Clock hinted{};                         // also without a fence
     Clock gathered{};                       // by the arrivals of an mbarrier's phase
     std::array<Mask, max_warps> arrived{};  // which lanes of each warp did, in that phase
@@ -132,20 +168,11 @@ struct Released {
     Clock together{};                       // per warp, of completed phases in which all of its lanes arrived: what they all had done before
 };
 
-using Epochs = std::map<std::uint32_t, std::uint32_t>;  // by block, its newest epoch
-
-inline void join(Epochs& to, const Epochs& from) {
-    for (const auto& [block, epoch] : from) {
-        auto& own = to[block];
-        own = std::max(own, epoch);
-    }
-}
-
 // A hardware barrier between two releases.
 struct Phase {
     std::array<Mask, max_warps> arrived{}, waiting{};
     Clock gathered{}, fenced{};
-    std::uint32_t fence_epoch = 0;
+    Foreign foreign, foreign_fenced;
     bool counted = false;  // of a number of threads: those that have exited are none of them
 };
 
@@ -161,19 +188,29 @@ struct BlockState {
     std::vector<Copy> copies;
     std::vector<std::uint32_t> free_copies;
     std::array<Phase, barrier_count> phases{};
-    std::map<std::pair<Space, std::uint64_t>, Released> released;     // by address
-    Epochs ordered_blocks, acquirable_blocks;                         // what is known of other blocks, or is after the next fence or barrier
-    std::uint32_t epoch = 1;                                          // grows with its fences and releases
-    std::unordered_map<const Stamp*, std::vector<Stamp>> more_reads;  // by &Cells::other_read[granule]: of third and further warps
+    std::map<std::pair<Space, std::uint64_t>, Released> released;  // by address
+    std::unordered_map<std::uint64_t, Coherence> coherence;        // of shared memory
+    // Where warps part into groups that synchronise: when each lane of a warp read a granule last; by `lane_key`.
+    std::unordered_map<std::uint64_t, std::array<Stamp, lanes>> lane_reads;
+    std::unordered_map<const Stamp*, std::vector<Stamp>> more_reads;   // by &Cells::other_read[granule]: of third and further warps
+    std::unordered_map<const Stamp*, std::vector<Stamp>> more_writes;  // by &Cells::write[granule]: atomics of other warps before its own
 };
+
+// The earlier of two accesses.
+struct Earlier {
+    std::uint32_t block, warp, lane, pc, pass;
+    Stamp stamp;
+};
+
+class Reversal;
 
 class Races final : public Check {
 public:
-    explicit Races(const Shared& shared) : shared_(shared), whole_(1u << page_bits, whole_warp), several_(64, several_lanes) {
-        for (std::size_t k = 0; k < patterns_.size(); ++k)
-            for (std::uint32_t i = 0; i < lanes << k; ++i) patterns_[k].push_back(static_cast<Lane>(i >> k));
-        survey();
-    }
+    // `reversal`: this run is to show what another order of some accesses does.
+    Races(const Shared& shared, std::unique_ptr<Reversal> reversal);
+    Races(const Races&) = delete;
+    Races& operator=(const Races&) = delete;
+    ~Races() override;
 
     void block_start(const Block& block) override;
     void block_end(const Block& block) override;
@@ -184,12 +221,19 @@ public:
     void mbarrier(const MbarrierEvent& event) override;
     void fence(const Where& where, Mask active) override;
     void meet(const Where& where, Mask here, Mask members) override;
+    void executed(const WriteEvent& event) override;
+    [[nodiscard]] bool wants_instructions() const override { return reversal_ != nullptr; }
+    [[nodiscard]] bool wants_result_of(std::uint32_t pc) const override;
     [[nodiscard]] std::vector<RawFinding> findings() override;
 
 private:
     void survey();
     BlockState& state_of(std::uint32_t block);
-    Stamp stamp(BlockState& b, const Where& where, bool strong);
+    void watch(const MemoryEvent& event);
+    void touch_event(BlockState& b, const MemoryEvent& event, Role role, std::uint8_t strength, bool matrix);
+    Access access_of(BlockState& b, const Where& where, Role role, std::uint8_t strength, bool whole);
+    Stamp stamp(BlockState& b, const Where& where, std::uint8_t strength);
+    [[nodiscard]] std::uint8_t strength_of(const Inst& inst, Role role) const;
     Cells shared_cells(BlockState& b) { return {b.write.data(), b.read.data(), b.other_read.data(), b.write_lane.data(), b.read_lane.data()}; }
 
     void touch(BlockState& b, const Access& access, const Cells& cells, Space space, std::uint64_t base, std::size_t first, std::size_t count,
@@ -211,21 +255,40 @@ private:
     bool knows(const BlockState& b, unsigned warp, Stamp other) const { return b.warps[warp].known[other & warp_mask] >= other; }
     void same_instruction(BlockState& b, const MemoryEvent& event);
     void synchronise(BlockState& b, const MemoryEvent& event, const Inst& inst);
+    void cohere(Coherence& at, std::uint64_t party, bool looks, bool replaces, bool writes, Stamp now);
+    [[nodiscard]] Coherence* coherence_at(BlockState& b, Space space, std::uint64_t address);
+    [[nodiscard]] bool after_in_coherence(BlockState& b, unsigned warp, Space space, std::uint64_t address, std::uint32_t block, Stamp earlier);
+    [[nodiscard]] Foreign own_view(const BlockState& b, const WarpState& warp, std::uint32_t index) const;
+    void learn(const BlockState& b, WarpState& warp, const Foreign& from);
+    void sync_lanes(BlockState& b, std::uint32_t index, Mask here, Mask members);
+    void remember_lanes(BlockState& b, const Access& access, const MemoryEvent& event, unsigned shift);
+    [[nodiscard]] std::uint32_t unknown_reader(const BlockState& b, unsigned warp, Space space, std::uint64_t address, unsigned lane) const;
+    [[nodiscard]] static std::uint64_t lane_key(Space space, unsigned warp, std::uint64_t granule) {
+        return std::uint64_t{space == Space::global} << 63 | std::uint64_t{warp} << 58 | granule;
+    }
     void land(BlockState& b, const Where& where, Mask active, const std::uint32_t* until);
-    void publish(BlockState& b, const WarpState& warp, std::uint64_t address, bool reads, bool writes, bool acquires, bool releases);
-    void acquire(BlockState& b, WarpState& warp);
+    void acquire(BlockState& b, WarpState& warp, bool device_wide);
     [[nodiscard]] std::int64_t flag_passed(const BlockState& b, unsigned warp, Stamp other) const;
     void remember_third(BlockState& b, const Stamp* other_read, unsigned me);
     void other_readers(BlockState& b, const Access& access, const Cells& cells, Space space, std::uint64_t base, std::size_t first, std::size_t count,
                        unsigned shift, const Lane* lane_of);
+    void other_atomics(BlockState& b, const Access& access, const Cells& cells, Space space, std::uint64_t address, std::size_t g, unsigned lane);
     void third_readers(BlockState& b, const Access& access, const Cells& cells, Space space, std::uint64_t address, std::size_t g, unsigned lane);
     void whole_barrier(BlockState& b);
     void compact(BlockState& b);
     const Entry& entry(const BlockState& b, Stamp s) const { return b.entries[(s >> warp_bits) - b.base - 1]; }
-    void report(const char* kind, const BlockState& b, const Access& access, unsigned lane, std::uint32_t other_pc, std::uint32_t other_warp,
-                std::uint32_t other_lane, Space space, std::uint64_t address, std::vector<std::int64_t> values, bool swapped);
+    // `swapped`: the earlier access is named first, so that a pair has one order whichever ran first.
+    void report(std::string_view kind, BlockState& b, const Access& access, unsigned lane, const Earlier& earlier, Space space, std::uint64_t address,
+                std::vector<std::int64_t> values, bool swapped);
+    [[nodiscard]] static Earlier earlier_of(const BlockState& b, Stamp s, std::uint32_t lane);
+    void turn(BlockState& b, const Access& access, unsigned lane, const Earlier& earlier, Space space, std::uint64_t address, bool read_first);
+    void foresee(BlockState& b, const Access& access, const MemoryEvent& event);
+    [[nodiscard]] bool inside(Space space, std::uint64_t address, std::uint64_t bytes) const;
+    [[nodiscard]] std::byte* host(const BlockState& b, Space space, std::uint64_t address, std::uint64_t bytes) const;
     bool unchanged(const BlockState& b, const Access& access, unsigned lane, Space space, std::uint64_t address) const;
     Page& page(std::uint64_t number);
+    std::uint32_t foreigner(const BlockState& b, const Access& access, std::uint32_t others);
+    std::uint32_t with_reader(const BlockState& b, const Access& access, std::uint32_t set);
 
     // The lanes of granules that lanes from `lane` on touch, `bytes` each.
     [[nodiscard]] const Lane* lanes_of(std::uint32_t bytes, unsigned shift, unsigned lane) const {
@@ -239,17 +302,32 @@ private:
     unsigned shared_shift_ = 4, global_shift_ = 4;
     bool synchronises_ = false;  // the program has fences, mbarriers or acquire-release accesses
     bool partly_ = false;        // ... or barriers of some threads: what warps know of each other differs
-    Execute mbarrier_ = nullptr, store_ = nullptr, atom_ = nullptr, collective_[4]{};
+    bool observes_ = false;      // ... or looks at what strong writes have left
+    bool atomics_ = false;       // ... or has atomics, of which several may stand side by side
+    bool tiles_ = false;         // ... or lets some lanes of a warp synchronise
+    bool between_ = false;       // several blocks, one after another: they are compared, too
+    Execute mbarrier_ = nullptr, store_ = nullptr, atom_ = nullptr, shuffle_ = nullptr, copy_ = nullptr, collective_[4]{};
     std::map<std::uint32_t, std::unique_ptr<BlockState>> states_;
     BlockState* last_ = nullptr;
     std::unique_ptr<BlockState> spare_;
     std::unordered_map<std::uint64_t, std::unique_ptr<Page>> pages_;
     std::uint64_t last_page_ = ~std::uint64_t{0};
     Page* last_page_data_ = nullptr;
-    std::map<std::uint64_t, Epochs> released_blocks_;  // by global address: up to where the writes of which blocks can be seen there
-    std::map<std::tuple<std::string, std::uint32_t, std::uint32_t, Space>, RawFinding> found_;
+    std::unordered_map<std::uint64_t, Foreign> released_;        // between blocks, by global address
+    std::unordered_map<std::uint64_t, Coherence> coherence_;     // of global memory
+    static constexpr std::uint64_t most_parties = 1u << 20;      // then no further places are followed
+    std::uint64_t parties_ = 0;                                  // of all places, since the last block of several ended
+    std::vector<Foreigner> foreigners_{Foreigner{}};             // the first: none
+    std::unordered_map<std::uint64_t, std::uint32_t> unions_;    // set << 32 | Foreigner: the set with it
+    std::unordered_map<std::uint64_t, std::uint32_t> of_stamp_;  // block << 32 | stamp: its Foreigner
     std::uint64_t events_ = 0;
-    std::map<std::tuple<std::string, std::uint32_t, std::uint32_t, Space>, std::uint64_t> counted_;
+    struct Found {
+        RawFinding finding;
+        std::uint64_t event;  // that it was counted for last
+    };
+    std::map<std::tuple<std::string_view, std::uint32_t, std::uint32_t, Space>, Found> found_;
+    std::unique_ptr<Reversal> reversal_;
+    Mask stray_ = 0;  // lanes whose shuffle took an undefined value
 };
 
 }  // namespace wmmadiag::races

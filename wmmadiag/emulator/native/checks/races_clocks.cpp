@@ -3,16 +3,21 @@
 
 namespace wmmadiag::races {
 
-Stamp Races::stamp(BlockState& b, const Where& where, bool strong) {
+Access Races::access_of(BlockState& b, const Where& where, Role role, std::uint8_t strength, bool whole) {
+    const Stamp s = stamp(b, where, strength);
+    return {where, role, strength, whole, s, ++b.warps[where.warp].stamps[where.pc].passes};
+}
+
+Stamp Races::stamp(BlockState& b, const Where& where, std::uint8_t strength) {
     auto& warp = b.warps[where.warp];
-    auto& [epoch, value] = warp.stamps[where.pc];
-    if (epoch == warp.epoch) return value;
+    if (auto& latest = warp.stamps[where.pc]; latest.epoch == warp.epoch) return latest.stamp;
     if (b.sequence >= last_sequence) compact(b);
+    auto& latest = warp.stamps[where.pc];
     ++b.sequence;
-    b.entries.push_back({where.pc, strong});
-    epoch = warp.epoch;
-    value = b.sequence << warp_bits | where.warp;
-    return value;
+    b.entries.push_back({where.pc, strength, latest.passes + 1});
+    latest.epoch = warp.epoch;
+    latest.stamp = b.sequence << warp_bits | where.warp;
+    return latest.stamp;
 }
 
 // Starts the sequence anew: everything until now counts as known. Only after 2^26 stamps in one block.
@@ -32,55 +37,132 @@ void Races::compact(BlockState& b) {
         ++warp.epoch;
     }
     b.released.clear();
+    b.coherence.clear();
+    b.lane_reads.clear();
     b.more_reads.clear();
+    b.more_writes.clear();
     for (auto& phase : b.phases) phase.gathered.fill(0), phase.fenced.fill(0);
     pages_.clear();
+    coherence_.clear();
+    parties_ = 0;
+    foreigners_.resize(1);
+    unions_.clear();
+    of_stamp_.clear();
     last_page_data_ = nullptr;
     last_page_ = ~std::uint64_t{0};
 }
 
 // Atomics and strong accesses: a write there tells what was known at the writer's last fence; a read there learns it at the next fence or
-// barrier, or at once where it acquires.
+// barrier, or at once where it acquires (release and acquire patterns). A read-modify-write passes on what others released there before.
 void Races::synchronise(BlockState& b, const MemoryEvent& event, const Inst& inst) {
     auto& warp = b.warps[event.where.warp];
     const bool writes = event.kind != AccessKind::load, reads = event.kind != AccessKind::store;
+    const bool looks = reads && (inst.flags & flag::unseen) == 0;
     const bool acquires = (inst.flags & flag::acquire) != 0, releases = (inst.flags & flag::release) != 0;
+    const bool device_wide = (inst.flags & flag::block_scope) == 0;
     const Stamp now = b.sequence << warp_bits | event.where.warp;
+    const auto party = std::uint64_t{b.index} << 32 | event.where.warp;
     for (Mask m = event.active; m != 0; m &= m - 1) {
         const auto address = event.addresses[std::countr_zero(m)];
+        auto& places = event.space == Space::global ? coherence_ : b.coherence;
+        if (parties_ < most_parties || places.count(address) != 0)
+            cohere(places[address], party, looks, event.kind == AccessKind::store, writes, now);
+        if (!synchronises_) continue;
         auto& at = b.released[{event.space, address}];
         if (reads) {
             join(acquires ? warp.known : warp.acquirable, at.known);
+            if (between_) join(acquires ? warp.foreign : warp.foreign_acquirable, at.foreign);
             join(warp.hinted, at.hinted);
         }
         if (writes) {
+            if (!reads) at.known.fill(0), at.foreign.reset();
             join(at.hinted, warp.known);
             join(at.hinted, warp.hinted);
             at.hinted[event.where.warp] = now;
             join(at.known, releases ? warp.known : warp.fenced);
             if (releases) at.known[event.where.warp] = now;
+            if (between_ && (releases || warp.fenced[event.where.warp] != 0)) join(at.foreign, warp.foreign);
         }
-        if (event.space == Space::global && !shared_.tracking) publish(b, warp, address, reads, writes, acquires, releases);
+        if (event.space != Space::global || !between_ || !device_wide) continue;
+        auto& there = released_[address];
+        if (reads) {
+            if (acquires) learn(b, warp, there);
+            else join(warp.foreign_acquirable, there);
+        }
+        if (writes) {
+            if (!reads) there.reset();
+            join(there, releases ? own_view(b, warp, event.where.warp) : warp.foreign_fenced);
+        }
     }
-    if (writes && releases) ++b.epoch;
     if (writes) ++warp.epoch;
 }
 
-// The same between blocks, in epochs of whole blocks.
-void Races::publish(BlockState& b, const WarpState& warp, std::uint64_t address, bool reads, bool writes, bool acquires, bool releases) {
-    auto& epochs = released_blocks_[address];
-    if (reads) join(acquires ? b.ordered_blocks : b.acquirable_blocks, epochs);
-    if (!writes || (!releases && warp.fence_epoch == 0)) return;
-    auto& own = epochs[b.index];
-    own = std::max(own, releases ? b.epoch : warp.fence_epoch);
-    join(epochs, b.ordered_blocks);
+void Races::cohere(Coherence& at, std::uint64_t party, bool looks, bool replaces, bool writes, Stamp now) {
+    const auto [found, fresh] = at.parties.try_emplace(party);
+    parties_ += fresh ? 1 : 0;
+    auto& own = found->second;
+    if (looks) {
+        own.read = now;
+        own.from = at.chain;
+        own.seen = at.version;
+    }
+    if (!writes) return;
+    own.version = ++at.version;
+    own.wrote = now;
+    if (replaces) at.chain = own.version;
+}
+
+Coherence* Races::coherence_at(BlockState& b, Space space, std::uint64_t address) {
+    auto& places = space == Space::global ? coherence_ : b.coherence;
+    if (places.empty()) return nullptr;
+    for (std::uint64_t mask = 0; mask < 16; mask = mask * 2 + 1)  // a granule within the access
+        if (const auto at = places.find(address & ~mask); at != places.end()) return &at->second;
+    return nullptr;
+}
+
+// Whether what this warp does at an address comes after an earlier access there by coherence alone: it, or somebody whose accesses it
+// knows of, has seen there a value that is at least as new.
+bool Races::after_in_coherence(BlockState& b, unsigned warp, Space space, std::uint64_t address, std::uint32_t block, Stamp earlier) {
+    const auto* at = coherence_at(b, space, address);
+    if (at == nullptr) return false;
+    const auto other = at->parties.find(std::uint64_t{block} << 32 | (earlier & warp_mask));
+    if (other == at->parties.end() || other->second.wrote < earlier) return false;
+    const auto version = other->second.version;
+    const auto behind = [&](const Coherence::Party& party) { return party.seen >= version && party.from <= version; };
+    if (const auto own = at->parties.find(std::uint64_t{b.index} << 32 | warp); own != at->parties.end() && behind(own->second)) return true;
+    for (const auto& [key, party] : at->parties) {
+        if (!behind(party)) continue;
+        const auto whose = static_cast<std::uint32_t>(key >> 32);
+        const auto whose_warp = static_cast<unsigned>(key & warp_mask);
+        if (whose == b.index) {
+            if (b.warps[warp].known[whose_warp] >= party.read) return true;
+        } else if (const auto* clock = clock_of(b.warps[warp].foreign, whose); clock != nullptr && (*clock)[whose_warp] >= party.read) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// All that a warp knows, as other blocks are told it.
+Foreign Races::own_view(const BlockState& b, const WarpState& warp, std::uint32_t index) const {
+    auto own = std::make_shared<Clock>(warp.known);
+    (*own)[index] = b.sequence << warp_bits | index;
+    Foreign made = std::make_shared<View>(View{{b.index, std::move(own)}});
+    join(made, warp.foreign);
+    return made;
+}
+
+void Races::learn(const BlockState& b, WarpState& warp, const Foreign& from) {
+    join(warp.foreign, from);
+    if (const auto* own = clock_of(from, b.index)) join(warp.known, *own);
 }
 
 // A fence or a barrier: what relaxed reads have seen is known from here on.
-void Races::acquire(BlockState& b, WarpState& warp) {
+void Races::acquire(BlockState& b, WarpState& warp, bool device_wide) {
     join(warp.known, warp.acquirable);
-    join(b.ordered_blocks, b.acquirable_blocks);
-    b.acquirable_blocks.clear();
+    if (!device_wide || !warp.foreign_acquirable) return;
+    learn(b, warp, warp.foreign_acquirable);
+    warp.foreign_acquirable.reset();
 }
 
 // A phase of an mbarrier: who waits for it learns what those knew who arrived in it and before.
@@ -99,20 +181,24 @@ void Races::mbarrier(const MbarrierEvent& event) {
             case MbarrierKind::init: at = {}; break;
             case MbarrierKind::arrive:
                 join(at.gathered, warp.known);
+                join(at.gathered_foreign, warp.foreign);
                 at.gathered[w] = b.sequence << warp_bits | w;
                 if (at.arrived[w] == 0) at.first[w] = at.gathered[w];
                 at.arrived[w] |= Mask{1} << lane;
                 if (done) {
                     join(at.known, at.gathered);
+                    join(at.foreign, at.gathered_foreign);
                     for (unsigned v = 0; v < machines.size(); ++v)
                         if (at.arrived[v] != 0 && (machines[v].live() & ~at.arrived[v]) == 0) at.together[v] = std::max(at.together[v], at.first[v]);
                     at.gathered.fill(0);
+                    at.gathered_foreign.reset();
                     at.arrived.fill(0);
                 }
                 break;
             case MbarrierKind::wait:
                 if (!done) break;
                 join(warp.known, at.known);
+                join(warp.foreign, at.foreign);
                 passed |= Mask{1} << lane;
                 together = std::min(together, at.together[w]);
                 break;
@@ -127,68 +213,81 @@ void Races::tensor(const TensorEvent& event) {
     b.warps[event.where.warp].met = b.sequence << warp_bits | warp_mask;
 }
 
-void Races::meet(const Where& where, Mask here, Mask) {
-    auto& b = state_of(where.block);
-    const auto live = b.block->warps()[where.warp].live();
-    if ((here & live) == live) b.warps[where.warp].met = b.sequence << warp_bits | warp_mask;
-}
-
 void Races::fence(const Where& where, Mask) {
     auto& b = state_of(where.block);
     auto& warp = b.warps[where.warp];
-    acquire(b, warp);
-    warp.fenced = warp.known;
-    warp.fenced[where.warp] = b.sequence << warp_bits | where.warp;
-    warp.fence_epoch = b.epoch++;
+    const auto flags = shared_.program->code()[where.pc].flags;
+    const bool device_wide = (flags & flag::block_scope) == 0;
+    if ((flags & flag::acquire) != 0) acquire(b, warp, device_wide);
+    if ((flags & flag::release) != 0) {
+        warp.fenced = warp.known;
+        warp.fenced[where.warp] = b.sequence << warp_bits | where.warp;
+        if (between_ && device_wide) join(warp.foreign_fenced, own_view(b, warp, where.warp));
+        warp.behind_fence = device_wide;
+    }
     ++warp.epoch;
 }
 
 void Races::whole_barrier(BlockState& b) {
     const Stamp now = b.sequence << warp_bits | warp_mask;
     b.all_known = now;
+    Foreign all;
+    if (between_ && synchronises_)
+        for (const auto& warp : b.warps) join(all, warp.foreign);
     for (auto& warp : b.warps) {
         warp.known.fill(now);
+        warp.foreign = all;
         warp.lanes_known = warp.met = now;
         warp.arrived = 0;
         warp.pairs = nullptr;
         ++warp.epoch;
     }
     b.more_reads.clear();
+    b.more_writes.clear();
+    b.lane_reads.clear();
     if (b.entries.size() > (1u << 16)) {
         b.entries.clear();
         b.base = b.sequence;
     }
 }
 
+// bar.warp.sync of lanes that name the same members.
+void Races::sync_lanes(BlockState& b, std::uint32_t index, Mask here, Mask members) {
+    auto& warp = b.warps[index];
+    const auto live = b.block->warps()[index].live();
+    warp.arrived |= here;
+    if ((members & live & ~warp.arrived) != 0) return;
+    warp.arrived &= ~members;
+    if (synchronises_) acquire(b, warp, true);
+    const Stamp now = b.sequence << warp_bits | index;
+    ++warp.epoch;
+    if ((live & ~members) == 0) {
+        warp.lanes_known = warp.met = now;
+        return;
+    }
+    if (warp.pairs == nullptr) {
+        if (!warp.pairs_storage) warp.pairs_storage = std::make_unique<std::array<Stamp, lanes * lanes>>();
+        warp.pairs = warp.pairs_storage.get();
+        warp.pairs->fill(0);
+    }
+    std::array<Stamp, lanes> sum{};
+    for (Mask m = members; m != 0; m &= m - 1)
+        for (unsigned l = 0; l < lanes; ++l) sum[l] = std::max(sum[l], (*warp.pairs)[static_cast<unsigned>(std::countr_zero(m)) * lanes + l]);
+    for (Mask m = members; m != 0; m &= m - 1) sum[std::countr_zero(m)] = now;
+    for (Mask m = members; m != 0; m &= m - 1)
+        std::copy(sum.begin(), sum.end(), warp.pairs->begin() + static_cast<std::ptrdiff_t>(static_cast<unsigned>(std::countr_zero(m)) * lanes));
+}
+
 void Races::barrier(const BarrierEvent& event) {
     auto& b = state_of(event.where.block);
     if (event.kind == BarrierKind::warp) {
-        auto& warp = b.warps[event.where.warp];
-        const auto& machine = b.block->warps()[event.where.warp];
         const auto& inst = shared_.program->code()[event.where.pc];
-        const auto live = machine.live();
-        const Mask members = machine.at<std::uint32_t>(inst.s[0])[std::countr_zero(event.active)];
-        warp.arrived |= event.active;
-        if ((members & live & ~warp.arrived) != 0) return;
-        warp.arrived &= ~members;
-        if (synchronises_) acquire(b, warp);
-        const Stamp now = b.sequence << warp_bits | event.where.warp;
-        ++warp.epoch;
-        if ((live & ~members) == 0) {
-            warp.lanes_known = warp.met = now;
-            return;
+        const auto* masks = b.block->warps()[event.where.warp].at<std::uint32_t>(inst.s[0]);
+        for (Mask left = event.active; left != 0;) {  // the tiles of a group pass one instruction with masks of their own
+            const Mask members = masks[std::countr_zero(left)], here = left & lanes_with(masks, members);
+            left &= ~here;
+            sync_lanes(b, event.where.warp, here, members);
         }
-        if (warp.pairs == nullptr) {
-            if (!warp.pairs_storage) warp.pairs_storage = std::make_unique<std::array<Stamp, lanes * lanes>>();
-            warp.pairs = warp.pairs_storage.get();
-            warp.pairs->fill(0);
-        }
-        std::array<Stamp, lanes> sum{};
-        for (Mask m = members; m != 0; m &= m - 1)
-            for (unsigned l = 0; l < lanes; ++l) sum[l] = std::max(sum[l], (*warp.pairs)[static_cast<unsigned>(std::countr_zero(m)) * lanes + l]);
-        for (Mask m = members; m != 0; m &= m - 1) sum[std::countr_zero(m)] = now;
-        for (Mask m = members; m != 0; m &= m - 1)
-            std::copy(sum.begin(), sum.end(), warp.pairs->begin() + static_cast<std::ptrdiff_t>(static_cast<unsigned>(std::countr_zero(m)) * lanes));
         return;
     }
     auto& phase = b.phases[event.barrier];
@@ -200,11 +299,12 @@ void Races::barrier(const BarrierEvent& event) {
         if (event.kind == BarrierKind::wait) phase.waiting[w] |= event.active;
         if (!partly_) return;
         phase.counted |= shared_.program->code()[event.where.pc].s[1] != no_operand;
-        if (synchronises_) acquire(b, warp);
+        if (synchronises_) acquire(b, warp, true);
         join(phase.gathered, warp.known);
         join(phase.fenced, warp.fenced);
+        join(phase.foreign, warp.foreign);
+        join(phase.foreign_fenced, warp.foreign_fenced);
         phase.gathered[w] = std::max(phase.gathered[w], b.sequence << warp_bits | w);
-        phase.fence_epoch = std::max(phase.fence_epoch, warp.fence_epoch);
         ++warp.epoch;  // what it does after an arrival comes after it
         return;
     }
@@ -215,7 +315,7 @@ void Races::barrier(const BarrierEvent& event) {
         for (unsigned w = 0; w < machines.size(); ++w)
             if (phase.waiting[w] != 0) {
                 join(b.warps[w].fenced, phase.fenced);
-                b.warps[w].fence_epoch = std::max(b.warps[w].fence_epoch, phase.fence_epoch);
+                join(b.warps[w].foreign_fenced, phase.foreign_fenced);
             }
     if (everyone) {
         whole_barrier(b);
@@ -223,6 +323,7 @@ void Races::barrier(const BarrierEvent& event) {
         for (unsigned w = 0; w < machines.size(); ++w) {
             if (phase.waiting[w] == 0) continue;  // those that only arrived learn nothing
             join(b.warps[w].known, phase.gathered);
+            join(b.warps[w].foreign, phase.foreign);
             if ((machines[w].live() & ~phase.waiting[w]) == 0) b.warps[w].lanes_known = b.warps[w].met = b.sequence << warp_bits | w;
             ++b.warps[w].epoch;
         }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "races.hpp"
+#include "races_reversed.hpp"
 
 namespace wmmadiag::races {
 
@@ -11,7 +12,7 @@ void Races::land(BlockState& b, const Where& where, Mask active, const std::uint
         const auto& copy = b.copies[index];
         if ((active >> copy.lane & 1) == 0 || copy.group >= until[copy.lane]) return false;
         const Stamp marker = in_flight | index << warp_bits | copy.warp;
-        const Stamp now = stamp(b, {where.block, where.warp, copy.pc}, false);
+        const Stamp now = stamp(b, {where.block, where.warp, copy.pc}, strength::weak);
         for (auto g = copy.destination >> shared_shift_; g < (copy.destination + copy.bytes) >> shared_shift_; ++g)
             if (cells.write[g] == marker) {
                 cells.write[g] = now;
@@ -29,11 +30,13 @@ void Races::async(const AsyncEvent& event) {
     switch (event.kind) {
         case AsyncKind::issue: {
             const auto cells = shared_cells(b);
-            const Access access{event.where, Role::write, false, false, stamp(b, event.where, false)};
+            const Access access = access_of(b, event.where, Role::write, strength::weak, false);
             for (Mask m = event.active; m != 0; m &= m - 1) {
                 const auto lane = static_cast<unsigned>(std::countr_zero(m));
                 const auto to = event.destinations[lane];
                 const std::size_t first = to >> shared_shift_, count = event.bytes >> shared_shift_;
+                if (reversal_ && reversal_->wants(event.where.pc))
+                    reversal_->before_copy(b.index, to, b.block->shared_memory() + to, event.bytes, std::size_t{1} << shared_shift_);
                 touch(b, access, cells, Space::shared, to, first, count, shared_shift_, lanes_of(event.bytes, shared_shift_, lane));
                 auto index = static_cast<std::uint32_t>(b.copies.size());
                 if (b.free_copies.empty()) {

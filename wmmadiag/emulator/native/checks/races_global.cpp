@@ -6,6 +6,61 @@
 
 namespace wmmadiag::races {
 
+namespace {
+
+constexpr std::size_t most_foreigners = 1u << 22;  // then only the newest of several atomics is kept
+
+bool dominates(const Clock& one, const Clock& other) {
+    for (unsigned w = 0; w < max_warps; ++w)
+        if (one[w] < other[w]) return false;
+    return true;
+}
+
+}  // namespace
+
+void join(Foreign& to, const Foreign& from) {
+    if (!from || to == from) return;
+    if (!to) {
+        to = from;
+        return;
+    }
+    auto made = std::make_shared<View>();
+    made->reserve(std::max(to->size(), from->size()));
+    bool same_as_to = true, same_as_from = true;
+    auto a = to->begin(), b = from->begin();
+    while (a != to->end() || b != from->end()) {
+        if (b == from->end() || (a != to->end() && a->first < b->first)) {
+            made->push_back(*a++);
+            same_as_from = false;
+        } else if (a == to->end() || b->first < a->first) {
+            made->push_back(*b++);
+            same_as_to = false;
+        } else {
+            if (a->second == b->second || dominates(*a->second, *b->second)) {
+                made->push_back(*a);
+                same_as_from &= a->second == b->second;
+            } else if (dominates(*b->second, *a->second)) {
+                made->push_back(*b);
+                same_as_to = false;
+            } else {
+                auto both = std::make_shared<Clock>(*a->second);
+                join(*both, *b->second);
+                made->emplace_back(a->first, std::move(both));
+                same_as_to = same_as_from = false;
+            }
+            ++a, ++b;
+        }
+    }
+    if (same_as_to) return;
+    to = same_as_from ? from : Foreign(std::move(made));
+}
+
+const Clock* clock_of(const Foreign& known, std::uint32_t block) {
+    if (!known) return nullptr;
+    const auto at = std::lower_bound(known->begin(), known->end(), block, [](const auto& entry, std::uint32_t index) { return entry.first < index; });
+    return at != known->end() && at->first == block ? at->second.get() : nullptr;
+}
+
 Page& Races::page(std::uint64_t number) {
     if (number != last_page_ || last_page_data_ == nullptr) {
         auto& at = pages_[number];
@@ -24,69 +79,111 @@ void Races::touch_global(BlockState& b, const Access& access, std::uint64_t addr
         const auto length = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes, mask + 1 - (address & mask)));
         const std::size_t first = (address & mask) >> global_shift_, count = std::max<std::size_t>(length >> global_shift_, 1);
         for (std::size_t g = first; g < first + count; ++g) {
-            if (!shared_.tracking) between_blocks(b, access, p, address + ((g - first) << global_shift_), g, lane_of[g - first]);
+            if (between_) between_blocks(b, access, p, address + ((g - first) << global_shift_), g, lane_of[g - first]);
             // Stamps are those of one block.
             if (p.write_block[g] != tag) p.write[g] = 0;
             if (p.read_block[g] != tag) p.read[g] = p.other_read[g] = 0;
         }
         const Cells cells{p.write.data(), p.read.data(), p.other_read.data(), p.write_lane.data(), p.read_lane.data()};
         touch(b, access, cells, Space::global, address, first, count, global_shift_, lane_of);
-        if (access.role != Role::read)
-            for (std::size_t g = first; g < first + count; ++g) {
-                p.write_block[g] = tag;
-                p.write_pc[g] = access.where.pc;
-            }
-        if (access.role != Role::write)
-            for (std::size_t g = first; g < first + count; ++g) {
-                if (p.read_block[g] != tag) {
-                    p.older_block[g] = p.read_block[g];
-                    p.older_pc[g] = p.read_pc[g];
-                    p.older_epoch[g] = p.read_epoch[g];
+        if (access.role != Role::read) std::fill_n(p.write_block.begin() + static_cast<std::ptrdiff_t>(first), count, tag);
+        if (access.role != Role::write) std::fill_n(p.read_block.begin() + static_cast<std::ptrdiff_t>(first), count, tag);
+        if (between_) {
+            if (access.role != Role::read) {
+                const auto me = foreigner(b, access, 0);
+                for (std::size_t g = first; g < first + count; ++g) {  // of atomics, all that stand side by side
+                    const auto old = p.last_write[g];
+                    const bool more = (access.strength & foreigners_[old].strength & strength::read_modify_write) != 0;
+                    p.last_write[g] = more && foreigners_.size() < most_foreigners ? with_reader(b, access, old) : me;
                 }
-                p.read_block[g] = tag;
-                p.read_pc[g] = access.where.pc;
+                std::fill_n(p.readers.begin() + static_cast<std::ptrdiff_t>(first), count, 0u);
+            } else {
+                std::uint32_t before = 0, after = with_reader(b, access, 0);
+                for (std::size_t g = first; g < first + count; ++g) {
+                    if (p.readers[g] != before) before = p.readers[g], after = with_reader(b, access, before);
+                    p.readers[g] = after;
+                }
             }
-        if (synchronises_)
-            for (std::size_t g = first; g < first + count; ++g) {
-                if (access.role != Role::read) p.write_epoch[g] = b.epoch;
-                if (access.role != Role::write) p.read_epoch[g] = b.epoch;
-            }
+        }
         lane_of += count;
         address += length;
         bytes -= length;
     }
 }
 
-// Only atomics with fences order blocks; a launch whose blocks share memory runs in block order on one thread, see grid.cpp.
-void Races::between_blocks(BlockState& b, const Access& access, Page& page, std::uint64_t address, std::size_t g, unsigned lane) {
-    const auto tag = b.index + 1;
-    const auto strong = [&](std::uint32_t pc) {
-        const auto& inst = shared_.program->code()[pc];
-        return inst.execute != mbarrier_ && ((inst.flags & flag::strong) != 0 || inst.execute == atom_);
-    };
-    const auto shown = lane < lanes ? lane : nobody;
-    const auto covered = [](const Epochs& epochs, std::uint32_t other, std::uint32_t epoch) {
-        const auto at = epochs.find(other - 1);
-        return at != epochs.end() && at->second >= epoch;
-    };
-    const auto unordered = [&](std::uint32_t other, std::uint32_t pc, std::uint32_t epoch) {
-        return other != 0 && other != tag && !covered(b.ordered_blocks, other, epoch) && !(access.strong && strong(pc));
-    };
-    if (const auto other = page.write_block[g]; unordered(other, page.write_pc[g], page.write_epoch[g])) {
-        const bool same = access.role == Role::write && unchanged(b, access, lane, Space::global, address);
-        report(covered(b.acquirable_blocks, other, page.write_epoch[g]) ? "blocks-no-acquire"
-               : access.role == Role::read                              ? "blocks-read-write"
-               : same                                                   ? "blocks-write-same"
-               : access.strong || strong(page.write_pc[g])              ? "blocks-atomic-write"
-                                                                        : "blocks-write-write",
-               b, access, shown, page.write_pc[g], nobody, nobody, Space::global, address, {1, static_cast<std::int64_t>(other) - 1}, false);
+// The access as a new element of a set; alone, one for all that have its stamp.
+std::uint32_t Races::foreigner(const BlockState& b, const Access& access, std::uint32_t others) {
+    const Foreigner made{b.index, access.stamp, access.where.pc, access.pass, access.strength, others};
+    const auto next = static_cast<std::uint32_t>(foreigners_.size());
+    if (others == 0) {
+        const auto [at, fresh] = of_stamp_.try_emplace(std::uint64_t{b.index} << 32 | access.stamp, next);
+        if (!fresh) return at->second;
     }
+    foreigners_.push_back(made);
+    return next;
+}
+
+// A set of reads with this one; what the same warp read before is in it no longer, this read comes after it.
+std::uint32_t Races::with_reader(const BlockState& b, const Access& access, std::uint32_t set) {
+    const auto me = foreigner(b, access, 0);
+    if (set == 0 || set == me) return me;
+    if (foreigners_[set].block == b.index && foreigners_[set].stamp == access.stamp) return set;
+    const auto [at, fresh] = unions_.try_emplace(std::uint64_t{set} << 32 | me, 0);
+    if (!fresh) return at->second;
+    constexpr unsigned near = 64;  // further back it is kept: no race is lost by it
+    std::vector<std::uint32_t> newer;
+    std::uint32_t rest = set;
+    for (auto i = set; i != 0 && newer.size() < near; i = foreigners_[i].others) {
+        const auto& one = foreigners_[i];
+        if (one.block == b.index && (one.stamp & warp_mask) == access.where.warp) {
+            rest = one.others;
+            for (auto kept = newer.rbegin(); kept != newer.rend(); ++kept) {
+                auto copy = foreigners_[*kept];
+                copy.others = rest;
+                rest = static_cast<std::uint32_t>(foreigners_.size());
+                foreigners_.push_back(copy);
+            }
+            break;
+        }
+        newer.push_back(i);
+    }
+    at->second = rest == 0 ? me : foreigner(b, access, rest);
+    return at->second;
+}
+
+// A launch whose blocks share memory runs block after block on one thread, see grid.cpp.
+void Races::between_blocks(BlockState& b, const Access& access, Page& page, std::uint64_t address, std::size_t g, unsigned lane) {
+    const auto me = access.where.warp;
+    const auto& warp = b.warps[me];
+    const auto knows_of = [](const Foreign& known, const Foreigner& one) {
+        const auto* clock = clock_of(known, one.block);
+        return clock != nullptr && (*clock)[one.stamp & warp_mask] >= one.stamp;
+    };
+    const auto look = [&](std::uint32_t index, bool wrote) {
+        const auto one = foreigners_[index];
+        if (one.block == nobody || one.block == b.index || knows_of(warp.foreign, one)) return;
+        const bool both = access.strong() && one.strength != strength::weak;
+        const bool scopes = both && ((access.strength | one.strength) & strength::block_scope) != 0;
+        if (both && !scopes && (access.strength & one.strength & strength::read_modify_write) != 0) return;
+        if (!wrote && access.role == Role::write && unchanged(b, access, lane, Space::global, address)) return;
+        if (after_in_coherence(b, me, Space::global, address, one.block, one.stamp)) return;
+        const bool same = wrote && access.role == Role::write && unchanged(b, access, lane, Space::global, address);
+        const bool mixed = access.role == Role::atomic || (one.strength & strength::read_modify_write) != 0;
+        const std::string_view kind = scopes                                   ? "blocks-scope"
+                                      : both                                   ? "blocks-relaxed"
+                                      : knows_of(warp.foreign_acquirable, one) ? "blocks-no-acquire"
+                                      : access.role == Role::read || !wrote    ? "blocks-read-write"
+                                      : same                                   ? "blocks-write-same"
+                                      : mixed                                  ? "blocks-atomic-write"
+                                                                               : "blocks-write-write";
+        const Earlier earlier{
+            one.block, one.stamp & warp_mask, wrote && page.write_block[g] == one.block + 1 ? page.write_lane[g] : nobody, one.pc, one.pass,
+            one.stamp};
+        report(kind, b, access, lane, earlier, Space::global, address, {wrote, 0}, !wrote);
+    };
+    for (auto i = page.last_write[g]; i != 0; i = foreigners_[i].others) look(i, true);
     if (access.role == Role::read) return;
-    for (const auto& [other, pc, epoch] : {std::tuple{page.read_block[g], page.read_pc[g], page.read_epoch[g]},
-                                           std::tuple{page.older_block[g], page.older_pc[g], page.older_epoch[g]}})
-        if (unordered(other, pc, epoch) && !(access.role == Role::write && unchanged(b, access, lane, Space::global, address)))
-            report(covered(b.acquirable_blocks, other, epoch) ? "blocks-no-acquire" : "blocks-read-write", b, access, shown, pc, nobody, nobody,
-                   Space::global, address, {0, static_cast<std::int64_t>(other) - 1}, true);
+    for (auto i = page.readers[g]; i != 0; i = foreigners_[i].others) look(i, false);
 }
 
 }  // namespace wmmadiag::races

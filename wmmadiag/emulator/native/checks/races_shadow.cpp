@@ -11,14 +11,17 @@ void Races::inspect(BlockState& b, const Access& access, const Cells& cells, Spa
     const auto me = access.where.warp;
     const auto& warp = b.warps[me];
     const bool writes = access.role != Role::read;
-    const auto lane_of = [](std::uint32_t l) { return l < lanes ? l : nobody; };
-    const auto shown = lane_of(lane), mine = lane;
+    const auto mine = lane;
     const Stamp w = cells.write[g];
+    // Two strong accesses are no data race; atomics alone order themselves.
+    const auto both_strong = [&](const Entry& other) { return access.strong() && other.strength != strength::weak; };
+    const auto both_atomic = [&](const Entry& other) { return (access.strength & other.strength & strength::read_modify_write) != 0; };
+    const auto in_order = [&](Stamp other) { return after_in_coherence(b, me, space, address, b.index, other); };
     if ((w & in_flight) != 0) {
         const auto& copy = b.copies[(w & ~in_flight) >> warp_bits];
         const auto& owner = b.warps[copy.warp];
         const bool own = copy.warp == me && !access.whole && copy.lane == lane;
-        report(writes ? "in-flight-write" : "in-flight-read", b, access, shown, copy.pc, copy.warp, copy.lane, space, address,
+        report(writes ? "in-flight-write" : "in-flight-read", b, access, lane, {b.index, copy.warp, copy.lane, copy.pc, 0, 0}, space, address,
                {own,
                 copy.waits == owner.waits                       ? 0
                 : copy.group >= owner.waited_commits[copy.lane] ? 1
@@ -27,47 +30,74 @@ void Races::inspect(BlockState& b, const Access& access, const Cells& cells, Spa
                 static_cast<std::int64_t>(owner.waited_commits[copy.lane]) - static_cast<std::int64_t>(copy.group)},
                false);
     } else if ((w & warp_mask) != me) {
-        if (w > b.all_known && !knows(b, me, w) && !(access.strong && entry(b, w).strong)) {
+        if (w > b.all_known && !knows(b, me, w) && !both_atomic(entry(b, w)) && !in_order(w)) {
+            const auto& other = entry(b, w);
             const bool same = writes && unchanged(b, access, lane, space, address);
-            const char* kind = warp.acquirable[w & warp_mask] >= w   ? "no-acquire"
-                               : access.role == Role::read           ? "read-write"
-                               : access.strong || entry(b, w).strong ? "atomic-write"
-                               : same                                ? "write-same"
-                                                                     : "write-write";
-            report(kind, b, access, shown, entry(b, w).pc, w & warp_mask, lane_of(cells.write_lane[g]), space, address, {1, flag_passed(b, me, w)},
-                   false);
+            const bool mixed = ((access.strength | other.strength) & strength::read_modify_write) != 0;
+            const std::string_view kind = both_strong(other)                    ? "relaxed"
+                                          : warp.acquirable[w & warp_mask] >= w ? "no-acquire"
+                                          : access.role == Role::read           ? "read-write"
+                                          : same                                ? "write-same"
+                                          : mixed                               ? "atomic-write"
+                                                                                : "write-write";
+            report(kind, b, access, lane, earlier_of(b, w, cells.write_lane[g]), space, address, {1, flag_passed(b, me, w)}, false);
         }
     } else if (w > warp.lanes_known) {
         const auto other = cells.write_lane[g];
         const bool known = other < lanes && lane < lanes && warp.pairs != nullptr && (*warp.pairs)[lane * lanes + other] >= w;
-        if (other != mine && !known && !(access.strong && entry(b, w).strong) && w != access.stamp) {
+        if (other != mine && !known && !both_atomic(entry(b, w)) && w != access.stamp) {
             const bool same = writes && unchanged(b, access, lane, space, address);
             if (!same)
-                report(writes ? "lanes-write-write" : "lanes-read-write", b, access, shown, entry(b, w).pc, me, lane_of(other), space, address, {1},
-                       false);
+                report(both_strong(entry(b, w)) ? "lanes-relaxed"
+                       : writes                 ? "lanes-write-write"
+                                                : "lanes-read-write",
+                       b, access, lane, earlier_of(b, w, other), space, address, {1}, false);
         }
     }
     if (!writes) return;
     for (const auto* reads : {cells.read, cells.other_read}) {
         const Stamp r = reads[g];
         if ((r & warp_mask) != me) {
-            if (r > b.all_known && !knows(b, me, r) && !(access.strong && entry(b, r).strong))
-                report(warp.acquirable[r & warp_mask] >= r ? "no-acquire"
-                       : access.role == Role::atomic       ? "atomic-read"
-                                                           : "read-write",
-                       b, access, shown, entry(b, r).pc, r & warp_mask, reads == cells.read ? lane_of(cells.read_lane[g]) : nobody, space, address,
+            if (r > b.all_known && !knows(b, me, r) && !both_atomic(entry(b, r)) && !in_order(r))
+                report(both_strong(entry(b, r))              ? "relaxed"
+                       : warp.acquirable[r & warp_mask] >= r ? "no-acquire"
+                       : access.role == Role::atomic         ? "atomic-read"
+                                                             : "read-write",
+                       b, access, lane, earlier_of(b, r, reads == cells.read ? cells.read_lane[g] : nobody), space, address,
                        {0, flag_passed(b, me, r)}, true);
         } else if (r > std::max(warp.met, warp.lanes_known) && reads == cells.read) {
-            const auto other = cells.read_lane[g];
-            const bool known = other < lanes && lane < lanes && warp.pairs != nullptr && (*warp.pairs)[lane * lanes + other] >= r;
-            if (other != mine && other != whole_warp && !known && !access.whole && !(access.strong && entry(b, r).strong))
-                report("lanes-read-write", b, access, shown, entry(b, r).pc, me, lane_of(other), space, address, {0}, true);
+            const auto other = tiles_ ? unknown_reader(b, me, space, address, lane) : cells.read_lane[g];
+            if (other != mine && other != whole_warp && other != nobody && !access.whole && !both_atomic(entry(b, r)))
+                report(both_strong(entry(b, r)) ? "lanes-relaxed" : "lanes-read-write", b, access, lane, earlier_of(b, r, other), space, address, {0},
+                       true);
         }
     }
 }
 
 // Whether a flag has told of it, though no fence stood there.
 std::int64_t Races::flag_passed(const BlockState& b, unsigned warp, Stamp other) const { return b.warps[warp].hinted[other & warp_mask] >= other; }
+
+// Where warps part into groups that synchronise: when each lane has read these granules last.
+void Races::remember_lanes(BlockState& b, const Access& access, const MemoryEvent& event, unsigned shift) {
+    for (Mask m = event.active; m != 0; m &= m - 1) {
+        const auto lane = static_cast<unsigned>(std::countr_zero(m));
+        const auto end = event.addresses[lane] + event.bytes;
+        for (auto g = event.addresses[lane] >> shift; g << shift < end; ++g)
+            b.lane_reads[lane_key(event.space, access.where.warp, g)][lane] = access.stamp;
+    }
+}
+
+// A lane of the warp that has read there, and with which this lane has not synchronised since; or nobody.
+std::uint32_t Races::unknown_reader(const BlockState& b, unsigned index, Space space, std::uint64_t address, unsigned lane) const {
+    const auto at = b.lane_reads.find(lane_key(space, index, address >> (space == Space::global ? global_shift_ : shared_shift_)));
+    if (at == b.lane_reads.end()) return nobody;
+    const auto& warp = b.warps[index];
+    for (unsigned l = 0; l < lanes; ++l) {
+        const bool known = lane < lanes && warp.pairs != nullptr && (*warp.pairs)[lane * lanes + l] >= at->second[l];
+        if (l != lane && at->second[l] > std::max(warp.met, warp.lanes_known) && !known) return l;
+    }
+    return nobody;
+}
 
 // `other_read` is about to be overwritten by warp `me`: what another warp read there, and not all know, is kept on the side.
 void Races::remember_third(BlockState& b, const Stamp* other_read, unsigned me) {
@@ -87,9 +117,26 @@ void Races::other_readers(BlockState& b, const Access& access, const Cells& cell
     const auto me = access.where.warp;
     for (std::size_t i = 0; i < count; ++i) {
         const auto g = first + i;
+        if (!b.more_writes.empty()) other_atomics(b, access, cells, space, base + (i << shift), g, lane_of[i]);
+        if (!partly_) continue;
         if (access.role != Role::read && !b.more_reads.empty()) third_readers(b, access, cells, space, base + (i << shift), g, lane_of[i]);
         if (access.role != Role::write && cells.read[g] > b.all_known && (cells.read[g] & warp_mask) != me)
             remember_third(b, cells.other_read + g, me);
+    }
+}
+
+// Atomics of other warps that its own have followed: by them nothing is ordered.
+void Races::other_atomics(BlockState& b, const Access& access, const Cells& cells, Space space, std::uint64_t address, std::size_t g, unsigned lane) {
+    const auto at = b.more_writes.find(cells.write + g);
+    if (at == b.more_writes.end() || (access.strength & strength::read_modify_write) != 0) return;
+    const auto me = access.where.warp;
+    for (const Stamp w : at->second) {
+        if ((w & warp_mask) == me || w <= b.all_known || knows(b, me, w) || after_in_coherence(b, me, space, address, b.index, w)) continue;
+        report(access.strong()                              ? "relaxed"
+               : b.warps[me].acquirable[w & warp_mask] >= w ? "no-acquire"
+               : access.role == Role::read                  ? "read-write"
+                                                            : "atomic-write",
+               b, access, lane, earlier_of(b, w, nobody), space, address, {1, flag_passed(b, me, w)}, false);
     }
 }
 
@@ -98,9 +145,14 @@ void Races::third_readers(BlockState& b, const Access& access, const Cells& cell
     if (at == b.more_reads.end()) return;
     const auto me = access.where.warp;
     for (const Stamp r : at->second) {
-        if ((r & warp_mask) == me || r <= b.all_known || knows(b, me, r) || (access.strong && entry(b, r).strong)) continue;
-        report(access.role == Role::atomic ? "atomic-read" : "read-write", b, access, lane < lanes ? lane : nobody, entry(b, r).pc, r & warp_mask,
-               nobody, space, address, {0, flag_passed(b, me, r)}, true);
+        const bool both = access.strong() && entry(b, r).strength != strength::weak;
+        if ((r & warp_mask) == me || r <= b.all_known || knows(b, me, r)) continue;
+        if ((access.strength & entry(b, r).strength & strength::read_modify_write) != 0) continue;
+        if (after_in_coherence(b, me, space, address, b.index, r)) continue;
+        report(both                          ? "relaxed"
+               : access.role == Role::atomic ? "atomic-read"
+                                             : "read-write",
+               b, access, lane, earlier_of(b, r, nobody), space, address, {0, flag_passed(b, me, r)}, true);
     }
 }
 
@@ -159,7 +211,7 @@ void Races::touch_some(BlockState& b, const Access& access, const Cells& cells, 
                 continue;
             inspect(b, access, cells, space, base + (i << shift), first + i, lane);
         }
-    if (partly_) [[unlikely]]
+    if (partly_ || atomics_) [[unlikely]]
         other_readers(b, access, cells, space, base, first, count, shift, lane_of);
     remember<fixed>(b, access, cells, first, n, lane_of);
 }
@@ -178,7 +230,11 @@ void Races::remember(BlockState& b, const Access& access, const Cells& cells, st
         if (access.role == Role::atomic) {
             for (std::size_t i = 0; i < count; ++i) {
                 const Stamp w = write[i];
-                const bool kept = (w & in_flight) != 0 || ((w & warp_mask) == me && w > others && !entry(b, w).strong);
+                if (w > others && (w & in_flight) == 0 && (w & warp_mask) != me && (entry(b, w).strength & strength::read_modify_write) != 0) {
+                    auto& more = b.more_writes[cells.write + first + i];
+                    if (std::find(more.begin(), more.end(), w) == more.end()) more.push_back(w);
+                }
+                const bool kept = (w & in_flight) != 0 || ((w & warp_mask) == me && w > others && entry(b, w).strength == strength::weak);
                 write[i] = kept ? w : s;
             }
         } else {
@@ -269,7 +325,7 @@ void Races::touch_scattered(BlockState& b, const Access& access, const Cells& ce
     const Stamp me = access.where.warp, others = b.all_known, own = warp.lanes_known, s = access.stamp;
     const Stamp read_limit = std::max(own, warp.met);
     const auto shift = shared_shift_;
-    const bool partly = partly_;
+    const bool partly = partly_, more = partly_ || atomics_;
     auto* const __restrict write = cells.write;
     auto* const __restrict read = cells.read;
     auto* const __restrict other_read = cells.other_read;
@@ -287,6 +343,7 @@ void Races::touch_scattered(BlockState& b, const Access& access, const Cells& ce
             const Stamp w = write[g], r = read[g];
             if (unknown(w, own, write_lane[g], lane) || (writes && (unknown(r, read_limit, read_lane[g], lane) || other_read[g] > others)))
                 inspect(b, access, cells, Space::shared, event.addresses[lane] + (i << shift), g, lane);
+            if (more && !b.more_writes.empty()) other_atomics(b, access, cells, Space::shared, event.addresses[lane] + (i << shift), g, lane);
             if constexpr (writes) {
                 if (partly && !b.more_reads.empty()) third_readers(b, access, cells, Space::shared, event.addresses[lane] + (i << shift), g, lane);
                 write[g] = (w & in_flight) != 0 ? w : s;

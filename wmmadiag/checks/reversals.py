@@ -1,0 +1,224 @@
+"""Whether another legal order of a race changes the result: the launch again, the two accesses the other way round.
+
+Where nothing orders an access with an earlier write, the model lets it take place before that write: a read then finds
+what was there before, a write is overwritten (docs/memory-model.md). The launch is run so, with every such meeting of
+the two instructions turned round (once for each warp that looks), and compared with the run as it was. Where the
+earlier one is a read, it is given what the later write leaves, which counts if that write then leaves the same. Last,
+the first of these with warps and blocks in the opposite order. All these runs are legal, so a result that differs is
+one that no chip promises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmmadiag.checks.finding import Finding, Level
+from wmmadiag.emulator import EmulatedKernel
+from wmmadiag.emulator.kernel import Budget
+from wmmadiag.errors import WmmadiagError
+from wmmadiag.launch import Launch
+
+Arrays: TypeAlias = Mapping[int, NDArray[np.generic]]
+"""Bytes of a launch's arrays, by their position among its arguments."""
+
+_ALONE = 12
+"""So many races are tried one by one; what further ones change is shown for all of them together."""
+_WRITES, _NOTE, _READS = range(3)
+"""What a run turns round, as `Turn` in native/checks/races_reversed.hpp."""
+_PATIENCE = 1 << 15
+"""Warp instructions until a block that waits for a later one lets it start: every run here waits anew."""
+_SLACK = 1_000_000
+_TIMES = 4
+_SECONDS = 60.0
+
+
+def writable(launch: Launch) -> dict[int, NDArray[np.generic]]:
+    """The arrays that a launch may change, by their position among its arguments."""
+    return {
+        index: one for index, one in enumerate(launch.arguments) if isinstance(one, np.ndarray) and one.flags.writeable
+    }
+
+
+def is_relaxed(finding: Finding) -> bool:
+    """Whether a race is between two strong accesses: no data race, and worth a word only where the order matters."""
+    return finding.check == "races" and finding.kind.endswith("relaxed")
+
+
+def _is_stray(finding: Finding) -> bool:
+    """Whether it is a shuffle's undefined value: worth a word only where a result depends on it."""
+    return finding.check == "barriers" and finding.kind == "stray"
+
+
+def _is_tried(finding: Finding) -> bool:
+    return finding.level is Level.ERROR and (finding.check == "races" or _is_stray(finding))
+
+
+def judged(
+    found: Iterable[Finding], kernel: EmulatedKernel, launch: Launch, before: Arrays, instructions: int | None
+) -> tuple[Finding, ...]:
+    """The findings with races as errors only where another order was shown to change a result.
+
+    Those that change none become warnings; of two strong accesses, nothing.
+
+    Args:
+        found: of a launch that has just been made; its arrays hold the results, and hold them again afterwards.
+        kernel: that was launched.
+        before: what the writable arrays held before.
+        instructions: warp instructions of that launch; None: it did not come to its end, and nothing is tried.
+    """
+    findings = tuple(found)
+    races = [one for one in findings if _is_tried(one)]
+    if not races:
+        return findings
+    evidence: dict[int, str] = {}
+    if instructions is not None:
+        budget = Budget(_TIMES * instructions + _SLACK, _SECONDS)
+        evidence = _Replays(kernel, launch, before, budget).evidence(races)
+    untried = "the launch did not come to its end, so the other order was not tried"
+    kept = []
+    for one in findings:
+        if not _is_tried(one):
+            kept.append(one)
+        elif id(one) in evidence:
+            kept.append(replace(one, detail=(*one.detail, evidence[id(one)])))
+        elif not is_relaxed(one) and not _is_stray(one):
+            why = untried if instructions is None else "the other order was tried and changes no result of this launch"
+            kept.append(replace(one, level=Level.WARNING, detail=(*one.detail, why)))
+    rank = list(Level)
+    return tuple(sorted(kept, key=lambda one: rank.index(one.level)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """What a run left.
+
+    Attributes:
+        arrays: those that may be written.
+        problem: why it did not come to its end, or "".
+        noted: what a run with `_NOTE` noted for one with `_READS`.
+        legal: whether every read that was given a later write's value was given what that write then left.
+    """
+
+    arrays: Arrays
+    problem: str = ""
+    noted: tuple[int, ...] = ()
+    legal: bool = True
+
+
+class _Replays:
+    def __init__(self, kernel: EmulatedKernel, launch: Launch, before: Arrays, budget: Budget) -> None:
+        self._kernel, self._launch, self._before, self._budget = kernel, launch, before, budget
+        self._final = {index: array.copy() for index, array in writable(launch).items()}
+        self._plain: dict[bool, _Ended] = {}
+        written = {view.argument for view in launch.views if view.written}
+        self._outputs = [index for index in self._final if not written or index in written]
+
+    def evidence(self, races: Sequence[Finding]) -> dict[int, str]:
+        """By `id` of the finding, the words that show what the other order changes."""
+        together = ""
+        if len(races) > 1 and (all(map(is_relaxed, races)) or len(races) > _ALONE):
+            together = self._shown(races)
+            if not together and all(map(is_relaxed, races)):
+                return {}
+        found = {id(one): words for one in races[:_ALONE] if (words := self._shown([one]))}
+        rest = races[_ALONE:] if found else races
+        if together:
+            found.update({id(one): f"together with the other races found: {together}" for one in rest})
+        return found
+
+    def _shown(self, races: Sequence[Finding]) -> str:
+        strict = not all(map(is_relaxed, races))
+        for backwards, turn in ((False, _WRITES), (False, _READS), (True, _WRITES)):
+            if backwards not in self._plain:
+                self._plain[backwards] = self._run((), backwards)
+            # Who reads what a strong write leaves may have synchronised with it: no strong read is told of the future.
+            meant = [one for one in races if turn == _WRITES or not (is_relaxed(one) or _is_stray(one))]
+            if not meant:
+                continue
+            pairs = tuple(pc for one in meant for pair in one.pairs for pc in pair)
+            plain, table = self._plain[backwards], (turn, len(pairs) // 2, *pairs)
+            if turn == _READS:
+                noted = self._run((_NOTE, *table[1:]), backwards)
+                if noted.problem or not noted.noted:
+                    continue
+                table = (*table, *noted.noted)
+            turned = self._run(table, backwards)
+            words = self._difference(plain, turned, strict) if turned.legal else ""
+            if words:
+                order = ", warps and blocks in the opposite order" if backwards else ""
+                if _is_stray(races[0]):
+                    return f"shown by a run with another value there{order}: {words}"
+                return f"shown by a run with the two the other way round{order}: {words}"
+        return ""
+
+    def _run(self, table: tuple[int, ...], backwards: bool) -> _Ended:
+        options, launch = self._kernel.options, self._launch
+        warps = -(-launch.block[0] * launch.block[1] * launch.block[2] // 32)
+        order = options.warp_order or tuple(range(warps))
+        changed = replace(
+            options,
+            warp_order=order[::-1] if backwards else options.warp_order,
+            last_block_first=backwards != options.last_block_first,
+            observer=None,
+            checks=("reversed",) if table else (),
+            check_table=table,
+            budget=self._budget,
+            patience=_PATIENCE,
+        )
+        arrays = writable(launch)
+        problem = ""
+        emulated = EmulatedKernel(self._kernel.kernel, changed)
+        try:
+            for index, array in arrays.items():
+                array[...] = self._before[index]
+            emulated.launch(launch)
+        except WmmadiagError as error:
+            problem = error.message
+        finally:
+            left = {index: array.copy() for index, array in arrays.items()}
+            for index, array in arrays.items():
+                array[...] = self._final[index]
+        told = next((raw for raw in emulated.raw_findings if raw["check"] == "reversed"), None)
+        if told is None:
+            return _Ended(left, problem)
+        return _Ended(left, problem, tuple(told["values"]), told["kind"] != "untrue")
+
+    def _difference(self, plain: _Ended, turned: _Ended, strict: bool) -> str:
+        if plain.problem:
+            return ""
+        if turned.problem:
+            return f"it does not come to its end: {turned.problem}"
+        for index in self._outputs:
+            one, other = plain.arrays[index], turned.arrays[index]
+            changed = _changed(one, other, strict)
+            if not changed.size:
+                continue
+            name = self._launch.names[index] if index < len(self._launch.names) else f"argument {index}"
+            at = np.unravel_index(int(changed[0]), one.shape)
+            element = f"{name}[{','.join(str(int(i)) for i in at)}]"
+            values = f"{element} is {other[at]} instead of {one[at]}"
+            return f"{changed.size} of {one.size} elements of {name} change, {values}"
+        return ""
+
+
+def _changed(one: NDArray[np.generic], other: NDArray[np.generic], strict: bool) -> NDArray[np.intp]:
+    """Flat indices of the elements that differ: in a bit, or (not `strict`) by more than sums in another order.
+
+    Kernels that add up in the order in which strong accesses happen to meet are not wrong for the rounding of it. Of
+    floating-point arrays, differences below the square root of the format's epsilon, of the largest magnitude, are
+    taken for that: half of the digits, more than the rounding of a sum of as many terms as that root's inverse.
+    """
+    bits = (np.ascontiguousarray(a).reshape(-1).view(np.uint8).reshape(a.size, -1) for a in (one, other))
+    differ = np.any(np.not_equal(*bits), axis=1) if one.size else np.zeros(0, bool)
+    if not strict and one.size and np.issubdtype(one.dtype, np.floating):
+        a, b = (np.asarray(x, np.float64).reshape(-1) for x in (one, other))
+        with np.errstate(invalid="ignore", over="ignore"):
+            largest = np.nanmax(np.abs(np.where(np.isfinite(a), a, 0)), initial=0.0)
+            small = np.abs(a - b) <= np.sqrt(np.finfo(one.dtype.name).eps) * largest
+        differ &= ~small
+    return np.flatnonzero(differ)
