@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.checks.finding import Finding, Level
+from wmmadiag.deadline import seconds_left
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.kernel import Budget
-from wmmadiag.errors import WmmadiagError
+from wmmadiag.errors import BudgetError, WmmadiagError
 from wmmadiag.launch import Launch
 
 Arrays: TypeAlias = Mapping[int, NDArray[np.generic]]
@@ -34,7 +35,6 @@ _PATIENCE = 1 << 15
 """Warp instructions until a block that waits for a later one lets it start: every run here waits anew."""
 _SLACK = 1_000_000
 _TIMES = 4
-_SECONDS = 60.0
 
 
 def writable(launch: Launch) -> dict[int, NDArray[np.generic]]:
@@ -70,6 +70,9 @@ def judged(
         kernel: that was launched.
         before: what the writable arrays held before.
         instructions: warp instructions of that launch; None: it did not come to its end, and nothing is tried.
+
+    Raises:
+        BudgetError: the time is over.
     """
     findings = tuple(found)
     races = [one for one in findings if _is_tried(one)]
@@ -77,7 +80,7 @@ def judged(
         return findings
     evidence: dict[int, str] = {}
     if instructions is not None:
-        budget = Budget(_TIMES * instructions + _SLACK, _SECONDS)
+        budget = Budget(_TIMES * instructions + _SLACK, 0.0)
         evidence = _Replays(kernel, launch, before, budget).evidence(races)
     untried = "the launch did not come to its end, so the other order was not tried"
     kept = []
@@ -177,6 +180,9 @@ class _Replays:
             for index, array in arrays.items():
                 array[...] = self._before[index]
             emulated.launch(launch)
+        except BudgetError as error:
+            seconds_left()  # where the time is over, that is no property of the order
+            problem = error.message
         except WmmadiagError as error:
             problem = error.message
         finally:

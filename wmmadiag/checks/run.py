@@ -42,14 +42,17 @@ class CheckedRuns:
         orders = other_orders(emulated, launch, self.schedules)
         races = not {"races", "barriers"}.isdisjoint(emulated.options.checks)
         before = {index: array.copy() for index, array in writable(launch).items()} if races else {}
-        instructions = None
+
+        def seen(instructions: int | None) -> tuple[Finding, ...]:
+            found = tried(findings(emulated, launch, self.checks), emulated, launch)
+            return judged(found, emulated, launch, before, instructions) if races else found
+
         try:
             stats = kernel.launch(launch)
-            instructions = stats.warp_instructions
-        finally:
-            found = tried(findings(emulated, launch, self.checks), emulated, launch)
-            self.found = judged(found, emulated, launch, before, instructions) if races else found
-        self.found = (*self.found, *orders.compared())
+        except WmmadiagError:
+            self.found = seen(None)
+            raise
+        self.found = (*seen(stats.warp_instructions), *orders.compared())
         return stats
 
     def reported(self) -> tuple[ReportedFinding, ...]:
