@@ -9,7 +9,6 @@ asks the one question whose answer decides.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -25,12 +24,41 @@ from wmmadiag.subject.readings import other_readings
 from wmmadiag.subject.rereading import nearness, reread, unwritten
 from wmmadiag.subject.verdict import judge_case
 
-_SECONDS = 10.0  # of the processor: what is found does not depend on who else computes
-_MOST_READINGS = 400
+_MOST_READINGS = 400  # of one run
+_WORK = 1000.0
+"""How much is tried of one kind of question, in units of about 10 ms of a processor: an answer must not depend on how
+busy a machine is."""
+_RUN, _INSTRUCTIONS = 20.0, 200_000  # units of a run besides its warp instructions; of these one unit has so many
+_READING, _ELEMENTS = 0.5, 100_000  # of a reading besides its tensors; of their elements one unit has so many
 _NEAR = 0.98  # of the elements: the rest may be rounding
 _PART = 0.2  # of the elements: more than chance gives
 
 Check = Callable[[Card], KernelReport]
+
+
+@dataclass(slots=True)
+class _Work:
+    """What may still be tried.
+
+    Attributes:
+        left: units.
+    """
+
+    left: float = _WORK
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left."""
+        return self.left <= 0
+
+    def ran(self, instructions: int) -> None:
+        """A case was run, compiled before where it was not."""
+        self.left -= _RUN + instructions / _INSTRUCTIONS
+
+    def read(self, bound: BoundCase) -> None:
+        """A run was read in another way."""
+        held = sum(one.storage.size for one in bound.arguments if one.storage is not None)
+        self.left -= _READING + held / _ELEMENTS
 
 
 @dataclass(slots=True)
@@ -63,13 +91,13 @@ def settled(card: Card, report: KernelReport, session: Session, check: Check) ->
         return report
     if _is_read_right(report):
         return _without_ragged(report)
-    tried = _Tried()
-    began = time.process_time()
-    for name, other in _alternatives(card, session, tried):
+    tried, work = _Tried(), _Work()
+    for name, other in _alternatives(card, session, tried, work):
         found = check(other)
         if _is_read_right(found):
             return _named(_without_ragged(found), name)
-        if time.process_time() - began > _SECONDS:
+        work.ran(sum(case.warp_instructions for case in found.cases))
+        if work.over:
             break
     return _unsettled(card, report, tried)
 
@@ -78,19 +106,19 @@ def right_one(candidates: Iterator[tuple[str, Card]]) -> tuple[str, Card] | None
     """The first card under which its kernel is right in every usual case; None if there is none in time."""
     from wmmadiag.api import card_target
 
-    began = time.process_time()
+    work = _Work(2 * _WORK)
     session: Session | None = None
     for name, card in candidates:
-        if time.process_time() - began > 2 * _SECONDS:
+        if work.over:
             return None
         target = card_target(card, None)
         first = session or session_for(card, target, None, None)
         session = session or first
-        ran = _ran(replace_card(first, card), card)
+        ran = _ran(replace_card(first, card), card, work)
         if ran is None:
             continue
-        for reading, other in _readings(replace_card(first, card), ran, name, _Tried()):
-            if _is_right_everywhere(replace_card(first, other)):  # in squares one extent is as good as another
+        for reading, other in _readings(replace_card(first, card), ran, name, _Tried(), work):
+            if _is_right_everywhere(replace_card(first, other), work):  # in squares one extent is as good as another
                 return _joined(name, reading), other
     return None
 
@@ -103,23 +131,24 @@ def right_alternative(card: Card) -> tuple[str, Card] | None:
     from wmmadiag.api import card_target
 
     session = session_for(card, card_target(card, None), None, None)
-    if _is_right_everywhere(session):
+    work = _Work()
+    if _is_right_everywhere(session, work):
         return "", card
-    began = time.process_time()
-    for name, other in _alternatives(card, session, _Tried()):
-        if _is_right_everywhere(replace_card(session, other)):
+    for name, other in _alternatives(card, session, _Tried(), work):
+        if _is_right_everywhere(replace_card(session, other), work):
             return name, other
-        if time.process_time() - began > _SECONDS:
+        if work.over:
             break
     return None
 
 
-def _is_right_everywhere(session: Session) -> bool:
+def _is_right_everywhere(session: Session, work: _Work) -> bool:
     card = session.card
     for case in card.cases:
         if case.name == RAGGED:
             continue
         result, _, _ = run_case(session, case, card.variants[0], None, "")
+        work.ran(result.warp_instructions)
         if result.status != "passed":
             return False
     return True
@@ -184,22 +213,24 @@ def _named(report: KernelReport, name: str) -> KernelReport:
     return replace(report, assumed=(*report.assumed, f"{name}, which is what the result fits"))
 
 
-def _alternatives(card: Card, session: Session, tried: _Tried) -> Iterator[tuple[str, Card]]:
+def _alternatives(card: Card, session: Session, tried: _Tried, work: _Work) -> Iterator[tuple[str, Card]]:
     """Other cards under which some case of the kernel is right, each with what it reads otherwise, in words."""
     assert card.derived is not None
     for sizes, candidate in (("", card), *_resized(card)):
         own = replace_card(session, candidate)
-        ran = _ran(own, candidate)
+        ran = _ran(own, candidate, work)
         if ran is None:
             continue
         tried.ran = True
-        yield from ((_joined(sizes, name), other) for name, other in _readings(own, ran, sizes, tried))
+        yield from ((_joined(sizes, name), other) for name, other in _readings(own, ran, sizes, tried, work))
     for operation, candidate in _other_operations(card):
         own = replace_card(session, candidate)
-        ran = _ran(own, candidate)
+        if work.over:
+            return
+        ran = _ran(own, candidate, work)
         if ran is None:
             continue
-        for name, other in _readings(own, ran, operation, tried):
+        for name, other in _readings(own, ran, operation, tried, work):
             yield _joined(f"it computes {operation}", name), other
 
 
@@ -214,28 +245,29 @@ def replace_card(session: Session, card: Card) -> Session:
     return other
 
 
-def _ran(session: Session, card: Card) -> BoundCase | None:
+def _ran(session: Session, card: Card, work: _Work) -> BoundCase | None:
     """The first case of a card that runs to its end, as the kernel left it."""
     for case in card.cases:
-        _, bound, _ = run_case(session, case, card.variants[0], None, "")
+        result, bound, _ = run_case(session, case, card.variants[0], None, "")
+        work.ran(result.warp_instructions)
         if bound is not None and case.name != RAGGED:
             return bound
     return None
 
 
-def _readings(session: Session, bound: BoundCase, sizes: str, tried: _Tried) -> Iterator[tuple[str, Card]]:
+def _readings(session: Session, bound: BoundCase, sizes: str, tried: _Tried, work: _Work) -> Iterator[tuple[str, Card]]:
     """The readings under which a run is right, without running it again where that can be."""
     card = session.card
     if unwritten(bound) > 1 - _NEAR:
         return  # whatever it means
-    began = time.process_time()
     if sizes and _is_right(bound):
         yield "", card
     near: list[tuple[float, str, Card]] = []
     for number, (reading, other) in enumerate(_meanings(card)):
-        if number > _MOST_READINGS or time.process_time() - began > _SECONDS / 2:
+        if number > _MOST_READINGS or work.over:
             break
         tried.count += 1
+        work.read(bound)
         read = reread(bound, other) if reading is not None else bound
         if read is None:
             continue
@@ -250,6 +282,7 @@ def _readings(session: Session, bound: BoundCase, sizes: str, tried: _Tried) -> 
                 continue
             for finer, further in _arithmetic(other, session, bound):
                 tried.count += 1
+                work.read(bound)
                 again = reread(bound, further)
                 if again is not None and _is_right(again):
                     yield _joined(name, finer.name), further
