@@ -143,6 +143,15 @@ def bind(card: Card, case: Case, variant: Variant, *, seed: int | None = None, i
     )
 
 
+def elements_of(card: Card, case: Case, variant: Variant) -> int:
+    """How many elements a case's arrays have, none of them made.
+
+    Raises:
+        ConfigurationError: as `bind`.
+    """
+    return sum(count for _, count in _place_all(card, case_scope(card, case, variant)))
+
+
 def _symbol_values(scope: Scope) -> dict[str, int | float]:
     values: dict[str, int | float] = {}
     for name in scope.names():

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.ops import Reading
 from wmmadiag.report.model import CaseResult, KernelReport, Problem
-from wmmadiag.subject.binding import BoundCase
-from wmmadiag.subject.card import Card
+from wmmadiag.subject.binding import BoundCase, elements_of
+from wmmadiag.subject.card import Card, Case
 from wmmadiag.subject.check import Backend, Compiler, Session, run_case, session_for
 from wmmadiag.subject.drafts.accumulators import computes_in
 from wmmadiag.subject.drafts.sizes import RAGGED
@@ -28,7 +28,7 @@ _MOST_READINGS = 400  # of one run
 _WORK = 1000.0
 """How much is tried of one kind of question, in units of about 10 ms of a processor: an answer must not depend on how
 busy a machine is."""
-_RUN, _INSTRUCTIONS = 20.0, 200_000  # units of a run besides its warp instructions; of these one unit has so many
+_RUN, _INSTRUCTIONS, _DRAWN = 20.0, 200_000, 400_000  # units of a run; warp instructions and elements that are one more
 _READING, _ELEMENTS = 0.5, 100_000  # of a reading besides its tensors; of their elements one unit has so many
 _NEAR = 0.98  # of the elements: the rest may be rounding
 _PART = 0.2  # of the elements: more than chance gives
@@ -51,9 +51,9 @@ class _Work:
         """Whether nothing is left."""
         return self.left <= 0
 
-    def ran(self, instructions: int) -> None:
-        """A case was run, compiled before where it was not."""
-        self.left -= _RUN + instructions / _INSTRUCTIONS
+    def ran(self, instructions: int, elements: int) -> None:
+        """A case with arrays of so many elements was run, compiled before where it was not."""
+        self.left -= _RUN + instructions / _INSTRUCTIONS + elements / _DRAWN
 
     def read(self, bound: BoundCase) -> None:
         """A run was read in another way."""
@@ -96,7 +96,7 @@ def settled(card: Card, report: KernelReport, session: Session, check: Check) ->
         found = check(other)
         if _is_read_right(found):
             return _named(_without_ragged(found), name)
-        work.ran(sum(case.warp_instructions for case in found.cases))
+        work.ran(sum(case.warp_instructions for case in found.cases), sum(map(_elements(other), other.cases)))
         if work.over:
             break
     return _unsettled(card, report, tried)
@@ -142,13 +142,25 @@ def right_alternative(card: Card) -> tuple[str, Card] | None:
     return None
 
 
+def _elements(card: Card) -> Callable[[Case], int]:
+    """How many elements the arrays of a case have; 0 where it cannot be bound."""
+
+    def count(case: Case) -> int:
+        try:
+            return elements_of(card, case, card.variants[0])
+        except WmmadiagError:
+            return 0
+
+    return count
+
+
 def _is_right_everywhere(session: Session, work: _Work) -> bool:
     card = session.card
     for case in card.cases:
         if case.name == RAGGED:
             continue
         result, _, _ = run_case(session, case, card.variants[0], None, "")
-        work.ran(result.warp_instructions)
+        work.ran(result.warp_instructions, _elements(card)(case))
         if result.status != "passed":
             return False
     return True
@@ -249,7 +261,7 @@ def _ran(session: Session, card: Card, work: _Work) -> BoundCase | None:
     """The first case of a card that runs to its end, as the kernel left it."""
     for case in card.cases:
         result, bound, _ = run_case(session, case, card.variants[0], None, "")
-        work.ran(result.warp_instructions)
+        work.ran(result.warp_instructions, _elements(card)(case))
         if bound is not None and case.name != RAGGED:
             return bound
     return None
