@@ -101,7 +101,7 @@ public:
     void meet(const Where& where, Mask here, Mask members) override {
         if ((here & ~members) != 0) add("mask", where.block, where.warp, where.pc, no_pc, here & ~members, {members});
         const auto& inst = shared_.program->code()[where.pc];
-        if (inst.execute != shuffle_) return;
+        if (inst.execute != shuffle_ || here == all_lanes) return;  // every source takes part
         const auto& warp = blocks_[where.block].block->warps()[where.warp];
         if (const Mask found = strays(warp, inst, here); found != 0)
             add("stray", where.block, where.warp, where.pc, no_pc, found,
