@@ -39,8 +39,7 @@ from wmmadiag.checks.naming import array_name, element_name, thread_name, user_l
 from wmmadiag.checks.registry import Check, Context, Raw
 from wmmadiag.checks.source_lines import structure_of
 from wmmadiag.emulator.decoded import BLOCK_SCOPE
-from wmmadiag.place import Place
-from wmmadiag.subject.check import own_place
+from wmmadiag.place import Place, own_place
 
 
 @dataclass(frozen=True, slots=True)
