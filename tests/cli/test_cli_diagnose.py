@@ -109,7 +109,7 @@ def test_a_bug_in_a_header(run: Run, here: Path) -> None:
     Path("tile.cuh").write_text(HEADER)
     path = card(here, BESIDE)
     Path(path).write_text(Path(path).read_text().replace("M = 16, N = 16, K = 16", "M = 16, N = 32, K = 16"))
-    cause = json.loads(run("diagnose", path, "--json", "-", "--effort", "quick").out)["causes"][0]
+    cause = json.loads(run("diagnose", path, "--json", "-", "--effort", "normal").out)["causes"][0]
     assert cause["name"] == "leading-dimension"
     assert Path(cause["place"].split(":")[0]).name == "tile.cuh"
     assert cause["place"].split(":")[1] == "12"
