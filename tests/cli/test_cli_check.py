@@ -226,7 +226,9 @@ def test_progress_only_on_a_terminal_and_cleared(run, monkeypatch):
     assert not run("check", "right.toml").err
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     err = run("check", "right.toml", "--seed", "1").err  # nothing is shown of a check that is known from before
-    assert "[case 2/2] right default / two" in err and err.endswith("\r\x1b[K")
+    shown, _, left = err.rpartition("\r\x1b[K")
+    assert "[case 2/2] right default / two" in shown
+    assert not left or left.startswith("of this, the compiler took")  # on a busy machine
 
 
 def test_jobs_say_the_same(here, run):

@@ -50,6 +50,6 @@ def test_shapes(run):
     assert every.code == turing.code == 0
     assert "from sm_89" in every.out and "e4m3" in every.out and "e4m3" not in turing.out
     assert run("shapes", "--markdown", "-").out.startswith("| name |")
-    listed = json.loads(run("shapes", "--json", "--arch", "sm_75").out)["forms"]
+    listed = json.loads(run("shapes", "--json", "-", "--arch", "sm_75").out)["forms"]
     assert "m16n16k16" in {row["shape"] for row in listed}
     assert run("shapes", "--arch", "sm_12").code == 3

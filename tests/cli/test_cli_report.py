@@ -20,7 +20,7 @@ def test_every_report_of_a_check_and_the_same_later_without_sources(run):
     for name in ("gemm.cu", "wrong.cu", "right.toml", "wrong.toml", *direct):
         Path(name).unlink()
     answer = run("report", "run.json", *ALL)
-    assert answer.code == 0 and not answer.out and not answer.err
+    assert answer.code == 1 and not answer.out and not answer.err
     assert {name: Path(name).read_text() for name in direct} == direct
     shown = run("report", "run.json")
     assert "WRONG" in shown.out and "2 checks: 1 ok, 1 wrong" in shown.out

@@ -232,7 +232,7 @@ def test_the_cause_and_the_lines_behind() -> None:
     session = wmmadiag.debug(KERNELS / "gemm" / "wrong" / "no_zero_fill.toml")
     declared, added = line_of(session, "wmma::accumulator"), line_of(session, "mma_sync(")
     found = session.to_cause("quick")
-    assert found.line in (declared, added) and found.cause.sentence
+    assert declared <= found.line <= added and found.cause.sentence
     departure = session.to_departure()
     assert departure.line == added and str(departure).count(departure.words) == 1
     assert declared in {one.line for one in session.behind(1)}

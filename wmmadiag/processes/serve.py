@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 import sys
+import traceback
 from multiprocessing.connection import Connection
 
 from wmmadiag.processes.life import bind_to_parent
 
 
-def serve() -> int:
-    """Tie the bond and hand the connection to the target; its exit status is the process'."""
+def serve() -> None:
+    """Tie the bond, hand the connection to the target, and end with it.
+
+    At once: a thread that the target has left behind must not keep a process, and a connection, that nobody serves.
+    """
     target, descriptor, watched, *words = sys.argv[1:]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     bind_to_parent(int(watched))
     module, _, name = target.partition(":")
-    function = getattr(importlib.import_module(module), name)
+    status = 1
     try:
-        function(Connection(int(descriptor)), *words)
+        getattr(importlib.import_module(module), name)(Connection(int(descriptor)), *words)
+        status = 0
     except (EOFError, BrokenPipeError, ConnectionError):  # the parent has closed it: nobody asks any more
-        return 0
-    return 0
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)

@@ -225,7 +225,7 @@ def answer(connection: Connection, folder: str) -> None:
         setting, threads = request
         bench = next((one for known, one in held if known == setting), None)
         if bench is None:
-            with contextlib.suppress(WmmadiagError):
+            with contextlib.suppress(WmmadiagError, OSError):
                 bench = TrialBench.of(setting, threads)
             held = [*held, (setting, bench)][-_HELD:]
         connection.send(bench is not None)
@@ -235,6 +235,7 @@ def answer(connection: Connection, folder: str) -> None:
 def stop() -> None:
     """End the children."""
     if os.getpid() == _OWNER:
-        for member in _MEMBERS:
+        while _MEMBERS:
+            member = _MEMBERS.pop()
             member.stop()
             shutil.rmtree(member.folder, ignore_errors=True)
