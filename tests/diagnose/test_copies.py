@@ -100,3 +100,13 @@ def test_a_change_outside_of_the_kernel_is_no_copy(tmp_path: Path) -> None:
     assert not held.holds(change())
     text = next(iter(texts.values()))
     assert text[held.name_start :].startswith(b"product(")
+
+
+def test_a_copy_whose_assembly_is_none_spoils_no_other(tmp_path: Path) -> None:
+    """NVRTC passes inline assembly on unread."""
+    bench = bench_of(product(tmp_path, WRONG))
+    tried = statics(bench)
+    bad = change(edit(bench.texts, "float sum", 'asm volatile("nonsense;"); float sum'), kind="static")
+    found = bench.try_batch([bad, *tried])
+    assert found[0].verdict == "refused"
+    assert [one.verdict for one in found[1:]] == [one.verdict for one in bench.try_batch(tried)]

@@ -162,7 +162,10 @@ class Programs:
         result = self._compiled({definition.file: (copies.edit,)}, self.level, expressions)
         if not result.ok:
             return refused_copies(errors_in(result.log), definition, copies)
-        module = parse(result.ptx, name=self.prepared.root)
+        try:
+            module = parse(result.ptx, name=self.prepared.root)
+        except WmmadiagError:  # one copy's inline assembly is none: which one, fewer of them tell
+            return {}
         entries = {base_name(name): name for name in module.entries}
         texts = own_texts(result.ptx, entries)
         made: dict[Change, Program | str | None] = {}
