@@ -53,6 +53,16 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"did you mean '{close[0]}'?" if close else ""
 
 
+def add_computes(parser: argparse._ActionsContainer) -> None:
+    """The option that says what a source computes."""
+    parser.add_argument(
+        "--computes",
+        metavar="OP",
+        default="",
+        help="what a source computes: gemm, attention, … (all: docs/cards.md); none: its results are not judged",
+    )
+
+
 def add_compilation(parser: argparse.ArgumentParser, *, many_arches: bool = False) -> None:
     """The options that say how a source is compiled."""
     group = parser.add_argument_group("compilation")

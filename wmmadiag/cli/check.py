@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from wmmadiag.cli.arguments import (
     add_colour,
     add_compilation,
+    add_computes,
     day,
     definitions,
     dimensions,
@@ -57,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--diagnose", action="store_true", help="say why each failing variant fails")
     group.add_argument("--schedules", type=natural, metavar="N", default=0, help="try N other orders of warps, copies")
     group = parser.add_argument_group("the kernel, in place of what its card or source says")
-    group.add_argument("--computes", metavar="OP", default="", help="attention, qkt, pv, softmax or gemm; for a source")
+    add_computes(group)
     group.add_argument("--grid", type=dimensions, metavar="X[,Y[,Z]]", default=(), help="blocks, expressions")
     group.add_argument("--block", type=dimensions, metavar="X[,Y[,Z]]", default=(), help="threads of a block")
     group.add_argument("--shared", metavar="BYTES", default="", help="dynamic shared memory, an expression")

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from wmmadiag.cli.arguments import add_compilation, definitions, dimensions, natural, symbol
+from wmmadiag.cli.arguments import add_compilation, add_computes, definitions, dimensions, natural, symbol
 from wmmadiag.cli.console import Console
 
 
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--batch", action="store_true", help="leave after these; the first that fails ends it")
     group.add_argument("--json-lines", action="store_true", help="answer with one JSON object per command, a line each")
     group = parser.add_argument_group("a kernel without a card")
-    group.add_argument("--computes", metavar="OPERATION", default="", help="attention, gemm, …")
+    add_computes(group)
     group.add_argument("--grid", type=dimensions, metavar="X,Y,Z", default=(), help="blocks, may use symbols")
     group.add_argument("--block", type=dimensions, metavar="X,Y,Z", default=(), help="threads of a block")
     group.add_argument("--shared", metavar="BYTES", default="", help="dynamic shared memory")

@@ -13,6 +13,7 @@ from pathlib import Path
 from wmmadiag.cli.arguments import (
     add_colour,
     add_compilation,
+    add_computes,
     definitions,
     dimensions,
     natural,
@@ -43,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how many changes are tried (default: normal); the answer never depends on the machine's speed",
     )
     group = parser.add_argument_group("the kernel, in place of what its card or source says")
-    group.add_argument("--computes", metavar="OP", default="", help="attention, qkt, pv, softmax or gemm; for a source")
+    add_computes(group)
     group.add_argument("--grid", type=dimensions, metavar="X[,Y[,Z]]", default=(), help="blocks, expressions")
     group.add_argument("--block", type=dimensions, metavar="X[,Y[,Z]]", default=(), help="threads of a block")
     group.add_argument("--shared", metavar="BYTES", default="", help="dynamic shared memory, an expression")
