@@ -49,7 +49,7 @@ class Launch:
         shared_bytes: dynamic shared memory, bytes.
         arguments: in the kernel's order.
         names: of the arguments, for messages; empty or as long as `arguments`.
-        fresh: indices of array arguments whose contents mean nothing until the kernel writes them, for checks.
+        fresh: of array arguments, by index, the bytes that mean nothing until the kernel writes them, for checks.
         views: the logical tensors in array arguments, where they are known; of an argument that has any, the rest is
             padding that the kernel must not write.
         structs: (first, count) of arguments that are the fields of one parameter, a struct passed by value.
@@ -60,7 +60,7 @@ class Launch:
     arguments: Sequence[Argument]
     shared_bytes: int = 0
     names: Sequence[str] = ()
-    fresh: Sequence[int] = ()
+    fresh: Sequence[tuple[int, range]] = ()
     views: Sequence[View] = ()
     structs: Sequence[tuple[int, int]] = ()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -80,7 +80,7 @@ class Kernel:
         *arguments: Argument | None,
         shared: int = 0,
         checks: str | Sequence[str] = "default",
-        fresh: Sequence[str] = (),
+        fresh: Sequence[str] | Mapping[str, slice] = (),
         schedules: int = 0,
     ) -> tuple[Finding, ...]:
         """Launch on the emulator and say what checks found, the gravest first; arrays are changed as by `launch`.
@@ -89,7 +89,8 @@ class Kernel:
             grid, block, arguments, shared: as for `launch`.
             checks: "all", "default", or names (`wmmadiag.checks.all_checks`).
             fresh: names of pointer parameters whose arrays hold nothing yet: reading them before they are written is
-                found, too.
+                found, too. Where a part of an array does, a dict of names and slices of the first axis:
+                `{"out": slice(64, None)}`.
             schedules: other orders of warps and asynchronous copies to run; outputs whose bits change are found.
 
         Returns:
@@ -117,19 +118,20 @@ class Kernel:
         loader = backend("emulator", None, native_names(chosen))
         loaded = loader(self.compilation.ptx, self.entry.name, arch=self.arch)
         launch = self._launch_of(grid, block, arguments, shared)
-        unknown = sorted(set(fresh) - set(launch.names))
+        parts = fresh if isinstance(fresh, Mapping) else dict.fromkeys(fresh, slice(None))
+        unknown = sorted(set(parts) - set(launch.names))
         if unknown:
             raise ConfigurationError(
                 f"{self.name} has no parameter '{unknown[0]}'", hint=f"known: {', '.join(launch.names)}"
             )
-        return check_launch(loaded, self._with_views(launch, fresh), chosen, _count("schedules", schedules))
+        return check_launch(loaded, self._with_views(launch, parts), chosen, _count("schedules", schedules))
 
     def _launch_of(self, grid: Extent, block: Extent, arguments: Sequence[Argument | None], shared: int) -> Launch:
         converted = tuple(self._converted(arguments))
         names = tuple(one.name or f"argument {index}" for index, one in enumerate(self.parameters))
         return Launch(_dim3("grid", grid), _dim3("block", block), converted, _count("shared", shared), names)
 
-    def _with_views(self, launch: Launch, fresh: Sequence[str]) -> Launch:
+    def _with_views(self, launch: Launch, fresh: Mapping[str, slice]) -> Launch:
         """The launch with its arrays as tensors; those behind pointers to const are inputs."""
         import numpy as np
 
@@ -144,8 +146,12 @@ class Kernel:
             for index, argument in enumerate(launch.arguments)
             if isinstance(argument, np.ndarray) and index < len(self.parameters) and argument.itemsize and argument.size
         )
-        indices = tuple(index for index, name in enumerate(launch.names) if name in fresh)
-        return replace(launch, views=views, fresh=indices)
+        parts = tuple(
+            (index, _bytes_of(argument, fresh[name], name))
+            for index, (name, argument) in enumerate(zip(launch.names, launch.arguments, strict=True))
+            if name in fresh and isinstance(argument, np.ndarray)
+        )
+        return replace(launch, views=views, fresh=parts)
 
     def resources(self) -> Resources:
         """Registers, spills, stack and shared memory, as ptxas reports them.
@@ -177,6 +183,15 @@ class Kernel:
     def __repr__(self) -> str:
         where = f" at {self.place}" if self.place else ""
         return f"<wmmadiag kernel {self.name} for {self.arch}{where}>"
+
+
+def _bytes_of(array: NDArray[Any], part: slice, name: str) -> range:
+    """The bytes of a slice of an array's first axis."""
+    start, stop, step = part.indices(len(array) if array.ndim else 1)
+    if step != 1:
+        raise ConfigurationError(f"fresh['{name}'] has a step of {step}", hint="give a slice without a step")
+    row = array.nbytes // max(len(array) if array.ndim else 1, 1)
+    return range(start * row, max(start, stop) * row)
 
 
 def _dim3(what: str, extent: Extent) -> Dim3:

@@ -36,6 +36,18 @@ def test_findings_at_their_lines() -> None:
     assert _kernel("").check(1, 64, x, out, 64, checks="memory,coverage") == ()
 
 
+def test_a_part_of_an_array_that_holds_nothing_yet() -> None:
+    x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    adds = _kernel(more="out[threadIdx.x]")
+    (found,) = adds.check(1, 64, x, out, 64, fresh={"out": slice(48, None)})
+    assert (found.check, found.place.line, found.count) == ("uninitialised", 5, 16)
+    assert adds.check(1, 64, x, out, 64, fresh={"out": slice(64, None)}) == ()
+    assert {one.kind for one in adds.check(1, 32, x, out.reshape(2, 32), 64, fresh={"out": slice(1)})} == {"output"}
+    assert adds.check(1, 32, x, out.reshape(2, 32), 64, fresh={"out": slice(1, 2)}) == ()
+    with pytest.raises(ConfigurationError, match="a step of 2"):
+        adds.check(1, 64, x, out, 64, fresh={"out": slice(0, 64, 2)})
+
+
 def test_a_launch_that_dies_is_a_finding() -> None:
     (died,) = _kernel().check(1, 64, np.zeros(64, np.float32), np.zeros(60, np.float32), 64)
     assert (died.check, died.kind, died.place.line) == ("launch", "out-of-bounds", 5)

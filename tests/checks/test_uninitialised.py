@@ -196,7 +196,7 @@ def test_look_alike(name: str) -> None:
 def test_an_output_that_is_read_before_it_is_written() -> None:
     source = "__global__ void k(float* out) { out[threadIdx.x] += 1.0f; }"
     out = np.full(32, np.nan, np.float32)
-    (finding,) = found("uninitialised", source, out, names=("out",), fresh=(0,))
+    (finding,) = found("uninitialised", source, out, names=("out",), fresh=((0, range(out.nbytes)),))
     assert (finding.kind, finding.level, finding.count) == ("output", Level.ERROR, 32)
     assert "out" in finding.message
     assert found("uninitialised", source, np.zeros(32, np.float32), names=("out",)) == ()

@@ -417,10 +417,10 @@ def _place_arrays(launch: Launch, regions: list[tuple[int, NDArray[np.uint8], bo
 
 
 def _fresh(launch: Launch, extents: list[Extent]) -> list[tuple[int, int]]:
-    """(device address, bytes) of the array arguments that nothing has written yet."""
+    """(device address, bytes) of what nothing has written yet in array arguments."""
     arrays = [index for index, argument in enumerate(launch.arguments) if isinstance(argument, np.ndarray)]
     placed = dict(zip(arrays, extents, strict=False))  # the extents of arguments come first, in their order
-    return [(placed[index].start, placed[index].size) for index in launch.fresh if index in placed]
+    return [(placed[index].start + part.start, len(part)) for index, part in launch.fresh if index in placed]
 
 
 def _memory_at(start: int, size: int) -> NDArray[np.uint8]:

@@ -311,7 +311,11 @@ def _launch(shape: LaunchShape, scope: Scope, arguments: tuple[BoundArgument, ..
         assert value is not None
         values.append(value)
     names = tuple(argument.spec.name for argument in arguments)
-    fresh = [a.index for a in arguments if a.spec.direction in ("out", "workspace") and a.spec.initial == "poison"]
+    fresh = [
+        (one.index, range(one.storage.nbytes))
+        for one in arguments
+        if one.storage is not None and one.spec.direction in ("out", "workspace") and one.spec.initial == "poison"
+    ]
     grid = dim3("grid", shape.grid, _GRID_LIMITS)
     return Launch(grid, block, tuple(values), shared, names, tuple(fresh), _views(arguments), _structs(arguments))
 
