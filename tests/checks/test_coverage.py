@@ -42,8 +42,8 @@ def _outputs(line: str, *, shape: tuple[int, ...] = (16, 32), threads: int = 1) 
     x, out = np.arange(1024, dtype=np.float32) + 1, np.full(512, np.nan, np.float32)
     view = View(1, "O", shape, tuple(np.cumprod((1, *shape[:0:-1]))[::-1].tolist()), written=True, complete=True)
     return found(
-        "coverage", source % line, x, out, names=("x", "out"), grid=2, block=128, threads=threads, fresh=((1, range(out.nbytes)),),
-        views=(View(0, "x", (1024,), (1,)), view),
+        "coverage", source % line, x, out, names=("x", "out"), grid=2, block=128, threads=threads,
+        fresh=((1, range(out.nbytes)),), views=(View(0, "x", (1024,), (1,)), view),
     )  # fmt: skip
 
 
