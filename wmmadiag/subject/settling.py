@@ -344,7 +344,7 @@ def _unsettled(card: Card, report: KernelReport, tried: _Tried) -> KernelReport:
     """The report where no reading is right: WRONG where nothing was guessed that matters, else undecided."""
     derived = card.derived
     assert derived is not None
-    launched = derived.kernel.launch is not None and not derived.kernel.derived
+    launched = derived.kernel.launch is not None
     launched = launched or bool(derived.options.grid and derived.options.block)
     if "operation" in derived.told and launched and not derived.draft.untold and (tried.ran or _sizes_told(card)):
         return replace(report, assumed=(*report.assumed, f"{tried.count} other readings were tried, none is right"))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,22 +18,24 @@ from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.card import Card, Derived
 from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.drafts.accumulators import with_accumulators
-from wmmadiag.subject.drafts.assignments import assigned, assignments
+from wmmadiag.subject.drafts.assignments import Assignment, assigned, assignments
 from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.kernel import Kernel, read_kernel
-from wmmadiag.subject.drafts.launched import with_own_launch
+from wmmadiag.subject.drafts.launched import is_only_unlaunched, launched_drafts
 from wmmadiag.subject.drafts.model import Draft, Wishes
 from wmmadiag.subject.drafts.plain_card import plain_card, todos
 from wmmadiag.subject.drafts.recognise import Recognised, by_code, recognised
-from wmmadiag.subject.drafts.sizes import cases
+from wmmadiag.subject.drafts.sizes import cases, probed_sizes, unvaried
 from wmmadiag.subject.drafts.text import draft_text
 from wmmadiag.subject.suggest import did_you_mean
 
 if TYPE_CHECKING:
+    from wmmadiag.subject.check import Session
     from wmmadiag.subject.open_subject import SubjectOptions
 
 
 _TILES = (64, 128, 256)
+_PROBED_TILE = 256
 _EXTENTS = (128, 32, 256, 16)  # of a head, where nothing tells
 
 
@@ -111,12 +115,10 @@ def _card_or_tried(
         first: the operation that is likeliest. operations: that are tried, in their order.
         taken: why it is taken as the likeliest.
     """
-    launched, remark = with_own_launch(kernel, first)
-    remark = "" if options.grid and options.block else remark
-    noted = (*assumed, *filter(None, [taken, remark]))
-    drafted = draft(launched, first, _wishes(options))
+    noted = (*assumed, taken) if taken else assumed
+    drafted = draft(kernel, first, _wishes(options))
     try:
-        return _card(path, launched, drafted, options, noted)
+        return _card(path, kernel, drafted, options, noted)
     except ConfigurationError as error:
         card = _tried(path, kernel, operations, options, assumed)
         if card is None:
@@ -132,13 +134,11 @@ def _tried(
 
     def candidates() -> Iterator[tuple[str, Card]]:
         for operation in operations:
-            launched, remark = with_own_launch(kernel, operation)
-            noted = (*assumed, remark) if remark else assumed
-            for meant in assignments(launched, operation):
+            for meant in assignments(kernel, operation):
+                said = ", ".join(filter(None, [f"taken as {operation}", meant.meaning()]))
                 with contextlib.suppress(ConfigurationError):
-                    drafted = assigned(launched, operation, meant, _wishes(options))
-                    said = ", ".join(filter(None, [f"taken as {operation}", meant.meaning()]))
-                    yield said, _card(path, launched, drafted, options, noted)
+                    for drafted, tile in _launched(path, kernel, operation, meant, options):
+                        yield said, _card(path, kernel, drafted, options, assumed, tile)
 
     found = right_one(candidates())
     if found is None:
@@ -147,11 +147,60 @@ def _tried(
     return replace(card, assumed=(*card.assumed, f"{said}, which is what the result fits"))
 
 
+def _launched(
+    path: Path, kernel: Kernel, operation: str, meant: Assignment, options: SubjectOptions
+) -> Iterator[tuple[Draft, int]]:
+    """The draft by one meaning of the arguments; where its launch is open, one by each that covers the output."""
+    from wmmadiag.api import card_target
+    from wmmadiag.subject.check import session_for
+    from wmmadiag.subject.settling import replace_card
+
+    wishes = _wishes(options)
+
+    def drafted_by(wishes: Wishes) -> Draft:
+        return assigned(kernel, operation, meant, wishes)
+
+    drafted = drafted_by(wishes)
+    if not is_only_unlaunched(drafted):
+        yield drafted, _TILES[0]
+        return
+    probed = drafted_by(replace(wishes, grid=("1",), block=("32",), shared=wishes.shared or "0"))
+    session: Session | None = None
+    several = (False,) if OPERATIONS[operation].optional else (True, False)
+    for sizes, batched in product(_unvaried_sizes(probed, options.symbols), several):
+        probed.fixed |= sizes
+        sized = partial(probed_sizes, batched=batched)
+        card = _card(path, kernel, probed, options, (), _PROBED_TILE, sized)
+        session = replace_card(session or session_for(card, card_target(card, None), None, None), card)
+        found = False
+        for one, tile in launched_drafts(kernel, drafted_by, wishes, card, session):
+            found = True
+            one.fixed |= sizes
+            yield one, tile
+        if found:
+            return
+
+
+def _unvaried_sizes(drafted: Draft, given: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Sizes of the extents that usual cases have in common and that nothing tells: as they are, then others."""
+    yield {}
+    for symbol in sorted(unvaried(drafted.operation) - {*drafted.fixed, *given}):
+        yield from ({symbol: str(value)} for value in _EXTENTS[:1])
+
+
 def _wishes(options: SubjectOptions) -> Wishes:
     return Wishes(options.grid, options.block, options.shared, options.symbols)
 
 
-def _card(path: Path, kernel: Kernel, drafted: Draft, options: SubjectOptions, assumed: tuple[str, ...]) -> Card:
+def _card(
+    path: Path,
+    kernel: Kernel,
+    drafted: Draft,
+    options: SubjectOptions,
+    assumed: tuple[str, ...],
+    tile: int = _TILES[0],
+    sized: Callable[..., list[tuple[str, dict[str, str]]]] = cases,
+) -> Card:
     drafted.untold = {
         symbol: meaning
         for symbol, meaning in drafted.untold.items()
@@ -164,7 +213,7 @@ def _card(path: Path, kernel: Kernel, drafted: Draft, options: SubjectOptions, a
         for symbol, meaning in drafted.untold.items()
     )
     told = drafted.told | ({"operation"} if options.computes else set())
-    text = draft_text(drafted, path.name, path.stem, cases(drafted, options.symbols))
+    text = draft_text(drafted, path.name, path.stem, sized(drafted, options.symbols, tile=tile))
     card = parse_card(text, path, shown=f"card derived from {path}")
     words = replace(options, entry=kernel.entry if "{" not in kernel.entry else options.entry).words()
     card = replace(
@@ -249,10 +298,8 @@ def cards_of_other_operations(card: Card) -> Iterator[tuple[str, Card]]:
         if OPERATIONS[operation].oracle is None or operation == card.computes.operation:
             continue
         with contextlib.suppress(WmmadiagError):
-            own = replace(derived.kernel, launch=None) if derived.kernel.derived else derived.kernel
-            kernel, _ = with_own_launch(own, operation)
-            drafted = draft(kernel, operation, _wishes(derived.options))
-            yield operation, _card(card.path, kernel, drafted, derived.options, card.assumed)
+            drafted = draft(derived.kernel, operation, _wishes(derived.options))
+            yield operation, _card(card.path, derived.kernel, drafted, derived.options, card.assumed)
 
 
 def drafted_text(path: Path, card_path: Path, options: SubjectOptions) -> str:
@@ -281,9 +328,8 @@ def drafted_text(path: Path, card_path: Path, options: SubjectOptions) -> str:
         return plain_card(kernel, relative, path.stem)
     if not OPERATIONS[operation].judged:
         return plain_card(kernel, relative, path.stem, operation=operation)
-    kernel, remark = with_own_launch(kernel, operation)
     drafted = draft(kernel, operation)
-    drafted.remarks[:0] = [*remarks, *filter(None, [remark])]
+    drafted.remarks[:0] = remarks
     return draft_text(drafted, relative, path.stem, cases(drafted, {}))
 
 

@@ -278,7 +278,7 @@ def _launch(result: Draft, kernel: Kernel, meant: Meanings, wishes: Wishes) -> N
         result.shared = wishes.shared
         return
     dynamic = re.search(r"\bextern\s+__shared__", kernel.code) is not None
-    if (launch is None or kernel.derived) and dynamic:
+    if launch is None and dynamic:
         why = "the source has no launch that gives the kernel its dynamic shared memory"
         result.shared = TODO
         result.open.append(Open("shared", why, "--shared"))

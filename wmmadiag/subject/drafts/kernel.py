@@ -57,7 +57,6 @@ class Kernel:
         fixed: host symbols that the kernel's own code names, too.
         named: numbers that the files name besides.
         guards: names of its numbers → what the indices are multiples of that it compares with them.
-        derived: whether nobody makes the launch, and the kernel's own code tells what one would be.
     """
 
     entry: str
@@ -74,7 +73,6 @@ class Kernel:
     fixed: frozenset[str] = frozenset()
     named: Mapping[str, Number] = field(default_factory=dict)
     guards: Mapping[str, int] = field(default_factory=dict)
-    derived: bool = False
 
     @property
     def usual(self) -> Values:

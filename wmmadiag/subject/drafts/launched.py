@@ -1,56 +1,94 @@
-"""The launch of a kernel that no host code launches, from its own code, where that leaves one answer."""
+"""The launch of a kernel that no host code launches: those by which a run of it covers its output."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from wmmadiag.hostcode.calls import as_dim3
-from wmmadiag.hostcode.events import Launch
-from wmmadiag.hostcode.names import parsed_expression
-from wmmadiag.hostcode.scopes import Scope
-from wmmadiag.hostcode.terms import ZERO
-from wmmadiag.hostcode.values import Cell, KernelName, Struct, Value
-from wmmadiag.place import Place
-from wmmadiag.subject.drafts.index_arithmetic import derived_launch
+from wmmadiag.errors import WmmadiagError
+from wmmadiag.subject.card import Card
+from wmmadiag.subject.check import Session
 from wmmadiag.subject.drafts.kernel import Kernel
-from wmmadiag.subject.drafts.meanings import is_real
+from wmmadiag.subject.drafts.model import Draft, Wishes
+from wmmadiag.subject.probed_launch import ProbedLaunch, likely_blocks, probed_launches
+
+_OPEN = frozenset({"grid", "block", "shared"})
+_TILES = (64, 128)  # of extents of which no block tells any
+_MOST_AGAIN = 2
 
 
-def with_own_launch(kernel: Kernel, operation: str) -> tuple[Kernel, str]:
-    """The kernel with the launch that its own code asks for, where the source has none; and a remark on it."""
-    machine = kernel.machine
-    if kernel.launch is not None or operation == "python" or not kernel.code or machine is None:
-        return kernel, ""
+def is_only_unlaunched(drafted: Draft) -> bool:
+    """Whether nothing of a draft is open but how the kernel is launched."""
+    missing = {one.what for one in drafted.open}
+    return bool(missing) and missing <= _OPEN
 
-    def number(expression: str) -> int | None:
-        known = kernel.constants.get(expression.strip())
-        if known is None:
-            known = machine.known(parsed_expression(machine, expression, Scope(machine.program.sources[-1])))
-        return int(known) if known is not None and known == int(known) else None
 
-    derived = derived_launch(kernel.code, kernel.parameters, kernel.bounds, operation, number)
-    if not derived.grid or not derived.block:
-        return kernel, ""
-    source = machine.program.sources[-1]
-    scope = Scope(source)
-    passed: list[Value | None] = []
-    for one in kernel.parameters:
-        value: Value | None = None
-        if not one.pointer and not is_real(one) and one.dtype is not None:
-            value = machine.symbol(one.name)
-            scope.variables[one.name] = Cell(value, one.c_type)
-        passed.append(value)
-    for name in ("batch", "heads", "batch_heads"):  # what host code would call the extents of axes that are no rows
-        if name not in scope.variables:
-            scope.variables[name] = Cell(machine.symbol(name), "int")
-    grid, block = (parsed_expression(machine, text, scope) for text in (derived.grid, derived.block))
-    if not isinstance(grid, Struct):
-        return kernel, ""
-    launch = Launch(
-        KernelName(kernel.entry), as_dim3(grid), as_dim3(block), ZERO, (), Place(source.name, 1), source, "", ""
+def launched_drafts(
+    kernel: Kernel,
+    drafted_by: Callable[[Wishes], Draft],
+    wishes: Wishes,
+    card: Card,
+    session: Session,
+) -> Iterator[tuple[Draft, int]]:
+    """The drafts of a kernel by every launch that covers its output, each with the tile of extents that none tells.
+
+    Args:
+        drafted_by: drafts the kernel with what is launched so.
+        wishes: what the user said; it holds.
+        card: with one large case, launched anyhow. session: to run it in.
+    """
+    if wishes.grid and not wishes.block and not kernel.bounds:
+        return
+    try:
+        shared = wishes.shared or _shared(kernel, card, session)
+        card = replace(card, launch=replace(card.launch, shared=shared))
+        bounds = _bounds(card, session)
+    except WmmadiagError:
+        return
+    if wishes.block and all(one.isdecimal() for one in wishes.block):
+        blocks = [tuple(map(int, wishes.block))]
+    else:
+        numbers = [one for one in (*kernel.constants.values(), *kernel.named.values()) if isinstance(one, int | float)]
+        blocks = likely_blocks(kernel.code, numbers, bounds)
+    again: list[ProbedLaunch] = []
+    for found in probed_launches(card, session, blocks):
+        again += [found] if len(again) < _MOST_AGAIN else []
+        yield _drafted(drafted_by, wishes, found, shared), _TILES[0]
+    yield from ((_drafted(drafted_by, wishes, found, shared), _TILES[1]) for found in again)
+
+
+def _drafted(drafted_by: Callable[[Wishes], Draft], wishes: Wishes, found: ProbedLaunch, shared: str) -> Draft:
+    drafted = drafted_by(
+        replace(wishes, grid=wishes.grid or found.grid, block=tuple(map(str, found.block)), shared=shared)
     )
-    remark = (
-        f"launched with {derived.grid} blocks of {derived.block} threads, as the kernel's launch bounds and its use of "
-        "blockIdx ask for, since the source has no launch; --grid and --block say otherwise"
+    for symbol, step in found.tiles.items():
+        drafted.tiles.setdefault(symbol, []).append(step)
+    grid, block = (f"({', '.join(map(str, one))})" for one in (found.grid, found.block))
+    drafted.remarks.append(
+        f"launched with a grid of {grid} and blocks of {block}, by which a run covers the output, since the source has "
+        "no launch; --grid and --block say otherwise"
     )
-    return replace(kernel, launch=launch, passed=tuple(passed), derived=True), remark
+    if shared not in ("0", wishes.shared):
+        drafted.remarks.append(f"given {shared} bytes of dynamic shared memory, all that there are")
+    return drafted
+
+
+def _shared(kernel: Kernel, card: Card, session: Session) -> str:
+    """All the dynamic shared memory that there is, for a kernel that uses any."""
+    from wmmadiag.emulator import EmulatedKernel
+    from wmmadiag.emulator.limits import limits
+
+    if not re.search(r"\bextern\s+__shared__", kernel.code):
+        return "0"
+    loaded = session.kernel(card.cases[0], card.variants[0]).kernel
+    taken = loaded.kernel.dynamic_offset if isinstance(loaded, EmulatedKernel) else 0
+    return str(limits(session.arch).shared_per_block - taken)
+
+
+def _bounds(card: Card, session: Session) -> list[int]:
+    """The most threads of a block, as the compiler has it from the launch bounds."""
+    loaded = session.kernel(card.cases[0], card.variants[0])
+    symbol = loaded.compilation.entry(card.entry).name
+    head = loaded.compilation.ptx.partition(f".entry {symbol}")[2].partition("{")[0]
+    return [int(one) for one in re.findall(r"\.(?:maxntid|reqntid)\s+(\d+)", head)]

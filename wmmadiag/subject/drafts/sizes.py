@@ -29,14 +29,17 @@ _LARGEST_USUAL = 96  # a size up to this is taken as it is
 Sizes = dict[str, str]
 
 
-def cases(draft: Draft, given: Mapping[str, str], *, tile: int = _USUAL_TILE) -> list[tuple[str, Sizes]]:
+def cases(
+    draft: Draft, given: Mapping[str, str], *, tile: int = _USUAL_TILE, batched: bool = False
+) -> list[tuple[str, Sizes]]:
     """Names and sizes of the cases.
 
     Args:
         given: symbols of the command line; they win.
         tile: what extents of unknown granularity are multiples of.
+        batched: whether there are several batches and heads, though nothing in the launch speaks of them.
     """
-    used = _used(draft)
+    used = _used(draft) | ({"B", "H", "batch"} if batched else set())
     found: list[tuple[str, Sizes]] = []
     tables = [*zip(_NAMES, OPERATIONS[draft.operation].cases, strict=False)]
     masked = "causal" in used and not {"causal"} & {*draft.fixed, *given}
@@ -47,6 +50,29 @@ def cases(draft: Draft, given: Mapping[str, str], *, tile: int = _USUAL_TILE) ->
             found.append((name, values))
     ragged = _ragged(draft, found[-1][1] if found else {}, given)
     return [*found, (RAGGED, ragged)] if ragged else found
+
+
+def probed_sizes(draft: Draft, given: Mapping[str, str], *, tile: int, batched: bool) -> list[tuple[str, Sizes]]:
+    """One case of several such tiles, whose extents differ so that one is not taken for another."""
+    name, values = [one for one in cases(draft, given, batched=batched) if one[0] != RAGGED][-1]
+    seen: set[str] = set()
+    firm = {*draft.fixed, *given, *(symbol for group in draft.equal for symbol in group)}
+    firm |= unvaried(draft.operation)
+    for symbol, value in values.items():
+        number = int(value) if value.isdecimal() else 0
+        if number >= _USUAL_TILE and symbol not in firm:
+            number = 2 * tile
+            while str(number) in seen:
+                number += tile
+            values[symbol] = str(number)
+        seen.add(values[symbol])
+    return [(name, values)]
+
+
+def unvaried(operation: str) -> set[str]:
+    """Extents that an operation's usual cases have in common: that of a head."""
+    first, *others = OPERATIONS[operation].cases
+    return {name for name, value in first.items() if others and all(one.get(name) == value for one in others)}
 
 
 def _ragged(draft: Draft, values: Sizes, given: Mapping[str, str]) -> Sizes:

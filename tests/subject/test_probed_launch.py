@@ -1,0 +1,73 @@
+"""The launch of a kernel that nobody launches is found by what its blocks write; one that is wrong is asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from wmmadiag.api import check
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.subject.open_subject import SubjectOptions, open_subject
+from wmmadiag.subject.probed_launch import likely_blocks
+
+_TILES = """#include <mma.h>
+using namespace nvcuda;
+__global__ void product(const half* A, const half* B, float* C, int M, int N, int K) {
+    BODY
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> b;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> c;
+    wmma::fill_fragment(c, 0.f);
+    for (int k = 0; k < K; k += 16) {
+        wmma::load_matrix_sync(a, A + row * K + k, K);
+        wmma::load_matrix_sync(b, B + k * N + col, N);
+        wmma::mma_sync(c, a, b, c);
+    }
+    wmma::store_matrix_sync(C + row * N + col, c, N, wmma::mem_row_major);
+}
+"""
+_WARP = "const int warp = threadIdx.x / 32;"
+
+
+@pytest.mark.parametrize(
+    ("body", "grid", "block"),
+    [
+        (_WARP + "const int row = blockIdx.y * 64 + warp % 4 * 16, col = blockIdx.x * 32 + warp / 4 * 16;",
+         ("ceil_div(N, 32)", "ceil_div(M, 64)"), (256,)),
+        ("const int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 16;"
+         "const int col = (blockIdx.y * blockDim.y + threadIdx.y) * 16;",
+         ("ceil_div(M, 16)", "ceil_div(N, 64)"), (32, 4)),
+        (_WARP + "const int across = N / 32, row = blockIdx.x / across * 32 + warp / 2 * 16,"
+         "col = blockIdx.x % across * 32 + warp % 2 * 16;",
+         ("ceil_div(N, 32) * ceil_div(M, 32)",), (128,)),
+    ],
+    ids=["eight_warps", "by_block_size", "one_axis"],
+)  # fmt: skip
+def test_a_grid_whose_tiles_meet(tmp_path, body, grid, block):
+    path = tmp_path / "k.cu"
+    path.write_text(_TILES.replace("BODY", body))
+    card = open_subject(path, SubjectOptions())
+    assert (card.launch.grid, card.launch.block) == (grid, block)
+    assert any("since the source has no launch" in one for one in card.assumed)
+    assert check(card).status == "passed"
+
+
+def test_a_kernel_that_is_wrong_gets_no_launch(tmp_path):
+    path = tmp_path / "k.cu"
+    body = _WARP + "const int row = blockIdx.y * 64 + warp % 4 * 16, col = blockIdx.x * 32 + warp / 4 * 16;"
+    path.write_text(_TILES.replace("BODY", body).replace("k * N + col", "k * N + row"))
+    with pytest.raises(ConfigurationError, match="can be derived") as raised:
+        open_subject(path, SubjectOptions())
+    assert "grid: the source has no launch" in raised.value.detail
+
+
+def test_what_is_said_holds(tmp_path):
+    path = tmp_path / "k.cu"
+    path.write_text(_TILES.replace("BODY", "const int row = blockIdx.y * 16, col = blockIdx.x * 16;"))
+    card = open_subject(path, SubjectOptions(block=("32",), grid=("N / 16", "M / 16")))
+    assert (card.launch.grid, card.launch.block) == (("N / 16", "M / 16"), (32,))
+
+
+def test_blocks_by_bounds_constants_and_literals():
+    assert likely_blocks("for (int i = threadIdx.x; i < 99; i += 96);", (), ())[0] == (96,)
+    assert likely_blocks("warp < WARPS", [6], [256])[:2] == [(256,), (192,)]
+    assert likely_blocks("threadIdx.y * 16", (), ())[0] == (32, 4)

@@ -1,0 +1,245 @@
+"""The launch of a kernel that no host code launches, found by runs of a few blocks: what each of them writes.
+
+One block alone shows its tile of the output, a second one along each axis of the grid where the next tile lies. A block
+whose tiles meet without a gap and without overlapping has the right number of threads, and a grid that covers the
+output follows. Whether the result is right is to be judged by a run of the whole: here no number is looked at.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmmadiag.errors import WmmadiagError
+from wmmadiag.launch import Dim3
+from wmmadiag.ops import OPERATIONS
+from wmmadiag.subject.binding import BoundArgument, BoundCase, bind
+from wmmadiag.subject.card import Card
+from wmmadiag.subject.check import Session
+
+_WARP, _MOST_THREADS = 32, 1024
+_USUAL = (128, 256, 64, 32, 512, 1024)
+_USUAL_FLAT = ((32, 4), (32, 8), (32, 2), (128, 4), (64, 4), (64, 2), (128, 2), (16, 16), (8, 8), (32, 16), (32, 32))
+_MOST_BLOCKS = 12  # that are tried
+_MOST_TILES = 4096  # of one run
+
+_Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class ProbedLaunch:
+    """A launch that covers the output.
+
+    Attributes:
+        grid: expressions over the symbols of the operation, x first; `block`: threads, x first.
+        tiles: how many elements of an extent a block computes, by its symbol.
+        exact: whether tiles neither overlap nor leave anything out.
+    """
+
+    grid: tuple[str, ...]
+    block: tuple[int, ...]
+    tiles: Mapping[str, int]
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """A box of elements: its first corner, and how far it reaches along each axis."""
+
+    low: tuple[int, ...]
+    extent: tuple[int, ...]
+
+
+def likely_blocks(code: str, numbers: Iterable[float], bounds: Sequence[int]) -> list[tuple[int, ...]]:
+    """The blocks that a kernel may be made for, the likeliest first.
+
+    Args:
+        code: what it runs, as text.
+        numbers: constants that it names.
+        bounds: of its threads, as `__launch_bounds__` has them.
+    """
+    most = min([one for one in bounds if one > 0] or [_MOST_THREADS])
+    named = {int(one) for one in numbers if one == int(one)} | {int(one) for one in re.findall(r"\b\d{1,4}\b", code)}
+    named |= {_WARP * one for one in named if 1 < one <= _MOST_THREADS // _WARP}
+    named = {one for one in named if _WARP <= one <= most and one % _WARP == 0}
+    usual = [one for one in _USUAL if one <= most]
+    lines: list[tuple[int, ...]] = [(most,)] if most < _MOST_THREADS else []
+    lines += [(one,) for one in usual if one in named]
+    lines += [(one,) for one in sorted(named - set(usual))]
+    lines += [(one,) for one in usual]
+    if re.search(r"\b(?:threadIdx|blockDim)\s*\.\s*y\b", code):
+        flat = [one for one in _USUAL_FLAT if math.prod(one) <= most]
+        return [*flat, *dict.fromkeys(lines)][:_MOST_BLOCKS]
+    return list(dict.fromkeys(lines))[:_MOST_BLOCKS]
+
+
+def probed_launches(card: Card, session: Session, blocks: Sequence[tuple[int, ...]]) -> Iterator[ProbedLaunch]:
+    """The launches under which a kernel's blocks cover its output, those with tiles that fit exactly first.
+
+    Args:
+        card: with one case, whose extents differ and hold several tiles; its grid and block do not matter.
+        session: of that card, without checks.
+        blocks: that are tried, in their order.
+    """
+    try:
+        bound = bind(card, card.cases[0], card.variants[0])
+        kernel = session.kernel(bound.case, bound.variant).kernel
+    except WmmadiagError:
+        return
+    output = _largest_output(bound)
+    if output is None:
+        return
+    argument, role = output
+
+    def written(grid: Dim3, block: tuple[int, ...]) -> _Mask | None:
+        for one in bound.arguments:
+            if one.storage is not None:
+                one.storage[...] = one.original
+        x, y, z = (*block, 1, 1)[:3]
+        try:
+            session.runs.launch(kernel, replace(bound.launch, grid=grid, block=(x, y, z)))
+        except WmmadiagError:
+            return None
+        assert argument.storage is not None and argument.original is not None
+        changed = argument.storage.view(np.uint8) != argument.original.view(np.uint8)
+        mask: _Mask = changed.reshape(argument.storage.size, -1).any(axis=1)
+        return mask
+
+    alone = OPERATIONS[card.computes.operation].optional
+    later: list[ProbedLaunch] = []
+    for block in blocks:
+        first = written((1, 1, 1), block)
+        if first is None or not first.any():
+            continue
+        shape, symbols = argument.placements[role].shape, _extents(card, role)
+        for layout in _layouts(card, argument, role):
+            found = _covering(block, first, layout, shape, symbols, alone, written)
+            if found is None:
+                continue
+            if found.exact:
+                yield found
+            else:
+                later.append(found)
+            break
+    yield from later
+
+
+def _largest_output(bound: BoundCase) -> tuple[BoundArgument, str] | None:
+    outputs = [
+        (one, role) for one in bound.arguments if one.spec.direction in ("out", "inout") for role in one.placements
+    ]
+    return max(outputs, key=lambda pair: math.prod(pair[0].placements[pair[1]].shape), default=None)
+
+
+def _extents(card: Card, role: str) -> tuple[str, ...]:
+    return OPERATIONS[card.computes.operation].roles[role].shape
+
+
+def _layouts(card: Card, argument: BoundArgument, role: str) -> list[tuple[int, ...]]:
+    """Orders of a role's axes in memory, outermost first: as the card has it, then as other readings do."""
+    operation = OPERATIONS[card.computes.operation]
+    placement = argument.placements[role]
+    rank = len(placement.shape)
+    found = [tuple(sorted(range(rank), key=lambda axis: (-placement.strides[axis], axis)))]
+    axes = operation.roles[role].axes[-rank:]
+    for choice in operation.choices:
+        for one in choice.alternatives:
+            order = "".join(letter for letter in one.layouts.get(role, "") if letter in axes)
+            if len(order) == rank:
+                found.append(tuple(axes.index(letter) for letter in order))
+    return list(dict.fromkeys(found))
+
+
+def _covering(
+    block: tuple[int, ...],
+    first: _Mask,
+    layout: tuple[int, ...],
+    shape: tuple[int, ...],
+    symbols: tuple[str, ...],
+    alone: str,
+    written: Callable[[Dim3, tuple[int, ...]], _Mask | None],
+) -> ProbedLaunch | None:
+    """The grid of such blocks that covers an output that lies so; None if there is none.
+
+    Args:
+        first: which elements of the storage the first block writes.
+        shape: of the output, `symbols`: its extents as expressions, those of a leading axis that it lacks before.
+        alone: an extent that is only counted by an axis of the grid of its own: without guards, what lies behind one
+            matrix is the next.
+        written: what a grid of blocks writes; None if the run dies.
+    """
+    symbols = symbols[-len(shape) :]
+    tile = _box(first, layout, shape)
+    if tile is None or any(tile.low):
+        return None
+    covered = {axis: (tile.extent[axis] >= shape[axis]) for axis in range(len(shape))}
+    exact = True
+    grid: list[str] = []
+    steps = {symbols[axis]: extent for axis, extent in enumerate(tile.extent) if extent < shape[axis]}
+    for place in range(3):
+        factors: list[str] = []
+        count, known, row = 1, first, tile  # other axes of the grid are seen from the first block again
+        while not all(covered.values()) and count < _MOST_TILES:
+            grown = [1, 1, 1]
+            grown[place] = count + 1
+            more = written((grown[0], grown[1], grown[2]), block)
+            next_tile = None if more is None else _box(more & ~known, layout, shape)
+            if next_tile is None:
+                break
+            moved = [axis for axis, at in enumerate(next_tile.low) if at > 0]
+            if len(moved) != 1 or covered[moved[0]] or (factors and symbols[moved[0]] == alone):
+                break
+            axis, step = moved[0], next_tile.low[moved[0]]
+            overlap = next_tile.extent[axis] < tile.extent[axis]
+            if overlap:  # what is new of it begins behind the first tile's end
+                step = next_tile.extent[axis]
+            if step > tile.extent[axis]:
+                return None  # a gap: too few threads
+            exact &= not overlap
+            steps[symbols[axis]] = step
+            covered[axis] = True
+            tiles = -(-shape[axis] // step)
+            factors.append(symbols[axis] if step == 1 else f"ceil_div({symbols[axis]}, {step})")
+            count *= tiles
+            row = _Box(row.low, tuple(shape[one] if one == axis else own for one, own in enumerate(row.extent)))
+            known = _filled(row, known, layout, shape)
+        grid.append(" * ".join(factors) or "1")
+    if not all(covered.values()):
+        return None
+    while len(grid) > 1 and grid[-1] == "1":
+        grid.pop()
+    return ProbedLaunch(tuple(grid), block, steps, exact)
+
+
+def _logical(mask: _Mask, layout: tuple[int, ...], shape: tuple[int, ...]) -> _Mask | None:
+    """A storage's elements as a tensor of that shape, whose axes lie in this order; None if they do not fit."""
+    lying = tuple(shape[axis] for axis in layout)
+    if math.prod(lying) != mask.size:
+        return None
+    view: _Mask = mask.reshape(lying).transpose(np.argsort(layout))
+    return view
+
+
+def _box(mask: _Mask, layout: tuple[int, ...], shape: tuple[int, ...]) -> _Box | None:
+    """The box that elements fill; None if they fill none."""
+    view = _logical(mask, layout, shape)
+    if view is None or not mask.any():
+        return None
+    places = np.nonzero(view)
+    low = tuple(int(axis.min()) for axis in places)
+    extent = tuple(int(axis.max()) - at + 1 for axis, at in zip(places, low, strict=True))
+    return _Box(low, extent) if math.prod(extent) == places[0].size else None
+
+
+def _filled(box: _Box, known: _Mask, layout: tuple[int, ...], shape: tuple[int, ...]) -> _Mask:
+    """What is known, and the elements of a box that begins in the corner."""
+    mask = known.copy()
+    view = _logical(mask, layout, shape)
+    assert view is not None
+    view[tuple(slice(0, extent) for extent in box.extent)] = True  # a view of `mask`
+    return mask
