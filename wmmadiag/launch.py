@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -41,6 +41,27 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """Memory at an address of its own, which pointers in a launch's arguments, or in memory itself, hold.
+
+    Attributes:
+        address: on the device.
+        data: its bytes, uint8 (n,), changed in place; empty for what is gone and shall only be named.
+        name: for messages.
+        item: bytes of an element, 1 where nobody knows.
+        fresh: (offset, bytes) of a stretch that nothing has written yet; of none (0, 0).
+        size: bytes; of what is gone, those that it had.
+    """
+
+    address: int
+    data: NDArray[np.uint8]
+    name: str
+    item: int = 1
+    fresh: tuple[int, int] = (0, 0)
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """One kernel launch.
 
@@ -53,6 +74,8 @@ class Launch:
         views: the logical tensors in array arguments, where they are known; of an argument that has any, the rest is
             padding that the kernel must not write.
         structs: (first, count) of arguments that are the fields of one parameter, a struct passed by value.
+        memory: what else there is on the device, at addresses of its own; a variable of the module that lies there has
+            the contents that it has there.
     """
 
     grid: Dim3
@@ -63,6 +86,7 @@ class Launch:
     fresh: Sequence[tuple[int, range]] = ()
     views: Sequence[View] = ()
     structs: Sequence[tuple[int, int]] = ()
+    memory: Sequence[DeviceMemory] = ()
 
     def parameters(self) -> list[range]:
         """Indices of the arguments that each parameter of the kernel is made of: one, or a struct's fields."""
@@ -75,8 +99,21 @@ class Launch:
         return found
 
     def name(self, index: int) -> str:
-        """Of an argument, for messages."""
+        """Of an argument, or of what `writable` names by an index behind theirs, for messages."""
+        behind = index - len(self.arguments)
+        if 0 <= behind < len(self.memory):
+            return self.memory[behind].name
         return self.names[index] if index < len(self.names) else f"argument {index}"
+
+    def writable(self) -> dict[int, NDArray[Any]]:
+        """The arrays that it may change, by their position among its arguments, then among `memory`."""
+        found = {i: one for i, one in enumerate(self.arguments) if isinstance(one, np.ndarray) and one.flags.writeable}
+        return found | {len(self.arguments) + i: one.data for i, one in enumerate(self.memory) if one.data.size}
+
+    def copied(self) -> Launch:
+        """The same launch on copies of all that it may change."""
+        arguments = tuple(one.copy() if isinstance(one, np.ndarray) else one for one in self.arguments)
+        return replace(self, arguments=arguments, memory=tuple(replace(m, data=m.data.copy()) for m in self.memory))
 
 
 def field_offsets(sizes: Sequence[int]) -> tuple[list[int], int]:

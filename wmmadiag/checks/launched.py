@@ -26,13 +26,13 @@ def check_launch(
     try:
         runs.launch(kernel, launch)
     except KernelFault as fault:
-        died = _died(fault)
+        end = died(fault)
         # The access that ended the run has left its array, too: said once.
-        return (died, *(one for one in runs.found if one.check != "memory" or one.place.line != died.place.line))
+        return (end, *(one for one in runs.found if one.check != "memory" or one.place.line != end.place.line))
     return runs.found
 
 
-def _died(fault: KernelFault) -> Finding:
+def died(fault: KernelFault) -> Finding:
     """A fault as a finding at the user's own line."""
     return Finding(
         check="launch",

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-import numpy as np
-
 from wmmadiag.checks.finding import Finding
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.kernel import Budget
@@ -40,11 +38,10 @@ def tried(found: Iterable[Finding], kernel: EmulatedKernel, launch: Launch) -> t
 def _words(kernel: EmulatedKernel, launch: Launch) -> str | None:
     """What the first block does with its arrays at the least aligned addresses; "": not known; None: it ends."""
     lowered = kernel.kernel
-    copies = tuple(one.copy() if isinstance(one, np.ndarray) else one for one in launch.arguments)
     try:
         placed = lower(lowered.layout.module, lowered.entry.name, lowered.arch, least_aligned=True)
         options = replace(kernel.options, checks=(), observer=None, budget=_BUDGET, check_table=())
-        EmulatedKernel(placed, options).launch(replace(launch, grid=(1, 1, 1), arguments=copies))
+        EmulatedKernel(placed, options).launch(replace(launch.copied(), grid=(1, 1, 1)))
     except KernelFault as fault:
         if fault.kind != "misaligned" or fault.place is None:
             return ""

@@ -37,13 +37,6 @@ _SLACK = 1_000_000
 _TIMES = 4
 
 
-def writable(launch: Launch) -> dict[int, NDArray[np.generic]]:
-    """The arrays that a launch may change, by their position among its arguments."""
-    return {
-        index: one for index, one in enumerate(launch.arguments) if isinstance(one, np.ndarray) and one.flags.writeable
-    }
-
-
 def is_relaxed(finding: Finding) -> bool:
     """Whether a race is between two strong accesses: no data race, and worth a word only where the order matters."""
     return finding.check == "races" and finding.kind.endswith("relaxed")
@@ -116,7 +109,7 @@ class _Ended:
 class _Replays:
     def __init__(self, kernel: EmulatedKernel, launch: Launch, before: Arrays, budget: Budget) -> None:
         self._kernel, self._launch, self._before, self._budget = kernel, launch, before, budget
-        self._final = {index: array.copy() for index, array in writable(launch).items()}
+        self._final = {index: array.copy() for index, array in launch.writable().items()}
         self._plain: dict[bool, _Ended] = {}
         written = {view.argument for view in launch.views if view.written}
         self._outputs = [index for index in self._final if not written or index in written]
@@ -173,7 +166,7 @@ class _Replays:
             budget=self._budget,
             patience=_PATIENCE,
         )
-        arrays = writable(launch)
+        arrays = launch.writable()
         problem = ""
         emulated = EmulatedKernel(self._kernel.kernel, changed)
         try:
@@ -204,7 +197,7 @@ class _Replays:
             changed = _changed(one, other, strict)
             if not changed.size:
                 continue
-            name = self._launch.names[index] if index < len(self._launch.names) else f"argument {index}"
+            name = self._launch.name(index)
             at = np.unravel_index(int(changed[0]), one.shape)
             element = f"{name}[{','.join(str(int(i)) for i in at)}]"
             values = f"{element} is {other[at]} instead of {one[at]}"

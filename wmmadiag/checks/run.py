@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from wmmadiag.checks.finding import Finding
 from wmmadiag.checks.placement import tried
 from wmmadiag.checks.registry import Check, findings
-from wmmadiag.checks.reversals import judged, writable
+from wmmadiag.checks.reversals import judged
 from wmmadiag.checks.schedules import other_orders
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.errors import WmmadiagError
@@ -41,7 +41,7 @@ class CheckedRuns:
             return kernel.launch(launch)
         orders = other_orders(emulated, launch, self.schedules)
         races = not {"races", "barriers"}.isdisjoint(emulated.options.checks)
-        before = {index: array.copy() for index, array in writable(launch).items()} if races else {}
+        before = {index: array.copy() for index, array in launch.writable().items()} if races else {}
 
         def seen(instructions: int | None) -> tuple[Finding, ...]:
             found = tried(findings(emulated, launch, self.checks), emulated, launch)

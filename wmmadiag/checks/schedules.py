@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.checks.finding import Finding, Level
-from wmmadiag.checks.reversals import writable
 from wmmadiag.deadline import seconds_left
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions
 from wmmadiag.errors import BudgetError, WmmadiagError
@@ -63,7 +62,7 @@ class OtherOrders:
     def compared(self) -> tuple[Finding, ...]:
         """One finding per array whose bits depend on the order."""
         found = []
-        for index, array in writable(self.launch).items():
+        for index, array in self.launch.writable().items():
             ours = _bytes(array)
             changed: list[str] = []
             worst = 0
@@ -116,7 +115,7 @@ def other_orders(kernel: EmulatedKernel, launch: Launch, count: int) -> OtherOrd
         BudgetError: the time is over.
     """
     results: list[tuple[Order, Result]] = []
-    arrays = writable(launch)
+    arrays = launch.writable()
     if count > 0:
         before = {index: array.copy() for index, array in arrays.items()}
         warps = -(-launch.block[0] * launch.block[1] * launch.block[2] // 32)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from wmmadiag.compile.origin import Origin
 from wmmadiag.deadline import seconds_left
 from wmmadiag.emulator import native
-from wmmadiag.emulator.extents import Extent
+from wmmadiag.emulator.extents import Extent, Part
 from wmmadiag.emulator.faults import LaunchView, budget_error, fault_error
 from wmmadiag.emulator.limits import SHARED_WITHOUT_OPT_IN, limits
 from wmmadiag.emulator.lower import LoweredKernel
@@ -144,7 +144,7 @@ class EmulatedKernel:
             **({"watched": table} if table else {}),
             **({"patience": self.patience} if self.patience else {}),
             **({"last_block_first": True} if options.last_block_first else {}),
-            **({"fresh": _fresh(launch, extents)} if options.checks and launch.fresh else {}),
+            **({"fresh": fresh} if options.checks and (fresh := _fresh(launch, extents)) else {}),
         )
         seconds = time.perf_counter() - start
         self._in_order = self._in_order or result["order_mattered"]
@@ -364,8 +364,16 @@ class EmulatedKernel:
             workspace = np.zeros(GRID_WORKSPACE_BYTES, np.uint8)
             regions.append((GRID_WORKSPACE_BASE, workspace, True))
             extents.append(Extent("the grid's barrier", "global", GRID_WORKSPACE_BASE, workspace.nbytes))
+        given_at = {one.address for one in launch.memory}
+        for one in launch.memory:
+            extent = Extent(one.name, "global", one.address, one.size or one.data.nbytes)
+            extents.append(
+                extent.of(Part(one.name.partition(",")[0], 0, one.item, (extent.size // one.item,), (one.item,)))
+            )
+            if one.data.size:
+                regions.append((one.address, one.data, True))
         for base, image, writable, name in self.kernel.layout.images():
-            if image.size:
+            if image.size and base not in given_at:
                 regions.append((base, image, writable))
                 extents.append(Extent(name, "global", base, image.nbytes))
         return regions, extents
@@ -420,7 +428,8 @@ def _fresh(launch: Launch, extents: list[Extent]) -> list[tuple[int, int]]:
     """(device address, bytes) of what nothing has written yet in array arguments."""
     arrays = [index for index, argument in enumerate(launch.arguments) if isinstance(argument, np.ndarray)]
     placed = dict(zip(arrays, extents, strict=False))  # the extents of arguments come first, in their order
-    return [(placed[index].start + part.start, len(part)) for index, part in launch.fresh if index in placed]
+    memory = [(one.address + one.fresh[0], one.fresh[1]) for one in launch.memory if one.data.size and one.fresh[1]]
+    return [(placed[i].start + part.start, len(part)) for i, part in launch.fresh if i in placed] + memory
 
 
 def _memory_at(start: int, size: int) -> NDArray[np.uint8]:

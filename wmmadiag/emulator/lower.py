@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,7 @@ def lower(
     share_registers: bool = True,
     fuse: bool = True,
     least_aligned: bool = False,
+    addresses: Mapping[str, int] = MappingProxyType({}),
 ) -> LoweredKernel:
     """Lower one kernel of a module.
 
@@ -91,12 +93,13 @@ def lower(
         share_registers: let registers that are never alive together share storage.
         fuse: join products and sums as ptxas does (see `contraction`).
         least_aligned: place static shared arrays at addresses that are aligned as declared and no more.
+        addresses: of variables of the module, by name; the others are placed here.
 
     Raises:
         ConfigurationError: there is no such kernel, or the PTX is for a newer architecture.
         UnsupportedError: the kernel reaches something that is not emulated.
     """
-    select, layout = _selected(module, entry, arch, fuse, least_aligned)
+    select, layout = _selected(module, entry, arch, fuse, least_aligned, addresses)
     function = select.entry
     blocks = split_blocks(select.nodes, select.labels)
     order = frontier_order(blocks)
@@ -141,7 +144,14 @@ def refuse_unsupported(module: Module, entry: str, arch: str) -> MemoryLayout:
     return _selected(module, entry, arch, False, False)[1]
 
 
-def _selected(module: Module, entry: str, arch: str, fuse: bool, least_aligned: bool) -> tuple[Selector, MemoryLayout]:
+def _selected(
+    module: Module,
+    entry: str,
+    arch: str,
+    fuse: bool,
+    least_aligned: bool,
+    addresses: Mapping[str, int] = MappingProxyType({}),
+) -> tuple[Selector, MemoryLayout]:
     """A kernel's operations, calls expanded, in the order of the PTX."""
     function = module.functions.get(entry)
     if function is None or not function.entry or function.declared_only:
@@ -149,7 +159,7 @@ def _selected(module: Module, entry: str, arch: str, fuse: bool, least_aligned: 
             f"there is no kernel {entry}", hint=f"kernels in this PTX: {', '.join(module.entries) or 'none'}"
         )
     bounds = limits(arch)
-    layout = MemoryLayout(module, bounds.reserved_shared, least_aligned)
+    layout = MemoryLayout(module, bounds.reserved_shared, least_aligned, addresses)
     for variable in module.variables.values():  # other shared variables are placed where this kernel uses them
         for _, _, _, symbol, _ in variable.initializer.relocations if variable.initializer else ():
             target = module.variables.get(symbol.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -45,12 +46,14 @@ class MemoryLayout:
     Shared arrays are aligned generously, as ptxas in practice does, whatever their declaration promises.
     `reserved_shared`: bytes at the start of shared memory that belong to the system.
     `grid_workspace`: the kernel asks for the workspace of a cooperative launch.
+    `addresses`: where variables lie whose place is given.
     `least_aligned`: static shared arrays lie at addresses that have the declared alignment and no more.
     """
 
     module: Module
     reserved_shared: int
     least_aligned: bool = False
+    addresses: Mapping[str, int] = field(default_factory=dict)
     shared: dict[str, Placed] = field(default_factory=dict)
     dynamic: dict[str, Variable] = field(default_factory=dict)
     static: dict[str, Placed] = field(default_factory=dict)
@@ -92,6 +95,8 @@ class MemoryLayout:
         Raises:
             UnsupportedError: it is only declared here.
         """
+        if variable.name not in self.static and variable.name in self.addresses:
+            self.static[variable.name] = Placed(variable, self.addresses[variable.name])
         if variable.name not in self.static:
             if variable.extern:
                 raise UnsupportedError(

@@ -1,0 +1,138 @@
+"""Run a CUDA program, its own main and host code, on a machine without a GPU, under all checks.
+
+  wmmadiag run program.cu                      its output is its own; findings come after, on standard error
+  wmmadiag run main.cu kernels.cu -I include -- --size 128
+  wmmadiag run program.cu --checks races,memory -D N=256
+
+Exit codes: 1 a check found an error; 2 usage, or it does not compile; 3 the emulator could not go on; else the
+program's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wmmadiag.cli.arguments import add_colour, definition, definitions, natural, seconds
+from wmmadiag.cli.console import Console
+from wmmadiag.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from wmmadiag.programs.run import ProgramResult
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the command's arguments."""
+    parser.add_argument("sources", metavar="PROGRAM.cu", nargs="+", help="its sources; -- begins its own arguments")
+    parser.add_argument("--arch", metavar="SM", default="sm_90", help="the device that it sees (default: sm_90)")
+    parser.add_argument(
+        "-D", "--define", action="append", metavar="NAME[=TEXT]", default=[], type=definition, help="define a macro"
+    )
+    parser.add_argument(
+        "-I", "--include", action="append", metavar="FOLDER", default=[], help="search headers here, too"
+    )
+    parser.add_argument("--std", metavar="STD", default="c++17", help="C++ standard (default: c++17)")
+    parser.add_argument(
+        "-X", "--host-option", action="append", metavar="WORD", default=[], help="a word for the C++ compiler: -X=-lm"
+    )
+    parser.add_argument("--use-fast-math", action="store_true", help="compile kernels as nvcc --use_fast_math does")
+    parser.add_argument("--checks", metavar="NAMES", default="default", help="default, all, none or names")
+    parser.add_argument("--schedules", type=natural, metavar="N", default=0, help="other orders to try for each launch")
+    parser.add_argument(
+        "--every-launch", action="store_true",
+        help="watch also launches that are like an earlier one: same kernel, grid, block and arguments",
+    )  # fmt: skip
+    parser.add_argument("--threads", type=natural, metavar="N", default=0, help="host threads (default: all)")
+    parser.add_argument(
+        "--instructions", type=natural, metavar="N", default=None, help="warp instructions a launch may take"
+    )
+    parser.add_argument("--seconds", type=seconds, metavar="S", default=None, help="time a launch may take")
+    parser.add_argument("--json", metavar="FILE", default=None, help="what was found, as JSON")
+    parser.add_argument("--no-cache", action="store_true", help="compile kernels anew")
+    parser.add_argument("-v", "--verbose", action="store_true", help="every finding in full")
+    add_colour(parser)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Run the command; returns the exit code."""
+    from wmmadiag.compile.options import CompileOptions
+    from wmmadiag.programs.build import build
+    from wmmadiag.programs.run import run_program
+
+    words: list[str] = args.words
+    own = words[words.index("--") + 1 :] if "--" in words else []
+    sources = [Path(one) for one in (args.sources[: -len(own)] if own else args.sources)]
+    if not sources:
+        raise ConfigurationError("no source is given", hint="wmmadiag run PROGRAM.cu [-- arguments of the program]")
+    extra = ("--use_fast_math",) if args.use_fast_math else ()
+    options = CompileOptions(
+        arch=args.arch, macros=definitions(args.define), include_paths=tuple(map(Path, args.include)), std=args.std,
+        extra=extra,
+    )  # fmt: skip
+    program = build(sources, options, host_options=args.host_option)
+    if program.main is None:
+        raise ConfigurationError(
+            f"{', '.join(map(str, sources))}: no main function", hint="give all sources of the program"
+        )
+    spec = {
+        "arch": options.arch, "macros": dict(options.macros), "include_paths": list(map(str, options.include_paths)),
+        "std": options.std, "extra": list(extra), "checks": args.checks, "schedules": args.schedules,
+        "every_launch": args.every_launch, "threads": args.threads, "use_cache": not args.no_cache,
+        "instructions": 0 if args.instructions is None else args.instructions,
+        "seconds": 0.0 if args.seconds is None else args.seconds,
+    }  # fmt: skip
+    sys.stdout.flush()
+    result = run_program(program, spec, str(sources[0].with_suffix("")), own)
+    if args.json is not None:
+        text = json.dumps(_record(result), indent=1) + "\n"
+        if args.json == "-":
+            console.print(text)
+        else:
+            Path(args.json).write_text(text, "utf-8")
+    _tell(result, console, args.verbose)
+    return result.exit_code
+
+
+def _tell(result: ProgramResult, console: Console, verbose: bool) -> None:
+    from wmmadiag.report.finding_lines import finding_lines
+
+    for one in result.found:
+        if one.finding.level == "advice" and not verbose:
+            continue
+        lines = finding_lines([one.finding], verbose=verbose)
+        if one.where:
+            more = f"; in {one.launches} launches" if one.launches > 1 else ""
+            lines.append(f"      {one.where}{more}")
+        console.note("\n".join(line.removeprefix("    ") for line in lines))
+    if result.crash:
+        console.note(f"error: {result.crash}")
+    if result.ended:
+        console.note(f"could not go on: {result.ended}")
+    if result.internal:
+        console.note(f"internal error, a bug of wmmadiag:\n{result.internal}")
+    console.note(summary(result))
+
+
+def summary(result: ProgramResult) -> str:
+    """One line: launches, what was watched, what was found, how it ended."""
+    levels = [one.finding.level for one in result.found]
+    counted = [(levels.count(level), level) for level in ("error", "warning", "advice")]
+    found = (
+        ", ".join(f"{n} {level}{'s' if n > 1 and level != 'advice' else ''}" for n, level in counted if n)
+        or "nothing found"
+    )
+    same = result.launches - result.watched
+    watched = f" ({result.watched} watched; {same} like one of these ran bare)" if same and result.watched else ""
+    launches = f"{result.launches} launch{'es' if result.launches != 1 else ''}"
+    ended = f"exit status {result.status}" if result.status >= 0 else f"signal {-result.status}"
+    return f"wmmadiag: {launches}{watched}, {found}; the program's {ended}"
+
+
+def _record(result: ProgramResult) -> dict[str, object]:
+    record = dataclasses.asdict(result)
+    record["exit_code"] = result.exit_code
+    return record

@@ -1,0 +1,377 @@
+"""A program's host half as a shared object, compiled by the machine's C++ compiler and kept in the cache."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from wmmadiag.compile import cache
+from wmmadiag.compile.driver import source_key, source_tree
+from wmmadiag.compile.model import source_name
+from wmmadiag.compile.names import demangle
+from wmmadiag.compile.options import CompileOptions
+from wmmadiag.compile.own_files import OwnFiles
+from wmmadiag.compile.read import read_text
+from wmmadiag.compile.sources import SourceFile, SourceTree
+from wmmadiag.compile.toolchain import toolchain
+from wmmadiag.csource.declarations import declarations
+from wmmadiag.csource.edits import ByteEdit, applied
+from wmmadiag.errors import CompileError, ConfigurationError
+from wmmadiag.place import Place
+from wmmadiag.programs.host import MARKS, DeviceNames, device_names, host_edits, named_line
+
+NATIVE = Path(__file__).parent / "native"
+_FLAGS = ("-O2", "-g1", "-fPIC", "-w", "-fno-omit-frame-pointer", "-pthread")
+_UNDEFINED = re.compile(r"(?:(?P<place>[^\s:()]+:\d+): )?undefined reference to [`'](?P<name>[^']+)'")
+_ERROR = re.compile(
+    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? (?:fatal )?error: (?P<message>.*)$", re.M
+)
+_MAX_KEPT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A function or variable of the host half.
+
+    Attributes:
+        name: mangled.
+        start, size: offset in the shared object, and bytes.
+    """
+
+    name: str
+    start: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One source of a program.
+
+    Attributes:
+        source: its path as the user gave it.
+        kernels: base name of each kernel that it or its headers define → the names of its parameters.
+        expressions: the instantiations of kernel templates that its host code uses, as NVRTC takes them.
+    """
+
+    source: str
+    kernels: Mapping[str, tuple[str, ...]]
+    expressions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltProgram:
+    """A program ready to run.
+
+    Attributes:
+        library: its host half.
+        runtime: the runtime library that it uses.
+        units: its sources.
+        kernels: the symbols of kernels' bodies, in the order of their offsets.
+        variables: the symbols of the host's shadows of device variables; `managed`: names of those that the host may
+            touch.
+        main: offset of `main`, or None.
+    """
+
+    library: Path
+    runtime: Path
+    units: tuple[Unit, ...]
+    kernels: tuple[Symbol, ...]
+    variables: tuple[Symbol, ...]
+    managed: frozenset[str]
+    main: int | None
+
+
+@dataclass
+class _Prepared:
+    """A source whose files are ready to be written."""
+
+    name: str
+    tree: SourceTree
+    own: OwnFiles
+    names: list[DeviceNames] = field(default_factory=list)
+
+    def texts(self, folder: Path) -> dict[Path, bytes]:
+        """The files to write, the source itself first."""
+        paths = {file.key: folder / f"{number}_{Path(file.key).name}" for number, file in enumerate(self.tree.every())}
+        return {paths[file.key]: self._text(file, paths) for file in self.tree.every()}
+
+    def _text(self, file: SourceFile, paths: Mapping[str, Path]) -> bytes:
+        edits = [
+            ByteEdit(
+                one.start, one.end, f'#include "{paths[target]}"' + "\n" * file.data.count(b"\n", one.start, one.end)
+            )
+            for one in file.directives
+            if (target := self.tree.targets.get((file.key, one.start), "")) in paths
+        ]
+        if MARKS.search(file.data):
+            source = self.own.parsed(file)
+            declared = self.own.declared.get(file.key) or declarations(source)
+            edits += host_edits(source, declared)
+            self.names.append(device_names(declared))
+        return named_line(file.name) + applied(file.data, sorted(edits, key=lambda one: (one.start, one.end)))
+
+
+def build(sources: Sequence[Path], options: CompileOptions, *, host_options: Sequence[str] = ()) -> BuiltProgram:
+    """Compile the host half of a program.
+
+    Args:
+        sources: `.cu`, `.cpp` and the like.
+        options: macros, include paths and standard are the host's, too.
+        host_options: further words for the C++ compiler.
+
+    Raises:
+        CompileError: the compiler refused it, or the program uses a function that the runtime does not have.
+        ConfigurationError: no such file, or no compiler.
+    """
+    compiler, tools = host_compiler(), toolchain()
+    prepared = []
+    for path in sources:
+        name = source_name(path)
+        tree = source_tree(read_text(path), name, options, tools)
+        prepared.append(_Prepared(name, tree, OwnFiles(tree, options.macros)))
+    runtime = runtime_library()
+    keys = [source_key(one.tree, options, tools, "program", one.name) for one in prepared]
+    key = cache.digest(
+        [*keys, runtime.parent.name, _version(compiler), *map(str, options.include_paths), *host_options]
+    )
+    folder = cache.cache_folder() / "programs" / key
+    if not (folder / "program.json").is_file():
+        _compile(compiler, prepared, options, host_options, runtime, folder)
+    else:
+        os.utime(folder)  # last used: what is pruned is what was not
+    return read_program(folder, runtime)
+
+
+def read_program(folder: Path, runtime: Path) -> BuiltProgram:
+    """What `build` left in a folder."""
+    record = json.loads((folder / "program.json").read_text("utf-8"))
+    units = tuple(
+        Unit(one["source"], {name: tuple(names) for name, names in one["kernels"].items()}, tuple(one["expressions"]))
+        for one in record["units"]
+    )
+    kernels, variables = (tuple(Symbol(*one) for one in record[what]) for what in ("kernels", "variables"))
+    managed = frozenset(record["managed"])
+    return BuiltProgram(folder / "program.so", runtime, units, kernels, variables, managed, record["main"])
+
+
+def _described(library: Path, prepared: Sequence[_Prepared]) -> dict[str, object]:
+    """The record of a program, for `read_program`."""
+    names = {name for one in prepared for each in one.names for name in each.kernels}
+    shadows = {name for one in prepared for each in one.names for name in each.variables}
+    managed = sorted({name for one in prepared for each in one.names for name in each.managed})
+    kernels: list[Symbol] = []
+    variables: list[Symbol] = []
+    main = None
+    for kind, symbol in _symbols(library):
+        if symbol.name == "main" and kind == "T":
+            main = symbol.start
+        elif kind in "TtWwVvuU":
+            if _base(symbol.name) in names:
+                kernels.append(symbol)
+        elif _base(symbol.name) in shadows:
+            variables.append(symbol)
+    units = []
+    for one in prepared:
+        known = {name: parameters for each in one.names for name, parameters in each.kernels.items()}
+        readable = [demangle(symbol.name) for symbol in kernels if _base(symbol.name) in known]
+        expressions = dict.fromkeys(name for name in readable if name.endswith(">"))
+        units.append({"source": one.name, "kernels": known, "expressions": list(expressions)})
+    kernels.sort(key=lambda one: one.start)
+    listed = {"kernels": kernels, "variables": variables}
+    rows = {what: [(one.name, one.start, one.size) for one in some] for what, some in listed.items()}
+    return {"units": units, **rows, "managed": managed, "main": main}
+
+
+def _base(name: str) -> str:
+    return demangle(name).partition("<")[0].rpartition("::")[2]
+
+
+def _symbols(library: Path) -> Iterable[tuple[str, Symbol]]:
+    listed = subprocess.run(["nm", "-S", "--defined-only", str(library)], capture_output=True, text=True, check=True)
+    for line in listed.stdout.splitlines():
+        words = line.split()
+        if len(words) == 4:
+            yield words[2], Symbol(words[3], int(words[0], 16), int(words[1], 16))
+
+
+def _compile(
+    compiler: str,
+    prepared: Sequence[_Prepared],
+    options: CompileOptions,
+    host_options: Sequence[str],
+    runtime: Path,
+    folder: Path,
+) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    flags = [f"-std=gnu++{options.std[3:]}", *_FLAGS, *options.macro_flags(), *host_options]
+    prelude = _prelude(compiler, flags)
+    includes = [f"-I{one}" for one in options.include_paths] + [f"-I{NATIVE / 'headers'}"]
+    includes += [f"-I{one}" for one in toolchain().includes]
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".new-") as temporary:
+        work = Path(temporary)
+
+        def one_object(item: tuple[int, _Prepared]) -> Path:
+            number, one = item
+            inside = work / str(number)
+            inside.mkdir()
+            texts = one.texts(inside)
+            for path, text in texts.items():
+                path.write_bytes(text)
+            made = work / f"{number}.o"
+            beside = f"-iquote{Path(one.name).parent}"
+            openmp = ["-fopenmp"] if any(b"omp.h" in text or b"#pragma omp" in text for text in texts.values()) else []
+            _run(
+                [compiler, *flags, *openmp, "-include", str(prelude), beside, *includes, "-x", "c++", "-c",
+                 str(next(iter(texts))), "-o", str(made)],
+                one.name,
+            )  # fmt: skip
+            return made
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            objects = list(pool.map(one_object, enumerate(prepared)))
+        made = work / "program.so"
+        link = [compiler, "-shared", "-pthread", "-fopenmp", *map(str, objects), "-o", str(made), "-Wl,-z,defs",
+                f"-L{runtime.parent}", "-lwmmadiag_runtime", f"-Wl,-rpath,{runtime.parent}", *host_options]  # fmt: skip
+        _run(link, prepared[0].name)
+        ready = work / "ready"
+        ready.mkdir()
+        made.replace(ready / "program.so")
+        (ready / "program.json").write_text(json.dumps(_described(ready / "program.so", prepared)), "utf-8")
+        if not folder.exists():
+            ready.replace(folder)
+    _prune(folder.parent)
+
+
+def _prune(folder: Path) -> None:
+    """Only the programs used last are kept."""
+    kept = sorted(
+        (one for one in folder.iterdir() if one.is_dir() and not one.name.startswith(".")),
+        key=lambda one: one.stat().st_mtime,
+    )
+    for one in kept[:-_MAX_KEPT]:
+        shutil.rmtree(one, ignore_errors=True)
+
+
+@functools.cache
+def host_compiler() -> str:
+    """The C++ compiler: `CXX`, else g++, c++ or clang++.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    for name in (os.environ.get("CXX", ""), "g++", "c++", "clang++"):
+        found = shutil.which(name) if name else None
+        if found:
+            return found
+    raise ConfigurationError(
+        "a program's host code needs a C++ compiler, and there is none",
+        hint="install one (Debian, Ubuntu: apt install g++), or name it in CXX",
+    )
+
+
+@functools.cache
+def _version(compiler: str) -> str:
+    return subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout.partition("\n")[
+        0
+    ]
+
+
+def _runtime_key() -> str:
+    files = sorted(path for path in NATIVE.rglob("*") if path.is_file())
+    parts: list[str | bytes] = [_version(host_compiler()), *toolchain().fingerprint()]
+    for path in files:
+        parts += [path.relative_to(NATIVE).as_posix(), path.read_bytes()]
+    return cache.digest(parts)
+
+
+@functools.cache
+def runtime_library() -> Path:
+    """The runtime of `native/`, compiled once for this machine.
+
+    Raises:
+        CompileError: the compiler refused it.
+    """
+    folder = cache.cache_folder() / "runtime" / _runtime_key()
+    library = folder / "libwmmadiag_runtime.so"
+    if library.is_file():
+        return library
+    compiler = host_compiler()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".new-") as temporary:
+        work = Path(temporary)
+        includes = [f"-I{NATIVE}", f"-I{NATIVE / 'headers'}", *(f"-I{one}" for one in toolchain().includes)]
+
+        def one_object(source: Path) -> Path:
+            made = work / f"{source.stem}.o"
+            flags = ["-std=c++20", "-O2", "-g1", "-fPIC", "-pthread", "-w", "-ffp-contract=off"]
+            _run([compiler, *flags, *includes, "-c", str(source), "-o", str(made)], source.name)
+            return made
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            objects = list(pool.map(one_object, sorted(NATIVE.glob("*.cpp"))))
+        ready = work / "ready"
+        ready.mkdir()
+        made = ready / library.name
+        _run(
+            [compiler, "-shared", "-pthread", *map(str, objects), "-o", str(made), f"-Wl,-soname,{library.name}"],
+            "runtime",
+        )
+        if not folder.exists():
+            ready.replace(folder)
+    return library
+
+
+def _prelude(compiler: str, flags: Sequence[str]) -> Path:
+    """The prelude's header, precompiled for these flags where the compiler can do that."""
+    key = cache.digest([_runtime_key(), *flags])
+    folder = cache.cache_folder() / "preludes" / key
+    header = folder / "prelude.hpp"
+    if not header.is_file():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".new-") as temporary:
+            work = Path(temporary) / "ready"
+            work.mkdir()
+            (work / "prelude.hpp").write_bytes((NATIVE / "prelude.hpp").read_bytes())
+            includes = [f"-I{one}" for one in toolchain().includes]
+            made = [
+                compiler,
+                *flags,
+                *includes,
+                "-x",
+                "c++-header",
+                str(work / "prelude.hpp"),
+                "-o",
+                str(work / "prelude.hpp.gch"),
+            ]
+            _run(made, "prelude.hpp")
+            if not folder.exists():
+                work.replace(folder)
+    return header
+
+
+def _run(command: Sequence[str], source: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode == 0:
+        return
+    log = done.stderr or done.stdout
+    missing = {found["name"]: found["place"] or "" for found in _UNDEFINED.finditer(log)}
+    if missing:
+        listed = "\n".join(f"  {name}" + (f"  ({place})" if place else "") for name, place in missing.items())
+        raise CompileError(
+            f"{source}: the program uses functions that are not offered here: {', '.join(missing)}",
+            detail=listed,
+            hint="docs/programs.md lists what runs; functions of your own must be in one of the sources given",
+        )
+    first = _ERROR.search(log)
+    place = Place(first["file"], int(first["line"]), int(first["column"] or 0)) if first else None
+    message = first["message"] if first else f"{Path(command[0]).name} ended with status {done.returncode}"
+    raise CompileError(f"host code: {message}", place=place, detail=log[-4000:])

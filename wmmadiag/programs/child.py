@@ -1,0 +1,216 @@
+"""The process in which a program runs: its host half, the runtime, and the emulator behind it."""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import dataclasses
+import json
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from wmmadiag.errors import UndecidedError, WmmadiagError
+from wmmadiag.processes.life import bind_to_parent
+from wmmadiag.programs.build import BuiltProgram, Symbol, read_program
+from wmmadiag.programs.properties import device_properties
+
+INVALID_DEVICE_FUNCTION, INVALID_SYMBOL = 98, 13
+UNDECIDED, INTERNAL = 3, 70
+
+
+class _KernelInfo(ctypes.Structure):
+    _fields_ = (
+        ("id", ctypes.c_int32), ("count", ctypes.c_int32), ("max_threads", ctypes.c_int32),
+        ("registers", ctypes.c_int32), ("parameter_bytes", ctypes.c_uint64), ("static_shared", ctypes.c_uint64),
+        ("local_bytes", ctypes.c_uint64), ("constant_bytes", ctypes.c_uint64),
+        ("offsets", ctypes.POINTER(ctypes.c_uint32)), ("sizes", ctypes.POINTER(ctypes.c_uint32)),
+    )  # fmt: skip
+
+
+class _LaunchRecord(ctypes.Structure):
+    _fields_ = (
+        ("kernel", ctypes.c_int32), ("grid", ctypes.c_uint32 * 3), ("block", ctypes.c_uint32 * 3),
+        ("shared", ctypes.c_uint64), ("parameters", ctypes.c_void_p), ("parameter_bytes", ctypes.c_uint64),
+        ("file", ctypes.c_char_p), ("line", ctypes.c_int32), ("cooperative", ctypes.c_int32),
+        ("stream", ctypes.c_uint64),
+    )  # fmt: skip
+
+
+_KERNEL = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.POINTER(_KernelInfo))
+_LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_LaunchRecord), ctypes.POINTER(ctypes.c_uint64))
+_SYMBOL = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_uint64, ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(ctypes.c_uint64)
+)
+_PROPERTY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)
+
+_FINISHED = ctypes.CFUNCTYPE(None)
+
+
+class _Host(ctypes.Structure):
+    _fields_ = (
+        ("kernel", _KERNEL), ("launch", _LAUNCH), ("symbol", _SYMBOL), ("property", _PROPERTY),
+        ("finished", _FINISHED), ("findings", ctypes.c_int),
+    )  # fmt: skip
+
+
+class Served:
+    """What the runtime asks of the process around it."""
+
+    def __init__(self, spec: dict[str, Any], findings: int) -> None:
+        self.spec, self.findings = spec, findings
+        self.program: BuiltProgram = read_program(Path(spec["folder"]), Path(spec["runtime"]))
+        self.runtime = ctypes.CDLL(str(self.program.runtime), mode=ctypes.RTLD_GLOBAL)
+        for name in ("wmmadiag_memory", "wmmadiag_wrote", "wmmadiag_generation", "wmmadiag_variable"):
+            getattr(self.runtime, name).restype = ctypes.c_uint64
+        self.properties = device_properties(spec["arch"])
+        self.starts = [one.start for one in self.program.kernels]
+        self.base = 0
+        self.kept: list[object] = []
+        self.shadows: dict[int, tuple[Symbol, int]] = {}
+        self.device: Any = None
+        self.launcher: Any = None
+        self.host = _Host(
+            _KERNEL(self.guarded(self.kernel)),
+            _LAUNCH(self.guarded(self.launch)),
+            _SYMBOL(self.guarded(self.symbol)),
+            _PROPERTY(lambda name: self.properties.get(name.decode(), 0)),
+            _FINISHED(lambda: self.send(launches=self.launches())),
+            findings,
+        )
+        self.runtime.wmmadiag_begin(ctypes.byref(self.host))
+
+    def send(self, **record: Any) -> None:
+        """Tell the parent."""
+        os.write(self.findings, (json.dumps(record) + "\n").encode())
+
+    def guarded(self, function: Any) -> Any:
+        """A callback that ends the process where it cannot go on: nothing is answered that is not so."""
+
+        def call(*arguments: Any) -> int:
+            try:
+                return int(function(*arguments))
+            except WmmadiagError as error:
+                self.end(
+                    UNDECIDED if isinstance(error, UndecidedError) else error.exit_code,
+                    ended=str(error), launches=self.launches(),
+                )  # fmt: skip
+            except BaseException:
+                self.end(INTERNAL, internal=traceback.format_exc())
+            return 1
+
+        return call
+
+    def end(self, code: int, **record: Any) -> None:
+        """Tell the parent why, and end at once; what the program has written is kept."""
+        self.send(**record)
+        ctypes.CDLL(None).fflush(None)
+        os._exit(code)
+
+    def launches(self) -> tuple[int, int]:
+        """How many there were, and how many of them the checks watched."""
+        return (self.launcher.launches, self.launcher.watched) if self.launcher is not None else (0, 0)
+
+    def located(self) -> int:
+        """Where the program's library was loaded."""
+        if not self.base:
+            library = str(self.program.library.resolve())
+            maps = Path("/proc/self/maps").read_text("utf-8", "replace").splitlines()
+            self.base = min(int(line.split("-")[0], 16) for line in maps if line.endswith(library))
+        return self.base
+
+    def prepare(self) -> None:
+        """Import the emulator, and give the device's variables their places."""
+        if self.device is not None:
+            return
+        from wmmadiag.checks.registry import native_names, select
+        from wmmadiag.compile import CompileOptions
+        from wmmadiag.emulator import Budget, EmulatorOptions
+        from wmmadiag.programs.device import DeviceHalf
+        from wmmadiag.programs.launches import Launcher
+
+        spec = self.spec
+        addresses = {}
+        for one in self.program.variables:
+            address = self.runtime.wmmadiag_variable(
+                one.name.encode(), ctypes.c_uint64(one.size), ctypes.c_uint64(self.located() + one.start), 0
+            )
+            addresses[one.name] = address
+            self.shadows[self.located() + one.start] = (one, address)
+        checks = select(spec["checks"])
+        budget = Budget(spec["instructions"], spec["seconds"])
+        how = EmulatorOptions(threads=spec["threads"], budget=budget, checks=native_names(checks))
+        options = CompileOptions(
+            arch=spec["arch"], macros=spec["macros"], include_paths=tuple(map(Path, spec["include_paths"])),
+            std=spec["std"], extra=tuple(spec["extra"]),
+        )  # fmt: skip
+        self.device = DeviceHalf(self.program.units, options, how, addresses, spec["use_cache"])
+        self.launcher = Launcher(self.runtime, checks, spec["schedules"], spec["every_launch"])
+
+    def kernel(self, address: int, info: Any) -> int:
+        """Describe the kernel whose body holds an address."""
+        offset = address - self.located()
+        at = bisect.bisect_right(self.starts, offset) - 1
+        if at < 0 or offset > self.program.kernels[at].start + self.program.kernels[at].size:
+            return INVALID_DEVICE_FUNCTION
+        self.prepare()
+        kernel = self.device.kernel(self.program.kernels[at])
+        count = len(kernel.parameters)
+        offsets = (ctypes.c_uint32 * max(count, 1))(*(one.offset for one in kernel.parameters))
+        sizes = (ctypes.c_uint32 * max(count, 1))(*(one.size for one in kernel.parameters))
+        self.kept += [offsets, sizes]
+        to = info.contents
+        to.id, to.count, to.max_threads = kernel.number, count, kernel.max_threads
+        to.parameter_bytes = kernel.parameter_bytes
+        to.static_shared = kernel.checked.kernel.layout.declared_static_bytes
+        to.local_bytes = kernel.checked.kernel.local_bytes
+        to.offsets, to.sizes = ctypes.cast(offsets, type(to.offsets)), ctypes.cast(sizes, type(to.sizes))
+        return 0
+
+    def launch(self, record: Any, instructions: Any) -> int:
+        """Run a launch."""
+        from wmmadiag.programs.launches import Request
+
+        asked = record.contents
+        kernel = self.device.kernels[asked.kernel]
+        parameters = ctypes.string_at(asked.parameters, asked.parameter_bytes) if asked.parameter_bytes else b""
+        place = f"{asked.file.decode('utf-8', 'replace')}:{asked.line}" if asked.file else ""
+        request = Request(kernel, tuple(asked.grid), tuple(asked.block), asked.shared, parameters, place)
+        outcome = self.launcher.launch(request)
+        if outcome.output:
+            text = outcome.output.encode()
+            self.runtime.wmmadiag_printed(text, ctypes.c_uint64(len(text)))
+        instructions[0] = outcome.instructions
+        if outcome.findings:
+            self.send(
+                findings=[dataclasses.asdict(one) for one in outcome.findings], kernel=kernel.name, place=place,
+                number=self.launcher.launches, grid=request.grid, block=request.block,
+            )  # fmt: skip
+        return int(outcome.error)
+
+    def symbol(self, shadow: int, device: Any, size: Any) -> int:
+        """Where the variable lies whose shadow is at an address."""
+        self.prepare()
+        found = self.shadows.get(shadow)
+        if found is None:
+            return INVALID_SYMBOL
+        size[0], device[0] = found[0].size, found[1]
+        return 0
+
+
+def main() -> None:
+    """Run the program that the words of the command line describe: spec, descriptors, name, its own arguments."""
+    spec, findings, watched, *words = sys.argv[1:]
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    bind_to_parent(int(watched))
+    served = Served(json.loads(Path(spec).read_text("utf-8")), int(findings))
+    system = ctypes.CDLL(None)
+    program = ctypes.CDLL(str(served.program.library), mode=ctypes.RTLD_GLOBAL | os.RTLD_NOW)
+    arguments = (ctypes.c_char_p * (len(words) + 1))(*(os.fsencode(one) for one in words), None)
+    environment = ctypes.c_void_p.in_dll(system, "environ")
+    code = program.main(len(words), arguments, environment)
+    served.runtime.cudaDeviceSynchronize()
+    system.exit(code & 0xFF)

@@ -1,0 +1,133 @@
+"""The device half of a program: its kernels by the symbols of their bodies in the host half."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from wmmadiag.compile import Compilation, CompileOptions, compile_source
+from wmmadiag.compile.model import Entry
+from wmmadiag.compile.names import base_name, demangle
+from wmmadiag.emulator import EmulatedKernel, EmulatorOptions
+from wmmadiag.emulator.lower import lower
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.programs.build import Symbol, Unit
+from wmmadiag.ptx import parse
+from wmmadiag.ptx.ir import Parameter
+
+
+@dataclass
+class DeviceKernel:
+    """One kernel of a program.
+
+    Attributes:
+        number: it is known by to the runtime.
+        name: with template arguments.
+        parameters: in order; `names`: what the source calls them.
+        checked, bare: ready to launch, with the checks and without.
+        compilation: that it comes from.
+    """
+
+    number: int
+    name: str
+    parameters: tuple[Parameter, ...]
+    names: tuple[str, ...]
+    checked: EmulatedKernel
+    bare: EmulatedKernel
+    compilation: Compilation
+    entry: Entry
+
+    @property
+    def parameter_bytes(self) -> int:
+        """Size of the block of parameters."""
+        return max((one.offset + one.size for one in self.parameters), default=0)
+
+    @property
+    def max_threads(self) -> int:
+        """Of a block, as `__launch_bounds__` say; 0: nothing."""
+        bound = self.checked.kernel.entry.limits.get("maxntid")
+        return bound[0] * (bound[1:2] or (1,))[0] * (bound[2:3] or (1,))[0] if bound else 0
+
+    @cached_property
+    def registers(self) -> int:
+        """Of a thread, as ptxas allocates them."""
+        from wmmadiag.compile import resources
+
+        return next(one.registers for one in resources(self.compilation) if one.entry == self.entry.name)
+
+
+@dataclass
+class DeviceHalf:
+    """The kernels of a program; a source is compiled when its first kernel is asked for.
+
+    Attributes:
+        units: the sources.
+        options: for the compiler.
+        how: for the emulator, with the checks' names.
+        addresses: where the device's variables lie, by their names in the PTX.
+    """
+
+    units: Sequence[Unit]
+    options: CompileOptions
+    how: EmulatorOptions
+    addresses: Mapping[str, int]
+    use_cache: bool = True
+
+    def __post_init__(self) -> None:
+        self._known: dict[str, DeviceKernel] = {}
+        self.kernels: list[DeviceKernel] = []
+
+    def compile(self, unit: Unit) -> Compilation:
+        """The PTX of a source, with the instantiations that the host half uses."""
+        options = replace(self.options, name_expressions=unit.expressions)
+        return compile_source(Path(unit.source), options, use_cache=self.use_cache)
+
+    def kernel(self, symbol: Symbol) -> DeviceKernel:
+        """The kernel behind a body.
+
+        Raises:
+            ConfigurationError: the device half has none of that name.
+            CompileError: NVRTC refused the source.
+            UnsupportedError: it reaches something that is not emulated.
+        """
+        if symbol.name not in self._known:
+            self._known[symbol.name] = self._load(symbol)
+        return self._known[symbol.name]
+
+    def _load(self, symbol: Symbol) -> DeviceKernel:
+        readable = demangle(symbol.name)
+        base = readable.partition("<")[0].rpartition("::")[2]
+        for unit in self.units:
+            if base not in unit.kernels:
+                continue
+            compilation = self.compile(unit)
+            entry = next((one for one in compilation.entries if one.name == symbol.name), None)
+            entry = entry or next((one for one in compilation.entries if _same(one, symbol.name)), None)
+            if entry is not None:
+                return self._loaded(compilation, entry, unit)
+        raise ConfigurationError(
+            f"the device half has no kernel {readable}",
+            hint="the compiler's notes say why it was not instantiated: wmmadiag check SOURCE -v",
+        )
+
+    def _loaded(self, compilation: Compilation, entry: Entry, unit: Unit) -> DeviceKernel:
+        from wmmadiag.compile.origin import origin_of, ptx_name
+
+        module = parse(compilation.ptx, name=ptx_name(compilation.ptx), entry=entry.name)
+        lowered = lower(module, entry.name, self.options.arch, addresses=self.addresses)
+        origin = origin_of(compilation.ptx)
+        parameters = tuple(one for one in lowered.entry.parameters if isinstance(one, Parameter))
+        given = unit.kernels.get(base_name(entry.name), ())
+        names = given if len(given) == len(parameters) else tuple(f"argument {i}" for i in range(len(parameters)))
+        checked = EmulatedKernel(lowered, self.how, origin)
+        bare = EmulatedKernel(lowered, replace(self.how, checks=()), origin)
+        made = DeviceKernel(len(self.kernels), entry.demangled, parameters, names, checked, bare, compilation, entry)
+        self.kernels.append(made)
+        return made
+
+
+def _same(entry: Entry, symbol: str) -> bool:
+    """Whether an entry is the kernel of a body: each compiler has its own names for what has internal linkage."""
+    return "".join(entry.demangled.split()) == "".join(demangle(symbol).split())

@@ -1,0 +1,148 @@
+"""One launch of a program on the emulator: its memory, its checks, and what is known of it already."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmmadiag.checks.launched import died
+from wmmadiag.checks.registry import Check
+from wmmadiag.checks.run import CheckedRuns, reported
+from wmmadiag.errors import KernelFault
+from wmmadiag.launch import DeviceMemory, Dim3, Launch
+from wmmadiag.programs.device import DeviceKernel
+from wmmadiag.report.model import ReportedFinding
+
+FAULTS = {
+    "out-of-bounds": 700, "read-only": 700, "wrong-space": 717, "misaligned": 716, "assertion": 710, "deadlock": 702,
+    "launch-limits": 9,
+}  # fmt: skip
+"""Fault → cudaError_t (driver_types.h); any other is an unspecified launch failure."""
+LAUNCH_FAILURE = 719
+
+
+class Row(ctypes.Structure):
+    """`WmmadiagRow` of native/memory.cpp."""
+
+    _fields_ = (
+        ("address", ctypes.c_uint64), ("size", ctypes.c_uint64), ("view", ctypes.c_uint64),
+        ("version", ctypes.c_uint64), ("item", ctypes.c_uint64), ("fresh_from", ctypes.c_uint64),
+        ("fresh_to", ctypes.c_uint64), ("name", ctypes.c_char_p), ("kind", ctypes.c_uint64),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A launch as the runtime asks for it.
+
+    Attributes:
+        kernel: to launch.
+        grid, block: (x, y, z); `shared`: dynamic shared memory, bytes.
+        parameters: the block of parameters.
+        place: "file:line" of the launch in host code.
+    """
+
+    kernel: DeviceKernel
+    grid: Dim3
+    block: Dim3
+    shared: int
+    parameters: bytes
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a launch led to: its `cudaError_t` (0: none), warp instructions, what it printed, and findings."""
+
+    error: int
+    instructions: int
+    output: str
+    findings: tuple[ReportedFinding, ...]
+    watched: bool
+
+
+_Key: TypeAlias = "tuple[int, Dim3, Dim3, int, bytes]"
+
+
+@dataclass
+class Launcher:
+    """Launches kernels on the memory of the runtime.
+
+    Attributes:
+        runtime: the library.
+        checks: what to watch for.
+        schedules: other orders to try for each launch that is watched.
+        every: whether all launches are watched; else one of those that are alike: same kernel, grid, block, shared
+            memory and arguments.
+        watched, launches: how many were, and how many there were.
+    """
+
+    runtime: ctypes.CDLL
+    checks: Sequence[Check]
+    schedules: int = 0
+    every: bool = False
+    watched: int = 0
+    launches: int = 0
+    _seen: set[_Key] = field(default_factory=set)
+    _views: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
+    _rows: ctypes.Array[Row] = field(default_factory=lambda: (Row * 256)())
+
+    def launch(self, request: Request) -> Outcome:
+        """Run to completion.
+
+        Raises:
+            UnsupportedError, BudgetError: the emulator cannot go on.
+        """
+        kernel = request.kernel
+        key = (kernel.number, request.grid, request.block, request.shared, request.parameters)
+        watch = bool(self.checks) and (self.every or key not in self._seen)
+        self._seen.add(key)
+        self.launches += 1
+        self.watched += watch
+        arguments = [request.parameters[one.offset : one.offset + one.size] for one in kernel.parameters]
+        memory = self.memory()
+        launch = Launch(request.grid, request.block, arguments, request.shared, kernel.names, memory=memory)
+        error, instructions, output = 0, 0, ""
+        findings: tuple[ReportedFinding, ...] = ()
+        runs = CheckedRuns(tuple(self.checks) if watch else (), self.schedules if watch else 0)
+        try:
+            stats = runs.launch(kernel.checked if watch else kernel.bare, launch)
+            instructions, output = stats.warp_instructions, stats.output
+            findings = runs.reported()
+        except KernelFault as fault:
+            end = died(fault)
+            findings = (reported(end), *(one for one in runs.reported() if one.check != "memory"))
+            error, output = FAULTS.get(fault.kind, LAUNCH_FAILURE), fault.output
+        for one in memory:
+            if one.data.size:
+                self.runtime.wmmadiag_wrote(ctypes.c_uint64(one.address))
+        return Outcome(error, instructions, output, findings, watch)
+
+    def memory(self) -> tuple[DeviceMemory, ...]:
+        """All memory that a kernel may reach, and what was freed last, to be named."""
+        table: Callable[..., int] = self.runtime.wmmadiag_memory
+        count = table(self._rows, ctypes.c_uint64(len(self._rows)))
+        if count > len(self._rows):
+            self._rows = (Row * (2 * count))()
+            table(self._rows, ctypes.c_uint64(len(self._rows)))
+        found = []
+        views: dict[int, NDArray[np.uint8]] = {}
+        for row in self._rows[:count]:
+            name = row.name.decode("utf-8", "replace")
+            if row.view:
+                data = self._views.get(row.address)
+                if data is None:
+                    data = np.ctypeslib.as_array((ctypes.c_uint8 * row.size).from_address(row.view))
+                views[row.address] = data
+            else:
+                data = np.empty(0, np.uint8)
+            fresh = (row.fresh_from, row.fresh_to - row.fresh_from)
+            item = row.item if row.size % row.item == 0 else 1
+            found.append(DeviceMemory(row.address, data, name, item, fresh, row.size))
+        self._views = views
+        return tuple(found)

@@ -1,0 +1,132 @@
+// The device: one, with the properties of the architecture that is emulated.
+#include <cstdio>
+#include <cstring>
+
+#include "runtime.hpp"
+
+using namespace wmmadiag;
+
+namespace {
+
+int property(const char* name) { return static_cast<int>(host().property(name)); }
+
+int device_attribute(cudaDeviceAttr attribute, bool& known) {
+    known = true;
+    switch (attribute) {
+        case cudaDevAttrMaxThreadsPerBlock: return property("maxThreadsPerBlock");
+        case cudaDevAttrMaxBlockDimX:
+        case cudaDevAttrMaxBlockDimY: return 1024;
+        case cudaDevAttrMaxBlockDimZ: return 64;
+        case cudaDevAttrMaxGridDimX: return 0x7fffffff;
+        case cudaDevAttrMaxGridDimY:
+        case cudaDevAttrMaxGridDimZ: return 65535;
+        case cudaDevAttrMaxSharedMemoryPerBlock: return property("sharedMemPerBlock");
+        case cudaDevAttrMaxSharedMemoryPerBlockOptin: return property("sharedMemPerBlockOptin");
+        case cudaDevAttrMaxSharedMemoryPerMultiprocessor: return property("sharedMemPerMultiprocessor");
+        case cudaDevAttrReservedSharedMemoryPerBlock: return property("reservedSharedMemPerBlock");
+        case cudaDevAttrWarpSize: return 32;
+        case cudaDevAttrMultiProcessorCount: return property("multiProcessorCount");
+        case cudaDevAttrComputeCapabilityMajor: return property("major");
+        case cudaDevAttrComputeCapabilityMinor: return property("minor");
+        case cudaDevAttrMaxThreadsPerMultiProcessor: return property("maxThreadsPerMultiProcessor");
+        case cudaDevAttrMaxBlocksPerMultiprocessor: return property("maxBlocksPerMultiProcessor");
+        case cudaDevAttrMaxRegistersPerBlock:
+        case cudaDevAttrMaxRegistersPerMultiprocessor: return property("regsPerMultiprocessor");
+        case cudaDevAttrL2CacheSize: return property("l2CacheSize");
+        case cudaDevAttrClockRate: return property("clockRate");
+        case cudaDevAttrMemoryClockRate: return property("memoryClockRate");
+        case cudaDevAttrGlobalMemoryBusWidth: return property("memoryBusWidth");
+        case cudaDevAttrTotalConstantMemory: return 65536;
+        case cudaDevAttrCooperativeLaunch:
+        case cudaDevAttrManagedMemory:
+        case cudaDevAttrConcurrentManagedAccess:
+        case cudaDevAttrUnifiedAddressing:
+        case cudaDevAttrCanMapHostMemory:
+        case cudaDevAttrConcurrentKernels:
+        case cudaDevAttrStreamPrioritiesSupported:
+        case cudaDevAttrMemoryPoolsSupported:
+        case cudaDevAttrGlobalL1CacheSupported:
+        case cudaDevAttrLocalL1CacheSupported: return 1;
+        case cudaDevAttrAsyncEngineCount: return 2;
+        case cudaDevAttrIntegrated:
+        case cudaDevAttrEccEnabled:
+        case cudaDevAttrKernelExecTimeout:
+        case cudaDevAttrClusterLaunch:
+        case cudaDevAttrComputeMode: return 0;
+        default: known = false; return 0;
+    }
+}
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t cudaGetDeviceCount(int* count) {
+    *count = 1;
+    return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) { return device == 0 ? status() : failed(cudaErrorInvalidDevice); }
+cudaError_t cudaGetDevice(int* device) {
+    *device = 0;
+    return status();
+}
+cudaError_t cudaInitDevice(int device, unsigned, unsigned) { return cudaSetDevice(device); }
+cudaError_t cudaSetDeviceFlags(unsigned) { return status(); }
+cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { return status(); }
+cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
+    *can = 0;
+    return status();
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+    if (device != 0) return failed(cudaErrorInvalidDevice);
+    bool known = false;
+    *value = device_attribute(attribute, known);
+    if (!known) {
+        report("launch", "unsupported", "error", "the device attribute " + std::to_string(static_cast<int>(attribute)) + " is not known here", "see cudaDeviceAttr in driver_types.h");
+        return failed(cudaErrorNotSupported);
+    }
+    return status();
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* to, int device) {
+    if (device != 0) return failed(cudaErrorInvalidDevice);
+    *to = {};
+    std::snprintf(to->name, sizeof to->name, "wmmadiag emulator sm_%d%d", property("major"), property("minor"));
+    to->totalGlobalMem = static_cast<std::size_t>(host().property("totalGlobalMem"));
+    to->sharedMemPerBlock = static_cast<std::size_t>(property("sharedMemPerBlock"));
+    to->sharedMemPerBlockOptin = static_cast<std::size_t>(property("sharedMemPerBlockOptin"));
+    to->sharedMemPerMultiprocessor = static_cast<std::size_t>(property("sharedMemPerMultiprocessor"));
+    to->reservedSharedMemPerBlock = static_cast<std::size_t>(property("reservedSharedMemPerBlock"));
+    to->regsPerBlock = to->regsPerMultiprocessor = property("regsPerMultiprocessor");
+    to->warpSize = 32;
+    to->maxThreadsPerBlock = property("maxThreadsPerBlock");
+    to->maxThreadsDim[0] = to->maxThreadsDim[1] = 1024;
+    to->maxThreadsDim[2] = 64;
+    to->maxGridSize[0] = 0x7fffffff;
+    to->maxGridSize[1] = to->maxGridSize[2] = 65535;
+    to->totalConstMem = 65536;
+    to->major = property("major");
+    to->minor = property("minor");
+    to->multiProcessorCount = property("multiProcessorCount");
+    to->maxThreadsPerMultiProcessor = property("maxThreadsPerMultiProcessor");
+    to->maxBlocksPerMultiProcessor = property("maxBlocksPerMultiProcessor");
+    to->l2CacheSize = property("l2CacheSize");
+    to->memoryBusWidth = property("memoryBusWidth");
+    to->concurrentKernels = to->unifiedAddressing = to->managedMemory = to->concurrentManagedAccess = to->canMapHostMemory = 1;
+    to->cooperativeLaunch = to->memoryPoolsSupported = to->streamPrioritiesSupported = 1;
+    to->asyncEngineCount = 2;
+    to->textureAlignment = 512;
+    to->memPitch = 0x7fffffff;
+    return status();
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+}
+cudaError_t cudaProfilerStart() { return cudaSuccess; }
+cudaError_t cudaProfilerStop() { return cudaSuccess; }
+
+}  // extern "C"

@@ -1,0 +1,221 @@
+// Launches: the arguments of a kernel's body are packed as the device takes them, and go to the emulator.
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "runtime.hpp"
+
+namespace wmmadiag {
+
+namespace {
+
+struct Kernel {
+    KernelInfo info;
+    std::uint64_t dynamic_limit = 48 * 1024;
+};
+
+struct Configuration {
+    dim3 grid, block;
+    std::size_t shared = 0;
+    cudaStream_t stream = nullptr;
+};
+
+thread_local Configuration configured;
+std::uint64_t executed = 0;
+std::string printed;
+
+std::map<std::uint64_t, Kernel>& kernels() {
+    static auto* known = new std::map<std::uint64_t, Kernel>;
+    return *known;
+}
+// By the kernel, not by the address: a body is met by its return address, and by its own.
+std::map<std::int32_t, std::uint64_t>& limits() {
+    static auto* known = new std::map<std::int32_t, std::uint64_t>;
+    return *known;
+}
+
+cudaError_t kernel_at(const void* address, KernelInfo& to) {
+    const auto key = reinterpret_cast<std::uint64_t>(address);
+    const auto found = kernels().find(key);
+    if (found != kernels().end()) {
+        to = found->second.info;
+        return cudaSuccess;
+    }
+    KernelInfo info;
+    const auto error = static_cast<cudaError_t>(host().kernel(key, &info));
+    if (error != cudaSuccess) return failed(error);
+    kernels()[key].info = to = info;
+    limits().try_emplace(info.id, 48 * 1024);
+    return cudaSuccess;
+}
+
+// CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+cudaError_t launchable(const KernelInfo& kernel, dim3 grid, dim3 block, std::size_t shared, bool cooperative) {
+    const auto property = [](const char* name) { return static_cast<std::uint64_t>(host().property(name)); };
+    const auto threads = std::uint64_t{block.x} * block.y * block.z;
+    const auto refused = [](cudaError_t error, const std::string& why, const std::string& hint) {
+        report("launch", "refused", "error", why, hint);
+        return failed(error);
+    };
+    const auto shape = [](dim3 d) { return std::to_string(d.x) + " × " + std::to_string(d.y) + " × " + std::to_string(d.z); };
+    if (threads == 0 || grid.x == 0 || grid.y == 0 || grid.z == 0)
+        return refused(cudaErrorInvalidConfiguration, "a launch of " + shape(grid) + " blocks of " + shape(block) + " threads: nothing is launched", "every extent must be 1 or more");
+    if (threads > property("maxThreadsPerBlock") || block.x > 1024 || block.y > 1024 || block.z > 64)
+        return refused(cudaErrorInvalidConfiguration, "a block of " + shape(block) + " = " + std::to_string(threads) + " threads; the device takes 1024, and 64 along z", "launch smaller blocks");
+    if (grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535)
+        return refused(cudaErrorInvalidConfiguration, "a grid of " + shape(grid) + " blocks; y and z may be 65535 at most", "put the long extent into x");
+    if (kernel.max_threads != 0 && threads > static_cast<std::uint64_t>(kernel.max_threads))
+        return refused(cudaErrorInvalidConfiguration, "a block of " + std::to_string(threads) + " threads; __launch_bounds__ of the kernel allow " + std::to_string(kernel.max_threads), "launch smaller blocks, or raise __launch_bounds__");
+    if (shared > limits()[kernel.id] || shared + kernel.static_shared > property("sharedMemPerBlockOptin"))
+        return refused(cudaErrorInvalidValue, std::to_string(shared) + " bytes of dynamic shared memory; the kernel may use " + std::to_string(limits()[kernel.id]),
+                       shared + kernel.static_shared > property("sharedMemPerBlockOptin")
+                           ? "the device has " + std::to_string(property("sharedMemPerBlockOptin")) + " bytes for a block: use smaller tiles"
+                           : "call cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) first");
+    if (cooperative) {
+        const auto blocks = std::uint64_t{grid.x} * grid.y * grid.z;
+        const auto fit = std::max<std::uint64_t>(property("maxThreadsPerMultiProcessor") / ((threads + 31) / 32 * 32), 1);
+        if (blocks > fit * property("multiProcessorCount"))
+            return refused(cudaErrorCooperativeLaunchTooLarge, std::to_string(blocks) + " blocks in a cooperative launch; " + std::to_string(fit * property("multiProcessorCount")) + " fit the device at once",
+                           "ask cudaOccupancyMaxActiveBlocksPerMultiprocessor for the grid's size");
+    }
+    return cudaSuccess;
+}
+
+cudaError_t launch(const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream, bool cooperative) {
+    if (const auto before = status(); before != cudaSuccess) return before;
+    if (const auto error = launchable(kernel, grid, block, shared, cooperative); error != cudaSuccess) return error;
+    std::vector<std::byte> packed(kernel.parameter_bytes);
+    for (int i = 0; i < kernel.count; ++i) std::memcpy(packed.data() + kernel.offsets[i], arguments[i], kernel.sizes[i]);
+    return submit(stream, [=, parameters = std::move(packed)] {
+        if (status() != cudaSuccess) return status();
+        LaunchRecord record;
+        record.kernel = kernel.id;
+        const unsigned g[] = {grid.x, grid.y, grid.z}, b[] = {block.x, block.y, block.z};
+        std::memcpy(record.grid, g, sizeof g);
+        std::memcpy(record.block, b, sizeof b);
+        record.shared = shared;
+        record.parameters = parameters.data();
+        record.parameter_bytes = parameters.size();
+        record.file = here().file;
+        record.line = here().line;
+        record.cooperative = cooperative ? 1 : 0;
+        record.stream = reinterpret_cast<std::uint64_t>(stream);
+        std::uint64_t count = 0;
+        const auto error = static_cast<cudaError_t>(host().launch(&record, &count));
+        executed += count;
+        if (error != cudaSuccess) fault(error);
+        return cudaSuccess;  // the host learns of it when it waits
+    });
+}
+
+}  // namespace
+
+std::uint64_t instructions() { return executed; }
+
+void flush_output() {
+    if (printed.empty()) return;
+    std::fwrite(printed.data(), 1, printed.size(), stdout);
+    printed.clear();
+}
+
+}  // namespace wmmadiag
+
+using namespace wmmadiag;
+
+extern "C" {
+
+void wmmadiag_printed(const char* text, std::uint64_t bytes) { printed.append(text, bytes); }
+
+bool wmmadiag_configure(const char* file, int line, dim3 grid, dim3 block, std::size_t shared, cudaStream_t stream) {
+    wmmadiag_at(file, line, "");
+    configured = {grid, block, shared, stream};
+    return false;
+}
+
+void wmmadiag_stub(void** arguments) {
+    WMMADIAG_LOCKED;
+    const auto how = configured;
+    KernelInfo kernel;
+    if (kernel_at(__builtin_return_address(0), kernel) != cudaSuccess) return;
+    launch(kernel, how.grid, how.block, arguments, how.shared, how.stream, false);
+}
+
+cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream) {
+    WMMADIAG_LOCKED;
+    KernelInfo kernel;
+    if (const auto error = kernel_at(function, kernel); error != cudaSuccess) return error;
+    return launch(kernel, grid, block, arguments, shared, stream, false);
+}
+cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream) {
+    WMMADIAG_LOCKED;
+    KernelInfo kernel;
+    if (const auto error = kernel_at(function, kernel); error != cudaSuccess) return error;
+    return launch(kernel, grid, block, arguments, shared, stream, true);
+}
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void** arguments) {
+    WMMADIAG_LOCKED;
+    bool cooperative = false;
+    for (unsigned i = 0; i < config->numAttrs; ++i) {
+        const auto& one = config->attrs[i];
+        if (one.id == cudaLaunchAttributeCooperative) cooperative = one.val.cooperative != 0;
+        const auto cluster = one.val.clusterDim;
+        if (one.id == cudaLaunchAttributeClusterDimension && cluster.x * cluster.y * cluster.z > 1) {
+            report("launch", "unsupported", "error", "a launch with clusters of blocks is not emulated", "launch it without cudaLaunchAttributeClusterDimension");
+            return failed(cudaErrorNotSupported);
+        }
+    }
+    KernelInfo kernel;
+    if (const auto error = kernel_at(function, kernel); error != cudaSuccess) return error;
+    return launch(kernel, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes, config->stream, cooperative);
+}
+
+cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
+    WMMADIAG_LOCKED;
+    KernelInfo kernel;
+    if (const auto error = kernel_at(function, kernel); error != cudaSuccess) return error;
+    if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
+        if (value < 0 || value + static_cast<std::int64_t>(kernel.static_shared) > host().property("sharedMemPerBlockOptin")) return failed(cudaErrorInvalidValue);
+        limits()[kernel.id] = static_cast<std::uint64_t>(value);
+    } else if (attribute != cudaFuncAttributePreferredSharedMemoryCarveout) {
+        return failed(cudaErrorNotSupported);
+    }
+    return status();
+}
+cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) { return status(); }  // a preference, without effect on results
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* to, const void* function) {
+    WMMADIAG_LOCKED;
+    KernelInfo kernel;
+    if (const auto error = kernel_at(function, kernel); error != cudaSuccess) return error;
+    *to = {};
+    to->sharedSizeBytes = kernel.static_shared;
+    to->constSizeBytes = kernel.constant_bytes;
+    to->localSizeBytes = kernel.local_bytes;
+    to->maxThreadsPerBlock = kernel.max_threads != 0 ? kernel.max_threads : 1024;
+    to->numRegs = kernel.registers;
+    to->ptxVersion = to->binaryVersion = static_cast<int>(host().property("major") * 10 + host().property("minor"));
+    to->maxDynamicSharedSizeBytes = static_cast<int>(limits()[kernel.id]);
+    return status();
+}
+// CUDA occupancy calculator: what the limits of a multiprocessor allow.
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* function, int threads, std::size_t shared, unsigned) {
+    WMMADIAG_LOCKED;
+    KernelInfo kernel;
+    if (const auto error = kernel_at(function, kernel); error != cudaSuccess) return error;
+    if (threads < 1) return failed(cudaErrorInvalidValue);
+    const auto warps = (threads + 31) / 32;
+    auto most = std::min(host().property("maxBlocksPerMultiProcessor"), host().property("maxThreadsPerMultiProcessor") / 32 / warps);
+    const auto each = static_cast<std::int64_t>(kernel.static_shared + shared) + host().property("reservedSharedMemPerBlock");
+    if (each > 0) most = std::min(most, host().property("sharedMemPerMultiprocessor") / each);
+    if (kernel.registers > 0) {
+        const auto of_warp = (kernel.registers * 32 + 255) / 256 * 256;  // allocated by 256 registers a warp
+        most = std::min(most, host().property("regsPerMultiprocessor") / of_warp / warps);
+    }
+    if (threads > (kernel.max_threads != 0 ? kernel.max_threads : 1024)) most = 0;
+    *blocks = static_cast<int>(most);
+    return status();
+}
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int threads, std::size_t shared) {
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, shared, 0);
+}
+
+}  // extern "C"

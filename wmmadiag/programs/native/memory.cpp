@@ -1,0 +1,476 @@
+// Device memory: every allocation stands alone between unmapped pages, at an address that is never used again. It is mapped twice, for
+// the host where it must not look (PROT_NONE), and where this library and the emulator work on it.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime.hpp"
+
+namespace wmmadiag {
+
+namespace {
+
+constexpr std::uint64_t arena = 0x2000'0000'0000, arena_size = 1ull << 42;  // far from the emulator's windows and from where mmap puts things
+constexpr std::uint64_t page = 4096, guard = 1 << 20;
+constexpr std::uint32_t poison = 0x7fff7ead;  // a NaN as f32, two NaNs as f16
+
+struct Memory {
+    int file = -1;
+    std::uint64_t next = arena, file_end = 0, used = 0, generation = 1;
+    std::map<std::uint64_t, std::unique_ptr<Allocation>> live;
+    std::vector<std::unique_ptr<Allocation>> freed;
+};
+Memory& memory() {
+    static auto* one = new Memory;  // never destroyed: destructors of the program's own statics free memory
+    return *one;
+}
+
+std::string first_word(const char* text) {
+    std::string word(text);
+    int depth = 0;
+    for (std::size_t i = 0; i < word.size(); ++i) {
+        depth += (word[i] == '(' || word[i] == '<' || word[i] == '[') - (word[i] == ')' || word[i] == '>' || word[i] == ']');
+        if (word[i] == ',' && depth == 0) {
+            word.resize(i);
+            break;
+        }
+    }
+    const auto close = word.rfind(')');  // (void**)&d_a
+    if (!word.empty() && word[0] == '(' && close != std::string::npos && close + 1 < word.size()) word.erase(0, close + 1);
+    const auto begin = word.find_first_not_of(" &");
+    return begin == std::string::npos ? "" : word.substr(begin);
+}
+
+}  // namespace
+
+Allocation* allocation_at(const void* pointer) {
+    const auto address = reinterpret_cast<std::uint64_t>(pointer);
+    auto& live = memory().live;
+    auto after = live.upper_bound(address);
+    if (after == live.begin()) return nullptr;
+    auto* one = std::prev(after)->second.get();
+    return address - one->address < std::max<std::uint64_t>(one->size, 1) ? one : nullptr;
+}
+
+void* allocate(std::size_t bytes, Kind kind, const char* call) {
+    auto& all = memory();
+    const auto size = (std::max<std::uint64_t>(bytes, 1) + page - 1) / page * page;
+    if (bytes == 0 || all.next + size + guard > arena + arena_size) return nullptr;
+    if (kind == Kind::device && all.used + bytes > static_cast<std::uint64_t>(host().property("totalGlobalMem"))) return nullptr;
+    if (all.file < 0) {
+        all.file = memfd_create("wmmadiag", MFD_CLOEXEC);
+        if (all.file < 0) return nullptr;
+    }
+    if (ftruncate(all.file, static_cast<off_t>(all.file_end + size)) != 0) return nullptr;
+    const auto offset = static_cast<off_t>(all.file_end);
+    void* view = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, all.file, offset);
+    if (view == MAP_FAILED) return nullptr;
+    const int open = kind == Kind::device || kind == Kind::symbol ? PROT_NONE : PROT_READ | PROT_WRITE;
+    void* seen = mmap(reinterpret_cast<void*>(all.next), size, open, MAP_SHARED | MAP_FIXED_NOREPLACE, all.file, offset);
+    if (seen == MAP_FAILED) {
+        munmap(view, size);
+        return nullptr;
+    }
+    auto one = std::make_unique<Allocation>();
+    one->address = all.next;
+    one->size = bytes;
+    one->view = static_cast<std::byte*>(view);
+    one->kind = kind;
+    one->item = std::max<std::size_t>(here().item, 1);
+    const auto word = first_word(here().text);
+    one->name = (word.empty() ? "memory" : word) + ", " + call + (*here().file ? " at " + std::string(here().file) + ":" + std::to_string(here().line) : "");
+    one->unwritten.push_back({0, bytes});
+    if (kind == Kind::device) {
+        auto* words = reinterpret_cast<std::uint32_t*>(view);
+        std::fill_n(words, (bytes + 3) / 4, poison);
+        all.used += bytes;
+    } else {
+        one->unwritten.clear();  // the host may write it unseen
+    }
+    all.file_end += size;
+    all.next += size + guard;
+    ++all.generation;
+    here().item = 1;
+    auto* address = reinterpret_cast<void*>(one->address);
+    all.live.emplace(one->address, std::move(one));
+    return address;
+}
+
+bool release(void* pointer, Kind kind) {
+    auto& all = memory();
+    auto found = all.live.find(reinterpret_cast<std::uint64_t>(pointer));
+    const auto name = first_word(here().text);
+    if (found == all.live.end()) {
+        const auto address = reinterpret_cast<std::uint64_t>(pointer);
+        for (auto one = all.freed.rbegin(); one != all.freed.rend(); ++one)
+            if ((*one)->address == address) {
+                report("memory", "double-free", "error", name + " was freed already: " + (*one)->name, "free it once, and set the pointer to nullptr");
+                return false;
+            }
+        report("memory", "bad-free", "error", name + " is not the start of an allocation", "free the pointer that the allocation returned");
+        return false;
+    }
+    auto* one = found->second.get();
+    const bool pinned = one->kind == Kind::pinned;
+    if (pinned != (kind == Kind::pinned)) {
+        report("memory", "wrong-free", "error", name + " is " + (pinned ? "pinned host" : "device") + " memory: " + one->name,
+               pinned ? "free it with cudaFreeHost" : "free it with cudaFree");
+        return false;
+    }
+    const auto size = (one->size + page - 1) / page * page;
+    madvise(one->view, size, MADV_REMOVE);  // the pages go back, the address does not
+    munmap(one->view, size);
+    mmap(reinterpret_cast<void*>(one->address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    if (one->kind == Kind::device) all.used -= one->size;
+    one->kind = Kind::freed;
+    one->view = nullptr;
+    one->name += " (freed" + (*here().file ? " at " + std::string(here().file) + ":" + std::to_string(here().line) : std::string()) + ")";
+    all.freed.push_back(std::move(found->second));
+    all.live.erase(found);
+    ++all.generation;
+    return true;
+}
+
+void wrote(const void* pointer, std::size_t bytes) {
+    auto* one = allocation_at(pointer);
+    if (one == nullptr || bytes == 0) return;
+    ++one->version;
+    const auto begin = reinterpret_cast<std::uint64_t>(pointer) - one->address, end = std::min(begin + bytes, one->size);
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> left;
+    for (const auto& [from, to] : one->unwritten) {
+        if (from < begin) left.push_back({from, std::min(to, begin)});
+        if (to > end) left.push_back({std::max(from, end), to});
+    }
+    one->unwritten = std::move(left);
+}
+
+std::byte* device_bytes(const void* pointer, std::size_t bytes, Access access, const char* what) {
+    const auto address = reinterpret_cast<std::uint64_t>(pointer);
+    const auto verb = access == Access::read ? " reads " : " writes ";
+    if (auto* one = allocation_at(pointer)) {
+        const auto offset = address - one->address;
+        if (bytes <= one->size - offset) return one->view + offset;
+        report("memory", "out-of-bounds", "error",
+               what + std::string(verb) + std::to_string(bytes) + " bytes" + (offset != 0 ? " from byte " + std::to_string(offset) : "") + " of " + one->name +
+                   ", which has " + std::to_string(one->size),
+               "compare the number of bytes with that of the allocation");
+        return nullptr;
+    }
+    if (address - arena < arena_size) {
+        std::string near = "that is no allocation";
+        for (auto one = memory().freed.rbegin(); one != memory().freed.rend(); ++one)
+            if (address - (*one)->address < (*one)->size) near = "of " + (*one)->name;
+        report("memory", "no-allocation", "error", what + std::string(verb) + "device memory " + near, "the pointer must be inside a live allocation");
+        return nullptr;
+    }
+    return reinterpret_cast<std::byte*>(const_cast<void*>(pointer));
+}
+
+}  // namespace wmmadiag
+
+using namespace wmmadiag;
+
+namespace {
+
+cudaError_t allocated(void** pointer, std::size_t bytes, Kind kind, const char* call) {
+    WMMADIAG_LOCKED;
+    if (const auto before = status(); before != cudaSuccess) return before;
+    if (pointer == nullptr) return failed(cudaErrorInvalidValue);
+    *pointer = bytes == 0 ? nullptr : allocate(bytes, kind, call);
+    return *pointer == nullptr && bytes != 0 ? failed(cudaErrorMemoryAllocation) : cudaSuccess;
+}
+
+cudaError_t freed(void* pointer, Kind kind) {
+    WMMADIAG_LOCKED;
+    const auto before = status(true);
+    if (pointer == nullptr) return before;
+    const bool done = release(pointer, kind);
+    if (before != cudaSuccess) return before;
+    return done ? cudaSuccess : failed(cudaErrorInvalidValue);
+}
+
+// Whether an end of a copy lies where its kind says.
+bool is_device(const void* pointer) {
+    const auto* one = allocation_at(pointer);
+    return (one != nullptr && one->kind != Kind::pinned) || reinterpret_cast<std::uint64_t>(pointer) - arena < arena_size;
+}
+
+bool fits(const void* to, const void* from, cudaMemcpyKind kind, const char* what) {
+    const auto both = [](const void* pointer) {
+        const auto* one = allocation_at(pointer);
+        return one != nullptr && (one->kind == Kind::managed || one->kind == Kind::pinned);
+    };
+    const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+    const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+    if (kind == cudaMemcpyDefault) return true;
+    const auto wrong = [&](const void* pointer, bool device, const char* end) {
+        if (both(pointer) || is_device(pointer) == device) return false;
+        report("memory", "copy-direction", "error", std::string(what) + ": the " + end + " is " + (device ? "host" : "device") + " memory, and the kind of copy says otherwise",
+               "compare the order of the arguments with the cudaMemcpyKind");
+        return true;
+    };
+    return !wrong(to, to_device, "destination") && !wrong(from, from_device, "source");
+}
+
+cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, const char* what) {
+    if (bytes == 0) return cudaSuccess;
+    if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) return failed(cudaErrorInvalidMemcpyDirection);
+    if (to == nullptr || from == nullptr || !fits(to, from, kind, what)) return failed(cudaErrorInvalidValue);
+    auto* target = device_bytes(to, bytes, Access::write, what);
+    const auto* source = device_bytes(from, bytes, Access::read, what);
+    if (target == nullptr || source == nullptr) return failed(cudaErrorInvalidValue);
+    std::memmove(target, source, bytes);
+    wrote(to, bytes);
+    return cudaSuccess;
+}
+
+cudaError_t copy2d(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width, std::size_t height, cudaMemcpyKind kind,
+                   const char* what) {
+    if (width > to_pitch || width > from_pitch) return failed(cudaErrorInvalidPitchValue);
+    for (std::size_t row = 0; row < height; ++row) {
+        const auto error = copy(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch, width, kind, what);
+        if (error != cudaSuccess) return error;
+    }
+    return cudaSuccess;
+}
+
+cudaError_t fill(void* to, int value, std::size_t bytes, const char* what) {
+    if (bytes == 0) return cudaSuccess;
+    auto* target = device_bytes(to, bytes, Access::write, what);
+    auto* one = allocation_at(to);
+    if (target == nullptr || one == nullptr) return failed(cudaErrorInvalidValue);
+    if (one->filled == (value & 255) && one->filled_version == one->version && one->kind == Kind::device) return cudaSuccess;
+    std::memset(target, value, bytes);
+    wrote(to, bytes);
+    if (bytes == one->size) {
+        one->filled = value & 255;
+        one->filled_version = one->version;
+    }
+    return cudaSuccess;
+}
+
+template <class Work>
+cudaError_t waiting(cudaStream_t stream, Work work) {
+    WMMADIAG_LOCKED;
+    if (const auto before = status(true); before != cudaSuccess) return before;
+    flush_output();
+    return submit(stream, work);
+}
+
+template <class Work>
+cudaError_t queued(cudaStream_t stream, Work work) {
+    WMMADIAG_LOCKED;
+    if (const auto before = status(); before != cudaSuccess) return before;
+    return submit(stream, work);
+}
+
+struct Symbol {
+    void* address = nullptr;
+    std::uint64_t size = 0;
+};
+
+cudaError_t symbol_of(const void* shadow, Symbol& to) {
+    std::uint64_t device = 0;
+    if (host().symbol(reinterpret_cast<std::uint64_t>(shadow), &device, &to.size) != 0) return failed(cudaErrorInvalidSymbol);
+    to.address = reinterpret_cast<void*>(device);
+    return cudaSuccess;
+}
+
+}  // namespace
+
+extern "C" {
+
+// For the process around this library.
+std::uint64_t wmmadiag_generation() { return memory().generation; }
+
+struct WmmadiagRow {
+    std::uint64_t address, size, view, version, item, fresh_from, fresh_to;
+    const char* name;
+    std::uint64_t kind;
+};
+// All live memory in the order of its addresses, then what was freed last; returns how many rows there are.
+std::uint64_t wmmadiag_memory(WmmadiagRow* rows, std::uint64_t most) {
+    std::uint64_t count = 0;
+    const auto add = [&](const Allocation& one) {
+        if (count++ >= most) return;
+        const bool fresh = !one.unwritten.empty();
+        rows[count - 1] = {one.address, one.size, reinterpret_cast<std::uint64_t>(one.view), one.version, one.item,
+                           fresh ? one.unwritten.front().first : 0, fresh ? one.unwritten.front().second : 0, one.name.c_str(),
+                           static_cast<std::uint64_t>(one.kind)};
+    };
+    for (const auto& [address, one] : memory().live) add(*one);
+    const auto& freed = memory().freed;
+    for (std::size_t i = freed.size() > 64 ? freed.size() - 64 : 0; i < freed.size(); ++i) add(*freed[i]);
+    return count;
+}
+// A launch may have written to an allocation; returns its new version.
+std::uint64_t wmmadiag_wrote(std::uint64_t address) {
+    auto* one = allocation_at(reinterpret_cast<const void*>(address));
+    if (one == nullptr) return 0;
+    wrote(reinterpret_cast<const void*>(one->address), one->size);
+    return one->version;
+}
+// Storage of a variable of the device, with the contents of the host's shadow of it.
+std::uint64_t wmmadiag_variable(const char* name, std::uint64_t size, std::uint64_t shadow, int managed) {
+    WMMADIAG_LOCKED;
+    const Here before = here();
+    here() = {"", 0, name, 1};
+    auto* pointer = allocate(size, managed != 0 ? Kind::managed : Kind::symbol, "a variable of the device");
+    here() = before;
+    if (pointer != nullptr) std::memcpy(allocation_at(pointer)->view, reinterpret_cast<const void*>(shadow), size);
+    return reinterpret_cast<std::uint64_t>(pointer);
+}
+
+void wmmadiag_item(std::size_t bytes) { here().item = bytes; }
+
+cudaError_t cudaMalloc(void** pointer, std::size_t bytes) { return allocated(pointer, bytes, Kind::device, "cudaMalloc"); }
+cudaError_t cudaMallocManaged(void** pointer, std::size_t bytes, unsigned) {
+    if (bytes == 0) return failed(cudaErrorInvalidValue);
+    return allocated(pointer, bytes, Kind::managed, "cudaMallocManaged");
+}
+cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) { return allocated(pointer, bytes, Kind::pinned, "cudaMallocHost"); }
+cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned) { return allocated(pointer, bytes, Kind::pinned, "cudaHostAlloc"); }
+cudaError_t cudaMallocPitch(void** pointer, std::size_t* pitch, std::size_t width, std::size_t height) {
+    *pitch = (width + 511) / 512 * 512;
+    return allocated(pointer, *pitch * height, Kind::device, "cudaMallocPitch");
+}
+cudaError_t cudaFree(void* pointer) {
+    flush_output();
+    return freed(pointer, Kind::device);
+}
+cudaError_t cudaFreeHost(void* pointer) { return freed(pointer, Kind::pinned); }
+cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
+    WMMADIAG_LOCKED;
+    *device = host;
+    return allocation_at(host) != nullptr ? cudaSuccess : failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaHostGetFlags(unsigned* flags, void* pointer) {
+    WMMADIAG_LOCKED;
+    *flags = cudaHostAllocMapped;
+    return allocation_at(pointer) != nullptr ? cudaSuccess : failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+    WMMADIAG_LOCKED;
+    *total = static_cast<std::size_t>(host().property("totalGlobalMem"));
+    *free = *total - memory().used;
+    return status();
+}
+
+cudaError_t cudaMallocAsync(void** pointer, std::size_t bytes, cudaStream_t) { return allocated(pointer, bytes, Kind::device, "cudaMallocAsync"); }
+cudaError_t cudaMallocFromPoolAsync(void** pointer, std::size_t bytes, cudaMemPool_t, cudaStream_t) {
+    return allocated(pointer, bytes, Kind::device, "cudaMallocFromPoolAsync");
+}
+cudaError_t cudaFreeAsync(void* pointer, cudaStream_t) { return freed(pointer, Kind::device); }
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) {
+    *pool = reinterpret_cast<cudaMemPool_t>(&memory());
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) { return cudaDeviceGetDefaultMemPool(pool, device); }
+cudaError_t cudaDeviceSetMemPool(int, cudaMemPool_t) { return cudaSuccess; }
+cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*) { return cudaDeviceGetDefaultMemPool(pool, 0); }
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t) { return cudaSuccess; }
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }  // freed memory goes back at once whatever it says
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, std::size_t) { return cudaSuccess; }
+
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+    return waiting(nullptr, [=] { return copy(to, from, bytes, kind, "cudaMemcpy"); });
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+    return queued(stream, [=] { return copy(to, from, bytes, kind, "cudaMemcpyAsync"); });
+}
+cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, std::size_t bytes) {
+    return waiting(nullptr, [=] { return copy(to, from, bytes, cudaMemcpyDefault, "cudaMemcpyPeer"); });
+}
+cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, std::size_t bytes, cudaStream_t stream) {
+    return queued(stream, [=] { return copy(to, from, bytes, cudaMemcpyDefault, "cudaMemcpyPeerAsync"); });
+}
+cudaError_t cudaMemcpy2D(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width, std::size_t height,
+                         cudaMemcpyKind kind) {
+    return waiting(nullptr, [=] { return copy2d(to, to_pitch, from, from_pitch, width, height, kind, "cudaMemcpy2D"); });
+}
+cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width, std::size_t height,
+                              cudaMemcpyKind kind, cudaStream_t stream) {
+    return queued(stream, [=] { return copy2d(to, to_pitch, from, from_pitch, width, height, kind, "cudaMemcpy2DAsync"); });
+}
+cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
+    return queued(nullptr, [=] { return fill(to, value, bytes, "cudaMemset"); });
+}
+cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
+    return queued(stream, [=] { return fill(to, value, bytes, "cudaMemsetAsync"); });
+}
+cudaError_t cudaMemset2DAsync(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height, cudaStream_t stream) {
+    return queued(stream, [=] {
+        for (std::size_t row = 0; row < height; ++row)
+            if (const auto error = fill(static_cast<char*>(to) + row * pitch, value, width, "cudaMemset2D"); error != cudaSuccess) return error;
+        return cudaSuccess;
+    });
+}
+cudaError_t cudaMemset2D(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height) {
+    return cudaMemset2DAsync(to, pitch, value, width, height, nullptr);
+}
+
+cudaError_t cudaGetSymbolAddress(void** device, const void* shadow) {
+    WMMADIAG_LOCKED;
+    Symbol one;
+    const auto error = symbol_of(shadow, one);
+    *device = one.address;
+    return error;
+}
+cudaError_t cudaGetSymbolSize(std::size_t* size, const void* shadow) {
+    WMMADIAG_LOCKED;
+    Symbol one;
+    const auto error = symbol_of(shadow, one);
+    *size = one.size;
+    return error;
+}
+cudaError_t cudaMemcpyToSymbolAsync(const void* shadow, const void* from, std::size_t bytes, std::size_t offset, cudaMemcpyKind kind, cudaStream_t stream) {
+    return queued(stream, [=] {
+        Symbol one;
+        const auto error = symbol_of(shadow, one);
+        return error != cudaSuccess ? error : copy(static_cast<char*>(one.address) + offset, from, bytes, kind, "cudaMemcpyToSymbol");
+    });
+}
+cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* shadow, std::size_t bytes, std::size_t offset, cudaMemcpyKind kind, cudaStream_t stream) {
+    return queued(stream, [=] {
+        Symbol one;
+        const auto error = symbol_of(shadow, one);
+        return error != cudaSuccess ? error : copy(to, static_cast<char*>(one.address) + offset, bytes, kind, "cudaMemcpyFromSymbol");
+    });
+}
+cudaError_t cudaMemcpyToSymbol(const void* shadow, const void* from, std::size_t bytes, std::size_t offset, cudaMemcpyKind kind) {
+    return cudaMemcpyToSymbolAsync(shadow, from, bytes, offset, kind, nullptr);
+}
+cudaError_t cudaMemcpyFromSymbol(void* to, const void* shadow, std::size_t bytes, std::size_t offset, cudaMemcpyKind kind) {
+    WMMADIAG_LOCKED;
+    if (const auto before = status(true); before != cudaSuccess) return before;
+    flush_output();
+    return cudaMemcpyFromSymbolAsync(to, shadow, bytes, offset, kind, nullptr);
+}
+
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* to, const void* pointer) {
+    WMMADIAG_LOCKED;
+    *to = {};
+    to->type = cudaMemoryTypeUnregistered;
+    to->device = -2;
+    to->hostPointer = const_cast<void*>(pointer);
+    const auto* one = allocation_at(pointer);
+    if (one == nullptr) return cudaSuccess;
+    to->device = 0;
+    to->devicePointer = const_cast<void*>(pointer);
+    to->type = one->kind == Kind::managed ? cudaMemoryTypeManaged : one->kind == Kind::pinned ? cudaMemoryTypeHost : cudaMemoryTypeDevice;
+    if (to->type == cudaMemoryTypeDevice) to->hostPointer = nullptr;
+    return cudaSuccess;
+}
+cudaError_t cudaMemPrefetchAsync(const void* pointer, std::size_t bytes, cudaMemLocation, unsigned, cudaStream_t) {
+    WMMADIAG_LOCKED;  // where managed memory lies is no difference here; that it is such memory is
+    return device_bytes(pointer, bytes, Access::read, "cudaMemPrefetchAsync") != nullptr && allocation_at(pointer) != nullptr ? status() : failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaMemAdvise(const void* pointer, std::size_t bytes, cudaMemoryAdvise, cudaMemLocation) {
+    WMMADIAG_LOCKED;
+    return device_bytes(pointer, bytes, Access::read, "cudaMemAdvise") != nullptr && allocation_at(pointer) != nullptr ? status() : failed(cudaErrorInvalidValue);
+}
+
+}  // extern "C"

@@ -1,0 +1,150 @@
+// Read before every host half: the CUDA runtime's own headers as a plain C++ compiler takes them, and what nvcc adds to them.
+//
+// Types, templates and the exact host arithmetic of half, bfloat16 and fp8 are NVIDIA's. The functions behind them are those of this
+// folder. Kernels have bodies that hand their arguments over (`wmmadiag_stub`); launches name their configuration before the call.
+#pragma once
+
+#include <cassert>
+#include <climits>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <new>
+#include <utility>
+
+// Without __CUDACC__: its presence makes these headers define device code, which no host compiler takes.
+#include <crt/host_config.h>
+#include <builtin_types.h>
+#include <library_types.h>
+#include <channel_descriptor.h>
+#include <cuda_runtime_api.h>
+#include <driver_functions.h>
+#include <crt/host_defines.h>
+#include <vector_functions.h>
+#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+#include <cuda_fp8.h>
+#include <cuComplex.h>
+
+// cuda_runtime.h declares its templates over kernels and symbols under __CUDACC__; the device headers it would read are taken as read.
+#define __COMMON_FUNCTIONS_H__
+#define __DEVICE_FUNCTIONS_H__
+#define __DEVICE_LAUNCH_PARAMETERS_H__
+#define __CUDACC__ 1
+#include <cuda_runtime.h>
+#define __NVCC__ 1
+#define __CUDACC_VER_MAJOR__ CUDART_VERSION / 1000
+#define __CUDACC_VER_MINOR__ CUDART_VERSION % 1000 / 10
+#define __CUDACC_VER_BUILD__ 0
+
+#undef __global__
+#undef __device__
+#undef __host__
+#undef __shared__
+#undef __constant__
+#undef __managed__
+#undef __grid_constant__
+#undef __launch_bounds__
+#undef __cluster_dims__
+#undef __maxnreg__
+#undef __block_size__
+#undef __forceinline__
+#undef __noinline__
+#undef __align__
+// A kernel stays a function of its own: its symbol names the instantiation, its address stands for it.
+#define __global__ __attribute__((noipa))
+#define __device__
+#define __host__
+#define __shared__
+#define __constant__
+#define __managed__
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __cluster_dims__(...)
+#define __maxnreg__(...)
+#define __block_size__(...)
+#define __forceinline__ inline
+#define __noinline__ __attribute__((noinline))
+#define __align__(n) __attribute__((aligned(n)))
+
+extern "C" {
+// Where the next call of the runtime stands in the user's source; `text`: its arguments as written, or "".
+void wmmadiag_at(const char* file, int line, const char* text);
+// Bytes of an element of the next allocation.
+void wmmadiag_item(size_t bytes);
+// A kernel's body: null-terminated addresses of its arguments.
+void wmmadiag_stub(void** arguments);
+// Says how the next kernel is launched; true: it cannot be, and the call is left out.
+bool wmmadiag_configure(const char* file, int line, dim3 grid, dim3 block, size_t shared, cudaStream_t stream);
+}
+
+namespace wmmadiag_host {
+
+inline bool configure(const char* file, int line, dim3 grid, dim3 block, size_t shared = 0, cudaStream_t stream = nullptr) {
+    return wmmadiag_configure(file, line, grid, block, shared, stream);
+}
+
+struct At {
+    At(const char* file, int line, const char* text) { wmmadiag_at(file, line, text); }
+};
+
+// Allocations know their elements' size, for messages.
+template <class Function, class T, class... More>
+cudaError_t allocate(const At&, Function&& function, T** pointer, More... more) {
+    if constexpr (!std::is_void_v<T>) wmmadiag_item(sizeof(T));
+    return function(reinterpret_cast<void**>(pointer), more...);
+}
+
+}  // namespace wmmadiag_host
+
+extern const uint3 threadIdx, blockIdx;
+extern const dim3 blockDim, gridDim;
+extern const int warpSize;
+
+// CUDA C++ Programming Guide, "Mathematical Functions": what nvcc lets host code call besides the standard's own.
+inline double rsqrt(double x) { return 1.0 / sqrt(x); }
+inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+#define WMMADIAG_EXTREMES(T)                        \
+    inline T min(T a, T b) { return b < a ? b : a; } \
+    inline T max(T a, T b) { return a < b ? b : a; }
+WMMADIAG_EXTREMES(int)
+WMMADIAG_EXTREMES(unsigned)
+WMMADIAG_EXTREMES(long)
+WMMADIAG_EXTREMES(unsigned long)
+WMMADIAG_EXTREMES(long long)
+WMMADIAG_EXTREMES(unsigned long long)
+#undef WMMADIAG_EXTREMES
+inline float min(float a, float b) { return fminf(a, b); }
+inline float max(float a, float b) { return fmaxf(a, b); }
+inline double min(double a, double b) { return fmin(a, b); }
+inline double max(double a, double b) { return fmax(a, b); }
+
+// The calls whose place messages name.
+#define WMMADIAG_HERE(...) ::wmmadiag_at(__FILE__, __LINE__, #__VA_ARGS__)
+#define WMMADIAG_ALLOCATION(function, ...) \
+    ::wmmadiag_host::allocate({__FILE__, __LINE__, #__VA_ARGS__}, [](auto... a) { return ::function(a...); }, __VA_ARGS__)
+#define cudaMalloc(...) WMMADIAG_ALLOCATION(cudaMalloc, __VA_ARGS__)
+#define cudaMallocManaged(...) WMMADIAG_ALLOCATION(cudaMallocManaged, __VA_ARGS__)
+#define cudaMallocHost(...) WMMADIAG_ALLOCATION(cudaMallocHost, __VA_ARGS__)
+#define cudaHostAlloc(...) WMMADIAG_ALLOCATION(cudaHostAlloc, __VA_ARGS__)
+#define cudaMallocAsync(...) WMMADIAG_ALLOCATION(cudaMallocAsync, __VA_ARGS__)
+#define cudaMallocPitch(...) WMMADIAG_ALLOCATION(cudaMallocPitch, __VA_ARGS__)
+#define cudaFree(...) (WMMADIAG_HERE(__VA_ARGS__), cudaFree(__VA_ARGS__))
+#define cudaFreeAsync(...) (WMMADIAG_HERE(__VA_ARGS__), cudaFreeAsync(__VA_ARGS__))
+#define cudaMemcpy(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMemcpy(__VA_ARGS__))
+#define cudaMemcpyAsync(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMemcpyAsync(__VA_ARGS__))
+#define cudaMemcpy2D(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMemcpy2D(__VA_ARGS__))
+#define cudaMemcpy2DAsync(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMemcpy2DAsync(__VA_ARGS__))
+#define cudaMemset(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMemset(__VA_ARGS__))
+#define cudaMemsetAsync(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMemsetAsync(__VA_ARGS__))
+#define cudaMemset2D(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMemset2D(__VA_ARGS__))
+#define cudaMemcpyToSymbol(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMemcpyToSymbol(__VA_ARGS__))
+#define cudaMemcpyFromSymbol(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMemcpyFromSymbol(__VA_ARGS__))
+#define cudaLaunchKernel(...) (WMMADIAG_HERE(__VA_ARGS__), cudaLaunchKernel(__VA_ARGS__))
+#define cudaLaunchCooperativeKernel(...) (WMMADIAG_HERE(__VA_ARGS__), cudaLaunchCooperativeKernel(__VA_ARGS__))
+#define cudaLaunchKernelEx(...) (WMMADIAG_HERE(__VA_ARGS__), cudaLaunchKernelEx(__VA_ARGS__))
+#define cudaGraphLaunch(...) (WMMADIAG_HERE(__VA_ARGS__), cudaGraphLaunch(__VA_ARGS__))

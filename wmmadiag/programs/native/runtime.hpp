@@ -1,0 +1,113 @@
+// The runtime behind a program's host half, inside: memory, streams, launches. A library (cuBLAS, …) is one more file beside this one
+// that implements its functions on `device_bytes`, `submit` and `report`; docs/programs.md says how.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace wmmadiag {
+
+// One lock for all state: a program may call the runtime from several threads. Recursive: callbacks call it again.
+std::recursive_mutex& lock();
+#define WMMADIAG_LOCKED const std::lock_guard wmmadiag_guard(::wmmadiag::lock())
+
+// The user's call that is being served.
+struct Here {
+    const char* file = "";
+    int line = 0;
+    const char* text = "";  // its arguments as written
+    std::size_t item = 1;   // bytes of an element, of an allocation
+};
+Here& here();
+
+// Errors. `failed` remembers one for cudaGetLastError and returns it; after a fault every call returns the fault's.
+cudaError_t failed(cudaError_t error);
+// What this call is to return: an earlier fault, now seen by the host (`waits`: the call waits for the device), else success.
+cudaError_t status(bool waits = false);
+void fault(cudaError_t error);  // a launch died: seen by the host when it waits
+
+// Tells the user something, at the call being served. `level`: "error" or "warning".
+void report(const char* check, const char* kind, const char* level, const std::string& message, const std::string& hint = "");
+
+// Memory.
+enum class Kind : std::uint32_t { device, managed, pinned, symbol, freed };
+
+struct Allocation {
+    std::uint64_t address = 0;   // as the device and, where it may look, the host see it
+    std::uint64_t size = 0;
+    std::byte* view = nullptr;   // the same bytes, always open
+    Kind kind = Kind::device;
+    std::string name;            // "d_a, cudaMalloc at gemm.cu:31"
+    std::size_t item = 1;
+    std::uint64_t version = 0;   // changes with its contents
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> unwritten;  // stretches of it that nothing has written
+    int filled = -1;             // the byte that all of it holds, and since which version; -1: not known
+    std::uint64_t filled_version = 0;
+};
+
+// The allocation that holds an address, or nullptr.
+Allocation* allocation_at(const void* pointer);
+void* allocate(std::size_t bytes, Kind kind, const char* call);
+bool release(void* pointer, Kind kind);
+void wrote(const void* pointer, std::size_t bytes);
+
+// Host address of device, managed, pinned or plain host memory that a call reads or writes; nullptr, after a report, where the
+// stretch leaves its allocation or is no memory of the device's. `what` names the call: "cudaMemcpy".
+enum class Access { read, write };
+std::byte* device_bytes(const void* pointer, std::size_t bytes, Access access, const char* what);
+
+// Runs work in a stream's order: at once (that is a legal order), or when the graph that is being captured is launched.
+cudaError_t submit(cudaStream_t stream, std::function<cudaError_t()> work);
+std::uint64_t instructions();  // warp instructions emulated so far, the clock of events
+void flush_output();           // what device printf wrote, once the host has waited for it
+
+// The device half.
+struct KernelInfo {
+    std::int32_t id = 0, count = 0, max_threads = 0, registers = 0;
+    std::uint64_t parameter_bytes = 0, static_shared = 0, local_bytes = 0, constant_bytes = 0;
+    const std::uint32_t* offsets = nullptr;
+    const std::uint32_t* sizes = nullptr;
+};
+struct LaunchRecord {
+    std::int32_t kernel = 0;
+    std::uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
+    std::uint64_t shared = 0;
+    const void* parameters = nullptr;
+    std::uint64_t parameter_bytes = 0;
+    const char* file = "";
+    std::int32_t line = 0, cooperative = 0;
+    std::uint64_t stream = 0;
+};
+struct DeviceProperty {
+    const char* name;
+    std::int64_t value;
+};
+
+}  // namespace wmmadiag
+
+extern "C" {
+// What the process around this library provides.
+struct WmmadiagHost {
+    int (*kernel)(std::uint64_t address, wmmadiag::KernelInfo* info);    // of a kernel's body; nonzero: a cudaError_t
+    int (*launch)(const wmmadiag::LaunchRecord* launch, std::uint64_t* instructions);  // nonzero: the fault's cudaError_t
+    int (*symbol)(std::uint64_t address, std::uint64_t* device, std::uint64_t* size);
+    std::int64_t (*property)(const char* name);  // of the device, as tables have it
+    void (*finished)();                          // the program ends by itself
+    int findings;                                // descriptor that takes one JSON object a line
+};
+void wmmadiag_begin(const WmmadiagHost* host);
+void wmmadiag_at(const char* file, int line, const char* text);
+}
+
+namespace wmmadiag {
+const WmmadiagHost& host();
+}

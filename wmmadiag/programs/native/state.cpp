@@ -1,0 +1,188 @@
+// What every call shares: the lock, the call's place, errors, and what is told to the process around this library.
+#include "runtime.hpp"
+
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace wmmadiag {
+
+namespace {
+
+WmmadiagHost given{};
+thread_local Here current;
+thread_local cudaError_t last = cudaSuccess;
+cudaError_t sticky = cudaSuccess, pending = cudaSuccess;
+
+void send(const std::string& line) {
+    std::size_t done = 0;
+    while (done < line.size()) {
+        const auto wrote = write(given.findings, line.data() + done, line.size() - done);
+        if (wrote <= 0) return;  // the parent has gone: this process ends with it
+        done += static_cast<std::size_t>(wrote);
+    }
+}
+
+std::string quoted(const std::string& text) {
+    std::string to = "\"";
+    for (const char c : text) {
+        char code[8];
+        if (c == '"' || c == '\\') to += '\\', to += c;
+        else if (static_cast<unsigned char>(c) < 32) std::snprintf(code, sizeof code, "\\u%04x", c), to += code;
+        else to += c;
+    }
+    return to + '"';
+}
+
+std::string frame(void* at) {
+    Dl_info info{};
+    const bool known = dladdr(at, &info) != 0 && info.dli_fname != nullptr;
+    const auto base = known ? reinterpret_cast<std::uint64_t>(info.dli_fbase) : 0;
+    return "{\"file\":" + quoted(known ? info.dli_fname : "") + ",\"offset\":" + std::to_string(reinterpret_cast<std::uint64_t>(at) - base) + "}";
+}
+
+// A signal of host code: what it touched and where it stood go to the parent, then the signal does what it does.
+void died(int signal, siginfo_t* info, void*) {
+    void* frames[48];
+    const int count = backtrace(frames, 48);
+    const auto* one = signal == SIGSEGV || signal == SIGBUS ? allocation_at(info->si_addr) : nullptr;
+    std::string line = "{\"signal\":" + std::to_string(signal) + ",\"address\":" + std::to_string(reinterpret_cast<std::uint64_t>(info->si_addr)) +
+                       ",\"memory\":" + quoted(one != nullptr ? one->name : "") + ",\"frames\":[";
+    for (int i = 0; i < count; ++i) line += (i != 0 ? "," : "") + frame(frames[i]);
+    send(line + "]}\n");
+    ::signal(signal, SIG_DFL);
+    raise(signal);
+}
+
+struct ErrorText {
+    cudaError_t error;
+    const char *name, *text;
+};
+// driver_types.h, and the texts that the runtime gives.
+constexpr ErrorText error_texts[] = {
+    {cudaSuccess, "cudaSuccess", "no error"},
+    {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
+    {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
+    {cudaErrorInitializationError, "cudaErrorInitializationError", "initialization error"},
+    {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration", "invalid configuration argument"},
+    {cudaErrorInvalidPitchValue, "cudaErrorInvalidPitchValue", "invalid pitch argument"},
+    {cudaErrorInvalidSymbol, "cudaErrorInvalidSymbol", "invalid device symbol"},
+    {cudaErrorInvalidMemcpyDirection, "cudaErrorInvalidMemcpyDirection", "invalid copy direction for memcpy"},
+    {cudaErrorInvalidDeviceFunction, "cudaErrorInvalidDeviceFunction", "invalid device function"},
+    {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
+    {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
+    {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
+    {cudaErrorIllegalAddress, "cudaErrorIllegalAddress", "an illegal memory access was encountered"},
+    {cudaErrorLaunchOutOfResources, "cudaErrorLaunchOutOfResources", "too many resources requested for launch"},
+    {cudaErrorLaunchTimeout, "cudaErrorLaunchTimeout", "the launch timed out and was terminated"},
+    {cudaErrorPeerAccessAlreadyEnabled, "cudaErrorPeerAccessAlreadyEnabled", "peer access is already enabled"},
+    {cudaErrorAssert, "cudaErrorAssert", "device-side assert triggered"},
+    {cudaErrorMisalignedAddress, "cudaErrorMisalignedAddress", "misaligned address"},
+    {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
+    {cudaErrorCooperativeLaunchTooLarge, "cudaErrorCooperativeLaunchTooLarge", "too many blocks in cooperative launch"},
+    {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"},
+    {cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported", "operation not permitted when stream is capturing"},
+    {cudaErrorStreamCaptureInvalidated, "cudaErrorStreamCaptureInvalidated", "operation failed due to a previous error during capture"},
+    {cudaErrorIllegalState, "cudaErrorIllegalState", "the operation cannot be performed in the present state"},
+    {cudaErrorUnknown, "cudaErrorUnknown", "unknown error"},
+};
+
+const ErrorText* text_of(cudaError_t error) {
+    for (const auto& one : error_texts)
+        if (one.error == error) return &one;
+    return nullptr;
+}
+
+}  // namespace
+
+std::recursive_mutex& lock() {
+    static auto* one = new std::recursive_mutex;
+    return *one;
+}
+
+const WmmadiagHost& host() { return given; }
+
+Here& here() { return current; }
+
+cudaError_t failed(cudaError_t error) {
+    if (error != cudaSuccess) last = error;
+    return error;
+}
+
+cudaError_t status(bool waits) {
+    if (waits && sticky == cudaSuccess) sticky = pending;
+    return failed(sticky);
+}
+
+void fault(cudaError_t error) {
+    if (pending == cudaSuccess) pending = error;
+}
+
+void report(const char* check, const char* kind, const char* level, const std::string& message, const std::string& hint) {
+    send("{\"check\":" + quoted(check) + ",\"kind\":" + quoted(kind) + ",\"level\":" + quoted(level) + ",\"message\":" + quoted(message) + ",\"file\":" +
+         quoted(current.file) + ",\"line\":" + std::to_string(current.line) + ",\"hint\":" + quoted(hint) + "}\n");
+}
+
+}  // namespace wmmadiag
+
+using namespace wmmadiag;
+
+extern "C" {
+
+void wmmadiag_begin(const WmmadiagHost* host) {
+    given = *host;
+    std::atexit([] { given.finished(); });
+    void* first[1];
+    backtrace(first, 1);  // loads what it needs now, not in a signal handler
+    static char alternate[1 << 16];
+    stack_t stack{};
+    stack.ss_sp = alternate;
+    stack.ss_size = sizeof alternate;
+    sigaltstack(&stack, nullptr);
+    struct sigaction action{};
+    action.sa_sigaction = died;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigaction(signal, &action, nullptr);
+}
+
+void wmmadiag_at(const char* file, int line, const char* text) {
+    here().file = file;
+    here().line = line;
+    here().text = text;
+}
+
+cudaError_t cudaGetLastError() {
+    const auto error = last;
+    last = sticky;
+    return error;
+}
+cudaError_t cudaPeekAtLastError() { return last; }
+const char* cudaGetErrorName(cudaError_t error) {
+    const auto* text = text_of(error);
+    return text != nullptr ? text->name : "unrecognized error code";
+}
+const char* cudaGetErrorString(cudaError_t error) {
+    const auto* text = text_of(error);
+    return text != nullptr ? text->text : "unrecognized error code";
+}
+cudaError_t cudaDeviceReset() {
+    WMMADIAG_LOCKED;
+    flush_output();
+    const auto error = status(true);
+    sticky = pending = last = cudaSuccess;
+    return error;
+}
+cudaError_t cudaDeviceSynchronize() {
+    WMMADIAG_LOCKED;
+    flush_output();
+    return status(true);
+}
+cudaError_t cudaThreadSynchronize() { return cudaDeviceSynchronize(); }
+
+}  // extern "C"

@@ -1,0 +1,238 @@
+// Streams, events and graphs. Work runs when it is submitted: the order of submission is a legal order of every set of streams.
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "runtime.hpp"
+
+namespace {
+
+struct Graph {
+    std::vector<std::function<cudaError_t()>> work;
+};
+
+struct Stream {
+    unsigned flags = 0;
+    int priority = 0;
+    std::shared_ptr<Graph> capturing;
+};
+
+struct Event {
+    std::uint64_t at = 0;
+    bool recorded = false, timed = true;
+    std::shared_ptr<Graph> capturing;
+};
+
+struct Handles {
+    std::set<Stream*> streams;
+    std::set<Event*> events;
+    Stream legacy;
+};
+Handles& handles() {
+    static auto* one = new Handles;
+    return *one;
+}
+
+Stream* stream_of(cudaStream_t stream) {
+    if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread) return &handles().legacy;
+    auto* one = reinterpret_cast<Stream*>(stream);
+    return handles().streams.count(one) != 0 ? one : nullptr;
+}
+
+Event* event_of(cudaEvent_t event) {
+    auto* one = reinterpret_cast<Event*>(event);
+    return handles().events.count(one) != 0 ? one : nullptr;
+}
+
+struct GraphHandle {
+    std::shared_ptr<Graph> graph;
+};
+
+}  // namespace
+
+namespace wmmadiag {
+
+cudaError_t submit(cudaStream_t stream, std::function<cudaError_t()> work) {
+    auto* one = stream_of(stream);
+    if (one == nullptr) return failed(cudaErrorInvalidResourceHandle);
+    if (one->capturing) {
+        const Here place = here();
+        one->capturing->work.push_back([=] {
+            here() = place;
+            return work();
+        });
+        return cudaSuccess;
+    }
+    return work();
+}
+
+}  // namespace wmmadiag
+
+using namespace wmmadiag;
+
+extern "C" {
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
+    WMMADIAG_LOCKED;
+    if (const auto before = status(); before != cudaSuccess) return before;
+    auto* one = new Stream{flags, priority, nullptr};
+    handles().streams.insert(one);
+    *stream = reinterpret_cast<cudaStream_t>(one);
+    return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) { return cudaStreamCreateWithPriority(stream, flags, 0); }
+cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithPriority(stream, 0, 0); }
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    WMMADIAG_LOCKED;
+    auto* one = reinterpret_cast<Stream*>(stream);
+    if (handles().streams.erase(one) == 0) return failed(cudaErrorInvalidResourceHandle);
+    delete one;
+    return status();
+}
+cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
+    WMMADIAG_LOCKED;
+    const auto* one = stream_of(stream);
+    if (one == nullptr) return failed(cudaErrorInvalidResourceHandle);
+    *flags = one->flags;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
+    WMMADIAG_LOCKED;
+    const auto* one = stream_of(stream);
+    if (one == nullptr) return failed(cudaErrorInvalidResourceHandle);
+    *priority = one->priority;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    WMMADIAG_LOCKED;
+    const auto* one = stream_of(stream);
+    if (one == nullptr) return failed(cudaErrorInvalidResourceHandle);
+    if (one->capturing) return failed(cudaErrorStreamCaptureUnsupported);
+    flush_output();
+    return status(true);
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+    WMMADIAG_LOCKED;
+    auto* one = stream_of(stream);
+    const auto* waited = event_of(event);
+    if (one == nullptr || waited == nullptr) return failed(cudaErrorInvalidResourceHandle);
+    if (waited->capturing) one->capturing = waited->capturing;  // the other stream joins the capture
+    return status();
+}
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+    WMMADIAG_LOCKED;
+    if (const auto before = status(); before != cudaSuccess) return before;
+    return submit(stream, [=] {
+        function(data);
+        return cudaSuccess;
+    });
+}
+cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t function, void* data, unsigned) {
+    WMMADIAG_LOCKED;
+    return submit(stream, [=] {
+        function(stream, status(), data);
+        return cudaSuccess;
+    });
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+    *least = 0;
+    *greatest = -5;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+    WMMADIAG_LOCKED;
+    if (const auto before = status(); before != cudaSuccess) return before;
+    auto* one = new Event;
+    one->timed = (flags & cudaEventDisableTiming) == 0;
+    handles().events.insert(one);
+    *event = reinterpret_cast<cudaEvent_t>(one);
+    return cudaSuccess;
+}
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+    WMMADIAG_LOCKED;
+    auto* one = reinterpret_cast<Event*>(event);
+    if (handles().events.erase(one) == 0) return failed(cudaErrorInvalidResourceHandle);
+    delete one;
+    return status();
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+    WMMADIAG_LOCKED;
+    auto* one = event_of(event);
+    auto* in = stream_of(stream);
+    if (one == nullptr || in == nullptr) return failed(cudaErrorInvalidResourceHandle);
+    one->capturing = in->capturing;
+    one->recorded = true;
+    one->at = instructions();
+    return status();
+}
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) { return cudaEventRecord(event, stream); }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+    WMMADIAG_LOCKED;
+    if (event_of(event) == nullptr) return failed(cudaErrorInvalidResourceHandle);
+    flush_output();
+    return status(true);
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+    WMMADIAG_LOCKED;
+    const auto *from = event_of(start), *to = event_of(end);
+    if (from == nullptr || to == nullptr || !from->recorded || !to->recorded || !from->timed || !to->timed) return failed(cudaErrorInvalidResourceHandle);
+    *milliseconds = static_cast<float>(to->at - from->at) * 1e-6f;  // a million warp instructions for a millisecond
+    return status(true);
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+    WMMADIAG_LOCKED;
+    auto* one = stream_of(stream);
+    if (one == nullptr || one == &handles().legacy || one->capturing) return failed(one == nullptr ? cudaErrorInvalidResourceHandle : cudaErrorIllegalState);
+    one->capturing = std::make_shared<Graph>();
+    return status();
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+    WMMADIAG_LOCKED;
+    auto* one = stream_of(stream);
+    if (one == nullptr || !one->capturing) return failed(cudaErrorIllegalState);
+    auto captured = one->capturing;
+    for (auto* other : handles().streams)
+        if (other->capturing == captured) other->capturing.reset();
+    for (auto* event : handles().events)
+        if (event->capturing == captured) event->capturing.reset();
+    *graph = reinterpret_cast<cudaGraph_t>(new GraphHandle{captured});
+    return status();
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* to) {
+    WMMADIAG_LOCKED;
+    const auto* one = stream_of(stream);
+    if (one == nullptr) return failed(cudaErrorInvalidResourceHandle);
+    *to = one->capturing ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+    return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* to, cudaGraph_t graph, unsigned long long) {
+    WMMADIAG_LOCKED;
+    *to = reinterpret_cast<cudaGraphExec_t>(new GraphHandle{std::make_shared<Graph>(*reinterpret_cast<GraphHandle*>(graph)->graph)});
+    return status();
+}
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* to, cudaGraph_t graph, unsigned long long flags) { return cudaGraphInstantiate(to, graph, flags); }
+cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return status(); }
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+    WMMADIAG_LOCKED;
+    if (const auto before = status(); before != cudaSuccess) return before;
+    const auto held = reinterpret_cast<GraphHandle*>(graph)->graph;
+    return submit(stream, [held] {
+        for (const auto& work : held->work)
+            if (const auto error = work(); error != cudaSuccess) return error;
+        return cudaSuccess;
+    });
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+    WMMADIAG_LOCKED;
+    delete reinterpret_cast<GraphHandle*>(graph);
+    return status();
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) { return cudaGraphDestroy(reinterpret_cast<cudaGraph_t>(graph)); }
+
+}  // extern "C"

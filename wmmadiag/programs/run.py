@@ -1,0 +1,169 @@
+"""Runs a program in a process of its own, and gathers what it says of itself until it ends, however it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from wmmadiag.programs.build import BuiltProgram
+from wmmadiag.report.model import ReportedFinding
+
+UNDECIDED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A finding, and where it was met first.
+
+    Attributes:
+        finding: as reported; its count is the sum over launches.
+        launches: in how many it was found; 0: it is about host code.
+        where: "3rd launch, of attn<64, 128>, grid 8 × 2 × 1 of 128 × 1 × 1 threads, at main.cu:31", or "".
+    """
+
+    finding: ReportedFinding
+    launches: int = 0
+    where: str = ""
+
+
+@dataclass
+class ProgramResult:
+    """How a program ended.
+
+    Attributes:
+        status: its exit status, or minus the signal that ended it.
+        found: what was found, in the order in which it was met.
+        launches, watched: how many there were, and how many the checks watched.
+        ended: why the emulator could not go on, "" where it could.
+        crash: what is known of the signal that ended it.
+    """
+
+    status: int
+    found: list[Found] = field(default_factory=list)
+    launches: int = 0
+    watched: int = 0
+    ended: str = ""
+    internal: str = ""
+    crash: str = ""
+
+    @property
+    def exit_code(self) -> int:
+        """1 where a check found an error; else the program's own, 128 + signal as a shell has it."""
+        if self.internal:
+            return 70
+        if any(one.finding.level == "error" for one in self.found):
+            return 1
+        if self.ended:
+            return UNDECIDED
+        return self.status if self.status >= 0 else 128 - self.status
+
+
+def run_program(program: BuiltProgram, spec: Mapping[str, Any], name: str, arguments: Sequence[str]) -> ProgramResult:
+    """Run a built program; its standard streams are this process's.
+
+    Args:
+        spec: what `child.Served` reads besides the program.
+        name, arguments: its `argv`.
+    """
+    whole = {**spec, "folder": str(program.library.parent), "runtime": str(program.runtime)}
+    result = ProgramResult(0)
+    records: dict[tuple[str, ...], Found] = {}
+    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
+        json.dump(whole, file)
+        file.flush()
+        ours, theirs = os.pipe()
+        watched, life = os.pipe()
+        start = f"import sys; sys.path[:] = {sys.path!r}; from wmmadiag.programs.child import main; main()"
+        process = subprocess.Popen(
+            [sys.executable, "-c", start, file.name, str(theirs), str(watched), name, *arguments],
+            pass_fds=[theirs, watched],
+            start_new_session=True,
+        )
+        os.close(theirs)
+        os.close(watched)
+        try:
+            with os.fdopen(ours, encoding="utf-8", errors="replace") as lines:
+                for line in lines:
+                    with contextlib.suppress(json.JSONDecodeError):  # cut off by the end
+                        _take(json.loads(line), result, records, program)
+            result.status = process.wait()
+        finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            os.close(life)
+    result.found = list(records.values())
+    if result.status < 0 and not result.crash:
+        result.crash = f"ended by {_signal(-result.status)}"
+    return result
+
+
+def _take(
+    record: Mapping[str, Any], result: ProgramResult, records: dict[tuple[str, ...], Found], program: BuiltProgram
+) -> None:
+    if "launches" in record:
+        result.launches, result.watched = record["launches"]
+    if "ended" in record:
+        result.ended = record["ended"]
+    if "internal" in record:
+        result.internal = record["internal"]
+    if "signal" in record:
+        result.crash = _crash(record, program)
+    if "findings" in record:
+        grid, block = (" × ".join(map(str, record[one])) for one in ("grid", "block"))
+        place = f", at {record['place']}" if record["place"] else ""
+        where = f"{ordinal(record['number'])} launch, of {record['kernel']}, grid {grid} of {block} threads{place}"
+        for one in record["findings"]:
+            _add(records, ReportedFinding(**{**one, "detail": tuple(one["detail"]), "suggested": None}), where)
+    elif "check" in record:
+        place = f"{record['file']}:{record['line']}" if record["file"] else ""
+        finding = ReportedFinding(
+            record["check"], record["kind"], record["level"], record["message"], place, hint=record["hint"]
+        )
+        _add(records, finding, "")
+
+
+def _add(records: dict[tuple[str, ...], Found], finding: ReportedFinding, where: str) -> None:
+    key = (finding.check, finding.kind, finding.level, finding.message, finding.place, finding.other)
+    seen = records.get(key)
+    if seen is None:
+        records[key] = Found(finding, 1 if where else 0, where)
+    else:
+        counted = replace(seen.finding, count=seen.finding.count + finding.count)
+        records[key] = replace(seen, finding=counted, launches=seen.launches + (1 if where else 0))
+
+
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th, …, 11th, …"""
+    last = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{last}"
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _crash(record: Mapping[str, Any], program: BuiltProgram) -> str:
+    """What host code did that ended it, with the user's lines."""
+    lines = [f"host code was ended by {_signal(record['signal'])}"]
+    if record["memory"]:
+        lines[0] += f": it touched device memory, {record['memory']}"
+    frames = [one["offset"] for one in record["frames"] if one["file"] == str(program.library)]
+    for offset in frames:
+        asked = ["addr2line", "-s", "-e", str(program.library), hex(offset - 1)]
+        with contextlib.suppress(OSError):
+            place = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+            if place and not place.startswith("?"):
+                lines.append(f"  at {place}")
+    return "\n".join(lines)
