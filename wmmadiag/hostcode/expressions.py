@@ -164,10 +164,7 @@ def _size(machine: Machine, kind: str, node: Node, scope: Scope) -> Value:
 
 @handles("lambda_expression")
 def _lambda(machine: Machine, node: Node, scope: Scope) -> Value:
-    made = Closure(node, scope)
-    if machine.program.sites(scope.source, node):
-        machine.waiting.setdefault((scope.source.name, node.start_byte), made)
-    return made
+    return Closure(node, scope)
 
 
 @handles("initializer_list")

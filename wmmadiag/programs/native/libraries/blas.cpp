@@ -1,0 +1,627 @@
+// cuBLAS: level 1 to 3 over the accessors of elements.hpp. One template per operation, on float64 or its complex numbers.
+#include "blas.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+namespace wmmadiag::libraries {
+
+// The same bits on every machine: no contraction (the build's flag), one order of sums; only the width of vectors differs.
+#if defined(__x86_64__)
+__attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3")))
+#endif
+static void add_scaled(size_t n, double factor, const double* __restrict from, double* __restrict to) {
+    for (size_t j = 0; j < n; ++j) to[j] += factor * from[j];
+}
+
+static void add_scaled(size_t n, Complex factor, const Complex* from, Complex* to) {
+    for (size_t j = 0; j < n; ++j) to[j] += factor * from[j];
+}
+
+template <class S>
+void multiply(size_t m, size_t n, size_t k, const S* a, const S* b, S* c) {
+    constexpr size_t columns = 512, depth = 64;  // a panel of B stays in the second-level cache
+    for (size_t j = 0; j < n; j += columns)
+        for (size_t p = 0; p < k; p += depth)
+            for (size_t i = 0; i < m; ++i)
+                for (size_t q = p; q < std::min(k, p + depth); ++q) add_scaled(std::min(columns, n - j), a[i * k + q], b + q * n + j, c + i * n + j);
+}
+template void multiply(size_t, size_t, size_t, const double*, const double*, double*);
+template void multiply(size_t, size_t, size_t, const Complex*, const Complex*, Complex*);
+
+Refusal invalid(const char* name, const char* format, long long value, long long least) {
+    char text[160];
+    std::snprintf(text, sizeof text, format, value, least);
+    report("library", "invalid-value", "warning", std::string(name) + ": " + text, "the call returns CUBLAS_STATUS_INVALID_VALUE and does nothing");
+    return Refusal{CUBLAS_STATUS_INVALID_VALUE};
+}
+
+Refusal not_offered(const char* name, const char* what, long long value) {
+    report("library", "unsupported", "warning", std::string(name) + ": " + what + " " + std::to_string(value) + " is not offered",
+           "the call returns CUBLAS_STATUS_NOT_SUPPORTED and does nothing; docs/programs.md says what is offered");
+    return Refusal{CUBLAS_STATUS_NOT_SUPPORTED};
+}
+
+void known_type(const char* name, const char* operand, cudaDataType type) {
+    if (element_size(type) == 0) {
+        char what[64];
+        std::snprintf(what, sizeof what, "%s of cudaDataType", operand);
+        throw not_offered(name, what, type);
+    }
+}
+
+}  // namespace wmmadiag::libraries
+
+namespace wmmadiag::blas {
+
+using namespace libraries;
+
+namespace {
+
+/// alpha or beta: read at the call from the host, or in the stream's order from the device.
+template <class S>
+struct Factor {
+    Call call;
+    Scalar from;
+    S value;
+
+    S operator()() const { return call.device_scalars ? fetch<S>(call.name, {from.data, from.type, 1, 1, 1})[0] : value; }
+};
+
+template <class S>
+Factor<S> factor(const Call& call, Scalar from) {
+    return {call, from, call.device_scalars ? S(0) : load<S>(from.type, from.data)};
+}
+
+template <class S>
+void answer(const Call& call, Scalar to, S value) {
+    if (!call.device_scalars) return store<S>(to.type, const_cast<void*>(to.data), value);
+    put<S>(call.name, {to.data, to.type, 1, 1, 1}, {value});
+}
+
+void at_least(const Call& call, const char* format, long long value, long long least) {
+    if (value < least) throw invalid(call.name, format, value, least);
+}
+
+/// Runs `body` on S = double or Complex, as the type asks; what it throws becomes the status.
+template <class Body>
+cublasStatus_t guarded(Caller caller, cublasHandle_t handle, cudaDataType type, const Body& body) {
+    if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
+    return refused(caller, [&] {
+        const Call call{caller.function, handle->stream, handle->pointers == CUBLAS_POINTER_MODE_DEVICE};
+        known_type(call.name, "a matrix or vector", type);
+        if (is_complex(type)) body(call, Complex());
+        else body(call, 0.0);
+    });
+}
+
+Lines columns(Matrix a, size_t rows, size_t cols) { return {a.data, a.type, rows, cols, static_cast<size_t>(a.ld)}; }
+
+/// Vectors with a negative step start at their last element, as in BLAS.
+template <class S>
+std::vector<S> fetch_vector(const Call& call, Vector x, size_t n) {
+    const size_t step = static_cast<size_t>(std::abs(x.inc));
+    std::vector<S> values = step == 1 ? fetch<S>(call.name, {x.data, x.type, n, 1, n}) : fetch<S>(call.name, {x.data, x.type, 1, n, step});
+    if (x.inc < 0) std::reverse(values.begin(), values.end());
+    return values;
+}
+
+template <class S>
+void put_vector(const Call& call, Vector x, std::vector<S> values) {
+    const size_t step = static_cast<size_t>(std::abs(x.inc)), n = values.size();
+    if (x.inc < 0) std::reverse(values.begin(), values.end());
+    put<S>(call.name, step == 1 ? Lines{x.data, x.type, n, 1, n} : Lines{x.data, x.type, 1, n, step}, values);
+}
+
+/// op(a) as a dense row-major matrix; `a` is stored by columns, rows × cols.
+template <class S>
+std::vector<S> rows_of(const std::vector<S>& a, size_t rows, size_t cols, cublasOperation_t op) {
+    std::vector<S> out(a.size());
+    for (size_t j = 0; j < cols; ++j)
+        for (size_t i = 0; i < rows; ++i) {
+            const S value = a[j * rows + i];
+            if (op == CUBLAS_OP_N) out[i * cols + j] = value;
+            else out[j * rows + i] = op == CUBLAS_OP_C ? conjugate(value) : value;
+        }
+    return out;
+}
+
+/// The triangle named by `fill` mirrored, or completed with zeros and a unit diagonal.
+template <class S>
+void mirror(std::vector<S>& a, size_t n, cublasFillMode_t fill) {
+    for (size_t j = 0; j < n; ++j)
+        for (size_t i = 0; i < j; ++i) {
+            S &upper = a[j * n + i], &lower = a[i * n + j];
+            (fill == CUBLAS_FILL_MODE_UPPER ? lower : upper) = fill == CUBLAS_FILL_MODE_UPPER ? upper : lower;
+        }
+}
+
+template <class S>
+void triangle(std::vector<S>& a, size_t n, cublasFillMode_t fill, cublasDiagType_t diag) {
+    for (size_t j = 0; j < n; ++j) {
+        for (size_t i = 0; i < n; ++i)
+            if (fill == CUBLAS_FILL_MODE_UPPER ? i > j : i < j) a[j * n + i] = S(0);
+        if (diag == CUBLAS_DIAG_UNIT) a[j * n + j] = S(1);
+    }
+}
+
+template <class S>
+std::vector<S> scaled_output(const Call& call, S beta, const Lines& c) {
+    // beta zero: C is not read, so that it may hold anything.
+    if (beta == S(0)) return std::vector<S>(c.length * c.lines);
+    std::vector<S> values = fetch<S>(call.name, c);
+    for (S& value : values) value *= beta;
+    return values;
+}
+
+/// c (by columns) += alpha · row-major product.
+template <class S>
+void add_product(std::vector<S>& c, size_t m, size_t n, S alpha, const std::vector<S>& product) {
+    for (size_t j = 0; j < n; ++j)
+        for (size_t i = 0; i < m; ++i) c[j * m + i] += alpha * product[i * n + j];
+}
+
+/// Where the matrices of a batch are: at a stride, or where an array of the device says.
+std::vector<const void*> operands(const Call& call, Matrix a, int batch) {
+    std::vector<const void*> out(static_cast<size_t>(batch));
+    if (a.pointers) {
+        std::memcpy(out.data(), reach(call.name, {a.data, CUDA_R_64F, out.size(), 1, out.size()}, Access::read), out.size() * sizeof(void*));
+    } else {
+        const long long step = a.stride * static_cast<long long>(element_size(a.type));
+        for (int i = 0; i < batch; ++i) out[static_cast<size_t>(i)] = static_cast<const char*>(a.data) + i * step;
+    }
+    return out;
+}
+
+}  // namespace
+
+cudaDataType scale_type(cublasComputeType_t compute, cudaDataType c) {
+    switch (compute) {
+        case CUBLAS_COMPUTE_16F:
+        case CUBLAS_COMPUTE_16F_PEDANTIC: return CUDA_R_16F;
+        case CUBLAS_COMPUTE_32I:
+        case CUBLAS_COMPUTE_32I_PEDANTIC: return CUDA_R_32I;
+        case CUBLAS_COMPUTE_64F:
+        case CUBLAS_COMPUTE_64F_PEDANTIC: return is_complex(c) ? CUDA_C_64F : CUDA_R_64F;
+        default: return is_complex(c) ? CUDA_C_32F : CUDA_R_32F;
+    }
+}
+
+cublasComputeType_t compute_type(cudaDataType type) {
+    switch (type) {
+        case CUDA_R_16F: return CUBLAS_COMPUTE_16F;
+        case CUDA_R_32I: return CUBLAS_COMPUTE_32I;
+        case CUDA_R_64F:
+        case CUDA_C_64F: return CUBLAS_COMPUTE_64F;
+        default: return CUBLAS_COMPUTE_32F;
+    }
+}
+
+cublasStatus_t gemm(Caller caller, cublasHandle_t handle, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k, Scalar alpha, Matrix a,
+                    Matrix b, Scalar beta, Matrix c, int batch) {
+    return guarded(caller, handle, c.type, [&](const Call& call, auto zero) {
+        using S = decltype(zero);
+        known_type(call.name, "A", a.type);
+        known_type(call.name, "B", b.type);
+        at_least(call, "m is %lld", m, 0);
+        at_least(call, "n is %lld", n, 0);
+        at_least(call, "k is %lld", k, 0);
+        at_least(call, "the batch has %lld matrices", batch, 0);
+        at_least(call, "lda is %lld, and A has %lld rows", a.ld, std::max(1, ta == CUBLAS_OP_N ? m : k));
+        at_least(call, "ldb is %lld, and B has %lld rows", b.ld, std::max(1, tb == CUBLAS_OP_N ? k : n));
+        at_least(call, "ldc is %lld, and C has %lld rows", c.ld, std::max(1, m));
+        if (is_complex(a.type) != is_complex(c.type) || is_complex(b.type) != is_complex(c.type))
+            throw not_offered(call.name, "real and complex matrices in one product: cudaDataType", a.type);
+        const size_t rows = static_cast<size_t>(m), cols = static_cast<size_t>(n), depth = static_cast<size_t>(k);
+        if (rows == 0 || cols == 0 || batch == 0) return;
+        const auto scale_at = factor<S>(call, alpha), keep_at = factor<S>(call, beta);
+        call.submit([=] {
+            const S scale = scale_at(), keep = keep_at();
+            const auto as = operands(call, a, batch), bs = operands(call, b, batch), cs = operands(call, c, batch);
+            for (size_t i = 0; i < as.size(); ++i) {
+                const Lines out{cs[i], c.type, rows, cols, static_cast<size_t>(c.ld)};
+                std::vector<S> result = scaled_output<S>(call, keep, out);
+                if (depth != 0 && scale != S(0)) {
+                    const auto take = [&](const void* data, Matrix from, cublasOperation_t op, size_t r, size_t s) {
+                        if (op != CUBLAS_OP_N) std::swap(r, s);
+                        return rows_of(fetch<S>(call.name, {data, from.type, r, s, static_cast<size_t>(from.ld)}), r, s, op);
+                    };
+                    const std::vector<S> left = take(as[i], a, ta, rows, depth), right = take(bs[i], b, tb, depth, cols);
+                    std::vector<S> product(rows * cols);
+                    multiply(rows, cols, depth, left.data(), right.data(), product.data());
+                    add_product(result, rows, cols, scale, product);
+                }
+                put(call.name, out, result);
+            }
+        });
+    });
+}
+
+cublasStatus_t gemv(Caller caller, cublasHandle_t handle, cublasOperation_t ta, int m, int n, Scalar alpha, Matrix a, Vector x, Scalar beta,
+                    Vector y) {
+    return guarded(caller, handle, y.type, [&](const Call& call, auto zero) {
+        using S = decltype(zero);
+        at_least(call, "lda is %lld, and A has %lld rows", a.ld, std::max(1, m));
+        const size_t rows = static_cast<size_t>(m), cols = static_cast<size_t>(n);
+        const bool plain = ta == CUBLAS_OP_N;
+        const size_t outputs = plain ? rows : cols, depth = plain ? cols : rows;
+        const auto scale_at = factor<S>(call, alpha), keep_at = factor<S>(call, beta);
+        call.submit([=] {
+            const std::vector<S> matrix = rows_of(fetch<S>(call.name, columns(a, rows, cols)), rows, cols, ta);
+            const std::vector<S> from = fetch_vector<S>(call, x, depth);
+            const S scale = scale_at(), keep = keep_at();
+            std::vector<S> to = keep == S(0) ? std::vector<S>(outputs) : fetch_vector<S>(call, y, outputs);
+            for (size_t i = 0; i < outputs; ++i) {
+                S sum(0);
+                for (size_t p = 0; p < depth; ++p) sum += matrix[i * depth + p] * from[p];
+                to[i] = scale * sum + keep * to[i];
+            }
+            put_vector(call, y, to);
+        });
+    });
+}
+
+cublasStatus_t ger(Caller caller, cublasHandle_t handle, bool conj, int m, int n, Scalar alpha, Vector x, Vector y, Matrix a) {
+    return guarded(caller, handle, a.type, [&](const Call& call, auto zero) {
+        using S = decltype(zero);
+        at_least(call, "lda is %lld, and A has %lld rows", a.ld, std::max(1, m));
+        const size_t rows = static_cast<size_t>(m), cols = static_cast<size_t>(n);
+        const auto scale_at = factor<S>(call, alpha);
+        call.submit([=] {
+            std::vector<S> matrix = fetch<S>(call.name, columns(a, rows, cols));
+            const std::vector<S> left = fetch_vector<S>(call, x, rows), right = fetch_vector<S>(call, y, cols);
+            const S scale = scale_at();
+            for (size_t j = 0; j < cols; ++j)
+                for (size_t i = 0; i < rows; ++i) matrix[j * rows + i] += scale * left[i] * (conj ? conjugate(right[j]) : right[j]);
+            put(call.name, columns(a, rows, cols), matrix);
+        });
+    });
+}
+
+cublasStatus_t geam(Caller caller, cublasHandle_t handle, cublasOperation_t ta, cublasOperation_t tb, int m, int n, Scalar alpha, Matrix a,
+                    Scalar beta, Matrix b, Matrix c) {
+    return guarded(caller, handle, c.type, [&](const Call& call, auto zero) {
+        using S = decltype(zero);
+        at_least(call, "ldc is %lld, and C has %lld rows", c.ld, std::max(1, m));
+        const size_t rows = static_cast<size_t>(m), cols = static_cast<size_t>(n);
+        const auto check = [&](Matrix from, cublasOperation_t op) {
+            at_least(call, "a leading dimension is %lld, and its matrix has %lld rows", from.ld, std::max(1, op == CUBLAS_OP_N ? m : n));
+        };
+        check(a, ta);
+        check(b, tb);
+        const auto of_a = factor<S>(call, alpha), of_b = factor<S>(call, beta);
+        call.submit([=] {
+            std::vector<S> sum(rows * cols);
+            const auto add = [&](const Factor<S>& at, Matrix from, cublasOperation_t op) {
+                const S scale = at();
+                if (scale == S(0)) return;  // not read
+                const size_t r = op == CUBLAS_OP_N ? rows : cols, s = op == CUBLAS_OP_N ? cols : rows;
+                add_product(sum, rows, cols, scale, rows_of(fetch<S>(call.name, columns(from, r, s)), r, s, op));
+            };
+            add(of_a, a, ta);
+            add(of_b, b, tb);
+            put(call.name, columns(c, rows, cols), sum);
+        });
+    });
+}
+
+cublasStatus_t syrk(Caller caller, cublasHandle_t handle, cublasFillMode_t fill, cublasOperation_t op, int order, int k, Scalar alpha, Matrix a,
+                    Scalar beta, Matrix c) {
+    return guarded(caller, handle, c.type, [&](const Call& call, auto zero) {
+        using S = decltype(zero);
+        const size_t n = static_cast<size_t>(order), depth = static_cast<size_t>(k);
+        const size_t r = op == CUBLAS_OP_N ? n : depth, s = op == CUBLAS_OP_N ? depth : n;
+        at_least(call, "lda is %lld, and A has %lld rows", a.ld, static_cast<long long>(std::max<size_t>(1, r)));
+        at_least(call, "ldc is %lld, and C has %lld rows", c.ld, std::max(1, order));
+        const auto scale_at = factor<S>(call, alpha), keep_at = factor<S>(call, beta);
+        call.submit([=] {
+            const std::vector<S> left = rows_of(fetch<S>(call.name, columns(a, r, s)), r, s, op);
+            const std::vector<S> right = rows_of(left, depth, n, CUBLAS_OP_N);  // the transpose of a row-major matrix is its columns
+            std::vector<S> product(n * n), before = fetch<S>(call.name, columns(c, n, n));
+            multiply(n, n, depth, left.data(), right.data(), product.data());
+            const S scale = scale_at(), keep = keep_at();
+            for (size_t j = 0; j < n; ++j)
+                for (size_t i = 0; i < n; ++i)
+                    if (fill == CUBLAS_FILL_MODE_UPPER ? i <= j : i >= j) {
+                        S& value = before[j * n + i];
+                        value = scale * product[i * n + j] + (keep == S(0) ? S(0) : keep * value);
+                    }
+            put(call.name, columns(c, n, n), before);
+        });
+    });
+}
+
+namespace {
+
+/// c = alpha · square · b (or b · square) + beta · c; `square` row-major.
+template <class S>
+void one_sided(const Call& call, cublasSideMode_t side, int m, int n, S alpha, const std::vector<S>& square, Matrix b, S beta, Matrix c) {
+    const size_t rows = static_cast<size_t>(m), cols = static_cast<size_t>(n);
+    const std::vector<S> other = rows_of(fetch<S>(call.name, columns(b, rows, cols)), rows, cols, CUBLAS_OP_N);
+    std::vector<S> product(rows * cols), result = scaled_output<S>(call, beta, columns(c, rows, cols));
+    if (side == CUBLAS_SIDE_LEFT) multiply(rows, cols, rows, square.data(), other.data(), product.data());
+    else multiply(rows, cols, cols, other.data(), square.data(), product.data());
+    add_product(result, rows, cols, alpha, product);
+    put(call.name, columns(c, rows, cols), result);
+}
+
+}  // namespace
+
+cublasStatus_t symm(Caller caller, cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t fill, int m, int n, Scalar alpha, Matrix a,
+                    Matrix b, Scalar beta, Matrix c) {
+    return guarded(caller, handle, c.type, [&](const Call& call, auto zero) {
+        using S = decltype(zero);
+        const int order = side == CUBLAS_SIDE_LEFT ? m : n;
+        at_least(call, "lda is %lld, and A has %lld rows", a.ld, std::max(1, order));
+        at_least(call, "ldb is %lld, and B has %lld rows", b.ld, std::max(1, m));
+        at_least(call, "ldc is %lld, and C has %lld rows", c.ld, std::max(1, m));
+        const size_t size = static_cast<size_t>(order);
+        const auto scale = factor<S>(call, alpha), keep = factor<S>(call, beta);
+        call.submit([=] {
+            std::vector<S> square = fetch<S>(call.name, columns(a, size, size));
+            mirror(square, size, fill);
+            one_sided<S>(call, side, m, n, scale(), square, b, keep(), c);
+        });
+    });
+}
+
+cublasStatus_t trmm(Caller caller, cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t fill, cublasOperation_t op, cublasDiagType_t diag,
+                    int m, int n, Scalar alpha, Matrix a, Matrix b, Matrix c) {
+    return guarded(caller, handle, c.type, [&](const Call& call, auto zero) {
+        using S = decltype(zero);
+        const int order = side == CUBLAS_SIDE_LEFT ? m : n;
+        at_least(call, "lda is %lld, and A has %lld rows", a.ld, std::max(1, order));
+        at_least(call, "ldb is %lld, and B has %lld rows", b.ld, std::max(1, m));
+        at_least(call, "ldc is %lld, and C has %lld rows", c.ld, std::max(1, m));
+        const size_t size = static_cast<size_t>(order);
+        const auto scale = factor<S>(call, alpha);
+        call.submit([=] {
+            std::vector<S> square = fetch<S>(call.name, columns(a, size, size));
+            triangle(square, size, fill, diag);
+            one_sided<S>(call, side, m, n, scale(), rows_of(square, size, size, op), b, S(0), c);
+        });
+    });
+}
+
+cublasStatus_t trsm(Caller caller, cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t fill, cublasOperation_t op, cublasDiagType_t diag,
+                    int m, int n, Scalar alpha, Matrix a, Matrix b) {
+    return guarded(caller, handle, b.type, [&](const Call& call, auto zero) {
+        using S = decltype(zero);
+        const bool left = side == CUBLAS_SIDE_LEFT;
+        at_least(call, "lda is %lld, and A has %lld rows", a.ld, std::max(1, left ? m : n));
+        at_least(call, "ldb is %lld, and B has %lld rows", b.ld, std::max(1, m));
+        const size_t rows = static_cast<size_t>(m), cols = static_cast<size_t>(n), size = left ? rows : cols, others = left ? cols : rows;
+        const auto scale_at = factor<S>(call, alpha);
+        call.submit([=] {
+            std::vector<S> square = fetch<S>(call.name, columns(a, size, size)), x = fetch<S>(call.name, columns(b, rows, cols));
+            triangle(square, size, fill, diag);
+            const std::vector<S> matrix = rows_of(square, size, size, op);
+            const S scale = scale_at();
+            // Substitution along the side that is solved: element `i` of the unknown number `j`; x·A = b is Aᵀ·xᵀ = bᵀ.
+            const auto at = [&](size_t i, size_t j) -> S& { return left ? x[j * rows + i] : x[i * rows + j]; };
+            const auto coefficient = [&](size_t i, size_t p) { return left ? matrix[i * size + p] : matrix[p * size + i]; };
+            const bool upper = (fill == CUBLAS_FILL_MODE_UPPER) == (op == CUBLAS_OP_N), backwards = upper == left;
+            for (size_t j = 0; j < others; ++j)
+                for (size_t step = 0; step < size; ++step) {
+                    const size_t i = backwards ? size - 1 - step : step;
+                    S value = scale * at(i, j);
+                    for (size_t done = 0; done < step; ++done) {
+                        const size_t p = backwards ? size - 1 - done : done;
+                        value -= coefficient(i, p) * at(p, j);
+                    }
+                    at(i, j) = diag == CUBLAS_DIAG_UNIT ? value : value / coefficient(i, i);
+                }
+            put(call.name, columns(b, rows, cols), x);
+        });
+    });
+}
+
+cublasStatus_t dgmm(Caller caller, cublasHandle_t handle, cublasSideMode_t side, int m, int n, Matrix a, Vector x, Matrix c) {
+    return guarded(caller, handle, c.type, [&](const Call& call, auto zero) {
+        using S = decltype(zero);
+        const size_t rows = static_cast<size_t>(m), cols = static_cast<size_t>(n);
+        at_least(call, "lda is %lld, and A has %lld rows", a.ld, std::max(1, m));
+        at_least(call, "ldc is %lld, and C has %lld rows", c.ld, std::max(1, m));
+        call.submit([=] {
+            std::vector<S> matrix = fetch<S>(call.name, columns(a, rows, cols));
+            const std::vector<S> diagonal = fetch_vector<S>(call, x, side == CUBLAS_SIDE_LEFT ? rows : cols);
+            for (size_t j = 0; j < cols; ++j)
+                for (size_t i = 0; i < rows; ++i) matrix[j * rows + i] *= diagonal[side == CUBLAS_SIDE_LEFT ? i : j];
+            put(call.name, columns(c, rows, cols), matrix);
+        });
+    });
+}
+
+cublasStatus_t axpy(Caller caller, cublasHandle_t handle, int n, Scalar alpha, Vector x, Vector y) {
+    return guarded(caller, handle, y.type, [&](const Call& call, auto zero) {
+        using S = decltype(zero);
+        if (n <= 0) return;
+        const auto scale_at = factor<S>(call, alpha);
+        call.submit([=] {
+            const std::vector<S> from = fetch_vector<S>(call, x, static_cast<size_t>(n));
+            std::vector<S> to = fetch_vector<S>(call, y, static_cast<size_t>(n));
+            const S scale = scale_at();
+            for (size_t i = 0; i < to.size(); ++i) to[i] += scale * from[i];
+            put_vector(call, y, to);
+        });
+    });
+}
+
+cublasStatus_t scal(Caller caller, cublasHandle_t handle, int n, Scalar alpha, Vector x) {
+    return guarded(caller, handle, x.type, [&](const Call& call, auto zero) {
+        using S = decltype(zero);
+        if (n <= 0 || x.inc <= 0) return;
+        const auto scale_at = factor<S>(call, alpha);
+        call.submit([=] {
+            std::vector<S> values = fetch_vector<S>(call, x, static_cast<size_t>(n));
+            const S scale = scale_at();
+            for (S& value : values) value *= scale;
+            put_vector(call, x, values);
+        });
+    });
+}
+
+cublasStatus_t copy(Caller caller, cublasHandle_t handle, int n, Vector x, Vector y, bool swap) {
+    return guarded(caller, handle, x.type, [&](const Call& call, auto zero) {
+        using S = decltype(zero);
+        if (n <= 0) return;
+        call.submit([=] {
+            const std::vector<S> from = fetch_vector<S>(call, x, static_cast<size_t>(n));
+            if (swap) put_vector(call, x, fetch_vector<S>(call, y, from.size()));
+            put_vector(call, y, from);
+        });
+    });
+}
+
+cublasStatus_t dot(Caller caller, cublasHandle_t handle, int n, bool conj, Vector x, Vector y, Scalar result) {
+    return guarded(caller, handle, x.type, [&](const Call& call, auto zero) {
+        using S = decltype(zero);
+        const size_t size = static_cast<size_t>(std::max(0, n));
+        call.submit([=] {
+            const std::vector<S> left = fetch_vector<S>(call, x, size), right = fetch_vector<S>(call, y, size);
+            S sum(0);
+            for (size_t i = 0; i < size; ++i) sum += (conj ? conjugate(left[i]) : left[i]) * right[i];
+            answer<S>(call, result, sum);
+        });
+    });
+}
+
+cublasStatus_t nrm2(Caller caller, cublasHandle_t handle, int n, Vector x, Scalar result) {
+    return guarded(caller, handle, x.type, [&](const Call& call, auto zero) {
+        using S = decltype(zero);
+        call.submit([=] {
+            const std::vector<S> values = fetch_vector<S>(call, x, static_cast<size_t>(std::max(0, n)));
+            double largest = 0, squares = 0;  // squares of shares of the largest neither overflow nor vanish
+            for (const S value : values) largest = std::max(largest, std::abs(value));
+            if (largest > 0 && std::isfinite(largest))
+                for (const S value : values) squares += std::norm(value / largest);
+            answer<double>(call, result, squares > 0 ? largest * std::sqrt(squares) : largest);
+        });
+    });
+}
+
+namespace {
+double taxicab(double value) { return std::fabs(value); }
+double taxicab(Complex value) { return std::fabs(value.real()) + std::fabs(value.imag()); }
+}  // namespace
+
+cublasStatus_t asum(Caller caller, cublasHandle_t handle, int n, Vector x, Scalar result) {
+    return guarded(caller, handle, x.type, [&](const Call& call, auto zero) {
+        using S = decltype(zero);
+        call.submit([=] {
+            double sum = 0;
+            for (const S value : fetch_vector<S>(call, x, static_cast<size_t>(std::max(0, n)))) sum += taxicab(value);
+            answer<double>(call, result, sum);
+        });
+    });
+}
+
+cublasStatus_t extreme(Caller caller, cublasHandle_t handle, int n, Vector x, bool smallest, int* result) {
+    return guarded(caller, handle, x.type, [&](const Call& call, auto zero) {
+        using S = decltype(zero);
+        call.submit([=] {
+            const std::vector<S> values = fetch_vector<S>(call, x, static_cast<size_t>(std::max(0, n)));
+            size_t best = 0;
+            for (size_t i = 1; i < values.size(); ++i)
+                if (smallest ? taxicab(values[i]) < taxicab(values[best]) : taxicab(values[i]) > taxicab(values[best])) best = i;
+            answer<double>(call, {result, CUDA_R_32I}, values.empty() ? 0 : static_cast<double>(best + 1));  // counted from one
+        });
+    });
+}
+
+}  // namespace wmmadiag::blas
+
+using namespace wmmadiag::libraries;
+
+cublasStatus_t cublasCreate(cublasHandle_t* handle) {
+    if (handle == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+    *handle = new cublasContext;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasDestroy(cublasHandle_t handle) {
+    if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
+    delete handle;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+namespace {
+template <class T>
+cublasStatus_t set(cublasHandle_t handle, T cublasContext::* member, T value) {
+    if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
+    handle->*member = value;
+    return CUBLAS_STATUS_SUCCESS;
+}
+template <class T>
+cublasStatus_t get(cublasHandle_t handle, T cublasContext::* member, T* value) {
+    if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
+    if (value == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+    *value = handle->*member;
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t copied(cudaError_t error) { return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_MAPPING_ERROR; }
+cublasStatus_t copy_strided(int n, int size, const void* x, int incx, void* y, int incy, cudaMemcpyKind kind) {
+    if (n < 0 || size <= 0 || incx <= 0 || incy <= 0) return CUBLAS_STATUS_INVALID_VALUE;
+    const size_t bytes = static_cast<size_t>(size);
+    if (incx == 1 && incy == 1) return copied(cudaMemcpy(y, x, bytes * static_cast<size_t>(n), kind));
+    return copied(cudaMemcpy2D(y, bytes * static_cast<size_t>(incy), x, bytes * static_cast<size_t>(incx), bytes, static_cast<size_t>(n), kind));
+}
+cublasStatus_t copy_matrix(int rows, int cols, int size, const void* a, int lda, void* b, int ldb, cudaMemcpyKind kind) {
+    if (rows < 0 || cols < 0 || size <= 0 || lda < rows || ldb < rows) return CUBLAS_STATUS_INVALID_VALUE;
+    const size_t bytes = static_cast<size_t>(size);
+    return copied(cudaMemcpy2D(b, bytes * static_cast<size_t>(ldb), a, bytes * static_cast<size_t>(lda), bytes * static_cast<size_t>(rows),
+                               static_cast<size_t>(cols), kind));
+}
+}  // namespace
+
+cublasStatus_t cublasGetVersion(cublasHandle_t, int* version) {
+    *version = CUBLAS_VERSION;
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasSetStream(cublasHandle_t h, cudaStream_t stream) { return set(h, &cublasContext::stream, stream); }
+cublasStatus_t cublasGetStream(cublasHandle_t h, cudaStream_t* stream) { return get(h, &cublasContext::stream, stream); }
+cublasStatus_t cublasSetPointerMode(cublasHandle_t h, cublasPointerMode_t mode) { return set(h, &cublasContext::pointers, mode); }
+cublasStatus_t cublasGetPointerMode(cublasHandle_t h, cublasPointerMode_t* mode) { return get(h, &cublasContext::pointers, mode); }
+cublasStatus_t cublasSetAtomicsMode(cublasHandle_t h, cublasAtomicsMode_t mode) { return set(h, &cublasContext::atomics, mode); }
+cublasStatus_t cublasGetAtomicsMode(cublasHandle_t h, cublasAtomicsMode_t* mode) { return get(h, &cublasContext::atomics, mode); }
+// The mode allows the chip less precision; ours stays what it is.
+cublasStatus_t cublasSetMathMode(cublasHandle_t h, cublasMath_t mode) { return set(h, &cublasContext::math, mode); }
+cublasStatus_t cublasGetMathMode(cublasHandle_t h, cublasMath_t* mode) { return get(h, &cublasContext::math, mode); }
+// No operation here needs one.
+cublasStatus_t cublasSetWorkspace(cublasHandle_t h, void*, size_t) { return h == nullptr ? CUBLAS_STATUS_NOT_INITIALIZED : CUBLAS_STATUS_SUCCESS; }
+
+cublasStatus_t cublasSetVector(int n, int size, const void* x, int incx, void* y, int incy) {
+    return copy_strided(n, size, x, incx, y, incy, cudaMemcpyHostToDevice);
+}
+cublasStatus_t cublasGetVector(int n, int size, const void* x, int incx, void* y, int incy) {
+    return copy_strided(n, size, x, incx, y, incy, cudaMemcpyDeviceToHost);
+}
+cublasStatus_t cublasSetMatrix(int rows, int cols, int size, const void* a, int lda, void* b, int ldb) {
+    return copy_matrix(rows, cols, size, a, lda, b, ldb, cudaMemcpyHostToDevice);
+}
+cublasStatus_t cublasGetMatrix(int rows, int cols, int size, const void* a, int lda, void* b, int ldb) {
+    return copy_matrix(rows, cols, size, a, lda, b, ldb, cudaMemcpyDeviceToHost);
+}
+
+const char* cublasGetStatusName(cublasStatus_t status) {
+    switch (status) {
+#define NAME(S) \
+    case S: return #S
+        NAME(CUBLAS_STATUS_SUCCESS);
+        NAME(CUBLAS_STATUS_NOT_INITIALIZED);
+        NAME(CUBLAS_STATUS_ALLOC_FAILED);
+        NAME(CUBLAS_STATUS_INVALID_VALUE);
+        NAME(CUBLAS_STATUS_ARCH_MISMATCH);
+        NAME(CUBLAS_STATUS_MAPPING_ERROR);
+        NAME(CUBLAS_STATUS_EXECUTION_FAILED);
+        NAME(CUBLAS_STATUS_INTERNAL_ERROR);
+        NAME(CUBLAS_STATUS_NOT_SUPPORTED);
+        NAME(CUBLAS_STATUS_LICENSE_ERROR);
+#undef NAME
+    }
+    return "CUBLAS_STATUS_UNKNOWN";
+}
+const char* cublasGetStatusString(cublasStatus_t status) { return cublasGetStatusName(status); }
