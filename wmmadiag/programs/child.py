@@ -64,7 +64,7 @@ class Served:
         self.spec, self.findings = spec, findings
         self.program: BuiltProgram = read_program(Path(spec["folder"]), Path(spec["runtime"]))
         self.runtime = ctypes.CDLL(str(self.program.runtime), mode=ctypes.RTLD_GLOBAL)
-        for name in ("wmmadiag_memory", "wmmadiag_wrote", "wmmadiag_generation", "wmmadiag_variable"):
+        for name in ("wmmadiag_memory", "wmmadiag_watched", "wmmadiag_version", "wmmadiag_variable"):
             getattr(self.runtime, name).restype = ctypes.c_uint64
         self.properties = device_properties(spec["arch"])
         self.starts = [one.start for one in self.program.kernels]

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "runtime.hpp"
@@ -19,8 +20,10 @@ constexpr std::uint32_t poison = 0x7fff7ead;  // a NaN as f32, two NaNs as f16
 
 struct Memory {
     int file = -1;
-    std::uint64_t next = arena, file_end = 0, used = 0, generation = 1;
+    std::uint64_t next = arena, file_end = 0, used = 0;
     std::map<std::uint64_t, std::unique_ptr<Allocation>> live;
+    std::map<std::uint64_t, Allocation*> views;  // live, by where this process works on them
+    bool watching = false, keeping = false;
     std::vector<std::unique_ptr<Allocation>> freed;
 };
 Memory& memory() {
@@ -92,9 +95,9 @@ void* allocate(std::size_t bytes, Kind kind, const char* call) {
     }
     all.file_end += size;
     all.next += size + guard;
-    ++all.generation;
     here().item = 1;
     auto* address = reinterpret_cast<void*>(one->address);
+    all.views.emplace(reinterpret_cast<std::uint64_t>(view), one.get());
     all.live.emplace(one->address, std::move(one));
     return address;
 }
@@ -121,6 +124,7 @@ bool release(void* pointer, Kind kind) {
         return false;
     }
     const auto size = (one->size + page - 1) / page * page;
+    all.views.erase(reinterpret_cast<std::uint64_t>(one->view));
     madvise(one->view, size, MADV_REMOVE);  // the pages go back, the address does not
     munmap(one->view, size);
     mmap(reinterpret_cast<void*>(one->address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
@@ -130,7 +134,6 @@ bool release(void* pointer, Kind kind) {
     one->name += " (freed" + (*here().file ? " at " + std::string(here().file) + ":" + std::to_string(here().line) : std::string()) + ")";
     all.freed.push_back(std::move(found->second));
     all.live.erase(found);
-    ++all.generation;
     return true;
 }
 
@@ -145,6 +148,37 @@ void wrote(const void* pointer, std::size_t bytes) {
         if (to > end) left.push_back({std::max(from, end), to});
     }
     one->unwritten = std::move(left);
+}
+
+bool opened(const void* pointer, bool write) {
+    auto& all = memory();
+    if (!all.watching) return false;
+    const auto address = reinterpret_cast<std::uint64_t>(pointer);
+    auto after = all.views.upper_bound(address);
+    if (after == all.views.begin()) return false;
+    auto* one = std::prev(after)->second;
+    const auto size = (one->size + page - 1) / page * page;
+    if (address - reinterpret_cast<std::uint64_t>(one->view) >= size) return false;
+    // Several of the emulator's threads may come here at once: only the first writer keeps what there was.
+    static std::atomic_flag busy = ATOMIC_FLAG_INIT;
+    while (busy.test_and_set(std::memory_order_acquire)) {}
+    if (write && (one->touched & 2) == 0) {
+        if (all.keeping) {
+            mprotect(one->view, size, PROT_READ);
+            void* room = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if (room != MAP_FAILED) {
+                one->before = static_cast<std::byte*>(room);
+                std::memcpy(room, one->view, one->size);
+            }
+        }
+        one->touched |= 2;
+        mprotect(one->view, size, PROT_READ | PROT_WRITE);
+    } else if (!write && one->touched == 0) {
+        one->touched |= 1;
+        mprotect(one->view, size, PROT_READ);
+    }
+    busy.clear(std::memory_order_release);
+    return true;
 }
 
 std::byte* device_bytes(const void* pointer, std::size_t bytes, Access access, const char* what) {
@@ -284,8 +318,6 @@ cudaError_t symbol_of(const void* shadow, Symbol& to) {
 extern "C" {
 
 // For the process around this library.
-std::uint64_t wmmadiag_generation() { return memory().generation; }
-
 struct WmmadiagRow {
     std::uint64_t address, size, view, version, item, fresh_from, fresh_to;
     const char* name;
@@ -306,12 +338,43 @@ std::uint64_t wmmadiag_memory(WmmadiagRow* rows, std::uint64_t most) {
     for (std::size_t i = freed.size() > 64 ? freed.size() - 64 : 0; i < freed.size(); ++i) add(*freed[i]);
     return count;
 }
-// A launch may have written to an allocation; returns its new version.
-std::uint64_t wmmadiag_wrote(std::uint64_t address) {
-    auto* one = allocation_at(reinterpret_cast<const void*>(address));
-    if (one == nullptr) return 0;
-    wrote(reinterpret_cast<const void*>(one->address), one->size);
-    return one->version;
+// A launch begins: its first access to each allocation is noted. `keep`: what it overwrites is kept, so that `wmmadiag_watched` can
+// say whether it changed anything.
+void wmmadiag_watch(int keep) {
+    auto& all = memory();
+    for (const auto& [view, one] : all.views) {
+        one->touched = 0;
+        mprotect(one->view, (one->size + page - 1) / page * page, PROT_NONE);
+    }
+    all.keeping = keep != 0;
+    all.watching = true;
+}
+struct WmmadiagTouched {
+    std::uint64_t address, version, touched;
+};
+// It has ended: what it touched, with the versions that this memory now has; the same as before where it is the same bytes.
+std::uint64_t wmmadiag_watched(WmmadiagTouched* rows, std::uint64_t most) {
+    auto& all = memory();
+    all.watching = false;
+    std::uint64_t count = 0;
+    for (const auto& [view, one] : all.views) {
+        const auto size = (one->size + page - 1) / page * page;
+        mprotect(one->view, size, PROT_READ | PROT_WRITE);
+        const bool same = one->before != nullptr && std::memcmp(one->before, one->view, one->size) == 0;
+        if (one->before != nullptr) munmap(one->before, size);
+        one->before = nullptr;
+        if ((one->touched & 2) != 0) {
+            if (!same) ++one->version;
+            one->unwritten.clear();
+        }
+        if (one->touched != 0 && count++ < most) rows[count - 1] = {one->address, one->version, one->touched};
+    }
+    return count;
+}
+// The version of the memory at an address; 0: there is none.
+std::uint64_t wmmadiag_version(std::uint64_t address) {
+    const auto* one = allocation_at(reinterpret_cast<const void*>(address));
+    return one != nullptr ? one->version : 0;
 }
 // Storage of a variable of the device, with the contents of the host's shadow of it.
 std::uint64_t wmmadiag_variable(const char* name, std::uint64_t size, std::uint64_t shadow, int managed) {

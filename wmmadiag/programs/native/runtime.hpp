@@ -48,8 +48,10 @@ struct Allocation {
     Kind kind = Kind::device;
     std::string name;            // "d_a, cudaMalloc at gemm.cu:31"
     std::size_t item = 1;
-    std::uint64_t version = 0;   // changes with its contents
+    std::uint64_t version = 1;   // changes with its contents
     std::vector<std::pair<std::uint64_t, std::uint64_t>> unwritten;  // stretches of it that nothing has written
+    std::uint32_t touched = 0;   // by the launch that is running: 1 read, 2 written
+    std::byte* before = nullptr; // what it held before that launch wrote it, where that is kept
     int filled = -1;             // the byte that all of it holds, and since which version; -1: not known
     std::uint64_t filled_version = 0;
 };
@@ -59,6 +61,9 @@ Allocation* allocation_at(const void* pointer);
 void* allocate(std::size_t bytes, Kind kind, const char* call);
 bool release(void* pointer, Kind kind);
 void wrote(const void* pointer, std::size_t bytes);
+
+// Whether a launch touched its memory for the first time at this address: noted, and opened.
+bool opened(const void* address, bool write);
 
 // Host address of device, managed, pinned or plain host memory that a call reads or writes; nullptr, after a report, where the
 // stretch leaves its allocation or is no memory of the device's. `what` names the call: "cudaMemcpy".

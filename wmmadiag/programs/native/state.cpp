@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <signal.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -47,8 +48,19 @@ std::string frame(void* at) {
     return "{\"file\":" + quoted(known ? info.dli_fname : "") + ",\"offset\":" + std::to_string(reinterpret_cast<std::uint64_t>(at) - base) + "}";
 }
 
+// Whether a fault is a store's.
+bool is_write(void* context) {
+#ifdef __x86_64__
+    return (static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & 2) != 0;  // page-fault error code, W/R (Intel SDM 3A, 4.7)
+#else
+    static_cast<void>(context);
+    return true;
+#endif
+}
+
 // A signal of host code: what it touched and where it stood go to the parent, then the signal does what it does.
-void died(int signal, siginfo_t* info, void*) {
+void died(int signal, siginfo_t* info, void* context) {
+    if (signal == SIGSEGV && opened(info->si_addr, is_write(context))) return;
     void* frames[48];
     const int count = backtrace(frames, 48);
     const auto* one = signal == SIGSEGV || signal == SIGBUS ? allocation_at(info->si_addr) : nullptr;
