@@ -24,6 +24,9 @@ from wmmadiag.errors import ConfigurationError
 if TYPE_CHECKING:
     from wmmadiag.programs.run import ProgramResult
 
+TAKES_ARGUMENTS_OF_OTHERS = True
+"""What stands behind `--` is the program's."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
@@ -65,9 +68,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
     words: list[str] = args.words
     own = words[words.index("--") + 1 :] if "--" in words else []
-    sources = [Path(one) for one in (args.sources[: -len(own)] if own else args.sources)]
-    if not sources:
-        raise ConfigurationError("no source is given", hint="wmmadiag run PROGRAM.cu [-- arguments of the program]")
+    sources = [Path(one) for one in args.sources]
     extra = ("--use_fast_math",) if args.use_fast_math else ()
     options = CompileOptions(
         arch=args.arch, macros=definitions(args.define), include_paths=tuple(map(Path, args.include)), std=args.std,

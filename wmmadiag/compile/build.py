@@ -9,7 +9,7 @@ from typing import Protocol
 
 from wmmadiag.compile.attempts import Attempts
 from wmmadiag.compile.diagnostics import Diagnostic, errors_in
-from wmmadiag.compile.host_headers import STUBS, is_host_header
+from wmmadiag.compile.host_headers import STUBS, brought, is_host_header
 from wmmadiag.compile.host_only import judged
 from wmmadiag.compile.instantiations import (
     kernel_templates,
@@ -110,7 +110,7 @@ def build(
         empty = (*host_headers, *attempts.empty)
         expressions = (*named, *attempts.expressions)
         root, headers = in_memory(tree, attempts.texts())
-        headers.update(dict.fromkeys(empty, b""))
+        headers.update({one: brought(one) for one in empty})
         standard = attempts.standard if behind is None else [*attempts.standard, ASK]
         flags = nvrtc_options(options, tools, tree, standard, cubin=cubin)
         if options.precompiled is not None:
@@ -149,7 +149,7 @@ def rebuild(
         for flag in nvrtc_options(options, tools, tree, built.standard)
     ]
     root, headers = in_memory(tree, built.texts, edits)
-    headers.update(dict.fromkeys(built.empty, b""))
+    headers.update({one: brought(one) for one in built.empty})
     headers[name] = f'#include "{PRELUDE}"\n{before}'.encode()
     result = run_nvrtc(root, tree.root.name, flags, headers=headers, name_expressions=built.expressions)
     return result.ptx if result.ok else None

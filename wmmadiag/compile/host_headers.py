@@ -27,6 +27,11 @@ cuda_profiler_api.h cudaProfiler.h nvToolsExt.h nvtx3/nvToolsExt.h nvtx3/nvtx3.h
 helper_functions.h helper_string.h helper_timer.h helper_image.h cuda_gl_interop.h cudnn_frontend.h
 """
 _CUDA_HOST = frozenset(_CUDA_HOST_NAMES.split())
+# What those headers include besides, and sources rely on: cublas_api.h (CUDA 13), which the others read.
+_BROUGHT = dict.fromkeys(
+    ("cublas_v2.h", "cublas.h", "cublasLt.h", "cublasXt.h"),
+    b"#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <library_types.h>\n",
+)
 _PREFIXES = (
     "ATen/",
     "torch/",
@@ -69,6 +74,11 @@ def is_host_header(name: str) -> bool:
     if name.startswith(("torch/wmmadiag", "c10/util/wmmadiag")):
         return False
     return name.startswith(_PREFIXES) and not _has_stub(name)
+
+
+def brought(name: str) -> bytes:
+    """The text that stands for such a header in device code."""
+    return _BROUGHT.get(name, b"")
 
 
 def _has_stub(name: str) -> bool:

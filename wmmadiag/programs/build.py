@@ -99,6 +99,10 @@ class _Prepared:
     own: OwnFiles
     names: list[DeviceNames] = field(default_factory=list)
 
+    def uses_libraries(self) -> bool:
+        """Whether it includes a header of `native/headers`."""
+        return any((NATIVE / "headers" / name).is_file() for name in self.tree.unresolved)
+
     def texts(self, folder: Path) -> dict[Path, bytes]:
         """The files to write, the source itself first."""
         paths = {file.key: folder / f"{number}_{Path(file.key).name}" for number, file in enumerate(self.tree.every())}
@@ -138,7 +142,7 @@ def build(sources: Sequence[Path], options: CompileOptions, *, host_options: Seq
         name = source_name(path)
         tree = source_tree(read_text(path), name, options, tools)
         prepared.append(_Prepared(name, tree, OwnFiles(tree, options.macros)))
-    runtime = runtime_library()
+    runtime = runtime_library(any(one.uses_libraries() for one in prepared))
     keys = [source_key(one.tree, options, tools, "program", one.name) for one in prepared]
     key = cache.digest(
         [*keys, runtime.parent.name, _version(compiler), *map(str, options.include_paths), *host_options]
@@ -285,54 +289,60 @@ def _version(compiler: str) -> str:
     ]
 
 
-def _runtime_key() -> str:
-    files = sorted(path for path in NATIVE.rglob("*") if path.is_file())
-    parts: list[str | bytes] = [_version(host_compiler()), *toolchain().fingerprint()]
-    for path in files:
-        parts += [path.relative_to(NATIVE).as_posix(), path.read_bytes()]
-    return cache.digest(parts)
+@functools.cache
+def _object(source: Path) -> Path:
+    """The compiled object of a file of `native/`, kept by its text and that of every header there."""
+    compiler = host_compiler()
+    flags = ["-std=c++20", "-O2", "-fPIC", "-pthread", "-w", "-ffp-contract=off"]
+    key = cache.digest([*_native_parts(), *flags, source.name, source.read_bytes()])
+    made = cache.cache_folder() / "runtime" / f"{source.stem}-{key}.o"
+    if not made.is_file():
+        made.parent.mkdir(parents=True, exist_ok=True)
+        includes = [f"-I{NATIVE}", f"-I{NATIVE / 'headers'}", *(f"-I{one}" for one in toolchain().includes)]
+        with tempfile.TemporaryDirectory(dir=made.parent, prefix=".new-") as temporary:
+            fresh = Path(temporary) / made.name
+            _run([compiler, *flags, *includes, "-c", str(source), "-o", str(fresh)], source.name)
+            fresh.replace(made)
+    return made
 
 
 @functools.cache
-def runtime_library() -> Path:
+def _native_parts() -> tuple[str | bytes, ...]:
+    """What every file of `native/` depends on: the compiler, CUDA's headers, those of `native/`."""
+    headers = sorted(path for path in NATIVE.rglob("*") if path.is_file() and path.suffix in (".h", ".hpp"))
+    parts: list[str | bytes] = [_version(host_compiler()), *toolchain().fingerprint()]
+    for path in headers:
+        parts += [path.relative_to(NATIVE).as_posix(), path.read_bytes()]
+    return tuple(parts)
+
+
+@functools.cache
+def runtime_library(libraries: bool = False) -> Path:
     """The runtime of `native/`, compiled once for this machine.
+
+    Args:
+        libraries: with the libraries of `native/libraries/`, which take a while to compile.
 
     Raises:
         CompileError: the compiler refused it.
     """
-    folder = cache.cache_folder() / "runtime" / _runtime_key()
-    library = folder / "libwmmadiag_runtime.so"
-    if library.is_file():
-        return library
-    compiler = host_compiler()
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".new-") as temporary:
-        work = Path(temporary)
-        includes = [f"-I{NATIVE}", f"-I{NATIVE / 'headers'}", *(f"-I{one}" for one in toolchain().includes)]
-
-        def one_object(source: Path) -> Path:
-            made = work / f"{source.stem}.o"
-            flags = ["-std=c++20", "-O2", "-g1", "-fPIC", "-pthread", "-w", "-ffp-contract=off"]
-            _run([compiler, *flags, *includes, "-c", str(source), "-o", str(made)], source.name)
-            return made
-
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            objects = list(pool.map(one_object, sorted(NATIVE.glob("*.cpp"))))
-        ready = work / "ready"
-        ready.mkdir()
-        made = ready / library.name
-        _run(
-            [compiler, "-shared", "-pthread", *map(str, objects), "-o", str(made), f"-Wl,-soname,{library.name}"],
-            "runtime",
-        )
-        if not folder.exists():
-            ready.replace(folder)
+    sources = sorted(NATIVE.glob("*.cpp")) + (sorted(NATIVE.glob("libraries/*.cpp")) if libraries else [])
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        objects = list(pool.map(_object, sources))
+    library = objects[0].parent / cache.digest([one.name for one in objects]) / "libwmmadiag_runtime.so"
+    if not library.is_file():
+        with tempfile.TemporaryDirectory(dir=objects[0].parent, prefix=".new-") as temporary:
+            made = Path(temporary) / library.name
+            link = [host_compiler(), "-shared", "-pthread", *map(str, objects), "-o", str(made)]
+            _run([*link, f"-Wl,-soname,{library.name}"], "runtime")
+            library.parent.mkdir(exist_ok=True)
+            made.replace(library)
     return library
 
 
 def _prelude(compiler: str, flags: Sequence[str]) -> Path:
     """The prelude's header, precompiled for these flags where the compiler can do that."""
-    key = cache.digest([_runtime_key(), *flags])
+    key = cache.digest([*_native_parts(), *flags])
     folder = cache.cache_folder() / "preludes" / key
     header = folder / "prelude.hpp"
     if not header.is_file():

@@ -1,0 +1,102 @@
+"""Whole programs of others under `wmmadiag run`: do they reach their own success message, in how long, and what is found?
+
+    python benchmarks/programs.py --llm.c FOLDER --sgemm FOLDER [--only NAME] [--seconds 300] [--markdown]
+
+FOLDER: a checkout of karpathy/llm.c, of siboehm/SGEMM_CUDA. Each program runs unchanged, with its default kernel.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program: its name, folder, words of the command line, and what it prints where all is well ("": status 0)."""
+
+    name: str
+    folder: Path
+    words: tuple[str, ...]
+    success: str
+
+
+def llm_c(folder: Path) -> Iterator[Program]:
+    """`dev/cuda/*.cu`."""
+    here = folder / "dev" / "cuda"
+    for path in sorted(here.glob("*.cu")):
+        text = path.read_text("utf-8", "replace")
+        says = next((one for one in ("All results match.", "Results match", "matches") if one in text), "")
+        yield Program(f"llm.c {path.name}", here, (path.name,), says)
+
+
+def sgemm(folder: Path) -> Iterator[Program]:
+    """The program with each of its kernels, and its two small ones."""
+    for number in range(13):
+        words = ("sgemm.cu", "src/runner.cu", "-I", "src", "--std", "c++20", "--", str(number))
+        yield Program(f"SGEMM_CUDA sgemm {number}", folder, words, "average elapsed time")
+    yield Program("SGEMM_CUDA cuBLAS_sgemm", folder, ("cuBLAS_sgemm.cu",), "")
+    yield Program("SGEMM_CUDA simplest_kernel", folder, ("simplest_kernel.cu",), "")
+
+
+def main() -> None:
+    """Run them and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--llm.c", dest="llm_c", type=Path)
+    parser.add_argument("--sgemm", type=Path)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--seconds", type=float, default=300.0)
+    parser.add_argument("--checks", default="default")
+    args = parser.parse_args()
+    programs = [*(llm_c(args.llm_c) if args.llm_c else ()), *(sgemm(args.sgemm) if args.sgemm else ())]
+    print("| program | its own success message | seconds | launches | findings |\n|---|---|---|---|---|")
+    reached = 0
+    chosen = [one for one in programs if args.only in one.name]
+    for one in chosen:
+        good, row = run(one, args.seconds, args.checks)
+        reached += good
+        print(f"| {one.name} | {row} |", flush=True)
+    print(f"\n{reached} of {len(chosen)} reach it")
+
+
+def run(program: Program, seconds: float, checks: str) -> tuple[bool, str]:
+    """Whether it says that all is well, and its row of the table."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        end = program.words.index("--") if "--" in program.words else len(program.words)
+        options = ("--checks", checks, "--json", file.name)
+        command = [sys.executable, "-m", "wmmadiag", "run", *program.words[:end], *options, *program.words[end:]]
+        begun = time.perf_counter()
+        timed_out = False
+        process = subprocess.Popen(
+            command, cwd=program.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
+        )
+        try:
+            output, log = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            output, log = process.communicate()
+            timed_out = True
+        took = time.perf_counter() - begun
+        text = Path(file.name).read_text("utf-8")
+    record = json.loads(text) if text else {}
+    said = program.success in output if program.success else record.get("status") == 0
+    found = [one["finding"] for one in record.get("found", ())]
+    listed = "; ".join(
+        dict.fromkeys(f"{one['level']} {one['check']}: {one['message']} ({one['place']})" for one in found if one["level"] != "advice")
+    )
+    why = "" if said else next((line for line in log.splitlines() if "error" in line), log.strip()[:200])
+    verdict = "yes" if said else f"no: {why}"
+    if timed_out:
+        verdict += f" (ended after {seconds:.0f} s)"
+    return said, f"{verdict} | {took:.1f} | {record.get('launches', '')} | {listed or 'none'}".replace("\n", " ")
+
+
+if __name__ == "__main__":
+    main()
