@@ -1,4 +1,4 @@
-"""Whole programs of others under `wmmadiag run`: do they reach their own success message, in how long, and what is found?
+"""Whole programs of others under `wmmadiag run`: do they reach their own success message, in how long, what is found?
 
     python benchmarks/programs.py --llm.c FOLDER --sgemm FOLDER [--only NAME] [--seconds 300] [--markdown]
 
@@ -89,7 +89,11 @@ def run(program: Program, seconds: float, checks: str) -> tuple[bool, str]:
     said = program.success in output if program.success else record.get("status") == 0
     found = [one["finding"] for one in record.get("found", ())]
     listed = "; ".join(
-        dict.fromkeys(f"{one['level']} {one['check']}: {one['message']} ({one['place']})" for one in found if one["level"] != "advice")
+        dict.fromkeys(
+            f"{one['level']} {one['check']}: {one['message']} ({one['place']})"
+            for one in found
+            if one["level"] != "advice"
+        )
     )
     why = "" if said else next((line for line in log.splitlines() if "error" in line), log.strip()[:200])
     verdict = "yes" if said else f"no: {why}"
