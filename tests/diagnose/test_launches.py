@@ -9,7 +9,7 @@ import pytest
 
 from wmmadiag.diagnose.confirm import Confirmed, confirmed
 from wmmadiag.diagnose.engine import case_bench
-from wmmadiag.diagnose.launches import launches, mending_launches
+from wmmadiag.diagnose.launches import launches, mending_launches, tried_launches
 from wmmadiag.diagnose.suspicion import Suspicion
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.place import Place
@@ -35,7 +35,7 @@ def answers(bench: Workbench) -> list[Confirmed]:
     case = failing(bench)
     trials = TrialBench(bench.card, bench.variant, case)
     assert bench.card.launch is not None
-    found = mending_launches(trials, Suspicion({}), bench.card.launch, lambda _: None)
+    found = mending_launches(tried_launches(trials, bench.card.launch), Suspicion({}), bench.card.launch)
     cases = sorted(bench.cases(), key=lambda one: one.name != case.name)
     baseline = {one.name: bench.run(one) for one in cases}
     return confirmed(bench, cases, baseline, [], (), trials.texts, 8, found)

@@ -13,7 +13,7 @@ from trial_changes import card_of, change, edit, integer_changes, product
 
 from wmmadiag.csource.edits import applied as spelled
 from wmmadiag.diagnose.changes import Change, TextEdit, applied
-from wmmadiag.diagnose.trials.programs import Program, Programs
+from wmmadiag.diagnose.trials.programs import Program, Programs, rolled
 from wmmadiag.diagnose.trials.schemata import SELECTOR, render
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.emulator.trials import ElementRules, JudgedItems, TrialLaunch, TrialLimits, TrialResult
@@ -182,3 +182,26 @@ def test_the_text_of_a_change_is_what_is_tried(tmp_path: Path) -> None:
         alone = bench.try_batch([Change("test", again.edits, "static", "", "")])[0]
         assert one.verdict == alone.verdict
     assert applied(bench.texts, [tried[0]]) == bench.apply(tried[0])
+
+
+def test_a_loop_that_asks_to_be_unrolled_stays_one_on_its_own_line() -> None:
+    text = (
+        '#pragma unroll\n  #  pragma unroll 4 // all\n#define LOOP _Pragma("unroll") for\n#pragma nounroll\nint unroll;'
+    )
+    asked = text.replace("unroll 4 // all", "unroll 1").replace("#pragma unroll\n", "#pragma unroll 1\n")
+    assert rolled(text.encode()).decode() == asked.replace('("unroll")', '("unroll 1")')
+    further = b"#pragma unroll \\\n 4\n"  # it goes on elsewhere
+    assert rolled(further) == further
+
+
+def test_alternatives_in_an_unrolled_loop_are_compiled_once(tmp_path: Path) -> None:
+    loop = "for (int i = 0; i < k; ++i)", "#pragma unroll\n    for (int i = 0; i < 24; ++i)"
+    card = product(tmp_path, loop)
+    bench = TrialBench(card, card.variants[0], card.cases[0], threads=1)
+    tried = [change(edit(bench.texts, "i * n + col", new)) for new in ("i * m + col", "i + col", "i * k + row")]
+    bench._programs.batch_level = "full"
+    sizes = []
+    for bench._programs.rolled in (True, False):
+        (program,) = bench._programs.batch(tried).programs
+        sizes.append(len(program.kernel.kernel.nodes))
+    assert sizes[1] > 4 * sizes[0]

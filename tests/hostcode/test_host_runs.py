@@ -55,8 +55,10 @@ def shown(launch, machine):
          ["n // 2", "m", "1"], "0"),
         ("size_t smem = std::max(64 * 2, 100); auto go = [&](int blocks) {"
          " mm<64, half><<<blocks, 128, smem>>>(a, b, c, m, n, k); }; go(n * m);", ["n * m", "1", "1"], "128"),
+        ("table[0] = [=](int stream) { mm<64, half><<<2 * n, 128>>>(a, b, c, m, n, k); };",
+         ["2 * n", "1", "1"], "0"),
     ],
-    ids=["braces", "rounded up", "a vexing parse", "members", "lambda"],
+    ids=["braces", "rounded up", "a vexing parse", "members", "lambda", "a lambda that somebody else calls"],
 )  # fmt: skip
 def test_styles_of_launches(tmp_path, host, grid, shared):
     text = KERNEL + "void run(half* a, half* b, float* c, int m, int n, int k) { " + host + " }\n"
@@ -276,3 +278,18 @@ def test_the_parameters_of_a_helper_name_nothing(tmp_path):
     ((_, machine),) = launched(tmp_path, text)
     assert machine.names["in_"] == ["in"]  # `in` is no name in a card's expressions
     assert machine.names["CTA"] == ["CTA"]
+
+
+def test_a_kernel_that_a_function_gets_as_a_pointer(tmp_path):
+    text = (
+        KERNEL
+        + """
+void timed(void (*run)(const half*, const half*, float*, int, int, int), int blocks, half* a, float* c) {
+    run<<<blocks, 64>>>(a, a, c, 16, 32, 64);
+}
+void all(half* a, float* c) { timed(mm<64, half>, 7, a, c); }
+"""
+    )
+    launch, machine = launched(tmp_path, text)[0]
+    assert shown(launch, machine)[:3] == ("mm<64, half>", ["7", "1", "1"], ["64", "1", "1"])
+    assert terms.text(launch.arguments[4]) == "32"

@@ -127,3 +127,21 @@ def test_a_kernel_that_takes_any_grid_gets_one_for_a_small_chip(tmp_path, count,
 def test_a_helper_that_is_never_called_tells_nothing(tmp_path):
     card, bound = tiles(tmp_path, KERNEL + HELPER + HOST % STYLES["members"])
     assert card.entry == "mm<64, 32, true>" and bound.launch.block == (128, 1, 1)
+
+
+@pytest.mark.parametrize(("rows", "size"), [("M * M_TILES", 128), ("M", 16)], ids=["of tiles", "of one tile"])
+def test_extents_are_those_of_the_arrays_that_host_code_makes(tmp_path, rows, size):
+    path = tmp_path / "k.cu"
+    path.write_text(f"""#include <mma.h>
+#define M 16
+#define M_TILES 8
+__global__ void gemm(const half* A, const half* B, float* C) {{ nvcuda::wmma::mma_sync(x, y, z, x[M]); }}
+int main() {{
+    half *A, *B; float *C; int n = 64, k = 32;
+    cudaMalloc(&A, sizeof(half) * {rows} * k); cudaMalloc(&B, sizeof(half) * k * n);
+    cudaMalloc(&C, sizeof(float) * {rows} * n);
+    gemm<<<4, 128>>>(A, B, C);
+}}
+""")
+    card = open_subject(path, SubjectOptions(computes="gemm"))
+    assert {case.symbols["M"] for case in card.cases} == {size}

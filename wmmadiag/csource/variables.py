@@ -98,6 +98,8 @@ def _variable(
             reference = True
         elif at.type in ("array_declarator", "abstract_array_declarator"):
             dimensions.insert(0, field(at, "size"))
+        elif at.type == "function_declarator" and _is_pointed_to(at):  # `void (*run)(half *)`: its type is no number's
+            spelled, pointers = "auto", pointers - 1
         elif at.type in ("function_declarator", "structured_binding_declarator"):
             return None
         inner = field(at, "declarator") or next((one for one in at.named_children if one.type in _DECLARATORS), None)
@@ -106,3 +108,10 @@ def _variable(
         at = inner
     name = source.text(at)
     return Variable(name, spelled, pointers, reference, tuple(dimensions), value, node, declarator, kind, words)
+
+
+def _is_pointed_to(function: Node) -> bool:
+    """Whether a function's declarator is that of a pointer or reference to one."""
+    inner = field(function, "declarator")
+    inner = next(iter(inner.named_children), None) if inner is not None and inner.type.startswith("paren") else None
+    return inner is not None and inner.type in ("pointer_declarator", "reference_declarator")

@@ -16,6 +16,7 @@ from wmmadiag.diagnose.intrusion import altered
 from wmmadiag.diagnose.ranking import after_trial
 from wmmadiag.diagnose.search import Tried
 from wmmadiag.diagnose.sizes import further_sizes
+from wmmadiag.diagnose.watched import blocks_of
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.ops.registry import OPERATIONS
 from wmmadiag.subject.bench import CaseRun, Workbench
@@ -25,8 +26,6 @@ from wmmadiag.subject.compiling import Texts
 
 _RIVALS = 4
 """Changes of different places that are told apart by further sizes."""
-_BLOCKS = 24
-"""Blocks in which two versions of a kernel are compared access by access."""
 _INTRUSIVE, _MUCH = 3.0, 0.1
 """A change that alters so many times what another one alters, and this share of all, is the weaker answer."""
 _ALIKE = 3
@@ -176,8 +175,7 @@ def share_altered(broken: CaseRun, mended: CaseRun) -> float:
     runs = [_repeated(run) for run in (broken, mended)]
     if runs[0] is None or runs[1] is None or mended.bound is None:
         return 0.0
-    blocks = range(min(_BLOCKS, math.prod(mended.bound.launch.grid)))
-    return altered(runs[0], runs[1], blocks)
+    return altered(runs[0], runs[1], blocks_of(mended.bound.launch))
 
 
 def _repeated(run: CaseRun) -> tuple[EmulatedKernel, Callable[[], BoundCase]] | None:

@@ -19,6 +19,7 @@ from wmmadiag.diagnose.patch import unified
 from wmmadiag.diagnose.sidebyside import Difference, first_difference
 from wmmadiag.diagnose.spec import reproduced
 from wmmadiag.diagnose.symptoms import symptoms
+from wmmadiag.diagnose.watched import blocks_of
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.place import Place, own_place
 from wmmadiag.report.diagnosis import Cause, Diagnosis, Fix, Outcome, Tested, Verdict, Work
@@ -28,8 +29,6 @@ from wmmadiag.subject.binding import bind
 if TYPE_CHECKING:
     from wmmadiag.diagnose.examined import Examined
 
-_BLOCKS = 24
-"""Blocks in which two versions of a kernel are compared access by access."""
 _ELEMENTS = frozenset(
     {"leading-dimension", "transposed", "wrong-axis", "wrong-matrix", "shifted", "misplaced", "broken-operand"}
 )
@@ -84,8 +83,6 @@ def _outcome(first: CaseRun | None, causes: Sequence[Cause], assumed: Sequence[s
         return "error"
     if causes and (causes[0].verdict == "proven" or (causes[0].verdict == "likely" and not assumed)):
         return "diagnosed"
-    if causes and causes[0].verdict == "likely":
-        return "undecided"
     return "undecided"
 
 
@@ -294,16 +291,13 @@ def _difference(found: Examined, first: CaseRun, best: Confirmed) -> Difference 
         for file, source in found.sources.items()
     }
     changed = {file: pair for file, pair in texts.items() if pair[1] and pair[0] != pair[1]}
-    blocks = 1
-    for extent in case.launch.grid:
-        blocks *= extent
     try:
         return first_difference(
             lambda: bind(case.card, case.case, case.variant, seed=case.seed, inputs=case.distribution),
             one,
             two,
             changed,
-            range(min(blocks, _BLOCKS)),
+            blocks_of(case.launch),
         )
     except WmmadiagError:
         return None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.ranking import MARKS, Ranked, fitted
 from wmmadiag.diagnose.search import Tried
-from wmmadiag.diagnose.trials.outcomes import LaunchChange
+from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome
 
 if TYPE_CHECKING:
     from wmmadiag.diagnose.suspicion import Suspicion
@@ -55,19 +55,27 @@ def _with(shape: LaunchShape, what: str, extents: tuple[Expression, ...]) -> Lau
     return replace(shape, grid=extents) if what == "grid" else replace(shape, block=extents)
 
 
-def mending_launches(
-    trials: TrialBench, suspicion: Suspicion, shape: LaunchShape, tell: Callable[[str], None]
-) -> list[tuple[Tried, LaunchShape]]:
-    """Launches with which the bench's case is right, each as a change of the launch's own line.
+def tried_launches(trials: TrialBench, shape: LaunchShape) -> list[Outcome]:
+    """What becomes of the bench's case with other launches.
 
     Args:
         shape: the launch as it is.
     """
-    changes = list(launches(shape))
-    tell(f"trying {len(changes)} other launches")
+    return trials.try_launches(list(launches(shape)))
+
+
+def mending_launches(
+    outcomes: Sequence[Outcome], suspicion: Suspicion, shape: LaunchShape
+) -> list[tuple[Tried, LaunchShape]]:
+    """Of launches that were tried, those with which the case is right, each as a change of the launch's own line.
+
+    Args:
+        shape: the launch as it is.
+    """
     found = []
-    for change, outcome in zip(changes, trials.try_launches(changes), strict=True):
-        if outcome.verdict == "right":
+    for outcome in outcomes:
+        change = outcome.change
+        if outcome.verdict == "right" and isinstance(change, LaunchChange):
             made = Change("launch", (), "static", "launch", change.note)
             words = tuple(_features(suspicion))
             score = sum(fitted().get(word, 0.0) for word in words)

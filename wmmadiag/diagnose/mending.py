@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -15,7 +16,7 @@ from wmmadiag.diagnose.changes import Texts as Bytes
 from wmmadiag.diagnose.confirm import Confirmed, confirmed
 from wmmadiag.diagnose.evidence import clean, ranked_changes, suspicion_of, traced
 from wmmadiag.diagnose.examined import Examined
-from wmmadiag.diagnose.launches import mending_launches
+from wmmadiag.diagnose.launches import mending_launches, tried_launches
 from wmmadiag.diagnose.search import Step, Tried, helpful, search
 from wmmadiag.diagnose.sliding import slid
 from wmmadiag.diagnose.trials.outcomes import Outcome
@@ -88,12 +89,17 @@ def _look(found: Examined, base: _Base, cases: Sequence[Case], tell: Progress) -
 def _numbers(found: Examined, base: _Base, cases: Sequence[Case], tell: Progress) -> bool:
     """Search where the numbers are wrong, from a source in which some changes are kept; whether it is mended."""
     ledger, trials = found.ledger, base.trials
-    sources, order = ranked_changes(found.bench, base.run, base.followed, trials.texts)
     launched: list[tuple[Tried, LaunchShape]] = []
-    if not base.kept:
-        found.sources = sources
+    if base.kept:
+        sources, order = ranked_changes(found.bench, base.run, base.followed, trials.texts)
+    else:
         shape = found.bench.variant.launch or found.bench.card.launch
-        launched = mending_launches(trials, suspicion_of(base.run, base.followed, sources), shape, tell)
+        tell("ranking the changes of the source, and trying other launches")
+        with ThreadPoolExecutor(1) as beside:  # the engine runs while this thread reads
+            outcomes = beside.submit(tried_launches, trials, shape)
+            sources, order = ranked_changes(found.bench, base.run, base.followed, trials.texts)
+            found.sources = sources
+            launched = mending_launches(outcomes.result(), suspicion_of(base.run, base.followed, sources), shape)
     tried = search(trials, order, ledger, tell)
     right = [one for one in tried if one.outcome.verdict == "right"]
     right = slid(trials, rendered_entry(found.bench.card, trials.case, found.bench.variant), right, ledger)

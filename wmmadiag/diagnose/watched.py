@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import contextlib
 import difflib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.observer import AccessKind, lanes_of
 from wmmadiag.errors import WmmadiagError
+from wmmadiag.launch import Launch
 from wmmadiag.place import Place, own_place
 from wmmadiag.subject.binding import BoundCase
 
@@ -22,6 +24,8 @@ SPACES = ("generic", "global", "shared", "local")
 """By the number that a memory event has."""
 STORES = frozenset({AccessKind.STORE, AccessKind.ATOMIC, AccessKind.ASYNC_STORE})
 _LOCAL = 3
+BLOCKS = 24
+"""Blocks in which two versions of a kernel are compared access by access."""
 _MOST = 400_000
 """Memory events of one launch that are listened to: a longer one is compared by its beginning."""
 
@@ -80,6 +84,11 @@ class Watch:
             known[line] = []
             self.order.setdefault(block, []).append(line)
         return known[line]
+
+
+def blocks_of(launch: Launch) -> range:
+    """The linear indices of the blocks of a launch that are listened to."""
+    return range(min(BLOCKS, math.prod(launch.grid)))
 
 
 def watched(case: BoundCase, kernel: EmulatedKernel, blocks: Sequence[int]) -> Watch:

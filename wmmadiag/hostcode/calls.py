@@ -298,6 +298,7 @@ def run_closure(machine: Machine, closure: Closure, values: Sequence[Value], cel
 
     body = field(closure.node, "body")
     inner = closure.scope.inner()
+    machine.waiting.pop((inner.source.name, closure.node.start_byte), None)
     launches = bool(machine.program.sites(inner.source, body))
     declarator = field(closure.node, "declarator")
     listed = field(declarator, "parameters") if declarator is not None else None

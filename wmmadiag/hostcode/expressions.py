@@ -164,7 +164,10 @@ def _size(machine: Machine, kind: str, node: Node, scope: Scope) -> Value:
 
 @handles("lambda_expression")
 def _lambda(machine: Machine, node: Node, scope: Scope) -> Value:
-    return Closure(node, scope)
+    made = Closure(node, scope)
+    if machine.program.sites(scope.source, node):
+        machine.waiting.setdefault((scope.source.name, node.start_byte), made)
+    return made
 
 
 @handles("initializer_list")

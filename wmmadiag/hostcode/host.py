@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wmmadiag.csource.nodes import descendants, field
+from wmmadiag.csource.variables import declared
 from wmmadiag.hostcode import terms
-from wmmadiag.hostcode.calls import run_function
+from wmmadiag.hostcode.calls import run_closure, run_function
 from wmmadiag.hostcode.events import Event, Launch
 from wmmadiag.hostcode.machine import Answer, Machine, PathEnd
 from wmmadiag.hostcode.names import template_values
@@ -119,11 +120,27 @@ def _run(machine: Machine, root: Found) -> bool:
             _template_argument(machine, one.name, one.type) for one in function.template or () if not one.default
         ]
         run_function(machine, root, values, explicit, scope, this=_object_of(machine, root, scope))
+        _call_back(machine)
     except PathEnd:
         return False
     except RecursionError:
         return False
     return True
+
+
+def _call_back(machine: Machine) -> None:
+    """Run the lambdas that somebody else calls: a table of kernels, a benchmark."""
+    while machine.waiting:
+        closure = machine.waiting.pop(next(iter(machine.waiting)))
+        declarator = field(closure.node, "declarator")
+        listed = field(declarator, "parameters") if declarator is not None else None
+        parameters = [
+            one
+            for node in (listed.named_children if listed is not None else ())
+            for one in declared(closure.scope.source, node, "parameter")
+        ]
+        values = [parameter_value(machine, one, closure.scope, False) for one in parameters]
+        run_closure(machine, closure, values, [])
 
 
 def _object_of(machine: Machine, root: Found, scope: Scope) -> Struct | None:

@@ -14,7 +14,7 @@ from wmmadiag.hostcode.program import Found, Program, Site
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import Number, Term
 from wmmadiag.hostcode.types import is_real
-from wmmadiag.hostcode.values import Buffer, Cell, Pointer, Tensor, Unknown, Value
+from wmmadiag.hostcode.values import Buffer, Cell, Closure, Pointer, Tensor, Unknown, Value
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -66,6 +66,7 @@ class Machine:
         tensors: that host code makes.
         loads: name of memory in a "load" term → that memory. stores: (memory, index, value) of elements that host code
             sets.
+        waiting: lambdas that launch something and that nobody has called yet.
     """
 
     program: Program
@@ -86,6 +87,7 @@ class Machine:
     loads: dict[str, Buffer] = field(default_factory=dict)
     stores: list[tuple[Buffer, Term, Value]] = field(default_factory=list)
     globals: dict[str, Cell] = field(default_factory=dict)
+    waiting: dict[Site, Closure] = field(default_factory=dict)
     steps: int = 0
     depth: int = 0
     indices: int = 0

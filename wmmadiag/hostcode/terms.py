@@ -360,10 +360,11 @@ def _text(term: Term) -> tuple[str, int]:
     if len(term.args) == 1:
         return _SPELT.get(term.op, term.op) + _held(term.args[0], own), own
     chained = term.op in _COMPARISONS  # Python reads a < b < c otherwise
-    left, right = (
-        _held(term.args[0], own + chained),
-        _held(term.args[1], own + (term.op not in ("+", "*", "and", "or"))),
-    )
+    follower = term.args[1]
+    while follower.op in _TRANSPARENT:
+        follower = follower.args[0]
+    alike = term.op in ("+", "and", "or") or follower.op == term.op == "*"  # 2 * (1 // n) is no 2 * 1 // n
+    left, right = _held(term.args[0], own + chained), _held(follower, own + (not alike))
     return f"{left} {term.op} {right}", own
 
 

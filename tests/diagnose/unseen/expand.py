@@ -1,7 +1,7 @@
 """Kernels that the diagnosis was not tuned on, right and with one bug each: `python expand.py DIR` writes them out.
 
-`python expand.py DIR ../public_style` those beside this folder: whole files as people publish them, with host code;
-`python expand.py DIR FOLDER --pairs` kernels with two of these bugs at once.
+`python expand.py DIR public_style` those of a folder beside this one: whole files as people publish them, with host
+code; `python expand.py DIR SET --pairs` kernels with two of these bugs at once.
 
 NAME.cu is right, NAME.toml its card; NAME.bugs.toml holds bugs: what to replace, and which cause is the truth;
 "at": pieces of other lines where the same mistake may be named; "edits": replacements at several places, of which
@@ -103,7 +103,9 @@ def expand_pairs(target: Path, folder: Path = HERE, *, most: int = 1, seed: int 
 
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[2]) if len(sys.argv) > 2 else HERE
+    folder = HERE.parent / sys.argv[2] if len(sys.argv) > 2 else HERE  # an absolute path stays one
+    if not any(folder.glob("*.bugs.toml")):
+        sys.exit(f"{folder} has no kernels (*.bugs.toml)")
     if sys.argv[3:] == ["--pairs"]:
         expand_pairs(Path(sys.argv[1]), folder)
     else:

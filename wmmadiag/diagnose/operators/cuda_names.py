@@ -33,12 +33,16 @@ ORDER_IN_ASSEMBLY: tuple[tuple[re.Pattern[str], Order], ...] = (
     (re.compile(r"\b(?:fence|membar)\."), "fence"),
 )
 
+FILL, LOAD, STORE, MULTIPLY = "fill_fragment", "load_matrix_sync", "store_matrix_sync", "mma_sync"
+MATRIX_CALLS = frozenset({FILL, LOAD, STORE, MULTIPLY})
+"""The warp matrix functions (CUDA C++ Programming Guide, "Warp Matrix Functions")."""
+
 # The role of each argument, in order; "" for none of its own.
 ARGUMENTS: Mapping[str, tuple[str, ...]] = {
-    "load_matrix_sync": ("fragment", "pointer", "leading dimension", "layout"),
-    "store_matrix_sync": ("pointer", "fragment", "leading dimension", "layout"),
-    "mma_sync": ("fragment", "fragment", "fragment", "fragment"),
-    "fill_fragment": ("fragment", "initial value"),
+    LOAD: ("fragment", "pointer", "leading dimension", "layout"),
+    STORE: ("pointer", "fragment", "leading dimension", "layout"),
+    MULTIPLY: ("fragment", "fragment", "fragment", "fragment"),
+    FILL: ("fragment", "initial value"),
     "__shfl_sync": ("mask", "", "shuffle", "shuffle"), "__shfl_up_sync": ("mask", "", "shuffle", "shuffle"),
     "__shfl_down_sync": ("mask", "", "shuffle", "shuffle"), "__shfl_xor_sync": ("mask", "", "shuffle", "shuffle"),
     "__syncwarp": ("mask",), "__pipeline_memcpy_async": ("pointer", "pointer", "copied bytes", "copied bytes"),
@@ -81,13 +85,13 @@ _FLOATS = (
 )
 _HALVES = "__float2half __float2half_rn __low2half __high2half __hadd __hmul __hsub __hmax __hmin hexp hexp2 __hfma"
 _INTEGERS = "__float2int_rn __popc __ffs __clz __ballot_sync __activemask __cvta_generic_to_shared thread_rank"
-_VOIDS = "load_matrix_sync store_matrix_sync mma_sync fill_fragment __syncthreads __syncwarp __pipeline_memcpy_async"
+_VOIDS = (*MATRIX_CALLS, "__syncthreads", "__syncwarp", "__pipeline_memcpy_async")
 RESULTS: Mapping[str, Type] = {
     **dict.fromkeys(_FLOATS.split(), FLOAT),
     **dict.fromkeys(_HALVES.split(), HALF),
     **dict.fromkeys(("__float2bfloat16", "__float2bfloat16_rn"), Type("half", "bf16")),
     **dict.fromkeys(_INTEGERS.split(), INTEGER),
-    **dict.fromkeys(_VOIDS.split(), VOID),
+    **dict.fromkeys(_VOIDS, VOID),
 }
 # Functions that give what their argument of this number is.
 LIKE_ARGUMENT: Mapping[str, int] = {

@@ -7,6 +7,7 @@ compiled singly, too: a place may need a constant.
 
 from __future__ import annotations
 
+import re
 import tempfile
 import weakref
 from collections import deque
@@ -36,6 +37,8 @@ Level: TypeAlias = Literal["fast", "full"]
 Edits: TypeAlias = Mapping[str, Sequence[ByteEdit]]
 """What is changed of each file, by the path that messages show."""
 _FAST = "--Ofast-compile=mid"
+_UNROLL = re.compile(rb"^([ \t]*#[ \t]*pragma[ \t]+unroll\b)[^\r\n\\]*$", re.MULTILINE)
+_UNROLL_IN_MACRO = re.compile(rb'(_Pragma\(\s*"unroll)[^"]*"')
 _FEW = 2
 """So many changes that no message tells apart are compiled singly at once."""
 
@@ -79,6 +82,8 @@ class Programs:
 
     Attributes:
         level: as given; `batch_level`: of programs with alternatives, which run more often.
+        rolled: whether loops stay loops where the source asks to unroll them: alternatives in an unrolled loop are as
+            many branches as it has rounds, and the compiler's time grows with all ways through them.
         compilations: how many there were.
     """
 
@@ -86,6 +91,7 @@ class Programs:
         self.prepared = prepared
         self.level: Level = level
         self.batch_level: Level = level
+        self.rolled = True
         self.compilations = 0
         self._alike: dict[str, Program | str] = {}  # by what the compiler made of a copy: many changes give the same
         self._folder: Path | None = None
@@ -263,6 +269,8 @@ class Programs:
         self.compilations += 1
         prepared = self.prepared
         root, headers = prepared.changed(edits)
+        if self.rolled:
+            root, headers = rolled(root), {name: rolled(text) for name, text in headers.items()}
         headers[HEADER] = header()
         flags = [*prepared.options, f"--pre-include={HEADER}", *([_FAST] if level == "fast" else [])]
         # A changed header makes another precompiled one, which nothing would use again.
@@ -288,3 +296,10 @@ class Programs:
             self._folder = Path(tempfile.mkdtemp(prefix="wmmadiag-headers-"))
             weakref.finalize(self, discard, self._folder)
         return self._folder
+
+
+def rolled(text: bytes) -> bytes:
+    """A text whose loops are not unrolled for its asking; each line stays where it is."""
+    if b"unroll" not in text:
+        return text
+    return _UNROLL_IN_MACRO.sub(rb'\1 1"', _UNROLL.sub(rb"\1 1", text))

@@ -115,6 +115,7 @@ class TrialBench:
         self._plain, self._base, self._plain_launch = own, base, launch
         if not self._hasty():
             self._programs.level = self._programs.batch_level = "full"
+            self._programs.rolled = False
         elif _each(self._base) - _each(base) >= _COSTLY:
             self._programs.batch_level = "full"
 
@@ -227,17 +228,20 @@ class TrialBench:
 
     def try_launches(self, changes: Sequence[LaunchChange]) -> list[Outcome]:
         """Try other launches of the same source; everything is counted."""
+        ran: dict[object, TrialResult] = {}  # several may come to the same extents
         outcomes = []
         for change in changes:
             variant = replace(self.variant, launch=change.shape)
             try:
                 bound = bind(self.card, self.case, variant, seed=self.seed, inputs=self.inputs)
-                launch = self._launch(self._plain.kernel, bound.launch)
+                extents = bound.launch.grid, bound.launch.block, bound.launch.shared_bytes
+                if extents not in ran:
+                    launch = self._launch(self._plain.kernel, bound.launch)
+                    ran[extents] = launch.run([0], self._limits(0), 1)[0]
             except WmmadiagError as error:
                 outcomes.append(self._refused(change, error.message))
                 continue
-            result = launch.run([0], self._limits(0), 1)[0]
-            outcomes.append(outcome_of(change, result, self.reference, self._expected, True))
+            outcomes.append(outcome_of(change, ran[extents], self.reference, self._expected, True))
         return outcomes
 
     def _outcomes(self, batch: Batch, limits: TrialLimits) -> dict[Change, Outcome]:

@@ -6,15 +6,18 @@ told by the sizes of arrays, where those of the operation's tensors are known.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import NotWritten, Number, Term
 from wmmadiag.hostcode.values import Struct, Unknown, Value
 from wmmadiag.ops import OPERATIONS
-from wmmadiag.subject.drafts.guess import Parameter, symbol_for, value_for
+from wmmadiag.subject.drafts.guess import Parameter, roles_for, symbol_for, value_for
 from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.dtypes import element_type
 
@@ -88,6 +91,7 @@ def meanings(kernel: Kernel, operation: str) -> Meanings:
                 result.usual.setdefault(meant, known)
     for name, several in passed.items():
         _named(result, kernel, name, list(dict.fromkeys(several)))
+    made = allocated(kernel, operation)
     for name in _symbols(kernel):
         if name in result.by_symbol:
             continue
@@ -96,7 +100,11 @@ def meanings(kernel: Kernel, operation: str) -> Meanings:
             # What is no extent: a tile's size, a number of threads. It is as host code has it.
             result.by_symbol[name] = terms.number(known)
         elif (told := _told_by_names(kernel, name, operation, result)) is not None:
-            _named(result, kernel, name, [told])
+            if known is not None and made.get(told, known) != known:  # M is a tile's: the matrix has M * M_TILES rows
+                result.by_symbol[name] = terms.number(known)
+                result.fixed |= {symbol: value for symbol, value in made.items() if symbol not in taken}
+            else:
+                _named(result, kernel, name, [told])
         elif known is not None:
             result.usual[name] = known
     _constants(result, kernel.named, operation, taken | _spoken_of(result))
@@ -204,6 +212,31 @@ def _measures(kernel: Kernel, name: str) -> bool:
         if isinstance(value, Term) and name in terms.symbols(value):
             return True
     return False
+
+
+def allocated(kernel: Kernel, operation: str) -> Mapping[str, int]:
+    """The operation's extents as the sizes of the arrays that host code makes tell them; empty if they do not."""
+    known = OPERATIONS[operation]
+    pointers = [one for one in kernel.parameters if one.pointer]
+    roles = {one.name: role for one, role in zip(pointers, roles_for(pointers, operation), strict=True)}
+    settings = {name: terms.parsed(text) for name, text in known.symbols.items() if text.isdecimal()}
+    rows, counts = [], []
+    for name, size in sized_by(kernel).items():
+        count, role = terms.value(size, kernel.usual), known.roles.get(roles.get(name) or "")
+        if count and role is not None and role.required:
+            shape = [terms.replaced(terms.parsed(text), settings) for text in role.shape]
+            rows.append([one.args[0] for one in shape if one.op == "symbol"])
+            counts.append(math.log2(count))
+    symbols = sorted({name for row in rows for name in row})
+    if not symbols or len(rows) < len(symbols):
+        return {}
+    matrix = np.array([[float(row.count(name)) for name in symbols] for row in rows])
+    solved, _, rank, _ = np.linalg.lstsq(matrix, np.array(counts), rcond=None)
+    if rank < len(symbols) or not np.allclose(matrix @ solved, counts):
+        return {}
+    found = {name: round(2**one) for name, one in zip(symbols, solved.tolist(), strict=True)}
+    exact = all(math.isclose(math.log2(found[name]), one) for name, one in zip(symbols, solved.tolist(), strict=True))
+    return found if exact else {}
 
 
 def sized_by(kernel: Kernel) -> Mapping[str, Term]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from wmmadiag.diagnose.operators.cuda_names import FILL, MATRIX_CALLS
 from wmmadiag.diagnose.operators.making import Draft, inserted_after
 from wmmadiag.diagnose.operators.model import Statement
 from wmmadiag.diagnose.operators.places import Program
@@ -28,7 +29,7 @@ def initial(program: Program) -> Iterator[Draft]:
                 of = of.of
             if of.kind == "fragment" and of.arguments[:1] and of.arguments[0].endswith("accumulator"):
                 sizes = [one.unit.source.words(size) for size in variable.dimensions if size is not None]
-                text = _filled(f"{prefix}fill_fragment", variable.name, sizes)
+                text = _filled(f"{prefix}{FILL}", variable.name, sizes)
                 yield from _filled_later(one, variable.name, text)
             elif of.arithmetic:
                 text = " = {}" if variable.dimensions else " = 0"
@@ -64,7 +65,7 @@ def _filled(call: str, name: str, sizes: list[str]) -> str:
 def _scope(program: Program) -> str:
     """How the program writes the scope of the matrix functions."""
     for one in program.all_expressions():
-        if one.kind == "call" and one.operator in ("mma_sync", "fill_fragment", "load_matrix_sync"):
+        if one.kind == "call" and one.operator in MATRIX_CALLS:
             text = one.text
             return text[: text.index(one.operator)]
     return "nvcuda::wmma::"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from wmmadiag.diagnose.operators.cuda_names import FILL, MULTIPLY
 from wmmadiag.diagnose.operators.making import Draft, inserted_before
 from wmmadiag.diagnose.operators.model import Statement
 from wmmadiag.diagnose.operators.places import Program
@@ -45,7 +46,7 @@ def _set(one: Statement) -> str | None:
     whole = one.expressions[0] if one.kind == "expression" and one.expressions else None
     if whole is None or not whole.operands or not whole.operands[0].atom:
         return None
-    if whole.kind == "call" and whole.operator == "fill_fragment":
+    if whole.kind == "call" and whole.operator == FILL:
         return whole.operands[0].text
     literal = whole.kind == "assignment" and whole.operator == "=" and whole.operands[1].varying is False
     return whole.operands[0].text if literal else None
@@ -53,6 +54,6 @@ def _set(one: Statement) -> str | None:
 
 def _added_to(loop: Statement) -> Iterator[str]:
     for whole in loop.whole_expressions():
-        adds = (whole.kind == "assignment" and whole.operator == "+=") or whole.operator == "mma_sync"
+        adds = (whole.kind == "assignment" and whole.operator == "+=") or whole.operator == MULTIPLY
         if adds and whole.operands and whole.operands[0].kind == "name":
             yield whole.operands[0].text

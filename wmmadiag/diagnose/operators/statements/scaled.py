@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from wmmadiag.diagnose.operators.cuda_names import STORE
 from wmmadiag.diagnose.operators.making import Draft, inserted_after, inserted_before
 from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
@@ -42,7 +43,7 @@ def fragment_scaled(program: Program) -> Iterator[Draft]:
     pool = pools(program)
     for statement in program.statements:
         whole = statement.expressions[0] if statement.kind == "expression" and statement.expressions else None
-        if whole is None or whole.operator != "store_matrix_sync" or not statement.braced or len(whole.operands) < 2:
+        if whole is None or whole.operator != STORE or not statement.braced or len(whole.operands) < 2:
             continue
         held = whole.operands[1].text
         factors = [atom for atom in pool.at(whole) if atom.type.kind == "float" and "[" not in atom.text]
