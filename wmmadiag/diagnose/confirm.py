@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,15 +13,13 @@ from wmmadiag.csource.tree import Source, parse
 from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.changes import Texts as Bytes
 from wmmadiag.diagnose.excerpts import statement_lines
-from wmmadiag.diagnose.intrusion import altered
+from wmmadiag.diagnose.intrusion import Touch, altered, touches
 from wmmadiag.diagnose.ranking import after_trial
 from wmmadiag.diagnose.search import Tried
 from wmmadiag.diagnose.sizes import further_sizes
-from wmmadiag.diagnose.watched import blocks_of
-from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.ops.registry import OPERATIONS
 from wmmadiag.subject.bench import CaseRun, Workbench
-from wmmadiag.subject.binding import BoundCase, bind
+from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card import Case, LaunchShape
 from wmmadiag.subject.compiling import Texts
 
@@ -152,7 +151,8 @@ def _weighed(broken: CaseRun, found: Sequence[Confirmed]) -> list[Confirmed]:
     rivals = [one for one in found if one.right and one.shape is None][:_RIVALS]
     if len({one.line for one in rivals}) < 2:
         return list(found)
-    shares = {id(one): share_altered(broken, one.runs[0]) for one in rivals}
+    before = touched(broken)
+    shares = {id(one): share_altered(before, one.runs[0]) for one in rivals}
     least = min(shares.values())
     return [
         replace(one, altered=share, intrusive=share >= _MUCH and share > _INTRUSIVE * least)
@@ -166,24 +166,23 @@ def _disturbed(cases: Sequence[Case], baseline: Mapping[str, CaseRun], one: Conf
     """The smallest case that was right, where a change alters what is read and written in it; "" for none."""
     for case, mended in zip(cases, one.runs, strict=False):
         if baseline[case.name].passed and mended.result.case == case.name:
-            return case.name if share_altered(baseline[case.name], mended) > 0 else ""
+            return case.name if share_altered(touched(baseline[case.name]), mended) > 0 else ""
     return ""
 
 
-def share_altered(broken: CaseRun, mended: CaseRun) -> float:
-    """Share of the first run's memory accesses that the second does not make; 0 where they cannot be seen."""
-    runs = [_repeated(run) for run in (broken, mended)]
-    if runs[0] is None or runs[1] is None or mended.bound is None:
-        return 0.0
-    return altered(runs[0], runs[1], blocks_of(mended.bound.launch))
+def share_altered(before: Counter[Touch] | None, mended: CaseRun) -> float:
+    """Share of a run's memory accesses that another one does not make; 0 where they cannot be seen."""
+    after = touched(mended)
+    return altered(before, after) if before is not None and after is not None else 0.0
 
 
-def _repeated(run: CaseRun) -> tuple[EmulatedKernel, Callable[[], BoundCase]] | None:
+def touched(run: CaseRun) -> Counter[Touch] | None:
+    """What the kernel of a run touches; None where that cannot be seen."""
     kernel = emulator_of(run.kernel) if run.kernel is not None else None
-    bound = run.bound
-    if kernel is None or bound is None:
+    old = run.bound
+    if kernel is None or old is None:
         return None
-    return kernel, lambda: bind(bound.card, bound.case, bound.variant, seed=bound.seed, inputs=bound.distribution)
+    return touches(bind(old.card, old.case, old.variant, seed=old.seed, inputs=old.distribution), kernel)
 
 
 def _work_before(baseline: Mapping[str, CaseRun]) -> int:

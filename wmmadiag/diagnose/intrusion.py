@@ -8,54 +8,45 @@ from __future__ import annotations
 
 import bisect
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
-from wmmadiag.diagnose.watched import SPACES, STORES, Event, touched_by, watched
+from wmmadiag.diagnose.watched import SPACES, STORES, Event, blocks_of, touched_by, watched
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.extents import Extent
 from wmmadiag.subject.binding import BoundCase
 
-Bind: TypeAlias = Callable[[], BoundCase]
-_Touch: TypeAlias = tuple[int, int, int, bool, int, tuple[tuple[str, int], ...]]
+Touch: TypeAlias = tuple[int, int, int, bool, int, tuple[tuple[str, int], ...]]
+"""(block, warp, space, whether it writes, bytes per lane, array and distance of each lane)."""
 
 
-def altered(broken: tuple[EmulatedKernel, Bind], mended: tuple[EmulatedKernel, Bind], blocks: Sequence[int]) -> float:
-    """Share of a kernel's memory accesses that a changed version of it no longer makes; 0 to 1.
+def touches(case: BoundCase, kernel: EmulatedKernel) -> Counter[Touch]:
+    """How often a kernel touches what in memory: the elements that a warp reads or writes at once.
 
-    An access is the elements that a warp touches at once; where an array lies does not matter, nor which line touches
-    it.
+    Where an array lies does not matter, nor which line touches it.
 
     Args:
-        broken, mended: each kernel, and what makes the case that it runs, with fresh arrays.
-        blocks: linear indices of those that are looked into.
+        case: that it runs, with fresh arrays.
     """
-    before, after = (_touches(*one, blocks) for one in (broken, mended))
-    return (before - after).total() / before.total() if before else 0.0
-
-
-def _touches(kernel: EmulatedKernel, bind: Bind, blocks: Sequence[int]) -> Counter[_Touch]:
-    case = bind()
     named = _Named(kernel.named_memory(case.launch))
-    watch = watched(case, kernel, blocks)
-    found: Counter[_Touch] = Counter()
-    known: dict[Event, _Touch] = {}
+    watch = watched(case, kernel, blocks_of(case.launch))
+    found: Counter[Touch] = Counter()
+    known: dict[Event, Touch] = {}
     for block, lines in watch.events.items():
         for events in lines.values():
             for event in events:
                 if event not in known:
                     warp, space, kind, active, size, addresses = event
                     touched = touched_by(active, addresses).tolist()
-                    known[event] = (
-                        0,
-                        warp,
-                        space,
-                        kind in STORES,
-                        size,
-                        tuple(named.of(space, one) for one in touched),
-                    )
+                    places = tuple(named.of(space, one) for one in touched)
+                    known[event] = (block, warp, space, kind in STORES, size, places)
                 found[(block, *known[event][1:])] += 1
     return found
+
+
+def altered(before: Counter[Touch], after: Counter[Touch]) -> float:
+    """Share of a kernel's memory accesses that a changed version of it no longer makes; 0 to 1."""
+    return (before - after).total() / before.total() if before else 0.0
 
 
 class _Named:
