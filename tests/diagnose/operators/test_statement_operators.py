@@ -27,6 +27,16 @@ YIELDS = [
         "r = threadIdx.x / 8, c = threadIdx.x % 8",
     ),
     (
+        "quotient_and_remainder",
+        "int r = threadIdx.x % m; int c = threadIdx.x / m; int u = m % n; int v = m / n; out[r * n + c] = a[u + v];",
+        "r = threadIdx.x / n; int c = threadIdx.x % n;",
+    ),
+    (
+        "quotient_and_remainder",
+        "int r = threadIdx.x & 7, c = threadIdx.x >> 3; out[r * n + c] = a[0];",
+        "r = threadIdx.x >> 3, c = threadIdx.x & 7",
+    ),
+    (
         "anew",
         "float x = 0; for (int i = 0; i < n; ++i) x += a[i]; out[m] = x; for (int j = m; j < n; j += 4) x += b[j * m];",
         "out[m] = x; x = 0.0f; for (int j",
@@ -126,6 +136,7 @@ YIELDS = [
 ]
 
 NEVER = [
+    ("quotient_and_remainder", "int r = threadIdx.x & 7, c = threadIdx.x >> 4; out[r] = a[c];", "r = threadIdx.x >> 4"),
     ("quotient_and_remainder", "int r = threadIdx.x % 8, c = threadIdx.x / 16; out[r] = a[c];", "r = threadIdx.x / 16"),
     ("anew", "float x = 0; for (int i = 0; i < n; ++i) out[i] = x;", "x = 0; x = 0"),
     ("advanced", "const int stage = 0; for (int i = 0; i < n; ++i) { out[stage] = a[i]; }", "stage ^= 1;"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 
 from wmmadiag.diagnose.operators.making import Draft, Text, several, text_of
@@ -29,22 +28,6 @@ def swapped_targets(program: Program) -> Iterator[Draft]:
             if places[0].text != places[1].text and places[0].type.takes(places[1].type):
                 note = f"{places[0].text} and {places[1].text} exchanged"
                 yield several([(places[0], text_of(places[1])), (places[1], text_of(places[0]))], note)
-
-
-@operator
-def quotient_and_remainder(program: Program) -> Iterator[Draft]:
-    """`x % n` and `x / n` in one statement, or in two declarations side by side, exchanged."""
-    held: dict[tuple[int, str], list[Expression]] = {}
-    for one in program.expressions:
-        if one.kind == "binary" and one.operator in ("/", "%") and one.type.whole and not one.fixed:
-            key = id(one.statement), f"{one.operands[0].text} {one.operands[1].text}"
-            held.setdefault(key, []).append(one)
-    for parts in held.values():
-        for first, second in itertools.combinations(parts, 2):
-            if first.operator != second.operator:
-                yield several(
-                    [(first, text_of(second)), (second, text_of(first))], f"{first.text} and {second.text} exchanged"
-                )
 
 
 def _assignment(one: Statement) -> Expression | None:

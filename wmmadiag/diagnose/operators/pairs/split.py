@@ -1,0 +1,70 @@
+"""A number split into two coordinates: quotient and remainder."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from wmmadiag.diagnose.operators.making import Draft, Text, binary, several, text_of
+from wmmadiag.diagnose.operators.model import Expression
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.pools import Pools, pools
+from wmmadiag.diagnose.operators.registry import operator
+
+_MOST = 6
+_FARTHEST = 2
+
+_Pair = tuple[Expression, Expression]
+
+
+@operator
+def quotient_and_remainder(program: Program) -> Iterator[Draft]:
+    """`x / n` and `x % n`, in one statement or in two that are near, exchanged; and both, as they are or exchanged,
+    with another `n` by which the program splits something. `x >> 3` and `x & 7` exchanged."""
+    pool = pools(program)
+    every = list(_splits(program.all_expressions()))
+    divisors = {one.operands[1].text: one.operands[1] for pair in every for one in pair if one.operator == "/"}
+    for quotient, remainder in _splits(program.expressions):
+        note = f"{quotient.text} and {remainder.text} exchanged"
+        yield several([(quotient, text_of(remainder)), (remainder, text_of(quotient))], note)
+        if quotient.operator == "/":
+            for other in _others(pool, quotient, list(divisors.values())):
+                made = [binary(text_of(quotient.operands[0]), sign, text_of(other)) for sign in ("/", "%")]
+                yield _both((quotient, remainder), (made[0], made[1]))
+                yield _both((quotient, remainder), (made[1], made[0]))
+
+
+def _splits(expressions: Sequence[Expression]) -> Iterator[_Pair]:
+    """Quotient and remainder of the same number by the same, that stand near each other."""
+    held: dict[tuple[int, str], list[Expression]] = defaultdict(list)
+    for one in expressions:
+        if one.kind == "binary" and one.operator in ("/", "%", ">>", "&") and one.type.whole and not one.fixed:
+            held[id(one.statement.block), one.operands[0].text].append(one)
+    for parts in held.values():
+        for first, second in itertools.combinations(parts, 2):
+            for quotient, remainder in ((first, second), (second, first)):
+                if _is_split(quotient, remainder):
+                    yield quotient, remainder
+
+
+def _is_split(quotient: Expression, remainder: Expression) -> bool:
+    if abs(quotient.statement.index - remainder.statement.index) > _FARTHEST:
+        return False
+    by, of = quotient.operands[1], remainder.operands[1]
+    if (quotient.operator, remainder.operator) == ("/", "%"):
+        return by.text == of.text
+    numbers = by.text.isdecimal() and of.text.isdecimal()
+    shift = (quotient.operator, remainder.operator) == (">>", "&")
+    return shift and numbers and int(by.text) < 64 and int(of.text) == (1 << int(by.text)) - 1
+
+
+def _others(pool: Pools, quotient: Expression, divisors: Sequence[Expression]) -> list[Expression]:
+    own = quotient.operands[1].text
+    return [one for one in divisors if one.text != own and one.atom and pool.visible(one, quotient)][:_MOST]
+
+
+def _both(pair: _Pair, texts: tuple[Text, Text]) -> Draft:
+    one, other = pair
+    note = f"{texts[0].text} and {texts[1].text} for {one.text} and {other.text}"
+    return several([(one, texts[0]), (other, texts[1])], note)
