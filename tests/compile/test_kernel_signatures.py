@@ -24,7 +24,8 @@ template <typename U, int D = 64, bool C = (D > 32), typename O = float>
 __global__ void __launch_bounds__(D * 2, 1) attn(
     const U *__restrict__ q, /* keys */ const T *k, bf o[], O *out,  // output
     float scale, unsigned int n, const unsigned long long z, int, FT const *w, half2 *h2, Params p,
-    const int *const *pp, size_t s, const __grid_constant__ Params b, byte_t *u, uint32_t v, const float4 *f4, bool t) {
+    const int *const *pp, size_t s, const __grid_constant__ Params b, byte_t *u, uint32_t v, const float4 *f4, bool t,
+    volatile int *flag, const volatile int *seen) {
 }
 namespace { struct Hidden { double d; }; }
 static __global__ void inner(Hidden h, void* p) {}
@@ -63,6 +64,8 @@ def test_parameters_of_an_instantiation(compilation) -> None:
         ("v", False, False, "u32", 1, 4),
         ("f4", True, True, "f32", 4, 16),
         ("t", False, False, "bool", 1, 1),
+        ("flag", True, False, "s32", 1, 4),
+        ("seen", True, True, "s32", 1, 4),
     ]
     assert found.parameters[0].type == "const U *"
     assert found.parameters[0].facts.type == "const __half *"

@@ -166,3 +166,40 @@ extern "C" __global__ void sum_read_too_early(float* out, const float* x) {
         out[1 + B] = out[0] / 2;  //!
     }
 }
+
+// What `atomicCAS` finds is compared with `seen`: it does not matter whether that was read before or after another's.
+__device__ double added(double* sum, double value) {
+    unsigned long long *at = (unsigned long long*)sum, old = *at, seen;
+    do {
+        seen = old;
+        old = atomicCAS(at, seen, __double_as_longlong(value + __longlong_as_double(seen)));
+    } while (seen != old);
+    return __longlong_as_double(old);
+}
+// right block=64 grid=4
+extern "C" __global__ void sum_by_swaps(double* out, const double* x) { added(out, x[64 * B + T]); }
+// right block=64 grid=4
+extern "C" __global__ void largest_by_swaps(float* out, const float* x) {
+    int *at = (int*)out, old = *at, seen;
+    do {
+        seen = old;
+        old = atomicCAS(at, seen, __float_as_int(fmaxf(__int_as_float(seen), x[64 * B + T])));
+    } while (seen != old);
+}
+// planted block=64 grid=4: the guess is used besides
+extern "C" __global__ void guess_used(float* out, const float* x) {
+    int *at = (int*)out, old = *at, seen;  //!
+    out[64 + 64 * B + T] = __int_as_float(old);
+    do {
+        seen = old;
+        old = atomicCAS(at, seen, __float_as_int(__int_as_float(seen) + x[64 * B + T]));
+    } while (seen != old);
+}
+// planted block=64 grid=4: compared with one guess, made of another
+extern "C" __global__ void two_guesses(float* out, const float* x) {
+    int *at = (int*)out, made = __float_as_int(__int_as_float(*at) + x[64 * B + T]), old = atomicAdd(at, 0), seen;  //!
+    do {
+        seen = old;
+        old = atomicCAS(at, seen, made);
+    } while (seen != old);
+}

@@ -134,7 +134,7 @@ template <class T_> auto lane(...) -> Type<void>;
 
 template <class T_> constexpr unsigned char flags() {
   using U_ = plain<T_>;
-  unsigned char found = same<T_, U_>() ? 0 : constant_target;
+  unsigned char found = same<T_, const T_>() ? constant_target : 0;
   if (__is_enum(U_)) found |= enumeration;
   if constexpr (size_of<U_>(0) != 0 && (__is_class(U_) || __is_union(U_))) {
     found |= complete;

@@ -1,0 +1,79 @@
+"""Loads whose value nobody believes: it is only offered to a compare-and-swap of the same place.
+
+`old = *p; do { seen = old; old = atomicCAS(p, seen, f(seen)); } while (old != seen);` (CUDA C++ Programming Guide,
+atomic functions). Whatever the first load finds, old or new, the swap takes place only where it is still there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wmmadiag.emulator.control_flow import ENDS
+from wmmadiag.emulator.decoded import Decoded, Value
+from wmmadiag.emulator.lower import LoweredKernel
+
+_NO_VALUE_LEAVES = frozenset({"ld", "st", "atom", "red", "bra", "exit", "shfl", "vote", "match", "redux"})
+"""Operations whose result is not made of their operands' values alone, or that let these out of the thread."""
+
+
+def is_validated(kernel: LoweredKernel, pc: int) -> bool:
+    """Whether the value of the load at `pc` reaches nothing but compare-and-swaps of its own place, by value and by
+    what is computed from it, and comparisons with what these found there.
+    """
+    nodes = kernel.nodes
+    load = nodes[pc]
+    held = load.written()
+    if load.op != "ld" or len(held) != 1:
+        return False
+    swaps = [node for node in nodes if _swaps(node, load)]
+    if not swaps:
+        return False
+    found = {node.extra[0] for node in swaps}
+    before: dict[int, frozenset[Value]] = {}
+    queue = [(after, frozenset(held)) for after in _after(kernel, pc)]
+    while queue:
+        at, derived = queue.pop()
+        derived |= before.get(at, frozenset())
+        if derived == before.get(at):
+            continue
+        before[at] = derived
+        node = nodes[at]
+        used = derived.intersection(_operands(node))
+        if at == pc or not used:
+            derived = derived.difference(node.written()) if node.guard is None else derived
+        elif node in swaps:
+            if node.extra[1] not in derived or node.s[0] in derived:
+                return False
+        elif node.op.startswith("setp") and found.intersection(_operands(node)):
+            pass
+        elif node.op in _NO_VALUE_LEAVES or node.tensor is not None or node.op.startswith("setp") or node.extra:
+            return False
+        else:
+            derived = derived.union(node.written())
+        queue += [(after, derived) for after in _after(kernel, at)] if derived else []
+    return True
+
+
+def _swaps(node: Decoded, load: Decoded) -> bool:
+    """Whether it is a compare-and-swap of the place that a load reads: the same register and offset, as wide."""
+    same = (node.s[:1], node.immediate, node.space) == (load.s[:1], load.immediate, load.space)
+    return node.op == "atom" and ".cas." in node.text and same and _bytes(node) == _bytes(load) and load.count < 2
+
+
+def _operands(node: Decoded) -> list[Value]:
+    values = [value for value in node.s if value is not None]
+    values += [one for i, one in enumerate(node.extra) if isinstance(one, Value) and i not in node.writes_extra]
+    return values if node.guard is None else [*values, node.guard]
+
+
+def _after(kernel: LoweredKernel, pc: int) -> Sequence[int]:
+    """Where a thread may come next."""
+    node = kernel.nodes[pc]
+    targets = list(kernel.branches.get(pc, ()))
+    if node.guard is None and (targets or node.op in ENDS):
+        return targets
+    return [*targets, pc + 1] if pc + 1 < len(kernel.nodes) else targets
+
+
+def _bytes(node: Decoded) -> list[int]:
+    return [value.bytes for value in node.written()]
