@@ -97,7 +97,11 @@ def findings(sample: Sample) -> tuple[Finding, ...]:
     kernel = emulator.load(
         _ptx(sample.file), sample.name, arch="sm_80", options=EmulatorOptions(checks=native_names(checks), threads=2)
     )
-    fresh = [index for index, (name, _) in enumerate(sample.parameters) if name == "out" and sample.option("fresh", 0)]
+    fresh = [
+        (index, range(array.nbytes))
+        for index, ((name, _), array) in enumerate(zip(sample.parameters, arrays, strict=True))
+        if name == "out" and sample.option("fresh", 0)
+    ]
     names = tuple(name for name, _ in sample.parameters)
     launch = Launch(
         (sample.option("grid", 1), 1, 1),

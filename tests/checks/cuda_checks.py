@@ -36,7 +36,7 @@ def found(
     grid: int = 1,
     block: int = 32,
     shared: int = 0,
-    fresh: Sequence[int] = (),
+    fresh: Sequence[tuple[int, range]] = (),
     arch: str = "sm_80",
     threads: int = 1,
     views: Sequence[View] = (),

@@ -7,7 +7,7 @@ import pytest
 from ptx_kernels import result, run
 
 from wmmadiag.emulator import Budget, EmulatorOptions
-from wmmadiag.errors import KernelFault
+from wmmadiag.errors import KernelFault, PtxSyntaxError
 
 STORE = "st.global.b32 [%to], %r1;"
 POISON = 0x7FFF7EAD
@@ -97,6 +97,7 @@ def test_data_is_read_when_issued_and_seen_after_the_wait():
         ("cp.async.wait_all;", 1),
         ("cp.async.commit_group; cp.async.wait_group 0;", 1),
         ("cp.async.commit_group; cp.async.wait_group 1;", 0),
+        ("cp.async.commit_group; cp.async.wait_group 9223372036854775808;", 0),
         ("cp.async.commit_group; cp.async.commit_group; cp.async.wait_group 1;", 1),
         ("bar.sync 0;", 0),
         ("cp.async.commit_group; bar.sync 0; membar.cta;", 0),
@@ -108,6 +109,12 @@ def test_before_the_wait_that_covers_it_nothing_is_seen(wait, visible, eager):
         options=EmulatorOptions(threads=1, eager_copies=eager),
     )
     assert out.tolist() == (SOURCE[:32].tolist() if visible or eager else [POISON] * 32)
+
+
+@pytest.mark.parametrize("groups", ["-1", "%r1"])
+def test_a_number_of_groups_that_is_none(groups):
+    with pytest.raises(PtxSyntaxError, match="a literal, 0 or more"):
+        copied(f"cp.async.wait_group {groups};")
 
 
 @pytest.mark.parametrize("pending", range(5))

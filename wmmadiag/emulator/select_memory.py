@@ -146,14 +146,18 @@ def commit_group(select: Selector, _instruction: Instruction) -> None:
     select.emit("cp.async.commit_group")
 
 
+MOST_GROUPS = (1 << 31) - 1
+"""No thread has as many: to wait until no more are pending is not to wait."""
+
+
 @selects("cp.async.wait_group", "cp.async.wait_all")
 def wait_group(select: Selector, instruction: Instruction) -> None:
     groups = -1
     if instruction.op == "cp.async.wait_group":
         operand = instruction.operand("n")
-        if not isinstance(operand, Immediate):
-            raise select.malformed("cp.async.wait_group: the number of groups must be a literal")
-        groups = operand.value
+        if not isinstance(operand, Immediate) or operand.type != "int" or operand.value < 0:
+            raise select.malformed("cp.async.wait_group: the number of groups must be a literal, 0 or more")
+        groups = min(operand.value, MOST_GROUPS)
     select.emit("cp.async.wait_group", immediate=groups)
 
 
