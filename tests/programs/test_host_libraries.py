@@ -1,0 +1,61 @@
+"""cuBLAS, cuBLASLt and cuRAND: programs that hold every function against plain loops on the host, through `wmmadiag run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wmmadiag.cli.main import main
+
+FOLDER = Path(__file__).parent / "libraries"
+
+BROKEN = r"""
+#include <cublas_v2.h>
+int main(int argc, char**) {
+    const int n = 16;
+    float host[n * n] = {}, one = 1, zero = 0, *a, *b, *c;
+    cudaMalloc(&a, n * n * sizeof(float));
+    cudaMalloc(&b, n * n * sizeof(float));
+    cudaMalloc(&c, n * (n - 1) * sizeof(float));
+    cudaMemcpy(a, host, sizeof host, cudaMemcpyHostToDevice);
+    cublasHandle_t handle;
+    cublasCreate(&handle);
+    if (argc == 1) cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, a, n, b, n, &zero, a, n);
+    if (argc == 2) cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, a, n, a, n, &zero, c, n);
+    if (argc == 3) cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, a, n, host, n, &zero, b, n);
+    if (argc == 4) cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, a, n, a, n, &zero, b, n);
+}
+"""
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("name", ["blas", "blaslt"])
+def test_library_functions_agree_with_plain_loops(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    exit_code = main(["run", str(FOLDER / f"{name}.cu")])
+    said = capfd.readouterr()
+    assert exit_code == 0, said.out + said.err
+    assert "all as expected" in said.out
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize(
+    ("arguments", "line", "message"),
+    [
+        ([], 12, "nothing has written"),
+        (["x"], 13, "which has 960"),
+        (["x", "x"], 14, "memory of the host"),
+        (["x", "x", "x"], 0, "nothing found"),
+    ],
+    ids=["uninitialised", "too small", "host memory", "right"],
+)
+def test_library_call_on_wrong_memory_is_found_at_its_line(
+    arguments: list[str], line: int, message: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "broken.cu"
+    source.write_text(BROKEN)
+    exit_code = main(["run", str(source), "--", *arguments])
+    said = " ".join(capfd.readouterr().err.split())
+    assert exit_code == (1 if line else 0), said
+    assert message in said
+    assert not line or f"broken.cu:{line}" in said
