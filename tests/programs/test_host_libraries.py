@@ -1,4 +1,4 @@
-"""cuBLAS, cuBLASLt and cuRAND: programs that hold every function against plain loops on the host, through `wmmadiag run`."""
+"""cuBLAS, cuBLASLt and cuRAND against plain loops on the host, and on wrong memory, through `wmmadiag run`."""
 
 from __future__ import annotations
 
