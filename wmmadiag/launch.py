@@ -102,7 +102,7 @@ class Launch:
         """Of an argument, or of what `writable` names by an index behind theirs, for messages."""
         behind = index - len(self.arguments)
         if 0 <= behind < len(self.memory):
-            return self.memory[behind].name
+            return self.memory[behind].name.partition(",")[0]
         return self.names[index] if index < len(self.names) else f"argument {index}"
 
     def writable(self) -> dict[int, NDArray[Any]]:

@@ -72,9 +72,9 @@ def dispatch(argv: list[str], console: Console) -> int:
     module = import_module(f"wmmadiag.cli.{command}")
     parser = Parser(prog=f"wmmadiag {command}", description=module.__doc__)
     module.add_arguments(parser)
-    end = argv.index("--") if "--" in argv and getattr(module, "TAKES_ARGUMENTS_OF_OTHERS", False) else len(argv)
+    last = argv.index("--") if "--" in argv and getattr(module, "TAKES_ARGUMENTS_OF_OTHERS", False) else len(argv)
     try:
-        args = parser.parse_all(argv[1:end])
+        args = parser.parse_all(argv[1:last])
     except SystemExit as end:
         return int(end.code or 0)
     console.colour_choice = getattr(args, "color", "auto")

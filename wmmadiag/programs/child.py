@@ -178,7 +178,9 @@ class Served:
         kernel = self.device.kernels[asked.kernel]
         parameters = ctypes.string_at(asked.parameters, asked.parameter_bytes) if asked.parameter_bytes else b""
         place = f"{asked.file.decode('utf-8', 'replace')}:{asked.line}" if asked.file else ""
-        request = Request(kernel, tuple(asked.grid), tuple(asked.block), asked.shared, parameters, place)
+        request = Request(
+            kernel, tuple(asked.grid), tuple(asked.block), asked.shared, parameters, place, bool(asked.stream)
+        )
         outcome = self.launcher.launch(request)
         if outcome.output:
             text = outcome.output.encode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from wmmadiag.checks.launched import died
 from wmmadiag.checks.registry import Check
 from wmmadiag.checks.run import CheckedRuns, reported
+from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.errors import KernelFault
 from wmmadiag.launch import DeviceMemory, Dim3, Launch
 from wmmadiag.programs.device import DeviceKernel
+from wmmadiag.programs.footprint import Footprint
 from wmmadiag.report.model import ReportedFinding
 
 FAULTS = {
@@ -51,6 +53,7 @@ class Request:
         grid, block: (x, y, z); `shared`: dynamic shared memory, bytes.
         parameters: the block of parameters.
         place: "file:line" of the launch in host code.
+        streams: whether what it touches is to be told: it may race with work in other streams.
     """
 
     kernel: DeviceKernel
@@ -59,6 +62,7 @@ class Request:
     shared: int
     parameters: bytes
     place: str
+    streams: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,7 @@ class _Alike:
         versions: of all memory that the last one touched, if it changed none of it: then the next one on the same
             contents does the same, which is nothing.
         instructions: that it took.
+        stretches: that it touched, where there are several streams.
         tries: how often a launch was compared with what there was before.
     """
 
@@ -88,6 +93,7 @@ class _Alike:
     versions: tuple[tuple[int, int], ...] = ()
     instructions: int = 0
     tries: int = 0
+    stretches: tuple[tuple[int, int, int], ...] = ()
 
     def compare(self) -> bool:
         """Whether the next launch is compared with what there was before: it costs a copy of what it writes."""
@@ -135,6 +141,7 @@ class Launcher:
         if alike.versions and all(version(ctypes.c_uint64(at)) == known for at, known in alike.versions):
             self.skipped += 1
             alike.count += 1
+            self._tell(request, alike.stretches)
             return Outcome(0, alike.instructions, "", (), False)
         watch = bool(self.checks) and (self.every or alike.count == 0)
         self.watched += watch
@@ -142,12 +149,20 @@ class Launcher:
         alike.tries += keep
         alike.count += 1
         before = {one.address: version(ctypes.c_uint64(one.address)) for one in self.memory()} if keep else {}
-        outcome = self._run(request, watch, keep)
+        outcome, stretches = self._run(request, watch, keep)
+        self._tell(request, stretches)
         touched = self._touched()
         same = keep and all(before.get(at) == now for at, now in touched)
         alike.versions = touched if same and not outcome.output and not outcome.error else ()
-        alike.instructions = outcome.instructions
+        alike.instructions, alike.stretches = outcome.instructions, stretches
         return outcome
+
+    def _tell(self, request: Request, stretches: Sequence[tuple[int, int, int]]) -> None:
+        """What a launch touched, for races with work in other streams."""
+        if request.streams:
+            self.runtime.wmmadiag_called(request.kernel.name.encode())
+            for address, size, touch in stretches:
+                self.runtime.wmmadiag_touches(ctypes.c_uint64(address), ctypes.c_uint64(size), touch)
 
     def _touched(self) -> tuple[tuple[int, int], ...]:
         """(address, version) of the memory that the last launch touched."""
@@ -156,7 +171,7 @@ class Launcher:
         count = table(rows, ctypes.c_uint64(len(rows)))
         return tuple((row.address, row.version) for row in rows[:count])
 
-    def _run(self, request: Request, watch: bool, keep: bool) -> Outcome:
+    def _run(self, request: Request, watch: bool, keep: bool) -> tuple[Outcome, tuple[tuple[int, int, int], ...]]:
         kernel = request.kernel
         arguments = [request.parameters[one.offset : one.offset + one.size] for one in kernel.parameters]
         memory = self.memory()
@@ -164,16 +179,21 @@ class Launcher:
         error, instructions, output = 0, 0, ""
         findings: tuple[ReportedFinding, ...] = ()
         runs = CheckedRuns(tuple(self.checks) if watch else (), self.schedules if watch else 0)
+        emulated = kernel.checked if watch else kernel.bare
+        footprint = Footprint(memory) if request.streams and self.checks else None
+        if footprint is not None:
+            emulated = EmulatedKernel(emulated.kernel, replace(emulated.options, observer=footprint), emulated.origin)
         self.runtime.wmmadiag_watch(int(keep))
         try:
-            stats = runs.launch(kernel.checked if watch else kernel.bare, launch)
+            stats = runs.launch(emulated, launch)
             instructions, output = stats.warp_instructions, stats.output
             findings = runs.reported()
         except KernelFault as fault:
             end = died(fault)
             findings = (reported(end), *(one for one in runs.reported() if one.check != "memory"))
             error, output = FAULTS.get(fault.kind, LAUNCH_FAILURE), fault.output
-        return Outcome(error, instructions, output, findings, watch)
+        outcome = Outcome(error, instructions, output, findings, watch)
+        return outcome, tuple(footprint.stretches()) if footprint is not None and footprint.complete else ()
 
     def memory(self) -> tuple[DeviceMemory, ...]:
         """All memory that a kernel may reach, and what was freed last, to be named."""

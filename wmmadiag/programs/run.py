@@ -126,7 +126,13 @@ def _take(
     elif "check" in record:
         place = f"{record['file']}:{record['line']}" if record["file"] else ""
         finding = ReportedFinding(
-            record["check"], record["kind"], record["level"], record["message"], place, hint=record["hint"]
+            record["check"],
+            record["kind"],
+            record["level"],
+            record["message"],
+            place,
+            record["other"],
+            hint=record["hint"],
         )
         _add(records, finding, "")
 

@@ -99,7 +99,7 @@ cudaError_t launch(const KernelInfo& kernel, dim3 grid, dim3 block, void** argum
         record.file = here().file;
         record.line = here().line;
         record.cooperative = cooperative ? 1 : 0;
-        record.stream = reinterpret_cast<std::uint64_t>(stream);
+        record.stream = several_streams() ? 1 : 0;
         std::uint64_t count = 0;
         const auto error = static_cast<cudaError_t>(host().launch(&record, &count));
         executed += count;

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "ordering.hpp"
 #include "runtime.hpp"
 
 namespace wmmadiag {
@@ -256,6 +257,9 @@ cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind k
     auto* target = device_bytes(to, bytes, Access::write, what);
     const auto* source = device_bytes(from, bytes, Access::read, what);
     if (target == nullptr || source == nullptr) return failed(cudaErrorInvalidValue);
+    called(what);
+    touches(from, bytes, Touch::read);
+    touches(to, bytes, Touch::write);
     std::memmove(target, source, bytes);
     wrote(to, bytes);
     return cudaSuccess;
@@ -276,6 +280,8 @@ cudaError_t fill(void* to, int value, std::size_t bytes, const char* what) {
     auto* target = device_bytes(to, bytes, Access::write, what);
     auto* one = allocation_at(to);
     if (target == nullptr || one == nullptr) return failed(cudaErrorInvalidValue);
+    called(what);
+    touches(to, bytes, Touch::write);
     if (one->filled == (value & 255) && one->filled_version == one->version && one->kind == Kind::device) return cudaSuccess;
     std::memset(target, value, bytes);
     wrote(to, bytes);
@@ -291,7 +297,9 @@ cudaError_t waiting(cudaStream_t stream, Work work) {
     WMMADIAG_LOCKED;
     if (const auto before = status(true); before != cudaSuccess) return before;
     flush_output();
-    return submit(stream, work);
+    const auto error = submit(stream, work);
+    waited(false);
+    return error;
 }
 
 template <class Work>
@@ -402,6 +410,7 @@ cudaError_t cudaMallocPitch(void** pointer, std::size_t* pitch, std::size_t widt
 }
 cudaError_t cudaFree(void* pointer) {
     flush_output();
+    waited();
     return freed(pointer, Kind::device);
 }
 cudaError_t cudaFreeHost(void* pointer) { return freed(pointer, Kind::pinned); }

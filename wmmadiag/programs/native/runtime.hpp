@@ -36,7 +36,8 @@ cudaError_t status(bool waits = false);
 void fault(cudaError_t error);  // a launch died: seen by the host when it waits
 
 // Tells the user something, at the call being served. `level`: "error" or "warning".
-void report(const char* check, const char* kind, const char* level, const std::string& message, const std::string& hint = "");
+void report(const char* check, const char* kind, const char* level, const std::string& message, const std::string& hint = "",
+            const std::string& other = "");
 
 // Memory.
 enum class Kind : std::uint32_t { device, managed, pinned, symbol, freed };
@@ -72,6 +73,9 @@ std::byte* device_bytes(const void* pointer, std::size_t bytes, Access access, c
 
 // Runs work in a stream's order: at once (that is a legal order), or when the graph that is being captured is launched.
 cudaError_t submit(cudaStream_t stream, std::function<cudaError_t()> work);
+// The host has waited: for all of the device, or for the default stream alone.
+void waited(bool all = true);
+bool several_streams();  // the program has made one
 std::uint64_t instructions();  // warp instructions emulated so far, the clock of events
 void flush_output();           // what device printf wrote, once the host has waited for it
 
@@ -90,13 +94,8 @@ struct LaunchRecord {
     std::uint64_t parameter_bytes = 0;
     const char* file = "";
     std::int32_t line = 0, cooperative = 0;
-    std::uint64_t stream = 0;
+    std::uint64_t stream = 0;  // whether there are several: then what it touches is to be told (`wmmadiag_touches`)
 };
-struct DeviceProperty {
-    const char* name;
-    std::int64_t value;
-};
-
 }  // namespace wmmadiag
 
 extern "C" {

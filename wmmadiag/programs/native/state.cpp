@@ -136,9 +136,10 @@ void fault(cudaError_t error) {
     if (pending == cudaSuccess) pending = error;
 }
 
-void report(const char* check, const char* kind, const char* level, const std::string& message, const std::string& hint) {
+void report(const char* check, const char* kind, const char* level, const std::string& message, const std::string& hint,
+            const std::string& other) {
     send("{\"check\":" + quoted(check) + ",\"kind\":" + quoted(kind) + ",\"level\":" + quoted(level) + ",\"message\":" + quoted(message) + ",\"file\":" +
-         quoted(current.file) + ",\"line\":" + std::to_string(current.line) + ",\"hint\":" + quoted(hint) + "}\n");
+         quoted(current.file) + ",\"line\":" + std::to_string(current.line) + ",\"hint\":" + quoted(hint) + ",\"other\":" + quoted(other) + "}\n");
 }
 
 }  // namespace wmmadiag
@@ -192,6 +193,7 @@ cudaError_t cudaDeviceReset() {
 }
 cudaError_t cudaDeviceSynchronize() {
     WMMADIAG_LOCKED;
+    waited();
     flush_output();
     return status(true);
 }

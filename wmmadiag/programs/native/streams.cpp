@@ -4,6 +4,7 @@
 #include <set>
 #include <vector>
 
+#include "ordering.hpp"
 #include "runtime.hpp"
 
 namespace {
@@ -16,18 +17,23 @@ struct Stream {
     unsigned flags = 0;
     int priority = 0;
     std::shared_ptr<Graph> capturing;
+    std::uint64_t number = 0;   // in the order of creation; 0: the legacy default stream
+    wmmadiag::Clock clock;      // what comes before its next work
 };
 
 struct Event {
     std::uint64_t at = 0;
     bool recorded = false, timed = true;
     std::shared_ptr<Graph> capturing;
+    wmmadiag::Clock clock;
 };
 
 struct Handles {
     std::set<Stream*> streams;
     std::set<Event*> events;
     Stream legacy;
+    std::uint64_t created = 0;
+    wmmadiag::Clock host;  // what the host has waited for
 };
 Handles& handles() {
     static auto* one = new Handles;
@@ -43,6 +49,26 @@ Stream* stream_of(cudaStream_t stream) {
 Event* event_of(cudaEvent_t event) {
     auto* one = reinterpret_cast<Event*>(event);
     return handles().events.count(one) != 0 ? one : nullptr;
+}
+
+bool blocking(const Stream& one) { return (one.flags & cudaStreamNonBlocking) == 0; }
+
+// What comes before the next work of a stream: its own, what the host waited for, and for the default stream that of all blocking ones.
+wmmadiag::Clock before(const Stream& one) {
+    auto clock = one.clock;
+    wmmadiag::join(clock, handles().host);
+    if (one.number == 0) {
+        for (const auto* other : handles().streams)
+            if (blocking(*other)) wmmadiag::join(clock, other->clock);
+    } else if (blocking(one)) {
+        wmmadiag::join(clock, handles().legacy.clock);
+    }
+    return clock;
+}
+
+void host_waits_for(const wmmadiag::Clock& clock) {
+    wmmadiag::join(handles().host, clock);
+    wmmadiag::forget(handles().host);
 }
 
 struct GraphHandle {
@@ -64,8 +90,19 @@ cudaError_t submit(cudaStream_t stream, std::function<cudaError_t()> work) {
         });
         return cudaSuccess;
     }
-    return work();
+    start(one->number, before(*one));
+    const auto error = work();
+    one->clock = finish();
+    return error;
 }
+
+void waited(bool all) {
+    host_waits_for(before(handles().legacy));
+    if (!all) return;
+    for (const auto* one : handles().streams) host_waits_for(one->clock);
+}
+
+bool several_streams() { return handles().created > 0; }
 
 }  // namespace wmmadiag
 
@@ -76,7 +113,7 @@ extern "C" {
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
     WMMADIAG_LOCKED;
     if (const auto before = status(); before != cudaSuccess) return before;
-    auto* one = new Stream{flags, priority, nullptr};
+    auto* one = new Stream{flags, priority, nullptr, ++handles().created, handles().host};
     handles().streams.insert(one);
     *stream = reinterpret_cast<cudaStream_t>(one);
     return cudaSuccess;
@@ -110,6 +147,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     if (one == nullptr) return failed(cudaErrorInvalidResourceHandle);
     if (one->capturing) return failed(cudaErrorStreamCaptureUnsupported);
     flush_output();
+    host_waits_for(before(*one));
     return status(true);
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
@@ -118,6 +156,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     auto* one = stream_of(stream);
     const auto* waited = event_of(event);
     if (one == nullptr || waited == nullptr) return failed(cudaErrorInvalidResourceHandle);
+    join(one->clock, waited->clock);
     if (waited->capturing) one->capturing = waited->capturing;  // the other stream joins the capture
     return status();
 }
@@ -167,6 +206,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     one->capturing = in->capturing;
     one->recorded = true;
     one->at = instructions();
+    one->clock = before(*in);
     return status();
 }
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) { return cudaEventRecord(event, stream); }
@@ -174,6 +214,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     WMMADIAG_LOCKED;
     if (event_of(event) == nullptr) return failed(cudaErrorInvalidResourceHandle);
     flush_output();
+    host_waits_for(event_of(event)->clock);
     return status(true);
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }

@@ -1,0 +1,80 @@
+"""Which bytes of device memory a launch reads and writes: what can race with work in another stream."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmmadiag.emulator.observer import AccessKind, MemorySpace, Where
+from wmmadiag.launch import DeviceMemory
+
+READ, WRITE, ATOMIC = range(3)
+"""`Touch` of native/ordering.hpp."""
+_TOUCHES = {
+    AccessKind.LOAD: READ, AccessKind.STORE: WRITE, AccessKind.ATOMIC: ATOMIC,
+    AccessKind.ASYNC_LOAD: READ, AccessKind.ASYNC_STORE: WRITE,
+}  # fmt: skip
+_MOST = 2_000_000
+"""Accesses of warps; of a launch with more nothing is said."""
+
+
+@dataclass
+class Footprint:
+    """An observer of one launch.
+
+    Attributes:
+        memory: of the device.
+        complete: whether all accesses were noted.
+    """
+
+    memory: Sequence[DeviceMemory]
+    complete: bool = True
+    _marks: dict[tuple[int, int], NDArray[np.bool_]] = field(default_factory=dict)
+    _count: int = 0
+
+    def __post_init__(self) -> None:
+        self._live = sorted((one for one in self.memory if one.data.size), key=lambda one: one.address)
+        self._starts = [one.address for one in self._live]
+
+    def on_memory(self, where: Where, space: int, kind: int, active: int, size: int, addresses: bytes) -> None:
+        """Note an access of a warp."""
+        del where
+        if space not in (MemorySpace.GLOBAL, MemorySpace.GENERIC) or not self.complete:
+            return
+        self._count += 1
+        if self._count > _MOST:
+            self.complete = False
+            return
+        lanes = np.frombuffer(addresses, np.uint64).astype(np.int64)
+        if active != 0xFFFFFFFF:
+            lanes = lanes[[lane for lane in range(32) if active >> lane & 1]]
+        low, high = int(lanes.min()), int(lanes.max()) + size
+        at = bisect.bisect_right(self._starts, low) - 1
+        if at >= 0 and high <= self._starts[at] + self._live[at].data.size:
+            self._mark(at, kind, lanes - self._starts[at], size)
+            return
+        for lane in lanes:
+            at = bisect.bisect_right(self._starts, int(lane)) - 1
+            if at >= 0 and lane + size <= self._starts[at] + self._live[at].data.size:
+                self._mark(at, kind, np.array([lane - self._starts[at]]), size)
+
+    def _mark(self, at: int, kind: int, offsets: NDArray[np.int64], size: int) -> None:
+        key = (at, _TOUCHES[AccessKind(kind)])
+        marks = self._marks.get(key)
+        if marks is None:
+            marks = self._marks[key] = np.zeros(self._live[at].data.size, np.bool_)
+        if int(offsets[-1] - offsets[0]) == size * (len(offsets) - 1) and np.all(np.diff(offsets) == size):
+            marks[int(offsets[0]) : int(offsets[-1]) + size] = True
+        else:
+            marks[(offsets[:, None] + np.arange(size)).reshape(-1)] = True
+
+    def stretches(self) -> Iterator[tuple[int, int, int]]:
+        """(address, bytes, READ, WRITE or ATOMIC) of all that was touched."""
+        for (at, touch), marks in self._marks.items():
+            edges = np.flatnonzero(np.diff(marks.astype(np.int8), prepend=0, append=0))
+            for begin, end in edges.reshape(-1, 2):
+                yield self._starts[at] + int(begin), int(end - begin), touch

@@ -1,0 +1,35 @@
+// What orders work on the device: streams, events and the host's waiting, as vector clocks; and two pieces of work on the same bytes that
+// nothing orders.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime.hpp"
+
+namespace wmmadiag {
+
+// By stream: how much of its work has come before.
+using Clock = std::map<std::uint64_t, std::uint64_t>;
+void join(Clock& to, const Clock& from);
+
+enum class Touch : std::uint8_t { read, write, atomic };
+
+struct Stretch {
+    std::uint64_t begin, end;
+    Touch touch;
+};
+
+// Begins a piece of work in a stream after what `before` knows; `finish` tells what it raced with, and returns what is known after it.
+// One at a time: work runs when it is submitted.
+void start(std::uint64_t stream, const Clock& before);
+Clock finish();
+// What the piece of work that is running touches, and what it is called.
+void touches(const void* pointer, std::uint64_t bytes, Touch touch);
+void called(const std::string& name);
+// Work that the host has waited for comes before all that is submitted from now on.
+void forget(const Clock& known);
+
+}  // namespace wmmadiag
