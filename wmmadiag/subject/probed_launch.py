@@ -196,6 +196,8 @@ def _covering(
                 break
             axis, step = moved[0], next_tile.low[moved[0]]
             overlap = next_tile.extent[axis] < tile.extent[axis]
+            if overlap and factors:  # without guards, what lies behind one row is the next
+                break
             if overlap:  # what is new of it begins behind the first tile's end
                 step = next_tile.extent[axis]
             if step > tile.extent[axis]:

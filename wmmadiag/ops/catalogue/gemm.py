@@ -179,8 +179,8 @@ OPERATION = Operation(
     extents={
         "batch": "b bs batch batches batchsize batchcount numbatches",
         "M": "m rows nrows numrows mglobal mtotal msize dimm",
-        "N": "n cols columns ncols numcols nglobal ntotal nsize dimn",
-        "K": "k inner depth kglobal ktotal ksize dimk",
+        "N": "n cols columns ncols numcols nglobal ntotal nsize dimn outfeatures outdim outputsize",
+        "K": "k inner depth kglobal ktotal ksize dimk infeatures indim inputsize",
     },
     distances=(
         Distance("a", "M if transpose_a else K", "lda stridea ldma"),

@@ -75,5 +75,6 @@ def _evidence(parameter: str, dtype: str) -> str:
 
 
 def _body(ptx: str, kernel: str) -> str:
-    found = re.search(rf"\.entry\s+{re.escape(kernel)}\b.*?^\}}", ptx, re.DOTALL | re.MULTILINE)
+    following = r"^\s*(?:\.visible|\.weak|\.extern|\.func|\.entry)\b|\Z"  # inline assembly has braces of its own
+    found = re.search(rf"\.entry\s+{re.escape(kernel)}\b.*?(?={following})", ptx, re.DOTALL | re.MULTILINE)
     return found[0] if found is not None else ""

@@ -48,12 +48,16 @@ class Assignment:
         return ", ".join([*said, *(f"{role} has the axes {axes}" for role, axes in self.layouts.items())])
 
 
-def assignments(kernel: Kernel, operation: str) -> Iterator[Assignment]:
-    """Every assignment of what a draft leaves open, the likeliest first: in the order of the operation's own roles."""
+def assignments(kernel: Kernel, operation: str, *, always: bool = False) -> Iterator[Assignment]:
+    """Every assignment of what a draft leaves open, the likeliest first: in the order of the operation's own roles.
+
+    Args:
+        always: whether there is one where nothing is open.
+    """
     drafted = draft(kernel, operation)
     pointers = _unnamed(kernel, operation)
     numbers = [one.parameter.name for one in drafted.arguments if _is_open(drafted, one)]
-    if not pointers and not drafted.open:
+    if not pointers and not drafted.open and not always:
         return
     chosen = (
         Assignment(roles, extents, symbols, constants, layouts)
@@ -114,7 +118,7 @@ def _is_open(drafted: Draft, argument: DraftArgument) -> bool:
     if parameter.unread and isinstance(argument.passed, Term) and argument.passed.op == "symbol":
         over = {name for text in drafted.grid for name in names_in(text)}  # the launch may be over what no code reads
         return argument.passed.args[0] in unknown_symbols(drafted, " + ".join(sorted(over - {TODO})), ())
-    return argument.value in (TODO, "") or bool(unknown_symbols(drafted, argument.value, ()))
+    return argument.value in (TODO, "") or bool(unknown_symbols(drafted, argument.value, drafted.usual))
 
 
 def _roles(kernel: Kernel, operation: str, unnamed: Sequence[Parameter]) -> Iterator[Mapping[str, str]]:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _TILES = (64, 128, 256)
 _PROBED_TILE = 256
+_SYMBOL, _COUNTS, _MOST_COUNTED = "--symbol ", (2, 4, 1), 2
 _EXTENTS = (128, 32, 256, 16)  # of a head, where nothing tells
 
 
@@ -134,17 +135,33 @@ def _tried(
 
     def candidates() -> Iterator[tuple[str, Card]]:
         for operation in operations:
-            for meant in assignments(kernel, operation):
-                said = ", ".join(filter(None, [f"taken as {operation}", meant.meaning()]))
-                with contextlib.suppress(ConfigurationError):
-                    for drafted, tile in _launched(path, kernel, operation, meant, options):
-                        yield said, _card(path, kernel, drafted, options, assumed, tile)
+            for counted, one in _counted(kernel, operation, options):
+                for meant in assignments(one, operation, always=bool(counted)):
+                    said = ", ".join(filter(None, [f"taken as {operation}", meant.meaning(), counted]))
+                    with contextlib.suppress(ConfigurationError):
+                        for drafted, tile in _launched(path, one, operation, meant, options):
+                            yield said, _card(path, one, drafted, options, assumed, tile)
 
     found = right_one(candidates())
     if found is None:
         return None
     said, card = found
     return replace(card, assumed=(*card.assumed, f"{said}, which is what the result fits"))
+
+
+def _counted(kernel: Kernel, operation: str, options: SubjectOptions) -> Iterator[tuple[str, Kernel]]:
+    """The kernel; then with numbers for what host code counts and nobody says, in words: parts of a sum, processors."""
+    yield "", kernel
+    machine = kernel.machine
+    marks = [one.option for one in draft(kernel, operation, _wishes(options)).open if one.option.startswith(_SYMBOL)]
+    names = [one.removeprefix(_SYMBOL).rstrip("=") for one in marks]
+    names = [one for one in names if machine is not None and one in machine.names and one not in machine.usual]
+    if machine is None or not names or len(names) > _MOST_COUNTED:
+        return
+    for count in _COUNTS:
+        usual = {**machine.usual, **dict.fromkeys(names, count)}
+        said = ", ".join(f"{name} = {count}" for name in names)
+        yield said, replace(kernel, machine=replace(machine, usual=usual))
 
 
 def _launched(

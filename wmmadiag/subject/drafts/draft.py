@@ -244,6 +244,10 @@ def _filled(passed: Value | None) -> str:
 
 def _entry(result: Draft, kernel: Kernel, meant: Meanings) -> None:
     """The instantiation that the host chooses; arguments that depend on sizes stay expressions."""
+    if kernel.uninstantiated:
+        wanted = ", ".join(kernel.uninstantiated)
+        what = f"the template arguments {wanted}"
+        result.open.append(Open(what, "the source instantiates it nowhere", f"--entry '{kernel.entry}<{wanted}>'"))
 
     def told(match: re.Match[str]) -> str:
         try:

@@ -171,7 +171,19 @@ def distance_for(name: str, operation: str, *, batches: bool) -> Distance | None
     """The leading dimension that a number's name means, or with `batches` the distance between matrices."""
     known = {one.value: one for one in OPERATIONS[operation].distances if one.batches == batches}
     found = _search({value: one.spellings for value, one in known.items()}, name)
-    return None if found is None else known[found]
+    if found is not None:
+        return known[found]
+    of_pointer = _DISTANCE.fullmatch(name.lower())
+    if of_pointer is None or (of_pointer["rows"] if batches else of_pointer["whole"] or of_pointer["all"]):
+        return None
+    role = role_named(of_pointer["first"] or of_pointer["last"], operation)
+    return next((one for one in known.values() if one.role == role), None)
+
+
+# ld_x, x_stride, batch_stride_x: of what has that name.
+_DISTANCE = re.compile(
+    r"(?:(?P<whole>batch_?stride_?|bs_?)|stride_?|(?P<rows>ld_?))(?P<first>\w+)|(?P<last>[a-z0-9]+)_(?P<all>batch_)?stride"
+)
 
 
 def roles_for(pointers: Sequence[Parameter], operation: str) -> list[str | None]:

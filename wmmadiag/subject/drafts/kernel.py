@@ -56,6 +56,7 @@ class Kernel:
         remarks: what was chosen where the source has several, each a clause.
         fixed: host symbols that the kernel's own code names, too.
         named: numbers that the files name besides.
+        uninstantiated: its template parameters that nothing in the source gives a value.
         guards: names of its numbers → what the indices are multiples of that it compares with them.
     """
 
@@ -73,6 +74,7 @@ class Kernel:
     fixed: frozenset[str] = frozenset()
     named: Mapping[str, Number] = field(default_factory=dict)
     guards: Mapping[str, int] = field(default_factory=dict)
+    uninstantiated: tuple[str, ...] = ()
 
     @property
     def usual(self) -> Values:
@@ -153,6 +155,7 @@ def read_kernel(path: Path, text: str, options: SubjectOptions) -> Kernel:
         ),
         file_constants(machine, scope),
         guarded(program, function, constants),
+        tuple(one.name for one in function.function.template or () if not arguments and not one.default),
     )
 
 

@@ -66,8 +66,8 @@ def _integer(result: Draft, argument: DraftArgument, passed: str, laid: storage.
     if named is not None:
         argument.value, argument.reason = named, "by its name"
         return
-    told = value_for(parameter.name, operation)
-    batches = distance_for(parameter.name, operation, batches=True)
+    rows, batches = (distance_for(parameter.name, operation, batches=one) for one in (False, True))
+    told = value_for(parameter.name, operation) or (rows.value if rows is not None else None)
     if told is not None or batches is not None:
         argument.value = batches.value if batches is not None and _is_batched(result, argument, meant) else told or ""
         argument.reason = "by its name"

@@ -86,7 +86,9 @@ def _ragged(draft: Draft, values: Sizes, given: Mapping[str, str]) -> Sizes:
         if tiles:
             rest = -(-_SMALLEST_REST // step) * step
             blocks = 1 if symbol != "Skv" else 2
-            found[own] = str(blocks * math.lcm(*tiles) + rest)
+            ragged = str(blocks * math.lcm(*tiles) + rest)
+            alike = next((group for group in draft.equal if own in group), {own})
+            found |= {name: ragged for name in alike if name in found and name not in draft.fixed}
     return found if found != values else {}
 
 
