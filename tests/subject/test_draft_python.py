@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from wmmadiag.cli.main import main
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card_files.read import load_card
@@ -60,3 +61,14 @@ def test_a_source_alone_cannot_have_a_python_reference(source):
     with pytest.raises(ConfigurationError, match="needs a card") as raised:
         open_subject(source, SubjectOptions(computes="python"))
     assert "wmmadiag init" in raised.value.hint
+
+
+def test_the_function_is_drafted_and_one_that_is_there_stays(source, tmp_path, capsys):
+    assert main(["init", str(source), "--computes", "python"]) == 0
+    written = (tmp_path / "reference.py").read_text()
+    compile(written, "reference.py", "exec")
+    assert "def reference(inputs, symbols):" in written and 'return {"y": …, "mean": …}' in written
+    (tmp_path / "reference.py").write_text("# mine\n")
+    assert main(["init", str(source), "--computes", "python", "--force"]) == 0
+    assert "is there already" in capsys.readouterr().out
+    assert (tmp_path / "reference.py").read_text() == "# mine\n"

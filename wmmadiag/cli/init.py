@@ -21,8 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--computes",
         metavar="OP",
         default="",
-        help="attention, qkt, pv, softmax or gemm (default: by the arguments' names, else attention); python for a "
-        "reference of yours",
+        help="the operation (default: by names and by what a run of the kernel fits); python for a reference of yours, "
+        "none for no judgement",
     )
     parser.add_argument(
         "-o", "--output", metavar="FILE", default="", help="the card (default: SOURCE with .toml); - for the terminal"
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; returns the exit code."""
-    from wmmadiag.subject.drafts.new_card import new_card, write_card
+    from wmmadiag.subject.drafts.new_card import new_card, reference_text, write_card
 
     source = Path(args.source)
     beside = args.output in ("", "-")
@@ -51,7 +51,16 @@ def run(args: argparse.Namespace, console: Console) -> int:
     found = re.search(r'^operation = "(\w+)"(?:  # (\w+)\?)?', text, re.MULTILINE)
     computes = args.computes or ((found[2] or found[1]) if found else "")
     if computes == "python":
+        name, reference = reference_text(text)
+        beside_card = target.parent / name
         console.print(f"wrote {target}: for a Python reference")
+        if beside_card.exists():
+            console.print(
+                f"{beside_card} is there already, and is left as it is: does it say what this kernel computes?"
+            )
+        else:
+            write_card(beside_card, reference)
+            console.print(f"wrote {beside_card}: what the function gets and returns; write what it computes")
     else:
         chosen = computes if args.computes else f"{computes} (another operation: --computes)"
         console.print(f"wrote {target}: {chosen}, roles and values guessed from names; confirm them")

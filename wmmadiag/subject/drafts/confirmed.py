@@ -2,43 +2,59 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
-from wmmadiag.errors import WmmadiagError
+from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.card_files.read import parse_card
-from wmmadiag.subject.drafts.text import case_lines
+from wmmadiag.subject.drafts.text import case_lines, draft_text
 from wmmadiag.subject.open_subject import SubjectOptions
 
 _CASES = re.compile(r"^\[\[cases\]\].*", re.DOTALL | re.MULTILINE)
 _OPERATION = re.compile(r'^operation = "(\w+)"', re.MULTILINE)
 
 
-def confirmed(text: str, source: Path, target: Path, options: SubjectOptions) -> str:
-    """A drafted card's text with the reading and the sizes under which the kernel is right.
+def confirmed(source: Path, target: Path, options: SubjectOptions) -> str | None:
+    """The text of a card that a run confirms; None where not everything of it can be derived.
 
-    Under none, the operation is to be confirmed, unless the user said it: a card without a TODO is one that ran, or one
-    of a kernel that is wrong by what its user says.
+    It has the meaning of arguments, the launch, the reading and the sizes under which the kernel is right. Under none,
+    the operation is to be confirmed, unless the user said it: a card without a TODO is one that ran, or one of a kernel
+    that is wrong by what its user says.
 
     Args:
-        text: a card without a TODO. target: where it will stand.
+        target: where the card will stand.
     """
     from wmmadiag.subject.drafts.derive import derived_card
     from wmmadiag.subject.settling import right_alternative
 
     try:
-        found = right_alternative(derived_card(source, options))
+        card = derived_card(source, options)
+    except ConfigurationError:
+        return None
+    assert card.derived is not None
+    drafted = card.derived.draft
+    remarks = [*card.assumed, *drafted.remarks]
+    drafted = replace(drafted, remarks=[one for one in dict.fromkeys(remarks) if "it has a card" not in one])
+    relative = Path(os.path.relpath(source, target.parent)).as_posix()
+    text = draft_text(drafted, relative, source.stem, _cases(card))
+    with contextlib.suppress(WmmadiagError):  # what cannot run here is not confirmed
+        found = right_alternative(card)
         if found is not None:
-            name, card = found
-            told = _with_reading(text, parse_card(text, target, shown="the drafted card"), card, name)
+            name, right = found
+            told = _with_reading(text, parse_card(text, target, shown="the drafted card"), right, name)
             if told:
                 return told
-    except WmmadiagError:
-        pass  # what cannot run here is not confirmed
     if options.computes:
         return text
     return _OPERATION.sub(r'operation = "TODO"  # \1? Nothing that was tried makes the kernel right by it', text, 1)
+
+
+def _cases(card: Card) -> list[tuple[str, dict[str, str]]]:
+    return [(one.name, {key: f"{value}" for key, value in one.symbols.items()}) for one in card.cases]
 
 
 def _with_reading(text: str, drafted: Card, card: Card, name: str) -> str:
@@ -59,7 +75,6 @@ def _with_reading(text: str, drafted: Card, card: Card, name: str) -> str:
             text = re.sub(rf"^(?:# )?{key} = .*\n", "", text, count=1, flags=re.MULTILINE)
             line = f'{key} = "{value}"'
             text = _OPERATION.sub(rf"\g<0>\n{line}", text, 1)
-    cases = [(one.name, {key: f"{value}" for key, value in one.symbols.items()}) for one in card.cases]
-    text = _CASES.sub(lambda _: "\n".join(case_lines(cases)) + "\n", text, 1)
+    text = _CASES.sub(lambda _: "\n".join(case_lines(_cases(card))) + "\n", text, 1)
     remark = f"\n# Assumed: {name}, which is what the result fits.\n# Arguments in"
     return text.replace("\n# Arguments in", remark, 1) if name else text

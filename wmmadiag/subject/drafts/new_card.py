@@ -41,9 +41,8 @@ def new_card(
     options = SubjectOptions(entry=entry, computes=computes, macros=macros, include_paths=include_paths)
     check_compiles(source, options)  # no card for what cannot run
     target = card or source.with_suffix(".toml")
-    text = drafted_text(source, target, options)
-    if not is_ptx(source) and computes not in ("python", "none") and not _todos(text):
-        text = confirmed(text, source, target, options)
+    own = is_ptx(source) or computes in ("python", "none")
+    text = (None if own else confirmed(source, target, options)) or drafted_text(source, target, options)
     if include_paths:
         folders = [Path(os.path.relpath(path, target.parent)).as_posix() for path in include_paths]
         text = text.replace("\nentry = ", f"\ninclude_paths = {json.dumps(folders)}\nentry = ", 1)
@@ -55,6 +54,36 @@ def new_card(
 
 def _todos(text: str) -> int:
     return len(re.findall(r"^[^#\n]*\bTODO\b", text, re.MULTILINE))
+
+
+def reference_text(card: str) -> tuple[str, str]:
+    """The file that a card's Python reference is to stand in, and its text: what it gets, and what it has to return.
+
+    Returns:
+        ("", "") for a card that names no Python function.
+    """
+    named = re.search(r'^python = "([^":]+):(\w+)"', card, re.MULTILINE)
+    if named is None:
+        return "", ""
+    tables = re.findall(r'^role = "(\w+)"\n(?:.*\n)*?direction = "(\w+)".*\nshape = (\[.*?\])', card, re.MULTILINE)
+    read, written = ("in", "inout"), ("out", "inout")
+    told = [[f"{role} {shape}" for role, direction, shape in tables if direction in one] for one in (read, written)]
+    returned = ", ".join(f'"{role}": …' for role, direction, _ in tables if direction in written)
+    lines = [
+        '"""What the kernel computes, for its card: in float64, by the textbook formula."""',
+        "",
+        f"def {named[2]}(inputs, symbols):",
+        '    """The outputs by role.',
+        "",
+        "    Args:",
+        f"        inputs: float64 copies by role: {', '.join(told[0])}.",
+        "        symbols: the numbers of the case by name.",
+        "",
+        f"    Returns: {', '.join(told[1])}.",
+        '    """',
+        f'    raise NotImplementedError("TODO: say what the kernel computes")  # return {{{returned}}}',
+    ]
+    return named[1], "\n".join(lines) + "\n"
 
 
 def write_card(path: Path, text: str, *, overwrite: bool = False) -> None:
