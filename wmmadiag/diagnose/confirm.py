@@ -14,6 +14,7 @@ from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.changes import Texts as Bytes
 from wmmadiag.diagnose.excerpts import statement_lines
 from wmmadiag.diagnose.intrusion import Touch, altered, touches
+from wmmadiag.diagnose.names import puts_in_order
 from wmmadiag.diagnose.ranking import after_trial
 from wmmadiag.diagnose.search import Tried
 from wmmadiag.diagnose.sizes import further_sizes
@@ -27,6 +28,8 @@ _RIVALS = 4
 """Changes of different places that are told apart by further sizes."""
 _INTRUSIVE, _MUCH = 3.0, 0.1
 """A change that alters so many times what another one alters, and this share of all, is the weaker answer."""
+_ANYWHERE = "", 0, 0
+"""The place of a barrier that is put in."""
 _ALIKE = 3
 """Changes of one place that are run on every case, until one of them is right in all."""
 
@@ -97,8 +100,8 @@ def confirmed(
     for one in right:
         places.setdefault(_place(one, sources), []).append(one)
     found: list[Confirmed] = []
-    for group in places.values():
-        for one in group[:_ALIKE]:
+    for place, group in places.items():
+        for one in group[: most if place == _ANYWHERE else _ALIKE]:
             if len(found) >= most:
                 break
             change = one.ranked.change
@@ -192,7 +195,12 @@ def _work_before(baseline: Mapping[str, CaseRun]) -> int:
 
 
 def _place(one: Tried, sources: Mapping[str, Source]) -> tuple[str, int, int]:
-    """What a change is about: the statement that it begins in; two of one statement are readings of one mistake."""
+    """What a change is about: the statement that it begins in; two of one statement are readings of one mistake.
+
+    So are barriers that are put in: each stands somewhere between the two accesses that nothing orders.
+    """
+    if puts_in_order(one.ranked.change):
+        return _ANYWHERE
     edit = one.ranked.change.edits[0]
     return (edit.file, *statement_lines(sources[edit.file], edit.start))
 

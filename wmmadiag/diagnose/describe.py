@@ -14,8 +14,9 @@ from wmmadiag.diagnose.certain import by_itself
 from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.confirm import Confirmed
 from wmmadiag.diagnose.excerpts import excerpt, place_of, statement_lines
-from wmmadiag.diagnose.names import NAMES, REFUSED, TARGETS, Name, name_of
+from wmmadiag.diagnose.names import NAMES, REFUSED, TARGETS, Name, name_of, puts_in_order
 from wmmadiag.diagnose.patch import unified
+from wmmadiag.diagnose.search import Tried
 from wmmadiag.diagnose.sidebyside import Difference, first_difference
 from wmmadiag.diagnose.spec import reproduced
 from wmmadiag.diagnose.symptoms import symptoms
@@ -137,6 +138,8 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
         refused = first.result.problem if first.compilation is None else None
         name = REFUSED if refused is not None else name_of(change, shown.what if shown is not None else "")
         other = shown.place if shown is not None and shown.place.line != line[1] else end if last else None
+        if other is None and last and puts_in_order(change):  # it may stand anywhere between two accesses
+            other = next((_line(one) for one in best.alike if one.ranked.line != line), None)
         if rivals and last and verdict == "likely":  # where the runs first differ is among the evidence
             other = _at(rivals[0])
         said = place_of(refused.place) if refused is not None else None
@@ -180,7 +183,11 @@ def _times(difference: float) -> float:
 
 
 def _at(one: Confirmed) -> Place:
-    return Place(one.line[0], one.line[1])
+    return _line(one.tried)
+
+
+def _line(one: Tried) -> Place:
+    return Place(*one.ranked.line)
 
 
 def _sentence(name: Name, change: Change, difference: Difference | None, departure: str) -> str:

@@ -160,6 +160,11 @@ def every_name() -> tuple[Name, ...]:
     return (*NAMES, REFUSED, FAULT, UNKNOWN)
 
 
+def puts_in_order(change: Change) -> bool:
+    """Whether a change puts in what orders accesses, and nothing else."""
+    return change.kind == "insertion" and change.role in ORDERS
+
+
 def name_of(change: Change, shown: str = "") -> Name:
     """The name of what a change mends.
 
