@@ -9,6 +9,7 @@ import pytest
 
 from wmmadiag import backends
 from wmmadiag.checks import native_names, select
+from wmmadiag.emulator import Budget
 from wmmadiag.errors import BudgetError, CompileError, ConfigurationError
 from wmmadiag.subject.bench import Workbench
 from wmmadiag.subject.card import Case
@@ -139,3 +140,15 @@ def test_nvcc_compiles_no_header_that_is_not_on_disk(bench: Workbench) -> None:
     run = bench.run(small(bench), {header: HEADER.replace("1.0f", "2.0f")})
     assert isinstance(run.error, ConfigurationError)
     assert "factor.cuh" in run.error.message
+
+
+def test_what_takes_longer_than_a_look_is_run_in_full_if_it_ends_at_all(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = bench.run(small(bench))
+    monkeypatch.setattr("wmmadiag.subject.bench._LOOKED_AT", whole.result.warp_instructions - 1)
+    again = replace(bench, _sessions={}).run(small(bench))
+    assert again.passed and again.result.warp_instructions == whole.result.warp_instructions
+    monkeypatch.setattr("wmmadiag.subject.bench._USUAL", Budget(whole.result.warp_instructions - 1, seconds=0))
+    never = replace(bench, _sessions={}).run(small(bench))
+    assert isinstance(never.error, BudgetError) and never.verdict is None

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.checks.registry import Context
 from wmmadiag.checks.run import CheckedRuns, emulator_of
-from wmmadiag.emulator import Budget
-from wmmadiag.errors import WmmadiagError
-from wmmadiag.launch import LoadedKernel
+from wmmadiag.emulator import Budget, EmulatedKernel
+from wmmadiag.errors import BudgetError, WmmadiagError
+from wmmadiag.launch import Launch, LoadedKernel
 from wmmadiag.report.model import CaseResult
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.card import Card, Case, LaunchShape, Variant
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _USUAL = Budget(300_000_000, seconds=0)
 """Of one launch on the emulator: a case that is looked at closely ends long before (the largest of the repository's own
 kernels has 7 million warp instructions), or never."""
+_LOOKED_AT = 20_000_000
+"""Of these, with checks on, until it is asked without them, many times faster, whether the launch ends at all."""
 _TIMES, _LEAST = 20, 2_000_000
 """Warp instructions of a changed kernel, times those that the case needed before; a change may make a loop endless."""
 
@@ -99,16 +101,31 @@ class _Recording:
     error: WmmadiagError | None = None
     budget: Budget = field(default_factory=lambda: _USUAL)
 
-    def launch(self, kernel: LoadedKernel, launch: Any) -> Any:
+    def launch(self, kernel: LoadedKernel, launch: Launch) -> Any:
         self.error = None
         emulated = emulator_of(kernel)
-        if emulated is not None:
-            emulated.options = replace(emulated.options, budget=self.budget)
         try:
-            return self.inner.launch(kernel, launch)
+            if emulated is None:
+                return self.inner.launch(kernel, launch)
+            if self.budget.instructions <= _LOOKED_AT:
+                return self._within(self.budget, kernel, emulated, launch)
+            untouched = launch.copied()
+            try:
+                return self._within(replace(self.budget, instructions=_LOOKED_AT), kernel, emulated, launch)
+            except BudgetError:
+                bare = replace(emulated.options, checks=(), check_table=(), budget=self.budget)
+                EmulatedKernel(emulated.kernel, bare).launch(untouched.copied())
+            arrays = untouched.writable()
+            for index, array in launch.writable().items():
+                array[...] = arrays[index]
+            return self._within(self.budget, kernel, emulated, launch)
         except WmmadiagError as error:
             self.error = error
             raise
+
+    def _within(self, budget: Budget, kernel: LoadedKernel, emulated: EmulatedKernel, launch: Launch) -> Any:
+        emulated.options = replace(emulated.options, budget=budget)
+        return self.inner.launch(kernel, launch)
 
     def reported(self) -> Any:
         return self.inner.reported()
