@@ -8,10 +8,14 @@ FOLDER: a checkout of karpathy/llm.c, of siboehm/SGEMM_CUDA. Each program runs u
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
+import pty
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -66,6 +70,14 @@ def main() -> None:
     print(f"\n{reached} of {len(chosen)} reach it")
 
 
+def listen(reader: int, to: list[bytes]) -> None:
+    """Gather what a terminal is told, until it closes."""
+    with contextlib.suppress(OSError):
+        while data := os.read(reader, 65536):
+            to.append(data)
+    os.close(reader)
+
+
 def run(program: Program, seconds: float, checks: str) -> tuple[bool, str]:
     """Whether it says that all is well, and its row of the table."""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
@@ -74,15 +86,20 @@ def run(program: Program, seconds: float, checks: str) -> tuple[bool, str]:
         command = [sys.executable, "-m", "wmmadiag", "run", *program.words[:end], *options, *program.words[end:]]
         begun = time.perf_counter()
         timed_out = False
-        process = subprocess.Popen(
-            command, cwd=program.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
-        )
+        reader, terminal = pty.openpty()  # what a program has said is seen at once
+        process = subprocess.Popen(command, cwd=program.folder, stdout=terminal, stderr=subprocess.PIPE)
+        os.close(terminal)
+        said_so_far: list[bytes] = []
+        listener = threading.Thread(target=listen, args=(reader, said_so_far), daemon=True)
+        listener.start()
         try:
-            output, log = process.communicate(timeout=seconds)
+            log = process.communicate(timeout=seconds)[1].decode("utf-8", "replace")
         except subprocess.TimeoutExpired:
             process.terminate()
-            output, log = process.communicate()
+            log = process.communicate()[1].decode("utf-8", "replace")
             timed_out = True
+        listener.join(5)
+        output = b"".join(said_so_far).decode("utf-8", "replace")
         took = time.perf_counter() - begun
         text = Path(file.name).read_text("utf-8")
     record = json.loads(text) if text else {}

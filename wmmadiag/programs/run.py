@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from wmmadiag.programs.build import BuiltProgram
@@ -116,7 +117,14 @@ def _take(
     if "internal" in record:
         result.internal = record["internal"]
     if "signal" in record:
-        result.crash = _crash(record, program)
+        lines = _host_lines(record["frames"], program)
+        shown = [f"  at {line}" for line in lines]
+        result.crash = "\n".join([f"host code was ended by {_signal(record['signal'])}", *shown])
+        if record["memory"]:
+            message = f"host code touches device memory: {record['memory']}"
+            hint = "copy it with cudaMemcpy, or allocate it with cudaMallocManaged"
+            place = lines[0] if lines else ""
+            _add(records, ReportedFinding("memory", "host-access", "error", message, place, hint=hint), "")
     if "findings" in record:
         grid, block = (" × ".join(map(str, record[one])) for one in ("grid", "block"))
         place = f", at {record['place']}" if record["place"] else ""
@@ -160,16 +168,15 @@ def _signal(number: int) -> str:
         return f"signal {number}"
 
 
-def _crash(record: Mapping[str, Any], program: BuiltProgram) -> str:
-    """What host code did that ended it, with the user's lines."""
-    lines = [f"host code was ended by {_signal(record['signal'])}"]
-    if record["memory"]:
-        lines[0] += f": it touched device memory, {record['memory']}"
-    frames = [one["offset"] for one in record["frames"] if one["file"] == str(program.library)]
-    for offset in frames:
-        asked = ["addr2line", "-s", "-e", str(program.library), hex(offset - 1)]
+def _host_lines(frames: Sequence[Mapping[str, Any]], program: BuiltProgram) -> list[str]:
+    """The lines of the program in a stack of calls, the innermost first."""
+    found: list[str] = []
+    for one in frames:
+        if one["file"] != str(program.library):
+            continue
+        asked = ["addr2line", "-e", str(program.library), hex(one["offset"] - 1)]
         with contextlib.suppress(OSError):
-            place = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+            place = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.split(" ")[0].strip()
             if place and not place.startswith("?"):
-                lines.append(f"  at {place}")
-    return "\n".join(lines)
+                found.append(os.path.relpath(place) if Path(place).is_relative_to(Path.cwd()) else place)
+    return found
