@@ -244,7 +244,8 @@ def _compile(
             objects = list(pool.map(one_object, enumerate(prepared)))
         made = work / "program.so"
         link = [compiler, "-shared", "-pthread", "-fopenmp", *map(str, objects), "-o", str(made), "-Wl,-z,defs",
-                f"-L{runtime.parent}", "-lwmmadiag_runtime", f"-Wl,-rpath,{runtime.parent}", *host_options]  # fmt: skip
+                f"-L{runtime.parent}", "-lwmmadiag_runtime", f"-Wl,-rpath,{runtime.parent}", *_nvrtc(prepared),
+                *host_options]  # fmt: skip
         _run(link, prepared[0].name)
         ready = work / "ready"
         ready.mkdir()
@@ -253,6 +254,16 @@ def _compile(
         if not folder.exists():
             ready.replace(folder)
     _prune(folder.parent)
+
+
+def _nvrtc(prepared: Sequence[_Prepared]) -> list[str]:
+    """What links NVRTC, for a program that compiles by itself."""
+    if not any(b"nvrtc.h" in file.data for one in prepared for file in one.tree.every()):
+        return []
+    from cuda import pathfinder
+
+    library = Path(str(pathfinder.load_nvidia_dynamic_lib("nvrtc").abs_path))
+    return [str(library), f"-Wl,-rpath,{library.parent}"]
 
 
 def _prune(folder: Path) -> None:

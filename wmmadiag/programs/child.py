@@ -47,12 +47,18 @@ _SYMBOL = ctypes.CFUNCTYPE(
 )
 _PROPERTY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)
 
+_MODULE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p)
+_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_KernelInfo))
+_GLOBAL = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(ctypes.c_uint64)
+)
 _FINISHED = ctypes.CFUNCTYPE(None)
 
 
 class _Host(ctypes.Structure):
     _fields_ = (
-        ("kernel", _KERNEL), ("launch", _LAUNCH), ("symbol", _SYMBOL), ("property", _PROPERTY),
+        ("kernel", _KERNEL), ("launch", _LAUNCH), ("symbol", _SYMBOL), ("module", _MODULE), ("function", _FUNCTION),
+        ("global_", _GLOBAL), ("property", _PROPERTY),
         ("finished", _FINISHED), ("findings", ctypes.c_int),
     )  # fmt: skip
 
@@ -77,6 +83,9 @@ class Served:
             _KERNEL(self.guarded(self.kernel)),
             _LAUNCH(self.guarded(self.launch)),
             _SYMBOL(self.guarded(self.symbol)),
+            _MODULE(self.guarded(self.module)),
+            _FUNCTION(self.guarded(self.function)),
+            _GLOBAL(self.guarded(self.variable)),
             _PROPERTY(lambda name: self.properties.get(name.decode(), 0)),
             _FINISHED(lambda: self.send(launches=self.launches())),
             findings,
@@ -157,7 +166,11 @@ class Served:
         if at < 0 or offset > self.program.kernels[at].start + self.program.kernels[at].size:
             return INVALID_DEVICE_FUNCTION
         self.prepare()
-        kernel = self.device.kernel(self.program.kernels[at])
+        self.describe(self.device.kernel(self.program.kernels[at]), info)
+        return 0
+
+    def describe(self, kernel: Any, info: Any) -> None:
+        """A kernel as the runtime takes it."""
         count = len(kernel.parameters)
         offsets = (ctypes.c_uint32 * max(count, 1))(*(one.offset for one in kernel.parameters))
         sizes = (ctypes.c_uint32 * max(count, 1))(*(one.size for one in kernel.parameters))
@@ -168,6 +181,32 @@ class Served:
         to.static_shared = kernel.checked.kernel.layout.declared_static_bytes
         to.local_bytes = kernel.checked.kernel.local_bytes
         to.offsets, to.sizes = ctypes.cast(offsets, type(to.offsets)), ctypes.cast(sizes, type(to.sizes))
+
+    def module(self, text: bytes) -> int:
+        """Load PTX that the program brings or made itself."""
+        self.prepare()
+        return int(self.device.load_module(text.decode("utf-8", "replace"), self.placed))
+
+    def placed(self, name: str, data: bytes) -> int:
+        """Give a variable its place."""
+        content = ctypes.create_string_buffer(data, len(data))
+        address = self.runtime.wmmadiag_variable(name.encode(), ctypes.c_uint64(len(data)), content, 0)
+        return int(address)
+
+    def function(self, module: int, name: bytes, info: Any) -> int:
+        """Describe a kernel of such PTX."""
+        kernel = self.device.module_kernel(module, name.decode("utf-8", "replace"))
+        if kernel is None:
+            return INVALID_DEVICE_FUNCTION
+        self.describe(kernel, info)
+        return 0
+
+    def variable(self, module: int, name: bytes, device: Any, size: Any) -> int:
+        """Where a variable of such PTX lies."""
+        found = self.device.modules[module - 1].variables.get(name.decode("utf-8", "replace"))
+        if found is None:
+            return INVALID_SYMBOL
+        device[0], size[0] = found
         return 0
 
     def launch(self, record: Any, instructions: Any) -> int:

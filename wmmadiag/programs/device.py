@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from wmmadiag.compile import Compilation, CompileOptions, compile_source
+from wmmadiag.compile import Compilation, CompileOptions, compile_source, compile_text
 from wmmadiag.compile.model import Entry
 from wmmadiag.compile.names import base_name, demangle
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions
@@ -15,7 +15,7 @@ from wmmadiag.emulator.lower import lower
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.programs.build import Symbol, Unit
 from wmmadiag.ptx import parse
-from wmmadiag.ptx.ir import Parameter
+from wmmadiag.ptx.ir import Parameter, Space
 
 
 @dataclass
@@ -58,6 +58,19 @@ class DeviceKernel:
         return next(one.registers for one in resources(self.compilation) if one.entry == self.entry.name)
 
 
+@dataclass(frozen=True)
+class LoadedModule:
+    """PTX that a program loaded by itself.
+
+    Attributes:
+        compilation: it.
+        variables: name → (device address, bytes).
+    """
+
+    compilation: Compilation
+    variables: Mapping[str, tuple[int, int]]
+
+
 @dataclass
 class DeviceHalf:
     """The kernels of a program; a source is compiled when its first kernel is asked for.
@@ -78,6 +91,7 @@ class DeviceHalf:
     def __post_init__(self) -> None:
         self._known: dict[str, DeviceKernel] = {}
         self.kernels: list[DeviceKernel] = []
+        self.modules: list[LoadedModule] = []
 
     def compile(self, unit: Unit) -> Compilation:
         """The PTX of a source, with the instantiations that the host half uses."""
@@ -96,6 +110,32 @@ class DeviceHalf:
             self._known[symbol.name] = self._load(symbol)
         return self._known[symbol.name]
 
+    def load_module(self, ptx: str, place: Callable[[str, bytes], int]) -> int:
+        """The number, from 1, of PTX that the program loads; `place`: gives a variable an address, with its contents.
+
+        Raises:
+            PtxSyntaxError: it is none.
+        """
+        name = f"module {len(self.modules) + 1}.ptx"
+        compilation = compile_text(ptx, name, self.options)
+        variables: dict[str, tuple[int, int]] = {}
+        for one in parse(ptx, name=name).variables.values():
+            initial = one.initializer
+            if one.space in (Space.GLOBAL, Space.CONST) and one.size and not (initial and initial.relocations):
+                data = bytes(initial.data) if initial is not None else bytes(one.size)
+                variables[one.name] = (place(one.name, data), one.size)
+        self.modules.append(LoadedModule(compilation, variables))
+        return len(self.modules)
+
+    def module_kernel(self, number: int, name: str) -> DeviceKernel | None:
+        """A kernel of such PTX by its name in it; None where it has none."""
+        module = self.modules[number - 1]
+        entry = next((one for one in module.compilation.entries if one.name == name), None)
+        if entry is None:
+            return None
+        addresses = {variable: address for variable, (address, _) in module.variables.items()}
+        return self._loaded(module.compilation, entry, {}, addresses)
+
     def _load(self, symbol: Symbol) -> DeviceKernel:
         readable = demangle(symbol.name)
         base = readable.partition("<")[0].rpartition("::")[2]
@@ -106,20 +146,26 @@ class DeviceHalf:
             entry = next((one for one in compilation.entries if one.name == symbol.name), None)
             entry = entry or next((one for one in compilation.entries if _same(one, symbol.name)), None)
             if entry is not None:
-                return self._loaded(compilation, entry, unit)
+                return self._loaded(compilation, entry, unit.kernels, self.addresses)
         raise ConfigurationError(
             f"the device half has no kernel {readable}",
             hint="the compiler's notes say why it was not instantiated: wmmadiag check SOURCE -v",
         )
 
-    def _loaded(self, compilation: Compilation, entry: Entry, unit: Unit) -> DeviceKernel:
+    def _loaded(
+        self,
+        compilation: Compilation,
+        entry: Entry,
+        named: Mapping[str, tuple[str, ...]],
+        addresses: Mapping[str, int],
+    ) -> DeviceKernel:
         from wmmadiag.compile.origin import origin_of, ptx_name
 
         module = parse(compilation.ptx, name=ptx_name(compilation.ptx), entry=entry.name)
-        lowered = lower(module, entry.name, self.options.arch, addresses=self.addresses)
+        lowered = lower(module, entry.name, self.options.arch, addresses=addresses)
         origin = origin_of(compilation.ptx)
         parameters = tuple(one for one in lowered.entry.parameters if isinstance(one, Parameter))
-        given = unit.kernels.get(base_name(entry.name), ())
+        given = named.get(base_name(entry.name), ())
         names = given if len(given) == len(parameters) else tuple(f"argument {i}" for i in range(len(parameters)))
         checked = EmulatedKernel(lowered, self.how, origin)
         bare = EmulatedKernel(lowered, replace(self.how, checks=()), origin)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MARKS = re.compile(rb"__global__|__device__|<<<")
 """What a file holds that has to be rewritten."""
 
+_NOINLINE = re.compile(rb"(?<!\()\b__noinline__\b")
 _TRAP = "{ __builtin_trap(); }"
 _OPENED = {b")": b"(", b"]": b"[", b">": b"<"}
 _IDENTIFIER = re.compile(rb"[A-Za-z_]\w*\Z")
@@ -58,7 +59,12 @@ def host_edits(source: Source, declared: Declarations) -> list[ByteEdit]:
     bodies = list(_bodies(source, declared))
     inside = [(one.start, one.end) for one in bodies]
     launches = [edit for edit in _launches(source) if not any(start <= edit.start < end for start, end in inside)]
-    return sorted([*bodies, *launches], key=lambda one: (one.start, one.end))
+    words = [
+        ByteEdit(found.start(), found.end(), "__attribute__((noinline))")
+        for found in _NOINLINE.finditer(source.code.code)
+        if not any(start <= found.start() < end for start, end in inside)
+    ]
+    return sorted([*bodies, *launches, *words], key=lambda one: (one.start, one.end))
 
 
 def _bodies(source: Source, declared: Declarations) -> Iterator[ByteEdit]:

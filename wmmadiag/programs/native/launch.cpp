@@ -9,11 +9,6 @@ namespace wmmadiag {
 
 namespace {
 
-struct Kernel {
-    KernelInfo info;
-    std::uint64_t dynamic_limit = 48 * 1024;
-};
-
 struct Configuration {
     dim3 grid, block;
     std::size_t shared = 0;
@@ -24,8 +19,8 @@ thread_local Configuration configured;
 std::uint64_t executed = 0;
 std::string printed;
 
-std::map<std::uint64_t, Kernel>& kernels() {
-    static auto* known = new std::map<std::uint64_t, Kernel>;
+std::map<std::uint64_t, KernelInfo>& kernels() {
+    static auto* known = new std::map<std::uint64_t, KernelInfo>;
     return *known;
 }
 // By the kernel, not by the address: a body is met by its return address, and by its own.
@@ -34,18 +29,19 @@ std::map<std::int32_t, std::uint64_t>& limits() {
     return *known;
 }
 
+std::uint64_t& limit_of(const KernelInfo& kernel) { return limits().try_emplace(kernel.id, 48 * 1024).first->second; }
+
 cudaError_t kernel_at(const void* address, KernelInfo& to) {
     const auto key = reinterpret_cast<std::uint64_t>(address);
     const auto found = kernels().find(key);
     if (found != kernels().end()) {
-        to = found->second.info;
+        to = found->second;
         return cudaSuccess;
     }
     KernelInfo info;
     const auto error = static_cast<cudaError_t>(host().kernel(key, &info));
     if (error != cudaSuccess) return failed(error);
-    kernels()[key].info = to = info;
-    limits().try_emplace(info.id, 48 * 1024);
+    kernels()[key] = to = info;
     return cudaSuccess;
 }
 
@@ -66,8 +62,8 @@ cudaError_t launchable(const KernelInfo& kernel, dim3 grid, dim3 block, std::siz
         return refused(cudaErrorInvalidConfiguration, "a grid of " + shape(grid) + " blocks; y and z may be 65535 at most", "put the long extent into x");
     if (kernel.max_threads != 0 && threads > static_cast<std::uint64_t>(kernel.max_threads))
         return refused(cudaErrorInvalidConfiguration, "a block of " + std::to_string(threads) + " threads; __launch_bounds__ of the kernel allow " + std::to_string(kernel.max_threads), "launch smaller blocks, or raise __launch_bounds__");
-    if (shared > limits()[kernel.id] || shared + kernel.static_shared > property("sharedMemPerBlockOptin"))
-        return refused(cudaErrorInvalidValue, std::to_string(shared) + " bytes of dynamic shared memory; the kernel may use " + std::to_string(limits()[kernel.id]),
+    if (shared > limit_of(kernel) || shared + kernel.static_shared > property("sharedMemPerBlockOptin"))
+        return refused(cudaErrorInvalidValue, std::to_string(shared) + " bytes of dynamic shared memory; the kernel may use " + std::to_string(limit_of(kernel)),
                        shared + kernel.static_shared > property("sharedMemPerBlockOptin")
                            ? "the device has " + std::to_string(property("sharedMemPerBlockOptin")) + " bytes for a block: use smaller tiles"
                            : "call cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) first");
@@ -80,6 +76,8 @@ cudaError_t launchable(const KernelInfo& kernel, dim3 grid, dim3 block, std::siz
     }
     return cudaSuccess;
 }
+
+}  // namespace
 
 cudaError_t launch(const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream, bool cooperative) {
     if (const auto before = status(); before != cudaSuccess) return before;
@@ -108,7 +106,11 @@ cudaError_t launch(const KernelInfo& kernel, dim3 grid, dim3 block, void** argum
     });
 }
 
-}  // namespace
+cudaError_t allow_shared(const KernelInfo& kernel, std::int64_t bytes) {
+    if (bytes < 0 || bytes + static_cast<std::int64_t>(kernel.static_shared) > host().property("sharedMemPerBlockOptin")) return failed(cudaErrorInvalidValue);
+    limit_of(kernel) = static_cast<std::uint64_t>(bytes);
+    return status();
+}
 
 std::uint64_t instructions() { return executed; }
 
@@ -174,8 +176,7 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
     KernelInfo kernel;
     if (const auto error = kernel_at(function, kernel); error != cudaSuccess) return error;
     if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
-        if (value < 0 || value + static_cast<std::int64_t>(kernel.static_shared) > host().property("sharedMemPerBlockOptin")) return failed(cudaErrorInvalidValue);
-        limits()[kernel.id] = static_cast<std::uint64_t>(value);
+        return allow_shared(kernel, value);
     } else if (attribute != cudaFuncAttributePreferredSharedMemoryCarveout) {
         return failed(cudaErrorNotSupported);
     }
@@ -193,7 +194,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* to, const void* function) 
     to->maxThreadsPerBlock = kernel.max_threads != 0 ? kernel.max_threads : 1024;
     to->numRegs = kernel.registers;
     to->ptxVersion = to->binaryVersion = static_cast<int>(host().property("major") * 10 + host().property("minor"));
-    to->maxDynamicSharedSizeBytes = static_cast<int>(limits()[kernel.id]);
+    to->maxDynamicSharedSizeBytes = static_cast<int>(limit_of(kernel));
     return status();
 }
 // CUDA occupancy calculator: what the limits of a multiprocessor allow.

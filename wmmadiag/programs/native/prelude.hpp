@@ -68,7 +68,7 @@
 #define __maxnreg__(...)
 #define __block_size__(...)
 #define __forceinline__ inline
-#define __noinline__ __attribute__((noinline))
+// Not __noinline__: the standard library writes __attribute__((__noinline__)), so the user's own are rewritten.
 #define __align__(n) __attribute__((aligned(n)))
 
 extern "C" {
@@ -118,10 +118,24 @@ WMMADIAG_EXTREMES(unsigned long)
 WMMADIAG_EXTREMES(long long)
 WMMADIAG_EXTREMES(unsigned long long)
 #undef WMMADIAG_EXTREMES
+#define WMMADIAG_EXTREMES(T, S, U)                                    \
+    inline T min(S a, U b) { return min(static_cast<T>(a), static_cast<T>(b)); } \
+    inline T max(S a, U b) { return max(static_cast<T>(a), static_cast<T>(b)); }
+WMMADIAG_EXTREMES(unsigned, int, unsigned)
+WMMADIAG_EXTREMES(unsigned, unsigned, int)
+WMMADIAG_EXTREMES(unsigned long, long, unsigned long)
+WMMADIAG_EXTREMES(unsigned long, unsigned long, long)
+WMMADIAG_EXTREMES(unsigned long long, long long, unsigned long long)
+WMMADIAG_EXTREMES(unsigned long long, unsigned long long, long long)
+#undef WMMADIAG_EXTREMES
 inline float min(float a, float b) { return fminf(a, b); }
 inline float max(float a, float b) { return fmaxf(a, b); }
 inline double min(double a, double b) { return fmin(a, b); }
 inline double max(double a, double b) { return fmax(a, b); }
+inline double min(float a, double b) { return fmin(a, b); }
+inline double min(double a, float b) { return fmin(a, b); }
+inline double max(float a, double b) { return fmax(a, b); }
+inline double max(double a, float b) { return fmax(a, b); }
 
 // The calls whose place messages name.
 #define WMMADIAG_HERE(...) ::wmmadiag_at(__FILE__, __LINE__, #__VA_ARGS__)

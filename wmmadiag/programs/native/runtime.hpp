@@ -86,6 +86,10 @@ struct KernelInfo {
     const std::uint32_t* offsets = nullptr;
     const std::uint32_t* sizes = nullptr;
 };
+// Launches a kernel; `arguments`: the addresses of its arguments.
+cudaError_t launch(const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream, bool cooperative);
+// cudaFuncAttributeMaxDynamicSharedMemorySize.
+cudaError_t allow_shared(const KernelInfo& kernel, std::int64_t bytes);
 struct LaunchRecord {
     std::int32_t kernel = 0;
     std::uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
@@ -104,6 +108,9 @@ struct WmmadiagHost {
     int (*kernel)(std::uint64_t address, wmmadiag::KernelInfo* info);    // of a kernel's body; nonzero: a cudaError_t
     int (*launch)(const wmmadiag::LaunchRecord* launch, std::uint64_t* instructions);  // nonzero: the fault's cudaError_t
     int (*symbol)(std::uint64_t address, std::uint64_t* device, std::uint64_t* size);
+    int (*module)(const char* ptx);  // a number for it, 0: it cannot be loaded
+    int (*function)(int module, const char* name, wmmadiag::KernelInfo* info);
+    int (*global)(int module, const char* name, std::uint64_t* device, std::uint64_t* size);
     std::int64_t (*property)(const char* name);  // of the device, as tables have it
     void (*finished)();                          // the program ends by itself
     int findings;                                // descriptor that takes one JSON object a line
