@@ -8,7 +8,9 @@ import pytest
 
 from wmmadiag import emulator
 from wmmadiag.compile import CompileOptions, compile_text
-from wmmadiag.diagnose.sidebyside import Difference, first_difference
+from wmmadiag.diagnose.changes import Change, TextEdit
+from wmmadiag.diagnose.sidebyside import Difference, first_difference, of_two_ends
+from wmmadiag.place import Place
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card_files.read import load_card
 
@@ -94,3 +96,16 @@ def test_values_alone_are_no_difference(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", ["    int t = threadIdx.x;\n"])
 def test_lines_that_moved_are_the_same_lines(tmp_path: Path, line: str) -> None:
     assert difference(tmp_path, line, f"\n\n// moved\n{line}") is None
+
+
+@pytest.mark.parametrize(
+    ("what", "space", "pieces", "two"),
+    [("access", "shared", 2, True), ("access", "shared", 1, False), ("access", "global", 2, False),
+     ("barrier", "", 2, False)],
+)  # fmt: skip
+def test_what_several_pieces_move_in_shared_memory_has_another_end(
+    what: str, space: str, pieces: int, two: bool
+) -> None:
+    change = Change("made", (TextEdit("k.cu", 0, 1, "x"),) * pieces, "expression", "index", "")
+    assert of_two_ends(change, Difference(what, Place("k.cu", 1), 0, 0, "a", "b", space)) is two
+    assert not of_two_ends(change, None)

@@ -17,7 +17,7 @@ from wmmadiag.diagnose.excerpts import excerpt, place_of, statement_lines
 from wmmadiag.diagnose.names import NAMES, REFUSED, TARGETS, Name, name_of, puts_in_order
 from wmmadiag.diagnose.patch import unified
 from wmmadiag.diagnose.search import Tried
-from wmmadiag.diagnose.sidebyside import Difference, first_difference
+from wmmadiag.diagnose.sidebyside import Difference, first_difference, of_two_ends
 from wmmadiag.diagnose.spec import reproduced
 from wmmadiag.diagnose.symptoms import symptoms
 from wmmadiag.diagnose.watched import blocks_of
@@ -120,7 +120,12 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
     difference = _difference(found, first, best)
     end = _other_end(found, best, difference)
     # A kernel and its launch are two ends of one agreement: either may be what was not meant.
-    settled = best.shape is None and not best.disturbed and end is None
+    settled = (
+        best.shape is None
+        and not best.disturbed
+        and end is None
+        and not of_two_ends(best.tried.ranked.change, difference)
+    )
     sure = share >= _SURE and not found.bench.card.assumed and settled
     verdict: Verdict = "proven" if sure else "likely"
     pair = found.pairs.get(best.tried.ranked.change)

@@ -24,7 +24,8 @@ hard for the operation.
   the run itself is the proof: what the compiler, ptxas or the launch refuses.
 - **likely**: a change mends everything, but something was assumed that nobody said; or a change at another place mends
   it as well, and both places are named; or it alters what the kernel reads and writes in a case that was right; or it
-  is another launch, where the kernel could be written for the one that there is; or one of two bugs.
+  is another launch, where the kernel could be written for the one that there is; or several pieces of an address in
+  shared memory, whose other end, who writes it or who reads it, could be meant as well; or one of two bugs.
 - **undecided**: nothing that was tried mends it. What was seen, what was ruled out and by what, and changes that mend a
   part are listed.
 
@@ -34,6 +35,7 @@ alone makes them right.
 Of changes that mend equally, one that alters far fewer of the kernel's accesses than another is the answer: without its
 padding, a kernel with one wrong pitch is right as well. Sizes that nobody asked for tell the others apart, where the
 changed kernels differ on them. A statement put in is named at the last place where it still mends.
+Barriers put in anywhere between two accesses that nothing orders are one answer.
 
 Where no change mends everything, one that mends a case, or makes wrong elements right and none wrong, is kept, and the
 search goes on from there, with a way back; then two changes are made at once. The launch is a place like any other.

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.watched import SPACES, STORES, Event, Line, Lines, Watch, key_of, touched_by, watched
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.extents import Extent
@@ -61,6 +62,13 @@ class Difference:
         if self.what == "barrier":
             return f"{who} waits {self.before} here; in the changed kernel {self.after}"
         return "the same elements are read and written, with other values"
+
+
+def of_two_ends(change: Change, difference: Difference | None) -> bool:
+    """Whether a change of several pieces moves what is in shared memory: those who write it and those who read it would
+    agree just as well if the other end were changed."""
+    moves = difference is not None and difference.what == "access" and difference.space == "shared"
+    return moves and len(change.edits) > 1
 
 
 def first_difference(
