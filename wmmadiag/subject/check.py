@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -172,8 +173,8 @@ class Session:
 
 
 def session_for(card: Card, arch: str, backend: Backend | None, compiler: Compiler | None) -> Session:
-    """A session without checks, for trying out."""
-    return Session(card, arch, backend or _emulator(), compiler or _compiler(), PlainRuns())
+    """A session without checks, for trying out: what does not end soon is given up."""
+    return Session(card, arch, backend or _emulator(MOST_TRIED), compiler or _compiler(), PlainRuns())
 
 
 def check_card(
@@ -370,9 +371,18 @@ def problem(error: WmmadiagError) -> Problem:
     )
 
 
-def _emulator() -> Backend:
+MOST_TRIED = 20_000_000
+"""Warp instructions of a run that only tries something out."""
+
+
+def _emulator(instructions: int = 0) -> Backend:
+    """The emulator, for runs of so many warp instructions at most; 0: as many as a run may usually take."""
     from wmmadiag import emulator
 
+    if instructions:
+        options = emulator.EmulatorOptions(budget=emulator.Budget(instructions=instructions))
+        limited: Backend = partial(emulator.load, options=options)
+        return limited
     load: Backend = emulator.load
     return load
 

@@ -6,7 +6,9 @@ repeated tile cannot go unseen.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,6 +26,9 @@ Tensor: TypeAlias = tuple[tuple[int, ...], ElementType]
 def default_distribution(element: ElementType) -> str:
     """The distribution used when neither card nor case names one."""
     return "normal" if element.is_float else "uniform"
+
+
+_KEPT = 1 << 19  # elements of a tensor that is kept for the next draw
 
 
 def draw(
@@ -49,14 +54,24 @@ def draw(
         role: (overrides or {}).get(role) or distribution or default_distribution(element)
         for role, (_, element) in tensors.items()
     }
+    plain = {role: one for role, one in tensors.items() if chosen[role] not in hard and math.prod(one[0]) <= _KEPT}
+    found = {role: _plain(chosen[role], shape, element, seed, role).copy() for role, (shape, element) in plain.items()}
     values = {
         role: _INDEPENDENT.get(chosen[role], _normal)(shape, element, _generator(seed, role))
         for role, (shape, element) in tensors.items()
+        if role not in plain
     }
     for name in dict.fromkeys(chosen.values()):
         if name in hard:
             hard[name].change({role: v for role, v in values.items() if chosen[role] == name}, _generator(seed, name))
-    return {role: rounded(value, tensors[role][1]) for role, value in values.items()}
+    found |= {role: rounded(value, tensors[role][1]) for role, value in values.items()}
+    return {role: found[role] for role in tensors}
+
+
+@lru_cache(maxsize=16)
+def _plain(distribution: str, shape: tuple[int, ...], element: ElementType, seed: int, role: str) -> NDArray[Any]:
+    """The values of one tensor, kept: a kernel of which nothing is known is read in many ways on the same numbers."""
+    return rounded(_INDEPENDENT.get(distribution, _normal)(shape, element, _generator(seed, role)), element)
 
 
 def rounded(values: Values, element: ElementType) -> NDArray[Any]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.errors import WmmadiagError
+from wmmadiag.errors import BudgetError, WmmadiagError
 from wmmadiag.launch import Dim3
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.binding import BoundArgument, BoundCase, bind
@@ -103,6 +103,8 @@ def probed_launches(card: Card, session: Session, blocks: Sequence[tuple[int, ..
         x, y, z = (*block, 1, 1)[:3]
         try:
             session.runs.launch(kernel, replace(bound.launch, grid=grid, block=(x, y, z)))
+        except BudgetError:
+            raise  # it ends under no launch
         except WmmadiagError:
             return None
         assert argument.storage is not None and argument.original is not None

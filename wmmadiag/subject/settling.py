@@ -17,7 +17,7 @@ from wmmadiag.ops import Reading
 from wmmadiag.report.model import CaseResult, KernelReport, Problem
 from wmmadiag.subject.binding import BoundCase, elements_of
 from wmmadiag.subject.card import Card, Case
-from wmmadiag.subject.check import Backend, Compiler, Session, run_case, session_for
+from wmmadiag.subject.check import MOST_TRIED, Backend, Compiler, Session, run_case, session_for
 from wmmadiag.subject.drafts.accumulators import computes_in
 from wmmadiag.subject.drafts.sizes import RAGGED
 from wmmadiag.subject.readings import other_readings
@@ -261,7 +261,8 @@ def _ran(session: Session, card: Card, work: _Work) -> BoundCase | None:
     """The first case of a card that runs to its end, as the kernel left it."""
     for case in card.cases:
         result, bound, _ = run_case(session, case, card.variants[0], None, "")
-        work.ran(result.warp_instructions, _elements(card)(case))
+        endless = result.problem is not None and result.problem.kind == "budget"
+        work.ran(MOST_TRIED if endless else result.warp_instructions, _elements(card)(case))
         if bound is not None and case.name != RAGGED:
             return bound
     return None

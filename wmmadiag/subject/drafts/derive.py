@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _TILES = (64, 128, 256)
 _PROBED_TILE = 256
+_MOST_PROBED = 24
 _SYMBOL, _COUNTS, _MOST_COUNTED = "--symbol ", (2, 4, 1), 2
 _EXTENTS = (128, 32, 256, 16)  # of a head, where nothing tells
 
@@ -136,7 +137,7 @@ def _tried(
     def candidates() -> Iterator[tuple[str, Card]]:
         for operation in operations:
             for counted, one in _counted(kernel, operation, options):
-                for meant in assignments(one, operation, always=bool(counted)):
+                for meant in islice(assignments(one, operation, always=bool(counted)), _most_tried(one)):
                     said = ", ".join(filter(None, [f"taken as {operation}", meant.meaning(), counted]))
                     with contextlib.suppress(ConfigurationError):
                         for drafted, tile in _launched(path, one, operation, meant, options):
@@ -147,6 +148,11 @@ def _tried(
         return None
     said, card = found
     return replace(card, assumed=(*card.assumed, f"{said}, which is what the result fits"))
+
+
+def _most_tried(kernel: Kernel) -> int | None:
+    """How many meanings are tried of a kernel: fewer where each takes runs that look for its launch."""
+    return _MOST_PROBED if kernel.launch is None else None
 
 
 def _counted(kernel: Kernel, operation: str, options: SubjectOptions) -> Iterator[tuple[str, Kernel]]:

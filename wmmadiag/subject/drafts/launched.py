@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from wmmadiag.errors import WmmadiagError
+from wmmadiag.errors import BudgetError, WmmadiagError
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.check import Session
 from wmmadiag.subject.drafts.kernel import Kernel
@@ -52,9 +53,10 @@ def launched_drafts(
         numbers = [one for one in (*kernel.constants.values(), *kernel.named.values()) if isinstance(one, int | float)]
         blocks = likely_blocks(kernel.code, numbers, bounds)
     again: list[ProbedLaunch] = []
-    for found in probed_launches(card, session, blocks):
-        again += [found] if len(again) < _MOST_AGAIN else []
-        yield _drafted(drafted_by, wishes, found, shared), _TILES[0]
+    with contextlib.suppress(BudgetError):
+        for found in probed_launches(card, session, blocks):
+            again += [found] if len(again) < _MOST_AGAIN else []
+            yield _drafted(drafted_by, wishes, found, shared), _TILES[0]
     yield from ((_drafted(drafted_by, wishes, found, shared), _TILES[1]) for found in again)
 
 
