@@ -114,10 +114,32 @@ def findings(sample: Sample) -> tuple[Finding, ...]:
     return tuple(one for one in check_launch(kernel, launch, checks) if one.level is not Level.ADVICE)
 
 
+@cache
+def _functions(file: str) -> dict[str, tuple[str, frozenset[int]]]:
+    """Text and marked lines of each function of a source, by name; they begin and end at the margin."""
+    found: dict[str, tuple[str, frozenset[int]]] = {}
+    lines = (FOLDER / file).read_text("utf-8").split("\n")
+    starts = [n for n, line in enumerate(lines) if re.match(r"(?!//).*__(?:global|device)__.*\b\w+\(", line)]
+    for start in starts:
+        name = re.search(r"(\w+)\(", lines[start].partition("__launch_bounds__")[0])
+        end = start if lines[start].rstrip("/! ").endswith("}") else next(
+            n for n in range(start + 1, len(lines)) if lines[n].startswith("}")
+        )  # fmt: skip
+        assert name is not None, lines[start]
+        marks = frozenset(n + 1 for n in range(start, end + 1) if lines[n].rstrip().endswith("//!"))
+        found[name[1]] = ("\n".join(lines[start : end + 1]), marks)
+    return found
+
+
 def marked(sample: Sample) -> set[int]:
-    """The lines that a finding in a planted kernel may name: all that are marked in its file."""
-    lines = (FOLDER / sample.file).read_text("utf-8").split("\n")
-    return {number for number, line in enumerate(lines, 1) if line.rstrip().endswith("//!")}
+    """The lines that a finding in a planted kernel may name: the marked ones of it and of what it calls."""
+    functions = _functions(sample.file)
+    called, queue = {sample.name}, [sample.name]
+    while queue:
+        words = set(re.findall(r"\w+", functions[queue.pop()][0]))
+        queue += (new := words & functions.keys() - called)
+        called |= new
+    return {line for name in called for line in functions[name][1]}
 
 
 def names_a_marked_line(sample: Sample, found: tuple[Finding, ...]) -> bool:
