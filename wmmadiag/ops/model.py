@@ -253,6 +253,7 @@ class Operation:
         oracle: the float64 reference. bound: of what rounding explains. Both None for what the user's function says.
         symbols: what a symbol is where no case says so: an expression over others.
         separate: symbols of axes along which each index is computed of its own inputs' alone.
+        made_for: extents that kernels are written for, and that arguments and launch need not speak of, with a name.
         optional: the symbol of a leading axis that tensors have only where it is not 1; "" for none.
         divisors: symbols of which each divides another: {"Hkv": "H"}.
         extents: how sources call the extents: symbol, or a product of symbols → spellings. The first that fits counts.
@@ -276,6 +277,7 @@ class Operation:
     symbols: Mapping[str, str] = field(default_factory=dict)
     notes: str = ""
     separate: tuple[str, ...] = ()
+    made_for: Mapping[str, str] = field(default_factory=dict)
     optional: str = ""
     divisors: Mapping[str, str] = field(default_factory=dict)
     extents: Mapping[str, str] = field(default_factory=dict)

@@ -18,7 +18,7 @@ from wmmadiag.ops.parts.rounding import (
     sum_error,
 )
 from wmmadiag.ops.parts.scores import as_heads
-from wmmadiag.ops.parts.sequence import CASES, EXTENTS, SYMBOLS, laid_out, turned
+from wmmadiag.ops.parts.sequence import CASES, EXTENTS, MADE_FOR, SYMBOLS, laid_out, turned
 from wmmadiag.ops.parts.settings import PRODUCTS, inputs_rounded, sums_kept_in
 from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
 
@@ -64,6 +64,7 @@ OPERATION = Operation(
     oracle=_oracle,
     bound=_bound,
     symbols=SYMBOLS,
+    made_for=MADE_FOR,
     separate=("B", "H", "Hkv"),
     divisors={"Hkv": "H"},
     extents=EXTENTS,

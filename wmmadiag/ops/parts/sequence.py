@@ -13,6 +13,8 @@ SYMBOLS: Mapping[str, str] = {
     "B": "1", "H": "1", "Sq": "S", "S": "Sq", "Skv": "S", "Hkv": "H", "Dv": "D", "causal": "0",
 }  # fmt: skip
 
+MADE_FOR: Mapping[str, str] = {"D": "head dimension", "S": "sequence length"}
+
 EXTENTS: Mapping[str, str] = {
     "B": "b bs bsz batch batches batchsize nbatch numbatch numbatches",
     "B*H": "bh batchheads batchhead nbh numbh bxh batchxheads",

@@ -145,20 +145,22 @@ def _open_term(result: Draft, argument: DraftArgument, wishes: Wishes) -> None:
         result.open.append(Open(f"the role of '{name}'", why))
 
 
-# What a kernel that lacks a role of attention may be instead.
-_STAGES = {"v": "qkt", "o": "qkt", "q": "pv", "k": "pv or softmax"}
-
-
 def _missing(result: Draft) -> None:
     """Operands that no parameter is left for: an array for each of them is what the operation needs."""
     present = covered_roles(result.operation, (one.role for one in result.arguments))
-    for name, role in OPERATIONS[result.operation].roles.items():
+    known = OPERATIONS[result.operation]
+    parts = known.told.parts if known.told is not None else ()
+    stages = " or ".join([one for one in parts if _inputs(one) <= present] or parts)
+    for name, role in known.roles.items():
         if role.required and name not in present and TODO not in present:
-            other = _STAGES.get(name) if result.operation == "attention" else None
-            hint = f"; a kernel for one stage of attention has --computes {other}" if other else ""
+            hint = f"; a kernel for a part of {result.operation} has --computes {stages}" if stages else ""
             result.open.append(
                 Open(f"the role '{name}' of {result.operation}", f"no array is left for it{hint}", "--computes OP")
             )
+
+
+def _inputs(operation: str) -> set[str]:
+    return {name for name, role in OPERATIONS[operation].roles.items() if role.required and not role.output}
 
 
 def _stored(result: Draft, kernel: Kernel, meant: Meanings) -> storage.Storage:
@@ -350,12 +352,10 @@ def _untold(result: Draft, wishes: Wishes) -> None:
     told = {*result.fixed, *_spoken_of(result)} - {TODO}
     for name in sorted(unknown_symbols(result, " + ".join(sorted(told)), result.usual) - set(wishes.symbols)):
         result.open.append(Open(f"the value of '{name}' in host code", "nothing tells it", f"--symbol {name}="))
-    if result.operation not in ("attention", "qkt", "pv"):
-        return
-    if "D" not in told and not {"Dv"} & told:
-        result.untold["D"] = "head dimension"
-    if not {"S", "Sq", "Skv"} & told:
-        result.untold["S"] = "sequence length"
+    known = OPERATIONS[result.operation]
+    for symbol, meaning in known.made_for.items():
+        if not {symbol, *(name for name, text in known.symbols.items() if text == symbol)} & told:
+            result.untold[symbol] = meaning
 
 
 __all__ = ["KernelName", "Struct", "Unknown", "draft"]

@@ -8,9 +8,12 @@ from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.events import Product
 from wmmadiag.hostcode.terms import Term
 from wmmadiag.hostcode.values import Buffer, Pointer
+from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.meanings import Meanings
 from wmmadiag.subject.drafts.model import Draft, DraftArgument
+
+_FLAGS = frozenset({"transpose_a", "transpose_b"})  # what a library's product tells
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,7 @@ def _step(place: Term, name: str) -> float | None:
 
 def product_of(result: Draft, kernel: Kernel) -> ProductEvidence | LoopEvidence | None:
     """A product of the kernel's own inputs that the host makes by other means; None if there is none."""
-    if result.operation != "gemm" or kernel.launch is None or kernel.machine is None:
+    if not OPERATIONS[result.operation].parameters.keys() >= _FLAGS or kernel.launch is None or kernel.machine is None:
         return None
     for one in kernel.products:
         a, b = _argument(result, one.a.buffer), _argument(result, one.b.buffer)
