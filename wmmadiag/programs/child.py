@@ -25,7 +25,7 @@ UNDECIDED, INTERNAL = 3, 70
 class _KernelInfo(ctypes.Structure):
     _fields_ = (
         ("id", ctypes.c_int32), ("count", ctypes.c_int32), ("max_threads", ctypes.c_int32),
-        ("registers", ctypes.c_int32), ("parameter_bytes", ctypes.c_uint64), ("static_shared", ctypes.c_uint64),
+        ("reserved", ctypes.c_int32), ("parameter_bytes", ctypes.c_uint64), ("static_shared", ctypes.c_uint64),
         ("local_bytes", ctypes.c_uint64), ("constant_bytes", ctypes.c_uint64),
         ("offsets", ctypes.POINTER(ctypes.c_uint32)), ("sizes", ctypes.POINTER(ctypes.c_uint32)),
     )  # fmt: skip
@@ -86,7 +86,7 @@ class Served:
             _MODULE(self.guarded(self.module)),
             _FUNCTION(self.guarded(self.function)),
             _GLOBAL(self.guarded(self.variable)),
-            _PROPERTY(lambda name: self.properties.get(name.decode(), 0)),
+            _PROPERTY(self.guarded(self.property)),
             _FINISHED(lambda: self.send(launches=self.launches())),
             findings,
         )
@@ -145,7 +145,10 @@ class Served:
         addresses = {}
         for one in self.program.variables:
             address = self.runtime.wmmadiag_variable(
-                one.name.encode(), ctypes.c_uint64(one.size), ctypes.c_uint64(self.located() + one.start), 0
+                one.name.encode(),
+                ctypes.c_uint64(one.size),
+                ctypes.c_uint64(self.located() + one.start),
+                int(_own_name(one.name) in self.program.managed),
             )
             addresses[one.name] = address
             self.shadows[self.located() + one.start] = (one, address)
@@ -232,6 +235,13 @@ class Served:
             )  # fmt: skip
         return int(outcome.error)
 
+    def property(self, name: bytes) -> int:
+        """A property of the device, or "registers:3", those of a kernel as ptxas allocates them."""
+        what, _, number = name.decode().partition(":")
+        if what == "registers":
+            return int(self.device.kernels[int(number)].registers)
+        return self.properties.get(what, 0)
+
     def symbol(self, shadow: int, device: Any, size: Any) -> int:
         """Where the variable lies whose shadow is at an address."""
         self.prepare()
@@ -240,6 +250,13 @@ class Served:
             return INVALID_SYMBOL
         size[0], device[0] = found[0].size, found[1]
         return 0
+
+
+def _own_name(symbol: str) -> str:
+    """The name of a variable without its scope."""
+    from wmmadiag.compile.names import demangle
+
+    return demangle(symbol).rpartition("::")[2]
 
 
 def main() -> None:

@@ -29,6 +29,8 @@ std::map<std::int32_t, std::uint64_t>& limits() {
     return *known;
 }
 
+std::int64_t registers_of(const KernelInfo& kernel) { return host().property(("registers:" + std::to_string(kernel.id)).c_str()); }
+
 std::uint64_t& limit_of(const KernelInfo& kernel) { return limits().try_emplace(kernel.id, 48 * 1024).first->second; }
 
 cudaError_t kernel_at(const void* address, KernelInfo& to) {
@@ -192,7 +194,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* to, const void* function) 
     to->constSizeBytes = kernel.constant_bytes;
     to->localSizeBytes = kernel.local_bytes;
     to->maxThreadsPerBlock = kernel.max_threads != 0 ? kernel.max_threads : 1024;
-    to->numRegs = kernel.registers;
+    to->numRegs = static_cast<int>(registers_of(kernel));
     to->ptxVersion = to->binaryVersion = static_cast<int>(host().property("major") * 10 + host().property("minor"));
     to->maxDynamicSharedSizeBytes = static_cast<int>(limit_of(kernel));
     return status();
@@ -207,8 +209,8 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, 
     auto most = std::min(host().property("maxBlocksPerMultiProcessor"), host().property("maxThreadsPerMultiProcessor") / 32 / warps);
     const auto each = static_cast<std::int64_t>(kernel.static_shared + shared) + host().property("reservedSharedMemPerBlock");
     if (each > 0) most = std::min(most, host().property("sharedMemPerMultiprocessor") / each);
-    if (kernel.registers > 0) {
-        const auto of_warp = (kernel.registers * 32 + 255) / 256 * 256;  // allocated by 256 registers a warp
+    if (const auto registers = registers_of(kernel); registers > 0) {
+        const auto of_warp = (registers * 32 + 255) / 256 * 256;  // allocated by 256 registers a warp
         most = std::min(most, host().property("regsPerMultiprocessor") / of_warp / warps);
     }
     if (threads > (kernel.max_threads != 0 ? kernel.max_threads : 1024)) most = 0;

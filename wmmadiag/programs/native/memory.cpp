@@ -103,6 +103,22 @@ void* allocate(std::size_t bytes, Kind kind, const char* call) {
     return address;
 }
 
+// Memory of the host's own that the device sees at the same address.
+bool adopt(void* pointer, std::size_t bytes, Kind kind, const std::string& name) {
+    auto& all = memory();
+    if (bytes == 0 || pointer == nullptr || allocation_at(pointer) != nullptr) return false;
+    auto one = std::make_unique<Allocation>();
+    one->address = reinterpret_cast<std::uint64_t>(pointer);
+    one->size = bytes;
+    one->view = static_cast<std::byte*>(pointer);
+    one->kind = kind;
+    one->name = name;
+    one->adopted = true;
+    all.views.emplace(one->address, one.get());
+    all.live.emplace(one->address, std::move(one));
+    return true;
+}
+
 bool release(void* pointer, Kind kind) {
     auto& all = memory();
     auto found = all.live.find(reinterpret_cast<std::uint64_t>(pointer));
@@ -119,7 +135,7 @@ bool release(void* pointer, Kind kind) {
     }
     auto* one = found->second.get();
     const bool pinned = one->kind == Kind::pinned;
-    if (pinned != (kind == Kind::pinned)) {
+    if (one->adopted || pinned != (kind == Kind::pinned)) {
         report("memory", "wrong-free", "error", name + " is " + (pinned ? "pinned host" : "device") + " memory: " + one->name,
                pinned ? "free it with cudaFreeHost" : "free it with cudaFree");
         return false;
@@ -159,7 +175,7 @@ bool opened(const void* pointer, bool write) {
     if (after == all.views.begin()) return false;
     auto* one = std::prev(after)->second;
     const auto size = (one->size + page - 1) / page * page;
-    if (address - reinterpret_cast<std::uint64_t>(one->view) >= size) return false;
+    if (one->adopted || address - reinterpret_cast<std::uint64_t>(one->view) >= size) return false;
     // Several of the emulator's threads may come here at once: only the first writer keeps what there was.
     static std::atomic_flag busy = ATOMIC_FLAG_INIT;
     while (busy.test_and_set(std::memory_order_acquire)) {}
@@ -351,8 +367,8 @@ std::uint64_t wmmadiag_memory(WmmadiagRow* rows, std::uint64_t most) {
 void wmmadiag_watch(int keep) {
     auto& all = memory();
     for (const auto& [view, one] : all.views) {
-        one->touched = 0;
-        mprotect(one->view, (one->size + page - 1) / page * page, PROT_NONE);
+        one->touched = one->adopted ? 3 : 0;
+        if (!one->adopted) mprotect(one->view, (one->size + page - 1) / page * page, PROT_NONE);
     }
     all.keeping = keep != 0;
     all.watching = true;
@@ -367,7 +383,9 @@ std::uint64_t wmmadiag_watched(WmmadiagTouched* rows, std::uint64_t most) {
     std::uint64_t count = 0;
     for (const auto& [view, one] : all.views) {
         const auto size = (one->size + page - 1) / page * page;
-        mprotect(one->view, size, PROT_READ | PROT_WRITE);
+        if (!one->adopted) mprotect(one->view, size, PROT_READ | PROT_WRITE);
+        // What the host may write unseen never counts as unchanged.
+        if (one->touched != 0 && (one->kind == Kind::managed || one->kind == Kind::pinned)) ++one->version;
         const bool same = one->before != nullptr && std::memcmp(one->before, one->view, one->size) == 0;
         if (one->before != nullptr) munmap(one->before, size);
         one->before = nullptr;
@@ -384,12 +402,13 @@ std::uint64_t wmmadiag_version(std::uint64_t address) {
     const auto* one = allocation_at(reinterpret_cast<const void*>(address));
     return one != nullptr ? one->version : 0;
 }
-// Storage of a variable of the device, with the contents of the host's shadow of it.
+// Storage of a variable of the device, with the contents of the host's shadow of it; of a managed one the shadow itself.
 std::uint64_t wmmadiag_variable(const char* name, std::uint64_t size, std::uint64_t shadow, int managed) {
     WMMADIAG_LOCKED;
+    if (managed != 0) return adopt(reinterpret_cast<void*>(shadow), size, Kind::managed, std::string(name) + ", a managed variable") ? shadow : 0;
     const Here before = here();
     here() = {"", 0, name, 1};
-    auto* pointer = allocate(size, managed != 0 ? Kind::managed : Kind::symbol, "a variable of the device");
+    auto* pointer = allocate(size, Kind::symbol, "a variable of the device");
     here() = before;
     if (pointer != nullptr) std::memcpy(allocation_at(pointer)->view, reinterpret_cast<const void*>(shadow), size);
     return reinterpret_cast<std::uint64_t>(pointer);
@@ -418,6 +437,20 @@ cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
     WMMADIAG_LOCKED;
     *device = host;
     return allocation_at(host) != nullptr ? cudaSuccess : failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaHostRegister(void* pointer, std::size_t bytes, unsigned) {
+    WMMADIAG_LOCKED;
+    if (const auto before = status(); before != cudaSuccess) return before;
+    return adopt(pointer, bytes, Kind::pinned, "registered host memory") ? cudaSuccess : failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaHostUnregister(void* pointer) {
+    WMMADIAG_LOCKED;
+    auto& all = memory();
+    const auto found = all.live.find(reinterpret_cast<std::uint64_t>(pointer));
+    if (found == all.live.end() || !found->second->adopted) return failed(cudaErrorInvalidValue);
+    all.views.erase(found->first);
+    all.live.erase(found);
+    return status(true);
 }
 cudaError_t cudaHostGetFlags(unsigned* flags, void* pointer) {
     WMMADIAG_LOCKED;

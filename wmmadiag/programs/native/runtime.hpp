@@ -53,6 +53,7 @@ struct Allocation {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> unwritten;  // stretches of it that nothing has written
     std::uint32_t touched = 0;   // by the launch that is running: 1 read, 2 written
     std::byte* before = nullptr; // what it held before that launch wrote it, where that is kept
+    bool adopted = false;        // the host's own memory: mapped once, and not by this library
     int filled = -1;             // the byte that all of it holds, and since which version; -1: not known
     std::uint64_t filled_version = 0;
 };
@@ -81,7 +82,7 @@ void flush_output();           // what device printf wrote, once the host has wa
 
 // The device half.
 struct KernelInfo {
-    std::int32_t id = 0, count = 0, max_threads = 0, registers = 0;
+    std::int32_t id = 0, count = 0, max_threads = 0, reserved = 0;
     std::uint64_t parameter_bytes = 0, static_shared = 0, local_bytes = 0, constant_bytes = 0;
     const std::uint32_t* offsets = nullptr;
     const std::uint32_t* sizes = nullptr;
