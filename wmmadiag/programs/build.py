@@ -116,12 +116,30 @@ class _Prepared:
             for one in file.directives
             if (target := self.tree.targets.get((file.key, one.start), "")) in paths
         ]
+        refuse_host_templates(file)
         if MARKS.search(file.data):
             source = self.own.parsed(file)
             declared = self.own.declared.get(file.key) or declarations(source)
             edits += host_edits(source, declared)
             self.names.append(device_names(declared))
         return named_line(file.name) + applied(file.data, sorted(edits, key=lambda one: (one.start, one.end)))
+
+
+_HOST_TEMPLATES = re.compile(r'[<"](thrust/(?!complex|functional|pair|tuple|swap|limits)[^>"]*|cub/device/[^>"]*)[>"]')
+
+
+def refuse_host_templates(file: SourceFile) -> None:
+    """Refuse, by name and line, libraries of templates that launch kernels of their own.
+
+    Raises:
+        CompileError: the user's file includes one.
+    """
+    for one in file.directives if file.own else ():
+        found = _HOST_TEMPLATES.match(one.argument) if one.name == "include" else None
+        if found is not None:
+            place = Place(file.name, file.data.count(b"\n", 0, one.start) + 1)
+            hint = "launch a kernel of your own, or do this part on the host"
+            raise CompileError(f"{found[1]}: algorithms of Thrust and CUB are not offered", place=place, hint=hint)
 
 
 def build(sources: Sequence[Path], options: CompileOptions, *, host_options: Sequence[str] = ()) -> BuiltProgram:
@@ -218,7 +236,7 @@ def _compile(
     folder.parent.mkdir(parents=True, exist_ok=True)
     flags = [f"-std=gnu++{options.std[3:]}", *_FLAGS, *options.macro_flags(), *host_options]
     prelude = _prelude(compiler, flags)
-    includes = [f"-I{one}" for one in options.include_paths] + [f"-I{NATIVE / 'headers'}"]
+    includes = [f"-I{one}" for one in options.include_paths] + [f"-I{NATIVE / 'headers'}", f"-I{prelude.parent}"]
     includes += [f"-I{one}" for one in toolchain().includes]
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".new-") as temporary:
         work = Path(temporary)
@@ -363,20 +381,27 @@ def _prelude(compiler: str, flags: Sequence[str]) -> Path:
             work.mkdir()
             (work / "prelude.hpp").write_bytes((NATIVE / "prelude.hpp").read_bytes())
             includes = [f"-I{one}" for one in toolchain().includes]
-            made = [
-                compiler,
-                *flags,
-                *includes,
-                "-x",
-                "c++-header",
-                str(work / "prelude.hpp"),
-                "-o",
-                str(work / "prelude.hpp.gch"),
-            ]
+            for wrapper, text in _wrapped_headers():
+                (work / wrapper).parent.mkdir(parents=True, exist_ok=True)
+                (work / wrapper).write_text(text, "utf-8")
+            header_name = str(work / "prelude.hpp")
+            made = [compiler, *flags, *includes, "-x", "c++-header", header_name, "-o", f"{header_name}.gch"]
             _run(made, "prelude.hpp")
             if not folder.exists():
                 work.replace(folder)
     return header
+
+
+def _wrapped_headers() -> Iterable[tuple[str, str]]:
+    """(path, text) of headers that stand before libcu++'s: those take __CUDACC__ for a compiler of device code."""
+    for folder in toolchain().includes:
+        for one in (*(folder / "cuda").glob("*"), *(folder / "cuda" / "std").glob("*")):
+            if one.is_file():
+                name = one.relative_to(folder).as_posix()
+                macros = ("__CUDACC__", "__NVCC__")
+                undefined = "".join(f'#pragma push_macro("{macro}")\n#undef {macro}\n' for macro in macros)
+                defined = "".join(f'#pragma pop_macro("{macro}")\n' for macro in macros)
+                yield name, f"{undefined}#include_next <{name}>\n{defined}"
 
 
 def _run(command: Sequence[str], source: str) -> None:

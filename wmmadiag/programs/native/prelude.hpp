@@ -37,6 +37,7 @@
 #define __CUDACC__ 1
 #include <cuda_runtime.h>
 #define __NVCC__ 1
+#define CCCL_DISABLE_NVTX
 #define __CUDACC_VER_MAJOR__ CUDART_VERSION / 1000
 #define __CUDACC_VER_MINOR__ CUDART_VERSION % 1000 / 10
 #define __CUDACC_VER_BUILD__ 0

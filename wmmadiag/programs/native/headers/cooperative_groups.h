@@ -1,6 +1,7 @@
 // The names of cooperative groups for host code, where they stand in signatures of device functions only.
 #pragma once
 namespace cooperative_groups {
+namespace __v1 {
 struct thread_group {};
 struct thread_block : thread_group {};
 struct grid_group : thread_group {};
@@ -38,4 +39,6 @@ template <class Group, class... More>
 void memcpy_async(const Group&, More...);
 template <class Group>
 void wait(const Group&);
+}  // namespace __v1
+using namespace __v1;
 }  // namespace cooperative_groups

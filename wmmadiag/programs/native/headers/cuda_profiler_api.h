@@ -1,0 +1,6 @@
+#pragma once
+#include <cuda_runtime_api.h>
+extern "C" {
+cudaError_t cudaProfilerStart();
+cudaError_t cudaProfilerStop();
+}
