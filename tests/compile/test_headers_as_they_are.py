@@ -164,3 +164,18 @@ def test_assembly_in_all_spellings(work: Path, own: bool) -> None:
     found = compile_text(ASM if own else "#include <lib/lib.h>\n", "k.cu", options)
     assert found.ptx.count("%laneid") == 2 and "membar.gl" in found.ptx
     assert not parse(ASM).errors() and not found.notes
+
+
+TYPEOF = """#define MORE(a) ((__typeof__(a))((a) + 1))
+template <class T> __device__ T twice(const T& x) { __typeof__(x) y = x; return y + x; }
+__global__ void types(float *out, const int n) {
+  __typeof__(out[0]) x = n;
+  x += MORE(x) + twice(x);
+  out[0] = x;
+}
+"""
+
+
+def test_typeof_as_gcc_has_it(work: Path) -> None:
+    found = compile_text(TYPEOF, "k.cu")
+    assert "st.global.f32" in found.ptx and not found.notes and not parse(TYPEOF).errors()

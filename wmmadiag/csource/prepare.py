@@ -41,6 +41,8 @@ _BESIDE_LITERAL = re.compile(rb'(?<=")\s*\b[A-Za-z_]\w*\b(?=\s*")')
 LAMBDA_SPACE = re.compile(rb"(?<=[^\]]\])\s*(?:\b__(?:device|host|forceinline|noinline)__\b\s*)+(?=\(|\{|mutable\b)")
 _TEMPLATE_HEAD = re.compile(rb"\btemplate\s*<")
 _BRACED_DECLTYPE = re.compile(rb"\bdecltype\s*(" + _NESTED + rb")(?=\s*[{:])")
+# GCC manual, "Referring to a Type with typeof": to a reader `decltype`, which the grammar knows.
+_TYPEOF = re.compile(rb"\b__typeof(?:__)?\b(?=\s*\()")
 _NO_MACRO = frozenset({b"__global__", b"__device__", b"__host__", b"__shared__", b"__constant__", b"__managed__"})
 _GOES_ON = frozenset(bytes([one]) for one in b";,).-+*/=?:<>[({|&^%!")
 _BEGINS_DECLARATION = re.compile(
@@ -69,6 +71,7 @@ def prepared(data: bytes, code: Code) -> bytes:
     _each(text, code.code, _ENUM_BASE, blank)
     _each(text, code.code, LAMBDA_SPACE, blank)
     _template_heads(text, code.code)
+    _each(text, code.code, _TYPEOF, lambda found: b"decltype".ljust(len(found)))
     _each(text, code.code, _BRACED_DECLTYPE, lambda found: re.sub(rb"[^\w\r\n]", b"_", found))
     _macros(text, code)
     return bytes(text)

@@ -25,5 +25,11 @@ typedef uint64_t u_int64_t;
 #define __signed__ signed
 #define __signed signed
 #define __extension__
+/* GCC manual, "Referring to a Type with typeof": of an expression; what it refers to, never a reference. */
+template <class T> struct wmmadiag_typeof { typedef T type; };
+template <class T> struct wmmadiag_typeof<T &> { typedef T type; };
+template <class T> struct wmmadiag_typeof<T &&> { typedef T type; };
+#define __typeof__(...) typename wmmadiag_typeof<decltype(__VA_ARGS__)>::type
+#define __typeof(...) typename wmmadiag_typeof<decltype(__VA_ARGS__)>::type
 namespace std {}
 #endif
