@@ -60,3 +60,54 @@ def test_program_has_its_own_output_and_status(tmp_path: Path) -> None:
     assert done.stdout == "launched\nhello 1000\n17 17 1029 -x\n", done.stderr
     assert done.returncode == 2
     assert "2 launches" in done.stderr
+
+
+def test_each_kind_of_launch_becomes_a_card_that_runs(tmp_path: Path) -> None:
+    (tmp_path / "program.cu").write_text(FIRST)
+    words = [sys.executable, "-m", "wmmadiag"]
+    done = subprocess.run(
+        [*words, "init", "program.cu", "--run"], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    card = tmp_path / "program_1.toml"
+    assert done.returncode == 0, done.stderr
+    assert 'entry = "scale<128, float>"' in card.read_text()
+    assert "value = 1000" in card.read_text()
+    checked = subprocess.run([*words, "check", card.name], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+FAULTS = r"""
+#include <cstdio>
+__global__ void fill(float* y, int n) { y[threadIdx.x] = n; }
+int main(int argc, char**) {
+    float *d_y, h[64];
+    cudaMalloc(&d_y, sizeof h / 2);
+    for (int i = 0; i < 100; ++i) fill<<<1, 32>>>(d_y, 3);
+    if (argc == 1) return 0;
+    printf("%d ", cudaMemcpy(h, d_y, sizeof h, cudaMemcpyDeviceToHost) == cudaErrorInvalidValue);
+    fill<<<1, 2048>>>(d_y, 3);
+    printf("%d ", cudaGetLastError() == cudaErrorInvalidConfiguration);
+    fill<<<1, 33>>>(d_y, 3);
+    printf("%d ", cudaGetLastError() == cudaSuccess);
+    printf("%d\n", cudaDeviceSynchronize() == cudaErrorIllegalAddress && cudaGetLastError() == cudaErrorIllegalAddress);
+    fflush(stdout);
+    return d_y[5] > 0;
+}
+"""
+
+
+def test_errors_of_the_runtime_and_of_host_code_are_told_with_their_lines(tmp_path: Path) -> None:
+    right = run(tmp_path, FAULTS)
+    assert right.returncode == 0, right.stderr
+    assert "100 launches (1 watched; 99 like one of these ran bare), nothing found" in right.stderr
+    done = run(tmp_path, FAULTS, "--", "all")
+    assert done.stdout == "1 1 1 1\n", done.stderr
+    assert done.returncode == 1
+    for line, words in (
+        (9, "cudaMemcpy reads 256 bytes of d_y"),
+        (10, "a block of 2048 × 1 × 1 = 2048 threads"),
+        (3, "out of bounds of global"),
+        (16, "host code touches device memory: d_y"),
+    ):
+        assert f"program.cu:{line}:" in done.stderr, done.stderr
+        assert words in " ".join(done.stderr.split()), done.stderr

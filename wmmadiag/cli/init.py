@@ -9,7 +9,7 @@ import re
 import shlex
 from pathlib import Path
 
-from wmmadiag.cli.arguments import add_colour, definition, definitions
+from wmmadiag.cli.arguments import add_colour, definition, definitions, positive
 from wmmadiag.cli.console import Console
 
 
@@ -30,11 +30,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="overwrite the card if it exists")
     parser.add_argument("-D", "--define", action="append", metavar="NAME[=TEXT]", default=[], type=definition)
     parser.add_argument("-I", "--include", action="append", metavar="FOLDER", default=[], help="search headers here")
+    group = parser.add_argument_group("from a program's own launches (arguments of the program: behind --)")
+    group.add_argument(
+        "--run", action="store_true", help="run its main, and write a card for each launch of its own kind"
+    )
+    group.add_argument("--launch", type=positive, metavar="N", default=None, help="of the N-th launch alone")
     add_colour(parser)
+
+
+TAKES_ARGUMENTS_OF_OTHERS = True
+"""What stands behind `--` is the program's."""
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; returns the exit code."""
+    if args.run or args.launch is not None:
+        return _captured(args, console)
     from wmmadiag.subject.drafts.new_card import new_card, reference_text, write_card
 
     source = Path(args.source)
@@ -67,4 +78,47 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if todos:
         console.print(f"{todos} place{'s' * (todos > 1)} marked TODO to be filled in")
     console.print(f"next: wmmadiag check {shlex.quote(str(target))}")
+    return 0
+
+
+def _captured(args: argparse.Namespace, console: Console) -> int:
+    """Cards of what a program launches."""
+    from wmmadiag.compile.options import CompileOptions
+    from wmmadiag.errors import ConfigurationError, UndecidedError
+    from wmmadiag.programs.build import build
+    from wmmadiag.programs.capture import card_text, relative
+    from wmmadiag.programs.run import program_spec, run_program
+    from wmmadiag.subject.drafts.new_card import write_card
+
+    source = Path(args.source)
+    options = CompileOptions(macros=definitions(args.define), include_paths=tuple(map(Path, args.include)))
+    own = args.words[args.words.index("--") + 1 :] if "--" in args.words else []
+    program = build([source], options)
+    result = run_program(program, program_spec(options, checks="none", capture=True), str(source.with_suffix("")), own)
+    if result.ended or result.internal:
+        raise UndecidedError(
+            f"{source}: the program could not be run to its end", detail=result.ended or result.internal
+        )
+    chosen = [one for one in result.captured if args.launch in (None, one["number"])]
+    if not chosen:
+        which = "no launch" if args.launch is None else f"no launch {args.launch} that is like none before it"
+        raise ConfigurationError(
+            f"{source}: {which}",
+            hint=f"the program launched {result.launches} kernels, of {len(result.captured)} kinds",
+        )
+    base = Path(args.output or source.with_suffix(".toml"))
+    for number, one in enumerate(chosen, 1):
+        target = base if len(chosen) == 1 else base.with_name(f"{base.stem}_{number}{base.suffix}")
+        text = card_text(
+            {
+                **one, "std": options.std, "macros": options.macros,
+                "include_paths": [relative(path, target) for path in options.include_paths],
+            },
+            relative(Path(one["source"]), target),
+        )  # fmt: skip
+        if args.output == "-":
+            console.print(text)
+            continue
+        write_card(target, text, overwrite=args.force)
+        console.print(f"wrote {target}: {one['where']}")
     return 0

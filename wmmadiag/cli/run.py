@@ -64,7 +64,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; returns the exit code."""
     from wmmadiag.compile.options import CompileOptions
     from wmmadiag.programs.build import build
-    from wmmadiag.programs.run import run_program
+    from wmmadiag.programs.run import program_spec, run_program
 
     words: list[str] = args.words
     own = words[words.index("--") + 1 :] if "--" in words else []
@@ -79,13 +79,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
         raise ConfigurationError(
             f"{', '.join(map(str, sources))}: no main function", hint="give all sources of the program"
         )
-    spec = {
-        "arch": options.arch, "macros": dict(options.macros), "include_paths": list(map(str, options.include_paths)),
-        "std": options.std, "extra": list(extra), "checks": args.checks, "schedules": args.schedules,
-        "every_launch": args.every_launch, "threads": args.threads, "use_cache": not args.no_cache,
-        "instructions": 0 if args.instructions is None else args.instructions,
-        "seconds": 0.0 if args.seconds is None else args.seconds,
-    }  # fmt: skip
+    spec = program_spec(
+        options, checks=args.checks, schedules=args.schedules, every_launch=args.every_launch, threads=args.threads,
+        use_cache=not args.no_cache, instructions=args.instructions or 0, seconds=args.seconds or 0.0,
+    )  # fmt: skip
     sys.stdout.flush()
     result = run_program(program, spec, str(sources[0].with_suffix("")), own)
     if args.json is not None:

@@ -35,7 +35,7 @@ _UNDEFINED = re.compile(r"(?:(?P<place>[^\s:()]+:\d+): )?undefined reference to 
 _ERROR = re.compile(
     r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? (?:fatal )?error: (?P<message>.*)$", re.M
 )
-_MAX_KEPT = 64
+_MAX_KEPT, _MAX_PRELUDES = 64, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +234,9 @@ def _compile(
     folder: Path,
 ) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
-    flags = [f"-std=gnu++{options.std[3:]}", *_FLAGS, *options.macro_flags(), *host_options]
+    flags = [f"-std=gnu++{options.std[3:]}", *_FLAGS, *host_options]
     prelude = _prelude(compiler, flags)
+    flags += options.macro_flags()  # the compiler sees by itself whether the prelude hangs on one
     includes = [f"-I{one}" for one in options.include_paths] + [f"-I{NATIVE / 'headers'}", f"-I{prelude.parent}"]
     includes += [f"-I{one}" for one in toolchain().includes]
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".new-") as temporary:
@@ -271,7 +272,7 @@ def _compile(
         (ready / "program.json").write_text(json.dumps(_described(ready / "program.so", prepared)), "utf-8")
         if not folder.exists():
             ready.replace(folder)
-    _prune(folder.parent)
+    _prune(folder.parent, _MAX_KEPT)
 
 
 def _nvrtc(prepared: Sequence[_Prepared]) -> list[str]:
@@ -284,13 +285,13 @@ def _nvrtc(prepared: Sequence[_Prepared]) -> list[str]:
     return [str(library), f"-Wl,-rpath,{library.parent}"]
 
 
-def _prune(folder: Path) -> None:
-    """Only the programs used last are kept."""
+def _prune(folder: Path, most: int) -> None:
+    """Only the folders used last are kept."""
     kept = sorted(
         (one for one in folder.iterdir() if one.is_dir() and not one.name.startswith(".")),
         key=lambda one: one.stat().st_mtime,
     )
-    for one in kept[:-_MAX_KEPT]:
+    for one in kept[:-most]:
         shutil.rmtree(one, ignore_errors=True)
 
 
@@ -389,6 +390,9 @@ def _prelude(compiler: str, flags: Sequence[str]) -> Path:
             _run(made, "prelude.hpp")
             if not folder.exists():
                 work.replace(folder)
+        _prune(folder.parent, _MAX_PRELUDES)
+    else:
+        os.utime(folder)
     return header
 
 

@@ -161,6 +161,8 @@ class Served:
         )  # fmt: skip
         self.device = DeviceHalf(self.program.units, options, how, addresses, spec["use_cache"])
         self.launcher = Launcher(self.runtime, checks, spec["schedules"], spec["every_launch"])
+        if spec.get("capture"):
+            self.launcher.capture = self.captured
 
     def kernel(self, address: int, info: Any) -> int:
         """Describe the kernel whose body holds an address."""
@@ -241,6 +243,16 @@ class Served:
         if what == "registers":
             return int(self.device.kernels[int(number)].registers)
         return self.properties.get(what, 0)
+
+    def captured(self, request: Any, memory: Any) -> None:
+        """Tell the parent all that a card says of a launch."""
+        from wmmadiag.programs.capture import captured
+
+        arguments = captured(request.kernel, request.parameters, memory)
+        self.send(
+            captured=arguments, kernel=request.kernel.name, place=request.place, number=self.launcher.launches,
+            grid=request.grid, block=request.block, shared=request.shared, source=request.kernel.compilation.source,
+        )  # fmt: skip
 
     def symbol(self, shadow: int, device: Any, size: Any) -> int:
         """Where the variable lies whose shadow is at an address."""

@@ -115,6 +115,7 @@ class Launcher:
         every: whether all launches are watched; else one of those that are alike: same kernel, grid, block, shared
             memory and arguments.
         watched, launches: how many were, and how many there were.
+        capture: is told of each launch that is like none before.
     """
 
     runtime: ctypes.CDLL
@@ -124,6 +125,7 @@ class Launcher:
     watched: int = 0
     launches: int = 0
     skipped: int = 0
+    capture: Callable[[Request, Sequence[DeviceMemory]], None] | None = None
     _alike: dict[_Key, _Alike] = field(default_factory=dict)
     _views: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
     _rows: ctypes.Array[Row] = field(default_factory=lambda: (Row * 256)())
@@ -134,8 +136,7 @@ class Launcher:
         Raises:
             UnsupportedError, BudgetError: the emulator cannot go on.
         """
-        key = (request.kernel.number, request.grid, request.block, request.shared, request.parameters)
-        alike = self._alike.setdefault(key, _Alike())
+        alike = self._alike_of(request)
         self.launches += 1
         version: Callable[..., int] = self.runtime.wmmadiag_version
         if alike.versions and all(version(ctypes.c_uint64(at)) == known for at, known in alike.versions):
@@ -157,6 +158,11 @@ class Launcher:
         alike.instructions, alike.stretches = outcome.instructions, stretches
         return outcome
 
+    def _alike_of(self, request: Request) -> _Alike:
+        """What is known of launches that are like this one."""
+        key = (request.kernel.number, request.grid, request.block, request.shared, request.parameters)
+        return self._alike.setdefault(key, _Alike())
+
     def _tell(self, request: Request, stretches: Sequence[tuple[int, int, int]]) -> None:
         """What a launch touched, for races with work in other streams."""
         if request.streams:
@@ -175,6 +181,8 @@ class Launcher:
         kernel = request.kernel
         arguments = [request.parameters[one.offset : one.offset + one.size] for one in kernel.parameters]
         memory = self.memory()
+        if self.capture is not None and self._alike_of(request).count == 1:
+            self.capture(request, memory)
         launch = Launch(request.grid, request.block, arguments, request.shared, kernel.names, memory=memory)
         error, instructions, output = 0, 0, ""
         findings: tuple[ReportedFinding, ...] = ()

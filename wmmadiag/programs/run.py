@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from wmmadiag.compile.options import CompileOptions
 from wmmadiag.programs.build import BuiltProgram
 from wmmadiag.report.model import ReportedFinding
 
@@ -44,6 +45,8 @@ class ProgramResult:
         found: what was found, in the order in which it was met.
         launches, watched: how many there were, and how many the checks watched.
         ended: why the emulator could not go on, "" where it could.
+        internal: a mistake of wmmadiag's own.
+        captured: launches for `capture.card_text`, each with `source` and `where`, if that was asked for.
         crash: what is known of the signal that ended it.
     """
 
@@ -53,6 +56,7 @@ class ProgramResult:
     watched: int = 0
     ended: str = ""
     internal: str = ""
+    captured: list[dict[str, Any]] = field(default_factory=list)
     crash: str = ""
 
     @property
@@ -65,6 +69,27 @@ class ProgramResult:
         if self.ended:
             return UNDECIDED
         return self.status if self.status >= 0 else 128 - self.status
+
+
+def program_spec(
+    options: CompileOptions,
+    *,
+    checks: str,
+    capture: bool = False,
+    schedules: int = 0,
+    every_launch: bool = False,
+    threads: int = 0,
+    use_cache: bool = True,
+    instructions: int = 0,
+    seconds: float = 0.0,
+) -> dict[str, Any]:
+    """What the child needs to know besides the program: how kernels are compiled, watched and limited (0: not)."""
+    return {
+        "arch": options.arch, "macros": dict(options.macros), "include_paths": list(map(str, options.include_paths)),
+        "std": options.std, "extra": list(options.extra), "checks": checks, "schedules": schedules,
+        "every_launch": every_launch, "threads": threads, "use_cache": use_cache, "instructions": instructions,
+        "seconds": seconds, "capture": capture,
+    }  # fmt: skip
 
 
 def run_program(program: BuiltProgram, spec: Mapping[str, Any], name: str, arguments: Sequence[str]) -> ProgramResult:
@@ -125,10 +150,10 @@ def _take(
             hint = "copy it with cudaMemcpy, or allocate it with cudaMallocManaged"
             place = lines[0] if lines else ""
             _add(records, ReportedFinding("memory", "host-access", "error", message, place, hint=hint), "")
+    if "captured" in record:
+        result.captured.append({**record, "arguments": record["captured"], "where": _where(record)})
     if "findings" in record:
-        grid, block = (" × ".join(map(str, record[one])) for one in ("grid", "block"))
-        place = f", at {record['place']}" if record["place"] else ""
-        where = f"{ordinal(record['number'])} launch, of {record['kernel']}, grid {grid} of {block} threads{place}"
+        where = _where(record)
         for one in record["findings"]:
             _add(records, ReportedFinding(**{**one, "detail": tuple(one["detail"]), "suggested": None}), where)
     elif "check" in record:
@@ -153,6 +178,12 @@ def _add(records: dict[tuple[str, ...], Found], finding: ReportedFinding, where:
     else:
         counted = replace(seen.finding, count=seen.finding.count + finding.count)
         records[key] = replace(seen, finding=counted, launches=seen.launches + (1 if where else 0))
+
+
+def _where(record: Mapping[str, Any]) -> str:
+    grid, block = (" × ".join(map(str, record[one])) for one in ("grid", "block"))
+    place = f", at {record['place']}" if record["place"] else ""
+    return f"{ordinal(record['number'])} launch, of {record['kernel']}, grid {grid} of {block} threads{place}"
 
 
 def ordinal(number: int) -> str:

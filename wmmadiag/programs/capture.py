@@ -1,0 +1,111 @@
+"""A launch of a program as a card: what was launched, with which numbers, on arrays of which sizes.
+
+Taken when the launch happens, so nothing of it is guessed. What the kernel computes is not said: the program's own
+comparison judges that, and the card's checks watch the run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wmmadiag.launch import DeviceMemory
+from wmmadiag.subject.dtypes import element_type, storage_dtype
+
+if TYPE_CHECKING:
+    from wmmadiag.programs.device import DeviceKernel
+
+_LISTED = 4096
+"""Whole numbers of an array that are listed: lengths, offsets and indices mean what they are."""
+
+
+def captured(kernel: DeviceKernel, parameters: bytes, memory: Sequence[DeviceMemory]) -> list[dict[str, Any]]:
+    """The arguments of a launch that is about to happen, as `card_text` takes them.
+
+    Raises:
+        CompileError, ConfigurationError: the types of the parameters cannot be asked for.
+    """
+    from wmmadiag.compile import signature
+
+    types = signature(kernel.compilation, kernel.entry).parameters
+    found = []
+    for number, (declared, placed) in enumerate(zip(types, kernel.parameters, strict=True)):
+        data = parameters[placed.offset : placed.offset + placed.size]
+        element = element_type(declared.dtype or "")
+        one: dict[str, Any] = {
+            "name": declared.name or f"argument_{number}", "type": declared.type,
+            "dtype": None if element is None else element.name,
+        }  # fmt: skip
+        if declared.pointer:
+            dtype = storage_dtype(element) if element is not None else None
+            one |= _array(int.from_bytes(data, "little"), declared.const, dtype, memory)
+        elif element is not None:
+            one["value"] = np.frombuffer(data, storage_dtype(element))[0].item()
+        found.append(one)
+    return found
+
+
+def _array(address: int, const: bool, dtype: np.dtype[Any] | None, memory: Sequence[DeviceMemory]) -> dict[str, Any]:
+    held = next((one for one in memory if one.data.size and 0 <= address - one.address < one.data.size), None)
+    if held is None or dtype is None:
+        return {"elements": None}
+    offset = address - held.address
+    count = (held.data.size - offset) // dtype.itemsize
+    unwritten = held.fresh[1] >= held.data.size - offset and held.fresh[0] <= offset
+    direction = "in" if const else "out" if unwritten else "inout"
+    array: dict[str, Any] = {"elements": count, "direction": direction}
+    if direction == "in" and dtype.kind in "iu" and count <= _LISTED:
+        array["values"] = held.data[offset : offset + count * dtype.itemsize].view(dtype).tolist()
+    return array
+
+
+def card_text(launch: Mapping[str, Any], source: str) -> str:
+    """The card of a captured launch; `source`: its path relative to the card."""
+    lines = [
+        f"# {launch['where']}", "format = 1", f"name = {json.dumps(launch['kernel'])}",
+        f"source = {json.dumps(source)}", f"entry = {json.dumps(launch['kernel'])}",
+    ]  # fmt: skip
+    if launch["std"] != "c++17":
+        lines.append(f"std = {json.dumps(launch['std'])}")
+    if launch["macros"]:
+        given = ", ".join(f"{name} = {json.dumps(text or '')}" for name, text in launch["macros"].items())
+        lines.append(f"macros = {{ {given} }}")
+    if launch["include_paths"]:
+        lines.append(f"include_paths = {json.dumps(launch['include_paths'])}")
+    lines.append("")
+    for one in launch["arguments"]:
+        lines += _argument(one)
+    lines += [
+        "[launch]", f"grid = {list(launch['grid'])}", f"block = {list(launch['block'])}",
+        f"shared = {launch['shared']}  # dynamic shared memory, bytes", "", "[computes]",
+        'operation = "none"  # or what it computes: wmmadiag init --computes', "", "[[cases]]", 'name = "captured"',
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _argument(one: Mapping[str, Any]) -> list[str]:
+    lines = ["[[arguments]]", f"name = {json.dumps(one['name'])}  # {one['type']}"]
+    if "elements" in one:
+        lines += [f"role = {json.dumps(one['name'])}", f"dtype = {json.dumps(one['dtype'] or 'TODO')}"]
+        if one["elements"] is None:
+            return [*lines, 'shape = ["TODO"]  # its pointer led to no memory of a known type', ""]
+        lines += [f"direction = {json.dumps(one['direction'])}", f"shape = [{one['elements']}]"]
+        return [*lines, *([f"values = {one['values']}"] if "values" in one else ()), ""]
+    if "value" in one:
+        return [*lines, f"dtype = {json.dumps(one['dtype'])}", f"value = {_number(one['value'])}", ""]
+    return [*lines, "# its members in order", 'fields = [{ dtype = "s32", value = "TODO" }]', ""]
+
+
+def _number(value: object) -> str:
+    return str(int(value)) if isinstance(value, bool) else json.dumps(value)
+
+
+def relative(source: Path, card: Path) -> str:
+    """The path of a source for a card that stands elsewhere."""
+    import os
+
+    return Path(os.path.relpath(source.resolve(), card.resolve().parent)).as_posix()
