@@ -145,3 +145,18 @@ int main() {{
 """)
     card = open_subject(path, SubjectOptions(computes="gemm"))
     assert {case.symbols["M"] for case in card.cases} == {size}
+
+
+def test_one_tile_is_as_large_as_its_arrays(tmp_path):
+    path = tmp_path / "k.cu"
+    path.write_text("""#include <mma.h>
+__global__ void gemm(const half* a, const half* b, float* c) { nvcuda::wmma::mma_sync(x, y, z, x); }
+int main() {
+    half *a, *b; float *c;
+    cudaMalloc(&a, 16 * 8 * sizeof(half)); cudaMalloc(&b, 8 * 32 * sizeof(half));
+    cudaMalloc(&c, 16 * 32 * sizeof(float));
+    gemm<<<1, 32>>>(a, b, c);
+}
+""")
+    card = open_subject(path, SubjectOptions(computes="gemm"))
+    assert [{name: case.symbols[name] for name in "MNK"} for case in card.cases] == [{"M": 16, "N": 32, "K": 8}]

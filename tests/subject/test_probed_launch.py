@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from wmmadiag.api import check
@@ -71,3 +73,10 @@ def test_blocks_by_bounds_constants_and_literals():
     assert likely_blocks("for (int i = threadIdx.x; i < 99; i += 96);", (), ())[0] == (96,)
     assert likely_blocks("warp < WARPS", [6], [256])[:2] == [(256,), (192,)]
     assert likely_blocks("threadIdx.y * 16", (), ())[0] == (32, 4)
+
+
+def test_dynamic_shared_memory_is_what_a_block_reaches(tmp_path):
+    root = Path(__file__).resolve().parents[2]
+    card = open_subject(root / "kernels/attention/lookalike/packed_qkv.cu", SubjectOptions())
+    assert card.launch.shared == 2 * 3 * 64 * 72 + 4 * (64 * 68 + 128)  # as its own card says
+    assert card.launch.grid == ("ceil_div(Sq, 64)", "H * B")

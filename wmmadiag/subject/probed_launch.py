@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.errors import BudgetError, WmmadiagError
-from wmmadiag.launch import Dim3
+from wmmadiag.launch import Dim3, LoadedKernel
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.binding import BoundArgument, BoundCase, bind
 from wmmadiag.subject.card import Card
@@ -27,6 +28,7 @@ _USUAL = (128, 256, 64, 32, 512, 1024)
 _USUAL_FLAT = ((32, 4), (32, 8), (32, 2), (128, 4), (64, 4), (64, 2), (128, 2), (16, 16), (8, 8), (32, 16), (32, 32))
 _MOST_BLOCKS = 12  # that are tried
 _MOST_TILES = 4096  # of one run
+_SHARED_STEP = 16  # bytes
 
 _Mask = NDArray[np.bool_]
 
@@ -97,20 +99,7 @@ def probed_launches(card: Card, session: Session, blocks: Sequence[tuple[int, ..
     argument, role = output
 
     def written(grid: Dim3, block: tuple[int, ...]) -> _Mask | None:
-        for one in bound.arguments:
-            if one.storage is not None:
-                one.storage[...] = one.original
-        x, y, z = (*block, 1, 1)[:3]
-        try:
-            session.runs.launch(kernel, replace(bound.launch, grid=grid, block=(x, y, z)))
-        except BudgetError:
-            raise  # it ends under no launch
-        except WmmadiagError:
-            return None
-        assert argument.storage is not None and argument.original is not None
-        changed = argument.storage.view(np.uint8) != argument.original.view(np.uint8)
-        mask: _Mask = changed.reshape(argument.storage.size, -1).any(axis=1)
-        return mask
+        return _written(session, bound, kernel, argument, grid, block, bound.launch.shared_bytes)
 
     alone = OPERATIONS[card.computes.operation].optional
     later: list[ProbedLaunch] = []
@@ -129,6 +118,51 @@ def probed_launches(card: Card, session: Session, blocks: Sequence[tuple[int, ..
                 later.append(found)
             break
     yield from later
+
+
+def least_shared(card: Card, session: Session, block: tuple[int, ...]) -> int:
+    """The fewest bytes of dynamic shared memory with which a block writes what it writes with those of the card."""
+    bound = bind(card, card.cases[0], card.variants[0])
+    kernel = session.kernel(bound.case, bound.variant).kernel
+    output = _largest_output(bound)
+    most = bound.launch.shared_bytes // _SHARED_STEP
+    if output is None:
+        return bound.launch.shared_bytes
+
+    def suffices(steps: int) -> bool:
+        return _written(session, bound, kernel, output[0], (1, 1, 1), block, steps * _SHARED_STEP) is not None
+
+    return _SHARED_STEP * bisect_left(range(most), True, key=suffices)
+
+
+def _written(
+    session: Session,
+    bound: BoundCase,
+    kernel: LoadedKernel,
+    output: BoundArgument,
+    grid: Dim3,
+    block: tuple[int, ...],
+    shared: int,
+) -> _Mask | None:
+    """Which elements of an output's storage a grid of blocks writes; None if the run dies.
+
+    Raises:
+        BudgetError: it does not end.
+    """
+    for one in bound.arguments:
+        if one.storage is not None:
+            one.storage[...] = one.original
+    x, y, z = (*block, 1, 1)[:3]
+    try:
+        session.runs.launch(kernel, replace(bound.launch, grid=grid, block=(x, y, z), shared_bytes=shared))
+    except BudgetError:
+        raise  # it ends under no launch
+    except WmmadiagError:
+        return None
+    assert output.storage is not None and output.original is not None
+    changed = output.storage.view(np.uint8) != output.original.view(np.uint8)
+    mask: _Mask = changed.reshape(output.storage.size, -1).any(axis=1)
+    return mask
 
 
 def _largest_output(bound: BoundCase) -> tuple[BoundArgument, str] | None:

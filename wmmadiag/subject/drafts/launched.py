@@ -12,7 +12,7 @@ from wmmadiag.subject.card import Card
 from wmmadiag.subject.check import Session
 from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.model import Draft, Wishes
-from wmmadiag.subject.probed_launch import ProbedLaunch, likely_blocks, probed_launches
+from wmmadiag.subject.probed_launch import ProbedLaunch, least_shared, likely_blocks, probed_launches
 
 _OPEN = frozenset({"grid", "block", "shared"})
 _TILES = (64, 128)  # of extents of which no block tells any
@@ -56,6 +56,8 @@ def launched_drafts(
     with contextlib.suppress(BudgetError):
         for found in probed_launches(card, session, blocks):
             again += [found] if len(again) < _MOST_AGAIN else []
+            if shared != "0" and not wishes.shared:
+                shared = str(least_shared(card, session, found.block))
             yield _drafted(drafted_by, wishes, found, shared), _TILES[0]
     yield from ((_drafted(drafted_by, wishes, found, shared), _TILES[1]) for found in again)
 
@@ -72,7 +74,9 @@ def _drafted(drafted_by: Callable[[Wishes], Draft], wishes: Wishes, found: Probe
         "no launch; --grid and --block say otherwise"
     )
     if shared not in ("0", wishes.shared):
-        drafted.remarks.append(f"given {shared} bytes of dynamic shared memory, all that there are")
+        drafted.remarks.append(
+            f"given {shared} bytes of dynamic shared memory, with fewer of which a block reaches beyond its end"
+        )
     return drafted
 
 

@@ -107,7 +107,10 @@ def meanings(kernel: Kernel, operation: str) -> Meanings:
                 _named(result, kernel, name, [told])
         elif known is not None:
             result.usual[name] = known
-    _constants(result, kernel.named, operation, taken | _spoken_of(result))
+    spoken = taken | _spoken_of(result)
+    _constants(result, kernel.named, operation, spoken)
+    if not made.keys() & (spoken | result.fixed.keys()):  # nothing else says how large what it takes is: one tile
+        result.fixed |= made
     return result
 
 
