@@ -142,13 +142,20 @@ def refuse_host_templates(file: SourceFile) -> None:
             raise CompileError(f"{found[1]}: algorithms of Thrust and CUB are not offered", place=place, hint=hint)
 
 
-def build(sources: Sequence[Path], options: CompileOptions, *, host_options: Sequence[str] = ()) -> BuiltProgram:
+def build(
+    sources: Sequence[Path],
+    options: CompileOptions,
+    *,
+    host_options: Sequence[str] = (),
+    late_options: Sequence[str] = (),
+) -> BuiltProgram:
     """Compile the host half of a program.
 
     Args:
         sources: `.cu`, `.cpp` and the like.
         options: macros, include paths and standard are the host's, too.
         host_options: further words for the C++ compiler.
+        late_options: likewise, without a meaning for NVIDIA's headers: the program's name, libraries.
 
     Raises:
         CompileError: the compiler refused it, or the program uses a function that the runtime does not have.
@@ -163,11 +170,11 @@ def build(sources: Sequence[Path], options: CompileOptions, *, host_options: Seq
     runtime = runtime_library(any(one.uses_libraries() for one in prepared))
     keys = [source_key(one.tree, options, tools, "program", one.name) for one in prepared]
     key = cache.digest(
-        [*keys, runtime.parent.name, _version(compiler), *map(str, options.include_paths), *host_options]
+        [*keys, runtime.parent.name, _version(compiler), *map(str, options.include_paths), *host_options, *late_options]
     )
     folder = cache.cache_folder() / "programs" / key
     if not (folder / "program.json").is_file():
-        _compile(compiler, prepared, options, host_options, runtime, folder)
+        _compile(compiler, prepared, options, (host_options, late_options), runtime, folder)
     else:
         os.utime(folder)  # last used: what is pruned is what was not
     return read_program(folder, runtime)
@@ -229,10 +236,11 @@ def _compile(
     compiler: str,
     prepared: Sequence[_Prepared],
     options: CompileOptions,
-    host_options: Sequence[str],
+    words: tuple[Sequence[str], Sequence[str]],
     runtime: Path,
     folder: Path,
 ) -> None:
+    host_options, late_options = words
     folder.parent.mkdir(parents=True, exist_ok=True)
     flags = [f"-std=gnu++{options.std[3:]}", *_FLAGS, *host_options]
     prelude = _prelude(compiler, flags)
@@ -253,8 +261,8 @@ def _compile(
             beside = f"-iquote{Path(one.name).parent}"
             openmp = ["-fopenmp"] if any(b"omp.h" in text or b"#pragma omp" in text for text in texts.values()) else []
             _run(
-                [compiler, *flags, *openmp, "-include", str(prelude), beside, *includes, "-x", "c++", "-c",
-                 str(next(iter(texts))), "-o", str(made)],
+                [compiler, *flags, *openmp, *late_options, "-include", str(prelude), beside, *includes, "-x", "c++",
+                 "-c", str(next(iter(texts))), "-o", str(made)],
                 one.name,
             )  # fmt: skip
             return made
@@ -264,7 +272,7 @@ def _compile(
         made = work / "program.so"
         link = [compiler, "-shared", "-pthread", "-fopenmp", *map(str, objects), "-o", str(made), "-Wl,-z,defs",
                 f"-L{runtime.parent}", "-lwmmadiag_runtime", f"-Wl,-rpath,{runtime.parent}", *_nvrtc(prepared),
-                *host_options]  # fmt: skip
+                *host_options, *late_options]  # fmt: skip
         _run(link, prepared[0].name)
         ready = work / "ready"
         ready.mkdir()

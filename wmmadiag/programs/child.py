@@ -90,6 +90,10 @@ class Served:
             _FINISHED(lambda: self.send(launches=self.launches())),
             findings,
         )
+        self.begin()
+
+    def begin(self) -> None:
+        """Tell the runtime who serves it; this process is the program's alone."""
         self.runtime.wmmadiag_begin(ctypes.byref(self.host))
 
     def send(self, **record: Any) -> None:

@@ -119,7 +119,7 @@ def run_program(program: BuiltProgram, spec: Mapping[str, Any], name: str, argum
             with os.fdopen(ours, encoding="utf-8", errors="replace") as lines:
                 for line in lines:
                     with contextlib.suppress(json.JSONDecodeError):  # cut off by the end
-                        _take(json.loads(line), result, records, program)
+                        take_record(json.loads(line), result, records, program)
             result.status = process.wait()
         finally:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -132,9 +132,10 @@ def run_program(program: BuiltProgram, spec: Mapping[str, Any], name: str, argum
     return result
 
 
-def _take(
+def take_record(
     record: Mapping[str, Any], result: ProgramResult, records: dict[tuple[str, ...], Found], program: BuiltProgram
 ) -> None:
+    """Add what a process that serves a program says to the result and to what was found."""
     if "launches" in record:
         result.launches, result.watched = record["launches"]
     if "ended" in record:

@@ -4,6 +4,11 @@
 // folder. Kernels have bodies that hand their arguments over (`wmmadiag_stub`); launches name their configuration before the call.
 #pragma once
 
+// A torch extension: torch's headers as its CPU build has them, before anything here looks like a device compiler.
+#ifdef WMMADIAG_TORCH
+#include <torch/extension.h>
+#endif
+
 #include <cassert>
 #include <climits>
 #include <cmath>

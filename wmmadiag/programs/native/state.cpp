@@ -72,6 +72,12 @@ void died(int signal, siginfo_t* info, void* context) {
     raise(signal);
 }
 
+// Of a process that is not the program's alone: a fault that is not ours goes where it went before.
+struct sigaction others{};
+void first_access(int, siginfo_t* info, void* context) {
+    if (!opened(info->si_addr, is_write(context))) sigaction(SIGSEGV, &others, nullptr);
+}
+
 struct ErrorText {
     cudaError_t error;
     const char *name, *text;
@@ -147,6 +153,19 @@ void report(const char* check, const char* kind, const char* level, const std::s
 using namespace wmmadiag;
 
 extern "C" {
+
+// For a process that calls several libraries, and is not theirs alone: before each call.
+void wmmadiag_serve(const WmmadiagHost* host) {
+    WMMADIAG_LOCKED;
+    given = *host;
+    struct sigaction now{}, action{};
+    action.sa_sigaction = first_access;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    sigaction(SIGSEGV, nullptr, &now);
+    if (now.sa_sigaction == first_access) return;
+    others = now;
+    sigaction(SIGSEGV, &action, nullptr);
+}
 
 void wmmadiag_begin(const WmmadiagHost* host) {
     given = *host;
