@@ -16,6 +16,7 @@ import ctypes
 import importlib.machinery
 import importlib.util
 import re
+import sys
 import sysconfig
 import types
 from collections.abc import Sequence
@@ -196,6 +197,8 @@ def _imported(name: str, library: Path) -> types.ModuleType:
     loader = importlib.machinery.ExtensionFileLoader(name, str(library))
     spec = importlib.util.spec_from_loader(name, loader)
     assert spec is not None
+    flags = sys.getdlopenflags()
+    sys.setdlopenflags(InProcess.mode)
     try:
         module = importlib.util.module_from_spec(spec)
         loader.exec_module(module)
@@ -204,6 +207,8 @@ def _imported(name: str, library: Path) -> types.ModuleType:
             f"{name}: the extension cannot be imported", detail=str(error),
             hint="an undefined symbol is a function that is not offered; docs/programs.md lists what is",
         ) from None  # fmt: skip
+    finally:
+        sys.setdlopenflags(flags)
     return module
 
 
@@ -237,7 +242,7 @@ def _cuda_is_the_cpu(torch: Any, properties: dict[str, int]) -> None:
             del kinds
             if function is torch.Tensor.cuda:
                 return arguments[0].clone()
-            if function is torch.Tensor.is_cuda.__get__:
+            if function == torch.Tensor.is_cuda.__get__:  # made anew at each access
                 return True
             return function(*map(cpu, arguments), **{key: cpu(value) for key, value in (words or {}).items()})
 

@@ -64,12 +64,18 @@ class _Host(ctypes.Structure):
 
 
 class Served:
-    """What the runtime asks of the process around it."""
+    """What the runtime asks of the process around it.
+
+    Attributes:
+        mode: how the runtime is loaded.
+    """
+
+    mode = ctypes.RTLD_GLOBAL
 
     def __init__(self, spec: dict[str, Any], findings: int) -> None:
         self.spec, self.findings = spec, findings
         self.program: BuiltProgram = read_program(Path(spec["folder"]), Path(spec["runtime"]))
-        self.runtime = ctypes.CDLL(str(self.program.runtime), mode=ctypes.RTLD_GLOBAL)
+        self.runtime = ctypes.CDLL(str(self.program.runtime), mode=self.mode)
         for name in ("wmmadiag_memory", "wmmadiag_watched", "wmmadiag_version", "wmmadiag_variable"):
             getattr(self.runtime, name).restype = ctypes.c_uint64
         self.properties = device_properties(spec["arch"])

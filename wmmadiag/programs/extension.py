@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import json
+import os
 import tempfile
 import types
 import warnings
@@ -48,6 +49,9 @@ def told(found: list[Found]) -> str:
 
 class InProcess(Served):
     """Serves a library that this process has loaded: nothing ends the process, errors go to the caller."""
+
+    # Torch's CUDA build has NVIDIA's runtime in everybody's reach: ours, and the library, look at their own first.
+    mode = os.RTLD_NOW | os.RTLD_DEEPBIND
 
     def __init__(self, spec: dict[str, Any]) -> None:
         self.file = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the library, which is never unloaded
