@@ -18,6 +18,7 @@ from wmmadiag.errors import KernelFault
 from wmmadiag.launch import DeviceMemory, Dim3, Launch
 from wmmadiag.programs.device import DeviceKernel
 from wmmadiag.programs.footprint import Footprint
+from wmmadiag.programs.progress import Progress
 from wmmadiag.report.model import ReportedFinding
 
 FAULTS = {
@@ -126,6 +127,7 @@ class Launcher:
     launches: int = 0
     skipped: int = 0
     capture: Callable[[Request, Sequence[DeviceMemory]], None] | None = None
+    _progress: Progress = field(default_factory=Progress)
     _alike: dict[_Key, _Alike] = field(default_factory=dict)
     _views: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
     _rows: ctypes.Array[Row] = field(default_factory=lambda: (Row * 256)())
@@ -192,8 +194,10 @@ class Launcher:
         if footprint is not None:
             emulated = EmulatedKernel(emulated.kernel, replace(emulated.options, observer=footprint), emulated.origin)
         self.runtime.wmmadiag_watch(int(keep))
+        blocks = request.grid[0] * request.grid[1] * request.grid[2]
         try:
-            stats = runs.launch(emulated, launch)
+            with self._progress.of(self.launches, kernel.number, kernel.name, blocks, watch):
+                stats = runs.launch(emulated, launch)
             instructions, output = stats.warp_instructions, stats.output
             findings = runs.reported()
         except KernelFault as fault:

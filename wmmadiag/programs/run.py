@@ -67,7 +67,7 @@ class ProgramResult:
         if any(one.finding.level == "error" for one in self.found):
             return 1
         if self.ended:
-            return UNDECIDED
+            return self.status if self.status in (2, UNDECIDED) else UNDECIDED
         return self.status if self.status >= 0 else 128 - self.status
 
 

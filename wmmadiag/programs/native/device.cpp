@@ -118,6 +118,21 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* to, int device) {
     to->memPitch = 0x7fffffff;
     return status();
 }
+cudaError_t cudaDeviceSetLimit(cudaLimit, std::size_t) { return status(); }  // stacks and the heap of printf grow as they are needed
+cudaError_t cudaDeviceGetLimit(std::size_t* value, cudaLimit limit) {
+    *value = limit == cudaLimitStackSize ? 512 * 1024 : std::size_t{1} << 23;
+    return status();
+}
+cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return failed(cudaErrorInvalidDevice); }
+cudaError_t cudaGetDeviceFlags(unsigned* flags) {
+    *flags = 0;
+    return status();
+}
+cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp*) { return cudaGetDevice(device); }
+cudaError_t cudaDeviceGetPCIBusId(char* to, int size, int) {
+    std::snprintf(to, static_cast<std::size_t>(size), "0000:00:00.0");
+    return status();
+}
 cudaError_t cudaDriverGetVersion(int* version) {
     *version = CUDART_VERSION;
     return cudaSuccess;

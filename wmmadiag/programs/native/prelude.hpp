@@ -94,6 +94,8 @@ inline bool configure(const char* file, int line, dim3 grid, dim3 block, size_t 
     return wmmadiag_configure(file, line, grid, block, shared, stream);
 }
 
+using Properties = cudaDeviceProp;
+
 struct At {
     At(const char* file, int line, const char* text) { wmmadiag_at(file, line, text); }
 };
@@ -106,6 +108,30 @@ cudaError_t allocate(const At&, Function&& function, T** pointer, More... more) 
 }
 
 }  // namespace wmmadiag_host
+
+// What CUDA 13 took out, and programs for earlier ones use.
+struct wmmadiag_device_properties : cudaDeviceProp {
+    int clockRate, memoryClockRate, deviceOverlap, computeMode, kernelExecTimeoutEnabled, singleToDoublePrecisionPerfRatio;
+    int cooperativeMultiDeviceLaunch, maxTexture1DLinear;
+};
+#define cudaDeviceProp wmmadiag_device_properties
+inline cudaError_t cudaGetDeviceProperties(wmmadiag_device_properties* to, int device) {
+    const auto error = ::cudaGetDeviceProperties(static_cast<wmmadiag_host::Properties*>(to), device);
+    to->clockRate = to->memoryClockRate = 0;
+    if (error != cudaSuccess) return error;
+    cudaDeviceGetAttribute(&to->clockRate, cudaDevAttrClockRate, device);
+    cudaDeviceGetAttribute(&to->memoryClockRate, cudaDevAttrMemoryClockRate, device);
+    to->deviceOverlap = 1;
+    to->computeMode = to->kernelExecTimeoutEnabled = to->cooperativeMultiDeviceLaunch = to->maxTexture1DLinear = 0;
+    to->singleToDoublePrecisionPerfRatio = 2;
+    return error;
+}
+inline cudaError_t cudaMemPrefetchAsync(const void* pointer, size_t bytes, int device, cudaStream_t stream = nullptr) {
+    return cudaMemPrefetchAsync(pointer, bytes, cudaMemLocation{device < 0 ? cudaMemLocationTypeHost : cudaMemLocationTypeDevice, {device < 0 ? 0 : device}}, 0, stream);
+}
+inline cudaError_t cudaMemAdvise(const void* pointer, size_t bytes, cudaMemoryAdvise advice, int device) {
+    return cudaMemAdvise(pointer, bytes, advice, cudaMemLocation{device < 0 ? cudaMemLocationTypeHost : cudaMemLocationTypeDevice, {device < 0 ? 0 : device}});
+}
 
 extern const uint3 threadIdx, blockIdx;
 extern const dim3 blockDim, gridDim;
