@@ -80,3 +80,15 @@ def test_dynamic_shared_memory_is_what_a_block_reaches(tmp_path):
     card = open_subject(root / "kernels/attention/lookalike/packed_qkv.cu", SubjectOptions())
     assert card.launch.shared == 2 * 3 * 64 * 72 + 4 * (64 * 68 + 128)  # as its own card says
     assert card.launch.grid == ("ceil_div(Sq, 64)", "H * B")
+
+
+def test_what_is_found_under_such_a_launch_is_undecided(tmp_path):
+    path = tmp_path / "k.cu"
+    body = _WARP + "const int row = blockIdx.y * 64 + warp % 4 * 16, col = blockIdx.x * 32 + warp / 4 * 16;"
+    racing = "__shared__ float zero[32]; if (warp == 0) zero[threadIdx.x] = 0.f;"  # and no barrier
+    path.write_text(_TILES.replace("BODY", body + racing).replace("(c, 0.f)", "(c, zero[threadIdx.x % 32])"))
+    report = check(path)
+    assert report.status == "undecided"
+    assert "--block 256" in report.cases[0].problem.hint and report.cases[0].findings
+    said = check(path, grid=("ceil_div(N, 32)", "ceil_div(M, 64)"), block=("256",))
+    assert said.status == "failed"

@@ -90,12 +90,12 @@ def settled(card: Card, report: KernelReport, session: Session, check: Check) ->
     if card.derived is None or report.status == "passed" or _is_error(report):
         return report
     if _is_read_right(report):
-        return _without_ragged(report)
+        return _as_launched(card, _without_ragged(report))
     tried, work = _Tried(), _Work()
     for name, other in _alternatives(card, session, tried, work):
         found = check(other)
         if _is_read_right(found):
-            return _named(_without_ragged(found), name)
+            return _as_launched(card, _named(_without_ragged(found), name))
         work.ran(sum(case.warp_instructions for case in found.cases), sum(map(_elements(other), other.cases)))
         if work.over:
             break
@@ -176,6 +176,18 @@ def _is_read_right(report: KernelReport) -> bool:
         and all(one.passed for one in case.observations)
         for case in usual
     )
+
+
+def _as_launched(card: Card, report: KernelReport) -> KernelReport:
+    """The report where the numbers are right: what checks find under a launch that nobody said is undecided."""
+    derived = card.derived
+    assert derived is not None
+    if derived.kernel.launch is not None or (derived.options.grid and derived.options.block):
+        return report
+    grid, block = (",".join(map(str, one)) for one in (card.launch.grid, card.launch.block))
+    message = "what was found holds if the kernel is launched so, and nobody said that it is"
+    question = Problem("undecided", message, hint=f"is it? If so, --grid '{grid}' --block {block}")
+    return replace(report, cases=tuple(_undecided(case, question) for case in report.cases))
 
 
 def _without_ragged(report: KernelReport) -> KernelReport:

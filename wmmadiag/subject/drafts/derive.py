@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _TILES = (64, 128, 256)
 _PROBED_TILE = 256
-_MOST_PROBED = 24
+_MOST_PROBED = 12
 _SYMBOL, _COUNTS, _MOST_COUNTED = "--symbol ", (2, 4, 1), 2
 _EXTENTS = (128, 32, 256, 16)  # of a head, where nothing tells
 
