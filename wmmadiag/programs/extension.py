@@ -6,7 +6,6 @@ import ctypes
 import functools
 import json
 import os
-import tempfile
 import types
 import warnings
 from collections.abc import Callable
@@ -54,10 +53,10 @@ class InProcess(Served):
     mode = os.RTLD_NOW | os.RTLD_DEEPBIND
 
     def __init__(self, spec: dict[str, Any]) -> None:
-        self.file = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the library, which is never unloaded
+        self.file = os.memfd_create("findings")  # as long as the library, which is never unloaded
         self.read = 0
         self.stopped: BaseException | None = None
-        super().__init__(spec, self.file.fileno())
+        super().__init__(spec, self.file)
 
     def begin(self) -> None:
         """Serve from now on: another library may have been served since the last call."""
@@ -78,10 +77,10 @@ class InProcess(Served):
     def found(self) -> list[Found]:
         """What was found since the last time."""
         result, records = ProgramResult(0), dict[tuple[str, ...], Found]()
-        self.file.seek(self.read)
-        for line in self.file.read().splitlines():
+        text = os.pread(self.file, os.fstat(self.file).st_size - self.read, self.read)
+        self.read += len(text)
+        for line in text.splitlines():
             take_record(json.loads(line), result, records, self.program)
-        self.read = self.file.tell()
         return list(records.values())
 
     def call(self, name: str, function: Callable[..., Any], *arguments: Any, **words: Any) -> Any:
