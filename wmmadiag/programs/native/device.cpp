@@ -82,7 +82,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     bool known = false;
     *value = device_attribute(attribute, known);
     if (!known) {
-        report("launch", "unsupported", "error", "the device attribute " + std::to_string(static_cast<int>(attribute)) + " is not known here", "see cudaDeviceAttr in driver_types.h");
+        report("launch", "unsupported", "error", "the device attribute " + std::to_string(static_cast<int>(attribute)) + " is not known here",
+               "see cudaDeviceAttr in driver_types.h");
         return failed(cudaErrorNotSupported);
     }
     return status();

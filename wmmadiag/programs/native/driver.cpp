@@ -103,7 +103,9 @@ CUresult cuMemGetInfo_v2(std::size_t* free, std::size_t* total) { return result(
 CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, std::size_t bytes) {
     return result(cudaMemcpy(pointer(to), from, bytes, cudaMemcpyHostToDevice));
 }
-CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, std::size_t bytes) { return result(cudaMemcpy(to, pointer(from), bytes, cudaMemcpyDeviceToHost)); }
+CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, std::size_t bytes) {
+    return result(cudaMemcpy(to, pointer(from), bytes, cudaMemcpyDeviceToHost));
+}
 CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) {
     return result(cudaMemcpy(pointer(to), pointer(from), bytes, cudaMemcpyDeviceToDevice));
 }

@@ -57,15 +57,23 @@ cudaError_t launchable(const KernelInfo& kernel, dim3 grid, dim3 block, std::siz
     };
     const auto shape = [](dim3 d) { return std::to_string(d.x) + " × " + std::to_string(d.y) + " × " + std::to_string(d.z); };
     if (threads == 0 || grid.x == 0 || grid.y == 0 || grid.z == 0)
-        return refused(cudaErrorInvalidConfiguration, "a launch of " + shape(grid) + " blocks of " + shape(block) + " threads: nothing is launched", "every extent must be 1 or more");
+        return refused(cudaErrorInvalidConfiguration, "a launch of " + shape(grid) + " blocks of " + shape(block) + " threads: nothing is launched",
+                       "every extent must be 1 or more");
     if (threads > property("maxThreadsPerBlock") || block.x > 1024 || block.y > 1024 || block.z > 64)
-        return refused(cudaErrorInvalidConfiguration, "a block of " + shape(block) + " = " + std::to_string(threads) + " threads; the device takes 1024, and 64 along z", "launch smaller blocks");
+        return refused(cudaErrorInvalidConfiguration,
+                       "a block of " + shape(block) + " = " + std::to_string(threads) + " threads; the device takes 1024, and 64 along z",
+                       "launch smaller blocks");
     if (grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535)
-        return refused(cudaErrorInvalidConfiguration, "a grid of " + shape(grid) + " blocks; y and z may be 65535 at most", "put the long extent into x");
+        return refused(cudaErrorInvalidConfiguration, "a grid of " + shape(grid) + " blocks; y and z may be 65535 at most",
+                       "put the long extent into x");
     if (kernel.max_threads != 0 && threads > static_cast<std::uint64_t>(kernel.max_threads))
-        return refused(cudaErrorInvalidConfiguration, "a block of " + std::to_string(threads) + " threads; __launch_bounds__ of the kernel allow " + std::to_string(kernel.max_threads), "launch smaller blocks, or raise __launch_bounds__");
+        return refused(
+            cudaErrorInvalidConfiguration,
+            "a block of " + std::to_string(threads) + " threads; __launch_bounds__ of the kernel allow " + std::to_string(kernel.max_threads),
+            "launch smaller blocks, or raise __launch_bounds__");
     if (shared > limit_of(kernel) || shared + kernel.static_shared > property("sharedMemPerBlockOptin"))
-        return refused(cudaErrorInvalidValue, std::to_string(shared) + " bytes of dynamic shared memory; the kernel may use " + std::to_string(limit_of(kernel)),
+        return refused(cudaErrorInvalidValue,
+                       std::to_string(shared) + " bytes of dynamic shared memory; the kernel may use " + std::to_string(limit_of(kernel)),
                        shared + kernel.static_shared > property("sharedMemPerBlockOptin")
                            ? "the device has " + std::to_string(property("sharedMemPerBlockOptin")) + " bytes for a block: use smaller tiles"
                            : "call cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) first");
@@ -73,7 +81,9 @@ cudaError_t launchable(const KernelInfo& kernel, dim3 grid, dim3 block, std::siz
         const auto blocks = std::uint64_t{grid.x} * grid.y * grid.z;
         const auto fit = std::max<std::uint64_t>(property("maxThreadsPerMultiProcessor") / ((threads + 31) / 32 * 32), 1);
         if (blocks > fit * property("multiProcessorCount"))
-            return refused(cudaErrorCooperativeLaunchTooLarge, std::to_string(blocks) + " blocks in a cooperative launch; " + std::to_string(fit * property("multiProcessorCount")) + " fit the device at once",
+            return refused(cudaErrorCooperativeLaunchTooLarge,
+                           std::to_string(blocks) + " blocks in a cooperative launch; " + std::to_string(fit * property("multiProcessorCount")) +
+                               " fit the device at once",
                            "ask cudaOccupancyMaxActiveBlocksPerMultiprocessor for the grid's size");
     }
     return cudaSuccess;
@@ -109,7 +119,8 @@ cudaError_t launch(const KernelInfo& kernel, dim3 grid, dim3 block, void** argum
 }
 
 cudaError_t allow_shared(const KernelInfo& kernel, std::int64_t bytes) {
-    if (bytes < 0 || bytes + static_cast<std::int64_t>(kernel.static_shared) > host().property("sharedMemPerBlockOptin")) return failed(cudaErrorInvalidValue);
+    if (bytes < 0 || bytes + static_cast<std::int64_t>(kernel.static_shared) > host().property("sharedMemPerBlockOptin"))
+        return failed(cudaErrorInvalidValue);
     limit_of(kernel) = static_cast<std::uint64_t>(bytes);
     return status();
 }
@@ -164,7 +175,8 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* fu
         if (one.id == cudaLaunchAttributeCooperative) cooperative = one.val.cooperative != 0;
         const auto cluster = one.val.clusterDim;
         if (one.id == cudaLaunchAttributeClusterDimension && cluster.x * cluster.y * cluster.z > 1) {
-            report("launch", "unsupported", "error", "a launch with clusters of blocks is not emulated", "launch it without cudaLaunchAttributeClusterDimension");
+            report("launch", "unsupported", "error", "a launch with clusters of blocks is not emulated",
+                   "launch it without cudaLaunchAttributeClusterDimension");
             return failed(cudaErrorNotSupported);
         }
     }

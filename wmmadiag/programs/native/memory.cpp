@@ -85,7 +85,8 @@ void* allocate(std::size_t bytes, Kind kind, const char* call) {
     one->kind = kind;
     one->item = std::max<std::size_t>(here().item, 1);
     const auto word = first_word(here().text);
-    one->name = (word.empty() ? "memory" : word) + ", " + call + (*here().file ? " at " + std::string(here().file) + ":" + std::to_string(here().line) : "");
+    one->name =
+        (word.empty() ? "memory" : word) + ", " + call + (*here().file ? " at " + std::string(here().file) + ":" + std::to_string(here().line) : "");
     one->unwritten.push_back({0, bytes});
     if (kind == Kind::device) {
         auto* words = reinterpret_cast<std::uint32_t*>(view);
@@ -127,7 +128,8 @@ bool release(void* pointer, Kind kind) {
         const auto address = reinterpret_cast<std::uint64_t>(pointer);
         for (auto one = all.freed.rbegin(); one != all.freed.rend(); ++one)
             if ((*one)->address == address) {
-                report("memory", "double-free", "error", name + " was freed already: " + (*one)->name, "free it once, and set the pointer to nullptr");
+                report("memory", "double-free", "error", name + " was freed already: " + (*one)->name,
+                       "free it once, and set the pointer to nullptr");
                 return false;
             }
         report("memory", "bad-free", "error", name + " is not the start of an allocation", "free the pointer that the allocation returned");
@@ -178,7 +180,8 @@ bool opened(const void* pointer, bool write) {
     if (one->adopted || address - reinterpret_cast<std::uint64_t>(one->view) >= size) return false;
     // Several of the emulator's threads may come here at once: only the first writer keeps what there was.
     static std::atomic_flag busy = ATOMIC_FLAG_INIT;
-    while (busy.test_and_set(std::memory_order_acquire)) {}
+    while (busy.test_and_set(std::memory_order_acquire)) {
+    }
     if (write && (one->touched & 2) == 0) {
         if (all.keeping) {
             mprotect(one->view, size, PROT_READ);
@@ -205,8 +208,8 @@ std::byte* device_bytes(const void* pointer, std::size_t bytes, Access access, c
         const auto offset = address - one->address;
         if (bytes <= one->size - offset) return one->view + offset;
         report("memory", "out-of-bounds", "error",
-               what + std::string(verb) + std::to_string(bytes) + " bytes" + (offset != 0 ? " from byte " + std::to_string(offset) : "") + " of " + one->name +
-                   ", which has " + std::to_string(one->size),
+               what + std::string(verb) + std::to_string(bytes) + " bytes" + (offset != 0 ? " from byte " + std::to_string(offset) : "") + " of " +
+                   one->name + ", which has " + std::to_string(one->size),
                "compare the number of bytes with that of the allocation");
         return nullptr;
     }
@@ -214,7 +217,8 @@ std::byte* device_bytes(const void* pointer, std::size_t bytes, Access access, c
         std::string near = "that is no allocation";
         for (auto one = memory().freed.rbegin(); one != memory().freed.rend(); ++one)
             if (address - (*one)->address < (*one)->size) near = "of " + (*one)->name;
-        report("memory", "no-allocation", "error", what + std::string(verb) + "device memory " + near, "the pointer must be inside a live allocation");
+        report("memory", "no-allocation", "error", what + std::string(verb) + "device memory " + near,
+               "the pointer must be inside a live allocation");
         return nullptr;
     }
     return reinterpret_cast<std::byte*>(const_cast<void*>(pointer));
@@ -259,7 +263,8 @@ bool fits(const void* to, const void* from, cudaMemcpyKind kind, const char* wha
     if (kind == cudaMemcpyDefault) return true;
     const auto wrong = [&](const void* pointer, bool device, const char* end) {
         if (both(pointer) || is_device(pointer) == device) return false;
-        report("memory", "copy-direction", "error", std::string(what) + ": the " + end + " is " + (device ? "host" : "device") + " memory, and the kind of copy says otherwise",
+        report("memory", "copy-direction", "error",
+               std::string(what) + ": the " + end + " is " + (device ? "host" : "device") + " memory, and the kind of copy says otherwise",
                "compare the order of the arguments with the cudaMemcpyKind");
         return true;
     };
@@ -281,8 +286,8 @@ cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind k
     return cudaSuccess;
 }
 
-cudaError_t copy2d(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width, std::size_t height, cudaMemcpyKind kind,
-                   const char* what) {
+cudaError_t copy2d(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width, std::size_t height,
+                   cudaMemcpyKind kind, const char* what) {
     if (width > to_pitch || width > from_pitch) return failed(cudaErrorInvalidPitchValue);
     for (std::size_t row = 0; row < height; ++row) {
         const auto error = copy(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch, width, kind, what);
@@ -353,8 +358,14 @@ std::uint64_t wmmadiag_memory(WmmadiagRow* rows, std::uint64_t most) {
     const auto add = [&](const Allocation& one) {
         if (count++ >= most) return;
         const bool fresh = !one.unwritten.empty();
-        rows[count - 1] = {one.address, one.size, reinterpret_cast<std::uint64_t>(one.view), one.version, one.item,
-                           fresh ? one.unwritten.front().first : 0, fresh ? one.unwritten.front().second : 0, one.name.c_str(),
+        rows[count - 1] = {one.address,
+                           one.size,
+                           reinterpret_cast<std::uint64_t>(one.view),
+                           one.version,
+                           one.item,
+                           fresh ? one.unwritten.front().first : 0,
+                           fresh ? one.unwritten.front().second : 0,
+                           one.name.c_str(),
                            static_cast<std::uint64_t>(one.kind)};
     };
     for (const auto& [address, one] : memory().live) add(*one);
@@ -531,7 +542,8 @@ cudaError_t cudaGetSymbolSize(std::size_t* size, const void* shadow) {
     *size = one.size;
     return error;
 }
-cudaError_t cudaMemcpyToSymbolAsync(const void* shadow, const void* from, std::size_t bytes, std::size_t offset, cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t cudaMemcpyToSymbolAsync(const void* shadow, const void* from, std::size_t bytes, std::size_t offset, cudaMemcpyKind kind,
+                                    cudaStream_t stream) {
     return queued(stream, [=] {
         Symbol one;
         const auto error = symbol_of(shadow, one);
@@ -571,11 +583,15 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* to, const void* poin
 }
 cudaError_t cudaMemPrefetchAsync(const void* pointer, std::size_t bytes, cudaMemLocation, unsigned, cudaStream_t) {
     WMMADIAG_LOCKED;  // where managed memory lies is no difference here; that it is such memory is
-    return device_bytes(pointer, bytes, Access::read, "cudaMemPrefetchAsync") != nullptr && allocation_at(pointer) != nullptr ? status() : failed(cudaErrorInvalidValue);
+    return device_bytes(pointer, bytes, Access::read, "cudaMemPrefetchAsync") != nullptr && allocation_at(pointer) != nullptr
+               ? status()
+               : failed(cudaErrorInvalidValue);
 }
 cudaError_t cudaMemAdvise(const void* pointer, std::size_t bytes, cudaMemoryAdvise, cudaMemLocation) {
     WMMADIAG_LOCKED;
-    return device_bytes(pointer, bytes, Access::read, "cudaMemAdvise") != nullptr && allocation_at(pointer) != nullptr ? status() : failed(cudaErrorInvalidValue);
+    return device_bytes(pointer, bytes, Access::read, "cudaMemAdvise") != nullptr && allocation_at(pointer) != nullptr
+               ? status()
+               : failed(cudaErrorInvalidValue);
 }
 
 }  // extern "C"

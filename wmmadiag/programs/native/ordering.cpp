@@ -51,8 +51,9 @@ void compare(const Work& now, const Work& then) {
             const auto name = memory != nullptr ? memory->name : "memory";
             const auto from = memory != nullptr ? begin - memory->address : 0;
             report("streams", "race", "error",
-                   now.name + " in " + stream_name(now.stream) + " " + verb(a.touch) + " bytes " + std::to_string(from) + " to " + std::to_string(from + end - begin - 1) + " of " + name +
-                       ", which " + then.name + " in " + stream_name(then.stream) + " " + verb(b.touch) + ", and nothing orders the two",
+                   now.name + " in " + stream_name(now.stream) + " " + verb(a.touch) + " bytes " + std::to_string(from) + " to " +
+                       std::to_string(from + end - begin - 1) + " of " + name + ", which " + then.name + " in " + stream_name(then.stream) + " " +
+                       verb(b.touch) + ", and nothing orders the two",
                    "record an event behind the first and let the second stream wait for it (cudaEventRecord, cudaStreamWaitEvent)", then.place);
             return;
         }

@@ -22,18 +22,18 @@
 #include <utility>
 
 // Without __CUDACC__: its presence makes these headers define device code, which no host compiler takes.
-#include <crt/host_config.h>
 #include <builtin_types.h>
-#include <library_types.h>
 #include <channel_descriptor.h>
+#include <crt/host_config.h>
+#include <crt/host_defines.h>
+#include <cuComplex.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
 #include <cuda_runtime_api.h>
 #include <driver_functions.h>
-#include <crt/host_defines.h>
+#include <library_types.h>
 #include <vector_functions.h>
-#include <cuda_fp16.h>
-#include <cuda_bf16.h>
-#include <cuda_fp8.h>
-#include <cuComplex.h>
 
 // cuda_runtime.h declares its templates over kernels and symbols under __CUDACC__; the device headers it would read are taken as read.
 #define __COMMON_FUNCTIONS_H__
@@ -127,10 +127,12 @@ inline cudaError_t cudaGetDeviceProperties(wmmadiag_device_properties* to, int d
     return error;
 }
 inline cudaError_t cudaMemPrefetchAsync(const void* pointer, size_t bytes, int device, cudaStream_t stream = nullptr) {
-    return cudaMemPrefetchAsync(pointer, bytes, cudaMemLocation{device < 0 ? cudaMemLocationTypeHost : cudaMemLocationTypeDevice, {device < 0 ? 0 : device}}, 0, stream);
+    return cudaMemPrefetchAsync(
+        pointer, bytes, cudaMemLocation{device < 0 ? cudaMemLocationTypeHost : cudaMemLocationTypeDevice, {device < 0 ? 0 : device}}, 0, stream);
 }
 inline cudaError_t cudaMemAdvise(const void* pointer, size_t bytes, cudaMemoryAdvise advice, int device) {
-    return cudaMemAdvise(pointer, bytes, advice, cudaMemLocation{device < 0 ? cudaMemLocationTypeHost : cudaMemLocationTypeDevice, {device < 0 ? 0 : device}});
+    return cudaMemAdvise(pointer, bytes, advice,
+                         cudaMemLocation{device < 0 ? cudaMemLocationTypeHost : cudaMemLocationTypeDevice, {device < 0 ? 0 : device}});
 }
 
 extern const uint3 threadIdx, blockIdx;
@@ -140,7 +142,7 @@ extern const int warpSize;
 // CUDA C++ Programming Guide, "Mathematical Functions": what nvcc lets host code call besides the standard's own.
 inline double rsqrt(double x) { return 1.0 / sqrt(x); }
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
-#define WMMADIAG_EXTREMES(T)                        \
+#define WMMADIAG_EXTREMES(T)                         \
     inline T min(T a, T b) { return b < a ? b : a; } \
     inline T max(T a, T b) { return a < b ? b : a; }
 WMMADIAG_EXTREMES(int)
@@ -150,7 +152,7 @@ WMMADIAG_EXTREMES(unsigned long)
 WMMADIAG_EXTREMES(long long)
 WMMADIAG_EXTREMES(unsigned long long)
 #undef WMMADIAG_EXTREMES
-#define WMMADIAG_EXTREMES(T, S, U)                                    \
+#define WMMADIAG_EXTREMES(T, S, U)                                               \
     inline T min(S a, U b) { return min(static_cast<T>(a), static_cast<T>(b)); } \
     inline T max(S a, U b) { return max(static_cast<T>(a), static_cast<T>(b)); }
 WMMADIAG_EXTREMES(unsigned, int, unsigned)

@@ -43,18 +43,18 @@ void report(const char* check, const char* kind, const char* level, const std::s
 enum class Kind : std::uint32_t { device, managed, pinned, symbol, freed };
 
 struct Allocation {
-    std::uint64_t address = 0;   // as the device and, where it may look, the host see it
+    std::uint64_t address = 0;  // as the device and, where it may look, the host see it
     std::uint64_t size = 0;
-    std::byte* view = nullptr;   // the same bytes, always open
+    std::byte* view = nullptr;  // the same bytes, always open
     Kind kind = Kind::device;
-    std::string name;            // "d_a, cudaMalloc at gemm.cu:31"
+    std::string name;  // "d_a, cudaMalloc at gemm.cu:31"
     std::size_t item = 1;
-    std::uint64_t version = 1;   // changes with its contents
+    std::uint64_t version = 1;                                       // changes with its contents
     std::vector<std::pair<std::uint64_t, std::uint64_t>> unwritten;  // stretches of it that nothing has written
-    std::uint32_t touched = 0;   // by the launch that is running: 1 read, 2 written
-    std::byte* before = nullptr; // what it held before that launch wrote it, where that is kept
-    bool adopted = false;        // the host's own memory: mapped once, and not by this library
-    int filled = -1;             // the byte that all of it holds, and since which version; -1: not known
+    std::uint32_t touched = 0;                                       // by the launch that is running: 1 read, 2 written
+    std::byte* before = nullptr;                                     // what it held before that launch wrote it, where that is kept
+    bool adopted = false;                                            // the host's own memory: mapped once, and not by this library
+    int filled = -1;                                                 // the byte that all of it holds, and since which version; -1: not known
     std::uint64_t filled_version = 0;
 };
 
@@ -76,7 +76,7 @@ std::byte* device_bytes(const void* pointer, std::size_t bytes, Access access, c
 cudaError_t submit(cudaStream_t stream, std::function<cudaError_t()> work);
 // The host has waited: for all of the device, or for the default stream alone.
 void waited(bool all = true);
-bool several_streams();  // the program has made one
+bool several_streams();        // the program has made one
 std::uint64_t instructions();  // warp instructions emulated so far, the clock of events
 void flush_output();           // what device printf wrote, once the host has waited for it
 
@@ -106,7 +106,7 @@ struct LaunchRecord {
 extern "C" {
 // What the process around this library provides.
 struct WmmadiagHost {
-    int (*kernel)(std::uint64_t address, wmmadiag::KernelInfo* info);    // of a kernel's body; nonzero: a cudaError_t
+    int (*kernel)(std::uint64_t address, wmmadiag::KernelInfo* info);                  // of a kernel's body; nonzero: a cudaError_t
     int (*launch)(const wmmadiag::LaunchRecord* launch, std::uint64_t* instructions);  // nonzero: the fault's cudaError_t
     int (*symbol)(std::uint64_t address, std::uint64_t* device, std::uint64_t* size);
     int (*module)(const char* ptx);  // a number for it, 0: it cannot be loaded

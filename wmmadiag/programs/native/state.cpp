@@ -142,10 +142,10 @@ void fault(cudaError_t error) {
     if (pending == cudaSuccess) pending = error;
 }
 
-void report(const char* check, const char* kind, const char* level, const std::string& message, const std::string& hint,
-            const std::string& other) {
-    send("{\"check\":" + quoted(check) + ",\"kind\":" + quoted(kind) + ",\"level\":" + quoted(level) + ",\"message\":" + quoted(message) + ",\"file\":" +
-         quoted(current.file) + ",\"line\":" + std::to_string(current.line) + ",\"hint\":" + quoted(hint) + ",\"other\":" + quoted(other) + "}\n");
+void report(const char* check, const char* kind, const char* level, const std::string& message, const std::string& hint, const std::string& other) {
+    send("{\"check\":" + quoted(check) + ",\"kind\":" + quoted(kind) + ",\"level\":" + quoted(level) + ",\"message\":" + quoted(message) +
+         ",\"file\":" + quoted(current.file) + ",\"line\":" + std::to_string(current.line) + ",\"hint\":" + quoted(hint) +
+         ",\"other\":" + quoted(other) + "}\n");
 }
 
 }  // namespace wmmadiag

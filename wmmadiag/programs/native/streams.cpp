@@ -17,8 +17,8 @@ struct Stream {
     unsigned flags = 0;
     int priority = 0;
     std::shared_ptr<Graph> capturing;
-    std::uint64_t number = 0;   // in the order of creation; 0: the legacy default stream
-    wmmadiag::Clock clock;      // what comes before its next work
+    std::uint64_t number = 0;  // in the order of creation; 0: the legacy default stream
+    wmmadiag::Clock clock;     // what comes before its next work
 };
 
 struct Event {
@@ -221,7 +221,8 @@ cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(even
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
     WMMADIAG_LOCKED;
     const auto *from = event_of(start), *to = event_of(end);
-    if (from == nullptr || to == nullptr || !from->recorded || !to->recorded || !from->timed || !to->timed) return failed(cudaErrorInvalidResourceHandle);
+    if (from == nullptr || to == nullptr || !from->recorded || !to->recorded || !from->timed || !to->timed)
+        return failed(cudaErrorInvalidResourceHandle);
     *milliseconds = static_cast<float>(to->at - from->at) * 1e-6f;  // a million warp instructions for a millisecond
     return status(true);
 }
@@ -229,7 +230,8 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
     WMMADIAG_LOCKED;
     auto* one = stream_of(stream);
-    if (one == nullptr || one == &handles().legacy || one->capturing) return failed(one == nullptr ? cudaErrorInvalidResourceHandle : cudaErrorIllegalState);
+    if (one == nullptr || one == &handles().legacy || one->capturing)
+        return failed(one == nullptr ? cudaErrorInvalidResourceHandle : cudaErrorIllegalState);
     one->capturing = std::make_shared<Graph>();
     return status();
 }
@@ -257,7 +259,9 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* to, cudaGraph_t graph, unsigne
     *to = reinterpret_cast<cudaGraphExec_t>(new GraphHandle{std::make_shared<Graph>(*reinterpret_cast<GraphHandle*>(graph)->graph)});
     return status();
 }
-cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* to, cudaGraph_t graph, unsigned long long flags) { return cudaGraphInstantiate(to, graph, flags); }
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* to, cudaGraph_t graph, unsigned long long flags) {
+    return cudaGraphInstantiate(to, graph, flags);
+}
 cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return status(); }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
     WMMADIAG_LOCKED;
