@@ -9,7 +9,7 @@ from wmmadiag.emulator.trials import TrialLaunch, TrialLimits, TrialResult
 
 _FIRST, _MORE = 1 << 18, 8
 """Warp instructions of a launch at first, and how many times as many it may have next."""
-_FOR_ALL = 1 << 21
+FOR_ALL = 1 << 21
 """With more than so many, while nothing has ended, only a few are tried: they tell whether anything does."""
 _FEW = 4
 
@@ -23,7 +23,7 @@ def staged(launch: TrialLaunch, selectors: Sequence[int], limits: TrialLimits, t
     waiting = list(dict.fromkeys(selectors))
     budget, longest = min(_FIRST, limits.budget), 0
     while waiting:
-        tried = waiting if longest or budget <= _FOR_ALL else waiting[:_FEW]
+        tried = waiting if longest or budget <= FOR_ALL else waiting[:_FEW]
         for selector, result in zip(tried, launch.run(tried, replace(limits, budget=budget), threads), strict=True):
             before = results[selector].instructions if selector in results else 0
             results[selector] = replace(result, instructions=before + result.instructions)

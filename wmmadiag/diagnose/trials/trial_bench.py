@@ -16,7 +16,7 @@ from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome, faithful, o
 from wmmadiag.diagnose.trials.prepared import prepare
 from wmmadiag.diagnose.trials.programs import Batch, Program, Programs
 from wmmadiag.diagnose.trials.schemata import SELECTOR
-from wmmadiag.diagnose.trials.staged import staged
+from wmmadiag.diagnose.trials.staged import FOR_ALL, staged
 from wmmadiag.diagnose.trials.team import Part, Setting, expect, processes, share, threads_each
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.trials import ENDLESS, ElementRules, TrialBase, TrialLaunch, TrialLimits, TrialResult
@@ -227,7 +227,10 @@ class TrialBench:
         return [found[change] for change in part.changes]
 
     def try_launches(self, changes: Sequence[LaunchChange]) -> list[Outcome]:
-        """Try other launches of the same source; everything is counted."""
+        """Try other launches of the same source; everything is counted. One that ends where the kernel does not, soon."""
+        limits = self._limits(0)
+        if self.wrong_before is None:
+            limits = replace(limits, budget=min(limits.budget, FOR_ALL))
         ran: dict[object, TrialResult] = {}  # several may come to the same extents
         outcomes = []
         for change in changes:
@@ -237,7 +240,7 @@ class TrialBench:
                 extents = bound.launch.grid, bound.launch.block, bound.launch.shared_bytes
                 if extents not in ran:
                     launch = self._launch(self._plain.kernel, bound.launch)
-                    ran[extents] = launch.run([0], self._limits(0), 1)[0]
+                    ran[extents] = launch.run([0], limits, 1)[0]
             except WmmadiagError as error:
                 outcomes.append(self._refused(change, error.message))
                 continue
