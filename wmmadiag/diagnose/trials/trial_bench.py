@@ -227,7 +227,7 @@ class TrialBench:
         return [found[change] for change in part.changes]
 
     def try_launches(self, changes: Sequence[LaunchChange]) -> list[Outcome]:
-        """Try other launches of the same source; everything is counted. One that ends where the kernel does not, soon."""
+        """Try other launches of the same source; everything is counted. One that does not end either costs little."""
         limits = self._limits(0)
         if self.wrong_before is None:
             limits = replace(limits, budget=min(limits.budget, FOR_ALL))
