@@ -3,9 +3,9 @@
 
 torch::Tensor scale_add(torch::Tensor x, torch::Tensor y, double factor, int64_t threads);
 
-#define CHECK_INPUT(x)                                             \
-    TORCH_CHECK((x).is_cuda(), #x " must be a CUDA tensor");       \
-    TORCH_CHECK((x).device().is_cuda(), #x " must be on a GPU");   \
+#define CHECK_INPUT(x)                                              \
+    TORCH_CHECK((x).is_cuda(), #x " must be a CUDA tensor");        \
+    TORCH_CHECK((x).device().is_cuda(), #x " must be on a GPU");    \
     TORCH_CHECK((x).device().type() == torch::kCUDA, #x " device"); \
     TORCH_CHECK((x).is_contiguous(), #x " must be contiguous")
 
