@@ -21,6 +21,7 @@
 #include <new>
 #include <utility>
 
+// clang-format off: the order matters.
 // Without __CUDACC__: its presence makes these headers define device code, which no host compiler takes.
 #include <builtin_types.h>
 #include <channel_descriptor.h>
@@ -46,6 +47,7 @@
 #define __CUDACC_VER_MAJOR__ CUDART_VERSION / 1000
 #define __CUDACC_VER_MINOR__ CUDART_VERSION % 1000 / 10
 #define __CUDACC_VER_BUILD__ 0
+// clang-format on
 
 #undef __global__
 #undef __device__
