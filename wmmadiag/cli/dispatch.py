@@ -12,8 +12,8 @@ from wmmadiag.errors import ConfigurationError
 
 COMMANDS = {
     "check": "run kernels on the emulator and judge every element of their output",
-    "diagnose": "say what is broken, on which line, and try a change that mends it",
     "run": "run a CUDA program with its own main, without a GPU, under all checks",
+    "diagnose": "say what is broken, on which line, and try a change that mends it",
     "explain": "show where one element of the output comes from, and where it departs",
     "report": "show a run that `check --json` wrote, as a page, Markdown, SARIF, …",
     "compare": "say what changed between two such runs",
