@@ -174,6 +174,10 @@ static void matrices(cublasHandle_t h) {
     g = dc.host();
     expect(g[1 + 2 * m] == a[2 + 1 * lda], "transpose");
     Device<float> ds(std::vector<float>(m * m, 7));
+    float* unwritten;  // beta is zero: C is not read
+    cudaMalloc(&unwritten, m * m * sizeof(float));
+    ok(cublasSsyrk(h, CUBLAS_FILL_MODE_UPPER, CUBLAS_OP_N, m, n, &one, db.data, m, &zero, unwritten, m), "syrk to new memory");
+    cudaFree(unwritten);
     ok(cublasSsyrk(h, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N, m, n, &one, db.data, m, &zero, ds.data, m), "syrk");
     auto s = ds.host();
     double sum = 0;

@@ -129,6 +129,27 @@ std::vector<S> rows_of(const std::vector<S>& a, size_t rows, size_t cols, cublas
     return out;
 }
 
+/// Calls `body` with each column of a triangle: its number, its first row, where it lies. Nothing else of the matrix is touched.
+template <class Body>
+void each_column(Matrix a, size_t n, cublasFillMode_t fill, bool diagonal, const Body& body) {
+    for (size_t j = 0; j < n; ++j) {
+        const size_t first = fill == CUBLAS_FILL_MODE_UPPER ? 0 : j + !diagonal;
+        const size_t count = fill == CUBLAS_FILL_MODE_UPPER ? j + diagonal : n - first;
+        const size_t offset = (j * static_cast<size_t>(a.ld) + first) * element_size(a.type);
+        if (count != 0) body(j, first, Lines{static_cast<const char*>(a.data) + offset, a.type, count, 1, count});
+    }
+}
+
+template <class S>
+std::vector<S> fetch_triangle(const Call& call, Matrix a, size_t n, cublasFillMode_t fill, bool diagonal = true) {
+    std::vector<S> out(n * n);
+    each_column(a, n, fill, diagonal, [&](size_t j, size_t first, const Lines& part) {
+        const std::vector<S> values = fetch<S>(call.name, part);
+        std::copy(values.begin(), values.end(), out.begin() + static_cast<std::ptrdiff_t>(j * n + first));
+    });
+    return out;
+}
+
 /// The triangle named by `fill` mirrored, or completed with zeros and a unit diagonal.
 template <class S>
 void mirror(std::vector<S>& a, size_t n, cublasFillMode_t fill) {
@@ -320,16 +341,16 @@ cublasStatus_t syrk(Caller caller, cublasHandle_t handle, cublasFillMode_t fill,
         call.submit([=] {
             const std::vector<S> left = rows_of(fetch<S>(call.name, columns(a, r, s)), r, s, op);
             const std::vector<S> right = rows_of(left, depth, n, CUBLAS_OP_N);  // the transpose of a row-major matrix is its columns
-            std::vector<S> product(n * n), before = fetch<S>(call.name, columns(c, n, n));
+            std::vector<S> product(n * n);
             multiply(n, n, depth, left.data(), right.data(), product.data());
             const S scale = scale_at(), keep = keep_at();
-            for (size_t j = 0; j < n; ++j)
-                for (size_t i = 0; i < n; ++i)
-                    if (fill == CUBLAS_FILL_MODE_UPPER ? i <= j : i >= j) {
-                        S& value = before[j * n + i];
-                        value = scale * product[i * n + j] + (keep == S(0) ? S(0) : keep * value);
-                    }
-            put(call.name, columns(c, n, n), before);
+            const std::vector<S> before = keep == S(0) ? std::vector<S>(n * n) : fetch_triangle<S>(call, c, n, fill);
+            each_column(c, n, fill, true, [&](size_t j, size_t first, const Lines& part) {
+                std::vector<S> values(part.length);
+                for (size_t i = 0; i < part.length; ++i)
+                    values[i] = scale * product[(first + i) * n + j] + (keep == S(0) ? S(0) : keep * before[j * n + first + i]);
+                put(call.name, part, values);
+            });
         });
     });
 }
@@ -361,7 +382,7 @@ cublasStatus_t symm(Caller caller, cublasHandle_t handle, cublasSideMode_t side,
         const size_t size = static_cast<size_t>(order);
         const auto scale = factor<S>(call, alpha), keep = factor<S>(call, beta);
         call.submit([=] {
-            std::vector<S> square = fetch<S>(call.name, columns(a, size, size));
+            std::vector<S> square = fetch_triangle<S>(call, a, size, fill);
             mirror(square, size, fill);
             one_sided<S>(call, side, m, n, scale(), square, b, keep(), c);
         });
@@ -379,7 +400,7 @@ cublasStatus_t trmm(Caller caller, cublasHandle_t handle, cublasSideMode_t side,
         const size_t size = static_cast<size_t>(order);
         const auto scale = factor<S>(call, alpha);
         call.submit([=] {
-            std::vector<S> square = fetch<S>(call.name, columns(a, size, size));
+            std::vector<S> square = fetch_triangle<S>(call, a, size, fill, diag == CUBLAS_DIAG_NON_UNIT);
             triangle(square, size, fill, diag);
             one_sided<S>(call, side, m, n, scale(), rows_of(square, size, size, op), b, S(0), c);
         });
@@ -396,7 +417,8 @@ cublasStatus_t trsm(Caller caller, cublasHandle_t handle, cublasSideMode_t side,
         const size_t rows = static_cast<size_t>(m), cols = static_cast<size_t>(n), size = left ? rows : cols, others = left ? cols : rows;
         const auto scale_at = factor<S>(call, alpha);
         call.submit([=] {
-            std::vector<S> square = fetch<S>(call.name, columns(a, size, size)), x = fetch<S>(call.name, columns(b, rows, cols));
+            std::vector<S> square = fetch_triangle<S>(call, a, size, fill, diag == CUBLAS_DIAG_NON_UNIT),
+                           x = fetch<S>(call.name, columns(b, rows, cols));
             triangle(square, size, fill, diag);
             const std::vector<S> matrix = rows_of(square, size, size, op);
             const S scale = scale_at();
