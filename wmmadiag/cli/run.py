@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wmmadiag.cli.arguments import add_colour, definition, definitions, natural, seconds
 from wmmadiag.cli.console import Console
+from wmmadiag.cli.outputs import add_json, write_json
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--instructions", type=natural, metavar="N", default=None, help="warp instructions a launch may take"
     )
     parser.add_argument("--seconds", type=seconds, metavar="S", default=None, help="time a launch may take")
-    parser.add_argument("--json", metavar="FILE", default=None, help="what was found, as JSON")
+    add_json(parser, "what was found")
     parser.add_argument("--no-cache", action="store_true", help="compile kernels anew")
     parser.add_argument("-v", "--verbose", action="store_true", help="every finding in full")
     add_colour(parser)
@@ -85,12 +85,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     )  # fmt: skip
     sys.stdout.flush()
     result = run_program(program, spec, str(sources[0].with_suffix("")), own)
-    if args.json is not None:
-        text = json.dumps(_record(result), indent=1) + "\n"
-        if args.json == "-":
-            console.print(text)
-        else:
-            Path(args.json).write_text(text, "utf-8")
+    if args.json:
+        write_json(_record(result), args.json, console)
     _tell(result, console, args.verbose)
     return result.exit_code
 

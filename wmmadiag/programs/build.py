@@ -30,7 +30,8 @@ from wmmadiag.place import Place
 from wmmadiag.programs.host import MARKS, DeviceNames, device_names, host_edits, named_line
 
 NATIVE = Path(__file__).parent / "native"
-_FLAGS = ("-O2", "-g1", "-fPIC", "-w", "-fno-omit-frame-pointer", "-pthread")
+_FLAGS = ("-O2", "-g1", "-gdwarf-4", "-fPIC", "-w", "-fno-omit-frame-pointer", "-pthread")
+"""DWARF 4: of version 5, addr2line 2.40 gives the file that was compiled in place of the one that #line names."""
 _UNDEFINED = re.compile(r"(?:(?P<place>[^\s:()]+:\d+): )?undefined reference to [`'](?P<name>[^']+)'")
 _ERROR = re.compile(
     r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? (?:fatal )?error: (?P<message>.*)$", re.M
@@ -170,8 +171,9 @@ def build(
     runtime = runtime_library(any(one.uses_libraries() for one in prepared))
     keys = [source_key(one.tree, options, tools, "program", one.name) for one in prepared]
     key = cache.digest(
-        [*keys, runtime.parent.name, _version(compiler), *map(str, options.include_paths), *host_options, *late_options]
-    )
+        [*keys, *_own_parts(), runtime.parent.name, _version(compiler), *map(str, options.include_paths),
+         *host_options, *late_options]
+    )  # fmt: skip
     folder = cache.cache_folder() / "programs" / key
     if not (folder / "program.json").is_file():
         _compile(compiler, prepared, options, (host_options, late_options), runtime, folder)
@@ -342,6 +344,12 @@ def _object(source: Path) -> Path:
             _run([compiler, *flags, *includes, "-c", str(source), "-o", str(fresh)], source.name)
             fresh.replace(made)
     return made
+
+
+@functools.cache
+def _own_parts() -> tuple[bytes, ...]:
+    """What says how host code is rewritten and compiled: this module and the one of the rewriting."""
+    return tuple((NATIVE.parent / name).read_bytes() for name in ("build.py", "host.py"))
 
 
 @functools.cache
