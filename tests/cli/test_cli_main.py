@@ -55,7 +55,7 @@ def test_nothing_asked_shows_the_help(run):
     ("words", "message", "hint"),
     [
         (("chekc",), "there is no command 'chekc'", "did you mean 'check'?"),
-        (("frobnicate",), "there is no command 'frobnicate'", "commands: check, diagnose, "),
+        (("frobnicate",), "there is no command 'frobnicate'", "commands: check, run, diagnose, "),
         (("right.toml",), "there is no command 'right.toml'", "to check it: wmmadiag check right.toml"),
         (("--versoin",), "unknown option '--versoin'", "did you mean '--version'?"),
         (("check", "right.toml", "--archs", "sm_80"), "unknown option '--archs'", "did you mean '--arch'?"),

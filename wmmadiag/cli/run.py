@@ -122,6 +122,8 @@ def summary(result: ProgramResult) -> str:
     same = result.launches - result.watched
     watched = f" ({result.watched} watched; {same} like one of these ran bare)" if same and result.watched else ""
     launches = f"{result.launches} launch{'es' if result.launches != 1 else ''}"
+    if result.unfollowed:
+        watched += f", {result.unfollowed} too large to be compared with work in other streams"
     ended = f"exit status {result.status}" if result.status >= 0 else f"signal {-result.status}"
     return f"wmmadiag: {launches}{watched}, {found}; the program's {ended}"
 

@@ -129,9 +129,10 @@ class Served:
         ctypes.CDLL(None).fflush(None)
         os._exit(code)
 
-    def launches(self) -> tuple[int, int]:
-        """How many there were, and how many of them the checks watched."""
-        return (self.launcher.launches, self.launcher.watched) if self.launcher is not None else (0, 0)
+    def launches(self) -> tuple[int, int, int]:
+        """How many there were, how many of them the checks watched, and how many no check of streams could follow."""
+        made = self.launcher
+        return (made.launches, made.watched, made.unfollowed) if made is not None else (0, 0, 0)
 
     def located(self) -> int:
         """Where the program's library was loaded."""

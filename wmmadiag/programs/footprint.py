@@ -14,12 +14,16 @@ from wmmadiag.launch import DeviceMemory
 
 READ, WRITE, ATOMIC = range(3)
 """`Touch` of native/ordering.hpp."""
-_TOUCHES = {
+_TOUCHES: dict[int, int] = {
     AccessKind.LOAD: READ, AccessKind.STORE: WRITE, AccessKind.ATOMIC: ATOMIC,
     AccessKind.ASYNC_LOAD: READ, AccessKind.ASYNC_STORE: WRITE,
 }  # fmt: skip
-_MOST = 2_000_000
+_MOST = 1_000_000
 """Accesses of warps; of a launch with more nothing is said."""
+_KEPT = 100_000
+"""So many different ones are known again when they are met again."""
+_ALL_LANES = 0xFFFFFFFF
+_IN_ROW = np.arange(32, dtype=np.uint64)
 
 
 @dataclass
@@ -35,6 +39,7 @@ class Footprint:
     complete: bool = True
     _marks: dict[tuple[int, int], NDArray[np.bool_]] = field(default_factory=dict)
     _count: int = 0
+    _seen: set[tuple[int, int, int, bytes]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._live = sorted((one for one in self.memory if one.data.size), key=lambda one: one.address)
@@ -49,8 +54,20 @@ class Footprint:
         if self._count > _MOST:
             self.complete = False
             return
+        access = (kind, active, size, addresses)
+        if access in self._seen:
+            return
+        if len(self._seen) < _KEPT:
+            self._seen.add(access)
+        first = int.from_bytes(addresses[:8], "little")
+        if active == _ALL_LANES and addresses == (_IN_ROW * size + first).tobytes():
+            at = bisect.bisect_right(self._starts, first) - 1
+            start = first - self._starts[at]
+            if at >= 0 and start + 32 * size <= self._live[at].data.size:
+                self._marks_of(at, kind)[start : start + 32 * size] = True
+                return
         lanes = np.frombuffer(addresses, np.uint64).astype(np.int64)
-        if active != 0xFFFFFFFF:
+        if active != _ALL_LANES:
             lanes = lanes[[lane for lane in range(32) if active >> lane & 1]]
         low, high = int(lanes.min()), int(lanes.max()) + size
         at = bisect.bisect_right(self._starts, low) - 1
@@ -62,11 +79,15 @@ class Footprint:
             if at >= 0 and lane + size <= self._starts[at] + self._live[at].data.size:
                 self._mark(at, kind, np.array([lane - self._starts[at]]), size)
 
-    def _mark(self, at: int, kind: int, offsets: NDArray[np.int64], size: int) -> None:
-        key = (at, _TOUCHES[AccessKind(kind)])
+    def _marks_of(self, at: int, kind: int) -> NDArray[np.bool_]:
+        key = (at, _TOUCHES[kind])
         marks = self._marks.get(key)
         if marks is None:
             marks = self._marks[key] = np.zeros(self._live[at].data.size, np.bool_)
+        return marks
+
+    def _mark(self, at: int, kind: int, offsets: NDArray[np.int64], size: int) -> None:
+        marks = self._marks_of(at, kind)
         if int(offsets[-1] - offsets[0]) == size * (len(offsets) - 1) and np.all(np.diff(offsets) == size):
             marks[int(offsets[0]) : int(offsets[-1]) + size] = True
         else:

@@ -116,6 +116,7 @@ class Launcher:
         every: whether all launches are watched; else one of those that are alike: same kernel, grid, block, shared
             memory and arguments.
         watched, launches: how many were, and how many there were.
+        unfollowed: how many touched too much to be compared with work in other streams.
         capture: is told of each launch that is like none before.
     """
 
@@ -125,6 +126,7 @@ class Launcher:
     every: bool = False
     watched: int = 0
     launches: int = 0
+    unfollowed: int = 0
     skipped: int = 0
     capture: Callable[[Request, Sequence[DeviceMemory]], None] | None = None
     _progress: Progress = field(default_factory=Progress)
@@ -205,7 +207,10 @@ class Launcher:
             findings = (reported(end), *(one for one in runs.reported() if one.check != "memory"))
             error, output = FAULTS.get(fault.kind, LAUNCH_FAILURE), fault.output
         outcome = Outcome(error, instructions, output, findings, watch)
-        return outcome, tuple(footprint.stretches()) if footprint is not None and footprint.complete else ()
+        if footprint is None:
+            return outcome, ()
+        self.unfollowed += not footprint.complete
+        return outcome, tuple(footprint.stretches()) if footprint.complete else ()
 
     def memory(self) -> tuple[DeviceMemory, ...]:
         """All memory that a kernel may reach, and what was freed last, to be named."""

@@ -44,6 +44,7 @@ class ProgramResult:
         status: its exit status, or minus the signal that ended it.
         found: what was found, in the order in which it was met.
         launches, watched: how many there were, and how many the checks watched.
+        unfollowed: how many touched too much to be compared with work in other streams.
         ended: why the emulator could not go on, "" where it could.
         internal: a mistake of wmmadiag's own.
         captured: launches for `capture.card_text`, each with `source` and `where`, if that was asked for.
@@ -54,6 +55,7 @@ class ProgramResult:
     found: list[Found] = field(default_factory=list)
     launches: int = 0
     watched: int = 0
+    unfollowed: int = 0
     ended: str = ""
     internal: str = ""
     captured: list[dict[str, Any]] = field(default_factory=list)
@@ -137,7 +139,7 @@ def take_record(
 ) -> None:
     """Add what a process that serves a program says to the result and to what was found."""
     if "launches" in record:
-        result.launches, result.watched = record["launches"]
+        result.launches, result.watched, result.unfollowed = record["launches"]
     if "ended" in record:
         result.ended = record["ended"]
     if "internal" in record:
