@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from wmmadiag.compile.blanking import without_host_code
@@ -166,6 +166,15 @@ def test_no_reader_of_source_ever_fails(text: str) -> None:
     own.kernel_places()
 
 
+@example(
+    [
+        "std::vector<int> v{1, 2};",
+        "using std::vector;",
+        "template <> struct T<int> { static constexpr int v = 1; };",
+        "template <typename T> struct V { __device__ T operator()(T a) const { return a; } __device__ operator T(); };",
+    ],
+    "\n",
+)
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from([*HOST, *DEVICE]), max_size=12), st.sampled_from(["\n", "\n\n", " ", "\n// c\n"]))
 def test_declarations_do_not_disturb_each_other(items: list[str], between: str) -> None:

@@ -101,9 +101,15 @@ def _run(argv: list[str]) -> int:
         console.clear()
 
 
+_NO_ROOM = ("failed to map segment", "cannot allocate memory", "cannot map zero-fill pages")
+
+
 def _lacking(error: BaseException) -> str:
     """What the system refused, where that is all that was wrong; else ""."""
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return "memory"
+    # What the dynamic linker says where a library finds no room (glibc, elf/dl-load.c).
+    if isinstance(error, ImportError) and any(one in str(error) for one in _NO_ROOM):
         return "memory"
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         return "file descriptors"

@@ -102,7 +102,7 @@ class _Known:
             for index, item in enumerate(one.items):
                 if _runs_on_device(one, index):
                     waiting += self._words_of(one, index)
-                elif not _plain_function(item, one.heads[index]) and item.kind != "macro":
+                elif item.kind != "macro" and not _stays_with_host(item, one.heads[index]):
                     for name in _names(one, item):
                         by_name.setdefault(name, []).append((one, index))
         self.evaluated |= self.wanted
@@ -132,6 +132,15 @@ def _runs_on_device(one: _File, index: int) -> bool:
 
 def _plain_function(item: Item, head: frozenset[str]) -> bool:
     return item.kind in ("function", "prototype") and not head & {"constexpr", "consteval"}
+
+
+def _plain_variable(item: Item, head: frozenset[str]) -> bool:
+    return item.kind == "variable" and item.parent is None and not head & _CONSTANT
+
+
+def _stays_with_host(item: Item, head: frozenset[str]) -> bool:
+    """Whether device code cannot use it, whatever names it: what it is made of is not met there."""
+    return _plain_function(item, head) or _plain_variable(item, head)
 
 
 def _names(one: _File, item: Item) -> Iterator[str]:
@@ -213,7 +222,7 @@ def _verdict(one: _File, index: int, known: _Known) -> Part:
         named = item.name in known.reached and item.name not in known.evaluated
         unknown = any(_MACRO_LIKE.fullmatch(word) and word not in known.macros for word in _lead(one, item))
         return Part(item, "unsure" if named or unknown else "host", needed)
-    if item.kind == "variable" and item.parent is None and not head & _CONSTANT:
+    if _plain_variable(item, head):
         return Part(item, "host", needed)
     if (
         item.kind in ("record", "alias", "variable")

@@ -26,7 +26,9 @@ def function(*names: str) -> Callable[[Model], Model]:
 
     def register(model: Model) -> Model:
         for name in names:
-            if name in FUNCTIONS:
+            known = FUNCTIONS.get(name)
+            # The same one again: its module was imported anew.
+            if known is not None and (known.__module__, known.__qualname__) != (model.__module__, model.__qualname__):
                 raise TypeError(f"{model.__module__}: '{name}' has a model already")
             FUNCTIONS[name] = model
         return model
