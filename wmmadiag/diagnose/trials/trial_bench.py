@@ -33,6 +33,8 @@ APART = 16
 """Changes that are compiled each as a text of its own, of one part of the work."""
 _SHARED = 48
 """Fewer changes are tried in this process alone."""
+_AGAIN = 10
+"""Of a kernel that did not end within its budget, a program is believed to do the same after so small a part of it."""
 _SLOWER = 32
 """So many times the warp instructions may a program take that does the same in haste, with alternatives in it."""
 _COSTLY = 15_000
@@ -133,7 +135,7 @@ class TrialBench:
     def _base_budget(self) -> int:
         """Of a program that does what the kernel does, but is not as well optimised."""
         ends = self.reference.end == "finished"
-        return max(self.budget, _SLOWER * self.reference.instructions) if ends else self.budget
+        return max(self.budget, _SLOWER * self.reference.instructions) if ends else self.budget // _AGAIN
 
     @property
     def texts(self) -> Texts:
