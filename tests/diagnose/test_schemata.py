@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from wmmadiag.diagnose.changes import Change, TextEdit, applied
 from wmmadiag.diagnose.trials.programs import Program, Programs, rolled
 from wmmadiag.diagnose.trials.schemata import SELECTOR, render
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
+from wmmadiag.emulator import Budget, EmulatedKernel
 from wmmadiag.emulator.trials import ElementRules, JudgedItems, TrialLaunch, TrialLimits, TrialResult
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.subject.binding import BoundCase, bind
@@ -27,6 +29,8 @@ KERNELS = [
     "kernels/attention/kernel.toml",
     "tests/diagnose/public_style/hgemm_stages.toml",
 ]
+_ENDLESS = 1_000_000
+"""Warp instructions: many times what the kernels take."""
 _BENCHES: dict[str, TrialBench] = {}
 
 
@@ -41,8 +45,10 @@ def bench_of(name: str) -> TrialBench:
 def memory_after(card: Card, program: Program) -> list[np.ndarray] | str:
     """All arrays after a run of a program without selectors, as bytes; why it died, if it did."""
     bound = bind(card, card.cases[0], card.variants[0])
+    kernel = program.kernel
+    bounded = EmulatedKernel(kernel.kernel, replace(kernel.options, budget=Budget(_ENDLESS)), kernel.origin)
     try:
-        program.kernel.launch(bound.launch)
+        bounded.launch(bound.launch)
     except WmmadiagError as error:
         return error.message
     return [array.view(np.uint8) for array in arrays_of(bound)]
@@ -65,7 +71,7 @@ def differences(card: Card, program: Program, selector: int, memory: Sequence[np
     launch = TrialLaunch(
         program.kernel, bound.launch, SELECTOR, items, ElementRules(value, value * 0, nothing, nothing)
     )
-    return launch.run([selector], TrialLimits(looks=0), 1)[0]
+    return launch.run([selector], TrialLimits(looks=0, budget=_ENDLESS), 1)[0]
 
 
 @pytest.mark.parametrize("name", KERNELS)
