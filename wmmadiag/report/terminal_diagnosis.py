@@ -140,8 +140,8 @@ def work_line(diagnosis: Diagnosis) -> str:
     which = "all that there are" if work.complete else "the likeliest first"
     refused = f", {work.refused:,} of them refused by the compiler" if work.refused else ""
     return (
-        f"tried: {work.changes:,} changes of the source, {which}{refused}; {work.instructions:,} warp instructions; "
-        f"effort {work.effort}"
+        f"tried: {work.changes:,} changes of the source, {which}{refused}; {work.instructions / 1e6:.1f} million warp "
+        f"instructions; effort {work.effort}"
     )
 
 
