@@ -80,6 +80,8 @@ class _Member:
         """
         if self.setting is setting and self.child.running:
             return
+        if self.owed and not self.child.connection().poll():
+            self.stop()  # it still makes a bench that nobody wants any more
         self._settle()
         self.child.send((setting, threads))
         self.setting, self.threads, self.owed = setting, threads, True
