@@ -62,8 +62,7 @@ class Footprint:
         first = int.from_bytes(addresses[:8], "little")
         if active == _ALL_LANES and addresses == (_IN_ROW * size + first).tobytes():
             at = bisect.bisect_right(self._starts, first) - 1
-            start = first - self._starts[at]
-            if at >= 0 and start + 32 * size <= self._live[at].data.size:
+            if at >= 0 and (start := first - self._starts[at]) + 32 * size <= self._live[at].data.size:
                 self._marks_of(at, kind)[start : start + 32 * size] = True
                 return
         lanes = np.frombuffer(addresses, np.uint64).astype(np.int64)
