@@ -123,7 +123,7 @@ def parts_of(name: str) -> frozenset[str]:
 
 
 def _built_in(one: Expression) -> bool:
-    return one.kind == "member" and one.operands[0].text in THREAD_VARIABLES | LAUNCH_VARIABLES
+    return one.kind == "member" and one.operands[0].text in (*THREAD_VARIABLES, *LAUNCH_VARIABLES)
 
 
 def in_own_array(one: Expression) -> bool:

@@ -68,10 +68,10 @@ ENUMERATORS: tuple[tuple[str, ...], ...] = (
 )  # fmt: skip
 LAYOUTS = frozenset({"mem_row_major", "mem_col_major"})
 
-THREAD_VARIABLES = frozenset({"threadIdx", "blockIdx"})
-LAUNCH_VARIABLES = frozenset({"blockDim", "gridDim"})
+THREAD_VARIABLES = ("threadIdx", "blockIdx")
+LAUNCH_VARIABLES = ("blockDim", "gridDim")
 NAMES: Mapping[str, Type] = {
-    **dict.fromkeys(THREAD_VARIABLES | LAUNCH_VARIABLES, Type("record", "dim3", of=INTEGER)),
+    **dict.fromkeys((*THREAD_VARIABLES, *LAUNCH_VARIABLES), Type("record", "dim3", of=INTEGER)),
     "warpSize": INTEGER,
     **dict.fromkeys(("INFINITY", "FLT_MAX", "FLT_MIN", "HUGE_VALF", "NAN", "CUDART_INF_F", "M_LOG2E", "M_PI"), FLOAT),
     **dict.fromkeys(LAYOUTS, Type("enum", "layout_t")),

@@ -100,7 +100,7 @@ class Partners:
 
     def terms(self, one: Expression) -> Iterator[tuple[Text, bool]]:
         """What is added to one of its terms elsewhere, with whether it is subtracted."""
-        own = {part.expression.text for part in sums.terms(one)}
+        own = dict.fromkeys(part.expression.text for part in sums.terms(one))  # in their order
         found: dict[str, tuple[Expression, bool]] = {}
         for text in own:
             for key, held in self._beside[text].items():

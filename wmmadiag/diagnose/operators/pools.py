@@ -110,7 +110,7 @@ class Pools:
         if held.kind != "name":
             return
         access = one.text[: len(one.text) - len(one.operator)]
-        if held.text in THREAD_VARIABLES | LAUNCH_VARIABLES:
+        if held.text in (*THREAD_VARIABLES, *LAUNCH_VARIABLES):
             for base in THREAD_VARIABLES if held.text in THREAD_VARIABLES else LAUNCH_VARIABLES:
                 for axis in "xyz":
                     text = f"{base}.{axis}"
