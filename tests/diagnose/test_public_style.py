@@ -11,7 +11,7 @@ import wmmadiag
 HERE = Path(__file__).parent
 CARDS = sorted(
     path
-    for folder in ("public_style", "blind", "blind2")
+    for folder in ("public_style", "blind", "blind2", "blind3")
     for path in (HERE / folder).glob("*.toml")
     if not path.name.endswith(".bugs.toml")
 )

@@ -66,6 +66,14 @@ def expand(target: Path, folder: Path = HERE) -> None:
             (wrong / f"{bug}.truth.toml").write_text("\n".join(truth).replace("'", '"') + "\n", "utf-8")
 
 
+def _changed(old: list[str], new: list[str]) -> range:
+    """The lines of `new` between what it has in common with `old` at both ends; the first one behind if there is none."""
+    same = [one == other for one, other in zip(old, new, strict=False)]
+    first = same.index(False) if False in same else len(same)
+    behind = [one == other for one, other in zip(old[first:][::-1], new[first:][::-1], strict=False)]
+    return range(first, max(first + 1, len(new) - (behind.index(False) if False in behind else len(behind))))
+
+
 def expand_pairs(target: Path, folder: Path = HERE, *, most: int = 1, seed: int = 0) -> None:
     """Write family/wrong/ONE_and_OTHER.cu, .toml and .truth.toml: kernels with two of a folder's bugs at once.
 
@@ -78,23 +86,31 @@ def expand_pairs(target: Path, folder: Path = HERE, *, most: int = 1, seed: int 
         name = file.name.removesuffix(".bugs.toml")
         source, card = (folder / f"{name}.cu").read_text("utf-8"), (folder / f"{name}.toml").read_text("utf-8")
         bugs = tomllib.loads(file.read_text("utf-8"))
-        spans = {bug: (source.index(what["old"]), len(what["old"])) for bug, what in bugs.items()}
+        places = {
+            bug: sorted((source.index(edit["old"]), edit["old"], edit["new"]) for edit in what.get("edits", [what]))
+            for bug, what in bugs.items()
+        }
+        spans = {
+            bug: [(source.count("\n", 0, at), source.count("\n", 0, at + len(old))) for at, old, _ in found]
+            for bug, found in places.items()
+        }
         pairs = [
-            pair for pair in itertools.combinations(sorted(bugs, key=lambda bug: spans[bug]), 2)
-            if source.count("\n", 0, spans[pair[1]][0]) > source.count("\n", 0, sum(spans[pair[0]]))
+            pair for pair in itertools.combinations(sorted(bugs, key=lambda bug: places[bug]), 2)
+            if all(a > d or c > b for (a, b), (c, d) in itertools.product(*(spans[bug] for bug in pair)))
         ]  # fmt: skip
         wrong = target / name / "wrong"
         for pair in sorted(chance.sample(pairs, min(most, len(pairs)))):
             wrong.mkdir(parents=True, exist_ok=True)
             for reference in folder.glob(f"{name}_reference.py"):
                 shutil.copy(reference, wrong)
-            text, lines = source, []
-            for bug in pair:
-                old, new = bugs[bug]["old"], bugs[bug]["new"]
-                first = text.count("\n", 0, text.index(old)) + 1
-                lines.append(list(range(first, first + max(1, new.rstrip("\n").count("\n") + 1))))
-                text = text.replace(old, new)
-            one, other = (f'cause = "{bugs[bug]["cause"]}", lines = {at}' for bug, at in zip(pair, lines, strict=True))
+            text, moved = source, 0
+            lines: dict[str, list[int]] = {bug: [] for bug in pair}
+            for at, old, new, whose in sorted((*place, bug) for bug in pair for place in places[bug]):
+                first = text.count("\n", 0, at + moved) + 1
+                lines[whose] += [first + line for line in _changed(old.split("\n"), new.rstrip("\n").split("\n"))]
+                text = text[: at + moved] + new + text[at + moved + len(old) :]
+                moved += len(new) - len(old)
+            one, other = (f'cause = "{bugs[bug]["cause"]}", lines = {lines[bug]}' for bug in pair)
             both = "_and_".join(pair)
             truth = [*one.split(", ", 1), "one_edit = false", f"second = {{ {other} }}"]
             (wrong / f"{both}.cu").write_text(text, "utf-8")
