@@ -67,7 +67,7 @@ def expand(target: Path, folder: Path = HERE) -> None:
 
 
 def _changed(old: list[str], new: list[str]) -> range:
-    """The lines of `new` between what it has in common with `old` at both ends; the first one behind if there is none."""
+    """Lines of `new` between what it has in common with `old` at both ends; the first one behind if there are none."""
     same = [one == other for one, other in zip(old, new, strict=False)]
     first = same.index(False) if False in same else len(same)
     behind = [one == other for one, other in zip(old[first:][::-1], new[first:][::-1], strict=False)]
