@@ -26,8 +26,9 @@ from typing import Any
 from wmmadiag.compile import cache
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.programs.build import NATIVE, build
+from wmmadiag.programs.build import build
 from wmmadiag.programs.extension import InProcess, KernelFindings, wrapped
+from wmmadiag.programs.shipped import NATIVE
 
 __all__ = ["KernelFindings", "load"]
 

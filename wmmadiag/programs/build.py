@@ -6,7 +6,6 @@ import functools
 import json
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,18 +24,16 @@ from wmmadiag.compile.sources import SourceFile, SourceTree
 from wmmadiag.compile.toolchain import toolchain
 from wmmadiag.csource.declarations import declarations
 from wmmadiag.csource.edits import ByteEdit, applied
-from wmmadiag.errors import CompileError, ConfigurationError
+from wmmadiag.errors import CompileError
 from wmmadiag.place import Place
+from wmmadiag.programs.compiler import compiler_version, host_compiler, run_compiler
 from wmmadiag.programs.host import MARKS, DeviceNames, device_names, host_edits, named_line
+from wmmadiag.programs.runtime import prelude, prune, runtime_library
+from wmmadiag.programs.shipped import NATIVE
 
-NATIVE = Path(__file__).parent / "native"
 _FLAGS = ("-O2", "-g1", "-gdwarf-4", "-fPIC", "-w", "-fno-omit-frame-pointer", "-pthread")
 """DWARF 4: of version 5, addr2line 2.40 gives the file that was compiled in place of the one that #line names."""
-_UNDEFINED = re.compile(r"(?:(?P<place>[^\s:()]+:\d+): )?undefined reference to [`'](?P<name>[^']+)'")
-_ERROR = re.compile(
-    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? (?:fatal )?error: (?P<message>.*)$", re.M
-)
-_MAX_KEPT, _MAX_PRELUDES = 64, 4
+_MAX_KEPT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +168,8 @@ def build(
     runtime = runtime_library(any(one.uses_libraries() for one in prepared))
     keys = [source_key(one.tree, options, tools, "program", one.name) for one in prepared]
     key = cache.digest(
-        [*keys, *_own_parts(), runtime.parent.name, _version(compiler), *map(str, options.include_paths),
-         *host_options, *late_options]
+        [*keys, *_own_parts(), str(runtime), str(runtime.stat().st_mtime_ns), compiler_version(compiler),
+         *map(str, options.include_paths), *host_options, *late_options]
     )  # fmt: skip
     folder = cache.cache_folder() / "programs" / key
     if not (folder / "program.json").is_file():
@@ -245,9 +242,9 @@ def _compile(
     host_options, late_options = words
     folder.parent.mkdir(parents=True, exist_ok=True)
     flags = [f"-std=gnu++{options.std[3:]}", *_FLAGS, *host_options]
-    prelude = _prelude(compiler, flags)
+    header = prelude(compiler, flags)
     flags += options.macro_flags()  # the compiler sees by itself whether the prelude hangs on one
-    includes = [f"-I{one}" for one in options.include_paths] + [f"-I{NATIVE / 'headers'}", f"-I{prelude.parent}"]
+    includes = [f"-I{one}" for one in options.include_paths] + [f"-I{NATIVE / 'headers'}", f"-I{header.parent}"]
     includes += [f"-I{one}" for one in toolchain().includes]
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".new-") as temporary:
         work = Path(temporary)
@@ -262,8 +259,8 @@ def _compile(
             made = work / f"{number}.o"
             beside = f"-iquote{Path(one.name).parent}"
             openmp = ["-fopenmp"] if any(b"omp.h" in text or b"#pragma omp" in text for text in texts.values()) else []
-            _run(
-                [compiler, *flags, *openmp, *late_options, "-include", str(prelude), beside, *includes, "-x", "c++",
+            run_compiler(
+                [compiler, *flags, *openmp, *late_options, "-include", str(header), beside, *includes, "-x", "c++",
                  "-c", str(next(iter(texts))), "-o", str(made)],
                 one.name,
             )  # fmt: skip
@@ -275,14 +272,14 @@ def _compile(
         link = [compiler, "-shared", "-pthread", "-fopenmp", *map(str, objects), "-o", str(made), "-Wl,-z,defs",
                 f"-L{runtime.parent}", "-lwmmadiag_runtime", f"-Wl,-rpath,{runtime.parent}", *_nvrtc(prepared),
                 *host_options, *late_options]  # fmt: skip
-        _run(link, prepared[0].name)
+        run_compiler(link, prepared[0].name)
         ready = work / "ready"
         ready.mkdir()
         made.replace(ready / "program.so")
         (ready / "program.json").write_text(json.dumps(_described(ready / "program.so", prepared)), "utf-8")
         if not folder.exists():
             ready.replace(folder)
-    _prune(folder.parent, _MAX_KEPT)
+    prune(folder.parent, _MAX_KEPT)
 
 
 def _nvrtc(prepared: Sequence[_Prepared]) -> list[str]:
@@ -295,149 +292,7 @@ def _nvrtc(prepared: Sequence[_Prepared]) -> list[str]:
     return [str(library), f"-Wl,-rpath,{library.parent}"]
 
 
-def _prune(folder: Path, most: int) -> None:
-    """Only the folders used last are kept."""
-    kept = sorted(
-        (one for one in folder.iterdir() if one.is_dir() and not one.name.startswith(".")),
-        key=lambda one: one.stat().st_mtime,
-    )
-    for one in kept[:-most]:
-        shutil.rmtree(one, ignore_errors=True)
-
-
-@functools.cache
-def host_compiler() -> str:
-    """The C++ compiler: `CXX`, else g++, c++ or clang++.
-
-    Raises:
-        ConfigurationError: there is none.
-    """
-    for name in (os.environ.get("CXX", ""), "g++", "c++", "clang++"):
-        found = shutil.which(name) if name else None
-        if found:
-            return found
-    raise ConfigurationError(
-        "a program's host code needs a C++ compiler, and there is none",
-        hint="install one (Debian, Ubuntu: apt install g++), or name it in CXX",
-    )
-
-
-@functools.cache
-def _version(compiler: str) -> str:
-    return subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout.partition("\n")[
-        0
-    ]
-
-
-@functools.cache
-def _object(source: Path) -> Path:
-    """The compiled object of a file of `native/`, kept by its text and that of every header there."""
-    compiler = host_compiler()
-    flags = ["-std=c++20", "-O2", "-fPIC", "-pthread", "-w", "-ffp-contract=off"]
-    key = cache.digest([*_native_parts(), *flags, source.name, source.read_bytes()])
-    made = cache.cache_folder() / "runtime" / f"{source.stem}-{key}.o"
-    if not made.is_file():
-        made.parent.mkdir(parents=True, exist_ok=True)
-        includes = [f"-I{NATIVE}", f"-I{NATIVE / 'headers'}", *(f"-I{one}" for one in toolchain().includes)]
-        with tempfile.TemporaryDirectory(dir=made.parent, prefix=".new-") as temporary:
-            fresh = Path(temporary) / made.name
-            _run([compiler, *flags, *includes, "-c", str(source), "-o", str(fresh)], source.name)
-            fresh.replace(made)
-    return made
-
-
 @functools.cache
 def _own_parts() -> tuple[bytes, ...]:
     """What says how host code is rewritten and compiled: this module and the one of the rewriting."""
     return tuple((NATIVE.parent / name).read_bytes() for name in ("build.py", "host.py"))
-
-
-@functools.cache
-def _native_parts() -> tuple[str | bytes, ...]:
-    """What every file of `native/` depends on: the compiler, CUDA's headers, those of `native/`."""
-    headers = sorted(path for path in NATIVE.rglob("*") if path.is_file() and path.suffix in (".h", ".hpp"))
-    parts: list[str | bytes] = [_version(host_compiler()), *toolchain().fingerprint()]
-    for path in headers:
-        parts += [path.relative_to(NATIVE).as_posix(), path.read_bytes()]
-    return tuple(parts)
-
-
-@functools.cache
-def runtime_library(libraries: bool = False) -> Path:
-    """The runtime of `native/`, compiled once for this machine.
-
-    Args:
-        libraries: with the libraries of `native/libraries/`, which take a while to compile.
-
-    Raises:
-        CompileError: the compiler refused it.
-    """
-    sources = sorted(NATIVE.glob("*.cpp")) + (sorted(NATIVE.glob("libraries/*.cpp")) if libraries else [])
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        objects = list(pool.map(_object, sources))
-    library = objects[0].parent / cache.digest([one.name for one in objects]) / "libwmmadiag_runtime.so"
-    if not library.is_file():
-        with tempfile.TemporaryDirectory(dir=objects[0].parent, prefix=".new-") as temporary:
-            made = Path(temporary) / library.name
-            link = [host_compiler(), "-shared", "-pthread", *map(str, objects), "-o", str(made)]
-            _run([*link, f"-Wl,-soname,{library.name}"], "runtime")
-            library.parent.mkdir(exist_ok=True)
-            made.replace(library)
-    return library
-
-
-def _prelude(compiler: str, flags: Sequence[str]) -> Path:
-    """The prelude's header, precompiled for these flags where the compiler can do that."""
-    key = cache.digest([*_native_parts(), *flags])
-    folder = cache.cache_folder() / "preludes" / key
-    header = folder / "prelude.hpp"
-    if not header.is_file():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".new-") as temporary:
-            work = Path(temporary) / "ready"
-            work.mkdir()
-            (work / "prelude.hpp").write_bytes((NATIVE / "prelude.hpp").read_bytes())
-            includes = [f"-I{one}" for one in toolchain().includes]
-            for wrapper, text in _wrapped_headers():
-                (work / wrapper).parent.mkdir(parents=True, exist_ok=True)
-                (work / wrapper).write_text(text, "utf-8")
-            header_name = str(work / "prelude.hpp")
-            made = [compiler, *flags, *includes, "-x", "c++-header", header_name, "-o", f"{header_name}.gch"]
-            _run(made, "prelude.hpp")
-            if not folder.exists():
-                work.replace(folder)
-        _prune(folder.parent, _MAX_PRELUDES)
-    else:
-        os.utime(folder)
-    return header
-
-
-def _wrapped_headers() -> Iterable[tuple[str, str]]:
-    """(path, text) of headers that stand before libcu++'s: those take __CUDACC__ for a compiler of device code."""
-    for folder in toolchain().includes:
-        for one in (*(folder / "cuda").glob("*"), *(folder / "cuda" / "std").glob("*")):
-            if one.is_file():
-                name = one.relative_to(folder).as_posix()
-                macros = ("__CUDACC__", "__NVCC__")
-                undefined = "".join(f'#pragma push_macro("{macro}")\n#undef {macro}\n' for macro in macros)
-                defined = "".join(f'#pragma pop_macro("{macro}")\n' for macro in macros)
-                yield name, f"{undefined}#include_next <{name}>\n{defined}"
-
-
-def _run(command: Sequence[str], source: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    if done.returncode == 0:
-        return
-    log = done.stderr or done.stdout
-    missing = {found["name"]: found["place"] or "" for found in _UNDEFINED.finditer(log)}
-    if missing:
-        listed = "\n".join(f"  {name}" + (f"  ({place})" if place else "") for name, place in missing.items())
-        raise CompileError(
-            f"{source}: the program uses functions that are not offered here: {', '.join(missing)}",
-            detail=listed,
-            hint="docs/programs.md lists what runs; functions of your own must be in one of the sources given",
-        )
-    first = _ERROR.search(log)
-    place = Place(first["file"], int(first["line"]), int(first["column"] or 0)) if first else None
-    message = first["message"] if first else f"{Path(command[0]).name} ended with status {done.returncode}"
-    raise CompileError(f"host code: {message}", place=place, detail=log[-4000:])

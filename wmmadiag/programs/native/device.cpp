@@ -46,14 +46,20 @@ int device_attribute(cudaDeviceAttr attribute, bool& known) {
         case cudaDevAttrStreamPrioritiesSupported:
         case cudaDevAttrMemoryPoolsSupported:
         case cudaDevAttrGlobalL1CacheSupported:
+        case cudaDevAttrComputePreemptionSupported:
+        case cudaDevAttrHostRegisterSupported:
+        case cudaDevAttrGpuOverlap:
         case cudaDevAttrLocalL1CacheSupported: return 1;
-        case cudaDevAttrAsyncEngineCount: return 2;
-        case cudaDevAttrIntegrated:
-        case cudaDevAttrEccEnabled:
-        case cudaDevAttrKernelExecTimeout:
-        case cudaDevAttrClusterLaunch:
-        case cudaDevAttrComputeMode: return 0;
-        default: known = false; return 0;
+        case cudaDevAttrAsyncEngineCount:
+        case cudaDevAttrSingleToDoublePrecisionPerfRatio: return 2;
+        case cudaDevAttrMaxPitch: return 0x7fffffff;
+        case cudaDevAttrTextureAlignment:
+        case cudaDevAttrSurfaceAlignment: return 512;
+        case cudaDevAttrTexturePitchAlignment: return 32;
+        default:
+            // What is not offered here, clusters and textures among it, and numbers on a bus that there is not.
+            known = attribute >= cudaDevAttrMaxThreadsPerBlock && attribute <= cudaDevAttrHostMemoryPoolsSupported;
+            return 0;
     }
 }
 
@@ -73,6 +79,23 @@ cudaError_t cudaGetDevice(int* device) {
 cudaError_t cudaInitDevice(int device, unsigned, unsigned) { return cudaSetDevice(device); }
 cudaError_t cudaSetDeviceFlags(unsigned) { return status(); }
 cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { return status(); }
+cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* config) {
+    *config = cudaFuncCachePreferNone;
+    return status();
+}
+cudaError_t cudaDeviceSetSharedMemConfig(cudaSharedMemConfig) { return status(); }
+cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig* config) {
+    *config = cudaSharedMemBankSizeFourByte;
+    return status();
+}
+cudaError_t cudaSetValidDevices(int* devices, int count) {
+    for (int i = 0; i < count; ++i)
+        if (devices[i] != 0) return failed(cudaErrorInvalidDevice);
+    return status();
+}
+cudaError_t cudaDeviceGetByPCIBusId(int* device, const char*) { return cudaGetDevice(device); }
+cudaError_t cudaDeviceGetP2PAttribute(int*, cudaDeviceP2PAttr, int, int) { return failed(cudaErrorInvalidDevice); }
+cudaError_t cudaCtxResetPersistingL2Cache() { return status(); }
 cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
     *can = 0;
     return status();
@@ -115,7 +138,9 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* to, int device) {
     to->concurrentKernels = to->unifiedAddressing = to->managedMemory = to->concurrentManagedAccess = to->canMapHostMemory = 1;
     to->cooperativeLaunch = to->memoryPoolsSupported = to->streamPrioritiesSupported = 1;
     to->asyncEngineCount = 2;
-    to->textureAlignment = 512;
+    to->computePreemptionSupported = to->hostRegisterSupported = to->globalL1CacheSupported = to->localL1CacheSupported = 1;
+    to->textureAlignment = to->surfaceAlignment = 512;
+    to->texturePitchAlignment = 32;
     to->memPitch = 0x7fffffff;
     return status();
 }
@@ -125,6 +150,7 @@ cudaError_t cudaDeviceGetLimit(std::size_t* value, cudaLimit limit) {
     return status();
 }
 cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return failed(cudaErrorInvalidDevice); }
+cudaError_t cudaDeviceDisablePeerAccess(int) { return failed(cudaErrorPeerAccessNotEnabled); }
 cudaError_t cudaGetDeviceFlags(unsigned* flags) {
     *flags = 0;
     return status();

@@ -33,20 +33,6 @@ std::int64_t registers_of(const KernelInfo& kernel) { return host().property(("r
 
 std::uint64_t& limit_of(const KernelInfo& kernel) { return limits().try_emplace(kernel.id, 48 * 1024).first->second; }
 
-cudaError_t kernel_at(const void* address, KernelInfo& to) {
-    const auto key = reinterpret_cast<std::uint64_t>(address);
-    const auto found = kernels().find(key);
-    if (found != kernels().end()) {
-        to = found->second;
-        return cudaSuccess;
-    }
-    KernelInfo info;
-    const auto error = static_cast<cudaError_t>(host().kernel(key, &info));
-    if (error != cudaSuccess) return failed(error);
-    kernels()[key] = to = info;
-    return cudaSuccess;
-}
-
 // CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 cudaError_t launchable(const KernelInfo& kernel, dim3 grid, dim3 block, std::size_t shared, bool cooperative) {
     const auto property = [](const char* name) { return static_cast<std::uint64_t>(host().property(name)); };
@@ -91,12 +77,27 @@ cudaError_t launchable(const KernelInfo& kernel, dim3 grid, dim3 block, std::siz
 
 }  // namespace
 
-cudaError_t launch(const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream, bool cooperative) {
+cudaError_t kernel_at(const void* address, KernelInfo& to) {
+    const auto key = reinterpret_cast<std::uint64_t>(address);
+    const auto found = kernels().find(key);
+    if (found != kernels().end()) {
+        to = found->second;
+        return cudaSuccess;
+    }
+    KernelInfo info;
+    const auto error = static_cast<cudaError_t>(host().kernel(key, &info));
+    if (error != cudaSuccess) return failed(error);
+    kernels()[key] = to = info;
+    return cudaSuccess;
+}
+
+cudaError_t prepared_launch(const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, bool cooperative,
+                            std::function<cudaError_t()>& work) {
     if (const auto before = status(); before != cudaSuccess) return before;
     if (const auto error = launchable(kernel, grid, block, shared, cooperative); error != cudaSuccess) return error;
     std::vector<std::byte> packed(kernel.parameter_bytes);
     for (int i = 0; i < kernel.count; ++i) std::memcpy(packed.data() + kernel.offsets[i], arguments[i], kernel.sizes[i]);
-    return submit(stream, [=, parameters = std::move(packed)] {
+    work = [=, parameters = std::move(packed)] {
         if (status() != cudaSuccess) return status();
         LaunchRecord record;
         record.kernel = kernel.id;
@@ -115,7 +116,14 @@ cudaError_t launch(const KernelInfo& kernel, dim3 grid, dim3 block, void** argum
         executed += count;
         if (error != cudaSuccess) fault(error);
         return cudaSuccess;  // the host learns of it when it waits
-    });
+    };
+    return cudaSuccess;
+}
+
+cudaError_t launch(const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream, bool cooperative) {
+    std::function<cudaError_t()> work;
+    if (const auto error = prepared_launch(kernel, grid, block, arguments, shared, cooperative, work); error != cudaSuccess) return error;
+    return submit(stream, std::move(work), cudaGraphNodeTypeKernel);
 }
 
 cudaError_t allow_shared(const KernelInfo& kernel, std::int64_t bytes) {
@@ -197,6 +205,7 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
     return status();
 }
 cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) { return status(); }  // a preference, without effect on results
+cudaError_t cudaFuncSetSharedMemConfig(const void*, cudaSharedMemConfig) { return status(); }
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* to, const void* function) {
     WMMADIAG_LOCKED;
     KernelInfo kernel;
@@ -231,6 +240,17 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, 
 }
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int threads, std::size_t shared) {
     return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, shared, 0);
+}
+
+cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(std::size_t* bytes, const void* function, int blocks, int) {
+    WMMADIAG_LOCKED;
+    KernelInfo kernel;
+    if (const auto error = kernel_at(function, kernel); error != cudaSuccess) return error;
+    if (blocks < 1) return failed(cudaErrorInvalidValue);
+    const auto each = host().property("sharedMemPerMultiprocessor") / blocks - host().property("reservedSharedMemPerBlock");
+    const auto most = std::min(each, host().property("sharedMemPerBlockOptin")) - static_cast<std::int64_t>(kernel.static_shared);
+    *bytes = static_cast<std::size_t>(std::max<std::int64_t>(most, 0));
+    return status();
 }
 
 }  // extern "C"

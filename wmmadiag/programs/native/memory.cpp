@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstring>
 
-#include "ordering.hpp"
 #include "runtime.hpp"
 
 namespace wmmadiag {
@@ -201,6 +200,8 @@ bool opened(const void* pointer, bool write) {
     return true;
 }
 
+bool device_address(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer) - arena < arena_size; }
+
 std::byte* device_bytes(const void* pointer, std::size_t bytes, Access access, const char* what) {
     const auto address = reinterpret_cast<std::uint64_t>(pointer);
     const auto verb = access == Access::read ? " reads " : " writes ";
@@ -213,7 +214,7 @@ std::byte* device_bytes(const void* pointer, std::size_t bytes, Access access, c
                "compare the number of bytes with that of the allocation");
         return nullptr;
     }
-    if (address - arena < arena_size) {
+    if (device_address(pointer)) {
         std::string near = "that is no allocation";
         for (auto one = memory().freed.rbegin(); one != memory().freed.rend(); ++one)
             if (address - (*one)->address < (*one)->size) near = "of " + (*one)->name;
@@ -245,101 +246,6 @@ cudaError_t freed(void* pointer, Kind kind) {
     const bool done = release(pointer, kind);
     if (before != cudaSuccess) return before;
     return done ? cudaSuccess : failed(cudaErrorInvalidValue);
-}
-
-// Whether an end of a copy lies where its kind says.
-bool is_device(const void* pointer) {
-    const auto* one = allocation_at(pointer);
-    return (one != nullptr && one->kind != Kind::pinned) || reinterpret_cast<std::uint64_t>(pointer) - arena < arena_size;
-}
-
-bool fits(const void* to, const void* from, cudaMemcpyKind kind, const char* what) {
-    const auto both = [](const void* pointer) {
-        const auto* one = allocation_at(pointer);
-        return one != nullptr && (one->kind == Kind::managed || one->kind == Kind::pinned);
-    };
-    const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
-    const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
-    if (kind == cudaMemcpyDefault) return true;
-    const auto wrong = [&](const void* pointer, bool device, const char* end) {
-        if (both(pointer) || is_device(pointer) == device) return false;
-        report("memory", "copy-direction", "error",
-               std::string(what) + ": the " + end + " is " + (device ? "host" : "device") + " memory, and the kind of copy says otherwise",
-               "compare the order of the arguments with the cudaMemcpyKind");
-        return true;
-    };
-    return !wrong(to, to_device, "destination") && !wrong(from, from_device, "source");
-}
-
-cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, const char* what) {
-    if (bytes == 0) return cudaSuccess;
-    if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) return failed(cudaErrorInvalidMemcpyDirection);
-    if (to == nullptr || from == nullptr || !fits(to, from, kind, what)) return failed(cudaErrorInvalidValue);
-    auto* target = device_bytes(to, bytes, Access::write, what);
-    const auto* source = device_bytes(from, bytes, Access::read, what);
-    if (target == nullptr || source == nullptr) return failed(cudaErrorInvalidValue);
-    called(what);
-    touches(from, bytes, Touch::read);
-    touches(to, bytes, Touch::write);
-    std::memmove(target, source, bytes);
-    wrote(to, bytes);
-    return cudaSuccess;
-}
-
-cudaError_t copy2d(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width, std::size_t height,
-                   cudaMemcpyKind kind, const char* what) {
-    if (width > to_pitch || width > from_pitch) return failed(cudaErrorInvalidPitchValue);
-    for (std::size_t row = 0; row < height; ++row) {
-        const auto error = copy(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch, width, kind, what);
-        if (error != cudaSuccess) return error;
-    }
-    return cudaSuccess;
-}
-
-cudaError_t fill(void* to, int value, std::size_t bytes, const char* what) {
-    if (bytes == 0) return cudaSuccess;
-    auto* target = device_bytes(to, bytes, Access::write, what);
-    auto* one = allocation_at(to);
-    if (target == nullptr || one == nullptr) return failed(cudaErrorInvalidValue);
-    called(what);
-    touches(to, bytes, Touch::write);
-    if (one->filled == (value & 255) && one->filled_version == one->version && one->kind == Kind::device) return cudaSuccess;
-    std::memset(target, value, bytes);
-    wrote(to, bytes);
-    if (bytes == one->size) {
-        one->filled = value & 255;
-        one->filled_version = one->version;
-    }
-    return cudaSuccess;
-}
-
-template <class Work>
-cudaError_t waiting(cudaStream_t stream, Work work) {
-    WMMADIAG_LOCKED;
-    if (const auto before = status(true); before != cudaSuccess) return before;
-    flush_output();
-    const auto error = submit(stream, work);
-    waited(false);
-    return error;
-}
-
-template <class Work>
-cudaError_t queued(cudaStream_t stream, Work work) {
-    WMMADIAG_LOCKED;
-    if (const auto before = status(); before != cudaSuccess) return before;
-    return submit(stream, work);
-}
-
-struct Symbol {
-    void* address = nullptr;
-    std::uint64_t size = 0;
-};
-
-cudaError_t symbol_of(const void* shadow, Symbol& to) {
-    std::uint64_t device = 0;
-    if (host().symbol(reinterpret_cast<std::uint64_t>(shadow), &device, &to.size) != 0) return failed(cudaErrorInvalidSymbol);
-    to.address = reinterpret_cast<void*>(device);
-    return cudaSuccess;
 }
 
 }  // namespace
@@ -438,6 +344,11 @@ cudaError_t cudaMallocPitch(void** pointer, std::size_t* pitch, std::size_t widt
     *pitch = (width + 511) / 512 * 512;
     return allocated(pointer, *pitch * height, Kind::device, "cudaMallocPitch");
 }
+cudaError_t cudaMalloc3D(cudaPitchedPtr* to, cudaExtent extent) {
+    const auto pitch = (extent.width + 511) / 512 * 512;
+    *to = {nullptr, pitch, extent.width, extent.height};
+    return allocated(&to->ptr, pitch * extent.height * extent.depth, Kind::device, "cudaMalloc3D");
+}
 cudaError_t cudaFree(void* pointer) {
     flush_output();
     waited();
@@ -489,83 +400,16 @@ cudaError_t cudaDeviceSetMemPool(int, cudaMemPool_t) { return cudaSuccess; }
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*) { return cudaDeviceGetDefaultMemPool(pool, 0); }
 cudaError_t cudaMemPoolDestroy(cudaMemPool_t) { return cudaSuccess; }
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }  // freed memory goes back at once whatever it says
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr attribute, void* value) {
+    WMMADIAG_LOCKED;
+    const bool used = attribute >= cudaMemPoolAttrReservedMemCurrent && attribute <= cudaMemPoolAttrUsedMemHigh;
+    if (used) *static_cast<std::uint64_t*>(value) = memory().used;
+    else if (attribute == cudaMemPoolAttrReleaseThreshold) *static_cast<std::uint64_t*>(value) = 0;
+    else *static_cast<int*>(value) = 1;
+    return status();
+}
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t, const cudaMemAccessDesc*, std::size_t) { return status(); }  // there is one device
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, std::size_t) { return cudaSuccess; }
-
-cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-    return waiting(nullptr, [=] { return copy(to, from, bytes, kind, "cudaMemcpy"); });
-}
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-    return queued(stream, [=] { return copy(to, from, bytes, kind, "cudaMemcpyAsync"); });
-}
-cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, std::size_t bytes) {
-    return waiting(nullptr, [=] { return copy(to, from, bytes, cudaMemcpyDefault, "cudaMemcpyPeer"); });
-}
-cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, std::size_t bytes, cudaStream_t stream) {
-    return queued(stream, [=] { return copy(to, from, bytes, cudaMemcpyDefault, "cudaMemcpyPeerAsync"); });
-}
-cudaError_t cudaMemcpy2D(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width, std::size_t height,
-                         cudaMemcpyKind kind) {
-    return waiting(nullptr, [=] { return copy2d(to, to_pitch, from, from_pitch, width, height, kind, "cudaMemcpy2D"); });
-}
-cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width, std::size_t height,
-                              cudaMemcpyKind kind, cudaStream_t stream) {
-    return queued(stream, [=] { return copy2d(to, to_pitch, from, from_pitch, width, height, kind, "cudaMemcpy2DAsync"); });
-}
-cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
-    return queued(nullptr, [=] { return fill(to, value, bytes, "cudaMemset"); });
-}
-cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
-    return queued(stream, [=] { return fill(to, value, bytes, "cudaMemsetAsync"); });
-}
-cudaError_t cudaMemset2DAsync(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height, cudaStream_t stream) {
-    return queued(stream, [=] {
-        for (std::size_t row = 0; row < height; ++row)
-            if (const auto error = fill(static_cast<char*>(to) + row * pitch, value, width, "cudaMemset2D"); error != cudaSuccess) return error;
-        return cudaSuccess;
-    });
-}
-cudaError_t cudaMemset2D(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height) {
-    return cudaMemset2DAsync(to, pitch, value, width, height, nullptr);
-}
-
-cudaError_t cudaGetSymbolAddress(void** device, const void* shadow) {
-    WMMADIAG_LOCKED;
-    Symbol one;
-    const auto error = symbol_of(shadow, one);
-    *device = one.address;
-    return error;
-}
-cudaError_t cudaGetSymbolSize(std::size_t* size, const void* shadow) {
-    WMMADIAG_LOCKED;
-    Symbol one;
-    const auto error = symbol_of(shadow, one);
-    *size = one.size;
-    return error;
-}
-cudaError_t cudaMemcpyToSymbolAsync(const void* shadow, const void* from, std::size_t bytes, std::size_t offset, cudaMemcpyKind kind,
-                                    cudaStream_t stream) {
-    return queued(stream, [=] {
-        Symbol one;
-        const auto error = symbol_of(shadow, one);
-        return error != cudaSuccess ? error : copy(static_cast<char*>(one.address) + offset, from, bytes, kind, "cudaMemcpyToSymbol");
-    });
-}
-cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* shadow, std::size_t bytes, std::size_t offset, cudaMemcpyKind kind, cudaStream_t stream) {
-    return queued(stream, [=] {
-        Symbol one;
-        const auto error = symbol_of(shadow, one);
-        return error != cudaSuccess ? error : copy(to, static_cast<char*>(one.address) + offset, bytes, kind, "cudaMemcpyFromSymbol");
-    });
-}
-cudaError_t cudaMemcpyToSymbol(const void* shadow, const void* from, std::size_t bytes, std::size_t offset, cudaMemcpyKind kind) {
-    return cudaMemcpyToSymbolAsync(shadow, from, bytes, offset, kind, nullptr);
-}
-cudaError_t cudaMemcpyFromSymbol(void* to, const void* shadow, std::size_t bytes, std::size_t offset, cudaMemcpyKind kind) {
-    WMMADIAG_LOCKED;
-    if (const auto before = status(true); before != cudaSuccess) return before;
-    flush_output();
-    return cudaMemcpyFromSymbolAsync(to, shadow, bytes, offset, kind, nullptr);
-}
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* to, const void* pointer) {
     WMMADIAG_LOCKED;
@@ -586,6 +430,11 @@ cudaError_t cudaMemPrefetchAsync(const void* pointer, std::size_t bytes, cudaMem
     return device_bytes(pointer, bytes, Access::read, "cudaMemPrefetchAsync") != nullptr && allocation_at(pointer) != nullptr
                ? status()
                : failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void* pointer, std::size_t, unsigned) {
+    WMMADIAG_LOCKED;  // the host may look at managed memory at any time here
+    const auto* one = allocation_at(pointer);
+    return one != nullptr && one->kind == Kind::managed ? status() : failed(cudaErrorInvalidValue);
 }
 cudaError_t cudaMemAdvise(const void* pointer, std::size_t bytes, cudaMemoryAdvise, cudaMemLocation) {
     WMMADIAG_LOCKED;

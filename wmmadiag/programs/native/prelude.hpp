@@ -137,6 +137,26 @@ inline cudaError_t cudaMemAdvise(const void* pointer, size_t bytes, cudaMemoryAd
                          cudaMemLocation{device < 0 ? cudaMemLocationTypeHost : cudaMemLocationTypeDevice, {device < 0 ? 0 : device}});
 }
 
+inline cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to, size_t count) {
+    return cudaGraphAddDependencies(graph, from, to, nullptr, count);
+}
+inline cudaError_t cudaGraphRemoveDependencies(cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to, size_t count) {
+    return cudaGraphRemoveDependencies(graph, from, to, nullptr, count);
+}
+inline cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to, size_t* count) {
+    return cudaGraphGetEdges(graph, from, to, nullptr, count);
+}
+inline cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t* nodes, size_t* count) {
+    return cudaGraphNodeGetDependencies(node, nodes, nullptr, count);
+}
+inline cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaGraphNode_t* nodes, size_t* count) {
+    return cudaGraphNodeGetDependentNodes(node, nodes, nullptr, count);
+}
+extern "C" {
+cudaError_t cudaThreadSynchronize();
+cudaError_t cudaThreadExit();
+}
+
 extern const uint3 threadIdx, blockIdx;
 extern const dim3 blockDim, gridDim;
 extern const int warpSize;
@@ -182,6 +202,7 @@ inline double max(double a, float b) { return fmax(a, b); }
 #define cudaMallocHost(...) WMMADIAG_ALLOCATION(cudaMallocHost, __VA_ARGS__)
 #define cudaHostAlloc(...) WMMADIAG_ALLOCATION(cudaHostAlloc, __VA_ARGS__)
 #define cudaMallocAsync(...) WMMADIAG_ALLOCATION(cudaMallocAsync, __VA_ARGS__)
+#define cudaMalloc3D(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMalloc3D(__VA_ARGS__))
 #define cudaMallocPitch(...) WMMADIAG_ALLOCATION(cudaMallocPitch, __VA_ARGS__)
 #define cudaFree(...) (WMMADIAG_HERE(__VA_ARGS__), cudaFree(__VA_ARGS__))
 #define cudaFreeAsync(...) (WMMADIAG_HERE(__VA_ARGS__), cudaFreeAsync(__VA_ARGS__))
@@ -189,6 +210,8 @@ inline double max(double a, float b) { return fmax(a, b); }
 #define cudaMemcpyAsync(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMemcpyAsync(__VA_ARGS__))
 #define cudaMemcpy2D(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMemcpy2D(__VA_ARGS__))
 #define cudaMemcpy2DAsync(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMemcpy2DAsync(__VA_ARGS__))
+#define cudaMemcpy3D(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMemcpy3D(__VA_ARGS__))
+#define cudaMemcpy3DAsync(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMemcpy3DAsync(__VA_ARGS__))
 #define cudaMemset(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMemset(__VA_ARGS__))
 #define cudaMemsetAsync(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMemsetAsync(__VA_ARGS__))
 #define cudaMemset2D(...) (WMMADIAG_HERE(__VA_ARGS__), cudaMemset2D(__VA_ARGS__))
@@ -197,4 +220,8 @@ inline double max(double a, float b) { return fmax(a, b); }
 #define cudaLaunchKernel(...) (WMMADIAG_HERE(__VA_ARGS__), cudaLaunchKernel(__VA_ARGS__))
 #define cudaLaunchCooperativeKernel(...) (WMMADIAG_HERE(__VA_ARGS__), cudaLaunchCooperativeKernel(__VA_ARGS__))
 #define cudaLaunchKernelEx(...) (WMMADIAG_HERE(__VA_ARGS__), cudaLaunchKernelEx(__VA_ARGS__))
+#define cudaGraphAddKernelNode(...) (WMMADIAG_HERE(__VA_ARGS__), cudaGraphAddKernelNode(__VA_ARGS__))
+#define cudaGraphAddMemcpyNode(...) (WMMADIAG_HERE(__VA_ARGS__), cudaGraphAddMemcpyNode(__VA_ARGS__))
+#define cudaGraphAddMemsetNode(...) (WMMADIAG_HERE(__VA_ARGS__), cudaGraphAddMemsetNode(__VA_ARGS__))
+#define cudaGraphAddMemcpyNode1D(...) (WMMADIAG_HERE(__VA_ARGS__), cudaGraphAddMemcpyNode1D(__VA_ARGS__))
 #define cudaGraphLaunch(...) (WMMADIAG_HERE(__VA_ARGS__), cudaGraphLaunch(__VA_ARGS__))

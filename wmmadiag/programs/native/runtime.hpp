@@ -72,8 +72,11 @@ bool opened(const void* address, bool write);
 enum class Access { read, write };
 std::byte* device_bytes(const void* pointer, std::size_t bytes, Access access, const char* what);
 
+// Whether an address is one that this library gives to memory, live or not.
+bool device_address(const void* pointer);
+
 // Runs work in a stream's order: at once (that is a legal order), or when the graph that is being captured is launched.
-cudaError_t submit(cudaStream_t stream, std::function<cudaError_t()> work);
+cudaError_t submit(cudaStream_t stream, std::function<cudaError_t()> work, cudaGraphNodeType type = cudaGraphNodeTypeKernel);
 // The host has waited: for all of the device, or for the default stream alone.
 void waited(bool all = true);
 bool several_streams();        // the program has made one
@@ -89,6 +92,11 @@ struct KernelInfo {
 };
 // Launches a kernel; `arguments`: the addresses of its arguments.
 cudaError_t launch(const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream, bool cooperative);
+// The same as a piece of work that is yet to run; an error where the chip would refuse it.
+cudaError_t prepared_launch(const KernelInfo& kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, bool cooperative,
+                            std::function<cudaError_t()>& work);
+// The kernel whose body holds an address.
+cudaError_t kernel_at(const void* address, KernelInfo& to);
 // cudaFuncAttributeMaxDynamicSharedMemorySize.
 cudaError_t allow_shared(const KernelInfo& kernel, std::int64_t bytes);
 struct LaunchRecord {

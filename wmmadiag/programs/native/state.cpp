@@ -78,45 +78,6 @@ void first_access(int, siginfo_t* info, void* context) {
     if (!opened(info->si_addr, is_write(context))) sigaction(SIGSEGV, &others, nullptr);
 }
 
-struct ErrorText {
-    cudaError_t error;
-    const char *name, *text;
-};
-// driver_types.h, and the texts that the runtime gives.
-constexpr ErrorText error_texts[] = {
-    {cudaSuccess, "cudaSuccess", "no error"},
-    {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
-    {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
-    {cudaErrorInitializationError, "cudaErrorInitializationError", "initialization error"},
-    {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration", "invalid configuration argument"},
-    {cudaErrorInvalidPitchValue, "cudaErrorInvalidPitchValue", "invalid pitch argument"},
-    {cudaErrorInvalidSymbol, "cudaErrorInvalidSymbol", "invalid device symbol"},
-    {cudaErrorInvalidMemcpyDirection, "cudaErrorInvalidMemcpyDirection", "invalid copy direction for memcpy"},
-    {cudaErrorInvalidDeviceFunction, "cudaErrorInvalidDeviceFunction", "invalid device function"},
-    {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
-    {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
-    {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
-    {cudaErrorIllegalAddress, "cudaErrorIllegalAddress", "an illegal memory access was encountered"},
-    {cudaErrorLaunchOutOfResources, "cudaErrorLaunchOutOfResources", "too many resources requested for launch"},
-    {cudaErrorLaunchTimeout, "cudaErrorLaunchTimeout", "the launch timed out and was terminated"},
-    {cudaErrorPeerAccessAlreadyEnabled, "cudaErrorPeerAccessAlreadyEnabled", "peer access is already enabled"},
-    {cudaErrorAssert, "cudaErrorAssert", "device-side assert triggered"},
-    {cudaErrorMisalignedAddress, "cudaErrorMisalignedAddress", "misaligned address"},
-    {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
-    {cudaErrorCooperativeLaunchTooLarge, "cudaErrorCooperativeLaunchTooLarge", "too many blocks in cooperative launch"},
-    {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"},
-    {cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported", "operation not permitted when stream is capturing"},
-    {cudaErrorStreamCaptureInvalidated, "cudaErrorStreamCaptureInvalidated", "operation failed due to a previous error during capture"},
-    {cudaErrorIllegalState, "cudaErrorIllegalState", "the operation cannot be performed in the present state"},
-    {cudaErrorUnknown, "cudaErrorUnknown", "unknown error"},
-};
-
-const ErrorText* text_of(cudaError_t error) {
-    for (const auto& one : error_texts)
-        if (one.error == error) return &one;
-    return nullptr;
-}
-
 }  // namespace
 
 std::recursive_mutex& lock() {
@@ -195,14 +156,6 @@ cudaError_t cudaGetLastError() {
     return error;
 }
 cudaError_t cudaPeekAtLastError() { return last; }
-const char* cudaGetErrorName(cudaError_t error) {
-    const auto* text = text_of(error);
-    return text != nullptr ? text->name : "unrecognized error code";
-}
-const char* cudaGetErrorString(cudaError_t error) {
-    const auto* text = text_of(error);
-    return text != nullptr ? text->text : "unrecognized error code";
-}
 cudaError_t cudaDeviceReset() {
     WMMADIAG_LOCKED;
     flush_output();
@@ -217,5 +170,6 @@ cudaError_t cudaDeviceSynchronize() {
     return status(true);
 }
 cudaError_t cudaThreadSynchronize() { return cudaDeviceSynchronize(); }
+cudaError_t cudaThreadExit() { return cudaDeviceReset(); }
 
 }  // extern "C"

@@ -4,19 +4,16 @@
 #include <set>
 #include <vector>
 
-#include "ordering.hpp"
-#include "runtime.hpp"
+#include "graph.hpp"
 
 namespace {
 
-struct Graph {
-    std::vector<std::function<cudaError_t()>> work;
-};
+using wmmadiag::Capture;
 
 struct Stream {
     unsigned flags = 0;
     int priority = 0;
-    std::shared_ptr<Graph> capturing;
+    Capture capturing;
     std::uint64_t number = 0;  // in the order of creation; 0: the legacy default stream
     wmmadiag::Clock clock;     // what comes before its next work
 };
@@ -24,7 +21,7 @@ struct Stream {
 struct Event {
     std::uint64_t at = 0;
     bool recorded = false, timed = true;
-    std::shared_ptr<Graph> capturing;
+    Capture capturing;
     wmmadiag::Clock clock;
 };
 
@@ -71,23 +68,15 @@ void host_waits_for(const wmmadiag::Clock& clock) {
     wmmadiag::forget(handles().host);
 }
 
-struct GraphHandle {
-    std::shared_ptr<Graph> graph;
-};
-
 }  // namespace
 
 namespace wmmadiag {
 
-cudaError_t submit(cudaStream_t stream, std::function<cudaError_t()> work) {
+cudaError_t submit(cudaStream_t stream, std::function<cudaError_t()> work, cudaGraphNodeType type) {
     auto* one = stream_of(stream);
     if (one == nullptr) return failed(cudaErrorInvalidResourceHandle);
     if (one->capturing) {
-        const Here place = here();
-        one->capturing->work.push_back([=] {
-            here() = place;
-            return work();
-        });
+        one->capturing.last = {one->capturing.graph->add(type, std::move(work), one->capturing.last)};
         return cudaSuccess;
     }
     start(one->number, before(*one));
@@ -95,6 +84,39 @@ cudaError_t submit(cudaStream_t stream, std::function<cudaError_t()> work) {
     one->clock = finish();
     return error;
 }
+
+cudaError_t submit_graph(cudaStream_t stream, const std::shared_ptr<Graph>& graph) {
+    auto* one = stream_of(stream);
+    if (one == nullptr) return failed(cudaErrorInvalidResourceHandle);
+    if (one->capturing) {
+        return submit(
+            stream,
+            [graph] {
+                for (const auto* node : graph->ordered())
+                    if (const auto error = node->enabled ? node->work() : cudaSuccess; error != cudaSuccess) return error;
+                return cudaSuccess;
+            },
+            cudaGraphNodeTypeGraph);
+    }
+    const auto known = before(*one);
+    auto after = known;
+    const Here place = here();
+    for (auto* node : graph->ordered()) {
+        auto clock = node->number == 0 ? before(*one) : known;
+        for (const auto* other : node->after) join(clock, other->clock);
+        start(node->number == 0 ? one->number : node->number, clock);
+        const auto error = node->enabled ? node->work() : cudaSuccess;
+        node->clock = finish();
+        join(after, node->clock);
+        if (node->number == 0) one->clock = node->clock;
+        if (error != cudaSuccess) return error;
+    }
+    here() = place;
+    one->clock = after;
+    return cudaSuccess;
+}
+
+std::uint64_t next_number() { return ++handles().created; }
 
 void waited(bool all) {
     host_waits_for(before(handles().legacy));
@@ -113,7 +135,7 @@ extern "C" {
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
     WMMADIAG_LOCKED;
     if (const auto before = status(); before != cudaSuccess) return before;
-    auto* one = new Stream{flags, priority, nullptr, ++handles().created, handles().host};
+    auto* one = new Stream{flags, priority, {}, ++handles().created, handles().host};
     handles().streams.insert(one);
     *stream = reinterpret_cast<cudaStream_t>(one);
     return cudaSuccess;
@@ -141,6 +163,19 @@ cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
     *priority = one->priority;
     return cudaSuccess;
 }
+cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
+    WMMADIAG_LOCKED;
+    const auto* one = stream_of(stream);
+    if (one == nullptr) return failed(cudaErrorInvalidResourceHandle);
+    *id = one->number + 1;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamGetDevice(cudaStream_t, int* device) { return cudaGetDevice(device); }
+// Attributes of a stream are wishes about caches and waiting, without effect on results.
+cudaError_t cudaStreamSetAttribute(cudaStream_t stream, cudaStreamAttrID, const cudaStreamAttrValue*) {
+    WMMADIAG_LOCKED;
+    return stream_of(stream) != nullptr ? status() : failed(cudaErrorInvalidResourceHandle);
+}
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     WMMADIAG_LOCKED;
     const auto* one = stream_of(stream);
@@ -157,23 +192,29 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     const auto* waited = event_of(event);
     if (one == nullptr || waited == nullptr) return failed(cudaErrorInvalidResourceHandle);
     join(one->clock, waited->clock);
-    if (waited->capturing) one->capturing = waited->capturing;  // the other stream joins the capture
+    if (waited->capturing) wmmadiag::join(one->capturing, waited->capturing);  // the other stream joins the capture
     return status();
 }
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
     WMMADIAG_LOCKED;
     if (const auto before = status(); before != cudaSuccess) return before;
-    return submit(stream, [=] {
-        function(data);
-        return cudaSuccess;
-    });
+    return submit(
+        stream,
+        [=] {
+            function(data);
+            return cudaSuccess;
+        },
+        cudaGraphNodeTypeHost);
 }
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t function, void* data, unsigned) {
     WMMADIAG_LOCKED;
-    return submit(stream, [=] {
-        function(stream, status(), data);
-        return cudaSuccess;
-    });
+    return submit(
+        stream,
+        [=] {
+            function(stream, status(), data);
+            return cudaSuccess;
+        },
+        cudaGraphNodeTypeHost);
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
     *least = 0;
@@ -232,19 +273,19 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
     auto* one = stream_of(stream);
     if (one == nullptr || one == &handles().legacy || one->capturing)
         return failed(one == nullptr ? cudaErrorInvalidResourceHandle : cudaErrorIllegalState);
-    one->capturing = std::make_shared<Graph>();
+    one->capturing = {std::make_shared<Graph>(), {}};
     return status();
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
     WMMADIAG_LOCKED;
     auto* one = stream_of(stream);
     if (one == nullptr || !one->capturing) return failed(cudaErrorIllegalState);
-    auto captured = one->capturing;
+    const auto captured = one->capturing.graph;
     for (auto* other : handles().streams)
-        if (other->capturing == captured) other->capturing.reset();
+        if (other->capturing.graph == captured) other->capturing = {};
     for (auto* event : handles().events)
-        if (event->capturing == captured) event->capturing.reset();
-    *graph = reinterpret_cast<cudaGraph_t>(new GraphHandle{captured});
+        if (event->capturing.graph == captured) event->capturing = {};
+    *graph = handle_of(captured);
     return status();
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* to) {
@@ -254,30 +295,5 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
     *to = one->capturing ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
     return cudaSuccess;
 }
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* to, cudaGraph_t graph, unsigned long long) {
-    WMMADIAG_LOCKED;
-    *to = reinterpret_cast<cudaGraphExec_t>(new GraphHandle{std::make_shared<Graph>(*reinterpret_cast<GraphHandle*>(graph)->graph)});
-    return status();
-}
-cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* to, cudaGraph_t graph, unsigned long long flags) {
-    return cudaGraphInstantiate(to, graph, flags);
-}
-cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return status(); }
-cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
-    WMMADIAG_LOCKED;
-    if (const auto before = status(); before != cudaSuccess) return before;
-    const auto held = reinterpret_cast<GraphHandle*>(graph)->graph;
-    return submit(stream, [held] {
-        for (const auto& work : held->work)
-            if (const auto error = work(); error != cudaSuccess) return error;
-        return cudaSuccess;
-    });
-}
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-    WMMADIAG_LOCKED;
-    delete reinterpret_cast<GraphHandle*>(graph);
-    return status();
-}
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) { return cudaGraphDestroy(reinterpret_cast<cudaGraph_t>(graph)); }
 
 }  // extern "C"

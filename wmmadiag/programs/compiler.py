@@ -1,0 +1,68 @@
+"""The machine's C++ compiler."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from wmmadiag.errors import CompileError, ConfigurationError
+from wmmadiag.place import Place
+
+_UNDEFINED = re.compile(r"(?:(?P<place>[^\s:()]+:\d+): )?undefined reference to [`'](?P<name>[^']+)'")
+_ERROR = re.compile(
+    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? (?:fatal )?error: (?P<message>.*)$", re.M
+)
+
+
+@functools.cache
+def host_compiler() -> str:
+    """The C++ compiler: `CXX`, else g++, c++ or clang++.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    for name in (os.environ.get("CXX", ""), "g++", "c++", "clang++"):
+        found = shutil.which(name) if name else None
+        if found:
+            return found
+    raise ConfigurationError(
+        "a program's host code needs a C++ compiler, and there is none",
+        hint="install one (Debian, Ubuntu: apt install g++), or name it in CXX",
+    )
+
+
+@functools.cache
+def compiler_version(compiler: str) -> str:
+    """What it says of itself."""
+    return subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout.partition("\n")[
+        0
+    ]
+
+
+def run_compiler(command: Sequence[str], source: str) -> None:
+    """Run a command of the compiler or its linker.
+
+    Raises:
+        CompileError: it failed: at the line that it names, or with the functions that are not defined.
+    """
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode == 0:
+        return
+    log = done.stderr or done.stdout
+    missing = {found["name"]: found["place"] or "" for found in _UNDEFINED.finditer(log)}
+    if missing:
+        listed = "\n".join(f"  {name}" + (f"  ({place})" if place else "") for name, place in missing.items())
+        raise CompileError(
+            f"{source}: the program uses functions that are not offered here: {', '.join(missing)}",
+            detail=listed,
+            hint="docs/programs.md lists what runs; functions of your own must be in one of the sources given",
+        )
+    first = _ERROR.search(log)
+    place = Place(first["file"], int(first["line"]), int(first["column"] or 0)) if first else None
+    message = first["message"] if first else f"{Path(command[0]).name} ended with status {done.returncode}"
+    raise CompileError(f"host code: {message}", place=place, detail=log[-4000:])

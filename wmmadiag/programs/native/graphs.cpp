@@ -1,0 +1,398 @@
+// Graphs: built node by node, copied, instantiated, changed and launched. streams.cpp captures them.
+#include <algorithm>
+#include <cstring>
+
+#include "copies.hpp"
+#include "graph.hpp"
+
+namespace wmmadiag {
+
+Node* Graph::add(cudaGraphNodeType type, std::function<cudaError_t()> work, std::vector<Node*> after) {
+    auto one = std::make_unique<Node>();
+    one->type = type;
+    const Here place = here();
+    one->work = [place, work = std::move(work)] {
+        here() = place;
+        return work ? work() : cudaSuccess;
+    };
+    one->after = std::move(after);
+    one->graph = this;
+    nodes.push_back(std::move(one));
+    return nodes.back().get();
+}
+
+std::shared_ptr<Graph> Graph::copy() const {
+    auto made = std::make_shared<Graph>();
+    std::map<const Node*, Node*> copies;
+    for (const auto& one : nodes) {
+        made->nodes.push_back(std::make_unique<Node>(*one));
+        auto* now = made->nodes.back().get();
+        now->origin = one.get();
+        now->graph = made.get();
+        copies[one.get()] = now;
+    }
+    for (const auto& one : made->nodes)
+        for (auto& before : one->after) before = copies.at(before);
+    return made;
+}
+
+std::vector<Node*> Graph::ordered() const {
+    std::vector<Node*> order;
+    std::map<const Node*, bool> done;
+    while (order.size() < nodes.size()) {
+        const auto before = order.size();
+        for (const auto& one : nodes) {
+            const bool ready = std::all_of(one->after.begin(), one->after.end(), [&](const Node* node) { return done[node]; });
+            if (done[one.get()] || !ready) continue;
+            done[one.get()] = true;
+            order.push_back(one.get());
+        }
+        if (order.size() == before) return {};
+    }
+    return order;
+}
+
+Node* Graph::copy_of(const Node* origin) const {
+    for (const auto& one : nodes)
+        if (one->origin == origin) return one.get();
+    return nullptr;
+}
+
+void join(Capture& to, const Capture& from) {
+    to.graph = from.graph;
+    for (auto* one : from.last)
+        if (std::find(to.last.begin(), to.last.end(), one) == to.last.end()) to.last.push_back(one);
+}
+
+cudaGraph_t handle_of(std::shared_ptr<Graph> graph) { return reinterpret_cast<cudaGraph_t>(new GraphHandle{std::move(graph)}); }
+
+}  // namespace wmmadiag
+
+using namespace wmmadiag;
+
+namespace {
+
+std::shared_ptr<Graph>& graph_of(cudaGraph_t graph) { return reinterpret_cast<GraphHandle*>(graph)->graph; }
+std::shared_ptr<Graph>& graph_of(cudaGraphExec_t graph) { return reinterpret_cast<GraphHandle*>(graph)->graph; }
+Node* node_of(cudaGraphNode_t node) { return reinterpret_cast<Node*>(node); }
+cudaGraphNode_t handle_of(const Node* node) { return reinterpret_cast<cudaGraphNode_t>(const_cast<Node*>(node)); }
+
+std::vector<Node*> nodes_of(const cudaGraphNode_t* nodes, std::size_t count) {
+    std::vector<Node*> found;
+    for (std::size_t i = 0; i < count; ++i) found.push_back(node_of(nodes[i]));
+    return found;
+}
+
+using Work = std::function<cudaError_t()>;
+
+cudaError_t added(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count, cudaGraphNodeType type, Work work) {
+    if (to == nullptr || graph == nullptr || (after == nullptr && count != 0)) return failed(cudaErrorInvalidValue);
+    *to = handle_of(graph_of(graph)->add(type, std::move(work), nodes_of(after, count)));
+    return status();
+}
+
+// The work of a kernel's node; what the program gave is kept, for the program to ask.
+cudaError_t set_kernel(Node& node, const cudaKernelNodeParams& p) {
+    if (p.kernelParams == nullptr) return failed(p.extra != nullptr ? cudaErrorNotSupported : cudaErrorInvalidValue);
+    KernelInfo kernel;
+    if (const auto error = kernel_at(p.func, kernel); error != cudaSuccess) return error;
+    Work work;
+    const auto error = prepared_launch(kernel, p.gridDim, p.blockDim, p.kernelParams, p.sharedMemBytes, false, work);
+    if (error != cudaSuccess) return error;
+    const Here place = here();
+    std::vector<std::byte> arguments(kernel.parameter_bytes);
+    for (int i = 0; i < kernel.count; ++i) std::memcpy(arguments.data() + kernel.offsets[i], p.kernelParams[i], kernel.sizes[i]);
+    node.kernel = p;
+    node.arguments = std::move(arguments);
+    node.addresses.clear();
+    for (int i = 0; i < kernel.count; ++i) node.addresses.push_back(node.arguments.data() + kernel.offsets[i]);
+    node.work = [place, work] {
+        here() = place;
+        return work();
+    };
+    return status();
+}
+
+// Gives a node, or the copy of it that is instantiated, other work.
+cudaError_t changed(Node* node, Work work) {
+    if (node == nullptr) return failed(cudaErrorInvalidValue);
+    const Here place = here();
+    node->work = [place, work = std::move(work)] {
+        here() = place;
+        return work();
+    };
+    return status();
+}
+
+Work copies(const cudaMemcpy3DParms& p) {
+    return [p] { return copy3d(p, "a graph's memcpy node"); };
+}
+Work copies(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+    return [=] { return copy(to, from, bytes, kind, "a graph's memcpy node"); };
+}
+Work fills(const cudaMemsetParams& p) {
+    return [p] { return fill_elements(p, "a graph's memset node"); };
+}
+Work calls(const cudaHostNodeParams& p) {
+    return [p] {
+        p.fn(p.userData);
+        return cudaSuccess;
+    };
+}
+
+// Some nodes for the program: how many where `to` is null, else the first `*count` of them.
+cudaError_t listed(const std::vector<const Node*>& nodes, cudaGraphNode_t* to, std::size_t* count) {
+    if (to != nullptr)
+        for (std::size_t i = 0; i < *count; ++i) to[i] = i < nodes.size() ? handle_of(nodes[i]) : nullptr;
+    *count = to != nullptr ? std::min(*count, nodes.size()) : nodes.size();
+    return status();
+}
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned) {
+    WMMADIAG_LOCKED;
+    *graph = handle_of(std::make_shared<Graph>());
+    return status();
+}
+cudaError_t cudaGraphClone(cudaGraph_t* to, cudaGraph_t graph) {
+    WMMADIAG_LOCKED;
+    *to = handle_of(graph_of(graph)->copy());
+    return status();
+}
+cudaError_t cudaGraphNodeFindInClone(cudaGraphNode_t* to, cudaGraphNode_t node, cudaGraph_t clone) {
+    WMMADIAG_LOCKED;
+    *to = handle_of(graph_of(clone)->copy_of(node_of(node)));
+    return *to != nullptr ? status() : failed(cudaErrorInvalidValue);
+}
+
+cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count,
+                                   const cudaKernelNodeParams* p) {
+    WMMADIAG_LOCKED;
+    Node checked;
+    if (const auto error = set_kernel(checked, *p); error != cudaSuccess) return error;
+    if (const auto error = added(to, graph, after, count, cudaGraphNodeTypeKernel, {}); error != cudaSuccess) return error;
+    return set_kernel(*node_of(*to), *p);
+}
+cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count,
+                                   const cudaMemcpy3DParms* p) {
+    WMMADIAG_LOCKED;
+    return added(to, graph, after, count, cudaGraphNodeTypeMemcpy, copies(*p));
+}
+cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count, void* target,
+                                     const void* source, std::size_t bytes, cudaMemcpyKind kind) {
+    WMMADIAG_LOCKED;
+    return added(to, graph, after, count, cudaGraphNodeTypeMemcpy, copies(target, source, bytes, kind));
+}
+cudaError_t cudaGraphAddMemcpyNodeToSymbol(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count,
+                                           const void* symbol, const void* source, std::size_t bytes, std::size_t offset, cudaMemcpyKind kind) {
+    WMMADIAG_LOCKED;
+    return added(to, graph, after, count, cudaGraphNodeTypeMemcpy, [=] { return copy_to_symbol(symbol, source, bytes, offset, kind); });
+}
+cudaError_t cudaGraphAddMemcpyNodeFromSymbol(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count, void* target,
+                                             const void* symbol, std::size_t bytes, std::size_t offset, cudaMemcpyKind kind) {
+    WMMADIAG_LOCKED;
+    return added(to, graph, after, count, cudaGraphNodeTypeMemcpy, [=] { return copy_from_symbol(target, symbol, bytes, offset, kind); });
+}
+cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count,
+                                   const cudaMemsetParams* p) {
+    WMMADIAG_LOCKED;
+    return added(to, graph, after, count, cudaGraphNodeTypeMemset, fills(*p));
+}
+cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count,
+                                 const cudaHostNodeParams* p) {
+    WMMADIAG_LOCKED;
+    return added(to, graph, after, count, cudaGraphNodeTypeHost, calls(*p));
+}
+cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count) {
+    WMMADIAG_LOCKED;
+    return added(to, graph, after, count, cudaGraphNodeTypeEmpty, {});
+}
+cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* to, cudaGraph_t graph, const cudaGraphNode_t* after, std::size_t count, cudaGraph_t child) {
+    WMMADIAG_LOCKED;
+    const std::shared_ptr<Graph> held = graph_of(child)->copy();
+    return added(to, graph, after, count, cudaGraphNodeTypeGraph, [held] {
+        for (const auto* one : held->ordered())
+            if (const auto error = one->work(); error != cudaSuccess) return error;
+        return cudaSuccess;
+    });
+}
+cudaError_t cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t* from, const cudaGraphNode_t* to, const cudaGraphEdgeData*,
+                                     std::size_t count) {
+    WMMADIAG_LOCKED;
+    for (std::size_t i = 0; i < count; ++i) node_of(to[i])->after.push_back(node_of(from[i]));
+    return status();
+}
+cudaError_t cudaGraphRemoveDependencies(cudaGraph_t, const cudaGraphNode_t* from, const cudaGraphNode_t* to, const cudaGraphEdgeData*,
+                                        std::size_t count) {
+    WMMADIAG_LOCKED;
+    for (std::size_t i = 0; i < count; ++i) {
+        auto& after = node_of(to[i])->after;
+        after.erase(std::remove(after.begin(), after.end(), node_of(from[i])), after.end());
+    }
+    return status();
+}
+cudaError_t cudaGraphDestroyNode(cudaGraphNode_t node) {
+    WMMADIAG_LOCKED;
+    auto* gone = node_of(node);
+    auto& nodes = gone->graph->nodes;
+    for (const auto& one : nodes) one->after.erase(std::remove(one->after.begin(), one->after.end(), gone), one->after.end());
+    nodes.erase(std::find_if(nodes.begin(), nodes.end(), [&](const auto& one) { return one.get() == gone; }));
+    return status();
+}
+
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, std::size_t* count) {
+    WMMADIAG_LOCKED;
+    std::vector<const Node*> all;
+    for (const auto& one : graph_of(graph)->nodes) all.push_back(one.get());
+    return listed(all, nodes, count);
+}
+cudaError_t cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, std::size_t* count) {
+    WMMADIAG_LOCKED;
+    std::vector<const Node*> roots;
+    for (const auto& one : graph_of(graph)->nodes)
+        if (one->after.empty()) roots.push_back(one.get());
+    return listed(roots, nodes, count);
+}
+cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to, cudaGraphEdgeData*, std::size_t* count) {
+    WMMADIAG_LOCKED;
+    std::vector<const Node*> heads, tails;
+    for (const auto& one : graph_of(graph)->nodes)
+        for (const auto* before : one->after) {
+            heads.push_back(before);
+            tails.push_back(one.get());
+        }
+    auto again = *count;
+    listed(heads, from, &again);
+    return listed(tails, to, count);
+}
+cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t* nodes, cudaGraphEdgeData*, std::size_t* count) {
+    WMMADIAG_LOCKED;
+    return listed({node_of(node)->after.begin(), node_of(node)->after.end()}, nodes, count);
+}
+cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaGraphNode_t* nodes, cudaGraphEdgeData*, std::size_t* count) {
+    WMMADIAG_LOCKED;
+    std::vector<const Node*> found;
+    for (const auto& one : node_of(node)->graph->nodes)
+        if (std::find(one->after.begin(), one->after.end(), node_of(node)) != one->after.end()) found.push_back(one.get());
+    return listed(found, nodes, count);
+}
+cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) {
+    *type = node_of(node)->type;
+    return status();
+}
+cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node, cudaKernelNodeParams* p) {
+    WMMADIAG_LOCKED;
+    auto* one = node_of(node);
+    if (one->kernel.func == nullptr) {
+        report("launch", "unsupported", "error", "cudaGraphKernelNodeGetParams of a node that was captured is not offered",
+               "add the kernel with cudaGraphAddKernelNode");
+        return failed(cudaErrorNotSupported);
+    }
+    *p = one->kernel;
+    p->kernelParams = one->addresses.data();
+    return status();
+}
+
+cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelNodeParams* p) {
+    WMMADIAG_LOCKED;
+    return set_kernel(*node_of(node), *p);
+}
+cudaError_t cudaGraphMemcpyNodeSetParams(cudaGraphNode_t node, const cudaMemcpy3DParms* p) {
+    WMMADIAG_LOCKED;
+    return changed(node_of(node), copies(*p));
+}
+cudaError_t cudaGraphMemcpyNodeSetParams1D(cudaGraphNode_t node, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+    WMMADIAG_LOCKED;
+    return changed(node_of(node), copies(to, from, bytes, kind));
+}
+cudaError_t cudaGraphMemsetNodeSetParams(cudaGraphNode_t node, const cudaMemsetParams* p) {
+    WMMADIAG_LOCKED;
+    return changed(node_of(node), fills(*p));
+}
+cudaError_t cudaGraphHostNodeSetParams(cudaGraphNode_t node, const cudaHostNodeParams* p) {
+    WMMADIAG_LOCKED;
+    return changed(node_of(node), calls(*p));
+}
+cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t graph, cudaGraphNode_t node, const cudaKernelNodeParams* p) {
+    WMMADIAG_LOCKED;
+    auto* one = graph_of(graph)->copy_of(node_of(node));
+    return one != nullptr ? set_kernel(*one, *p) : failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaGraphExecMemcpyNodeSetParams(cudaGraphExec_t graph, cudaGraphNode_t node, const cudaMemcpy3DParms* p) {
+    WMMADIAG_LOCKED;
+    return changed(graph_of(graph)->copy_of(node_of(node)), copies(*p));
+}
+cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t graph, cudaGraphNode_t node, void* to, const void* from, std::size_t bytes,
+                                               cudaMemcpyKind kind) {
+    WMMADIAG_LOCKED;
+    return changed(graph_of(graph)->copy_of(node_of(node)), copies(to, from, bytes, kind));
+}
+cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t graph, cudaGraphNode_t node, const cudaMemsetParams* p) {
+    WMMADIAG_LOCKED;
+    return changed(graph_of(graph)->copy_of(node_of(node)), fills(*p));
+}
+cudaError_t cudaGraphExecHostNodeSetParams(cudaGraphExec_t graph, cudaGraphNode_t node, const cudaHostNodeParams* p) {
+    WMMADIAG_LOCKED;
+    return changed(graph_of(graph)->copy_of(node_of(node)), calls(*p));
+}
+cudaError_t cudaGraphNodeSetEnabled(cudaGraphExec_t graph, cudaGraphNode_t node, unsigned enabled) {
+    WMMADIAG_LOCKED;
+    auto* one = graph_of(graph)->copy_of(node_of(node));
+    if (one == nullptr) return failed(cudaErrorInvalidValue);
+    one->enabled = enabled != 0;
+    return status();
+}
+cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo* result) {
+    WMMADIAG_LOCKED;
+    const auto &now = graph_of(exec)->nodes, &next = graph_of(graph)->nodes;
+    const bool same = std::equal(now.begin(), now.end(), next.begin(), next.end(),
+                                 [](const auto& a, const auto& b) { return a->type == b->type && a->after.size() == b->after.size(); });
+    *result = {};
+    result->result = same ? cudaGraphExecUpdateSuccess : cudaGraphExecUpdateErrorTopologyChanged;
+    if (!same) return failed(cudaErrorGraphExecUpdateFailure);
+    // The nodes that the program knows stay those of the graph that was instantiated.
+    auto made = graph_of(graph)->copy();
+    for (std::size_t i = 0; i < now.size(); ++i) {
+        made->nodes[i]->origin = now[i]->origin;
+        made->nodes[i]->number = now[i]->number;
+    }
+    graph_of(exec) = std::move(made);
+    return status();
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* to, cudaGraph_t graph, unsigned long long) {
+    WMMADIAG_LOCKED;
+    auto made = graph_of(graph)->copy();
+    const auto order = made->ordered();
+    if (order.empty() && !made->nodes.empty()) return failed(cudaErrorInvalidValue);
+    const Node* before = nullptr;
+    bool chain = true;
+    for (const auto* one : order) {
+        chain = chain && (before == nullptr || std::find(one->after.begin(), one->after.end(), before) != one->after.end());
+        before = one;
+    }
+    if (!chain)
+        for (auto* one : order) one->number = next_number();
+    *to = reinterpret_cast<cudaGraphExec_t>(handle_of(made));
+    return status();
+}
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* to, cudaGraph_t graph, unsigned long long flags) {
+    return cudaGraphInstantiate(to, graph, flags);
+}
+cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return status(); }
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+    WMMADIAG_LOCKED;
+    if (const auto before = status(); before != cudaSuccess) return before;
+    return submit_graph(stream, graph_of(graph));
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+    WMMADIAG_LOCKED;
+    delete reinterpret_cast<GraphHandle*>(graph);
+    return status();
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) { return cudaGraphDestroy(reinterpret_cast<cudaGraph_t>(graph)); }
+
+}  // extern "C"

@@ -1,0 +1,136 @@
+"""What every program uses: the library behind it, and the prelude before it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import wmmadiag
+from wmmadiag.compile import cache
+from wmmadiag.compile.toolchain import toolchain
+from wmmadiag.programs.compiler import compiler_version, host_compiler, run_compiler
+from wmmadiag.programs.shipped import LIBRARY, NATIVE, stamp
+
+_MAX_PRELUDES = 4
+
+
+@functools.cache
+def _object(source: Path) -> Path:
+    """The compiled object of a file of `native/`, kept by its text and that of every header there."""
+    compiler = host_compiler()
+    flags = ["-std=c++20", "-O2", "-fPIC", "-pthread", "-w", "-ffp-contract=off"]
+    key = cache.digest([*native_parts(), *flags, source.name, source.read_bytes()])
+    made = cache.cache_folder() / "runtime" / f"{source.stem}-{key}.o"
+    if not made.is_file():
+        made.parent.mkdir(parents=True, exist_ok=True)
+        includes = [f"-I{NATIVE}", f"-I{NATIVE / 'headers'}", *(f"-I{one}" for one in toolchain().includes)]
+        with tempfile.TemporaryDirectory(dir=made.parent, prefix=".new-") as temporary:
+            fresh = Path(temporary) / made.name
+            run_compiler([compiler, *flags, *includes, "-c", str(source), "-o", str(fresh)], source.name)
+            fresh.replace(made)
+    return made
+
+
+@functools.cache
+def native_parts() -> tuple[str | bytes, ...]:
+    """What every file of `native/` depends on: the compiler, CUDA's headers, those of `native/`."""
+    headers = sorted(path for path in NATIVE.rglob("*") if path.is_file() and path.suffix in (".h", ".hpp"))
+    parts: list[str | bytes] = [compiler_version(host_compiler()), *toolchain().fingerprint()]
+    for path in headers:
+        parts += [path.relative_to(NATIVE).as_posix(), path.read_bytes()]
+    return tuple(parts)
+
+
+@functools.cache
+def _shipped() -> Path | None:
+    """The library that was compiled with the package, if it is of these sources and CUDA headers, and loads here."""
+    for root in wmmadiag.__path__:  # of an editable install the sources, and where its build went
+        library = Path(root) / "programs" / "native" / LIBRARY
+        with contextlib.suppress(OSError):  # it is not there, or of another machine's C++ library
+            said = library.with_name(f"{LIBRARY}.stamp").read_text("utf-8").strip()
+            if said == stamp(toolchain().includes[0]):
+                ctypes.CDLL(str(library), mode=ctypes.RTLD_LOCAL)
+                return library
+    return None
+
+
+@functools.cache
+def runtime_library(libraries: bool = False) -> Path:
+    """The runtime of `native/`: the one that came with the package, or compiled once for this machine.
+
+    Args:
+        libraries: with the libraries of `native/libraries/`, which take a while to compile.
+
+    Raises:
+        CompileError: the compiler refused it.
+    """
+    shipped = _shipped()
+    if shipped is not None:
+        return shipped
+    sources = sorted(NATIVE.glob("*.cpp")) + (sorted(NATIVE.glob("libraries/*.cpp")) if libraries else [])
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        objects = list(pool.map(_object, sources))
+    library = objects[0].parent / cache.digest([one.name for one in objects]) / LIBRARY
+    if not library.is_file():
+        with tempfile.TemporaryDirectory(dir=objects[0].parent, prefix=".new-") as temporary:
+            made = Path(temporary) / library.name
+            link = [host_compiler(), "-shared", "-pthread", *map(str, objects), "-o", str(made)]
+            run_compiler([*link, f"-Wl,-soname,{library.name}"], "runtime")
+            library.parent.mkdir(exist_ok=True)
+            made.replace(library)
+    return library
+
+
+def prelude(compiler: str, flags: Sequence[str]) -> Path:
+    """The prelude's header, precompiled for these flags where the compiler can do that."""
+    key = cache.digest([*native_parts(), *flags])
+    folder = cache.cache_folder() / "preludes" / key
+    header = folder / "prelude.hpp"
+    if not header.is_file():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".new-") as temporary:
+            work = Path(temporary) / "ready"
+            work.mkdir()
+            (work / "prelude.hpp").write_bytes((NATIVE / "prelude.hpp").read_bytes())
+            includes = [f"-I{one}" for one in toolchain().includes]
+            for wrapper, text in _wrapped_headers():
+                (work / wrapper).parent.mkdir(parents=True, exist_ok=True)
+                (work / wrapper).write_text(text, "utf-8")
+            header_name = str(work / "prelude.hpp")
+            made = [compiler, *flags, *includes, "-x", "c++-header", header_name, "-o", f"{header_name}.gch"]
+            run_compiler(made, "prelude.hpp")
+            if not folder.exists():
+                work.replace(folder)
+        prune(folder.parent, _MAX_PRELUDES)
+    else:
+        os.utime(folder)
+    return header
+
+
+def _wrapped_headers() -> Iterable[tuple[str, str]]:
+    """(path, text) of headers that stand before libcu++'s: those take __CUDACC__ for a compiler of device code."""
+    for folder in toolchain().includes:
+        for one in (*(folder / "cuda").glob("*"), *(folder / "cuda" / "std").glob("*")):
+            if one.is_file():
+                name = one.relative_to(folder).as_posix()
+                macros = ("__CUDACC__", "__NVCC__")
+                undefined = "".join(f'#pragma push_macro("{macro}")\n#undef {macro}\n' for macro in macros)
+                defined = "".join(f'#pragma pop_macro("{macro}")\n' for macro in macros)
+                yield name, f"{undefined}#include_next <{name}>\n{defined}"
+
+
+def prune(folder: Path, most: int) -> None:
+    """Only the folders used last are kept."""
+    kept = sorted(
+        (one for one in folder.iterdir() if one.is_dir() and not one.name.startswith(".")),
+        key=lambda one: one.stat().st_mtime,
+    )
+    for one in kept[:-most]:
+        shutil.rmtree(one, ignore_errors=True)
