@@ -88,6 +88,11 @@ def test_host_code_goes(text: str) -> None:
     assert result.split("\n")[2] == "__device__ int after;"
 
 
+def test_a_name_brought_in_from_where_device_code_looks_stays() -> None:
+    text = "using n::row; using n::column; using host::vector;\n__device__ int f() { return n::value(row); }\n"
+    assert blanked(text).split("\n")[0].strip() == "using n::row; using n::column;"
+
+
 @pytest.mark.parametrize("text", DEVICE)
 def test_device_code_stays(text: str) -> None:
     around = f"int before() {{ return 1; }}\n{text}\nint after() {{ return 1; }}\n"

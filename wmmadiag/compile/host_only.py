@@ -242,6 +242,10 @@ def _lead(one: _File, item: Item) -> frozenset[str]:
 
 
 def _foreign(one: _File, item: Item, known: _Known) -> bool:
-    """Whether it names something in a namespace that none of these files declares."""
+    """Whether it names something in a namespace that none of these files declares.
+
+    A name that is brought in from a namespace that device code names is none: a change of the source may use it.
+    """
     roots = {match.decode() for match in _ROOT.findall(one.source.code.code[item.start : item.end])}
-    return bool(roots - known.declared)
+    brought = item.node.type == "using_declaration"
+    return bool(roots - known.declared - (known.reached if brought else set()))

@@ -32,6 +32,8 @@ Progress: TypeAlias = Callable[[str], None]
 """Told what comes next."""
 _PARTLY = 2
 """Changes that mend the failing case and not every one, from which the search goes on."""
+_AGAIN = 0.5
+"""Share of all changes until which the search for one that mends every case goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +102,20 @@ def _numbers(found: Examined, base: _Base, cases: Sequence[Case], tell: Progress
             sources, order = ranked_changes(found.bench, base.run, base.followed, trials.texts)
             found.sources = sources
             launched = mending_launches(outcomes.result(), suspicion_of(base.run, base.followed, sources), shape)
-    tried = search(trials, order, ledger, tell)
-    right = [one for one in tried if one.outcome.verdict == "right"]
-    right = slid(trials, rendered_entry(found.bench.card, trials.case, found.bench.variant), right, ledger)
-    answers = _confirmed(found, base, right, cases, tell, launched)
-    if any(one.right for one in answers):
-        return True
+    tried: list[Tried] = []
+    answers: list[Confirmed] = []
+    while True:
+        more = search(trials, order[len(tried) :], ledger, tell)
+        tried += more
+        right = [one for one in more if one.outcome.verdict == "right"]
+        right = slid(trials, rendered_entry(found.bench.card, trials.case, found.bench.variant), right, ledger)
+        answers += _confirmed(found, base, right, cases, tell, launched)
+        if any(one.right for one in answers):
+            return True
+        # What mends this case and not every one says nothing of what was not tried.
+        if len(tried) == len(order) or ledger.changes > ledger.effort.changes * _AGAIN:
+            break
+        launched = []
     if len(base.kept) + 1 >= ledger.effort.bugs:
         return False
     helps = helpful(trials, tried, ledger, tell)

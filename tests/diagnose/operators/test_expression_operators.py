@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from changed_texts import yields
+from changed_texts import made, yields
 
 FRAGMENT = "wmma::fragment<wmma::accumulator, 16, 16, 16, float> f;"
 COPY = "const int r = threadIdx.x / 16, c = threadIdx.x % 16; const int pitch = 24; __shared__ float s[16 * 24];"
@@ -121,3 +121,18 @@ def test_expression_operator_does_not_yield(operator: str, body: str, wanted: st
 def test_only_what_the_entry_reaches_is_changed() -> None:
     assert yields("unreached(1); out[0] = a[0];", "number", "n + 42")
     assert not yields("out[0] = a[0];", "number", "n + 42")
+
+
+FILL = """__device__ void fill(float* s, const float* a, int rows, int cols, int k0, int first) {
+    for (int i = threadIdx.x; i < 64; i += 32) { s[i] = first + i / 8 < cols ? a[k0 + i] : 0.0f; }
+}
+"""
+
+
+def test_what_calls_give_a_function_tells_sizes_from_coordinates() -> None:
+    calls = "__shared__ float s[64]; for (int k = 0; k < n; k += 8) fill(s, a, m, n, k, blockIdx.x); out[0] = s[0];"
+    either = calls.replace("out[0]", "fill(s, a, m, threadIdx.x, 0, 0); out[0]")
+    for body, role in ((calls, "bound"), (either, "compared")):
+        assert {change.role for change, text in made(body, "variable", FILL) if "first + i / 8 < rows" in text} == {
+            role
+        }

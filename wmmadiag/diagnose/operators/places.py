@@ -190,6 +190,7 @@ class _Reaching:
                 self.reader.body(body, node)
             if body.function is not None and self.reader.returns.get(body.name, UNKNOWN).kind in ("unknown", "named"):
                 self.reader.returns[body.name] = returned(body)
+        self._read_callers_first(bodies)
         bodies = [body for body in bodies if body.root is not None]
         _fix(bodies, self.reader.needed)
         orders = ordering.orders(bodies)
@@ -200,6 +201,14 @@ class _Reaching:
         functions = {name: [function for _, function in listed] for name, listed in self.functions.items()}
         macros = {name: macro for name, (_, macro) in self.macros.items()}
         return Program(self.texts, bodies, self.reader, functions, macros, ranges)
+
+    def _read_callers_first(self, bodies: list[Body]) -> None:
+        """Read functions once more, by now with what calls say of their parameters."""
+        self.reader.passed.clear()
+        for body in reversed(bodies):
+            node = self._node(body)
+            if body.function is not None and node is not None:
+                self.reader.body(body, node)
 
     def _reached(self) -> list[str]:
         """The names that the entry reaches, callees and constants before what uses them."""

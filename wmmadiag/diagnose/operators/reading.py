@@ -42,7 +42,7 @@ class Reader:
             varies; by the identity of their declarators.
         constants: types of the macros that stand for numbers.
         needed: names whose values the compiler must know, as read so far.
-        called: the names of what is called or mentioned, as read so far.
+        passed: of each function, by its number of arguments: whether each one varies, in every call read so far.
     """
 
     def __init__(self, types: Types, returns: dict[str, Type], shared_names: dict[str, Variable]) -> None:
@@ -53,6 +53,7 @@ class Reader:
         self.needed: set[str] = set()
         self.autos: dict[int, Type] = {}
         self.varying: dict[int, bool | None] = {}
+        self.passed: dict[tuple[str, int], list[tuple[bool | None, ...]]] = {}
         self._changed: frozenset[str] = frozenset()
         self._parameters_vary: bool | None = None
         self._expressions: dict[str, Callable[[Expression, Node], None]] = {
@@ -77,8 +78,12 @@ class Reader:
         """Read a function's, macro's or constant's text into `body`."""
         self._changed = _changed(body.unit, node)
         self._parameters_vary = False if body.kernel else None
-        for one in body.function.parameters if body.function is not None else ():
-            self.varying[one.declarator.id] = True if one.name in self._changed else self._parameters_vary
+        parameters = body.function.parameters if body.function is not None else ()
+        calls = self.passed.get((body.name, len(parameters)), ())
+        for number, one in enumerate(parameters):
+            given = {call[number] for call in calls}
+            vary = given.pop() if len(given) == 1 else self._parameters_vary
+            self.varying[one.declarator.id] = True if one.name in self._changed else vary
         root = self._statement(body, node, None, [], 0, False, ())
         if root is not None:
             root.block.append(root)
@@ -364,8 +369,11 @@ class Reader:
         for one in template.named_children if template is not None and made.kind == "call" else ():
             if one.type not in ("type_descriptor", "comment"):
                 self._whole(made.statement, one, fixed=True)
+        given = tuple(one.varying for one in made.operands)
+        if name in self.returns and made.receiver is None:
+            self.passed.setdefault((name, len(given)), []).append(given)
         if made.operands:
-            made.varying = _together(*(one.varying for one in made.operands))
+            made.varying = _together(*given)
         elif made.receiver is None:
             made.varying = None
 
