@@ -26,6 +26,10 @@ def walk(node: Node) -> Iterator[Node]:
         open_ones.extend(reversed(one.children))
 
 
+LOOPS = frozenset({"for_statement", "while_statement", "do_statement", "for_range_loop"})
+"""Types of nodes that repeat their body."""
+
+
 def descendants(node: Node, *types: str) -> Iterator[Node]:
     """The nodes of these types under (and with) `node`, in the order of the text."""
     wanted = frozenset(types)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wmmadiag.checks.run import emulator_of
+from wmmadiag.csource.nodes import LOOPS, ancestors, at
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.changes import Texts as Bytes
@@ -101,6 +102,8 @@ def confirmed(
         places.setdefault(_place(one, sources), []).append(one)
     found: list[Confirmed] = []
     for place, group in places.items():
+        if place == _ANYWHERE:
+            group.sort(key=lambda one: _loops_around(one, sources))  # the fewest waits, and of these the likeliest
         for one in group[: most if place == _ANYWHERE else _ALIKE]:
             if len(found) >= most:
                 break
@@ -109,8 +112,10 @@ def confirmed(
                        for file, text in applied(texts, [change]).items()}  # fmt: skip
             runs = tuple(_runs(bench, cases, baseline, changed))
             score = after_trial(one.ranked, one.outcome, _work_before(baseline))
-            alike = tuple(other for other in group if other is not one)
-            found.append(Confirmed(one, (*kept, change), changed, runs, score, alike))
+            alike = [other for other in group if other is not one]
+            if place == _ANYWHERE:  # a loop's beginning and its end are as good: the other end comes first
+                alike.sort(key=lambda other: _apart(one, other, sources))
+            found.append(Confirmed(one, (*kept, change), changed, runs, score, tuple(alike)))
             if found[-1].right:
                 break
     for number, (one, shape) in enumerate(launches[:_ALIKE]):
@@ -203,6 +208,21 @@ def _place(one: Tried, sources: Mapping[str, Source]) -> tuple[str, int, int]:
         return _ANYWHERE
     edit = one.ranked.change.edits[0]
     return (edit.file, *statement_lines(sources[edit.file], edit.start))
+
+
+def _loops_around(one: Tried, sources: Mapping[str, Source]) -> int:
+    """Loops around the place of a change: what is put in there is done as many times more."""
+    edit = one.ranked.change.edits[0]
+    node = at(sources[edit.file].root, edit.start)
+    around = (node, *ancestors(node))
+    return sum(loop.type in LOOPS and loop.start_byte < edit.start < loop.end_byte for loop in around)
+
+
+def _apart(one: Tried, other: Tried, sources: Mapping[str, Source]) -> tuple[bool, int]:
+    """What two places have in common, the least far first: loops around them; then the farthest in the text."""
+    (file, line), (other_file, other_line) = one.ranked.line, other.ranked.line
+    same = file == other_file and _loops_around(one, sources) == _loops_around(other, sources)
+    return not same, -abs(line - other_line)
 
 
 def _runs(bench: Workbench, cases: Sequence[Case], baseline: Mapping[str, CaseRun], texts: Texts) -> Iterator[CaseRun]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from wmmadiag.csource.nodes import descendants, field
+from wmmadiag.csource.nodes import LOOPS, descendants, field
 from wmmadiag.csource.types import BOOL, FLOAT, INTEGER, UNKNOWN, Type, Types
 from wmmadiag.csource.variables import Variable, declared
 from wmmadiag.diagnose.operators.cuda_names import (
@@ -22,13 +22,12 @@ if TYPE_CHECKING:
 
 _CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast", "bit_cast", "__bit_cast"})
 _COMPARISONS = frozenset({"<", ">", "<=", ">=", "==", "!=", "&&", "||"})
-_LOOPS = frozenset({"for_statement", "while_statement", "do_statement", "for_range_loop"})
 _CONDITIONAL = frozenset({"preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "preproc_elifdef"})
 _JUMPS = frozenset({"break_statement", "continue_statement", "goto_statement"})
 _STATEMENTS: dict[str, StatementKind] = {
     "compound_statement": "block", "expression_statement": "expression", "declaration": "declaration",
     "if_statement": "if", "return_statement": "return", "switch_statement": "switch",
-    **dict.fromkeys(_LOOPS, "loop"), **dict.fromkeys(_JUMPS, "jump"),
+    **dict.fromkeys(LOOPS, "loop"), **dict.fromkeys(_JUMPS, "jump"),
 }  # fmt: skip
 _FLOAT_LITERAL = re.compile(r"[-+]?(?!0[xX])[\d']*(?:\.|\d[eE]|\d[fF]$)")
 
