@@ -3,8 +3,8 @@
 For each wrong kernel the change that undoes its bug is known: the one after which the text is the right source's again.
 The weights are those that make it likeliest among all changes of its kernel (a conditional logit with a quadratic
 penalty). They are fitted to kernels/*/wrong, and to random edits of the sources that these should be
-(`seeded_edits.py`), which are not run: they tell how people slip, not what a run shows of it. What is told of other
-sets is how the weights rank there.
+(`seeded_edits.py`), each compiled and run: what does not break a kernel, such as another number of stages, is no bug.
+What is told of other sets is how the weights rank there.
 
 place    of the undoing in the ranking, 1 the first: median, 90th percentile, and how many are among the first 192
 found    kernels among whose changes the undoing is
@@ -45,7 +45,7 @@ BY_CHANCE = 0.005
 kernels of `blind`, 15 did: 7 are barriers that order the same accesses as the undoing, 4 say the same at another place,
 and 4 change a size. Where all were tried, 1 of 3,000 did."""
 SAMPLE = 600
-SLIPS = 200
+SLIPS = 1500
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ class Evidence:
         card: its path, for people.
         source: text, with `entry` in it; `right`: as it should be.
         marks: (line, kind, detail); `pattern`: words for what is wrong of the numbers.
+        path: of the card that it ran by.
     """
 
     card: str
@@ -64,6 +65,7 @@ class Evidence:
     right: str
     marks: Sequence[tuple[int, str, str]]
     pattern: Sequence[str]
+    path: str
 
 
 @dataclass(frozen=True)
@@ -86,11 +88,7 @@ def seen(job: tuple[Path, Path]) -> Evidence | None:
     folder, card_path = job
     warnings.simplefilter("ignore")
     from wmmadiag.diagnose.engine import failing_runs
-    from wmmadiag.diagnose.evidence import traced
-    from wmmadiag.diagnose.suspicion import marks, pattern
-    from wmmadiag.place import own_place
     from wmmadiag.subject.card_files.read import load_card
-    from wmmadiag.subject.symbols import rendered_entry
 
     if sys.version_info >= (3, 11):
         import tomllib
@@ -103,16 +101,53 @@ def seen(job: tuple[Path, Path]) -> Evidence | None:
         first = next(failing_runs(card), None)
         if right is None or first is None:
             return None
-        bench, run = first
-        followed, _ = traced(bench, run)
-        fault = own_place(run.error.place) if run.error is not None and run.error.place is not None else None
-        found = [(one.line[1], one.kind, one.detail) for one in marks(run.findings, followed, fault)]
-        entry = rendered_entry(bench.card, bench.card.case(run.result.case), bench.variant)
         shown = card_path.relative_to(folder).as_posix()
-        return Evidence(shown, card.source.read_text("utf-8"), entry, right, found, pattern(run))
+        return _shown(shown, first, card.source.read_text("utf-8"), right, str(card_path))
     except Exception as error:  # one kernel must not end the fit
         print(f"{card_path.name}: {type(error).__name__}: {error}", file=sys.stderr)
         return None
+
+
+def _shown(name: str, failing: tuple[Any, Any], source: str, right: str, card: str) -> Evidence:
+    """What a failing run, with the bench that it ran on, says of a source."""
+    from wmmadiag.diagnose.evidence import traced
+    from wmmadiag.diagnose.suspicion import marks, pattern
+    from wmmadiag.place import own_place
+    from wmmadiag.subject.symbols import rendered_entry
+
+    bench, run = failing
+    followed, _ = traced(bench, run)
+    fault = own_place(run.error.place) if run.error is not None and run.error.place is not None else None
+    found = [(one.line[1], one.kind, one.detail) for one in marks(run.findings, followed, fault)]
+    entry = rendered_entry(bench.card, bench.card.case(run.result.case), bench.variant)
+    return Evidence(name, source, entry, right, found, pattern(run), card)
+
+
+def slipped(job: tuple[Evidence, int]) -> Evidence | None:
+    """A random edit of the source that a wrong one should be, and what running it shows; None where it is no bug."""
+    from seeded_edits import seeded
+
+    warnings.simplefilter("ignore")
+    from wmmadiag.diagnose.engine import case_bench
+    from wmmadiag.subject.card_files.read import load_card
+
+    one, number = job
+    made = seeded(one.right, one.entry.partition("<")[0].rpartition("::")[2], random.Random(number))
+    if made is None:
+        return None
+    try:
+        card = load_card(Path(one.path))
+        bench = case_bench(card, card.variants[0].name, "sm_90", "emulator", "default", None, "", None)
+        for case in bench.cases():
+            run = bench.run(case, {card.source.resolve(): made.text})
+            if run.compilation is None:
+                return None
+            if not run.passed:
+                name = f"{one.card.split('/')[0]}/{made.kind} {number}"
+                return _shown(name, (bench, run), made.text, one.right, one.path)
+    except Exception as error:
+        print(f"{one.card}, slip {number}: {type(error).__name__}: {error}", file=sys.stderr)
+    return None
 
 
 def read(one: Evidence) -> Kernel | None:
@@ -140,25 +175,11 @@ def read(one: Evidence) -> Kernel | None:
     return Kernel(one.card, one.card.split("/")[0], words, undoing)
 
 
-def slips(held: Sequence[Evidence], count: int) -> list[Evidence]:
-    """Random edits of what sources should be, without what a run of them would show."""
-    from seeded_edits import seeded
-
-    rights = list({one.right: one for one in held}.values())
-    found = []
-    for number in range(count):
-        one, chance = rights[number % len(rights)], random.Random(number)
-        made = seeded(one.right, one.entry.partition("<")[0].rpartition("::")[2], chance)
-        if made is not None:
-            family = one.card.split("/")[0]
-            found.append(Evidence(f"{family}/{made.kind} {number}", made.text, one.entry, one.right, (), ()))
-    return found
-
-
 def gathered(folder: Path, jobs: int, store: Path | None, most: int, random_edits: int = 0) -> list[Kernel]:
     """The wrong kernels below a folder, run or from what an earlier run stored; `most` of them, 0 for all.
 
-    Random edits of their right sources follow.
+    Args:
+        random_edits: of their right sources to try; those that are bugs follow.
     """
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         if store is not None and store.exists():
@@ -167,9 +188,12 @@ def gathered(folder: Path, jobs: int, store: Path | None, most: int, random_edit
             cards = [p for p in sorted(folder.glob("*/wrong/*.toml")) if not p.name.endswith(".truth.toml")]
             cards = sorted(random.Random(0).sample(cards, most)) if 0 < most < len(cards) else cards
             held = [one for one in pool.map(seen, [(folder, card) for card in cards]) if one is not None]
+            rights = list({one.right: one for one in held}.values())
+            tries = [(rights[number % len(rights)], number) for number in range(random_edits if rights else 0)]
+            held += [one for one in pool.map(slipped, tries) if one is not None]
             if store is not None:
                 store.write_text("".join(json.dumps(vars(one)) + "\n" for one in held), "utf-8")
-        return [one for one in pool.map(read, [*held, *slips(held, random_edits)]) if one is not None]
+        return [one for one in pool.map(read, held, chunksize=4) if one is not None]
 
 
 def fitted(kernels: Sequence[Kernel], penalty: float = PENALTY) -> dict[str, float]:
@@ -246,7 +270,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N")
     parser.add_argument("--store", type=Path, metavar="DIR", help="keep there what runs showed, and take it from there")
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="N kernels of each set")
-    parser.add_argument("--slips", type=int, default=SLIPS, metavar="N", help=f"random edits to fit to ({SLIPS})")
+    parser.add_argument("--slips", type=int, default=SLIPS, metavar="N", help=f"random edits to try ({SLIPS})")
     options = parser.parse_args()
     from tabulate import tabulate
 
@@ -255,11 +279,15 @@ def main() -> int:
 
     own = gathered(ROOT / "kernels", options.jobs, kept("wrong"), options.sample, options.slips)
     rows = []
-    left_out: list[tuple[Kernel, int]] = []
-    for family in sorted({one.family for one in own}):
-        weights = fitted([one for one in own if one.family != family])
-        left_out += places([one for one in own if one.family == family], weights)
-    weights = fitted(own)
+    families = sorted({one.family for one in own})
+    split = [
+        ([one for one in own if one.family != name], [one for one in own if one.family == name]) for name in families
+    ]
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("fork")) as pool:
+        every = pool.submit(fitted, own)
+        others_weights = list(pool.map(fitted, [rest for rest, _ in split]))
+        weights = every.result()
+    left_out = [pair for used, (_, held) in zip(others_weights, split, strict=True) for pair in places(held, used)]
     rows.append(told("wrong, fitted", own, list(places(own, weights))))
     rows.append(told("wrong, each family left out", own, left_out))
     sys.path.insert(0, str(ROOT / "tests" / "diagnose" / "unseen"))

@@ -22,6 +22,8 @@ _SYNCHRONISES = re.compile(r"sync|wait|commit")
 _OPERATIONS = {"+": "-", "-": "+", "*": "+", "/": "%", "%": "/"}
 _COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 _TRIES = 60
+_IN_KERNEL = 0.7
+"""Share of the edits that are in the kernel itself; the others may be in its helpers and constants, too."""
 
 Edit = Callable[[re.Match[str], random.Random, Sequence[str]], str]
 
@@ -71,14 +73,15 @@ class Seeded:
 
 
 def seeded(text: str, kernel: str, chance: random.Random) -> Seeded | None:
-    """One edit at random in the body of a kernel; None where its kind fits nowhere."""
+    """One edit at random in the body of a kernel, or in what stands before it; None where its kind fits nowhere."""
     lines = text.split("\n")
-    span = _body(lines, kernel)
-    if span is None:
+    body_span = _body(lines, kernel)
+    if body_span is None:
         return None
+    span = body_span if chance.random() < _IN_KERNEL else (0, body_span[1])
     kinds = {kind: row[0] for kind, row in _IN_LINE.items()} | dict(_OF_LINES)
     kind = chance.choices(list(kinds), list(kinds.values()))[0]
-    body = "\n".join(lines[span[0] : span[1]])
+    body = "\n".join(lines[body_span[0] : body_span[1]])
     names = sorted({*_DECLARED.findall(body), *_CONSTANT.findall(body)})
     for _ in range(_TRIES):
         at = chance.randrange(*span)

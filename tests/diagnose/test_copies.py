@@ -39,7 +39,7 @@ def test_copies_answer_as_programs_of_their_own(tmp_path: Path) -> None:
     before = bench.compilations
     together = bench.try_batch(tried)
     assert bench.compilations - before < len(tried) / 2
-    bench._programs.prepared = replace(bench._programs.prepared, definition=None)
+    bench._programs.prepared = replace(bench._programs.prepared, definition=None, whole=None)
     before = bench.compilations
     alone = bench.try_batch(tried)
     assert bench.compilations - before == len(tried)
@@ -47,6 +47,37 @@ def test_copies_answer_as_programs_of_their_own(tmp_path: Path) -> None:
     assert {"right", "refused"} <= {one.verdict for one in together}
     refused = next(one for one in together if one.verdict == "refused")
     assert "no_such" in refused.reason
+
+
+def test_changes_before_the_kernel_are_made_in_copies_of_the_file(tmp_path: Path) -> None:
+    """The file has another kernel, with C linkage, and a macro that the copies define otherwise."""
+    bench = bench_of(product(tmp_path, WRONG))
+    texts = bench.texts
+    tried = [change(edit(texts, "SCALE 1", f"SCALE {new}"), kind="static") for new in ("2", "(1)", "none", "1 + 0")]
+    tried.append(change(edit(texts, "TILE - 1", "TILE"), edit(texts, "SCALE 1", "SCALE (2 - 1)"), kind="static"))
+    before = bench.compilations
+    together = bench.try_batch(tried)
+    assert bench.compilations - before <= 3  # the first is to see whether the file can be copied
+    bench._programs.prepared = replace(bench._programs.prepared, definition=None, whole=None)
+    alone = bench.try_batch(tried)
+    assert [one.verdict for one in together] == [one.verdict for one in alone]
+    assert [one.verdict for one in together][::2] == ["fault", "refused", "right"]
+
+
+GLOBAL = "static __device__ int one() { return 1; } static __device__ int two() { return ::one(); } "
+KEPT = "__device__ int calls; "
+
+
+@pytest.mark.parametrize("before", [GLOBAL, KEPT], ids=["named from outside", "kept between launches"])
+def test_what_cannot_be_copied_into_a_namespace_is_tried_alone(tmp_path: Path, before: str) -> None:
+    head = 'extern "C" __global__ void product('
+    bench = bench_of(product(tmp_path, WRONG, (head, before + head)))
+    tried = [change(edit(bench.texts, "SCALE 1", f"SCALE {new}"), kind="static") for new in ("2", "(1)", "none")]
+    started = bench.compilations
+    together = bench.try_batch(tried)
+    assert bench.compilations - started >= len(tried)
+    bench._programs.prepared = replace(bench._programs.prepared, whole=None)
+    assert [one.verdict for one in together] == [one.verdict for one in bench.try_batch(tried)]
 
 
 def test_changes_that_give_the_same_program_are_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wmmadiag.csource.nodes import field
+from wmmadiag.csource.nodes import ancestors, at, field
 from wmmadiag.csource.tree import Source
 
 if TYPE_CHECKING:
@@ -81,6 +81,21 @@ def declared(source: Source, node: Node, kind: str = "local") -> Iterator[Variab
             yield found
     if not declarators and kind == "parameter":
         yield Variable("", spelled, 0, False, (), next(iter(defaults), None), node, node, kind, words)
+
+
+def named_by(source: Source, start: int) -> str:
+    """The variable, constant or macro that the declaration around a byte gives its value or size to; "" for none."""
+    node = at(source.root, start)
+    for one in (node, *ancestors(node)):
+        if one.type in ("preproc_def", "preproc_function_def", "enumerator"):
+            name = field(one, "name")
+            return source.text(name) if name is not None else ""
+        if one.type in ("declaration", "field_declaration"):
+            held = [variable for variable in declared(source, one) if variable.declarator.start_byte <= start]
+            return held[-1].name if held else ""
+        if one.type in ("compound_statement", "parameter_list"):
+            break
+    return ""
 
 
 def _variable(

@@ -18,6 +18,7 @@ from typing import Any
 
 from wmmadiag.csource.dependences import Line
 from wmmadiag.csource.tree import Source
+from wmmadiag.csource.variables import named_by
 from wmmadiag.diagnose.changes import Change, TextEdit
 from wmmadiag.diagnose.familiarity import Familiarity
 from wmmadiag.diagnose.suspicion import Suspicion
@@ -30,7 +31,9 @@ _LATE = 4
 _MORE = 1.05
 """Times the warp instructions, from which on a mended kernel is more work, or less."""
 _TOKEN = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|[^\s\w]")
+_NAME = re.compile(rb"[A-Za-z_]\w*")
 _SIZES = (1, 2, 4, 8)
+_USES = (1, 2, 3, 5, 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ def described(
     changes: Sequence[Change], sources: Mapping[str, Source], suspicion: Suspicion
 ) -> Iterator[tuple[Change, Line, tuple[str, ...]]]:
     """Each change with its line and features, in the order given."""
-    familiarity = Familiarity(sources)
+    familiarity, names = Familiarity(sources), Counter(_names(sources))
     before: Counter[tuple[str, str, int]] = Counter()
     for change in changes:
         line = line_of(change, sources)
@@ -77,6 +80,7 @@ def described(
             *features(change, line, sources, suspicion),
             *_nth(change.operator, before[place]),
             *_familiar(familiarity, change),
+            *_feeding(change, sources, names),
         ]
         before[place] += 1
         yield change, line, tuple(told)
@@ -94,6 +98,22 @@ def _familiar(familiarity: Familiarity, change: Change) -> Iterator[str]:
     yield f"gone:{gone}"
     yield f"come:{come}"
     yield f"familiar:{gone} to {come}"
+
+
+def _feeding(change: Change, sources: Mapping[str, Source], names: Mapping[bytes, int]) -> Iterator[str]:
+    """How often what a declaration makes is named: a wrong one that many places agree on would seldom do harm."""
+    edit = change.edits[0]
+    made = named_by(sources[edit.file], edit.start)
+    if made:
+        uses = names[made.encode()] - 1
+        bucket = f"feeds:{next((most for most in _USES if uses <= most), 'many')}"
+        yield bucket
+        yield f"{change.role} {bucket}"
+
+
+def _names(sources: Mapping[str, Source]) -> Iterator[bytes]:
+    for source in sources.values():
+        yield from _NAME.findall(source.code.code)
 
 
 def line_of(change: Change, sources: Mapping[str, Source]) -> Line:

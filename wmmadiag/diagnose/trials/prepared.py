@@ -20,7 +20,7 @@ from wmmadiag.compile.toolchain import Toolchain, check_arch, toolchain
 from wmmadiag.csource.edits import ByteEdit
 from wmmadiag.csource.lexical import blank
 from wmmadiag.diagnose.changes import Texts
-from wmmadiag.diagnose.trials.copies import Definition, definition_of
+from wmmadiag.diagnose.trials.copies import Definition, definition_of, whole_of
 from wmmadiag.errors import ConfigurationError, UnsupportedError
 
 
@@ -39,6 +39,7 @@ class Prepared:
         tools: the compiler.
         own: what the compiler made of the source as it is, optimised as the user's own program.
         definition: of the kernel in these files; None where it cannot be copied.
+        whole: the same with what stands before it in its file; None where that cannot be copied.
     """
 
     sources: Texts
@@ -51,6 +52,7 @@ class Prepared:
     tools: Toolchain
     own: NvrtcResult
     definition: Definition | None
+    whole: Definition | None
     _built: Built
 
     @property
@@ -111,6 +113,8 @@ def prepare(path: Path, options: CompileOptions, entry: str, texts: Texts | None
     found = _entries(built.result.ptx, lowered, entry)
     if len(found) != 1:
         raise ConfigurationError(f"{tree.root.name}: no kernel {entry!r}, or several")
+    expressions = tuple(one for one in built.expressions if lowered.get(one) == found[0].name)
+    definition, whole = _definitions(built, found[0].base_name)
     return Prepared(
         {file.name: file.data for file in tree.files()},
         {file.name: _without_others(built, file.key, found[0].base_name) for file in tree.files()},
@@ -118,23 +122,32 @@ def prepare(path: Path, options: CompileOptions, entry: str, texts: Texts | None
         (found[0].name_expression or found[0].demangled) if entry else "",
         options.arch,
         tuple(flag for flag in nvrtc_options(options, tools, tree, built.standard) if flag != "-lineinfo"),
-        tuple(one for one in built.expressions if lowered.get(one) == found[0].name),
+        expressions,
         tools,
         built.result,
-        _definition(built, found[0].base_name),
+        definition,
+        whole,
         built,
     )
 
 
-def _definition(built: Built, kernel: str) -> Definition | None:
-    """Where the user's files define a kernel, if in one place, and if a copy of it is compiled as it is."""
+def _definitions(built: Built, kernel: str) -> tuple[Definition | None, Definition | None]:
+    """Where the user's files define a kernel, if in one place, and if a copy of it is compiled as it is; the same with
+    what stands before it."""
     named = [
-        definition_of(source.name, built.texts.get(key, source.data), one)
-        for key, source in built.own.sources.items()
+        (key, one)
+        for key in built.own.sources
         for one in built.own.declared[key].kernels()
         if one.name == kernel and (one.template is None or (one.template and built.expressions))
     ]
-    return named[0] if len(named) == 1 else None
+    if len(named) != 1:
+        return None, None
+    key, function = named[0]
+    source = built.own.sources[key]
+    definition = definition_of(source.name, built.texts.get(key, source.data), function)
+    if definition is None:
+        return None, None
+    return definition, whole_of(definition, source, built.own.declared[key].kernels())
 
 
 def _entries(ptx: str, lowered: Mapping[str, str], wanted: str) -> list[Entry]:

@@ -24,7 +24,7 @@ from wmmadiag.compile.precompiled import discard, in_use, precompiling
 from wmmadiag.csource.edits import ByteEdit
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.trials.blame import blame
-from wmmadiag.diagnose.trials.copies import Definition, copied, own_texts, refused_copies
+from wmmadiag.diagnose.trials.copies import Definition, copied, in_wrapper, own_texts, refused_copies
 from wmmadiag.diagnose.trials.prepared import Prepared
 from wmmadiag.diagnose.trials.schemata import HEADER, directives, header, inside, render
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions, lower
@@ -94,6 +94,7 @@ class Programs:
         self.rolled = True
         self.compilations = 0
         self._alike: dict[str, Program | str] = {}  # by what the compiler made of a copy: many changes give the same
+        self._wrapped: bool | None = None
         self._folder: Path | None = None
         self._directives = {file: directives(text) for file, text in prepared.texts.items()}
 
@@ -133,29 +134,41 @@ class Programs:
 
     def apart(self, changes: Sequence[Change]) -> Iterator[tuple[Change, Program | str]]:
         """Programs of one text each, or why there is none; those that change the kernel's definition alone are
-        compiled together, as copies of it."""
-        definition = self.prepared.definition
-        together = [one for one in changes if definition is not None and definition.holds(one)]
-        waiting = deque([tuple(together)] if len(together) > 1 else [])
+        compiled together, as copies of it, and those of what its file says before it as copies of both."""
         done: set[Change] = set()
-        while waiting and definition is not None:
-            group = waiting.popleft()
-            found = self._copied(group, definition)
-            for change, one in found.items():
-                if one is not None:
-                    done.add(change)
-                    yield change, one
-            left = tuple(one for one in group if one not in found)
-            if len(left) < len(group):
-                waiting.append(left)
-            elif len(left) > _FEW:
-                waiting += [left[: len(left) // 2], left[len(left) // 2 :]]
+        for definition in (self.prepared.definition, self.prepared.whole):
+            if definition is None:
+                continue
+            together = tuple(one for one in changes if one not in done and definition.holds(one))
+            waiting = deque([together] if len(together) > 1 and (not definition.whole or self._wraps()) else [])
+            while waiting:
+                group = waiting.popleft()
+                found = self._copied(group, definition)
+                for change, one in found.items():
+                    if one is not None:
+                        done.add(change)
+                        yield change, one
+                left = tuple(one for one in group if one not in found)
+                if left and len(left) < len(group):
+                    waiting.append(left)
+                elif len(left) > _FEW:
+                    waiting += [left[: len(left) // 2], left[len(left) // 2 :]]
         for change in changes:
             if change not in done:
                 try:
                     yield change, self.single(change)
                 except (WmmadiagError, ValueError) as error:
                     yield change, error.message if isinstance(error, WmmadiagError) else str(error)
+
+    def _wraps(self) -> bool:
+        """Whether a copy of a whole file that changes nothing can be compiled: in a namespace not everything can."""
+        if self._wrapped is None and self.prepared.whole is not None:
+            none = Change("", (), "static", "", "")
+            try:
+                self._wrapped = isinstance(self._copied((none,), self.prepared.whole).get(none), Program)
+            except WmmadiagError:
+                self._wrapped = False
+        return bool(self._wrapped)
 
     def _copied(self, group: Sequence[Change], definition: Definition) -> Mapping[Change, Program | str | None]:
         """The programs of some changes, or what the compiler says of others; None of those that only a compilation of
@@ -164,7 +177,10 @@ class Programs:
             copies = copied(self.prepared.texts, definition, group)
         except ValueError:
             return dict.fromkeys(group)
-        expressions = [one for name in copies.names.values() for one in self.prepared.renamed(name)]
+        expressions = [
+            in_wrapper(one, number) if definition.whole else one for number, name in enumerate(copies.names.values(), 1)
+            for one in self.prepared.renamed(name)
+        ]  # fmt: skip
         result = self._compiled({definition.file: (copies.edit,)}, self.level, expressions)
         if not result.ok:
             return refused_copies(errors_in(result.log), definition, copies)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 
@@ -17,12 +18,21 @@ _REAL = re.compile(r"(\d*\.?\d*(?:[eE][-+]?\d+)?)([fF]?)")
 
 # Sizes are seldom one off, small ones may be.
 _SMALL = 4
+# log2(e), ln 2, √(2/π), 1/√2, √2, 1/√(2π), π, ln 10, log10(2), GELU's cubic term and its sigmoid's slope.
+_KNOWN = (
+    1.4426950408889634, 0.6931471805599453, 0.7978845608028654, 0.7071067811865476, 1.4142135623730951,
+    0.3989422804014327, 3.141592653589793, 2.302585092994046, 0.3010299956639812, 0.044715, 1.702,
+)  # fmt: skip
+_FAR, _MOST_KNOWN = 4.0, 4
 _SIZES = frozenset({"pitch", "divisor", "leading dimension", "dimension", "template argument", "constant"})
 
 
 @operator
 def number(program: Program) -> Iterator[Draft]:
-    """One more, one less, twice, half or none of a number; another one that stands in the file for the same."""
+    """One more, one less, twice, half or none of a number; another one that stands in the file for the same.
+
+    For a real number also the nearest of the constants that formulas have.
+    """
     pool = pools(program)
     for one in program.expressions:
         if one.kind != "literal" or one.role == "mask":
@@ -40,6 +50,9 @@ def _near_real(one: Expression) -> Iterator[str]:
         for other in dict.fromkeys((0.0, 1.0, value * 2, value / 2)):
             if other != value:
                 yield f"{other!r}{match[2]}"
+        near = [(abs(math.log(known / value)), known) for known in _KNOWN if value and known != value]
+        for _, known in sorted(one for one in near if one[0] < math.log(_FAR))[:_MOST_KNOWN]:
+            yield f"{known!r}{match[2]}"
 
 
 def _near(one: Expression) -> Iterator[str]:

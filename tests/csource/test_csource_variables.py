@@ -1,0 +1,14 @@
+"""Variables and what declares them."""
+
+from __future__ import annotations
+
+from wmmadiag.csource.tree import parse
+from wmmadiag.csource.variables import named_by
+
+
+def test_what_a_declaration_gives_its_value_to() -> None:
+    text = b"#define BK 32\nconstexpr int A = 3, B = 7;\nstruct S { static constexpr int N = 4; };\n"
+    text += b"__device__ void f(int* p, int n) { const int w = n / 5; for (int i = 0; i < n; ++i) p[i + 6] = w; }\n"
+    source = parse(text.decode(), "k.cu")
+    found = {number: named_by(source, text.index(number)) for number in (b"32", b"3,", b"7", b"4", b"5", b"0", b"6")}
+    assert found == {b"32": "BK", b"3,": "A", b"7": "B", b"4": "N", b"5": "w", b"0": "i", b"6": ""}
