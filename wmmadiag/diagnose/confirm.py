@@ -112,10 +112,10 @@ def confirmed(
                        for file, text in applied(texts, [change]).items()}  # fmt: skip
             runs = tuple(_runs(bench, cases, baseline, changed))
             score = after_trial(one.ranked, one.outcome, _work_before(baseline))
-            alike = [other for other in group if other is not one]
+            others = [other for other in group if other is not one]
             if place == _ANYWHERE:  # a loop's beginning and its end are as good: the other end comes first
-                alike.sort(key=lambda other: _apart(one, other, sources))
-            found.append(Confirmed(one, (*kept, change), changed, runs, score, tuple(alike)))
+                others.sort(key=lambda other: _apart(one, other, sources))
+            found.append(Confirmed(one, (*kept, change), changed, runs, score, tuple(others)))
             if found[-1].right:
                 break
     for number, (one, shape) in enumerate(launches[:_ALIKE]):

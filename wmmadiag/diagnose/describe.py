@@ -119,9 +119,11 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
     share = 1.0 / (1.0 + sum(_times(one - best.score) for one in (*(one.score for one in rivals), found.ledger.left)))
     difference = _difference(found, first, best)
     end = _other_end(found, best, difference)
-    # A kernel and its launch are two ends of one agreement: either may be what was not meant.
+    # A kernel and its launch are two ends of one agreement, code and a constant that it is written for are as well:
+    # either may be what was not meant.
     settled = (
         best.shape is None
+        and not best.tried.ranked.agreed
         and not best.disturbed
         and end is None
         and not of_two_ends(best.tried.ranked.change, difference)
@@ -228,6 +230,8 @@ def _evidence(
         return
     if difference is not None:
         yield f"{difference.place}: the first access that differs between the kernel and the changed kernel"
+    if best.tried.ranked.agreed:
+        yield "other places are written for this constant: one of them may be what is wrong"
     if best.disturbed:
         yield f"it also alters what is read and written in the case {best.disturbed}, which was right without it"
     for one in rivals[:_READINGS]:

@@ -18,9 +18,9 @@ from typing import Any
 
 from wmmadiag.csource.dependences import Line
 from wmmadiag.csource.tree import Source
-from wmmadiag.csource.variables import named_by
 from wmmadiag.diagnose.changes import Change, TextEdit
 from wmmadiag.diagnose.familiarity import Familiarity
+from wmmadiag.diagnose.sharing import Sharing
 from wmmadiag.diagnose.suspicion import Suspicion
 from wmmadiag.diagnose.trials.outcomes import Outcome
 
@@ -31,7 +31,6 @@ _LATE = 4
 _MORE = 1.05
 """Times the warp instructions, from which on a mended kernel is more work, or less."""
 _TOKEN = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|[^\s\w]")
-_NAME = re.compile(rb"[A-Za-z_]\w*")
 _SIZES = (1, 2, 4, 8)
 _USES = (1, 2, 3, 5, 8)
 
@@ -44,12 +43,14 @@ class Ranked:
         line: of its first edit.
         features: what was known of it before it was tried.
         score: higher is likelier.
+        agreed: it is of a constant that several places are written for, see `sharing`.
     """
 
     change: Change
     line: Line
     features: tuple[str, ...]
     score: float
+    agreed: bool = False
 
 
 def ranked(
@@ -60,8 +61,9 @@ def ranked(
 ) -> list[Ranked]:
     """The changes, the likeliest first; equally likely ones in the order given."""
     used = weights if weights is not None else fitted()
+    sharing = Sharing(sources)
     found = [
-        Ranked(change, line, words, sum(used.get(word, 0.0) for word in words))
+        Ranked(change, line, words, sum(used.get(word, 0.0) for word in words), sharing.agreed(change))
         for change, line, words in described(changes, sources, suspicion)
     ]
     return sorted(found, key=lambda one: -one.score)
@@ -71,7 +73,7 @@ def described(
     changes: Sequence[Change], sources: Mapping[str, Source], suspicion: Suspicion
 ) -> Iterator[tuple[Change, Line, tuple[str, ...]]]:
     """Each change with its line and features, in the order given."""
-    familiarity, names = Familiarity(sources), Counter(_names(sources))
+    familiarity, sharing = Familiarity(sources), Sharing(sources)
     before: Counter[tuple[str, str, int]] = Counter()
     for change in changes:
         line = line_of(change, sources)
@@ -80,7 +82,7 @@ def described(
             *features(change, line, sources, suspicion),
             *_nth(change.operator, before[place]),
             *_familiar(familiarity, change),
-            *_feeding(change, sources, names),
+            *_feeding(change, sharing),
         ]
         before[place] += 1
         yield change, line, tuple(told)
@@ -100,20 +102,13 @@ def _familiar(familiarity: Familiarity, change: Change) -> Iterator[str]:
     yield f"familiar:{gone} to {come}"
 
 
-def _feeding(change: Change, sources: Mapping[str, Source], names: Mapping[bytes, int]) -> Iterator[str]:
-    """How often what a declaration makes is named: a wrong one that many places agree on would seldom do harm."""
-    edit = change.edits[0]
-    made = named_by(sources[edit.file], edit.start)
-    if made:
-        uses = names[made.encode()] - 1
+def _feeding(change: Change, sharing: Sharing) -> Iterator[str]:
+    """A declaration that is wrong, and that many places agree on, would seldom do harm."""
+    uses = sharing.uses(change)
+    if uses is not None:
         bucket = f"feeds:{next((most for most in _USES if uses <= most), 'many')}"
         yield bucket
         yield f"{change.role} {bucket}"
-
-
-def _names(sources: Mapping[str, Source]) -> Iterator[bytes]:
-    for source in sources.values():
-        yield from _NAME.findall(source.code.code)
 
 
 def line_of(change: Change, sources: Mapping[str, Source]) -> Line:

@@ -127,7 +127,7 @@ def search(bench: Bench, ranked: Sequence[Ranked], ledger: Ledger, tell: Tell) -
         for one, outcome, weight in zip(part, found, weights[start:end], strict=True):
             total -= weight
             outcomes.append(Tried(one, outcome))
-            if outcome.verdict == "right":
+            if outcome.verdict == "right" and not one.agreed:  # what is written for the constant may be what is wrong
                 right += weight
     weight = by_chance() * total
     ledger.left = math.log(weight) + ranked[0].score if ranked and weight > 0 and not ledger.complete else -math.inf
