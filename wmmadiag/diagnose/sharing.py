@@ -16,7 +16,7 @@ from wmmadiag.diagnose.changes import Change
 
 AGREED = 3
 """Places that name a constant, from which on it is taken for an end of an agreement."""
-_NAME = re.compile(rb"[A-Za-z_]\w*")
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 class Sharing:
@@ -24,13 +24,15 @@ class Sharing:
 
     def __init__(self, sources: Mapping[str, Source]) -> None:
         self._sources = sources
-        self._names = Counter(name for source in sources.values() for name in _NAME.findall(source.code.code))
+        self._macros = {name: macro.body for source in sources.values() for name, macro in source.code.macros.items()}
+        texts = [source.code.code.decode("utf-8", "replace") for source in sources.values()]
+        self._names = Counter(name for text in (*texts, *self._macros.values()) for name in _NAME.findall(text))
 
     def uses(self, change: Change) -> int | None:
         """Places that name what the declaration around a change makes; None where it is part of none."""
         edit = change.edits[0]
         name = named_by(self._sources[edit.file], edit.start)
-        return self._names[name.encode()] - 1 if name else None
+        return self._names[name] - (name not in self._macros) if name else None
 
     def agreed(self, change: Change) -> bool:
         """Whether a change is of a constant that several places are written for."""
