@@ -81,9 +81,9 @@ def call(select: Selector, instruction: Instruction) -> None:
     if function is None:
         raise select.malformed(f"call of unknown function {callee.name}")
     if function.declared_only:
-        runtime = _RUNTIME.get(callee.name)
+        runtime = DEVICE_RUNTIME.get(callee.name)
         if runtime is None:
-            raise select.unsupported(f"function {callee.name} is declared here and defined in another module")
+            raise select.unsupported(f"function {callee.name} is declared here, and nothing that is compiled with it defines it")
         runtime(select, returns.elements, arguments.elements)
         return
     _expand_call(select, function, returns.elements, arguments.elements)
@@ -184,7 +184,7 @@ def _assertfail(select: Selector, _returns: tuple[Operand, ...], arguments: tupl
     select.emit("assertfail", s=(message, file, line, function))
 
 
-_RUNTIME: dict[str, Callable[[Selector, tuple[Operand, ...], tuple[Operand, ...]], None]] = {
+DEVICE_RUNTIME: dict[str, Callable[[Selector, tuple[Operand, ...], tuple[Operand, ...]], None]] = {
     "vprintf": _vprintf,
     "__assertfail": _assertfail,
 }

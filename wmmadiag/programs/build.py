@@ -269,8 +269,10 @@ def _compile(
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             objects = list(pool.map(one_object, enumerate(prepared)))
         made = work / "program.so"
-        link = [compiler, "-shared", "-pthread", "-fopenmp", *map(str, objects), "-o", str(made), "-Wl,-z,defs",
-                f"-L{runtime.parent}", "-lwmmadiag_runtime", f"-Wl,-rpath,{runtime.parent}", *_nvrtc(prepared),
+        # muldefs: device functions of headers are each source's own for nvcc, and mean nothing to the host.
+        defined = "-Wl,-z,defs,-z,muldefs"
+        found = [f"-L{runtime.parent}", "-lwmmadiag_runtime", f"-Wl,-rpath,{runtime.parent}", *_nvrtc(prepared)]
+        link = [compiler, "-shared", "-pthread", "-fopenmp", *map(str, objects), "-o", str(made), defined, *found,
                 *host_options, *late_options]  # fmt: skip
         run_compiler(link, prepared[0].name)
         ready = work / "ready"

@@ -76,8 +76,16 @@ class Served:
         self.spec, self.findings = spec, findings
         self.program: BuiltProgram = read_program(Path(spec["folder"]), Path(spec["runtime"]))
         self.runtime = ctypes.CDLL(str(self.program.runtime), mode=self.mode)
-        for name in ("wmmadiag_memory", "wmmadiag_watched", "wmmadiag_version", "wmmadiag_variable"):
+        for name in (
+            "wmmadiag_memory",
+            "wmmadiag_watched",
+            "wmmadiag_version",
+            "wmmadiag_variable",
+            "wmmadiag_heap_bytes",
+            "wmmadiag_view",
+        ):
             getattr(self.runtime, name).restype = ctypes.c_uint64
+        self.runtime.wmmadiag_view.argtypes = (ctypes.c_uint64,)
         self.properties = device_properties(spec["arch"])
         self.starts = [one.start for one in self.program.kernels]
         self.base = 0
@@ -170,7 +178,10 @@ class Served:
             arch=spec["arch"], macros=spec["macros"], include_paths=tuple(map(Path, spec["include_paths"])),
             std=spec["std"], extra=tuple(spec["extra"]),
         )  # fmt: skip
-        self.device = DeviceHalf(self.program.units, options, how, addresses, spec["use_cache"])
+        self.device = DeviceHalf(
+            self.program.units, options, how, addresses, self.placed, self.runtime.wmmadiag_heap_bytes,
+            spec["use_cache"],
+        )  # fmt: skip
         self.launcher = Launcher(self.runtime, checks, spec["schedules"], spec["every_launch"])
         if spec.get("capture"):
             self.launcher.capture = self.captured
@@ -201,7 +212,7 @@ class Served:
     def module(self, text: bytes) -> int:
         """Load PTX that the program brings or made itself."""
         self.prepare()
-        return int(self.device.load_module(text.decode("utf-8", "replace"), self.placed))
+        return int(self.device.load_module(text.decode("utf-8", "replace")))
 
     def placed(self, name: str, data: bytes) -> int:
         """Give a variable its place."""
@@ -236,6 +247,7 @@ class Served:
         request = Request(
             kernel, tuple(asked.grid), tuple(asked.block), asked.shared, parameters, place, bool(asked.stream)
         )
+        self.device.turn_heap(self.runtime.wmmadiag_view)
         outcome = self.launcher.launch(request)
         if outcome.output:
             text = outcome.output.encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,8 +15,14 @@ from wmmadiag.emulator import EmulatedKernel, EmulatorOptions
 from wmmadiag.emulator.lower import lower
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.programs.build import Symbol, Unit
+from wmmadiag.programs.link import heap, linked, missing, private
+from wmmadiag.programs.shipped import NATIVE
 from wmmadiag.ptx import parse
-from wmmadiag.ptx.ir import Parameter, Space
+from wmmadiag.ptx.ir import Module, Parameter, Space
+
+HEAP_LISTS = 40
+"""`lists` of native/device/heap.cu."""
+_SEPARATELY = "--relocatable-device-code=true"
 
 
 @dataclass
@@ -80,12 +87,15 @@ class DeviceHalf:
         options: for the compiler.
         how: for the emulator, with the checks' names.
         addresses: where the device's variables lie, by their names in the PTX.
+        place: gives a variable of the device an address, with its contents; `heap`: bytes for malloc in kernels.
     """
 
     units: Sequence[Unit]
     options: CompileOptions
     how: EmulatorOptions
     addresses: Mapping[str, int]
+    place: Callable[[str, bytes], int]
+    heap: Callable[[], int]
     use_cache: bool = True
 
     def __post_init__(self) -> None:
@@ -93,9 +103,14 @@ class DeviceHalf:
         self.kernels: list[DeviceKernel] = []
         self.modules: list[LoadedModule] = []
 
-    def compile(self, unit: Unit) -> Compilation:
-        """The PTX of a source, with the instantiations that the host half uses."""
-        options = replace(self.options, name_expressions=unit.expressions)
+    def compile(self, unit: Unit, *, separately: bool = False) -> Compilation:
+        """The PTX of a source, with the instantiations that the host half uses.
+
+        Args:
+            separately: with functions that it does not call itself, for kernels of other sources.
+        """
+        extra = (*self.options.extra, *([_SEPARATELY] if separately else ()))
+        options = replace(self.options, name_expressions=unit.expressions, extra=extra)
         return compile_source(Path(unit.source), options, use_cache=self.use_cache)
 
     def kernel(self, symbol: Symbol) -> DeviceKernel:
@@ -110,8 +125,8 @@ class DeviceHalf:
             self._known[symbol.name] = self._load(symbol)
         return self._known[symbol.name]
 
-    def load_module(self, ptx: str, place: Callable[[str, bytes], int]) -> int:
-        """The number, from 1, of PTX that the program loads; `place`: gives a variable an address, with its contents.
+    def load_module(self, ptx: str) -> int:
+        """The number, from 1, of PTX that the program loads.
 
         Raises:
             PtxSyntaxError: it is none.
@@ -123,7 +138,7 @@ class DeviceHalf:
             initial = one.initializer
             if one.space in (Space.GLOBAL, Space.CONST) and one.size and not (initial and initial.relocations):
                 data = bytes(initial.data) if initial is not None else bytes(one.size)
-                variables[one.name] = (place(one.name, data), one.size)
+                variables[one.name] = (self.place(one.name, data), one.size)
         self.modules.append(LoadedModule(compilation, variables))
         return len(self.modules)
 
@@ -152,6 +167,52 @@ class DeviceHalf:
             hint="the compiler's notes say why it was not instantiated: wmmadiag check SOURCE -v",
         )
 
+    def _complete(
+        self, module: Module, absent: frozenset[str], compilation: Compilation, addresses: Mapping[str, int]
+    ) -> tuple[Module, Mapping[str, int]]:
+        """A kernel's module with what other sources of the program define, and the addresses of their variables."""
+        known = dict(addresses)
+        if absent & {"malloc", "free"}:
+            text, own = self._heap
+            module, known = linked(module, [text]), known | own
+        others = [
+            self.compile(one, separately=True).ptx
+            for one in self.units
+            if missing(module) and one.source != compilation.source
+        ]
+        for number in range(1, len(others) + 1):
+            known |= {private(name, number): address for name, address in addresses.items()}
+        return linked(module, others), known
+
+    def turn_heap(self, view: Callable[[int], int]) -> None:
+        """Before a launch: what earlier ones freed may be given out by malloc.
+
+        Args:
+            view: where this process has the bytes of a device address.
+        """
+        if "_heap" not in self.__dict__:
+            return
+        lists = (ctypes.c_uint64 * (2 * HEAP_LISTS)).from_address(view(self._heap[1]["wmmadiag_heap_lists"]))
+        for one in range(HEAP_LISTS):
+            if lists[one] & 0xFFFFFFFF == 0:
+                lists[one], lists[HEAP_LISTS + one] = lists[HEAP_LISTS + one], 0
+
+    @cached_property
+    def _heap(self) -> tuple[str, dict[str, int]]:
+        """What kernels call for memory, and where their variables lie."""
+        source = NATIVE / "device" / "heap.cu"
+        compilation = compile_source(
+            source, CompileOptions(arch=self.options.arch, extra=(_SEPARATELY,)), use_cache=self.use_cache
+        )
+        size = self.heap()
+        places = {
+            "wmmadiag_heap": self.place("the heap of malloc in kernels", size.to_bytes(8, "little") + bytes(size))
+        }
+        for one in parse(compilation.ptx, name="heap.cu").variables.values():
+            if one.name not in places and one.size:
+                places[one.name] = self.place(one.name, bytes(one.size))
+        return heap(compilation.ptx), places
+
     def _loaded(
         self,
         compilation: Compilation,
@@ -162,6 +223,8 @@ class DeviceHalf:
         from wmmadiag.compile.origin import origin_of, ptx_name
 
         module = parse(compilation.ptx, name=ptx_name(compilation.ptx), entry=entry.name)
+        if absent := missing(module):
+            module, addresses = self._complete(module, absent, compilation, addresses)
         lowered = lower(module, entry.name, self.options.arch, addresses=addresses)
         origin = origin_of(compilation.ptx)
         parameters = tuple(one for one in lowered.entry.parameters if isinstance(one, Parameter))

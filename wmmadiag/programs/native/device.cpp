@@ -8,6 +8,8 @@ using namespace wmmadiag;
 
 namespace {
 
+std::size_t heap_bytes = std::size_t{1} << 23;
+
 int property(const char* name) { return static_cast<int>(host().property(name)); }
 
 int device_attribute(cudaDeviceAttr attribute, bool& known) {
@@ -144,11 +146,17 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* to, int device) {
     to->memPitch = 0x7fffffff;
     return status();
 }
-cudaError_t cudaDeviceSetLimit(cudaLimit, std::size_t) { return status(); }  // stacks and the heap of printf grow as they are needed
-cudaError_t cudaDeviceGetLimit(std::size_t* value, cudaLimit limit) {
-    *value = limit == cudaLimitStackSize ? 512 * 1024 : std::size_t{1} << 23;
+// Stacks and the buffer of printf grow as they are needed; the heap of malloc in kernels is made when the first of them is launched.
+cudaError_t cudaDeviceSetLimit(cudaLimit limit, std::size_t value) {
+    WMMADIAG_LOCKED;
+    if (limit == cudaLimitMallocHeapSize) heap_bytes = value;
     return status();
 }
+cudaError_t cudaDeviceGetLimit(std::size_t* value, cudaLimit limit) {
+    *value = limit == cudaLimitStackSize ? 512 * 1024 : limit == cudaLimitMallocHeapSize ? heap_bytes : std::size_t{1} << 23;
+    return status();
+}
+std::uint64_t wmmadiag_heap_bytes() { return heap_bytes; }
 cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return failed(cudaErrorInvalidDevice); }
 cudaError_t cudaDeviceDisablePeerAccess(int) { return failed(cudaErrorPeerAccessNotEnabled); }
 cudaError_t cudaGetDeviceFlags(unsigned* flags) {

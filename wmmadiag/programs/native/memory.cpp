@@ -319,6 +319,11 @@ std::uint64_t wmmadiag_version(std::uint64_t address) {
     const auto* one = allocation_at(reinterpret_cast<const void*>(address));
     return one != nullptr ? one->version : 0;
 }
+// Where this process has the bytes of a device address.
+std::uint64_t wmmadiag_view(std::uint64_t address) {
+    const auto* one = allocation_at(reinterpret_cast<const void*>(address));
+    return one != nullptr ? reinterpret_cast<std::uint64_t>(one->view) + (address - one->address) : 0;
+}
 // Storage of a variable of the device, with the contents of the host's shadow of it; of a managed one the shadow itself.
 std::uint64_t wmmadiag_variable(const char* name, std::uint64_t size, std::uint64_t shadow, int managed) {
     WMMADIAG_LOCKED;

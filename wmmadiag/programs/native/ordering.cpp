@@ -40,7 +40,9 @@ bool conflict(Touch one, Touch other) {
 
 const char* verb(Touch touch) { return touch == Touch::read ? "reads" : touch == Touch::write ? "writes" : "changes"; }
 
-std::string stream_name(std::uint64_t stream) { return stream == 0 ? "the default stream" : "stream " + std::to_string(stream); }
+std::string stream_name(std::uint64_t stream) {
+    return stream == 0 ? "the default stream" : stream >= first_node ? "a graph" : "stream " + std::to_string(stream);
+}
 
 void compare(const Work& now, const Work& then) {
     for (const auto& a : now.stretches)
@@ -54,7 +56,10 @@ void compare(const Work& now, const Work& then) {
                    now.name + " in " + stream_name(now.stream) + " " + verb(a.touch) + " bytes " + std::to_string(from) + " to " +
                        std::to_string(from + end - begin - 1) + " of " + name + ", which " + then.name + " in " + stream_name(then.stream) + " " +
                        verb(b.touch) + ", and nothing orders the two",
-                   "record an event behind the first and let the second stream wait for it (cudaEventRecord, cudaStreamWaitEvent)", then.place);
+                   now.stream >= first_node && then.stream >= first_node
+                       ? "let the one node depend on the other (cudaGraphAddDependencies; where a graph is captured, an event)"
+                       : "record an event behind the first and let the second stream wait for it (cudaEventRecord, cudaStreamWaitEvent)",
+                   then.place);
             return;
         }
 }

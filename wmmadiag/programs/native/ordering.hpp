@@ -11,6 +11,9 @@
 
 namespace wmmadiag {
 
+// Streams are numbered from 1 as they are created, 0 is the default one; nodes of graphs that may run side by side, from here.
+constexpr std::uint64_t first_node = std::uint64_t{1} << 32;
+
 // By stream: how much of its work has come before.
 using Clock = std::map<std::uint64_t, std::uint64_t>;
 void join(Clock& to, const Clock& from);

@@ -116,7 +116,11 @@ cudaError_t submit_graph(cudaStream_t stream, const std::shared_ptr<Graph>& grap
     return cudaSuccess;
 }
 
-std::uint64_t next_number() { return ++handles().created; }
+std::uint64_t next_number() {
+    static std::uint64_t next = first_node;
+    ++handles().created;
+    return next++;
+}
 
 void waited(bool all) {
     host_waits_for(before(handles().legacy));
