@@ -23,8 +23,8 @@ _STANDARD = frozenset(_STANDARD_NAMES.split())
 # CUDA libraries and tools whose interface is called by the host, and the helpers of the CUDA samples.
 _CUDA_HOST_NAMES = """
 cublas_v2.h cublas.h cublasLt.h cublasXt.h cudnn.h cusparse.h cusolverDn.h cufft.h curand.h nccl.h nvml.h
-cuda_profiler_api.h cudaProfiler.h nvToolsExt.h nvToolsExtCudaRt.h nvtx3/nvToolsExt.h nvtx3/nvtx3.hpp nvrtc.h helper_cuda.h
-helper_functions.h helper_string.h helper_timer.h helper_image.h cuda_gl_interop.h cudnn_frontend.h
+cuda_profiler_api.h cudaProfiler.h nvToolsExt.h nvToolsExtCudaRt.h nvtx3/nvToolsExt.h nvtx3/nvtx3.hpp nvrtc.h
+helper_cuda.h helper_functions.h helper_string.h helper_timer.h helper_image.h cuda_gl_interop.h cudnn_frontend.h
 """
 _CUDA_HOST = frozenset(_CUDA_HOST_NAMES.split())
 # What those headers include besides, and sources rely on: cublas_api.h (CUDA 13), which the others read.

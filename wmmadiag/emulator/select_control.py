@@ -83,7 +83,9 @@ def call(select: Selector, instruction: Instruction) -> None:
     if function.declared_only:
         runtime = DEVICE_RUNTIME.get(callee.name)
         if runtime is None:
-            raise select.unsupported(f"function {callee.name} is declared here, and nothing that is compiled with it defines it")
+            raise select.unsupported(
+                f"function {callee.name} is declared here, and nothing that is compiled with it defines it"
+            )
         runtime(select, returns.elements, arguments.elements)
         return
     _expand_call(select, function, returns.elements, arguments.elements)
