@@ -133,6 +133,8 @@ def test_what_no_change_mends_is_undecided(tmp_path):
     (tmp_path / "k.cu").write_text(TWICE, "utf-8")
     (tmp_path / "k.toml").write_text(ROWS, "utf-8")
     found = diagnose_card(load_card(tmp_path / "k.toml"), effort="quick")
-    assert (found.outcome, found.exit_code, found.causes) == ("undecided", 3, ())
-    assert "no change that was tried mends it" in found.headline
+    assert (found.outcome, found.exit_code) == ("undecided", 3)
+    (cause,) = found.causes
+    assert (cause.name, cause.verdict, cause.of, cause.fix) == ("unknown", "undecided", 0, None)
+    assert cause.place and "no change that was tried mends it" in found.headline
     assert any(one.verdict == "undecided" and "none mends" in one.reason for one in found.tested)

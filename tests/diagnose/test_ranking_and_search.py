@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -15,8 +16,8 @@ from wmmadiag.diagnose.changes import Change, TextEdit
 from wmmadiag.diagnose.effort import EFFORTS, Effort, effort_named
 from wmmadiag.diagnose.names import NAMES, every_name, name_of
 from wmmadiag.diagnose.operators.roles import ROLES
-from wmmadiag.diagnose.ranking import Ranked, changed_tokens, fitted, ranked
-from wmmadiag.diagnose.search import Ledger, helpful, search
+from wmmadiag.diagnose.ranking import Ranked, changed_tokens, fitted, partly, ranked
+from wmmadiag.diagnose.search import PARTS, Ledger, helpful, search, suspects
 from wmmadiag.diagnose.suspicion import Suspicion, marks, suspicion
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.errors import ConfigurationError
@@ -122,7 +123,7 @@ class _Trials:
             helps = number in self.better and looks >= self.seen_with
             verdict = "right" if number in self.right else "better" if helps else "same"
             mended = 100 if verdict == "right" else number if helps else 0
-            outcomes.append(Outcome(change, verdict, 100, 100 - mended, mended, work=10))
+            outcomes.append(Outcome(change, verdict, 100, 100 - mended, mended, left=100 - mended, work=10))
         return outcomes
 
     def keeping(self, *changes: Change) -> _Trials:
@@ -153,6 +154,25 @@ def test_a_search_goes_on_where_what_is_left_is_as_likely() -> None:
     found = search(trials, changes([0.0] * 1000), ledger, lambda _: None)
     assert sorted(trials.tried) == list(range(1000)) and ledger.complete and ledger.left == -math.inf
     assert {one.ranked.change.note for one in found if one.outcome.verdict == "right"} == {"3", "900"}
+
+
+def test_what_mends_a_part_brings_the_other_changes_of_its_line_forward() -> None:
+    ranks = [replace(one, line=("k.cu", int(one.change.note) % 50)) for one in changes([0.0] * 1000)]
+    trials, ledger = _Trials([], better=[20]), Ledger(NORMAL)
+    tried = search(trials, ranks, ledger, lambda _: None)
+    first = PARTS[0]
+    others = [number for number in range(first, 1000) if number % 50 == 20]
+    assert trials.tried[first : first + len(others)] == others and ledger.partly == {("k.cu", 20)}
+    assert {one.ranked.score for one in tried if one.ranked.line == ("k.cu", 20)} == {partly()}
+    assert suspects(ranks, ledger)[0] == ("k.cu", 20)
+
+
+def test_breaking_as_much_as_is_mended_tells_nothing() -> None:
+    change = changes([0.0])[0].change
+    assert Outcome(change, "worse", 100, None, mended=30, broken=2, left=70).partly
+    assert not Outcome(change, "worse", 100, None, mended=30, broken=30, left=70).partly
+    assert not Outcome(change, "same", 100, None, mended=1, broken=0, left=99).partly
+    assert not Outcome(change, "fault", 100, None, mended=30, broken=0, left=70).partly
 
 
 def test_a_search_spends_no_more_than_its_effort() -> None:

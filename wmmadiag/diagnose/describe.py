@@ -14,7 +14,7 @@ from wmmadiag.diagnose.certain import by_itself
 from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.confirm import Confirmed
 from wmmadiag.diagnose.excerpts import excerpt, place_of, statement_lines
-from wmmadiag.diagnose.names import NAMES, REFUSED, TARGETS, Name, name_of, puts_in_order
+from wmmadiag.diagnose.names import NAMES, REFUSED, TARGETS, UNKNOWN, Name, name_of, puts_in_order
 from wmmadiag.diagnose.patch import unified
 from wmmadiag.diagnose.search import Tried
 from wmmadiag.diagnose.sidebyside import Difference, first_difference, of_two_ends
@@ -96,6 +96,8 @@ def _headline(outcome: Outcome, causes: Sequence[Cause], first: CaseRun | None, 
         return f"{causes[0].place}: {causes[0].sentence}{more}".removeprefix(": ")
     if first is not None and first.result.problem is not None and first.verdict is None:
         return f"{first.result.problem.place}: {first.result.problem.message}".removeprefix(": ")
+    if causes and causes[0].name == UNKNOWN.id:
+        return causes[0].sentence
     why = f": {found.problem}" if found.problem else ""
     return f"wrong, and no change that was tried mends it{why}"
 
@@ -109,6 +111,8 @@ def _causes(found: Examined, first: CaseRun) -> Iterator[Cause]:
         yield by_itself(first)
     elif found.answers:
         yield _partly(found, first, found.answers[0])
+    elif found.suspects and first.verdict is not None:
+        yield _unmended(found)
 
 
 def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iterator[Cause]:
@@ -341,6 +345,28 @@ def _partly(found: Examined, first: CaseRun, best: Confirmed) -> Cause:
         of=first.wrong_count if first.verdict is not None else 0,
         fix=Fix(change.note, diff_of(found, change), "improves", note=f"{failing.result.case} stays wrong"),
     )
+
+
+def _unmended(found: Examined) -> Cause:
+    """Where to look, where nothing that was tried mends it: what was seen speaks of these lines."""
+    places = [Place(*line) for line in found.suspects]
+    partly = [line for line in found.suspects if line in found.ledger.partly]
+    told = f"what was seen speaks most of {_listed(places)}"
+    evidence = [f"{Place(*line)}: changes of this line make a part of the wrong elements right" for line in partly]
+    return Cause(
+        name=UNKNOWN.id,
+        verdict="undecided",
+        sentence=f"{UNKNOWN.title}; {told}",
+        place=str(places[0]),
+        other=str(places[1]) if len(places) > 1 else "",
+        excerpt=excerpt(places[0], places[1] if len(places) > 1 else None),
+        evidence=tuple(evidence),
+    )
+
+
+def _listed(places: Sequence[Place]) -> str:
+    names = [f"{Path(one.file).name}:{one.line}" for one in places]
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
 
 
 def _tested(found: Examined, first: CaseRun) -> Iterator[Tested]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from wmmadiag.csource.dependences import Line
 from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.confirm import Confirmed
@@ -30,6 +31,7 @@ class Examined:
         answers: what was confirmed, the likeliest first.
         pairs: of answers that are two changes at once, what they are made of.
         helps: changes that mend a part only, where nothing mends all.
+        suspects: lines that most of the likely changes are of, where nothing mends all; the likeliest first.
         ledger: of the search.
         sources: the files as they stand, by path.
         problem: why nothing could be tried, or "".
@@ -44,6 +46,7 @@ class Examined:
     answers: tuple[Confirmed, ...] = ()
     pairs: dict[Change, Pair] = field(default_factory=dict)
     helps: tuple[Tried, ...] = ()
+    suspects: tuple[Line, ...] = ()
     ledger: Ledger = field(default_factory=lambda: Ledger(effort_named(DEFAULT)))
     sources: Mapping[str, Source] = field(default_factory=dict)
     problem: str = ""

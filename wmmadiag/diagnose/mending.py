@@ -17,7 +17,7 @@ from wmmadiag.diagnose.confirm import Confirmed, confirmed
 from wmmadiag.diagnose.evidence import clean, ranked_changes, suspicion_of, traced
 from wmmadiag.diagnose.examined import Examined
 from wmmadiag.diagnose.launches import mending_launches, tried_launches
-from wmmadiag.diagnose.search import Step, Tried, helpful, search
+from wmmadiag.diagnose.search import Step, Tried, helpful, search, suspects
 from wmmadiag.diagnose.sliding import slid
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
@@ -105,7 +105,8 @@ def _numbers(found: Examined, base: _Base, cases: Sequence[Case], tell: Progress
     tried: list[Tried] = []
     answers: list[Confirmed] = []
     while True:
-        more = search(trials, order[len(tried) :], ledger, tell)
+        done = {one.ranked.change for one in tried}
+        more = search(trials, [one for one in order if one.change not in done], ledger, tell)
         tried += more
         right = [one for one in more if one.outcome.verdict == "right"]
         right = slid(trials, rendered_entry(found.bench.card, trials.case, found.bench.variant), right, ledger)
@@ -116,6 +117,8 @@ def _numbers(found: Examined, base: _Base, cases: Sequence[Case], tell: Progress
         if len(tried) == len(order) or ledger.changes > ledger.effort.changes * _AGAIN:
             break
         launched = []
+    if not base.kept:
+        found.suspects = suspects(order, ledger)
     if len(base.kept) + 1 >= ledger.effort.bugs:
         return False
     helps = helpful(trials, tried, ledger, tell)

@@ -180,6 +180,15 @@ def by_chance() -> float:
     return float(_file()["by_chance"])
 
 
+def partly() -> float:
+    """How much likelier, as a logarithm, the undoing is of a statement of which another change mends a part.
+
+    Mutation-based fault localisation (MUSE, Moon et al. 2014): what is changed where nothing is wrong makes right
+    elements wrong, and seldom wrong ones right.
+    """
+    return float(_file().get("partly", 0.0))
+
+
 def _file() -> dict[str, Any]:
     if not WEIGHTS.exists():
         return {"weights": {}, "by_chance": 1.0}

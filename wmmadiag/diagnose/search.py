@@ -7,14 +7,15 @@ on every case with all checks (`confirm`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from wmmadiag.csource.dependences import Line
 from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.changes import Change, Texts
 from wmmadiag.diagnose.effort import Effort
-from wmmadiag.diagnose.ranking import Ranked, by_chance
+from wmmadiag.diagnose.ranking import Ranked, by_chance, partly
 from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome
 
 PARTS = (192, 256, 384, 512)
@@ -25,6 +26,8 @@ _LOOKS = 6
 """Blocks that a change may leave wrong where one of several bugs is looked for."""
 _AGAIN = 512
 """Changes that are looked at once more for that."""
+_SUSPECTS = 3
+"""Lines that are named where nothing mends."""
 _STARTS = 3
 """Changes that mend a part, from which the search goes on."""
 
@@ -60,6 +63,7 @@ class Ledger:
     Attributes:
         tried: by name of operator and role, how many changes; `mended`: how many of them make the case right.
         complete: whether every change of the source was tried.
+        partly: lines of which a change mends a part of what is wrong.
         left: logarithm of the likelihood that the undoing is among those that were not, against one that mends.
     """
 
@@ -69,6 +73,7 @@ class Ledger:
     instructions: int = 0
     tried: dict[tuple[str, str], int] = field(default_factory=dict)
     complete: bool = True
+    partly: set[Line] = field(default_factory=set)
     left: float = -math.inf
 
     @property
@@ -114,24 +119,54 @@ class Found:
 def search(bench: Bench, ranked: Sequence[Ranked], ledger: Ledger, tell: Tell) -> list[Tried]:
     """Changes that make the bench's case right, the likeliest first; those that help follow, the most helpful first."""
     outcomes: list[Tried] = []
-    weights = _likelihoods(ranked)
-    total, right = sum(weights), 0.0
-    for start, end in _parts(len(ranked)):
+    own = {one.change: one.score for one in ranked}
+    waiting = _hinted(ranked, own, ledger.partly)
+    best = max(own.values(), default=0.0)
+    total, right = sum(_likelihood(one, best) for one in waiting), 0.0
+    for size in _sizes():
+        if not waiting:
+            break
         if ledger.spent or (right and by_chance() * total < _LEFT * right):
             ledger.complete = False
             break
-        part = ranked[start:end]
-        tell(f"trying changes {start + 1:,} to {end:,} of {len(ranked):,}")
+        part, waiting = waiting[:size], waiting[size:]
+        tell(f"trying changes {len(outcomes) + 1:,} to {len(outcomes) + len(part):,} of {len(ranked):,}")
         found = bench.try_batch([one.change for one in part])
         ledger.note(found)
-        for one, outcome, weight in zip(part, found, weights[start:end], strict=True):
-            total -= weight
-            outcomes.append(Tried(one, outcome))
-            if outcome.verdict == "right" and not one.agreed:  # what is written for the constant may be what is wrong
-                right += weight
+        outcomes += [Tried(one, outcome) for one, outcome in zip(part, found, strict=True)]
+        hints = {one.line for one, outcome in zip(part, found, strict=True) if outcome.partly}
+        if hints - ledger.partly:
+            ledger.partly |= hints
+            waiting = _hinted(waiting, own, ledger.partly)
+        total = sum(_likelihood(one, best) for one in waiting)
+        held = [one.ranked for one in outcomes if one.outcome.verdict == "right" and not one.ranked.agreed]
+        # What is written for a constant that several places agree on may be what is wrong.
+        right = sum(_likelihood(one, best) for one in _hinted(held, own, ledger.partly))
     weight = by_chance() * total
-    ledger.left = math.log(weight) + ranked[0].score if ranked and weight > 0 and not ledger.complete else -math.inf
-    return _ordered(outcomes)
+    ledger.left = math.log(weight) + best if weight > 0 and not ledger.complete else -math.inf
+    again = {one.change: one for one in _hinted([one.ranked for one in outcomes], own, ledger.partly)}
+    return _ordered([replace(one, ranked=again[one.ranked.change]) for one in outcomes])
+
+
+def _hinted(waiting: Sequence[Ranked], own: Mapping[Change, float], lines: Set[Line]) -> list[Ranked]:
+    """Changes, the likeliest first, with what trying others of their lines has shown.
+
+    Args:
+        own: their scores without that.
+    """
+    if not lines:
+        return list(waiting)
+    scores = ((one, own[one.change] + (partly() if one.line in lines else 0.0)) for one in waiting)
+    return sorted((replace(one, score=score) for one, score in scores), key=lambda one: -one.score)
+
+
+def suspects(ranked: Sequence[Ranked], ledger: Ledger) -> tuple[Line, ...]:
+    """The lines that hold most of the likelihood of all changes, those of which one mends a part first."""
+    held: dict[Line, float] = {}
+    best = max((one.score for one in ranked), default=0.0)
+    for one in _hinted(ranked, {one.change: one.score for one in ranked}, ledger.partly):
+        held[one.line] = held.get(one.line, 0.0) + _likelihood(one, best)
+    return tuple(sorted(held, key=lambda line: -held[line])[:_SUSPECTS])
 
 
 def helpful(bench: Bench, tried: Sequence[Tried], ledger: Ledger, tell: Tell) -> list[Tried]:
@@ -158,16 +193,12 @@ def _ordered(outcomes: Sequence[Tried]) -> list[Tried]:
     return sorted(outcomes, key=lambda one: (one.outcome.verdict != "right", -one.ranked.score))
 
 
-def _likelihoods(ranked: Sequence[Ranked]) -> list[float]:
-    if not ranked:
-        return []
-    best = ranked[0].score
-    return [math.exp(max(one.score - best, -60.0)) for one in ranked]
+def _likelihood(one: Ranked, best: float) -> float:
+    return math.exp(max(one.score - best, -60.0))
 
 
-def _parts(count: int) -> Iterator[tuple[int, int]]:
-    start = number = 0
-    while start < count:
-        size = PARTS[min(number, len(PARTS) - 1)]
-        yield start, min(start + size, count)
-        start, number = start + size, number + 1
+def _sizes() -> Iterator[int]:
+    """Changes of each part of the trials."""
+    yield from PARTS
+    while True:
+        yield PARTS[-1]

@@ -82,6 +82,8 @@ def _cause_lines(cause: Cause, number: int, of: int, colour: bool) -> list[str]:
 
 
 def _explains(cause: Cause) -> str:
+    if cause.verdict == "undecided" and not cause.of:
+        return "where to look first"
     if not cause.of:
         return "it ends the run, or shows in no element of this one"
     if cause.explains == cause.of:

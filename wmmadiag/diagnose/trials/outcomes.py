@@ -15,6 +15,8 @@ TrialVerdict: TypeAlias = Literal["right", "better", "same", "worse", "fault", "
 wrong; or it ends, where the kernel does not. same: as wrong as before. worse: other elements are wrong, whatever was
 mended. fault, budget: it died, or did not end. refused: the compiler, the emulator or the chip would not take it."""
 
+_PART = 0.1
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchChange:
@@ -35,7 +37,8 @@ class Outcome:
     Attributes:
         wrong_before: wrong elements of the kernel as it is; None where it did not end.
         wrong_after: with the change; None where the trial was given up before everything was counted.
-        mended, broken: elements that became right, and wrong; of those that were looked at.
+        mended, broken, left: elements that became right, became wrong, and are still or now wrong; of those that were
+            looked at.
         first_wrong: (role, logical index) of the lowest element that is still wrong, of those that were looked at.
         work: warp instructions spent.
         faithful: whether the program of the trial, without the change, is wrong in just the elements that the kernel
@@ -50,10 +53,17 @@ class Outcome:
     wrong_after: int | None = None
     mended: int = 0
     broken: int = 0
+    left: int = 0
     first_wrong: tuple[str, tuple[int, ...]] | None = None
     work: int = 0
     faithful: bool = True
     reason: str = ""
+
+    @property
+    def partly(self) -> bool:
+        """Whether it mends a good part of what was looked at, and breaks less: then it is about what is wrong there."""
+        ended = self.verdict in ("better", "same", "worse")
+        return ended and self.mended > self.broken and self.mended >= _PART * (self.mended + self.left)
 
 
 def outcome_of(
@@ -76,6 +86,7 @@ def outcome_of(
         result.wrong if result.end == "finished" else None,
         result.mended,
         result.broken,
+        result.wrong,
         expected.where(result.first) if result.first >= 0 else None,
         result.instructions,
         faithful,
