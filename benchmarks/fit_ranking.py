@@ -1,4 +1,4 @@
-"""Fits the weights of the ranking: `python benchmarks/fit_ranking.py [--write]`.
+"""Fits the weights of the ranking: `python benchmarks/fit_ranking.py --store DIR [--write]`.
 
 For each wrong kernel the change that undoes its bug is known: the one after which the text is the right source's again.
 The weights are those that make it likeliest among all changes of its kernel (a conditional logit with a quadratic
@@ -45,6 +45,8 @@ BY_CHANCE = 0.005
 kernels of `blind`, 15 did: 7 are barriers that order the same accesses as the undoing, 4 say the same at another place,
 and 4 change a size. Where all were tried, 1 of 3,000 did."""
 SAMPLE = 600
+TRIED, TRIALS = 384, 160
+"""Changes that are tried of each kernel to measure what mending a part tells, and kernels of which they are."""
 SLIPS = 1500
 
 
@@ -175,14 +177,14 @@ def read(one: Evidence) -> Kernel | None:
     return Kernel(one.card, one.card.split("/")[0], words, undoing)
 
 
-def gathered(folder: Path, jobs: int, store: Path | None, most: int, random_edits: int = 0) -> list[Kernel]:
+def gathered(folder: Path, jobs: int, store: Path, most: int, random_edits: int = 0) -> list[Kernel]:
     """The wrong kernels below a folder, run or from what an earlier run stored; `most` of them, 0 for all.
 
     Args:
         random_edits: of their right sources to try; those that are bugs follow.
     """
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        if store is not None and store.exists():
+        if store.exists():
             held = [Evidence(**json.loads(line)) for line in store.read_text("utf-8").splitlines()]
         else:
             cards = [p for p in sorted(folder.glob("*/wrong/*.toml")) if not p.name.endswith(".truth.toml")]
@@ -191,9 +193,47 @@ def gathered(folder: Path, jobs: int, store: Path | None, most: int, random_edit
             rights = list({one.right: one for one in held}.values())
             tries = [(rights[number % len(rights)], number) for number in range(random_edits if rights else 0)]
             held += [one for one in pool.map(slipped, tries) if one is not None]
-            if store is not None:
-                store.write_text("".join(json.dumps(vars(one)) + "\n" for one in held), "utf-8")
+            store.parent.mkdir(parents=True, exist_ok=True)
+            store.write_text("".join(json.dumps(vars(one)) + "\n" for one in held), "utf-8")
         return [one for one in pool.map(read, held, chunksize=4) if one is not None]
+
+
+def parts_mended(one: Evidence) -> tuple[int, int, int, int]:
+    """What trying the likeliest changes of a wrong kernel shows of its lines, the bug's own and others.
+
+    Returns:
+        (own lines of which a change mends a part, own lines tried, the same of the others).
+    """
+    from same_text import Region
+
+    warnings.simplefilter("ignore")
+    from wmmadiag.diagnose.engine import case_bench
+    from wmmadiag.diagnose.evidence import ranked_changes, traced
+    from wmmadiag.diagnose.trials.trial_bench import TrialBench
+    from wmmadiag.subject.card_files.read import load_card
+
+    try:
+        card = load_card(Path(one.path))
+        texts = {str(card.source): one.source.encode()}
+        bench = case_bench(card, card.variants[0].name, "sm_90", "emulator", "default", None, "", None)
+        for case in bench.cases():
+            run = bench.run(case, {card.source.resolve(): one.source})
+            if not run.passed:
+                break
+        trials = TrialBench(card, bench.variant, case, texts=texts, threads=1)
+        if not trials.wrong_before:
+            return 0, 0, 0, 0
+        _, order = ranked_changes(bench, run, traced(bench, run)[0], trials.texts)
+        tried = order[:TRIED]
+        outcomes = trials.try_batch([ranked.change for ranked in tried])
+        region = Region(one.source, one.right)
+        own = {ranked.line for ranked in order if region.undone_by(ranked.change.edits)}
+        lines = {ranked.line for ranked in tried}
+        partly = {ranked.line for ranked, outcome in zip(tried, outcomes, strict=True) if outcome.partly}
+        return len(own & partly), len(own & lines), len(partly - own), len(lines - own)
+    except Exception as error:
+        print(f"{one.card}: {type(error).__name__}: {error}", file=sys.stderr)
+        return 0, 0, 0, 0
 
 
 def fitted(kernels: Sequence[Kernel], penalty: float = PENALTY) -> dict[str, float]:
@@ -268,14 +308,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write wmmadiag/diagnose/ranking.json")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N")
-    parser.add_argument("--store", type=Path, metavar="DIR", help="keep there what runs showed, and take it from there")
+    parser.add_argument(
+        "--store", type=Path, metavar="DIR", required=True, help="keep there what runs showed, and take it from there"
+    )
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="N kernels of each set")
     parser.add_argument("--slips", type=int, default=SLIPS, metavar="N", help=f"random edits to try ({SLIPS})")
     options = parser.parse_args()
     from tabulate import tabulate
 
-    def kept(name: str) -> Path | None:
-        return None if options.store is None else options.store / f"{name}.jsonl"
+    def kept(name: str) -> Path:
+        return Path(options.store) / f"{name}.jsonl"
 
     own = gathered(ROOT / "kernels", options.jobs, kept("wrong"), options.sample, options.slips)
     rows = []
@@ -298,12 +340,24 @@ def main() -> int:
             expand(Path(folder), ROOT / "tests" / "diagnose" / name)
             others = gathered(Path(folder), options.jobs, kept(name), options.sample)
         rows.append(told(name, others, list(places(others, weights))))
+    held = [Evidence(**json.loads(line)) for line in kept("wrong").read_text("utf-8").splitlines()]
+    chosen = random.Random(0).sample(held, min(TRIALS, len(held)))
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        counts = [sum(column) for column in zip(*pool.map(parts_mended, chosen), strict=True)] or [0] * 4
+    own_share, share = (counts[0] + 0.5) / (counts[1] + 1), (counts[2] + 0.5) / (counts[3] + 1)
+    partly = round(math.log(own_share / share), 2) if counts[1] else 0.0
+    print(
+        f"lines of which a change mends a part: the bug's {counts[0]} of {counts[1]}, others {counts[2]} of {counts[3]}"
+    )
     heads = ["set", "kernels", "found", "median place", "90th percentile", "among the first 192"]
     print(tabulate(rows, headers=heads, disable_numparse=True))
     if options.write:
         from wmmadiag.diagnose.ranking import WEIGHTS
 
-        made = {"fitted": "python benchmarks/fit_ranking.py --write", "by_chance": BY_CHANCE, "weights": weights}
+        made = {
+            "fitted": "python benchmarks/fit_ranking.py --store DIR --write", "by_chance": BY_CHANCE, "partly": partly,
+            "weights": weights,
+        }  # fmt: skip
         WEIGHTS.write_text(json.dumps(made, indent=0, sort_keys=True) + "\n", "utf-8")
     return 0
 
