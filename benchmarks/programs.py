@@ -1,8 +1,9 @@
 """Whole programs of others under `wmmadiag run`: do they reach their own success message, in how long, what is found?
 
-    python benchmarks/programs.py --llm.c FOLDER --sgemm FOLDER [--only NAME] [--seconds 300] [--markdown]
+    python benchmarks/programs.py --llm.c FOLDER --sgemm FOLDER --samples FOLDER [--only NAME] [--seconds 300]
 
-FOLDER: a checkout of karpathy/llm.c, of siboehm/SGEMM_CUDA. Each program runs unchanged, with its default kernel.
+FOLDER: a checkout of karpathy/llm.c, of siboehm/SGEMM_CUDA, of NVIDIA/CUDALibrarySamples. Each program runs unchanged,
+with its default kernel.
 """
 
 from __future__ import annotations
@@ -50,17 +51,31 @@ def sgemm(folder: Path) -> Iterator[Program]:
     yield Program("SGEMM_CUDA simplest_kernel", folder, ("simplest_kernel.cu",), "")
 
 
+def library_samples(folder: Path) -> Iterator[Program]:
+    """The programs of cuBLAS and cuBLASLt; they end with status 0, and print what their comments say."""
+    helpers = str(folder / "cuBLAS" / "utils")
+    for path in sorted((folder / "cuBLAS").glob("*/*/*.cu")):
+        yield Program(f"cuBLAS {path.parent.name}", path.parent, (path.name, "-I", helpers), "")
+    for main_file in sorted((folder / "cuBLASLt").glob("*/main.cpp")):
+        here = main_file.parent
+        sources = [one.name for one in sorted(here.glob("*.c*")) if one.suffix in (".cpp", ".cu")]
+        words = ("-I", str(folder / "cuBLASLt" / "Common"))
+        yield Program(f"cuBLASLt {here.name}", here, (*sources, *words), "")
+
+
 def main() -> None:
     """Run them and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--llm.c", dest="llm_c", type=Path)
     parser.add_argument("--sgemm", type=Path)
+    parser.add_argument("--samples", type=Path)
     parser.add_argument("--only", default="")
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--patience", type=float, default=1e9, help="for one that has said so, and goes on measuring")
     parser.add_argument("--checks", default="default")
     args = parser.parse_args()
     programs = [*(llm_c(args.llm_c) if args.llm_c else ()), *(sgemm(args.sgemm) if args.sgemm else ())]
+    programs += library_samples(args.samples) if args.samples else ()
     print("| program | its own success message | seconds | launches | findings |\n|---|---|---|---|---|")
     reached = 0
     chosen = [one for one in programs if args.only in one.name]

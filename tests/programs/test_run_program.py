@@ -111,3 +111,89 @@ def test_errors_of_the_runtime_and_of_host_code_are_told_with_their_lines(tmp_pa
     ):
         assert f"program.cu:{line}:" in done.stderr, done.stderr
         assert words in " ".join(done.stderr.split()), done.stderr
+
+
+TILES = r"""
+#include <cstdio>
+#include <cstdlib>
+__global__ void shift(const float* x, float* y, int n) {
+    __shared__ float s[64];
+    int i = blockIdx.x * 64 + threadIdx.x;
+    s[threadIdx.x] = x[i];
+    if (n > 0) __syncthreads();
+    y[i] = s[63 - threadIdx.x];
+}
+__device__ unsigned done;
+__global__ void last(float* y, float* sum) {
+    if (threadIdx.x == 0) {
+        y[blockIdx.x] = 1;
+        __threadfence();
+        if (atomicAdd(&done, 1) == gridDim.x - 1) {
+            __threadfence();
+            for (int i = 0; i < gridDim.x; ++i) *sum += y[i];
+        }
+    }
+}
+int main(int, char** argv) {
+    const int what = atoi(argv[1]), blocks = 40;
+    float *x, *y, sum = 0;
+    cudaMalloc(&x, 64 * blocks * 4);
+    if (cudaMalloc(&y, what == 2 ? 32 << 20 : 64 * blocks * 4) != cudaSuccess) return puts("no memory"), 4;
+    cudaMemset(x, 0, 64 * blocks * 4);
+    if (what == 3)
+        for (volatile int i = 0;; ++i) {}
+    shift<<<blocks, 64>>>(x, y, what);
+    last<<<blocks, 32>>>(y, x);
+    cudaMemcpy(&sum, x, 4, cudaMemcpyDeviceToHost);
+    printf("%g\n", sum);
+    return 0;
+}
+"""
+
+
+def test_limits_samples_and_reports_of_a_run(tmp_path: Path) -> None:
+    right = run(tmp_path, TILES, "--sample-blocks", "3", "--", "1")
+    assert (right.returncode, right.stdout) == (0, "40\n"), right.stderr
+    assert "of 2 a sample of blocks alone, nothing found" in right.stderr
+    wrong = run(tmp_path, TILES, "--sample-blocks", "3", "--sarif", "found.sarif", "--junit", "found.xml", "--", "0")
+    assert wrong.returncode == 1
+    assert "program.cu:9:" in wrong.stderr, wrong.stderr
+    assert '"startLine": 9' in (tmp_path / "found.sarif").read_text()
+    assert '<testsuite name="program (sm_90, emulator)" tests="1" failures="1"' in (tmp_path / "found.xml").read_text()
+    small = run(tmp_path, TILES, "--memory", "16M", "--", "2")
+    assert (small.returncode, small.stdout) == (4, "no memory\n"), small.stderr
+    endless = run(tmp_path, TILES, "--timeout", "0.8", "--", "3")
+    assert endless.returncode == 3
+    assert "did not end within 0.8 s" in endless.stderr
+
+
+def test_check_runs_a_main_and_says_both_verdicts(tmp_path: Path) -> None:
+    source = tmp_path / "scale.cu"
+    text = r"""
+#include <cstdio>
+__global__ void halves(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] * 0.5f + FAULT;
+}
+int main() {
+    const int n = 100;
+    float h[n], *x, *y;
+    for (int i = 0; i < n; ++i) h[i] = i;
+    cudaMalloc(&x, sizeof h);
+    cudaMalloc(&y, sizeof h);
+    cudaMemcpy(x, h, sizeof h, cudaMemcpyHostToDevice);
+    halves<<<1, 128>>>(x, y, n);
+    cudaMemcpy(h, y, sizeof h, cudaMemcpyDeviceToHost);
+    for (int i = 0; i < n; ++i)
+        if (h[i] != i * 0.5f) return puts("FAILED"), 1;
+    return puts("PASSED"), 0;
+}
+"""
+    for fault, code, said in (("0", 0, "it says at the end: PASSED"), ("1", 1, "it says at the end: FAILED")):
+        source.write_text(text.replace("FAULT", fault))
+        command = [sys.executable, "-m", "wmmadiag", "check", "scale.cu"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert said in done.stdout, done.stdout + done.stderr
+        assert f"exit status {code}" in done.stdout
+        assert done.returncode == code, done.stdout + done.stderr
+        assert "by the program's own comparison" in done.stdout

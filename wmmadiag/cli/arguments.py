@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
@@ -150,6 +151,14 @@ def seconds(text: str) -> float:
     if not 0 <= value < float("inf"):
         raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds")
     return value
+
+
+def size(text: str) -> int:
+    """A size in bytes: a whole number, with K, M or G (of 1024)."""
+    found = re.fullmatch(r"(\d+)([KMG]?)i?B?", text.strip(), re.IGNORECASE)
+    if found is None or not int(found[1]):
+        raise argparse.ArgumentTypeError(f"'{text}' is no size: 512M, 4G")
+    return int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2].upper()]
 
 
 def day(text: str) -> datetime.date:

@@ -34,6 +34,7 @@ from wmmadiag.cli.outputs import FORMATS, Outputs, add_outputs, chosen_outputs, 
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from wmmadiag.cli.check_program import ProgramCheck
     from wmmadiag.report.diagnosis import Diagnosis
     from wmmadiag.report.model import KernelReport
 
@@ -70,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--threads", type=natural, metavar="N", default=0, help="host threads (default: all)")
     group.add_argument("--budget-instructions", type=natural, metavar="N", default=None, help="warp instructions")
     group.add_argument("--budget-seconds", type=seconds, metavar="S", default=None, help="wall time of each card")
+    group.add_argument("--no-main", action="store_true", help="do not run a source's own main besides")
     group = parser.add_argument_group("failures that are known")
     group.add_argument("--baseline", metavar="FILE", default=None, help="accept those in FILE; fail on new ones")
     group.add_argument("--write-baseline", metavar="FILE", default=None, help="write those of this run to FILE")
@@ -85,6 +87,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; returns the exit code."""
     from wmmadiag.batch import Outcome, Task, check_all, exit_code, plan, run_of
     from wmmadiag.cli.baseline import opened, write
+    from wmmadiag.cli.check_program import check_program, has_main, settled
+    from wmmadiag.cli.check_program import lines as program_lines
     from wmmadiag.subject.find_cards import find_subjects, without_declared_wrong
 
     started = time.perf_counter()
@@ -106,17 +110,29 @@ def run(args: argparse.Namespace, console: Console) -> int:
             console.progress(f"[{number}{place}] {what}")
 
     outcomes: list[Outcome] = []
+    programs: list[ProgramCheck] = []
     for judged in check_all(tasks, jobs=args.jobs, progress=progress):
         outcome = judged if baseline is None else baseline.applied(judged)
+        whole, guessed = None, False
+        if not args.no_main and args.backend == "emulator" and has_main(outcome.task.path):
+            console.progress(f"{outcome.task.path}: its own main")
+            whole = check_program(outcome.task, outcome, args)
+            programs.append(whole)
+            if whole.code == 1 or (whole.passed and not settled(outcome)):
+                outcome = replace(outcome, code=whole.code)
+            guessed = outcome.report is not None and not settled(judged)
+            outcome = replace(outcome, recorded=None) if guessed else outcome
         outcomes.append(outcome)
         if outcome.error:
             console.error(outcome.error)
         elif outputs.to_stdout:
             continue
-        elif outcome.report is not None and not (args.quiet and not outcome.code):
+        elif outcome.report is not None and not (args.quiet and not outcome.code) and (args.verbose or not guessed):
             diagnoses = outcome.diagnoses if outcome.code or args.verbose else ()
             text = _text(outcome.report, diagnoses, args.verbose, console)
             console.print(text + ("\n" if len(tasks) > 1 else ""))
+        if whole is not None and not outputs.to_stdout and not (args.quiet and not outcome.code):
+            console.print("\n".join(program_lines(whole, judged, args.verbose)))
     console.clear()
     if len(outcomes) > 1 and not outputs.to_stdout:
         console.print(_summary(outcomes))
@@ -126,6 +142,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         console.note("\n".join(baseline.lines()))
     if outputs.wanted:
         run = run_of(outcomes, command=_command(args), seconds=time.perf_counter() - started)
+        ran = [made for one in programs if (made := one.run((args.arch or ["sm_90"])[0])) is not None]
+        run = replace(run, kernels=(*run.kernels, *ran))
         write_outputs(run, outputs, console)
     if args.write_baseline is not None:
         write(args, outcomes, console)

@@ -60,13 +60,16 @@ def add_outputs(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--github", action="store_true", help="annotations for GitHub Actions, on standard output")
 
 
-def chosen_outputs(args: argparse.Namespace) -> Outputs:
+def chosen_outputs(args: argparse.Namespace, *, without: str = "") -> Outputs:
     """The options' values, looked at before anything runs.
+
+    Args:
+        without: a format that the command writes by itself.
 
     Raises:
         ConfigurationError: two reports for one file, or a folder that does not exist.
     """
-    files = {name: value for name in FORMATS if (value := getattr(args, name)) is not None}
+    files = {name: value for name in FORMATS if name != without and (value := getattr(args, name)) is not None}
     places: dict[str, str] = {}
     for name, value in files.items():
         if not value:

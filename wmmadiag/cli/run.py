@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import shlex
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wmmadiag.cli.arguments import add_colour, definition, definitions, natural, seconds
+from wmmadiag.cli.arguments import add_colour, definition, definitions, natural, seconds, size
 from wmmadiag.cli.console import Console
-from wmmadiag.cli.outputs import add_json, write_json
+from wmmadiag.cli.outputs import FORMATS, add_json, chosen_outputs, write_json, write_outputs
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -54,7 +56,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--instructions", type=natural, metavar="N", default=None, help="warp instructions a launch may take"
     )
     parser.add_argument("--seconds", type=seconds, metavar="S", default=None, help="time a launch may take")
-    add_json(parser, "what was found")
+    parser.add_argument("--timeout", type=seconds, metavar="S", default=None, help="time the program may take")
+    parser.add_argument(
+        "--memory", type=size, metavar="SIZE", default=0,
+        help="memory of the device, such as 4G; the process may take four times that and 1G (default: the machine's)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--sample-blocks", type=natural, metavar="N", default=0,
+        help="watch N blocks of each launch, spread over its grid, and run the others bare",
+    )  # fmt: skip
+    group = parser.add_argument_group("reports (FILE '-': standard output, and nothing else there)")
+    add_json(group, "what was found")
+    for name, (_, what) in FORMATS.items():
+        if name != "json":
+            group.add_argument(f"--{name}", metavar="FILE", default=None, help=what)
+    group.add_argument("--github", action="store_true", help="annotations for GitHub Actions, on standard output")
     parser.add_argument("--no-cache", action="store_true", help="compile kernels anew")
     parser.add_argument("-v", "--verbose", action="store_true", help="every finding in full")
     add_colour(parser)
@@ -82,9 +98,19 @@ def run(args: argparse.Namespace, console: Console) -> int:
     spec = program_spec(
         options, checks=args.checks, schedules=args.schedules, every_launch=args.every_launch, threads=args.threads,
         use_cache=not args.no_cache, instructions=args.instructions or 0, seconds=args.seconds or 0.0,
+        sample=args.sample_blocks, memory=args.memory,
     )  # fmt: skip
+    outputs = chosen_outputs(args, without="json")
+    begun = time.perf_counter()
     sys.stdout.flush()
-    result = run_program(program, spec, str(sources[0].with_suffix("")), own)
+    result = run_program(program, spec, str(sources[0].with_suffix("")), own, seconds=args.timeout or 0.0)
+    if outputs.wanted:
+        from wmmadiag.programs.report import kernel_run
+        from wmmadiag.recording import run_of
+
+        took = time.perf_counter() - begun
+        made = kernel_run(result, sources, options.arch, took)
+        write_outputs(run_of([made], command=shlex.join(["wmmadiag", *words]), seconds=took), outputs, console)
     if args.json:
         write_json(_record(result), args.json, console)
     _tell(result, console, args.verbose)
@@ -92,8 +118,16 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 
 def _tell(result: ProgramResult, console: Console, verbose: bool) -> None:
+    for line in found_lines(result, verbose):
+        console.note(line)
+    console.note(summary(result))
+
+
+def found_lines(result: ProgramResult, verbose: bool) -> list[str]:
+    """What was found, and why it ended where it did not end by itself."""
     from wmmadiag.report.finding_lines import finding_lines
 
+    told = []
     for one in result.found:
         if one.finding.level == "advice" and not verbose:
             continue
@@ -101,14 +135,14 @@ def _tell(result: ProgramResult, console: Console, verbose: bool) -> None:
         if one.where:
             more = f"; in {one.launches} launches" if one.launches > 1 else ""
             lines.append(f"      {one.where}{more}")
-        console.note("\n".join(line.removeprefix("    ") for line in lines))
+        told.append("\n".join(line.removeprefix("    ") for line in lines))
     if result.crash:
-        console.note(f"error: {result.crash}")
+        told.append(f"error: {result.crash}")
     if result.ended:
-        console.note(f"could not go on: {result.ended}")
+        told.append(f"could not go on: {result.ended}")
     if result.internal:
-        console.note(f"internal error, a bug of wmmadiag:\n{result.internal}")
-    console.note(summary(result))
+        told.append(f"internal error, a bug of wmmadiag:\n{result.internal}")
+    return told
 
 
 def summary(result: ProgramResult) -> str:
@@ -121,6 +155,8 @@ def summary(result: ProgramResult) -> str:
     )
     same = result.launches - result.watched
     watched = f" ({result.watched} watched; {same} like one of these ran bare)" if same and result.watched else ""
+    if result.sampled:
+        watched += f", of {result.sampled} a sample of blocks alone"
     launches = f"{result.launches} launch{'es' if result.launches != 1 else ''}"
     if result.unfollowed:
         watched += f", {result.unfollowed} too large to be compared with work in other streams"

@@ -7,8 +7,10 @@ import ctypes
 import dataclasses
 import json
 import os
+import resource
 import signal
 import sys
+import time
 import traceback
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from wmmadiag.programs.properties import device_properties
 
 INVALID_DEVICE_FUNCTION, INVALID_SYMBOL = 98, 13
 UNDECIDED, INTERNAL = 3, 70
+_OWN_MEMORY = 1 << 30
 
 
 class _KernelInfo(ctypes.Structure):
@@ -86,9 +89,9 @@ class Served:
         ):
             getattr(self.runtime, name).restype = ctypes.c_uint64
         self.runtime.wmmadiag_view.argtypes = (ctypes.c_uint64,)
-        self.properties = device_properties(spec["arch"])
+        self.properties = device_properties(spec["arch"], spec.get("memory", 0))
         self.starts = [one.start for one in self.program.kernels]
-        self.base = 0
+        self.base, self.told = 0, 0.0
         self.kept: list[object] = []
         self.shadows: dict[int, tuple[Symbol, int]] = {}
         self.device: Any = None
@@ -137,10 +140,10 @@ class Served:
         ctypes.CDLL(None).fflush(None)
         os._exit(code)
 
-    def launches(self) -> tuple[int, int, int]:
-        """How many there were, how many of them the checks watched, and how many no check of streams could follow."""
+    def launches(self) -> tuple[int, int, int, int]:
+        """How many there were, the checks watched, watched a sample of, and no check of streams could follow."""
         made = self.launcher
-        return (made.launches, made.watched, made.unfollowed) if made is not None else (0, 0, 0)
+        return (made.launches, made.watched, made.sampled, made.unfollowed) if made is not None else (0, 0, 0, 0)
 
     def located(self) -> int:
         """Where the program's library was loaded."""
@@ -159,6 +162,7 @@ class Served:
         from wmmadiag.emulator import Budget, EmulatorOptions
         from wmmadiag.programs.device import DeviceHalf
         from wmmadiag.programs.launches import Launcher
+        from wmmadiag.programs.progress import Progress
 
         spec = self.spec
         addresses = {}
@@ -173,7 +177,10 @@ class Served:
             self.shadows[self.located() + one.start] = (one, address)
         checks = select(spec["checks"])
         budget = Budget(spec["instructions"], spec["seconds"])
-        how = EmulatorOptions(threads=spec["threads"], budget=budget, checks=native_names(checks))
+        progress = Progress()
+        how = EmulatorOptions(
+            threads=spec["threads"], budget=budget, checks=native_names(checks), begun=progress.address
+        )
         options = CompileOptions(
             arch=spec["arch"], macros=spec["macros"], include_paths=tuple(map(Path, spec["include_paths"])),
             std=spec["std"], extra=tuple(spec["extra"]),
@@ -182,7 +189,9 @@ class Served:
             self.program.units, options, how, addresses, self.placed, self.runtime.wmmadiag_heap_bytes,
             spec["use_cache"],
         )  # fmt: skip
-        self.launcher = Launcher(self.runtime, checks, spec["schedules"], spec["every_launch"])
+        self.launcher = Launcher(
+            self.runtime, checks, spec["schedules"], spec["every_launch"], spec.get("sample", 0), progress=progress
+        )
         if spec.get("capture"):
             self.launcher.capture = self.captured
 
@@ -248,6 +257,10 @@ class Served:
             kernel, tuple(asked.grid), tuple(asked.block), asked.shared, parameters, place, bool(asked.stream)
         )
         self.device.turn_heap(self.runtime.wmmadiag_view)
+        if time.monotonic() > self.told + 1.0:  # of a program that is cut off, what was covered is known
+            self.told = time.monotonic()
+            begun, *others = self.launches()
+            self.send(launches=(begun + 1, *others))
         outcome = self.launcher.launch(request)
         if outcome.output:
             text = outcome.output.encode()
@@ -300,6 +313,9 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     bind_to_parent(int(watched))
     served = Served(json.loads(Path(spec).read_text("utf-8")), int(findings))
+    if most := served.spec.get("memory", 0):
+        whole = _OWN_MEMORY + 4 * most  # the emulator's, which keeps notes of the device's, too
+        resource.setrlimit(resource.RLIMIT_DATA, (whole, whole))
     system = ctypes.CDLL(None)
     program = ctypes.CDLL(str(served.program.library), mode=ctypes.RTLD_GLOBAL | os.RTLD_NOW)
     arguments = (ctypes.c_char_p * (len(words) + 1))(*(os.fsencode(one) for one in words), None)

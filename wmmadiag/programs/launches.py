@@ -116,7 +116,10 @@ class Launcher:
         every: whether all launches are watched; else one of those that are alike: same kernel, grid, block, shared
             memory and arguments.
         watched, launches: how many were, and how many there were.
+        sample: so many blocks of a launch are watched, the rest runs bare; 0: all are.
+        sampled: how many launches only a sample of blocks was watched of.
         unfollowed: how many touched too much to be compared with work in other streams.
+        progress: tells of long launches.
         capture: is told of each launch that is like none before.
     """
 
@@ -124,12 +127,14 @@ class Launcher:
     checks: Sequence[Check]
     schedules: int = 0
     every: bool = False
+    sample: int = 0
     watched: int = 0
+    sampled: int = 0
     launches: int = 0
     unfollowed: int = 0
     skipped: int = 0
+    progress: Progress = field(default_factory=Progress)
     capture: Callable[[Request, Sequence[DeviceMemory]], None] | None = None
-    _progress: Progress = field(default_factory=Progress)
     _alike: dict[_Key, _Alike] = field(default_factory=dict)
     _views: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
     _rows: ctypes.Array[Row] = field(default_factory=lambda: (Row * 256)())
@@ -192,13 +197,16 @@ class Launcher:
         findings: tuple[ReportedFinding, ...] = ()
         runs = CheckedRuns(tuple(self.checks) if watch else (), self.schedules if watch else 0)
         emulated = kernel.checked if watch else kernel.bare
-        footprint = Footprint(memory) if request.streams and self.checks else None
-        if footprint is not None:
-            emulated = EmulatedKernel(emulated.kernel, replace(emulated.options, observer=footprint), emulated.origin)
-        self.runtime.wmmadiag_watch(int(keep))
         blocks = request.grid[0] * request.grid[1] * request.grid[2]
+        sample = self.sample if watch and self.sample < blocks else 0
+        self.sampled += sample != 0
+        footprint = Footprint(memory) if request.streams and self.checks and not sample else None
+        if footprint is not None or sample:
+            how = replace(emulated.options, observer=footprint, sample=sample)
+            emulated = EmulatedKernel(emulated.kernel, how, emulated.origin)
+        self.runtime.wmmadiag_watch(int(keep))
         try:
-            with self._progress.of(self.launches, kernel.number, kernel.name, blocks, watch):
+            with self.progress.of(self.launches, kernel.name, blocks):
                 stats = runs.launch(emulated, launch)
             instructions, output = stats.warp_instructions, stats.output
             findings = runs.reported()

@@ -33,8 +33,8 @@ _PARTS = {
 }
 
 
-def device_properties(arch: str) -> dict[str, int]:
-    """Name as in `cudaDeviceProp` → value; memory is what the machine can give.
+def device_properties(arch: str, memory: int = 0) -> dict[str, int]:
+    """Name as in `cudaDeviceProp` → value; memory is what was asked for, in bytes, or what the machine can give (0).
 
     Raises:
         UnsupportedError: unknown architecture.
@@ -46,7 +46,7 @@ def device_properties(arch: str) -> dict[str, int]:
     return {
         "major": number // 10,
         "minor": number % 10,
-        "totalGlobalMem": installed * 3 // 4,
+        "totalGlobalMem": memory or installed * 3 // 4,
         "sharedMemPerBlock": SHARED_WITHOUT_OPT_IN,
         "sharedMemPerBlockOptin": bounds.shared_per_block,
         "sharedMemPerMultiprocessor": shared * _KB,

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -44,22 +45,26 @@ class ProgramResult:
         status: its exit status, or minus the signal that ended it.
         found: what was found, in the order in which it was met.
         launches, watched: how many there were, and how many the checks watched.
+        sampled: of how many of these only a sample of blocks was watched.
         unfollowed: how many touched too much to be compared with work in other streams.
         ended: why the emulator could not go on, "" where it could.
         internal: a mistake of wmmadiag's own.
         captured: launches for `capture.card_text`, each with `source` and `where`, if that was asked for.
         crash: what is known of the signal that ended it.
+        output: what it printed, if it was run quietly.
     """
 
     status: int
     found: list[Found] = field(default_factory=list)
     launches: int = 0
     watched: int = 0
+    sampled: int = 0
     unfollowed: int = 0
     ended: str = ""
     internal: str = ""
     captured: list[dict[str, Any]] = field(default_factory=list)
     crash: str = ""
+    output: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -84,27 +89,44 @@ def program_spec(
     use_cache: bool = True,
     instructions: int = 0,
     seconds: float = 0.0,
+    sample: int = 0,
+    memory: int = 0,
 ) -> dict[str, Any]:
-    """What the child needs to know besides the program: how kernels are compiled, watched and limited (0: not)."""
+    """What the child needs to know besides the program: how kernels are compiled, watched and limited (0: not).
+
+    Args:
+        sample: blocks of a launch that are watched.
+        memory: bytes that the device has, and that host code may allocate.
+    """
     return {
         "arch": options.arch, "macros": dict(options.macros), "include_paths": list(map(str, options.include_paths)),
         "std": options.std, "extra": list(options.extra), "checks": checks, "schedules": schedules,
         "every_launch": every_launch, "threads": threads, "use_cache": use_cache, "instructions": instructions,
-        "seconds": seconds, "capture": capture,
+        "seconds": seconds, "capture": capture, "sample": sample, "memory": memory,
     }  # fmt: skip
 
 
-def run_program(program: BuiltProgram, spec: Mapping[str, Any], name: str, arguments: Sequence[str]) -> ProgramResult:
+def run_program(
+    program: BuiltProgram,
+    spec: Mapping[str, Any],
+    name: str,
+    arguments: Sequence[str],
+    *,
+    seconds: float = 0.0,
+    quiet: bool = False,
+) -> ProgramResult:
     """Run a built program; its standard streams are this process's.
 
     Args:
         spec: what `child.Served` reads besides the program.
         name, arguments: its `argv`.
+        seconds: after which it is ended; 0: never.
+        quiet: what it prints is kept in the result, and it reads nothing.
     """
     whole = {**spec, "folder": str(program.library.parent), "runtime": str(program.runtime)}
     result = ProgramResult(0)
     records: dict[tuple[str, ...], Found] = {}
-    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
+    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file, tempfile.TemporaryFile() as said:
         json.dump(whole, file)
         file.flush()
         ours, theirs = os.pipe()
@@ -114,7 +136,14 @@ def run_program(program: BuiltProgram, spec: Mapping[str, Any], name: str, argum
             [sys.executable, "-c", start, file.name, str(theirs), str(watched), name, *arguments],
             pass_fds=[theirs, watched],
             start_new_session=True,
+            stdin=subprocess.DEVNULL if quiet else None,
+            stdout=said if quiet else None,
+            stderr=said if quiet else None,
         )
+        ended, cut_off = threading.Event(), threading.Event()
+        watch = threading.Thread(target=_end_after, args=(process, seconds, ended, cut_off))
+        if seconds:
+            watch.start()
         os.close(theirs)
         os.close(watched)
         try:
@@ -124,14 +153,29 @@ def run_program(program: BuiltProgram, spec: Mapping[str, Any], name: str, argum
                         take_record(json.loads(line), result, records, program)
             result.status = process.wait()
         finally:
+            ended.set()
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             os.close(life)
+        said.seek(0)
+        result.output = said.read().decode("utf-8", "replace")
+    if cut_off.is_set():
+        result.ended = f"the program did not end within {seconds:g} s, and was ended"
     result.found = list(records.values())
-    if result.status < 0 and not result.crash:
+    if result.status < 0 and not result.crash and not cut_off.is_set():
         result.crash = f"ended by {_signal(-result.status)}"
     return result
+
+
+def _end_after(
+    process: subprocess.Popen[bytes], seconds: float, ended: threading.Event, cut_off: threading.Event
+) -> None:
+    """End a program that takes longer."""
+    if not ended.wait(seconds):
+        cut_off.set()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def take_record(
@@ -139,7 +183,7 @@ def take_record(
 ) -> None:
     """Add what a process that serves a program says to the result and to what was found."""
     if "launches" in record:
-        result.launches, result.watched, result.unfollowed = record["launches"]
+        result.launches, result.watched, result.sampled, result.unfollowed = record["launches"]
     if "ended" in record:
         result.ended = record["ended"]
     if "internal" in record:

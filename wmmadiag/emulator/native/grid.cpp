@@ -113,16 +113,27 @@ private:
         }
     }
 
+    // Whether checks watch a block: the first, the last, and others between them at equal distances.
+    [[nodiscard]] bool sampled(std::uint64_t index) const {
+        const auto most = request_.sample;
+        if (most == 0 || most >= blocks_) return true;
+        if (most == 1) return index == 0;
+        const auto position = (index * (most - 1) + blocks_ - 2) / (blocks_ - 1);
+        return position * (blocks_ - 1) / (most - 1) == index;
+    }
+
     // Each worker does this with its share of the blocks.
     void blocks_in_turn(Observer* observer) {
         std::vector<Resident> residents;
         const auto next = [this](std::uint64_t& index) {
             const auto position = next_++;
             index = shared_.spec.last_block_first ? blocks_ - 1 - position : position;
+            if (request_.begun != nullptr) std::atomic_ref(*request_.begun).store(std::min(position + 1, blocks_), std::memory_order_relaxed);
             return position < blocks_;
         };
         const auto run = [this](Resident& one, std::uint64_t length, BlockStatus& status) { return slice(*one.block, one.executed, length, status); };
-        if (in_turns(shared_, warps_, observer, request_.patience, residents, next, run, [](const Block&) {})) return;
+        const auto watching = [this, observer](std::uint64_t index) { return sampled(index) ? observer : nullptr; };
+        if (in_turns(shared_, warps_, watching, request_.patience, residents, next, run, [](const Block&) {})) return;
         const std::lock_guard lock(mutex_);
         for (const auto& resident : residents) stand(*resident.block);  // the one that ended the run first
     }

@@ -22,6 +22,8 @@ struct RunRequest {
     std::uint64_t instruction_budget = 0;  // warp instructions; 0: none
     double seconds_budget = 0;             // 0: none
     bool in_order = false;                 // blocks in order on one thread
+    std::uint64_t sample = 0;              // so many blocks, spread over the grid, are watched by checks; 0: all
+    std::uint64_t* begun = nullptr;        // counts the blocks that have begun, for whoever looks on
     std::uint64_t patience = 1u << 22;     // warp instructions until a block that does not end lets the next one start
 };
 

@@ -299,7 +299,9 @@ private:
             return false;
         };
         const auto patience = std::min(plan_.setup.request.patience, budget == 0 ? block_slice : std::max<std::uint64_t>(budget, 1));
-        in_turns(shared_, warps_, nullptr, patience, residents, next, run, [&](const Block& block) { used[block.index()] = block.executed(); });
+        in_turns(
+            shared_, warps_, [](std::uint64_t) { return nullptr; }, patience, residents, next, run,
+            [&](const Block& block) { used[block.index()] = block.executed(); });
         return result.end == TrialEnd::finished ? counted(result) : result;
     }
 

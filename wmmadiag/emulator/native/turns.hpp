@@ -23,15 +23,17 @@ struct Resident {
 //
 // next(index): whether there is another block, and which. run(resident, length, status): runs a slice of one; false ends everything: then
 // `residents` are the blocks that had begun, that one first. done(block): it has ended.
-template <class Next, class Run, class Done>
-bool in_turns(Shared& shared, unsigned warps, Observer* observer, std::uint64_t patience, std::vector<Resident>& residents, Next&& next, Run&& run,
+// observer(index): who watches a block, or nullptr.
+template <class Watch, class Next, class Run, class Done>
+bool in_turns(Shared& shared, unsigned warps, Watch&& observer, std::uint64_t patience, std::vector<Resident>& residents, Next&& next, Run&& run,
               Done&& done) {
     const auto stopped = [&] { return shared.stop.load(std::memory_order_relaxed) || shared.order_matters.load(std::memory_order_relaxed); };
     std::unique_ptr<Block> spare;
     while (!stopped()) {
         if (residents.size() < resident_limit) {
             if (std::uint64_t index = 0; next(index)) {
-                auto block = spare ? std::move(spare) : std::make_unique<Block>(shared, warps, observer);
+                Observer* const watching = observer(index);
+                auto block = spare && spare->observer() == watching ? std::move(spare) : std::make_unique<Block>(shared, warps, watching);
                 block->start(index);
                 residents.push_back({std::move(block)});
             }

@@ -1,0 +1,163 @@
+"""A source with a `main`, checked as the program that it is: its own launches, under all checks, and its own verdict.
+
+Each launch is judged as the operation that its kernel was taken for, where it was; else the program's own comparison
+decides. Both are said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wmmadiag.cli.arguments import definitions
+from wmmadiag.errors import WmmadiagError
+
+if TYPE_CHECKING:
+    from wmmadiag.batch import Outcome, Task
+    from wmmadiag.programs.run import ProgramResult
+    from wmmadiag.report.run import KernelRun
+
+SECONDS = 30.0
+"""A program may take so long under `check`, with all that is judged of it; `run` has no such limit."""
+
+_MAIN = re.compile(rb"^[ \t]*(?:int|auto|void)[ \t\n]+main[ \t]*\(", re.M)
+
+
+@dataclass
+class ProgramCheck:
+    """What a program did, and said.
+
+    Attributes:
+        path: the source.
+        result: of its run; None where it could not be built, for which see `why`.
+        judged: by the captured launch that they are about: as the operation that its kernel was taken for.
+        seconds: that it took.
+    """
+
+    path: Path
+    result: ProgramResult | None = None
+    why: str = ""
+    judged: list[tuple[str, Outcome]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether it ran to its end, with exit status 0, and no check found an error."""
+        return self.result is not None and not self.result.ended and self.result.exit_code == 0
+
+    @property
+    def code(self) -> int:
+        """1: a check found an error, or its own comparison did, or a launch is wrong as the operation."""
+        own = self.result is not None and not self.result.ended and self.result.exit_code != 0
+        return 1 if own or any(one.code == 1 for _, one in self.judged) else 0
+
+    def run(self, arch: str) -> KernelRun | None:
+        """For reports; None where there was none."""
+        from wmmadiag.programs.report import kernel_run
+
+        return kernel_run(self.result, [self.path], arch, self.seconds) if self.result is not None else None
+
+
+def has_main(path: Path) -> bool:
+    """Whether a file is a CUDA source with a `main` of its own."""
+    if path.suffix not in (".cu", ".cpp", ".cc"):
+        return False
+    try:
+        return _MAIN.search(path.read_bytes()) is not None
+    except OSError:
+        return False
+
+
+def settled(outcome: Outcome) -> bool:
+    """Whether the source alone led to a verdict, rather than to a guess at what it computes that fits nothing."""
+    return outcome.report is not None and not (outcome.code == 3 and outcome.report.assumed)
+
+
+def check_program(task: Task, outcome: Outcome, args: argparse.Namespace) -> ProgramCheck:
+    """Run a source's `main` under the checks, and judge its launches.
+
+    Args:
+        task: the check of the source; `outcome`: what became of it, from the source alone.
+        args: the command's.
+    """
+    from wmmadiag.compile.options import CompileOptions
+    from wmmadiag.programs.build import build
+    from wmmadiag.programs.run import program_spec, run_program
+
+    made = ProgramCheck(task.path)
+    begun = time.perf_counter()
+    limit = args.budget_seconds or SECONDS
+    options = CompileOptions(
+        arch=task.arch or "sm_90", macros=definitions(args.define), include_paths=tuple(map(Path, args.include)),
+        **({"std": args.std} if args.std else {}),
+    )  # fmt: skip
+    try:
+        program = build([task.path], options)
+        spec = program_spec(
+            options, checks=args.checks, capture=True, schedules=args.schedules, threads=args.threads,
+            use_cache=not args.no_cache, instructions=args.budget_instructions or 0,
+        )  # fmt: skip
+        made.result = run_program(program, spec, str(task.path.with_suffix("")), [], seconds=limit, quiet=True)
+    except WmmadiagError as error:
+        made.why = str(error).partition("\n")[0]
+        return made
+    for launch in _of_kernels(made.result.captured, outcome):
+        if time.perf_counter() - begun < limit:
+            made.judged.append((launch["where"], _judged(task, launch)))
+    made.seconds = time.perf_counter() - begun
+    return made
+
+
+def _of_kernels(captured: Sequence[Mapping[str, Any]], outcome: Outcome) -> list[Mapping[str, Any]]:
+    """The launches to judge: the first one of each kernel that was taken for something, or of each where none was."""
+    first = {launch["kernel"]: launch for launch in reversed(captured)}
+    if outcome.report is None or not settled(outcome):
+        return list(first.values())[::-1]
+    known = {_base(one.entry) for one in outcome.report.compiled}
+    return [launch for name, launch in reversed(first.items()) if _base(name) in known]
+
+
+def _base(name: str) -> str:
+    return name.partition("<")[0].partition("(")[0].rpartition("::")[2].rpartition(" ")[2]
+
+
+def _judged(task: Task, launch: Mapping[str, Any]) -> Outcome:
+    """The check of the source with the geometry and the numbers of a launch."""
+    from wmmadiag.batch import run_task
+
+    numbers = {
+        one["name"]: one["value"] for one in launch["arguments"] if isinstance(one.get("value"), int) and one["value"]
+    }
+    options = {
+        **task.options, "entry": launch["kernel"], "grid": tuple(launch["grid"]), "block": tuple(launch["block"]),
+        "shared": launch["shared"], "symbols": {**numbers, **task.options["symbols"]},
+    }  # fmt: skip
+    return run_task(replace(task, options=options, record=False, diagnose=False))
+
+
+def lines(made: ProgramCheck, outcome: Outcome, verbose: bool) -> list[str]:
+    """What to say of it, after what the source alone led to."""
+    from wmmadiag.cli.run import found_lines, summary
+
+    if made.result is None:
+        return [f"its own main was not run: {made.why}"]
+    told = ["the program itself, run with its own launches under the checks:"]
+    told += [f"  {one}" for one in found_lines(made.result, verbose)]
+    said = [line.strip() for line in made.result.output.splitlines() if line.strip()]
+    if said:
+        told.append(f"  it says at the end: {said[-1][:160]}")
+    told.append("  " + summary(made.result).removeprefix("wmmadiag: "))
+    judged = [(where, one) for where, one in made.judged if one.report is not None and settled(one)]
+    for where, one in judged:
+        if one.report is not None:
+            word = {"passed": "right", "failed": "WRONG"}.get(one.status, one.status)
+            told.append(f"  {where}: {word} as {one.report.operation}, with these numbers")
+    if not settled(outcome) and not judged:
+        verdict = "ok" if made.passed else "WRONG" if made.code else "undecided"
+        told.append(f"{verdict} by the program's own comparison: what its kernels compute was not recognised")
+    return told
