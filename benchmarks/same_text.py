@@ -218,7 +218,10 @@ class _Reader:
         if symbol in (">", ">="):
             return ({">": "<", ">=": "<="}[symbol], right, left)
         if symbol in ("&&", "||", "&", "|", "^", "==", "!="):
-            return (symbol, *sorted((left, right), key=repr))
+            parts = [left, right]
+            if symbol not in ("==", "!="):
+                parts = [inner for one in parts for inner in (one[1:] if one[:1] == (symbol,) else (one,))]
+            return (symbol, *sorted(parts, key=repr))
         return (symbol, left, right)
 
     def _assignment_expression(self, node: Node) -> Form:

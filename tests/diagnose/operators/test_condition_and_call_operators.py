@@ -24,6 +24,12 @@ YIELDS = [
     ("comparison", "if (threadIdx.x < n) out[0] = a[0];", "threadIdx.x >= n"),
     ("comparison", "for (int i = 0; i + 16 <= n; i += 16) out[i] = a[i];", "i < n;"),
     ("comparison", "for (int i = 0; i < n; i += 16) out[i] = a[i];", "i + 16 <= n;"),
+    (
+        "conjunct",
+        "int y = threadIdx.y - 1, x = threadIdx.x - 1; if (y < 0 || y >= m || x >= n) return; out[0] = a[y * n + x];",
+        "x >= n || x < 0",
+    ),
+    ("conjunct", f"{ROWS} if (r >= m) return; out[r * n + c] = a[0];", "if (r >= m || c >= n)"),
     ("connective", "if (m < n && n < 64) out[0] = a[0];", "m < n || n < 64"),
     ("connective", "if (m < n && n < 64) out[0] = a[0];", "if (n < 64)"),
     ("negation", "bool whole = m > n; if (whole) out[0] = a[0];", "if (!whole)"),
@@ -53,6 +59,7 @@ YIELDS = [
 ]
 
 NEVER = [
+    ("conjunct", f"{ROWS} if (r >= m) out[0] = a[0]; out[r * n + c] = a[0];", "|| c >= n"),  # it leaves nothing
     ("comparisons_together", "if (m <= n && n < 64) out[0] = a[0];", "m < n && n <= 64"),
     ("sibling_everywhere", "float x = expf(a[0]); out[0] = x;", "exp2f"),
     ("comparison", "int i = m + n; out[i] = a[i];", "m < n"),

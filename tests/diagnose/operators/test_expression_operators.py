@@ -77,11 +77,31 @@ YIELDS = [
         "s[cur ^ 1][i]",
     ),
     ("turned", "__shared__ float s[3][64]; for (int i = 0; i < n; ++i) { s[i][0] = a[i % 3]; }", "s[(i + 1) % 3][0]"),
+    ("variable", "int end = n * 16; for (int i = 0; i < n; ++i) out[i] = a[i * 2];", "i < end"),  # made of it
+    (
+        "factor_more",
+        "float x = 0.0f; for (int i = 0; i < n; ++i) x += a[i]; out[0] = sqrtf(x + alpha);",
+        "x / n + alpha",
+    ),
+    ("nudged", "int row = m; out[threadIdx.x * row] = a[0];", "row = m * 3"),
+    (
+        "term_more",
+        "int t = threadIdx.x; if (t < m) { out[t] = 0.0f; } else { int w = t / 32; out[w] = a[w]; }",
+        "w = (t - m) / 32",
+    ),
+    ("regrouped", "out[0] = alpha * (a[0] + a[1]);", "= alpha * a[0] + a[1]"),
+    ("regrouped", "out[0] = alpha * a[0] + a[1];", "= alpha * (a[0] + a[1])"),
+    ("regrouped", "int r = threadIdx.x; out[0] = *(a + (long)r * n + m * 4 + 8);", "a + (long)(r + 8) * n + m * 4"),
+    ("regrouped", "__shared__ float s[8][8]; int r = threadIdx.x; s[r + 4][0] = a[r];", "s[r][4]"),
     ("everywhere", f"int o = threadIdx.y; {COPY} out[r * n] = a[r] + b[r];", "out[o * n] = a[o] + b[o]"),
 ]
 
 # operator, body, what must not come of it.
 NEVER = [
+    ("variable", "for (int i = 0; i < n; ++i) out[i] = a[i];", "i < i"),
+    ("factor_more", "float x = a[0]; for (int i = 0; i < n; ++i) out[i] = sqrtf(x);", "x / n"),  # no sum
+    ("term_more", "int t = threadIdx.x; if (t < m) { int w = t / 32; out[w] = a[w]; }", "(t - m) / 32"),
+    ("regrouped", "int r = threadIdx.x, c = threadIdx.y; out[r * n + c] = a[0];", "(r + c) * n"),
     ("operation", "int r = threadIdx.x; out[r + threadIdx.y] = a[0];", "out[r * threadIdx.y]"),
     ("named", "int t = threadIdx.x / 4; out[t] = a[threadIdx.x / 8];", "a[t]"),
     ("named", "{ int t = threadIdx.x / 4; out[t] = a[0]; } out[0] = a[threadIdx.x / 4];", "a[t]"),

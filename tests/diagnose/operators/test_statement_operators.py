@@ -6,7 +6,8 @@ import pytest
 from changed_texts import made, yields
 
 SHARED = "__shared__ float s[64]; int t = threadIdx.x;"
-ASYNC = """#define WAIT(n) asm volatile("cp.async.wait_group %0;" ::"n"(n))
+ASYNC = """__device__ float total(float x) { return x + __shfl_xor_sync(~0u, x, 16); }
+#define WAIT(n) asm volatile("cp.async.wait_group %0;" ::"n"(n))
 __device__ void commit() { asm volatile("cp.async.commit_group;"); }
 __device__ void load(unsigned (&r)[4], unsigned p) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
@@ -14,7 +15,48 @@ __device__ void load(unsigned (&r)[4], unsigned p) {
 }
 """
 
+FILL_FRAGMENT = (
+    "wmma::fragment<wmma::accumulator, 16, 16, 16, float> f; wmma::fill_fragment(f, 0.0f);"
+    " wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> x;"
+    " wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> y;"
+)
+
 YIELDS = [
+    (
+        "headed",
+        "for (int i = threadIdx.x; i < n; i += 64) out[i] = a[i]; for (int j = 0; j < m; ++j) out[j] = b[j];",
+        "for (int j = threadIdx.x; j < m; j += 64)",
+    ),
+    ("headed", "for (int i = threadIdx.x; i < n; i += 64) out[i] = a[i];", "for (int i = 0; i < n; i += 1)"),
+    ("rows", "const float* sA = a + m * n; const float* sB = b; out[0] = sA[0] + sB[0];", "sB = b + m * n;"),
+    (
+        "rows",
+        "int x_pitch = m, y_pitch = n; int x = blockIdx.x * x_pitch; int y = 0; out[x + y_pitch] = a[y];",
+        "int y = blockIdx.x * y_pitch;",
+    ),
+    (
+        "parallel",
+        "float x0 = a[m]; float x1 = a[m + 32] * 2; for (int i = 0; i < n; ++i) { x0 = a[i]; out[i] = x0 + x1; }",
+        "x0 = a[i]; x1 = a[i + 32] * 2;",
+    ),
+    ("alike", f"{SHARED} s[t] = a[t * n + m]; __syncthreads(); out[t] = b[t * n + 5];", "b[t * n + m]"),
+    (
+        "anew",
+        f"{FILL_FRAGMENT} for (int i = 0; i < n; ++i) {{ wmma::mma_sync(f, x, y, f);"
+        " if (i == m) { wmma::store_matrix_sync(out, f, 16, wmma::mem_row_major); } }",
+        "wmma::mem_row_major); wmma::fill_fragment(f, 0.0f); }",
+    ),
+    (
+        "combined",
+        "float x = 0, y = 0; for (int i = 0; i < n; ++i) { x = fmaxf(x, a[i]); y += a[i]; }"
+        " x = fmaxf(x, __shfl_xor_sync(~0u, x, 1)); x = fmaxf(x, __shfl_xor_sync(~0u, x, 2)); out[0] = x + y;",
+        "y += __shfl_xor_sync(~0u, y, 1); y += __shfl_xor_sync(~0u, y, 2);",
+    ),
+    (
+        "completed",
+        "float x = 0; if (m > n) { for (int i = threadIdx.x; i < n; i += 32) { x += a[i]; } } out[0] = x;",
+        "} } x = total(x);",
+    ),
     ("assignment", "for (int i = 0; i < n; i = 4) out[i] = a[i];", "i += 4"),
     (
         "swapped_targets",
@@ -136,6 +178,8 @@ YIELDS = [
 ]
 
 NEVER = [
+    ("rows", "int x = m; int y = n; out[x] = a[y];", "int y = m"),  # nothing of the row goes with the name
+    ("completed", "float x = a[0]; out[0] = x;", "x = total(x)"),
     ("quotient_and_remainder", "int r = threadIdx.x & 7, c = threadIdx.x >> 4; out[r] = a[c];", "r = threadIdx.x >> 4"),
     ("quotient_and_remainder", "int r = threadIdx.x % 8, c = threadIdx.x / 16; out[r] = a[c];", "r = threadIdx.x / 16"),
     ("anew", "float x = 0; for (int i = 0; i < n; ++i) out[i] = x;", "x = 0; x = 0"),

@@ -22,6 +22,7 @@ _PITCHES = frozenset({"leading dimension", "pitch"})
 # How many names are tried for one, by its role: most where they are told apart least.
 _MOST = {"leading dimension": 8, "pitch": 7, "offset": 6, "index": 6, "coordinate": 6, "fragment": 6, "loop step": 7}
 _MOST_OTHERS, _MOST_MEMBERS, _MOST_SIZES = 5, 3, 4
+_OF_TWO = frozenset({"<", ">", "<=", ">=", "==", "!=", "-", "/", "%"})
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
@@ -46,8 +47,8 @@ def names_for(program: Program, one: Expression, most: int = 0) -> list[Atom]:
 
     What makes one likely: it is a member of the same object; nothing uses it; it is used elsewhere for the same, or in
     the same place of the same call or operation, or in this statement; its name is written of the same parts, or nearly
-    the same; it is a parameter, a constant or a local variable as the other one is; it counts a loop around it, and
-    nothing in the loop says so; it was declared late, or is a constant that is used often.
+    the same; it was made of the other one; it is a parameter, a constant or a local variable as the other one is; it
+    counts a loop around it, and nothing in the loop says so; it was declared late, or is a constant that is used often.
     """
     pool = pools(program)
     of = one.text[: len(one.text) - len(one.operator)] if one.kind == "member" else one.text.rpartition("::")[0]
@@ -59,9 +60,10 @@ def names_for(program: Program, one: Expression, most: int = 0) -> list[Atom]:
     sort = _sort(scope, one.text)
     beside: Set[str] = pool.slots.get(slot(one), set())
     near = {name for whole in one.statement.expressions for name in whole.names}
+    senseless = {one.text, _compared_with(one)}
     rated = []
     for place, atom in enumerate(pool.at(one)):
-        if atom.text == one.text or not _fits(one, atom):
+        if atom.text in senseless or not _fits(one, atom):
             continue
         # Registers have indices that the compiler knows once loops are unrolled.
         if own and atom.varying is not False and atom.text not in counters:
@@ -73,6 +75,7 @@ def names_for(program: Program, one: Expression, most: int = 0) -> list[Atom]:
         likely += 2 * (roles is None and atom.root == atom.text) + 3 * (atom.text in idle)
         likely += roles is not None and one.role in roles
         likely += 2 * (atom.text in beside) + (atom.text in near or atom.text in counters)
+        likely += one.text in pool.made_of.get(atom.root, ()) or atom.text in pool.made_of.get(one.text, ())
         likely += bool(parts & parts_of(atom.text)) or _nearly(one.text, atom.text)
         likely += sort is not None and sort == _sort(scope, atom.root or atom.text)
         likely -= one.role in _SIZES and one.varying is None and atom.varying is True
@@ -81,6 +84,13 @@ def names_for(program: Program, one: Expression, most: int = 0) -> list[Atom]:
         rated.append((-likely, atom.root != atom.text and not atom.constant, -late, atom))
     wanted = (most or _MOST.get(one.role, _MOST_OTHERS)) + (_MOST_MEMBERS if of else 0)
     return [row[-1] for row in sorted(rated, key=lambda row: row[:-1])][:wanted]
+
+
+def _compared_with(one: Expression) -> str:
+    """What it is compared with, subtracted from or divided by: of two of the same, the result is known."""
+    around = one.parent
+    known = around is not None and around.operator in _OF_TWO and len(around.operands) == 2
+    return around.operands[1 - one.number].text if around is not None and known else ""
 
 
 def _idle_counters(one: Expression) -> set[str]:

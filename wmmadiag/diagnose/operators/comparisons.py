@@ -45,15 +45,15 @@ class Comparisons:
                 made += 1
                 yield text_of(one)
 
-    def built(self, at: Expression, coordinates: Iterable[Coordinate]) -> Iterator[Text]:
-        """Each coordinate below each bound."""
+    def built(self, at: Expression, coordinates: Iterable[Coordinate], symbol: str = "<") -> Iterator[Text]:
+        """Each coordinate below each bound, or as another symbol has it."""
         bounds = self._bounds(at)
         coordinates = list(coordinates)
         done: set[str] = set()
         natural: set[str] = set()
         for one in coordinates:  # what is counted in steps of a pitch is less than the pitch
             if one.pitch is not None and all(self._pool.visible(part, at) for part in (*one.parts, one.pitch)):
-                made = binary(one.text, "<", text_of(one.pitch))
+                made = binary(one.text, symbol, text_of(one.pitch))
                 if made.text not in natural:
                     natural.add(made.text)
                     yield made
@@ -61,8 +61,9 @@ class Comparisons:
             # What nothing uses was made for something.
             if atom.type.whole and atom.varying and atom.text == atom.root and atom.text not in self._pool.roles:
                 done.add(atom.text)
-                yield from (binary(Text(atom.text), "<", Text(bound.text)) for bound in bounds)
-                yield from self._between(at, atom)
+                yield from (binary(Text(atom.text), symbol, Text(bound.text)) for bound in bounds)
+                if symbol == "<":
+                    yield from self._between(at, atom)
         for one in coordinates:
             known = all(self._pool.visible(part, at) for part in one.parts)
             if one.text.text in done or len(done) == _MOST_COORDINATES or not known:
@@ -71,7 +72,7 @@ class Comparisons:
             names = {part.text for held in one.parts for part in held.under()}
             for bound in bounds:
                 if bound.text not in names:
-                    yield binary(one.text, "<", Text(bound.text))
+                    yield binary(one.text, symbol, Text(bound.text))
 
     def _between(self, at: Expression, unused: Atom) -> Iterator[Text]:
         """An unused coordinate held against those that the condition names, under an unused flag if there is one."""
@@ -169,11 +170,23 @@ def guarded_by(condition: Expression) -> list[Expression]:
         around = around.parent
     if around is not None:
         return around.operands[1:2]
+    if leaves(statement):
+        return [one for later in following(statement) for one in later.whole_expressions()]
     if statement.kind == "if" and statement.children:
         return list(statement.children[0].whole_expressions())
     if statement.kind == "declaration":
         return [one for later in following(statement) for one in later.whole_expressions()]
     return []
+
+
+def leaves(statement: Statement) -> bool:
+    """Whether it is a branch that only leaves the function or the round."""
+    if statement.kind != "if" or len(statement.children) != 1:
+        return False
+    held = statement.children[0]
+    if held.kind == "block" and len(held.children) == 1:
+        held = held.children[0]
+    return held.kind in ("jump", "return")
 
 
 def following(statement: Statement) -> list[Statement]:

@@ -28,6 +28,7 @@ class Partners:
         # Sizes, by what they multiply.
         self._times: dict[str, dict[str, Expression]] = defaultdict(dict)
         self._reals: dict[str, Expression] = {}
+        self._summed: set[str] = set()
         self._offsets: dict[str, Expression] = {}
         further: dict[str, Expression] = {}
         # Terms, by another term of the same sum.
@@ -36,6 +37,8 @@ class Partners:
             b"exp2" in text or b"ex2." in text or b"log2" in text or b"lg2." in text for text in program.texts.values()
         )
         for one in program.all_expressions():
+            if one.kind == "assignment" and one.operator == "+=" and one.type.kind == "float":
+                self._summed.add(one.operands[0].text)
             if one.kind != "binary":
                 continue
             if one.operator in ("+", "-") and sums.top(one):
@@ -79,6 +82,14 @@ class Partners:
     def divisors(self, one: Expression) -> Iterator[Text]:
         """The sizes that something is divided by."""
         return self._visible(one, list(self._divisors.values()), {part.text for part in one.under()})
+
+    def counts(self, one: Expression) -> Iterator[Text]:
+        """How many something is the sum of: sizes that are loops' ends."""
+        if one.text in self._summed:
+            ends = [atom for atom in self._pool.at(one) if atom.type.whole and atom.varying is False]
+            ends = [atom for atom in ends if "loop bound" in self._pool.roles.get(atom.text, set())]
+            ends.sort(key=lambda atom: atom.constant)
+            yield from (Text(atom.text, precedence.POSTFIX) for atom in ends[:_MOST_FACTORS])
 
     def reals(self, one: Expression) -> Iterator[Text]:
         """The real numbers in scope that something may be scaled by."""

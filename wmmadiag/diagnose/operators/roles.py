@@ -118,8 +118,9 @@ def _binary(one: Expression, role: str, orders: Mapping[str, Order]) -> None:
         _descend(right, role, orders)
     elif one.operator in _ORDERINGS:
         limit = "loop bound" if role == "loop bound" else "bound"
-        for part in (left, right):
-            _descend(part, limit if part.varying is False else "compared", orders)
+        for part, other in ((left, right), (right, left)):
+            ends = limit == "loop bound" and _counter(other) and not _counter(part)
+            _descend(part, limit if part.varying is False or ends else "compared", orders)
     elif one.type.address:
         for part in (left, right):
             _descend(part, "pointer" if part.type.address else "offset", orders)
@@ -134,6 +135,11 @@ def _binary(one: Expression, role: str, orders: Mapping[str, Order]) -> None:
         for part, other in ((left, right), (right, left)):
             pitch = one.operator == "*" and role in _PLACES and part.varying is False and other.varying is not False
             _descend(part, "pitch" if pitch else role, orders)
+
+
+def _counter(one: Expression) -> bool:
+    """Whether it is what the head of its own loop declares."""
+    return one.kind == "name" and one.text in {variable.name for variable in one.statement.declares}
 
 
 def _call(one: Expression, role: str, orders: Mapping[str, Order]) -> None:

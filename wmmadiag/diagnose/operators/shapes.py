@@ -15,6 +15,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _LONGEST, _SHORTEST = 90, 6
+_LIKE = {"name": "leaf", "number": "leaf"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +73,26 @@ def shapes(program: Program) -> Shapes:
 
 
 def tokenized(one: Statement) -> Tokens:
-    """The tokens of a statement, comments left out."""
-    data = one.unit.source.data[one.start : one.end]
+    """The tokens of a statement, comments left out, and of what declares and sets one variable its type."""
+    start = _begin(one)
+    data = one.unit.source.data[start : one.end]
     return tuple(
-        Token(found.lastgroup, found[0].decode("utf-8", "surrogateescape"), one.start + found.start())
+        Token(found.lastgroup, found[0].decode("utf-8", "surrogateescape"), start + found.start())
         for found in _TOKEN.finditer(data)
         if found.lastgroup is not None
     )
 
 
+def _begin(one: Statement) -> int:
+    if one.kind != "declaration" or len(one.declares) != 1 or one.declares[0].value is None:
+        return one.start
+    declared = one.declares[0]
+    return one.start if declared.dimensions or declared.constant else declared.declarator.start_byte
+
+
 def shape(tokens: Tokens) -> tuple[str, ...]:
-    """What is left of tokens without names, numbers and texts."""
-    return tuple(one.text if one.kind == "mark" else one.kind for one in tokens)
+    """What is left of tokens without names, numbers and texts: a name may stand where a number stands."""
+    return tuple(one.text if one.kind == "mark" else _LIKE.get(one.kind, one.kind) for one in tokens)
 
 
 def renaming(first: Tokens, second: Tokens) -> dict[str, str] | None:
@@ -96,9 +105,9 @@ def renaming(first: Tokens, second: Tokens) -> dict[str, str] | None:
 
 
 def renamed(one: Statement, tokens: Tokens, by: Mapping[str, str]) -> str:
-    """A statement's source with its names changed."""
+    """The source of a statement's tokens with its names changed."""
     data = one.unit.source.data
-    parts, position = [], one.start
+    parts, position = [], tokens[0].start
     for token in tokens:
         parts.append(data[position : token.start])
         parts.append(by.get(token.text, token.text).encode("utf-8", "surrogateescape"))

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wmmadiag.diagnose.operators.comparisons import comparisons, coordinates_in, guarded_by, varying_names
-from wmmadiag.diagnose.operators.making import Draft, binary, replaced, text_of
+from wmmadiag.diagnose.operators.comparisons import (
+    ORDERINGS,
+    comparisons,
+    coordinates_in,
+    guarded_by,
+    leaves,
+    varying_names,
+)
+from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced, text_of
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
 
+_WORDS = {"&&": "and", "||": "or"}
+_COMPARED = ORDERINGS | {"==", "!="}
+
 
 @operator
 def conjunct(program: Program) -> Iterator[Draft]:
-    """`c && d` for a condition `c`, where `d` stands elsewhere or holds a coordinate of what is guarded to a bound."""
+    """`c && d` for a condition `c`, where `d` stands elsewhere, holds a coordinate of what is guarded to a bound, or
+    compares as its neighbours do; `c || d` of what leaves."""
     known = comparisons(program)
     for one in program.expressions:
         if not _whole_condition(one):
@@ -23,11 +34,39 @@ def conjunct(program: Program) -> Iterator[Draft]:
         for other in known.donors(one, names):
             yield replaced(one, binary(text_of(one), "&&", other), f"and {other.text}")
             yield replaced(one, binary(text_of(one), "||", other), f"or {other.text}")
+        for symbol, other in _as_beside(one):
+            yield replaced(one, binary(text_of(one), symbol, other), f"{_WORDS[symbol]} {other.text}")
+        if leaves(one.statement):
+            for other in known.built(one, coordinates_in(guarded), ">="):
+                yield replaced(one, binary(text_of(one), "||", other), f"or {other.text}")
+            continue
         for other in known.built(one, coordinates_in(guarded)):
             if other.text not in one.text:
                 yield replaced(one, binary(text_of(one), "&&", other), f"and {other.text}")
                 if other.operator in (">", "&&"):
                     yield replaced(one, binary(text_of(one), "||", other), f"or {other.text}")
+
+
+def _as_beside(one: Expression) -> Iterator[tuple[str, Text]]:
+    """A comparison that one of the others of a condition has with a number, for what another one compares."""
+    if one.kind != "binary" or one.operator not in _WORDS:
+        return
+    held = [part for part in _joined(one, one.operator) if part.operator in _COMPARED and len(part.operands) == 2]
+    there = {part.text for part in held}
+    for part in held:
+        for other in held:
+            first, second = part.operands
+            if second.kind == "literal" and other.operands[0].type.takes(first.type):
+                made = binary(text_of(other.operands[0]), part.operator, text_of(second))
+                if made.text not in there:
+                    there.add(made.text)
+                    yield one.operator, made
+
+
+def _joined(one: Expression, symbol: str) -> list[Expression]:
+    if one.kind == "binary" and one.operator == symbol:
+        return [part for held in one.operands for part in _joined(held, symbol)]
+    return [one]
 
 
 def _whole_condition(one: Expression) -> bool:

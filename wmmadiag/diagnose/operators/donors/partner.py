@@ -23,7 +23,8 @@ _REAL = frozenset({"value", "factor", "term", "argument", "denominator", "initia
 
 @operator
 def factor_more(program: Program) -> Iterator[Draft]:
-    """`a * s` for a term `a`, with an `s` that something is multiplied by elsewhere; `a / s` for a whole coordinate."""
+    """`a * s` for a term `a`, with an `s` that something is multiplied by elsewhere; `a / s` for a whole coordinate,
+    or for a sum."""
     known = partners(program)
     for one in program.expressions:
         product = one.role in _PRODUCTS or _moves_pointer(one)
@@ -38,11 +39,14 @@ def factor_more(program: Program) -> Iterator[Draft]:
         elif one.type.kind in ("float", "half") and one.role in _REAL and one.kind not in ("literal", "list"):
             for factor in known.reals(one) if not one.assigned and one.kind != "assignment" else ():
                 yield replaced(one, binary(text_of(one), "*", factor), f"times {factor.text}")
+            for count in known.counts(one) if not one.assigned else ():
+                yield replaced(one, binary(text_of(one), "/", count), f"over {count.text}")
 
 
 @operator
 def term_more(program: Program) -> Iterator[Draft]:
-    """`a + t` for a sum `a`, with a `t` that is added to a term of it, or for the same, elsewhere."""
+    """`a + t` for a sum `a`, with a `t` that is added to a term of it, or for the same, elsewhere; `a - n` where
+    `a < n` does not hold."""
     known = partners(program)
     for one in program.expressions:
         if one.assigned or one.kind in ("list", "assignment", "conditional") or not sums.top(one):
@@ -51,9 +55,22 @@ def term_more(program: Program) -> Iterator[Draft]:
             for term in known.offsets(one):
                 yield replaced(one, binary(text_of(one), "+", term), f"plus {term.text}")
         elif one.type.kind == "integer" and one.role in _SUMS:
+            for bound in _passed(one):
+                yield replaced(one, binary(text_of(one), "-", text_of(bound)), f"- {bound.text}")
             for term, less in known.terms(one):
                 symbol = "-" if less else "+"
                 yield replaced(one, binary(text_of(one), symbol, term), f"{symbol} {term.text}")
+
+
+def _passed(one: Expression) -> Iterator[Expression]:
+    """The bounds that a coordinate is not below, where a branch around it says so."""
+    inner, around = one.statement, one.statement.parent
+    while around is not None:
+        condition = around.condition if around.kind == "if" else None
+        otherwise = len(around.children) == 2 and inner is around.children[1]
+        if condition is not None and otherwise and condition.operator == "<" and condition.operands[0].text == one.text:
+            yield condition.operands[1]
+        inner, around = around, around.parent
 
 
 def _term(one: Expression) -> bool:

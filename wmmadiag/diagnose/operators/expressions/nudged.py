@@ -13,13 +13,15 @@ _ADDED, _SCALED = (("+", "1"), ("-", "1")), (("*", "2"), ("/", "2"))
 _STEPS = {
     **dict.fromkeys(("index", "compared", "argument", "count", "loop start"), _ADDED),
     **dict.fromkeys(("leading dimension", "dimension", "constant", "loop step"), _SCALED),
-    **dict.fromkeys(("bound", "loop bound", "extent"), _ADDED + _SCALED),
+    **dict.fromkeys(("bound", "loop bound"), _ADDED + _SCALED),
+    # What is packed is packed by two, three or four.
+    "extent": (*_ADDED, *_SCALED, ("*", "3"), ("*", "4")),
 }
 
 
 @operator
 def nudged(program: Program) -> Iterator[Draft]:
-    """`x + 1` or `x - 1` for a whole index, bound, argument or initial value `x`; twice or half of a size."""
+    """`x + 1` or `x - 1` for a whole index, bound, argument or initial value `x`; a multiple or half of a size."""
     for one in program.expressions:
         if one.type.kind == "integer" and _whole(one) and not one.assigned and not _held_to_bound(one):
             for symbol, number in _STEPS.get(one.role, ()):

@@ -25,14 +25,18 @@ def alike(program: Program) -> Iterator[Draft]:
         if not others:
             continue
         nearest = sorted(others, key=lambda other: (other.unit is not one.unit, abs(other.start - one.start)))
-        yield from _towards(known, one, nearest[:_MOST_OTHERS])
+        yield from _towards(program, known, one, nearest[:_MOST_OTHERS])
 
 
-def _towards(known: Shapes, one: Statement, others: list[Statement]) -> Iterator[Draft]:
+def _towards(program: Program, known: Shapes, one: Statement, others: list[Statement]) -> Iterator[Draft]:
     own = known.tokens(one)
     places = leaves([one])
+    scope = program.names_at(one.unit, one.end)
     for other in others:
+        elsewhere = program.names_at(other.unit, other.end)
         for token, text in _odd(own, known.tokens(other)):
+            if text in elsewhere and text not in scope:
+                continue
             place = places.get(token.start)
             note = f"{text} for {token.text}, as in line {other.unit.source.place(other.node).line}"
             if place is not None:
@@ -52,7 +56,7 @@ def _odd(own: tuple[Token, ...], other: tuple[Token, ...]) -> Iterator[tuple[Tok
         if two.kind == "name":
             called[two.text][one.text] += 1
     for one, two in differing:
-        if len(differing) == 1 or two.kind == "number":
+        if len(differing) == 1 or "number" in (one.kind, two.kind):
             yield one, two.text
     for one, two in zip(own, other, strict=True):
         if two.kind != "name":

@@ -26,10 +26,11 @@ def parallel(program: Program) -> Iterator[Draft]:
             if not one.braced or not 0 <= at < len(one.block):
                 continue
             donor = one.block[at]
-            if donor.kind not in ("expression", "if", "loop"):
+            if donor.kind not in ("expression", "if", "loop", "declaration"):
                 continue
             tokens = tokenized(donor)
-            if len(tokens) > _LONGEST:
+            # What is declared here may be set there.
+            if len(tokens) > _LONGEST or (donor.kind == "declaration" and tokens[0].start == donor.start):
                 continue
             for other in known.like(one)[:_MOST]:
                 names = renaming(known.tokens(one), known.tokens(other))
@@ -49,6 +50,8 @@ def parallel(program: Program) -> Iterator[Draft]:
 def _visible(program: Program, donor: Statement, at: Statement, names: Mapping[str, str]) -> bool:
     scope = program.names_at(at.unit, at.end)
     own = {variable.name for statement in donor.under() for variable in statement.declares}
+    if donor.kind == "declaration" and not all(names.get(name, name) in scope for name in own):
+        return False
     for whole in donor.whole_expressions():
         for one in whole.under():
             if one.kind == "name" and one.text not in own and one.type.kind != "function":

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wmmadiag.diagnose.operators.cuda_names import FILL, MULTIPLY
-from wmmadiag.diagnose.operators.making import Draft, inserted_before
+from wmmadiag.diagnose.operators.cuda_names import FILL, MULTIPLY, STORE
+from wmmadiag.diagnose.operators.making import Draft, inserted_after, inserted_before
 from wmmadiag.diagnose.operators.model import Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
@@ -14,13 +14,21 @@ from wmmadiag.diagnose.operators.zeros import zero_of
 
 @operator
 def anew(program: Program) -> Iterator[Draft]:
-    """A running value or fragment set before a loop that adds to it, as it is set elsewhere, or to nought."""
+    """A running value or fragment set before a loop that adds to it, as it is set elsewhere, or to nought; a fragment
+    set after it was stored, in a loop that adds to it."""
     setters: dict[str, Statement] = {}
     for body in program.bodies:
         for one in body.statements:
             name = _set(one)
             if name is not None:
                 setters.setdefault(name, one)
+    for statement in program.statements:
+        for loop in statement.loops:
+            setter = setters.get(_stored(statement))
+            if setter is not None and statement.braced and _stored(statement) in set(_added_to(loop)):
+                after = statement.block[statement.index + 1] if statement.index + 1 < len(statement.block) else None
+                if after is None or after.text != setter.text:
+                    yield inserted_after(statement, setter.text, f"{setter.text[:-1]} once stored", "initial value")
     for loop in program.statements:
         if loop.kind != "loop" or not loop.braced or loop.unit.macro:
             continue
@@ -39,6 +47,13 @@ def anew(program: Program) -> Iterator[Draft]:
                 text = f"{name} = {nought};"
             if loop.index == 0 or loop.block[loop.index - 1].text != text:
                 yield inserted_before(loop, text, f"{text[:-1]} before the loop", "initial value")
+
+
+def _stored(one: Statement) -> str:
+    """The fragment that a statement stores."""
+    whole = one.expressions[0] if one.kind == "expression" and one.expressions else None
+    stores = whole is not None and whole.operator == STORE and len(whole.operands) > 1
+    return whole.operands[1].text if whole is not None and stores else ""
 
 
 def _set(one: Statement) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from wmmadiag.diagnose.operators.cuda_names import STORE
 from wmmadiag.diagnose.operators.making import Draft, inserted_after, inserted_before
-from wmmadiag.diagnose.operators.model import Expression, Statement
+from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import pools
 from wmmadiag.diagnose.operators.registry import operator
@@ -51,58 +51,6 @@ def fragment_scaled(program: Program) -> Iterator[Draft]:
         for atom in factors[:_MOST_FACTORS]:
             text = f"for (int i_ = 0; i_ < {held}.num_elements; ++i_) {held}.x[i_] *= {atom.text};"
             yield inserted_before(statement, text, f"{held} times {atom.text}", "accumulation")
-
-
-@operator
-def combined(program: Program) -> Iterator[Draft]:
-    """`x = f(x, g(x))` after what accumulates `x`, with an exchange `g` between lanes that stands elsewhere."""
-    exchanges = {
-        one.text: one
-        for one in program.all_expressions()
-        if one.kind == "call" and one.operator.startswith("__shfl") and len(one.operands) > 1 and one.operands[1].atom
-    }
-    pool = pools(program)
-    for statement in program.statements:
-        if statement.kind not in ("expression", "loop"):
-            continue
-        for whole in statement.whole_expressions():
-            form = _accumulated(whole)
-            if form is None or not form[0].atom or form[0].type.kind != "float":
-                continue
-            target, before, after = form
-            place = _block_level(statement)
-            for one in exchanges.values():
-                value = one.operands[1]
-                if not pool.visible(target, one) and not place.braced:
-                    continue
-                exchanged = _renamed(one, value, target.text)
-                yield inserted_after(
-                    place, f"{before}{exchanged}{after};", f"{target.text} with {exchanged}", "accumulation"
-                )
-
-
-def _block_level(statement: Statement) -> Statement:
-    while not statement.braced and statement.parent is not None and statement.parent.kind != "block":
-        statement = statement.parent
-    return statement
-
-
-def _renamed(call: Expression, value: Expression, name: str) -> str:
-    source = call.unit.source
-    return f"{source.slice(call.start, value.start)}{name}{source.slice(value.end, call.end)}"
-
-
-def _accumulated(one: Expression) -> tuple[Expression, str, str] | None:
-    """What `x op= e` or `x = f(x, e)` accumulates, and its text before and after `e`."""
-    if one.kind != "assignment" or len(one.operands) != 2:
-        return None
-    target, value = one.operands
-    if one.operator in ("+=", "*="):
-        return target, f"{target.text} {one.operator} ", ""
-    by_function = value.kind == "call" and len(value.operands) == 2 and value.receiver is None
-    if one.operator == "=" and by_function and target.text in (value.operands[0].text, value.operands[1].text):
-        return target, f"{target.text} = {value.operator}({target.text}, ", ")"
-    return None
 
 
 def _running(program: Program) -> Iterator[tuple[Expression, str]]:

@@ -1,0 +1,111 @@
+"""What the lanes of a warp have each, put together once more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from wmmadiag.diagnose.operators.making import Draft, inserted_after
+from wmmadiag.diagnose.operators.model import Expression, Statement
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.pools import pools
+from wmmadiag.diagnose.operators.registry import operator
+
+
+@operator
+def combined(program: Program) -> Iterator[Draft]:
+    """`x = f(x, g(x))` after what accumulates `x`, with an exchange `g` between lanes that stands elsewhere, or with
+    all that stand there in a row."""
+    pool = pools(program)
+    rows = _exchanges(program)
+    for statement in program.statements:
+        if statement.kind not in ("expression", "loop"):
+            continue
+        for whole in statement.whole_expressions():
+            form = _accumulated(whole)
+            if form is None or not form[0].atom or form[0].type.kind != "float":
+                continue
+            target, before, after = form
+            place = _block_level(statement)
+            for row in rows:
+                if not place.braced and not all(pool.visible(target, one) for one in row):
+                    continue
+                texts = [_renamed(one, one.operands[1], target.text) for one in row]
+                made = " ".join(f"{before}{text}{after};" for text in texts)
+                yield inserted_after(place, made, f"{target.text} with {', '.join(texts)}", "accumulation")
+
+
+@operator
+def completed(program: Program) -> Iterator[Draft]:
+    """`x = f(x);` after what accumulates a real `x`, with a function of the program that has one argument."""
+    functions = [
+        name
+        for name, listed in program.functions.items()
+        if program.reader.returns[name].kind == "float"
+        and any(not one.kernel and len(one.parameters) == 1 for one in listed)
+    ]
+    done: set[tuple[int, str]] = set()
+    for statement in program.statements if functions else ():
+        for whole in statement.expressions if statement.kind == "expression" else ():
+            form = _accumulated(whole)
+            if form is None or form[0].kind != "name" or form[0].type.kind != "float":
+                continue
+            name = form[0].text
+            place = _beside_declaration(statement, name)
+            if place is None or (id(place), name) in done:
+                continue
+            done.add((id(place), name))
+            for function in functions:
+                if function != statement.function.name:
+                    text = f"{name} = {function}({name});"
+                    yield inserted_after(place, text, text[:-1], "accumulation")
+
+
+def _exchanges(program: Program) -> list[Sequence[Expression]]:
+    """The exchanges of a value between lanes, each alone, and those that stand in a row together."""
+    singles: dict[str, Expression] = {}
+    rows: dict[int, list[Expression]] = {}
+    for one in program.all_expressions():
+        if one.kind == "call" and one.operator.startswith("__shfl") and len(one.operands) > 1 and one.operands[1].atom:
+            singles.setdefault(one.text, one)
+            if one.statement.kind == "expression" and one.statement.braced:
+                rows.setdefault(id(one.statement.block), []).append(one)
+    together = {
+        tuple(one.text for one in row): row
+        for row in rows.values()
+        if len(row) > 1 and len({one.operands[1].text for one in row}) == 1
+    }
+    return [*([one] for one in singles.values()), *together.values()]
+
+
+def _beside_declaration(statement: Statement, name: str) -> Statement | None:
+    """The statement that holds another one, in the block that declares a name."""
+    at: Statement | None = statement
+    while at is not None:
+        if at.braced and any(one.name == name for other in at.block[: at.index] for one in other.declares):
+            return at
+        at = at.parent
+    return None
+
+
+def _block_level(statement: Statement) -> Statement:
+    while not statement.braced and statement.parent is not None and statement.parent.kind != "block":
+        statement = statement.parent
+    return statement
+
+
+def _renamed(call: Expression, value: Expression, name: str) -> str:
+    source = call.unit.source
+    return f"{source.slice(call.start, value.start)}{name}{source.slice(value.end, call.end)}"
+
+
+def _accumulated(one: Expression) -> tuple[Expression, str, str] | None:
+    """What `x op= e` or `x = f(x, e)` accumulates, and its text before and after `e`."""
+    if one.kind != "assignment" or len(one.operands) != 2:
+        return None
+    target, value = one.operands
+    if one.operator in ("+=", "*="):
+        return target, f"{target.text} {one.operator} ", ""
+    by_function = value.kind == "call" and len(value.operands) == 2 and value.receiver is None
+    if one.operator == "=" and by_function and target.text in (value.operands[0].text, value.operands[1].text):
+        return target, f"{target.text} = {value.operator}({target.text}, ", ")"
+    return None
