@@ -25,9 +25,10 @@ hard for the operation.
 - **likely**: a change mends everything, but something was assumed that nobody said; or a change at another place mends
   it as well, and both places are named; or it alters what the kernel reads and writes in a case that was right; or it
   is another launch, where the kernel could be written for the one that there is; or several pieces of an address in
-  shared memory, whose other end, who writes it or who reads it, could be meant as well; or one of two bugs.
-- **undecided**: nothing that was tried mends it. What was seen, what was ruled out and by what, and changes that mend a
-  part are listed.
+  shared memory, whose other end, who writes it or who reads it, could be meant as well; or a constant that three places
+  or more are written for (with one stage, no buffer is the wrong one); or one of two bugs.
+- **undecided**: nothing that was tried mends it. The lines that what was seen speaks of most are named; what was seen,
+  what was ruled out and by what, and changes that mend a part are listed.
 
 A finding of a check (a race, an access outside) is always reported. It is the cause of wrong numbers only if mending it
 alone makes them right.
@@ -35,7 +36,11 @@ alone makes them right.
 Of changes that mend equally, one that alters far fewer of the kernel's accesses than another is the answer: without its
 padding, a kernel with one wrong pitch is right as well. Sizes that nobody asked for tell the others apart, where the
 changed kernels differ on them. A statement put in is named at the last place where it still mends.
-Barriers put in anywhere between two accesses that nothing orders are one answer.
+Barriers put in anywhere between two accesses that nothing orders are one answer: the one that waits least often, with a
+loop's other end beside it.
+
+Trials tell where to look next. What is changed where nothing is wrong seldom makes wrong elements right: once a change
+mends a good part of the block that was looked at and breaks less, the others of its line come forward.
 
 Where no change mends everything, one that mends a case, or makes wrong elements right and none wrong, is kept, and the
 search goes on from there, with a way back; then two changes are made at once. The launch is a place like any other.
