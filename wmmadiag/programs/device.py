@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,11 +10,11 @@ from functools import cached_property
 from pathlib import Path
 
 from wmmadiag.compile import Compilation, CompileOptions, compile_source, compile_text
-from wmmadiag.compile.model import Entry
+from wmmadiag.compile.model import Entry, Resources
 from wmmadiag.compile.names import base_name, demangle
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions
 from wmmadiag.emulator.lower import lower
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import CompileError, ConfigurationError
 from wmmadiag.programs.build import Symbol, Unit
 from wmmadiag.programs.link import heap, linked, missing, private
 from wmmadiag.programs.shipped import NATIVE
@@ -59,9 +60,16 @@ class DeviceKernel:
 
     @cached_property
     def registers(self) -> int:
-        """Of a thread, as ptxas allocates them."""
+        """Of a thread, as ptxas allocates them; 0: of PTX that the program brought, and no ptxas here takes."""
         from wmmadiag.compile import resources
 
+        if not self.compilation.source.endswith(".ptx"):
+            return self._registers(resources)
+        with contextlib.suppress(CompileError, ConfigurationError):
+            return self._registers(resources)
+        return 0
+
+    def _registers(self, resources: Callable[[Compilation], tuple[Resources, ...]]) -> int:
         return next(one.registers for one in resources(self.compilation) if one.entry == self.entry.name)
 
 

@@ -1,13 +1,13 @@
 // The driver's interface, as far as programs use it to load PTX and launch it: on the runtime's memory, streams and launches.
 #include <cuda.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <set>
 #include <string>
 
-#include "ordering.hpp"
-#include "runtime.hpp"
+#include "copies.hpp"
 
 using namespace wmmadiag;
 
@@ -116,19 +116,59 @@ CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, std::size_t bytes, CUs
     return result(cudaMemcpyAsync(to, pointer(from), bytes, cudaMemcpyDeviceToHost, stream));
 }
 CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, std::size_t count) { return result(cudaMemset(pointer(to), value, count)); }
-CUresult cuMemsetD32_v2(CUdeviceptr to, unsigned value, std::size_t count) {
+static CUresult filled(CUdeviceptr to, unsigned value, unsigned size, std::size_t count, CUstream stream, const char* what) {
     WMMADIAG_LOCKED;
-    auto* bytes = device_bytes(pointer(to), count * 4, Access::write, "cuMemsetD32");
-    if (bytes == nullptr) return result(failed(cudaErrorInvalidValue));
-    return result(submit(nullptr, [=] {
-        called("cuMemsetD32");
-        touches(pointer(to), count * 4, Touch::write);
-        for (std::size_t i = 0; i < count; ++i) std::memcpy(bytes + 4 * i, &value, 4);
-        wrote(pointer(to), count * 4);
-        return cudaSuccess;
-    }));
+    cudaMemsetParams p{};
+    p.dst = pointer(to);
+    p.value = value;
+    p.elementSize = size;
+    p.width = count;
+    p.height = 1;
+    p.pitch = count * size;
+    return result(submit(stream, [=] { return fill_elements(p, what); }, cudaGraphNodeTypeMemset));
 }
+CUresult cuMemsetD16_v2(CUdeviceptr to, unsigned short value, std::size_t count) { return filled(to, value, 2, count, nullptr, "cuMemsetD16"); }
+CUresult cuMemsetD32_v2(CUdeviceptr to, unsigned value, std::size_t count) { return filled(to, value, 4, count, nullptr, "cuMemsetD32"); }
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t count, CUstream stream) {
+    return result(cudaMemsetAsync(pointer(to), value, count, stream));
+}
+CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, std::size_t count, CUstream stream) {
+    return filled(to, value, 4, count, stream, "cuMemsetD32Async");
+}
+CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) {
+    return result(cudaMemcpy(pointer(to), pointer(from), bytes, cudaMemcpyDefault));
+}
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+    return result(cudaMemcpyAsync(pointer(to), pointer(from), bytes, cudaMemcpyDefault, stream));
+}
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+    return result(cudaMemcpyAsync(pointer(to), pointer(from), bytes, cudaMemcpyDeviceToDevice, stream));
+}
+CUresult cuMemHostAlloc(void** to, std::size_t bytes, unsigned flags) { return result(cudaHostAlloc(to, bytes, flags)); }
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* device, void* host, unsigned flags) {
+    return result(cudaHostGetDevicePointer(reinterpret_cast<void**>(device), host, flags));
+}
+CUresult cuMemAllocPitch_v2(CUdeviceptr* to, std::size_t* pitch, std::size_t width, std::size_t height, unsigned) {
+    return result(cudaMallocPitch(reinterpret_cast<void**>(to), pitch, width, height));
+}
+CUresult cuMemAllocAsync(CUdeviceptr* to, std::size_t bytes, CUstream stream) {
+    return result(cudaMallocAsync(reinterpret_cast<void**>(to), bytes, stream));
+}
+CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) { return result(cudaFreeAsync(pointer(address), stream)); }
 
+CUresult cuStreamQuery(CUstream stream) { return result(cudaStreamQuery(stream)); }
+CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
+    return result(cudaStreamCreateWithPriority(stream, flags, priority));
+}
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) { return result(cudaLaunchHostFunc(stream, function, data)); }
+CUresult cuEventQuery(CUevent event) { return result(cudaEventQuery(event)); }
+// CUlimit and cudaLimit have the same numbers.
+CUresult cuCtxSetLimit(CUlimit limit, std::size_t value) { return result(cudaDeviceSetLimit(static_cast<cudaLimit>(limit), value)); }
+CUresult cuCtxGetLimit(std::size_t* value, CUlimit limit) { return result(cudaDeviceGetLimit(value, static_cast<cudaLimit>(limit))); }
+CUresult cuCtxSetCacheConfig(CUfunc_cache) { return CUDA_SUCCESS; }
+CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) { return CUDA_SUCCESS; }
+CUresult cuProfilerStart() { return CUDA_SUCCESS; }
+CUresult cuProfilerStop() { return CUDA_SUCCESS; }
 CUresult cuStreamCreate(CUstream* stream, unsigned flags) { return result(cudaStreamCreateWithFlags(stream, flags)); }
 CUresult cuStreamSynchronize(CUstream stream) { return result(cudaStreamSynchronize(stream)); }
 CUresult cuStreamDestroy_v2(CUstream stream) { return result(cudaStreamDestroy(stream)); }
@@ -182,6 +222,51 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
     WMMADIAG_LOCKED;
     if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_ERROR_NOT_SUPPORTED;
     return result(allow_shared(reinterpret_cast<Function*>(function)->info, value));
+}
+CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction function) {
+    WMMADIAG_LOCKED;
+    const auto found = attributes_of(reinterpret_cast<Function*>(function)->info);
+    switch (attribute) {
+        case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = found.maxThreadsPerBlock; break;
+        case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = static_cast<int>(found.sharedSizeBytes); break;
+        case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES: *value = static_cast<int>(found.constSizeBytes); break;
+        case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *value = static_cast<int>(found.localSizeBytes); break;
+        case CU_FUNC_ATTRIBUTE_NUM_REGS:
+            *value = found.numRegs;
+            if (found.numRegs == 0) return CUDA_ERROR_NOT_SUPPORTED;  // no ptxas took the program's PTX
+            break;
+        case CU_FUNC_ATTRIBUTE_PTX_VERSION: *value = found.ptxVersion; break;
+        case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = found.binaryVersion; break;
+        case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = found.maxDynamicSharedSizeBytes; break;
+        default: return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    return CUDA_SUCCESS;
+}
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function, int threads, std::size_t shared) {
+    WMMADIAG_LOCKED;
+    if (threads < 1) return CUDA_ERROR_INVALID_VALUE;
+    *blocks = blocks_at_once(reinterpret_cast<Function*>(function)->info, threads, shared);
+    return CUDA_SUCCESS;
+}
+CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* threads, CUfunction function, CUoccupancyB2DSize shared_of, std::size_t shared, int limit) {
+    WMMADIAG_LOCKED;
+    const auto& info = reinterpret_cast<Function*>(function)->info;
+    int most = 0;
+    *threads = 0;
+    for (int size = limit > 0 ? std::min(limit, 1024) : 1024; size >= 32; size -= 32) {
+        const int blocks = blocks_at_once(info, size, shared_of != nullptr ? shared_of(size) : shared);
+        if (blocks * size <= most) continue;
+        most = blocks * size;
+        *threads = size;
+        *grid = blocks * static_cast<int>(host().property("multiProcessorCount"));
+    }
+    return CUDA_SUCCESS;
+}
+CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                                   unsigned block_z, unsigned shared, CUstream stream, void** arguments) {
+    WMMADIAG_LOCKED;
+    const auto& info = reinterpret_cast<Function*>(function)->info;
+    return result(launch(info, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, arguments, shared, stream, true));
 }
 CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
                         unsigned shared, CUstream stream, void** arguments, void** extra) {

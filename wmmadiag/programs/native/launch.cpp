@@ -133,6 +133,32 @@ cudaError_t allow_shared(const KernelInfo& kernel, std::int64_t bytes) {
     return status();
 }
 
+cudaFuncAttributes attributes_of(const KernelInfo& kernel) {
+    cudaFuncAttributes found{};
+    found.sharedSizeBytes = kernel.static_shared;
+    found.constSizeBytes = kernel.constant_bytes;
+    found.localSizeBytes = kernel.local_bytes;
+    found.maxThreadsPerBlock = kernel.max_threads != 0 ? kernel.max_threads : 1024;
+    found.numRegs = static_cast<int>(registers_of(kernel));
+    found.ptxVersion = found.binaryVersion = static_cast<int>(host().property("major") * 10 + host().property("minor"));
+    found.maxDynamicSharedSizeBytes = static_cast<int>(limit_of(kernel));
+    return found;
+}
+
+// CUDA occupancy calculator: what the limits of a multiprocessor allow.
+int blocks_at_once(const KernelInfo& kernel, int threads, std::size_t shared) {
+    const auto warps = (threads + 31) / 32;
+    auto most = std::min(host().property("maxBlocksPerMultiProcessor"), host().property("maxThreadsPerMultiProcessor") / 32 / warps);
+    const auto each = static_cast<std::int64_t>(kernel.static_shared + shared) + host().property("reservedSharedMemPerBlock");
+    if (each > 0) most = std::min(most, host().property("sharedMemPerMultiprocessor") / each);
+    if (const auto registers = registers_of(kernel); registers > 0) {
+        const auto of_warp = (registers * 32 + 255) / 256 * 256;  // allocated by 256 registers a warp
+        most = std::min(most, host().property("regsPerMultiprocessor") / of_warp / warps);
+    }
+    if (threads > (kernel.max_threads != 0 ? kernel.max_threads : 1024)) most = 0;
+    return static_cast<int>(most);
+}
+
 std::uint64_t instructions() { return executed; }
 
 void flush_output() {
@@ -210,32 +236,15 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* to, const void* function) 
     WMMADIAG_LOCKED;
     KernelInfo kernel;
     if (const auto error = kernel_at(function, kernel); error != cudaSuccess) return error;
-    *to = {};
-    to->sharedSizeBytes = kernel.static_shared;
-    to->constSizeBytes = kernel.constant_bytes;
-    to->localSizeBytes = kernel.local_bytes;
-    to->maxThreadsPerBlock = kernel.max_threads != 0 ? kernel.max_threads : 1024;
-    to->numRegs = static_cast<int>(registers_of(kernel));
-    to->ptxVersion = to->binaryVersion = static_cast<int>(host().property("major") * 10 + host().property("minor"));
-    to->maxDynamicSharedSizeBytes = static_cast<int>(limit_of(kernel));
+    *to = attributes_of(kernel);
     return status();
 }
-// CUDA occupancy calculator: what the limits of a multiprocessor allow.
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* function, int threads, std::size_t shared, unsigned) {
     WMMADIAG_LOCKED;
     KernelInfo kernel;
     if (const auto error = kernel_at(function, kernel); error != cudaSuccess) return error;
     if (threads < 1) return failed(cudaErrorInvalidValue);
-    const auto warps = (threads + 31) / 32;
-    auto most = std::min(host().property("maxBlocksPerMultiProcessor"), host().property("maxThreadsPerMultiProcessor") / 32 / warps);
-    const auto each = static_cast<std::int64_t>(kernel.static_shared + shared) + host().property("reservedSharedMemPerBlock");
-    if (each > 0) most = std::min(most, host().property("sharedMemPerMultiprocessor") / each);
-    if (const auto registers = registers_of(kernel); registers > 0) {
-        const auto of_warp = (registers * 32 + 255) / 256 * 256;  // allocated by 256 registers a warp
-        most = std::min(most, host().property("regsPerMultiprocessor") / of_warp / warps);
-    }
-    if (threads > (kernel.max_threads != 0 ? kernel.max_threads : 1024)) most = 0;
-    *blocks = static_cast<int>(most);
+    *blocks = blocks_at_once(kernel, threads, shared);
     return status();
 }
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int threads, std::size_t shared) {

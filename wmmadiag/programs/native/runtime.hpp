@@ -99,6 +99,9 @@ cudaError_t prepared_launch(const KernelInfo& kernel, dim3 grid, dim3 block, voi
 cudaError_t kernel_at(const void* address, KernelInfo& to);
 // cudaFuncAttributeMaxDynamicSharedMemorySize.
 cudaError_t allow_shared(const KernelInfo& kernel, std::int64_t bytes);
+cudaFuncAttributes attributes_of(const KernelInfo& kernel);
+// How many blocks of so many threads fit a multiprocessor.
+int blocks_at_once(const KernelInfo& kernel, int threads, std::size_t shared);
 struct LaunchRecord {
     std::int32_t kernel = 0;
     std::uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};

@@ -4,11 +4,24 @@
 
 #include "cublas_v2.h"
 
-enum cublasLtOrder_t { CUBLASLT_ORDER_COL = 0, CUBLASLT_ORDER_ROW = 1 };
+// Beyond rows and columns, plain batches, and scales of one number or one per row, all is refused when it is used.
+enum cublasLtOrder_t {
+    CUBLASLT_ORDER_COL = 0,
+    CUBLASLT_ORDER_ROW = 1,
+    CUBLASLT_ORDER_COL32 = 2,
+    CUBLASLT_ORDER_COL4_4R2_8C = 3,
+    CUBLASLT_ORDER_COL32_2R_4R4 = 4
+};
+enum cublasLtBatchMode_t { CUBLASLT_BATCH_MODE_STRIDED = 0, CUBLASLT_BATCH_MODE_POINTER_ARRAY = 1, CUBLASLT_BATCH_MODE_GROUPED = 2 };
 enum cublasLtPointerMode_t { CUBLASLT_POINTER_MODE_HOST = 0, CUBLASLT_POINTER_MODE_DEVICE = 1 };
 enum cublasLtMatmulMatrixScale_t {
     CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F = 0,
+    CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3 = 1,
+    CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0 = 2,
     CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F = 3,
+    CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F = 4,
+    CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F = 5,
+    CUBLASLT_MATMUL_MATRIX_SCALE_PER_BATCH_SCALAR_32F = 6
 };
 enum cublasLtMatrixLayoutAttribute_t {
     CUBLASLT_MATRIX_LAYOUT_TYPE = 0,
@@ -17,7 +30,8 @@ enum cublasLtMatrixLayoutAttribute_t {
     CUBLASLT_MATRIX_LAYOUT_COLS = 3,
     CUBLASLT_MATRIX_LAYOUT_LD = 4,
     CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT = 5,
-    CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET = 6
+    CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET = 6,
+    CUBLASLT_MATRIX_LAYOUT_BATCH_MODE = 9
 };
 enum cublasLtMatmulDescAttributes_t {
     CUBLASLT_MATMUL_DESC_COMPUTE_TYPE = 0,
@@ -72,6 +86,18 @@ enum cublasLtReductionScheme_t {
     CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE = 4,
     CUBLASLT_REDUCTION_SCHEME_MASK = 7
 };
+// How a product is cut into tiles: kept with an algorithm, and without effect on its result here.
+enum cublasLtMatmulAlgoConfigAttributes_t {
+    CUBLASLT_ALGO_CONFIG_ID = 0,
+    CUBLASLT_ALGO_CONFIG_TILE_ID = 1,
+    CUBLASLT_ALGO_CONFIG_SPLITK_NUM = 2,
+    CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME = 3,
+    CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING = 4,
+    CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION = 5,
+    CUBLASLT_ALGO_CONFIG_STAGES_ID = 6
+};
+enum cublasLtMatmulTile_t { CUBLASLT_MATMUL_TILE_UNDEFINED = 0, CUBLASLT_MATMUL_TILE_16x16 = 5 };
+enum cublasLtMatmulStages_t { CUBLASLT_MATMUL_STAGES_UNDEFINED = 0 };
 enum cublasLtMatmulPreferenceAttributes_t {
     CUBLASLT_MATMUL_PREF_SEARCH_MODE = 0,
     CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1,
@@ -134,6 +160,12 @@ cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* prefer
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference);
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
                                                     const void* value, size_t bytes);
+cublasStatus_t cublasLtMatmulAlgoInit(cublasLtHandle_t handle, cublasComputeType_t compute, cudaDataType scale, cudaDataType a, cudaDataType b,
+                                      cudaDataType c, cudaDataType d, int id, cublasLtMatmulAlgo_t* algo);
+cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t* algo, cublasLtMatmulAlgoConfigAttributes_t attribute, const void* value,
+                                                    size_t bytes);
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algo, cublasLtMatmulAlgoConfigAttributes_t attribute, void* value,
+                                                    size_t bytes, size_t* written);
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference,
                                               int requested, cublasLtMatmulHeuristicResult_t results[], int* returned, WMMADIAG_CALLER);

@@ -91,6 +91,8 @@ enum cublasMath_t {
     CUBLAS_TENSOR_OP_MATH = 1,
     CUBLAS_PEDANTIC_MATH = 2,
     CUBLAS_TF32_TENSOR_OP_MATH = 3,
+    CUBLAS_FP32_EMULATED_BF16X9_MATH = 4,
+    CUBLAS_FP64_EMULATED_FIXEDPOINT_MATH = 8,
     CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION = 16
 };
 enum cublasComputeType_t {
@@ -101,10 +103,18 @@ enum cublasComputeType_t {
     CUBLAS_COMPUTE_32F_FAST_16F = 74,
     CUBLAS_COMPUTE_32F_FAST_16BF = 75,
     CUBLAS_COMPUTE_32F_FAST_TF32 = 77,
+    CUBLAS_COMPUTE_32F_EMULATED_16BFX9 = 78,
+    CUBLAS_COMPUTE_64F_EMULATED_FIXEDPOINT = 79,
     CUBLAS_COMPUTE_64F = 70,
     CUBLAS_COMPUTE_64F_PEDANTIC = 71,
     CUBLAS_COMPUTE_32I = 72,
     CUBLAS_COMPUTE_32I_PEDANTIC = 73
+};
+// How float products are made of smaller ones, where they are: ours are in float64 whatever is chosen.
+enum cublasEmulationStrategy_t {
+    CUBLAS_EMULATION_STRATEGY_DEFAULT = 0,
+    CUBLAS_EMULATION_STRATEGY_PERFORMANT = 1,
+    CUBLAS_EMULATION_STRATEGY_EAGER = 2
 };
 using cublasDataType_t = cudaDataType;
 struct cublasContext;
@@ -122,6 +132,11 @@ cublasStatus_t cublasGetAtomicsMode(cublasHandle_t handle, cublasAtomicsMode_t* 
 cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode);
 cublasStatus_t cublasGetMathMode(cublasHandle_t handle, cublasMath_t* mode);
 cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void* workspace, size_t bytes);
+cublasStatus_t cublasSetEmulationStrategy(cublasHandle_t handle, cublasEmulationStrategy_t strategy);
+cublasStatus_t cublasSetEmulationSpecialValuesSupport(cublasHandle_t handle, int mask);
+cublasStatus_t cublasSetFixedPointEmulationMantissaControl(cublasHandle_t handle, int control);
+cublasStatus_t cublasSetFixedPointEmulationMaxMantissaBitCount(cublasHandle_t handle, int bits);
+cublasStatus_t cublasSetFixedPointEmulationMantissaBitOffset(cublasHandle_t handle, int bits);
 const char* cublasGetStatusName(cublasStatus_t status);
 const char* cublasGetStatusString(cublasStatus_t status);
 cublasStatus_t cublasSetVector(int n, int size, const void* x, int incx, void* y, int incy);
@@ -323,4 +338,44 @@ inline cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t h, cublasOperati
                                                  cudaDataType compute, cublasGemmAlgo_t algo, WMMADIAG_CALLER) {
     return cublasGemmStridedBatchedEx(h, ta, tb, m, n, k, alpha, a, at, lda, sa, b, bt, ldb, sb, beta, c, ct, ldc, sc, batch,
                                       wmmadiag::blas::compute_type(compute), algo, caller);
+}
+// Groups of products, each with sizes and factors of its own; the arrays of pointers run over all groups.
+inline cublasStatus_t cublasGemmGroupedBatchedEx(cublasHandle_t h, const cublasOperation_t ta[], const cublasOperation_t tb[], const int m[],
+                                                 const int n[], const int k[], const void* alpha, const void* const a[], cudaDataType at,
+                                                 const int lda[], const void* const b[], cudaDataType bt, const int ldb[], const void* beta,
+                                                 void* const c[], cudaDataType ct, const int ldc[], int groups, const int sizes[],
+                                                 cublasComputeType_t compute, WMMADIAG_CALLER) {
+    const cudaDataType scale = wmmadiag::blas::scale_type(compute, ct);
+    const size_t step = scale == CUDA_R_16F ? 2 : scale == CUDA_R_64F || scale == CUDA_C_32F ? 8 : scale == CUDA_C_64F ? 16 : 4;
+    for (int g = 0, first = 0; g < groups; first += sizes[g++]) {
+        const auto* factor = static_cast<const char*>(alpha) + static_cast<size_t>(g) * step;
+        const auto* keep = static_cast<const char*>(beta) + static_cast<size_t>(g) * step;
+        const auto status =
+            wmmadiag::blas::gemm(caller(__func__), h, ta[g], tb[g], m[g], n[g], k[g], {factor, scale}, {a + first, at, lda[g], 0, true},
+                                 {b + first, bt, ldb[g], 0, true}, {keep, scale}, {c + first, ct, ldc[g], 0, true}, sizes[g]);
+        if (status != CUBLAS_STATUS_SUCCESS) return status;
+    }
+    return CUBLAS_STATUS_SUCCESS;
+}
+#define WMMADIAG_BLAS_GROUPED(L, T, R, COMPUTE)                                                                                                      \
+    inline cublasStatus_t cublas##L##gemmGroupedBatched(cublasHandle_t h, const cublasOperation_t ta[], const cublasOperation_t tb[], const int m[], \
+                                                        const int n[], const int k[], const T alpha[], const T* const a[], const int lda[],          \
+                                                        const T* const b[], const int ldb[], const T beta[], T* const c[], const int ldc[],          \
+                                                        int groups, const int sizes[], WMMADIAG_CALLER) {                                            \
+        return cublasGemmGroupedBatchedEx(h, ta, tb, m, n, k, alpha, (const void* const*)a, R, lda, (const void* const*)b, R, ldb, beta,             \
+                                          (void* const*)c, R, ldc, groups, sizes, COMPUTE, caller);                                                  \
+    }
+WMMADIAG_BLAS_GROUPED(S, float, CUDA_R_32F, CUBLAS_COMPUTE_32F)
+WMMADIAG_BLAS_GROUPED(D, double, CUDA_R_64F, CUBLAS_COMPUTE_64F)
+#undef WMMADIAG_BLAS_GROUPED
+// Three real products in place of four: another way to the same numbers.
+inline cublasStatus_t cublasCgemm3m(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k, const cuComplex* alpha,
+                                    const cuComplex* a, int lda, const cuComplex* b, int ldb, const cuComplex* beta, cuComplex* c, int ldc,
+                                    WMMADIAG_CALLER) {
+    return cublasCgemm(h, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, caller);
+}
+inline cublasStatus_t cublasZgemm3m(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k, const cuDoubleComplex* alpha,
+                                    const cuDoubleComplex* a, int lda, const cuDoubleComplex* b, int ldb, const cuDoubleComplex* beta,
+                                    cuDoubleComplex* c, int ldc, WMMADIAG_CALLER) {
+    return cublasZgemm(h, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, caller);
 }

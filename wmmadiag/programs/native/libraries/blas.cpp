@@ -206,6 +206,7 @@ cudaDataType scale_type(cublasComputeType_t compute, cudaDataType c) {
         case CUBLAS_COMPUTE_32I:
         case CUBLAS_COMPUTE_32I_PEDANTIC: return CUDA_R_32I;
         case CUBLAS_COMPUTE_64F:
+        case CUBLAS_COMPUTE_64F_EMULATED_FIXEDPOINT:
         case CUBLAS_COMPUTE_64F_PEDANTIC: return is_complex(c) ? CUDA_C_64F : CUDA_R_64F;
         default: return is_complex(c) ? CUDA_C_32F : CUDA_R_32F;
     }
@@ -613,7 +614,14 @@ cublasStatus_t cublasGetAtomicsMode(cublasHandle_t h, cublasAtomicsMode_t* mode)
 cublasStatus_t cublasSetMathMode(cublasHandle_t h, cublasMath_t mode) { return set(h, &cublasContext::math, mode); }
 cublasStatus_t cublasGetMathMode(cublasHandle_t h, cublasMath_t* mode) { return get(h, &cublasContext::math, mode); }
 // No operation here needs one.
-cublasStatus_t cublasSetWorkspace(cublasHandle_t h, void*, size_t) { return h == nullptr ? CUBLAS_STATUS_NOT_INITIALIZED : CUBLAS_STATUS_SUCCESS; }
+// Wishes about speed, and about how products of floats are emulated by smaller ones: ours are in float64, nearer to the truth than any.
+static cublasStatus_t taken(cublasHandle_t h) { return h == nullptr ? CUBLAS_STATUS_NOT_INITIALIZED : CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasSetWorkspace(cublasHandle_t h, void*, size_t) { return taken(h); }
+cublasStatus_t cublasSetEmulationStrategy(cublasHandle_t h, cublasEmulationStrategy_t) { return taken(h); }
+cublasStatus_t cublasSetEmulationSpecialValuesSupport(cublasHandle_t h, int) { return taken(h); }
+cublasStatus_t cublasSetFixedPointEmulationMantissaControl(cublasHandle_t h, int) { return taken(h); }
+cublasStatus_t cublasSetFixedPointEmulationMaxMantissaBitCount(cublasHandle_t h, int) { return taken(h); }
+cublasStatus_t cublasSetFixedPointEmulationMantissaBitOffset(cublasHandle_t h, int) { return taken(h); }
 
 cublasStatus_t cublasSetVector(int n, int size, const void* x, int incx, void* y, int incy) {
     return copy_strided(n, size, x, incx, y, incy, cudaMemcpyHostToDevice);

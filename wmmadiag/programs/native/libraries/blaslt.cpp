@@ -396,6 +396,27 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
     return preference == nullptr || value == nullptr ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
 }
 
+cublasStatus_t cublasLtMatmulAlgoInit(cublasLtHandle_t handle, cublasComputeType_t, cudaDataType, cudaDataType, cudaDataType, cudaDataType,
+                                      cudaDataType, int id, cublasLtMatmulAlgo_t* algo) {
+    if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
+    if (algo == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+    *algo = {};
+    return cublasLtMatmulAlgoConfigSetAttribute(algo, CUBLASLT_ALGO_CONFIG_ID, &id, sizeof id);
+}
+cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t* algo, cublasLtMatmulAlgoConfigAttributes_t attribute, const void* value,
+                                                    size_t bytes) {
+    if (algo == nullptr || value == nullptr || bytes != sizeof algo->data[0] / 2) return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(reinterpret_cast<char*>(algo->data) + static_cast<size_t>(attribute) * bytes, value, bytes);
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algo, cublasLtMatmulAlgoConfigAttributes_t attribute, void* value,
+                                                    size_t bytes, size_t* written) {
+    if (algo == nullptr || value == nullptr || bytes != sizeof algo->data[0] / 2) return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(value, reinterpret_cast<const char*>(algo->data) + static_cast<size_t>(attribute) * bytes, bytes);
+    if (written != nullptr) *written = bytes;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t, int requested,
                                               cublasLtMatmulHeuristicResult_t results[], int* returned, wmmadiag::Place caller) {
