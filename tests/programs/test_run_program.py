@@ -152,9 +152,10 @@ int main(int, char** argv) {
 
 
 def test_limits_samples_and_reports_of_a_run(tmp_path: Path) -> None:
-    right = run(tmp_path, TILES, "--sample-blocks", "3", "--", "1")
+    right = run(tmp_path, TILES, "--sample-blocks", "3", "--leaks", "--", "1")
     assert (right.returncode, right.stdout) == (0, "40\n"), right.stderr
-    assert "of 2 a sample of blocks alone, nothing found" in right.stderr
+    assert "of 2 a sample of blocks alone, 2 warnings;" in right.stderr
+    assert "program.cu:25: x, cudaMalloc at program.cu:25 is never freed" in " ".join(right.stderr.split())
     wrong = run(tmp_path, TILES, "--sample-blocks", "3", "--sarif", "found.sarif", "--junit", "found.xml", "--", "0")
     assert wrong.returncode == 1
     assert "program.cu:9:" in wrong.stderr, wrong.stderr

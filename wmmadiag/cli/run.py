@@ -51,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--every-launch", action="store_true",
         help="watch also launches that are like an earlier one: same kernel, grid, block and arguments",
     )  # fmt: skip
+    parser.add_argument("--leaks", action="store_true", help="tell of memory that is never freed")
     parser.add_argument("--threads", type=natural, metavar="N", default=0, help="host threads (default: all)")
     parser.add_argument(
         "--instructions", type=natural, metavar="N", default=None, help="warp instructions a launch may take"
@@ -98,7 +99,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     spec = program_spec(
         options, checks=args.checks, schedules=args.schedules, every_launch=args.every_launch, threads=args.threads,
         use_cache=not args.no_cache, instructions=args.instructions or 0, seconds=args.seconds or 0.0,
-        sample=args.sample_blocks, memory=args.memory,
+        sample=args.sample_blocks, memory=args.memory, leaks=args.leaks,
     )  # fmt: skip
     outputs = chosen_outputs(args, without="json")
     begun = time.perf_counter()

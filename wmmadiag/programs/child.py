@@ -104,10 +104,16 @@ class Served:
             _FUNCTION(self.guarded(self.function)),
             _GLOBAL(self.guarded(self.variable)),
             _PROPERTY(self.guarded(self.property)),
-            _FINISHED(lambda: self.send(launches=self.launches())),
+            _FINISHED(self.finished),
             findings,
         )
         self.begin()
+
+    def finished(self) -> None:
+        """The program has ended by itself."""
+        if self.spec.get("leaks"):
+            self.runtime.wmmadiag_leaks()
+        self.send(launches=self.launches())
 
     def begin(self) -> None:
         """Tell the runtime who serves it; this process is the program's alone."""

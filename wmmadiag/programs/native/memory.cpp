@@ -86,6 +86,8 @@ void* allocate(std::size_t bytes, Kind kind, const char* call) {
     const auto word = first_word(here().text);
     one->name =
         (word.empty() ? "memory" : word) + ", " + call + (*here().file ? " at " + std::string(here().file) + ":" + std::to_string(here().line) : "");
+    one->file = here().file;
+    one->line = here().line;
     one->unwritten.push_back({0, bytes});
     if (kind == Kind::device) {
         auto* words = reinterpret_cast<std::uint32_t*>(view);
@@ -318,6 +320,30 @@ std::uint64_t wmmadiag_watched(WmmadiagTouched* rows, std::uint64_t most) {
 std::uint64_t wmmadiag_version(std::uint64_t address) {
     const auto* one = allocation_at(reinterpret_cast<const void*>(address));
     return one != nullptr ? one->version : 0;
+}
+// Tells of memory that the program never gave back, once for each call that made some.
+void wmmadiag_leaks() {
+    WMMADIAG_LOCKED;
+    struct Made {
+        std::string name;
+        std::uint64_t count = 0, bytes = 0;
+    };
+    std::map<std::pair<std::string, int>, Made> calls;
+    for (const auto& [address, one] : memory().live) {
+        if (one->adopted || one->kind == Kind::symbol) continue;
+        auto& made = calls[{one->file, one->line}];
+        made.name = one->name;
+        ++made.count;
+        made.bytes += one->size;
+    }
+    for (const auto& [place, made] : calls) {
+        here() = {place.first.c_str(), place.second, "", 1};
+        report("memory", "leak", "warning",
+               made.name + " is never freed: " + std::to_string(made.count) + (made.count == 1 ? " allocation, " : " allocations, ") +
+                   std::to_string(made.bytes) + " bytes",
+               "free it (cudaFree, cudaFreeHost) before the program ends");
+    }
+    here() = {};
 }
 // Where this process has the bytes of a device address.
 std::uint64_t wmmadiag_view(std::uint64_t address) {

@@ -48,6 +48,8 @@ struct Allocation {
     std::byte* view = nullptr;  // the same bytes, always open
     Kind kind = Kind::device;
     std::string name;  // "d_a, cudaMalloc at gemm.cu:31"
+    const char* file = "";
+    int line = 0;
     std::size_t item = 1;
     std::uint64_t version = 1;                                       // changes with its contents
     std::vector<std::pair<std::uint64_t, std::uint64_t>> unwritten;  // stretches of it that nothing has written
