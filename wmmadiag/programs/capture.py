@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wmmadiag.launch import DeviceMemory
 from wmmadiag.subject.dtypes import element_type, storage_dtype
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from wmmadiag.programs.device import DeviceKernel
 
 _LISTED = 4096
-"""Whole numbers of an array that are listed: lengths, offsets and indices mean what they are."""
+"""So many values of an array are listed."""
 
 
 def captured(kernel: DeviceKernel, parameters: bytes, memory: Sequence[DeviceMemory]) -> list[dict[str, Any]]:
@@ -58,9 +59,29 @@ def _array(address: int, const: bool, dtype: np.dtype[Any] | None, memory: Seque
     unwritten = held.fresh[1] >= held.data.size - offset and held.fresh[0] <= offset
     direction = "in" if const else "out" if unwritten else "inout"
     array: dict[str, Any] = {"elements": count, "direction": direction}
-    if direction == "in" and dtype.kind in "iu" and count <= _LISTED:
-        array["values"] = held.data[offset : offset + count * dtype.itemsize].view(dtype).tolist()
+    if direction == "in":
+        array |= recorded(held.data[offset : offset + count * dtype.itemsize].view(dtype))
     return array
+
+
+def recorded(data: NDArray[Any]) -> dict[str, Any]:
+    """What a card says of an input's values, where they are not such as random ones: an expression, or all of them.
+
+    Whole numbers are lengths, offsets and indices, and mean what they are; of others, those that are a constant or a
+    sequence, and those of which most occur twice.
+    """
+    whole = data.dtype.kind in "iub"
+    numbers = data.astype(np.int64 if whole else np.float64)
+    if not numbers.size or not np.all(np.isfinite(numbers)):
+        return {}
+    first, step = numbers[0].item(), numbers[1].item() - numbers[0].item() if numbers.size > 1 else 0
+    if np.array_equal(numbers, first + step * np.arange(numbers.size, dtype=numbers.dtype)):
+        return {"values": f"{first!r} + {step!r}*i" if step else repr(first)}
+    if not whole and 2 * len(np.unique(numbers)) > numbers.size:
+        return {}
+    if numbers.size <= _LISTED:
+        return {"values": numbers.tolist()}
+    return {"unsaid": f"its {numbers.size} values are not random, and too many to be listed"}
 
 
 def card_text(launch: Mapping[str, Any], source: str) -> str:
@@ -93,8 +114,9 @@ def _argument(one: Mapping[str, Any]) -> list[str]:
         lines += [f"role = {json.dumps(one['name'])}", f"dtype = {json.dumps(one['dtype'] or 'TODO')}"]
         if one["elements"] is None:
             return [*lines, 'shape = ["TODO"]  # its pointer led to no memory of a known type', ""]
-        lines += [f"direction = {json.dumps(one['direction'])}", f"shape = [{one['elements']}]"]
-        return [*lines, *([f"values = {one['values']}"] if "values" in one else ()), ""]
+        unsaid = f"  # {one['unsaid']}" if "unsaid" in one else ""
+        lines += [f"direction = {json.dumps(one['direction'])}", f"shape = [{one['elements']}]{unsaid}"]
+        return [*lines, *([f"values = {json.dumps(one['values'])}"] if "values" in one else ()), ""]
     if "value" in one:
         return [*lines, f"dtype = {json.dumps(one['dtype'])}", f"value = {_number(one['value'])}", ""]
     return [*lines, "# its members in order", 'fields = [{ dtype = "s32", value = "TODO" }]', ""]
