@@ -32,6 +32,13 @@ _BROUGHT = dict.fromkeys(
     ("cublas_v2.h", "cublas.h", "cublasLt.h", "cublasXt.h"),
     b"#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <library_types.h>\n",
 )
+_BROUGHT["thrust/functional.h"] = b"""namespace thrust {
+template <class A, class R> struct unary_function { typedef A argument_type; typedef R result_type; };
+template <class A, class B, class R> struct binary_function {
+  typedef A first_argument_type; typedef B second_argument_type; typedef R result_type;
+};
+}
+"""
 _PREFIXES = (
     "ATen/",
     "torch/",

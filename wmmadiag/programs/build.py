@@ -123,7 +123,7 @@ class _Prepared:
         return named_line(file.name) + applied(file.data, sorted(edits, key=lambda one: (one.start, one.end)))
 
 
-_HOST_TEMPLATES = re.compile(r'[<"](thrust/(?!complex|functional|pair|tuple|swap|limits)[^>"]*|cub/device/[^>"]*)[>"]')
+_HOST_TEMPLATES = re.compile(r'[<"](cub/device/[^>"]*)[>"]')
 
 
 def refuse_host_templates(file: SourceFile) -> None:
@@ -137,7 +137,8 @@ def refuse_host_templates(file: SourceFile) -> None:
         if found is not None:
             place = Place(file.name, file.data.count(b"\n", 0, one.start) + 1)
             hint = "launch a kernel of your own, or do this part on the host"
-            raise CompileError(f"{found[1]}: algorithms of Thrust and CUB are not offered", place=place, hint=hint)
+            message = f"{found[1]}: CUB's algorithms for the whole device are not offered"
+            raise CompileError(message, place=place, hint=hint)
 
 
 def build(

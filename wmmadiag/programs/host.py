@@ -74,6 +74,8 @@ def _bodies(source: Source, declared: Declarations) -> Iterator[ByteEdit]:
             continue
         if one.kernel:
             yield from _stub(source, one, one.body)
+        elif one.name == "operator()" and b"thrust/" in source.data:
+            continue  # Thrust's algorithms, which are the host's here, call it
         elif "__device__" in one.words and not one.words & {"__host__", "constexpr"}:
             yield _replaced(source, one.body, _TRAP)
         else:

@@ -115,15 +115,16 @@ def prelude(compiler: str, flags: Sequence[str]) -> Path:
 
 
 def _wrapped_headers() -> Iterable[tuple[str, str]]:
-    """(path, text) of headers that stand before libcu++'s: those take __CUDACC__ for a compiler of device code."""
+    """(path, text) of headers that stand before libcu++'s and Thrust's: to those __CUDACC__ is a device compiler."""
     for folder in toolchain().includes:
-        for one in (*(folder / "cuda").glob("*"), *(folder / "cuda" / "std").glob("*")):
-            if one.is_file():
-                name = one.relative_to(folder).as_posix()
-                macros = ("__CUDACC__", "__NVCC__")
-                undefined = "".join(f'#pragma push_macro("{macro}")\n#undef {macro}\n' for macro in macros)
-                defined = "".join(f'#pragma pop_macro("{macro}")\n' for macro in macros)
-                yield name, f"{undefined}#include_next <{name}>\n{defined}"
+        for inner, pattern in (("cuda", "*"), ("cuda/std", "*"), ("thrust", "*.h")):
+            for one in (folder / inner).glob(pattern):
+                if one.is_file():
+                    name = one.relative_to(folder).as_posix()
+                    macros = ("__CUDACC__", "__NVCC__")
+                    undefined = "".join(f'#pragma push_macro("{macro}")\n#undef {macro}\n' for macro in macros)
+                    defined = "".join(f'#pragma pop_macro("{macro}")\n' for macro in macros)
+                    yield name, f"{undefined}#include_next <{name}>\n{defined}"
 
 
 def prune(folder: Path, most: int) -> None:

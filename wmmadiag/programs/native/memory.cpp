@@ -24,6 +24,7 @@ struct Memory {
     std::map<std::uint64_t, std::unique_ptr<Allocation>> live;
     std::map<std::uint64_t, Allocation*> views;  // live, by where this process works on them
     bool watching = false, keeping = false;
+    bool open = false;  // the host may touch what cudaMalloc gives
     std::vector<std::unique_ptr<Allocation>> freed;
 };
 Memory& memory() {
@@ -237,7 +238,7 @@ cudaError_t allocated(void** pointer, std::size_t bytes, Kind kind, const char* 
     WMMADIAG_LOCKED;
     if (const auto before = status(); before != cudaSuccess) return before;
     if (pointer == nullptr) return failed(cudaErrorInvalidValue);
-    *pointer = bytes == 0 ? nullptr : allocate(bytes, kind, call);
+    *pointer = bytes == 0 ? nullptr : allocate(bytes, kind == Kind::device && memory().open ? Kind::managed : kind, call);
     return *pointer == nullptr && bytes != 0 ? failed(cudaErrorMemoryAllocation) : cudaSuccess;
 }
 
@@ -361,6 +362,9 @@ std::uint64_t wmmadiag_variable(const char* name, std::uint64_t size, std::uint6
     if (pointer != nullptr) std::memcpy(allocation_at(pointer)->view, reinterpret_cast<const void*>(shadow), size);
     return reinterpret_cast<std::uint64_t>(pointer);
 }
+
+// For a program whose host code works on the device's memory: Thrust's algorithms.
+void wmmadiag_open_memory() { memory().open = true; }
 
 void wmmadiag_item(std::size_t bytes) { here().item = bytes; }
 
