@@ -19,6 +19,12 @@ __global__ void scale(const T* __restrict__ x, T* y, int n, float by) {
 }
 __constant__ float bias[2];
 __device__ int counter = 5;
+__device__ float twice(float x, int) { return x + x; }
+template <float (*f)(float, int)>
+__global__ void apply(float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = f(y[i], i) / 2;
+}
 __global__ void add(float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) y[i] += bias[1];
@@ -33,6 +39,7 @@ int main(int argc, char** argv) {
     cudaMalloc((void**)&d_y, n * sizeof(float));
     cudaMemcpy(d_x, h.data(), n * sizeof(float), cudaMemcpyHostToDevice);
     scale<128><<<(n + 127) / 128, 128>>>(d_x, d_y, n, 2);
+    apply<twice><<<8, 128>>>(d_y, n);
     float b[2] = {7, 11};
     cudaMemcpyToSymbol(bias, b, sizeof b);
     add<<<(n + 127) / 128, 128>>>(d_y, n);
@@ -59,7 +66,7 @@ def test_program_has_its_own_output_and_status(tmp_path: Path) -> None:
     done = run(tmp_path, FIRST, "--", "-x")
     assert done.stdout == "launched\nhello 1000\n17 17 1029 -x\n", done.stderr
     assert done.returncode == 2
-    assert "2 launches" in done.stderr
+    assert "3 launches" in done.stderr
 
 
 def test_each_kind_of_launch_becomes_a_card_that_runs(tmp_path: Path) -> None:

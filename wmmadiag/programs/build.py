@@ -34,6 +34,8 @@ from wmmadiag.programs.shipped import NATIVE
 _FLAGS = ("-O2", "-g1", "-gdwarf-4", "-fPIC", "-w", "-fno-omit-frame-pointer", "-pthread")
 """DWARF 4: of version 5, addr2line 2.40 gives the file that was compiled in place of the one that #line names."""
 _MAX_KEPT = 64
+LAMBDA = "{lambda"
+"""In the readable name of an instantiation over a lambda, which NVRTC cannot be asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +214,23 @@ def _described(library: Path, prepared: Sequence[_Prepared]) -> dict[str, object
     for one in prepared:
         known = {name: parameters for each in one.names for name, parameters in each.kernels.items()}
         readable = [demangle(symbol.name) for symbol in kernels if _base(symbol.name) in known]
-        expressions = dict.fromkeys(name for name in readable if name.endswith(">"))
+        expressions = dict.fromkeys(_expression(name) for name in readable if name.endswith(">") and LAMBDA not in name)
         units.append({"source": one.name, "kernels": known, "expressions": list(expressions)})
     kernels.sort(key=lambda one: one.start)
     listed = {"kernels": kernels, "variables": variables}
     rows = {what: [(one.name, one.start, one.size) for one in some] for what, some in listed.items()}
     return {"units": units, **rows, "managed": managed, "main": main}
+
+
+def _expression(name: str) -> str:
+    """An instantiation as NVRTC takes it: functions among its arguments, `&(f(int))`, by their names, `&f`."""
+    while (at := name.find("&(")) >= 0:
+        depth, end = 1, at + 2
+        while end < len(name) and depth:
+            depth += {"(": 1, ")": -1}.get(name[end], 0)
+            end += 1
+        name = f"{name[:at]}&{name[at + 2 : end - 1].partition('(')[0]}{name[end:]}"
+    return name
 
 
 def _base(name: str) -> str:

@@ -14,8 +14,8 @@ from wmmadiag.compile.model import Entry, Resources
 from wmmadiag.compile.names import base_name, demangle
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions
 from wmmadiag.emulator.lower import lower
-from wmmadiag.errors import CompileError, ConfigurationError
-from wmmadiag.programs.build import Symbol, Unit
+from wmmadiag.errors import CompileError, ConfigurationError, UnsupportedError
+from wmmadiag.programs.build import LAMBDA, Symbol, Unit
 from wmmadiag.programs.link import heap, linked, missing, private
 from wmmadiag.programs.shipped import NATIVE
 from wmmadiag.ptx import parse
@@ -161,6 +161,11 @@ class DeviceHalf:
 
     def _load(self, symbol: Symbol) -> DeviceKernel:
         readable = demangle(symbol.name)
+        if LAMBDA in readable:
+            raise UnsupportedError(
+                f"{readable}: kernels over a lambda of the host are not emulated",
+                hint="give the kernel a struct with a __device__ operator() in its place",
+            )
         base = readable.partition("<")[0].rpartition("::")[2]
         for unit in self.units:
             if base not in unit.kernels:
