@@ -140,6 +140,10 @@ class NamedExtents(Sequence[Extent]):
     def __len__(self) -> int:
         return len(self._plain)
 
+    def of_space(self, space: str) -> Sequence[Extent]:
+        """Those of one space; nothing is asked about the others."""
+        return [self[index] for index, one in enumerate(self._plain) if one.space == space]
+
     @overload
     def __getitem__(self, index: int) -> Extent: ...
     @overload

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wmmadiag.emulator.extents import Extent
+from wmmadiag.emulator.extents import NamedExtents
 from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.emulator.native import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE
 from wmmadiag.errors import BudgetError, KernelFault, UnsupportedError, WmmadiagError
@@ -21,7 +21,7 @@ class LaunchView:
 
     kernel: LoweredKernel
     grid: Dim3
-    extents: Sequence[Extent]
+    extents: NamedExtents
 
 
 HINTS: Mapping[str, str] = {
@@ -120,7 +120,7 @@ def _memory(kind: str, fault: Mapping[str, Any], view: LaunchView) -> tuple[str,
         message = f"{verb} of {length} bytes at {address:#x}, which is no {space} address"
     else:
         message = f"{verb} of {length} bytes out of bounds of {space} memory at {address:#x}"
-    near = [extent.describe(address, length) for extent in view.extents if extent.space == space]
+    near = [extent.describe(address, length) for extent in view.extents.of_space(space)]
     gap, words = min(near, default=(_FAR, ""))
     if gap < _FAR:
         return message, address, [words]

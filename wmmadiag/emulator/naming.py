@@ -39,7 +39,7 @@ class ArrayNames:
     origin: Origin | None = None
     _source: ArraySource | None = field(default=None, init=False)
 
-    def named(self, extents: Sequence[Extent], launch: Launch) -> Sequence[Extent]:
+    def named(self, extents: Sequence[Extent], launch: Launch) -> NamedExtents:
         """The same ranges with what is known of their elements, which is found out when one is looked at."""
         return NamedExtents(extents, lambda one: self._argument(one, launch) or self._declared(one, launch) or one)
 

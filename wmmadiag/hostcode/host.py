@@ -200,7 +200,10 @@ def _symbolic(machine: Machine, name: str, kind: str, scope: Scope) -> Value:
     from wmmadiag.hostcode.library.torch import tensor
 
     own = resolved_type(machine, kind, scope)
-    head = split_template(own)[0].rpartition("::")[2]
+    head, inner = split_template(own)
+    if head.rpartition("::")[2] == "optional" and inner:  # what may be left out is there
+        return _symbolic(machine, name, inner[0], scope)
+    head = head.rpartition("::")[2]
     if is_integer(own) or own == "bool":
         return machine.symbol(name)
     if is_real(own):

@@ -132,7 +132,11 @@ def _qualified(machine: Machine, node: Node, scope: Scope) -> Value:
     if last is not None:
         from wmmadiag.hostcode.classes import static_member
 
-        found = static_member(machine, type_text(machine, last, scope), text, inner, scope)
+        kind = type_text(machine, path[0], scope)
+        for one in path[1:]:  # `Policy::BlockShape::kM`: a class's own name for another
+            held = static_member(machine, kind, scope.source.text(one), one, scope)
+            kind = held.text if isinstance(held, TypeName) else type_text(machine, one, scope)
+        found = static_member(machine, kind, text, inner, scope)
         if found is not None:
             return found
     if inner.type in ("template_function", "template_type", "template_method"):
@@ -210,13 +214,15 @@ def _kernel_arguments(machine: Machine, name: str, values: Sequence[Value]) -> t
 
 
 def _at_file_scope(machine: Machine, text: str) -> str:
-    """C++ with the classes of namespaces as they are called outside."""
+    """C++ with the types of namespaces as they are called outside."""
 
     def qualified(match: re.Match[str]) -> str:
-        known = machine.program.classes.get(match[0])
-        if not known or "<" in known[0].record.qualified or not known[0].record.name:
-            return machine.program.enums.get(match[0], match[0])
-        return known[0].record.qualified
+        known, alias = machine.program.classes.get(match[0]), machine.program.aliases.get(match[0])
+        if known and "<" not in known[0].record.qualified and known[0].record.name:
+            return known[0].record.qualified
+        if alias is not None and alias.qualified and "<" not in alias.qualified:
+            return alias.qualified
+        return machine.program.enums.get(match[0], match[0])
 
     return re.sub(r"(?<![\w:.])[A-Za-z_]\w*", qualified, text)
 

@@ -60,10 +60,11 @@ class Class:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """What a type's name stands for; `parameters` of an alias template."""
+    """What a type's name stands for; `parameters` of an alias template; `qualified`: the name outside its namespace."""
 
     text: str
     parameters: tuple[str, ...] = ()
+    qualified: str = ""
 
 
 @dataclass(slots=True)
@@ -180,7 +181,8 @@ def _declare(program: Program, source: Source) -> None:
                 program.classes.setdefault(name.rpartition("::")[2], []).append(Class(source, own[0]))
             continue
         parameters = template_parameters(source, node) if node.type == "template_declaration" else ()
-        program.aliases.setdefault(name.rpartition("::")[2], Alias(text, tuple(one.name for one in parameters)))
+        names = tuple(one.name for one in parameters)
+        program.aliases.setdefault(name.rpartition("::")[2], Alias(text, names, name))
     for one in descendants(source.root, "enum_specifier"):
         called = child(one, "name")
         if called is not None:

@@ -136,6 +136,7 @@ class Alternative:
         parameters: what `[computes]` then says, by name.
         layouts: the order of the axes in memory, by role; "" for the order in which the operation lists them.
         updated: whether the output is read, too: it then lies where its `Role.updates` does. None for "as it is".
+        packed: of inputs in one storage, the role of which that is and the order of its axes; None for "as it is".
         deliberate: whether kernels are written so on purpose. A scale that is left out is a mistake as often.
     """
 
@@ -143,6 +144,7 @@ class Alternative:
     parameters: Mapping[str, Setting] = field(default_factory=dict)
     layouts: Mapping[str, str] = field(default_factory=dict)
     updated: bool | None = None
+    packed: tuple[str, str] | None = None
     deliberate: bool = True
 
 
@@ -192,13 +194,18 @@ class Packed:
 
     Attributes:
         parts: their roles, in the order in which they lie along that axis.
-        layout: the usual order of the axes in memory, the new one being the number of parts: "BS3HD".
+        layouts: orders of the axes in memory, the usual one first; the new one is the number of parts: "BS3HD".
         spellings: how sources call its pointer.
     """
 
     parts: tuple[str, ...]
-    layout: str
+    layouts: tuple[str, ...]
     spellings: str = ""
+
+    @property
+    def layout(self) -> str:
+        """The usual order of the axes."""
+        return self.layouts[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +261,7 @@ class Operation:
         symbols: what a symbol is where no case says so: an expression over others.
         separate: symbols of axes along which each index is computed of its own inputs' alone.
         made_for: extents that kernels are written for, and that arguments and launch need not speak of, with a name.
+        single: extents of which a kernel may take one alone, with what that is: {"Sq": "one query in each head"}.
         optional: the symbol of a leading axis that tensors have only where it is not 1; "" for none.
         divisors: symbols of which each divides another: {"Hkv": "H"}.
         extents: how sources call the extents: symbol, or a product of symbols → spellings. The first that fits counts.
@@ -278,6 +286,7 @@ class Operation:
     notes: str = ""
     separate: tuple[str, ...] = ()
     made_for: Mapping[str, str] = field(default_factory=dict)
+    single: Mapping[str, str] = field(default_factory=dict)
     optional: str = ""
     divisors: Mapping[str, str] = field(default_factory=dict)
     extents: Mapping[str, str] = field(default_factory=dict)

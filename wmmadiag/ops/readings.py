@@ -10,6 +10,7 @@ GEMMs. Who judges a kernel by an assumed reading can ask here what else it may b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
@@ -29,6 +30,7 @@ class Assumed:
         layouts: of roles whose axes lie in another order in memory than the operation lists them.
         symbols: what the kernel takes as numbers. A parameter that is one of them is not open.
         placed: roles of which it is known how they lie in memory.
+        packed: roles of inputs in one storage → the order of the axes that is assumed of it.
         answered: questions that are not open any more.
     """
 
@@ -37,6 +39,7 @@ class Assumed:
     layouts: Mapping[str, str] = field(default_factory=dict)
     symbols: frozenset[str] = frozenset()
     placed: frozenset[str] = frozenset()
+    packed: Mapping[str, str] = field(default_factory=dict)
     answered: frozenset[str] = frozenset()
 
 
@@ -51,6 +54,7 @@ class Reading:
         parameters: what `[computes]` says instead, by name.
         layouts: the order of axes in memory instead, by role as it is assumed; "" for the operation's own.
         roles: what a role then becomes: {"d": "c"} where the output is read, too, {"c": "d"} where it is not.
+        packed: what inputs in one storage are instead: their role, and the order of its axes.
         deliberate: whether kernels are written so on purpose. What is right under a reading that is not may as well be
             a mistake.
     """
@@ -61,6 +65,7 @@ class Reading:
     parameters: Mapping[str, Setting]
     layouts: Mapping[str, str]
     roles: Mapping[str, str]
+    packed: tuple[str, str] | None
     deliberate: bool
 
 
@@ -79,7 +84,7 @@ def readings(
     """
     open_ones = [
         (choice, others)
-        for choice in operation.choices
+        for choice in (*operation.choices, *_together(operation, assumed))
         if choice.kind in kinds and (others := _others(operation, choice, assumed))
     ]
     for count in range(1, changes + 1):
@@ -90,6 +95,28 @@ def readings(
                     yield reading
 
 
+def _together(operation: Operation, assumed: Assumed) -> Iterator[Choice]:
+    """How inputs lie in one storage, which nobody said: in which order, and along which axes."""
+    for name in assumed.packed:
+        parts = operation.packed[name].parts
+        axes = operation.roles[parts[0]].axes
+        beside = [one for one, role in operation.roles.items() if role.output and role.axes == axes]
+        found = []
+        for other, one in operation.packed.items():
+            for layout in one.layouts if {*one.parts} == {*parts} else ():
+                told = f"{_listed(one.parts)} in one tensor stored as {layout}"
+                found.append(Alternative(told, packed=(other, layout)))
+                plain = layout.replace(str(len(parts)), "")
+                if beside:  # an output of the same axes is stored like them, or as it is
+                    told = f"{told}, {_listed(beside)} as {plain}"
+                    found.append(Alternative(told, layouts=dict.fromkeys(beside, plain), packed=(other, layout)))
+        yield Choice(f"How do {_listed(parts)} lie in one tensor?", "storage", tuple(found))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
 def _others(operation: Operation, choice: Choice, assumed: Assumed) -> tuple[Alternative, ...]:
     """The answers that are not the assumed one; none where the question is not open."""
     if choice.question in assumed.answered or any(role not in assumed.roles for role in choice.roles):
@@ -97,12 +124,17 @@ def _others(operation: Operation, choice: Choice, assumed: Assumed) -> tuple[Alt
     if choice.types and assumed.roles[choice.roles[0]] not in choice.types:
         return ()
     moved = {role for one in choice.alternatives for role in one.layouts} & set(assumed.roles)
-    if choice.kind == "storage" and {*choice.roles, *moved} & assumed.placed:
+    together = any(one.packed is not None for one in choice.alternatives)
+    if choice.kind == "storage" and not together and {*choice.roles, *moved} & assumed.placed:
         return ()
     if any(one.updated is not None for one in choice.alternatives) and not _one_place(operation, assumed):
         return ()
     concerned = {name for one in choice.alternatives for name in one.parameters}
-    if any(_symbol(operation, name, assumed) in assumed.symbols for name in concerned):
+    about = {name for one in choice.alternatives for text in one.parameters.values()
+             for name in re.findall(r"[a-z_]+", str(text)) if name in concerned}  # fmt: skip
+    if not about <= assumed.symbols:  # what a number means that the kernel does not take
+        return ()
+    if any(_symbol(operation, name, assumed) in assumed.symbols - about for name in concerned):
         return ()
     return tuple(one for one in choice.alternatives if not _holds(operation, one, assumed))
 
@@ -137,6 +169,7 @@ def _holds(operation: Operation, one: Alternative, assumed: Assumed) -> bool:
             if role in assumed.roles
         )
         and one.updated in (None, _updated(operation, assumed))
+        and (one.packed is None or assumed.packed.get(one.packed[0]) == one.packed[1])
     )
 
 
@@ -182,5 +215,6 @@ def _combined(
         parameters,
         {role: text for role, text in layouts.items() if role in assumed.roles},
         {old: new for old, new in roles.items() if old in assumed.roles},
+        next((one.packed for one in answers if one.packed is not None), None),
         all(one.deliberate for one in answers),
     )

@@ -110,10 +110,13 @@ class BoundCase:
         return next(argument for argument in self.arguments if role in argument.placements)
 
 
-def bind(card: Card, case: Case, variant: Variant, *, seed: int | None = None, inputs: str = "") -> BoundCase:
+def bind(
+    card: Card, case: Case, variant: Variant, *, seed: int | None = None, inputs: str = "", empty: bool = False
+) -> BoundCase:
     """Evaluate a case: allocate and fill its arrays, and its launch.
 
     Args:
+        empty: whether arrays are left as poison, for one who fills them.
         seed: of the inputs, in place of the case's and the card's.
         inputs: distribution, in place of the case's and the card's.
 
@@ -126,7 +129,7 @@ def bind(card: Card, case: Case, variant: Variant, *, seed: int | None = None, i
     placed = _place_all(card, scope)
     parameters = evaluate_parameters(card.computes, scope)
     check_shapes(card, {role: p.shape for views, _ in placed for role, p in views.items()}, parameters)
-    arguments = _fill(card, scope, placed, distribution, seed)
+    arguments = _fill(card, scope, placed, distribution, seed, empty)
     launch = _launch(variant.launch or card.launch, scope, arguments)
     drawn = [a for a in card.arguments if a.direction in ("in", "inout") and a.value is None]
     return BoundCase(
@@ -203,14 +206,18 @@ def _padded_end(placement: Placement) -> int:
 
 
 def _fill(
-    card: Card, scope: Scope, placed: list[tuple[dict[str, Placement], int]], distribution: str, seed: int
+    card: Card, scope: Scope, placed: list[tuple[dict[str, Placement], int]], distribution: str, seed: int, empty: bool
 ) -> tuple[BoundArgument, ...]:
-    drawn = [
-        (argument, role, placement)
-        for argument, (views, _) in zip(card.arguments, placed, strict=True)
-        for role, placement in views.items()
-        if argument.direction in ("in", "inout") or argument.initial == "inputs"
-    ]
+    drawn = (
+        []
+        if empty
+        else [
+            (argument, role, placement)
+            for argument, (views, _) in zip(card.arguments, placed, strict=True)
+            for role, placement in views.items()
+            if argument.direction in ("in", "inout") or argument.initial == "inputs"
+        ]
+    )
     operation = OPERATIONS[card.computes.operation]
     values = draw(
         distribution,

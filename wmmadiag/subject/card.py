@@ -71,6 +71,8 @@ class Argument:
         direction: "in", "out", "inout" or "workspace".
         value: of a scalar; None for arrays.
         views: the tensors inside; several for packed QKV; empty for a workspace.
+        packed: the role of several inputs in one storage, "qkv", "" for others; `packing`: the order of its axes, ""
+            where nobody said it.
         size: elements of storage, or None for what the views need.
         inputs: distribution of its values, or "" for the case's.
         values: of an input, in place of drawn ones: an expression for each element in logical order, or one expression
@@ -93,6 +95,8 @@ class Argument:
     initial: str = "poison"
     padding: str = "poison"
     struct: str = ""
+    packed: str = ""
+    packing: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,12 +197,14 @@ class Derived:
         told: of what it says that the user or the host code itself shows, and nobody guessed: "operation", "storage",
             "sizes".
         draft, kernel: that it was made of.
+        doubt: what speaks against the operation, a clause; "" for nothing, or where the user named it.
     """
 
     options: SubjectOptions
     told: frozenset[str]
     draft: Draft
     kernel: Kernel
+    doubt: str = ""
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         """Syntax trees stay in their process: a card that is sent to another one is there as if it had been written."""

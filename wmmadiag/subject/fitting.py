@@ -64,6 +64,8 @@ class Meant:
         for role, layout in self.reading.layouts.items():
             by_layout.setdefault(layout, []).append(role)
         said += [f'layout = "{layout}" for {_listed(roles)}' for layout, roles in by_layout.items()]
+        if self.reading.packed is not None:
+            said.append('role = "{}" with layout = "{}"'.format(*self.reading.packed))
         said += [f'role = "{new}" for what has the role {old}' for old, new in self.reading.roles.items()]
         return " and ".join(said)
 

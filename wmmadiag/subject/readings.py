@@ -8,6 +8,7 @@ from dataclasses import replace
 from wmmadiag.ops import OPERATIONS, Assumed, Reading, readings
 from wmmadiag.subject.card import Argument, Card, View
 from wmmadiag.subject.expressions import names_in
+from wmmadiag.subject.packed import packed_views
 
 
 def assumed_reading(card: Card) -> Assumed:
@@ -20,6 +21,11 @@ def assumed_reading(card: Card) -> Assumed:
         {view.role: view.layout for _, view in views if view.layout},
         frozenset().union(*(names_in(text) for text in numbers)),
         frozenset(view.role for argument, view in views if _is_placed(argument, view)),
+        {
+            argument.packed: OPERATIONS[card.computes.operation].packed[argument.packed].layout
+            for argument in card.arguments
+            if argument.packed and not argument.packing
+        },
         frozenset(card.answered),
     )
 
@@ -41,6 +47,9 @@ def card_read_as(card: Card, reading: Reading) -> Card:
     """The card of a kernel that is meant so; what the reading answers is not asked again."""
 
     def meant(argument: Argument) -> Argument:
+        if reading.packed is not None and argument.packed and not argument.packing:
+            together = packed_views(OPERATIONS[card.computes.operation], *reading.packed, argument.place)
+            return replace(argument, views=together, packed=reading.packed[0], packing=reading.packed[1])
         views = tuple(
             replace(
                 view, role=reading.roles.get(view.role, view.role), layout=reading.layouts.get(view.role, view.layout)

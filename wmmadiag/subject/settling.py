@@ -362,7 +362,17 @@ def _unsettled(card: Card, report: KernelReport, tried: _Tried) -> KernelReport:
     if "operation" in derived.told and launched and not derived.draft.untold and (tried.ran or _sizes_told(card)):
         return replace(report, assumed=(*report.assumed, f"{tried.count} other readings were tried, none is right"))
     question = _question(card, tried)
+    if derived.doubt:
+        report = replace(report, cases=tuple(map(_with_problem_noted, report.cases)))
     return replace(report, cases=tuple(_undecided(case, question) for case in report.cases))
+
+
+def _with_problem_noted(case: CaseResult) -> CaseResult:
+    """The case where it is no news what a kernel of another operation dies of."""
+    told = case.problem
+    if told is None:
+        return case
+    return replace(case, problem=None, notes=(*case.notes, " ".join(filter(None, [told.place, told.message]))))
 
 
 def _sizes_told(card: Card) -> bool:
@@ -379,6 +389,13 @@ def _question(card: Card, tried: _Tried) -> Problem:
     operation = card.computes.operation
     sizes = sorted({name for case in card.cases for name in case.symbols} - {"causal", "alpha", "beta"})
     asked = " ".join(f"--symbol {name}=…" for name in (derived.draft.untold or sizes))
+    if derived.doubt:
+        ends = "the result fits it in no reading" if tried.ran else "it does not run to its end at the sizes tried"
+        message = f"nobody said what the kernel computes: taken as {operation}, although {derived.doubt}; {ends}"
+        hint = (
+            "say it with --computes; `wmmadiag init --computes python` drafts a card for what is no built-in operation"
+        )
+        return Problem("undecided", message, hint=hint)
     if not tried.ran:
         message = "the kernel does not run to its end at the sizes that were tried, and nobody said which it takes"
         return Problem("undecided", message, hint=f"say sizes that it takes: {asked}")

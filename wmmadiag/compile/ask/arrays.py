@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from wmmadiag.compile.ask.answers import AddressFacts, TypeFacts
+from wmmadiag.compile.ask.answers import AddressFacts, TypeFacts, Unanswered
 from wmmadiag.compile.ask.asking import Session
 from wmmadiag.compile.ask.layout import Layout, layouts
 from wmmadiag.compile.ask.questions import Address, Asked, Question, TypeOf
@@ -84,6 +84,7 @@ class ArraySource:
     _functions: dict[str, list[tuple[Source, Function]]] | None = field(default=None, init=False)
     _globals: dict[str, list[tuple[Source, Variable]]] = field(default_factory=dict, init=False)
     _answers: dict[Question, Any] = field(default_factory=dict, init=False)
+    _layouts: dict[TypeOf, Layout | Unanswered | None] = field(default_factory=dict, init=False)
     _session: Session | None = field(default=None, init=False)
 
     def elements(self, name: str, function: str, size: int) -> Elements | None:
@@ -119,10 +120,12 @@ class ArraySource:
         if facts is None or facts.target_kind not in ("class", "union") or facts.size != size:
             return ()
         root = self._question(place)
-        try:
-            found = layouts(self.asked, [root])[root]
-        except WmmadiagError:
-            return ()
+        if root not in self._layouts:
+            try:
+                self._layouts[root] = layouts(self.asked, [root])[root]
+            except WmmadiagError:
+                self._layouts[root] = None
+        found = self._layouts[root]
         return tuple(_members(found, "", 0)) if isinstance(found, Layout) else ()
 
     def carved(self, buffer: str, kernel: str, scalars: Mapping[int, int]) -> tuple[Carved, ...]:

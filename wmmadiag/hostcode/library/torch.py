@@ -77,7 +77,7 @@ def stride(machine: Machine, one: Tensor, index: int) -> Term:
 
 def _of(machine: Machine, one: Tensor, what: str, index: int) -> Term:
     """The symbol of an extent or a stride of a tensor of unknown rank; the last may be counted from either end."""
-    name = f"{one.name}.{what}({index})"
+    name = f"{one.name}.{what}({'' if what == 'numel' else index})"
     own = re.sub(r"\W+", "_", name.replace("-", "last")).strip("_")
     if own not in machine.names:
         machine.names[own] = [name]
@@ -162,7 +162,9 @@ def _measured(one: Tensor, element: str) -> None:
         one.buffer.fill = "" if one.fill == "empty" else one.fill
 
 
-@method("contiguous", "to", "cuda", "detach", "clone", "half", "requires_grad_", "unsafeGetTensorImpl")
+@method(
+    "contiguous", "to", "cuda", "detach", "clone", "half", "requires_grad_", "unsafeGetTensorImpl", "value", "value_or"
+)
 def _itself(machine: Machine, whole: Value, node: Node, scope: Scope) -> Value | None:
     return whole if isinstance(whole, Tensor) else None
 

@@ -44,6 +44,7 @@ from wmmadiag.ops.parts.sequence import (
     SOFTCAP,
     SYMBOLS,
     laid_out,
+    laid_together,
     turned,
 )
 from wmmadiag.ops.parts.settings import EXPONENTIALS, FLOAT_TYPES, PRODUCTS, inputs_rounded, kept_in, sums_kept_in
@@ -235,7 +236,14 @@ OPERATION = Operation(
             "flag", "causal", "whether key j > query i is masked", spellings="causal iscausal usecausal"
         ),
         "alignment": Parameter("word", "top-left", "corner of the causal mask", ("top-left", "bottom-right")),
-        "window_left": Parameter("reach", "-1", f"keys before its own {_WINDOW}"),
+        "window_left": Parameter(
+            "reach",
+            "-1",
+            f"keys before its own {_WINDOW}",
+            spellings="window windowsize windowleft windowsizeleft leftwindow slidingwindow slidingwindowsize "
+            "attnwindow localwindow",
+            drafted=("24", "40"),  # smaller than any sequence of a case: a window that hides nothing shows nothing
+        ),
         "mask_hides": Parameter("flag", "0", "what is not 0 in the mask hides a key, instead of keeping it"),
         "window_right": Parameter("reach", "-1", f"keys after its own {_WINDOW}"),
         **SOFTCAP,
@@ -250,13 +258,14 @@ OPERATION = Operation(
     bound=_bound,
     symbols=SYMBOLS,
     made_for=MADE_FOR,
+    single={"Sq": "one query in each head"},
     separate=("B", "H", "Hkv"),
     divisors={"Hkv": "H"},
     extents=EXTENTS,
     derived=DERIVED,
     packed={
-        "qkv": Packed(("q", "k", "v"), "BS3HD", "qkv packedqkv qkvpacked"),
-        "kv": Packed(("k", "v"), "BS2HD", "kv packedkv kvpacked"),
+        "qkv": Packed(("q", "k", "v"), laid_together(3), "qkv packedqkv qkvpacked"),
+        "kv": Packed(("k", "v"), laid_together(2), "kv packedkv kvpacked"),
     },
     cases=CASES,
     work="2*B*H*Sq*Skv*(D + Dv)*(0.5 if causal else 1)",
@@ -278,6 +287,19 @@ OPERATION = Operation(
                 Alternative("a causal mask", {"causal": "1", "alignment": "top-left"}),
                 Alternative(
                     "a causal mask aligned to the bottom-right corner", {"causal": "1", "alignment": "bottom-right"}
+                ),
+            ),
+        ),
+        Choice(
+            "Which keys does a window of W show?",
+            "meaning",
+            (
+                Alternative("a window of so many keys before a query's own", {"window_left": "window_left"}),
+                Alternative("a window that counts a query's own key", {"window_left": "window_left - 1"}),
+                Alternative("a window on both sides", {"window_left": "window_left", "window_right": "window_left"}),
+                Alternative(
+                    "a window half of which is on each side",
+                    {"window_left": "window_left // 2", "window_right": "window_left // 2"},
                 ),
             ),
         ),

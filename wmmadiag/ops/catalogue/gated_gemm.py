@@ -82,6 +82,8 @@ def _bound(
     return {"d": Judgement(output_rounding(error, expected["d"], elements["d"]))}
 
 
+_STACKED = ("K2N", "2NK", "KN2", "N2K")  # columns or rows, halves or interleaved
+
 OPERATION = Operation(
     name="gated_gemm",
     meaning="D = activation(A·G + gate_bias) ⊙ (A·U + up_bias)",
@@ -112,8 +114,8 @@ OPERATION = Operation(
         "K": "k inner depth hidden hiddensize hiddendim",
     },
     packed={
-        "gate_up": Packed(("gate", "up"), "K2N", "gateup wgateup gateupweight w13"),
-        "up_gate": Packed(("up", "gate"), "K2N", "upgate wupgate"),
+        "gate_up": Packed(("gate", "up"), _STACKED, "gateup wgateup gateupweight w13"),
+        "up_gate": Packed(("up", "gate"), _STACKED, "upgate wupgate"),
     },
     cases=({"M": 64, "N": 64, "K": 64}, {"M": 128, "N": 192, "K": 320}),
     work="4*M*N*K",

@@ -227,6 +227,16 @@ OPERATION = Operation(
             ("b",),
         ),
         Choice(
+            "How many zero points does an element hold?",
+            "storage",
+            (
+                Alternative("one zero point in an element", {"zero_pack": "1"}),
+                Alternative("eight zero points in an element, along N", {"zero_pack": "8"}),
+            ),
+            ("zeros",),
+            ("s32", "u32"),
+        ),
+        Choice(
             "Are values two's complement?",
             "meaning",
             (

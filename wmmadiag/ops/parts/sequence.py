@@ -91,6 +91,12 @@ def laid_out(*roles: str) -> Choice:
     )
 
 
+def laid_together(count: int) -> tuple[str, ...]:
+    """The orders of axes that tensors of heads in one storage have."""
+    orders = ("BS{}HD", "BSH{}D", "{}BHSD", "B{}HSD", "BH{}SD", "{}BSHD", "B{}SHD", "SB{}HD", "SBH{}D")
+    return tuple(one.format(count) for one in orders)
+
+
 def turned(role: str, usual: str, other: str) -> Choice:
     """Whether one operand of a product lies the other way around."""
     return Choice(

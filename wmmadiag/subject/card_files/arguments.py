@@ -10,6 +10,7 @@ from wmmadiag.subject.card import Argument, Expression, View
 from wmmadiag.subject.card_files.table import Table
 from wmmadiag.subject.distributions import DISTRIBUTIONS
 from wmmadiag.subject.dtypes import ALIASES, TYPES, ElementType, element_type
+from wmmadiag.subject.packed import packed_views
 from wmmadiag.subject.suggest import did_you_mean
 
 _DIRECTIONS = ("in", "out", "inout", "workspace")
@@ -108,6 +109,8 @@ def _array(table: Table, operation: str) -> Argument:
         values=_values(table, views),
         initial=str(table.expression("initial")) if "initial" in table else "poison",
         padding=table.word("padding", ("poison", "zero"), "poison"),
+        packed=role if role in OPERATIONS[operation].packed else "",
+        packing=table.string("layout") if role in OPERATIONS[operation].packed else "",
     )
 
 
@@ -197,21 +200,7 @@ def _packed_views(table: Table, role: str, operation: Operation) -> tuple[View, 
     for key in ("shape", "strides", "pad", "offset"):
         if key in table:
             raise table.error(key, f"a packed {role} takes no '{key}'", "use `contains` with one entry per tensor")
-    extents = {**dict(zip(first.axes, first.shape, strict=True)), digit: digit}
-
-    def stride(axis: str) -> str:
-        inner = layout[layout.index(axis) + 1 :]
-        return "*".join(extents[letter] for letter in inner) or "1"
-
-    return tuple(
-        View(
-            role=part,
-            place=table.place("role"),
-            strides=tuple(stride(axis) for axis in first.axes),
-            offset=f"{index}*({stride(digit)})",
-        )
-        for index, part in enumerate(packed.parts)
-    )
+    return packed_views(operation, role, layout, table.place("role"))
 
 
 def _check_roles(card: Table, operation: str, arguments: list[Argument]) -> None:

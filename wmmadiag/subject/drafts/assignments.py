@@ -17,7 +17,7 @@ from wmmadiag.subject.drafts.guess import Parameter, covered_roles, role_named
 from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.meanings import is_real
 from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument, Wishes
-from wmmadiag.subject.drafts.numbers import unknown_symbols
+from wmmadiag.subject.drafts.numbers import PASSED, unknown_symbols
 from wmmadiag.subject.expressions import names_in
 
 _MOST = 96
@@ -59,11 +59,13 @@ def assignments(kernel: Kernel, operation: str, *, always: bool = False) -> Iter
     numbers = [one.parameter.name for one in drafted.arguments if _is_open(drafted, one)]
     if not pointers and not drafted.open and not always:
         return
+    unsaid = [one.parameter.name for one in drafted.arguments if _is_open(drafted, one) or _is_counted(drafted, one)]
     chosen = (
         Assignment(roles, extents, symbols, constants, layouts)
+        for open_ones in ([numbers] if unsaid == numbers else [unsaid, numbers])
         for roles in _roles(kernel, operation, pointers)
         for layouts in _layouts(drafted, operation)
-        for extents, symbols, constants in _extents(drafted, kernel, operation, numbers)
+        for extents, symbols, constants in _extents(drafted, kernel, operation, open_ones)
     )
     yield from islice(chosen, _MOST)
 
@@ -119,6 +121,14 @@ def _is_open(drafted: Draft, argument: DraftArgument) -> bool:
         over = {name for text in drafted.grid for name in names_in(text)}  # the launch may be over what no code reads
         return argument.passed.args[0] in unknown_symbols(drafted, " + ".join(sorted(over - {TODO})), ())
     return argument.value in (TODO, "") or bool(unknown_symbols(drafted, argument.value, drafted.usual))
+
+
+def _is_counted(drafted: Draft, argument: DraftArgument) -> bool:
+    """Whether a number is what host code happens to pass, by names that mean nothing here: `B * T` for a GEMM's K."""
+    parameter = argument.parameter
+    if parameter.pointer or parameter.value or parameter.unread or is_real(parameter):
+        return False
+    return argument.reason == PASSED and bool(unknown_symbols(drafted, argument.value, ()))
 
 
 def _roles(kernel: Kernel, operation: str, unnamed: Sequence[Parameter]) -> Iterator[Mapping[str, str]]:

@@ -48,6 +48,13 @@ def accumulator_types(text: str) -> set[str]:
     return {*fragments, *forms}
 
 
+def fragment_extents(text: str) -> set[str]:
+    """The names of constants that are a fragment's shape: `fragment<matrix_a, M, N, K, half, row_major>`."""
+    code = without_comments(text)
+    found = re.findall(r"\b(?:matrix_[ab]|accumulator)\s*,\s*([^,<>;]+),\s*([^,<>;]+),\s*([^,<>;]+),", code)
+    return {one.strip() for three in found for one in three if one.strip().isidentifier()}
+
+
 def told_by_formulas(operation: str, text: str) -> dict[str, str]:
     """Parameters of an operation of which a source has the formula, with their words; not where it has several."""
     code = without_comments(text)

@@ -62,6 +62,12 @@ def _with_reading(text: str, drafted: Card, card: Card, name: str) -> str:
     if card.computes.operation != drafted.computes.operation:
         return ""
     for own, other in zip(drafted.arguments, card.arguments, strict=True):
+        if other.packing != own.packing:
+            said = f'role = "{other.packed}"\nlayout = "{other.packing}"'
+            text, count = re.subn(rf'^role = "{own.packed}"', said, text, count=1, flags=re.MULTILINE)
+            if not count:
+                return ""
+            continue
         for view, meant in zip(own.views, other.views, strict=True):
             if (view.role, view.layout) == (meant.role, meant.layout):
                 continue

@@ -19,12 +19,13 @@ from wmmadiag.subject.card import Card, Derived
 from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.drafts.accumulators import with_accumulators
 from wmmadiag.subject.drafts.assignments import Assignment, assigned, assignments
-from wmmadiag.subject.drafts.draft import draft
+from wmmadiag.subject.drafts.draft import draft, spoken_of
 from wmmadiag.subject.drafts.kernel import Kernel, read_kernel
 from wmmadiag.subject.drafts.launched import is_only_unlaunched, launched_drafts
-from wmmadiag.subject.drafts.model import Draft, Wishes
+from wmmadiag.subject.drafts.model import Draft, Open, Wishes
+from wmmadiag.subject.drafts.numbers import ask_reaches
 from wmmadiag.subject.drafts.plain_card import plain_card, todos
-from wmmadiag.subject.drafts.recognise import Recognised, by_code, recognised
+from wmmadiag.subject.drafts.recognise import Recognised, by_code, recognised, unkept
 from wmmadiag.subject.drafts.sizes import cases, probed_sizes, unvaried
 from wmmadiag.subject.drafts.text import draft_text
 from wmmadiag.subject.suggest import did_you_mean
@@ -81,17 +82,24 @@ def derived_card(path: Path, options: SubjectOptions) -> Card:
             return _unjudged(kernel, options.computes, path, options, assumed)
         return _card_or_tried(path, kernel, options.computes, [options.computes], options, assumed)
     found = recognised_operation(kernel)
-    if found.promised:
-        raise asked(path, found)
-    if not found.likely:
-        card = _tried(path, kernel, _operations(found, kernel), options, assumed)
+    if found.promised or not found.likely:
+        operations = [found.operation] if found.promised else _operations(found, kernel)
+        card = _tried(path, kernel, operations, options, assumed, found.promised)
         if card is None:
             raise asked(path, found)
         return card
     conjunction = "because" if found.sure else "although"
     taken = f"taken as {found.operation}, {conjunction} {found.because}; --computes says otherwise"
     operations = [found.operation] if found.sure else _operations(found, kernel)
-    return _card_or_tried(path, kernel, found.operation, operations, options, assumed, taken)
+    try:
+        card = _card_or_tried(path, kernel, found.operation, operations, options, assumed, taken)
+    except NotDerived as error:
+        # What an array is to an operation is no question where it is open whether that is the operation.
+        if found.sure or all(one.option for one in error.open):
+            raise
+        raise asked(path, found) from None
+    assert card.derived is not None
+    return replace(card, derived=replace(card.derived, doubt="" if found.sure else found.because))
 
 
 def _operations(found: Recognised, kernel: Kernel) -> list[str]:
@@ -129,9 +137,18 @@ def _card_or_tried(
 
 
 def _tried(
-    path: Path, kernel: Kernel, operations: Sequence[str], options: SubjectOptions, assumed: tuple[str, ...]
+    path: Path,
+    kernel: Kernel,
+    operations: Sequence[str],
+    options: SubjectOptions,
+    assumed: tuple[str, ...],
+    promised: frozenset[str] = frozenset(),
 ) -> Card | None:
-    """The card by the meaning of the arguments under which the kernel is right; None if there is none."""
+    """The card by the meaning of the arguments under which the kernel is right; None if there is none.
+
+    Args:
+        promised: words of the kernel's name; a card that leaves out what they speak of is none.
+    """
     from wmmadiag.subject.settling import right_one
 
     def candidates() -> Iterator[tuple[str, Card]]:
@@ -147,6 +164,9 @@ def _tried(
     if found is None:
         return None
     said, card = found
+    roles = [view.role for one in card.arguments for view in one.views]
+    if promised and unkept(card.computes.operation, promised, roles, card.computes.parameters.values()):
+        return None
     return replace(card, assumed=(*card.assumed, f"{said}, which is what the result fits"))
 
 
@@ -293,6 +313,9 @@ def resized_cards(card: Card) -> Iterator[tuple[str, Card]]:
 
 def _other_sizes(drafted: Draft, given: Mapping[str, str]) -> Iterator[tuple[str, Draft, Mapping[str, str], int]]:
     """(what is said of them, draft, symbols that are given, tile)."""
+    for symbol, meaning in OPERATIONS[drafted.operation].single.items():
+        if symbol not in spoken_of(drafted) and symbol not in {*given, *drafted.fixed}:
+            yield meaning, drafted, {**given, symbol: "1"}, _TILES[0]
     for symbol in drafted.untold:
         for value in _EXTENTS:
             yield f"{symbol} = {value}", drafted, {**given, symbol: str(value)}, _TILES[0]
@@ -353,6 +376,7 @@ def drafted_text(path: Path, card_path: Path, options: SubjectOptions) -> str:
         return plain_card(kernel, relative, path.stem, operation=operation)
     drafted = draft(kernel, operation)
     drafted.remarks[:0] = remarks
+    ask_reaches(drafted)
     return draft_text(drafted, relative, path.stem, cases(drafted, {}))
 
 
@@ -390,14 +414,26 @@ def check_operation(operation: str) -> None:
         raise ConfigurationError(f"unknown operation '{operation}'", hint=did_you_mean(operation, known))
 
 
-def _not_derived(drafted: Draft, path: Path, assumed: tuple[str, ...]) -> ConfigurationError:
+class NotDerived(ConfigurationError):
+    """Something of a kernel that its source does not tell.
+
+    Attributes:
+        open: what it is.
+    """
+
+    open: Sequence[Open] = ()
+
+
+def _not_derived(drafted: Draft, path: Path, assumed: tuple[str, ...]) -> NotDerived:
     options = [one.option for one in drafted.open if one.option]
     write = f"wmmadiag init {shlex.quote(str(path))} --entry {shlex.quote(drafted.entry)}"
     shown = " ".join(f"{one}…" if one.endswith("=") else one if " " in one else f"{one} …" for one in options)
     hint = f"give {shown}, or " if options and len(options) == len(drafted.open) else ""
     lines = [f"  {one.what}: {one.why}" for one in drafted.open] + [f"  {one}" for one in assumed]
-    return ConfigurationError(
+    error = NotDerived(
         f"{path}: not everything about the kernel '{drafted.entry}' can be derived from its source",
         detail="\n".join(lines),
         hint=f"{hint}write a card with `{write}` and fill in its TODOs",
     )
+    error.open = drafted.open
+    return error

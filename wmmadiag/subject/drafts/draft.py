@@ -51,7 +51,7 @@ def draft(kernel: Kernel, operation: str, wishes: Wishes | None = None) -> Draft
     result.equal += meant.equal
     _squares(result)
     _facts(result, kernel, meant)
-    _untold(result, wishes)
+    _untold(result, wishes, kernel)
     return result
 
 
@@ -96,12 +96,15 @@ def _parameters(result: Draft, kernel: Kernel, wishes: Wishes) -> None:
     if "accumulate" in known.parameters and sums and sums <= _HALF:
         result.computes["accumulate"] = "f16"
         result.remarks.append("sums are kept in f16, as the source's accumulators are")
-    for name, parameter in known.parameters.items():  # a flag among template parameters
-        flag = next(
-            (value for one, value in kernel.constants.items() if value_for(one, result.operation) == name), None
-        )
-        if parameter.kind == "flag" and parameter.default == name and flag is not None and name not in named:
-            result.fixed[name] = str(int(flag))
+    for name, parameter in known.parameters.items():  # a flag or a number among template parameters
+        if parameter.kind not in ("flag", "int") or name in named:
+            continue
+        told = (value for one, value in kernel.constants.items() if value_for(one, result.operation) == name)
+        constant = next(told, None)
+        if constant is not None and parameter.default == name:
+            result.fixed[name] = str(int(constant))
+        elif constant is not None and parameter.kind == "int" and constant >= 1:
+            result.computes.setdefault(name, str(int(constant)))
     for argument in result.arguments:
         _open_term(result, argument, wishes)
 
@@ -300,13 +303,13 @@ def _squares(result: Draft) -> None:
     """A kernel of matrices that knows one extent alone gets squares."""
     known = OPERATIONS[result.operation]
     extents = {name for table in known.cases for name in table} - set(known.symbols)
-    told = _spoken_of(result) & extents
+    told = spoken_of(result) & extents
     if known.distances and len(told) == 1 and not extents & set(result.fixed):
         result.equal.append(extents)
         result.remarks.append(f"matrices are square: the kernel and its launch know one size, {min(told)}")
 
 
-def _spoken_of(result: Draft) -> set[str]:
+def spoken_of(result: Draft) -> set[str]:
     """The symbols that arguments, launch and instantiation speak of."""
     texts = [one.value for one in result.arguments if not is_real(one.parameter)]
     texts += [*result.grid, *result.block, result.shared, *re.findall(r"\{([^{}]*)\}", result.entry)]
@@ -318,7 +321,7 @@ def _facts(result: Draft, kernel: Kernel, meant: Meanings) -> None:
     """Conditions of the host code, and by what it divides extents."""
     if kernel.launch is None:
         return
-    own = {*OPERATIONS[result.operation].symbols, "S", *meant.usual, *_spoken_of(result)}
+    own = {*OPERATIONS[result.operation].symbols, "S", *meant.usual, *spoken_of(result)}
     constants = {name: terms.number(value) for name, value in kernel.usual.items() if name not in own}
     for condition, holds in kernel.launch.facts:
         result.facts.append((terms.replaced(meant.card(condition), constants), holds))
@@ -347,11 +350,13 @@ def _divided(result: Draft, term: Term) -> None:
             _divided(result, one)
 
 
-def _untold(result: Draft, wishes: Wishes) -> None:
+def _untold(result: Draft, wishes: Wishes, kernel: Kernel) -> None:
     """Extents of which neither the arguments nor the launch nor a constant speaks: any value would be a guess."""
-    told = {*result.fixed, *_spoken_of(result)} - {TODO}
+    told = {*result.fixed, *spoken_of(result)} - {TODO}
     for name in sorted(unknown_symbols(result, " + ".join(sorted(told)), result.usual) - set(wishes.symbols)):
-        result.open.append(Open(f"the value of '{name}' in host code", "nothing tells it", f"--symbol {name}="))
+        written = next(iter(kernel.machine.names.get(name, ())), name) if kernel.machine is not None else name
+        what = f"the value of `{written}` in host code"
+        result.open.append(Open(what, "nothing tells it", f"--symbol {name}="))
     known = OPERATIONS[result.operation]
     for symbol, meaning in known.made_for.items():
         if not {symbol, *(name for name, text in known.symbols.items() if text == symbol)} & told:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from wmmadiag.hostcode.host import Run, runs
 from wmmadiag.hostcode.machine import Machine
 from wmmadiag.hostcode.program import Found, plain_name, read_program
 from wmmadiag.hostcode.scopes import Scope
-from wmmadiag.hostcode.terms import Number, Values
+from wmmadiag.hostcode.terms import Number, Term, Values
 from wmmadiag.hostcode.types import plain
 from wmmadiag.hostcode.values import TypeName, Value
 from wmmadiag.subject.drafts.code_facts import multiplied_types
@@ -133,7 +133,13 @@ def read_kernel(path: Path, text: str, options: SubjectOptions) -> Kernel:
     parameters = typed(parameters, named, path, text, options)
     parameters, taken = taken_apart(parameters, passed, whole, laying(parameters, named, path, text, options))
     code = kernel_code(whole, base)
-    parameters = [carried(one, value, code) for one, value in zip(parameters, taken, strict=True)]
+    left_out = _left_out(parameters, taken)
+    remarks += tuple(
+        f"'{one.name}' is null, as the source launches it; a card tells of another launch"
+        for one, other in zip(parameters, left_out, strict=True)
+        if one is not other
+    )
+    parameters = [carried(one, value, code) for one, value in zip(left_out, taken, strict=True)]
     constants = known_constants(machine, function, scope, code)
     own_names = {one.name for one in function.function.parameters}
     outer = (program.variables.keys() | program.macros.keys()) - own_names
@@ -183,16 +189,33 @@ def _same_arguments(one: Sequence[str], other: Sequence[str]) -> bool:
 
 
 def _best(own: Sequence[tuple[Launch, Run]]) -> tuple[Launch | None, Run | None]:
-    """The launch that says most: with sizes, with everything that the kernel takes; the first of equals."""
+    """The launch that says most: with sizes, with every array that the kernel can take; the first of equals."""
 
-    def unknown(pair: tuple[Launch, Run]) -> tuple[int, bool]:
+    def unknown(pair: tuple[Launch, Run]) -> tuple[int, int, bool]:
         launch = pair[0]
         values = [launch.shared, *launch.arguments]
         values += [cell.value for shape in (launch.grid, launch.block) for cell in shape.members.values()]
         missing = sum(1 for one in values if type(one).__name__ == "Unknown")
-        return missing + ("?" in "".join(launch.kernel.arguments)), launch.root != "main"
+        nulls = sum(map(_is_null, launch.arguments))
+        return missing + ("?" in "".join(launch.kernel.arguments)), nulls, launch.root != "main"
 
     return min(own, key=unknown, default=(None, None))
+
+
+def _is_null(value: Value) -> bool:
+    return isinstance(value, Term) and value.op == "number" and value.args[0] == 0
+
+
+def _left_out(parameters: Sequence[Parameter], passed: Sequence[Value | None]) -> list[Parameter]:
+    """Pointers for which host code gives null are numbers of their size; not where a launch gives null alone."""
+    nulls = [one.pointer and not one.value and value is not None and _is_null(value)
+             for one, value in zip(parameters, passed, strict=True)]  # fmt: skip
+    if sum(nulls) == sum(one.pointer for one in parameters):
+        return list(parameters)
+    return [
+        replace(one, c_type="u64", pointer=False, const=False, dtype="u64", lanes=1, value="0") if null else one
+        for one, null in zip(parameters, nulls, strict=True)
+    ]
 
 
 def _asking(
@@ -217,7 +240,6 @@ def _asking(
 def _bound(machine: Machine, function: Found, arguments: Sequence[str]) -> Scope:
     """The scope of a kernel's body: its template parameters with their arguments."""
     from wmmadiag.hostcode.names import parsed_expression
-    from wmmadiag.hostcode.terms import Term
     from wmmadiag.hostcode.types import bytes_of
 
     scope = Scope(function.source)

@@ -17,11 +17,12 @@ from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import NotWritten, Number, Term
 from wmmadiag.hostcode.values import Struct, Unknown, Value
 from wmmadiag.ops import OPERATIONS
+from wmmadiag.subject.drafts.code_facts import fragment_extents
 from wmmadiag.subject.drafts.guess import Parameter, roles_for, symbol_for, value_for
 from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.dtypes import element_type
 
-_FRAGMENT = (8, 16, 32)  # `#define M 16` is a fragment's shape far more often than a matrix's
+_FRAGMENT = 32  # at most: `#define M 16` is a fragment's shape far more often than a matrix's
 
 
 @dataclass(slots=True)
@@ -74,7 +75,8 @@ def meanings(kernel: Kernel, operation: str) -> Meanings:
     """What a kernel's host code calls the operation's extents."""
     result = Meanings()
     taken = {found for one in kernel.parameters if (found := meaning_of(one, operation)) is not None}
-    _constants(result, kernel.constants, operation, taken)
+    shapes = fragment_extents(kernel.code)
+    _constants(result, {name: one for name, one in kernel.constants.items() if name not in shapes}, operation, taken)
     passed: dict[str, list[str]] = {}
     for parameter, value in zip(kernel.parameters, kernel.passed, strict=True):
         meant = meaning_of(parameter, operation)
@@ -108,7 +110,7 @@ def meanings(kernel: Kernel, operation: str) -> Meanings:
         elif known is not None:
             result.usual[name] = known
     spoken = taken | _spoken_of(result)
-    _constants(result, kernel.named, operation, spoken)
+    _constants(result, {name: one for name, one in kernel.named.items() if name not in shapes}, operation, spoken)
     if not made.keys() & (spoken | result.fixed.keys()):  # nothing else says how large what it takes is: one tile
         result.fixed |= made
     return result
@@ -166,7 +168,7 @@ def _constants(result: Meanings, known: Mapping[str, Number], operation: str, ta
         symbol = symbol_for(name, operation)
         if symbol is None or not symbol.isidentifier() or symbol in result.fixed or symbol in taken:
             continue
-        if isinstance(value, bool) or value != int(value) or value < 1 or (name in "MNKmnk" and value in _FRAGMENT):
+        if isinstance(value, bool) or value != int(value) or value < 1 or (name in "MNKmnk" and value <= _FRAGMENT):
             continue
         result.fixed[symbol] = int(value)
 

@@ -16,6 +16,8 @@ from wmmadiag.subject.drafts.meanings import Meanings, is_real, meaning_of
 from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument, Open
 from wmmadiag.subject.expressions import names_in
 
+PASSED = "as the source passes it"
+
 
 def give_number(result: Draft, argument: DraftArgument, meant: Meanings, laid: storage.Storage, kernel: Kernel) -> None:
     """A number: what its own name says, else what the host passes."""
@@ -41,12 +43,21 @@ def give_number(result: Draft, argument: DraftArgument, meant: Meanings, laid: s
         _integer(result, argument, passed, laid, meant)
     if argument.value == "" and parameter.unread:
         argument.value, argument.reason = "0", "nothing reads it"
-    window = "window" in parameter.name.lower() and "window_left" in OPERATIONS[result.operation].parameters
-    if not argument.value or (window and not parameter.unread and not re.fullmatch(r"\(?-\d+\)?", argument.value)):
+    if not argument.value:
         argument.value, argument.reason = TODO, ""
-        why = 'if it is a window of keys: value = "W" here, and in [computes] window_left = "W", or "W - 1"'
-        why = why if window else "its name and the source's launch do not tell"
+        why = "its name and the source's launch do not tell"
         result.open.append(Open(f"the value of '{parameter.name}'", why))
+
+
+def ask_reaches(result: Draft) -> None:
+    """Leave open what windows mean: where no run shows it, keys before a query's own are as likely as those with it."""
+    known = OPERATIONS[result.operation].parameters
+    for one in result.arguments:
+        if one.value in known and known[one.value].kind == "reach":
+            why = f'if it is a window of keys: value = "W" here, and in [computes] {one.value} = "W", or "W - 1"'
+            result.open.append(Open(f"the value of '{one.parameter.name}'", why))
+            result.computes.pop(one.value, None)
+            one.value, one.reason = TODO, ""
 
 
 def _passed_text(argument: DraftArgument, meant: Meanings) -> str:
@@ -61,7 +72,7 @@ def _integer(result: Draft, argument: DraftArgument, passed: str, laid: storage.
     parameter, operation = argument.parameter, result.operation
     named = meaning_of(parameter, operation)
     if passed and _is_settled(passed, result):
-        argument.value, argument.reason = passed, "as the source passes it"
+        argument.value, argument.reason = passed, PASSED
         return
     if named is not None:
         argument.value, argument.reason = named, "by its name"
@@ -71,12 +82,14 @@ def _integer(result: Draft, argument: DraftArgument, passed: str, laid: storage.
     if told is not None or batches is not None:
         argument.value = batches.value if batches is not None and _is_batched(result, argument, meant) else told or ""
         argument.reason = "by its name"
+        if (known := OPERATIONS[operation].parameters.get(argument.value)) is not None and known.kind == "reach":
+            result.remarks.append(f"'{parameter.name}' is the number of {known.meaning}")
         return
     stride = storage.stride_value(parameter.name, operation, laid)
     if stride:
         argument.value, argument.reason = stride, "a stride, by its name"
     elif passed and not unknown_symbols(result, passed, meant.usual):
-        argument.value, argument.reason = passed, "as the source passes it"
+        argument.value, argument.reason = passed, PASSED
 
 
 def unknown_symbols(result: Draft, text: str, usual: Collection[str]) -> set[str]:
@@ -125,7 +138,7 @@ def _real(result: Draft, argument: DraftArgument, passed: str, kernel: Kernel) -
         return
     alone = _is_known_number(passed) and told is not None and "scale" in known
     if alone or (passed and (names_in(passed) or told is None) and _only_settled(passed, result)):
-        argument.value, argument.reason = passed, "as the source passes it"
+        argument.value, argument.reason = passed, PASSED
         if told is not None and "scale" in known:
             _scaled(result, passed, told)
         return

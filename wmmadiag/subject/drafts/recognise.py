@@ -6,7 +6,7 @@ Taken only where everything agrees: a kernel that is judged by another operation
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -42,8 +42,8 @@ class Recognised:
         sure: whether everything agrees; if not, `because` says what is amiss.
         because: a clause for a message.
         likely: whether its name or its arrays speak for the operation at all.
-        promised: whether its name promises a part of the operation that nothing else shows: one who forgot it would
-            be right by the operation without that part.
+        promised: words of its name that promise a part of the operation which nothing else shows: one who forgot it
+            would be right by the operation without that part.
         spoken: the operations that its name has a word of.
     """
 
@@ -51,7 +51,7 @@ class Recognised:
     sure: bool
     because: str
     likely: bool = True
-    promised: bool = False
+    promised: frozenset[str] = frozenset()
     spoken: tuple[str, ...] = ()
 
 
@@ -72,16 +72,20 @@ def recognised(entry: str, parameters: Sequence[Parameter], code: str, multiplic
     by_arrays = by_arrays if _named(names, by_arrays) else ""
     # All arrays of one operation say more than a name that also speaks of what it is a part of: `attn_scores(q, k, s)`.
     part = len(speaks_of) == 1 and by_arrays != speaks_of[0] and speaks_of[0] in _parts(by_arrays)
-    likely = by_arrays if len(speaks_of) != 1 or part else speaks_of[0]
+    whole = next((one for one in speaks_of if {*speaks_of} - {one} <= {*_parts(one)}), "")  # gptq_linear: a linear, too
+    likely = by_arrays if not whole or part else whole
     if not likely and not speaks_of:
         first = next(iter(OPERATIONS))
         return Recognised(first, False, "neither its name nor those of its arrays tell", likely=False)
     likely = likely or speaks_of[0]
     by_name = likely if likely in speaks_of else ""
+    told = set(_TOLD[likely].names.split())
     if others := [one for one in speaks_of if one not in (likely, *_parts(likely))]:
         return Recognised(likely, False, f"its name speaks of {others[0]}", spoken=tuple(others))
-    if promise := sorted(words & _unseen_extras(likely, names, code) - set(_TOLD[likely].names.split())):
-        return Recognised(likely, False, f"its name has '{promise[0]}', and nothing else shows it", promised=True)
+    roles = {role_named(name, likely) for name in names}
+    if promise := unkept(likely, words - told, roles, told_by_formulas(likely, code).values()):
+        why = f"its name has '{min(promise)}', and nothing else shows it"
+        return Recognised(likely, False, why, promised=promise)
     amiss = _amiss(likely, pointers, words, by_name, code, multiplications)
     amiss = amiss or _TOLD[likely].open
     if amiss:
@@ -150,11 +154,26 @@ def _amiss(
     return next((trait.lacks for trait in told.needs if not _shown(trait, code, multiplications)), "")
 
 
-def _unseen_extras(operation: str, names: Sequence[str], code: str) -> set[str]:
-    """Words for parts of an operation that neither the code nor the arrays show."""
+def unkept(
+    operation: str, words: Set[str], roles: Collection[str | None], settings: Collection[object]
+) -> frozenset[str]:
+    """Which words of a name promise a part of the operation that is not there.
+
+    Args:
+        roles: of the kernel's arrays. settings: what parameters of the operation are known to be, "gelu_tanh".
+    """
     told = _TOLD[operation]
-    explained = {role_named(name, operation) for name in names} & set(told.explains)
-    return set() if explained or told_by_formulas(operation, code) else set(told.extras.split())
+    values = {word for one in OPERATIONS[operation].parameters.values() for word in one.words}
+    stated = [str(one) for one in settings if one in values and one != "none"]
+
+    def kept(word: str) -> bool:
+        if word in values:
+            return any(one.startswith(word) for one in stated)
+        if role_named(word, operation) is not None:
+            return role_named(word, operation) in roles
+        return bool(stated or set(told.explains) & set(roles))  # "fused" names no part of its own
+
+    return frozenset(one for one in words & set(told.extras.split()) if not kept(one))
 
 
 def _shown(trait: Trait, code: str, multiplications: int) -> str:

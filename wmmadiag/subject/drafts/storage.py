@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations, pairwise
 
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.machine import Machine
@@ -229,18 +230,27 @@ def lay_packed(result: Draft, meant: Meanings, machine: Machine | None) -> None:
         digit = str(len(packed.parts))
         axes = known.roles[packed.parts[0]].axes
         told = _sizes_read(argument, meant, machine)
-        orders = dict.fromkeys((packed.layout.replace(digit, ""), axes))
-        layouts = [f"{one[:place]}{digit}{one[place:]}" for one in orders for place in range(len(one))]
-        layouts.sort(key=lambda layout: layout != packed.layout)
         shape = dict(zip(axes, map(terms.parsed, known.roles[packed.parts[0]].shape), strict=True))
         shape[digit] = terms.number(len(packed.parts))
-        fitting = [one for one in layouts if all(_same(shape[one[index]], extent) for index, extent in told.items())]
-        if told and fitting:
-            argument.layout = fitting[0]
+        whole = [one for one in packed.layouts if all(_same(shape[one[at]], extent) for at, extent in told.items())]
+        merged = [one for one in packed.layouts if _fits_merged([shape[axis] for axis in one], told)]
+        if told and (whole or len(merged) == 1):
+            argument.layout = (whole or merged)[0]
         outputs = [one for one in result.arguments if one.role in known.roles and known.roles[one.role].axes == axes]
         for one in outputs:
             if not _sizes_read(one, meant, machine):
                 one.layout = one.layout or (argument.layout or packed.layout).replace(digit, "")
+
+
+def _fits_merged(extents: Sequence[Term], told: Mapping[int, Term]) -> bool:
+    """Whether a tensor has these extents where neighbours among its axes are one: [2N, K] for 2, N, K."""
+    for count in range(1, len(extents)):
+        for cuts in combinations(range(1, len(extents)), count):
+            places = [0, *cuts, len(extents)]
+            merged = [_product(extents[first:last]) for first, last in pairwise(places)]
+            if all(at < len(merged) and _same(merged[at], extent) for at, extent in told.items()):
+                return True
+    return False
 
 
 def _sizes_read(argument: DraftArgument, meant: Meanings, machine: Machine | None) -> dict[int, Term]:

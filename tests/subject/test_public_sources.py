@@ -1,0 +1,71 @@
+"""Whole files as people publish them, from the source alone: what is found, and that a case exercises what was guessed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import wmmadiag
+from wmmadiag.errors import ConfigurationError
+
+READING = Path(__file__).parents[1] / "reading" / "unseen3"
+BLIND = Path(__file__).parents[1] / "diagnose" / "blind3"
+
+
+def symbols(report):
+    return [dict(case.symbols) for case in report.cases]
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        (BLIND / "swiglu_w13.cu", "gate and up in one tensor stored as 2NK"),
+        (BLIND / "gptq_linear.cu", "eight zero points in an element, along N and zero points stored less 1"),
+        (BLIND / "streamk_gemm.cu", "streamk::gemm_streamk<streamk::DefaultShape>"),
+        (BLIND / "matmul_dweight.cu", "BT is K, C is N, OC is M and A stored as K×M"),
+        (READING / "thrust_bias_gemm.cu", "b is bias"),
+    ],
+    ids=lambda value: value.stem if isinstance(value, Path) else "",
+)
+def test_a_published_kernel_is_right_by_what_its_result_fits(source, found):
+    report = wmmadiag.check(source)
+    assert report.exit_code == 0, [case.problem for case in report.cases]
+    assert found in " ".join(report.assumed)
+
+
+def test_a_fragments_shape_is_no_size_of_the_matrix():
+    report = wmmadiag.check(READING / "dmma_f64.cu")  # const int M = 8, N = 8, K = 4;
+    assert report.exit_code == 0
+    assert min(one["K"] for one in symbols(report)) >= 64
+
+
+def test_a_window_hides_keys_in_every_case(tmp_path):
+    source = BLIND / "swa_fwd.cu"
+    report = wmmadiag.check(source)
+    assert report.exit_code == 0
+    assert all(one["window_left"] < one["S"] / 2 for one in symbols(report))
+    shifted = tmp_path / "swa_fwd.cu"
+    shifted.write_text(source.read_text().replace("col < row - window ||", "col < row - window - 1 ||"))
+    assert wmmadiag.check(shifted).exit_code == 3
+
+
+def test_an_optional_array_is_there():
+    report = wmmadiag.check(READING / "at_dispatch_linear.cu")
+    assert report.exit_code == 0
+    assert "null" not in " ".join(report.assumed)
+
+
+def test_a_bias_that_only_the_name_has_is_asked_for(tmp_path):
+    text = (READING / "thrust_bias_gemm.cu").read_text()
+    path = tmp_path / "k.cu"
+    path.write_text(text.replace("start[warp][i] = b[col + i % 16]", "start[warp][i] = 0.f"))
+    with pytest.raises(ConfigurationError, match="what should the kernel compute"):
+        wmmadiag.check(path)
+
+
+def test_a_kernel_of_another_operation_is_asked_for_that():
+    report = wmmadiag.check(BLIND / "conv_wgrad.cu")
+    assert report.exit_code == 3
+    assert all("nobody said what the kernel computes" in case.problem.message for case in report.cases)
+    assert "'wgrad'" in report.cases[0].problem.message
