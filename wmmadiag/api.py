@@ -281,9 +281,10 @@ def check(
     with deadline(limits.seconds):
         report = checked(card)
         if card.derived is not None and report.status != "passed":
-            from wmmadiag.subject.settling import settled, trying
+            from wmmadiag.subject.check import session_for
+            from wmmadiag.subject.settling import settled
 
-            report = settled(card, report, trying(card, target, loader, compile_with or compiling), checked)
+            report = settled(card, report, session_for(card, target, loader, compile_with or compiling), checked)
     return compiling.completed(report, card)
 
 

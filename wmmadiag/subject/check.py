@@ -174,7 +174,7 @@ class Session:
 
 def session_for(card: Card, arch: str, backend: Backend | None, compiler: Compiler | None) -> Session:
     """A session without checks, for trying out: what does not end soon is given up."""
-    return Session(card, arch, backend or _emulator(MOST_TRIED), compiler or _compiler(), PlainRuns())
+    return Session(card, arch, backend or _emulator(MOST_TRIED), compiler or _compiler(), PlainRuns(), readings=False)
 
 
 def check_card(

@@ -11,6 +11,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeAlias
 
 from wmmadiag.errors import ConfigurationError
@@ -123,6 +124,7 @@ _COMPARE: Mapping[type[ast.cmpop], Callable[[Number, Number], bool]] = {
 }
 
 
+@lru_cache(maxsize=4096)
 def parse(text: str) -> ast.expr:
     """The expression's tree, with only what the evaluator knows in it.
 
@@ -162,6 +164,7 @@ def _allow(node: ast.AST) -> None:
         raise ExpressionError(f"{type(node).__name__} is not allowed in an expression")
 
 
+@lru_cache(maxsize=4096)
 def names_in(text: str) -> frozenset[str]:
     """The symbols that an expression uses; empty if it cannot be parsed."""
     try:

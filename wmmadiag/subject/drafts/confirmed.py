@@ -28,8 +28,8 @@ def confirmed(source: Path, target: Path, options: SubjectOptions) -> str | None
     Args:
         target: where the card will stand.
     """
+    from wmmadiag.subject.alternatives import right_alternative
     from wmmadiag.subject.drafts.derive import derived_card
-    from wmmadiag.subject.settling import right_alternative
 
     try:
         card = derived_card(source, options)

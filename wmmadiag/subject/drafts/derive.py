@@ -149,13 +149,14 @@ def _tried(
     Args:
         promised: words of the kernel's name; a card that leaves out what they speak of is none.
     """
-    from wmmadiag.subject.settling import right_one
+    from wmmadiag.subject.alternatives import right_one
 
-    def candidates() -> Iterator[tuple[str, Card]]:
+    def candidates() -> Iterator[tuple[str, Card | None]]:
         for operation in operations:
             for counted, one in _counted(kernel, operation, options):
                 for meant in islice(assignments(one, operation, always=bool(counted)), _most_tried(one)):
                     said = ", ".join(filter(None, [f"taken as {operation}", meant.meaning(), counted]))
+                    yield said, None
                     with contextlib.suppress(ConfigurationError):
                         for drafted, tile in _launched(path, one, operation, meant, options):
                             yield said, _card(path, one, drafted, options, assumed, tile)
@@ -195,8 +196,8 @@ def _launched(
 ) -> Iterator[tuple[Draft, int]]:
     """The draft by one meaning of the arguments; where its launch is open, one by each that covers the output."""
     from wmmadiag.api import card_target
+    from wmmadiag.subject.alternatives import replace_card
     from wmmadiag.subject.check import session_for
-    from wmmadiag.subject.settling import replace_card
 
     wishes = _wishes(options)
 

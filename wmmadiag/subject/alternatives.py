@@ -1,0 +1,275 @@
+"""Other readings, sizes and operations under which a kernel may be right: what a run of it shows of them.
+
+A run is read in many ways without being repeated (`wmmadiag.subject.rereading`). All that is tried is bounded in work,
+by counts and not by clocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+
+from wmmadiag.errors import BudgetError, WmmadiagError
+from wmmadiag.ops import OPERATIONS, Reading
+from wmmadiag.ops.work import floating_operations
+from wmmadiag.subject.binding import BoundCase, bind, elements_of
+from wmmadiag.subject.card import Card, Case
+from wmmadiag.subject.check import MOST_TRIED, Session, run_case, session_for
+from wmmadiag.subject.drafts.accumulators import computes_in
+from wmmadiag.subject.drafts.sizes import RAGGED
+from wmmadiag.subject.readings import other_readings
+from wmmadiag.subject.rereading import nearness, reread, unwritten
+from wmmadiag.subject.verdict import judge_case
+
+_MOST_READINGS = 400  # of one run
+_AGAIN = 24  # of them, at other sizes: those that came nearest
+_WORK = 500.0
+"""How much is tried of one kind of question, in units of about 10 ms of a processor: an answer must not depend on how
+busy a machine is."""
+_RUN, _INSTRUCTIONS, _DRAWN = 6.0, 200_000, 400_000  # units of a run; warp instructions and elements that are one more
+_READING, _ELEMENTS, _FLOATING = 0.2, 100_000, 50e6  # of a reading besides its tensors; what makes one unit more
+_DRAFT = 0.6  # units of a card that is drafted
+_NEAR = 0.98  # of the elements: the rest may be rounding
+
+
+@dataclass(slots=True)
+class Work:
+    """What may still be tried.
+
+    Attributes:
+        left: units.
+    """
+
+    left: float = _WORK
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left."""
+        return self.left <= 0
+
+    def ran(self, instructions: int, elements: int) -> None:
+        """A case with arrays of so many elements was run, compiled before where it was not."""
+        self.left -= _RUN + instructions / _INSTRUCTIONS + elements / _DRAWN
+
+    def read(self, bound: BoundCase) -> None:
+        """A run was read in another way: its reference was computed."""
+        held = sum(one.storage.size for one in bound.arguments if one.storage is not None)
+        shapes = {role: one.shape for role, one in {**bound.inputs(), **bound.outputs()}.items()}
+        floating = floating_operations(OPERATIONS[bound.card.computes.operation], shapes, bound.parameters)
+        self.left -= _READING + held / _ELEMENTS + floating / _FLOATING
+
+
+@dataclass(slots=True)
+class Tried:
+    """What was tried.
+
+    Attributes:
+        best: the reading under which most elements are near, in words; "" for the one that was assumed.
+        part: which part of them.
+        ran: whether the kernel came to its end at all.
+        count: how many readings.
+        near: operation → reading → the largest part of the elements that were near with it.
+    """
+
+    best: str = ""
+    part: float = 0.0
+    ran: bool = False
+    count: int = 0
+    near: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def likely(self, operation: str) -> frozenset[str] | None:
+        """The readings that came nearest at other sizes; None where none was tried."""
+        parts = self.near.get(operation)
+        return frozenset(sorted(parts, key=lambda name: -parts[name])[:_AGAIN]) if parts else None
+
+
+def right_one(candidates: Iterator[tuple[str, Card | None]]) -> tuple[str, Card] | None:
+    """The first card under which its kernel is right in every usual case; None if there is none in time.
+
+    Args:
+        candidates: with what they assume, in words; None for what made no card, which costs work, too.
+    """
+    from wmmadiag.api import card_target
+
+    work = Work()
+    session: Session | None = None
+    for name, card in candidates:
+        work.left -= _DRAFT
+        if work.over:
+            return None
+        if card is None:
+            continue
+        target = card_target(card, None)
+        first = session or session_for(card, target, None, None)
+        session = session or first
+        ran = _ran(replace_card(first, card), card, work)
+        if ran is None:
+            continue
+        for reading, other in _readings(replace_card(first, card), ran, name, Tried(), work):
+            if _is_right_everywhere(replace_card(first, other), work):  # in squares one extent is as good as another
+                return _joined(name, reading), other
+    return None
+
+
+def right_alternative(card: Card) -> tuple[str, Card] | None:
+    """The reading and sizes by which a derived card's kernel is right in every usual case, in words and as a card.
+
+    Words are empty where it is right as it was derived; None where it is right by none.
+    """
+    from wmmadiag.api import card_target
+
+    session = session_for(card, card_target(card, None), None, None)
+    work = Work()
+    if _is_right_everywhere(session, work):
+        return "", card
+    for name, other in alternatives(card, session, Tried(), work):
+        if _is_right_everywhere(replace_card(session, other), work):
+            return name, other
+        if work.over:
+            break
+    return None
+
+
+def _is_right_everywhere(session: Session, work: Work) -> bool:
+    card = session.card
+    for case in card.cases:
+        if case.name == RAGGED:
+            continue
+        result, _, _ = run_case(session, case, card.variants[0], None, "")
+        work.ran(result.warp_instructions, elements(card)(case))
+        if result.status != "passed":
+            return False
+    return True
+
+
+def elements(card: Card) -> Callable[[Case], int]:
+    """How many elements the arrays of a case have; 0 where it cannot be bound."""
+
+    def count(case: Case) -> int:
+        try:
+            return elements_of(card, case, card.variants[0])
+        except WmmadiagError:
+            return 0
+
+    return count
+
+
+def alternatives(card: Card, session: Session, tried: Tried, work: Work) -> Iterator[tuple[str, Card]]:
+    """Other cards under which some case of the kernel is right, each with what it reads otherwise, in words."""
+    from wmmadiag.subject.drafts.derive import cards_of_other_operations, resized_cards
+
+    assert card.derived is not None
+    for sizes, candidate in chain((("", card),), resized_cards(card)):
+        if work.over:
+            return
+        own = replace_card(session, candidate)
+        ran = _ran(own, candidate, work)
+        if ran is None:
+            continue
+        tried.ran = True
+        yield from ((_joined(sizes, name), other) for name, other in _readings(own, ran, sizes, tried, work))
+    for operation, candidate in cards_of_other_operations(card):
+        own = replace_card(session, candidate)
+        if work.over:
+            return
+        ran = _ran(own, candidate, work)
+        if ran is None:
+            continue
+        for name, other in _readings(own, ran, operation, tried, work):
+            yield _joined(f"it computes {operation}", name), other
+
+
+def replace_card(session: Session, card: Card) -> Session:
+    """A session for another card of the same kernel; compiled kernels are shared."""
+    other = Session(card, session.arch, session.backend, session.compiler, session.runs, readings=session.readings)
+    other.loaded = session.loaded
+    return other
+
+
+def _ran(session: Session, card: Card, work: Work) -> BoundCase | None:
+    """The first case of a card that runs to its end, as the kernel left it."""
+    variant = card.variants[0]
+    for case in card.cases:
+        if case.name == RAGGED:
+            continue
+        instructions = 0
+        try:
+            bound = bind(card, case, variant)
+            instructions = session.runs.launch(session.kernel(case, variant).kernel, bound.launch).warp_instructions
+        except BudgetError:
+            instructions = MOST_TRIED
+        except WmmadiagError:
+            pass
+        else:
+            return bound
+        finally:
+            work.ran(instructions, elements(card)(case))
+    return None
+
+
+def _readings(session: Session, bound: BoundCase, sizes: str, tried: Tried, work: Work) -> Iterator[tuple[str, Card]]:
+    """The readings under which a run is right, without running it again where that can be."""
+    card = session.card
+    if unwritten(bound) > 1 - _NEAR:
+        return  # whatever it means
+    if sizes and _is_right(bound):
+        yield "", card
+    operation = card.computes.operation
+    likely, parts = tried.likely(operation), tried.near.setdefault(operation, {})
+    for number, (reading, other) in enumerate(_meanings(card)):
+        if number > _MOST_READINGS or work.over:
+            break
+        name = reading.name if reading is not None else ""
+        if likely is not None and name not in likely and name in parts:
+            continue
+        tried.count += name not in parts
+        read = reread(bound, other) if reading is not None else bound
+        if read is None:
+            work.left -= _READING
+            continue
+        work.read(read)
+        part = nearness(read)
+        parts[name] = max(part, parts.get(name, 0.0))
+        if part > tried.part:
+            tried.part, tried.best = part, name
+        if part >= _NEAR:
+            if _is_right(read):
+                yield name, other
+                continue
+            for finer, further in _arithmetic(other, session, bound):
+                tried.count += 1
+                work.read(bound)
+                again = reread(bound, further)
+                if again is not None and _is_right(again):
+                    yield _joined(name, finer.name), further
+                    break
+
+
+def _meanings(card: Card) -> Iterator[tuple[Reading | None, Card]]:
+    """The card, then every other reading of where elements lie and what is computed of them."""
+    yield None, card
+    for reading, other in other_readings(card, changes=3):
+        if "arithmetic" not in reading.kinds and reading.deliberate:
+            yield reading, other
+
+
+def _arithmetic(card: Card, session: Session, bound: BoundCase) -> Iterator[tuple[Reading, Card]]:
+    """Coarser arithmetic of which the compiled kernel has the instructions."""
+    loaded = session.kernel(bound.case, bound.variant)
+    for reading, other in other_readings(card, changes=2):
+        if reading.kinds != {"arithmetic"}:
+            continue
+        if computes_in(loaded.compilation, loaded.compiled.entry, reading.parameters):
+            yield reading, other
+
+
+def _is_right(bound: BoundCase) -> bool:
+    try:
+        return judge_case(bound, other_readings=False).status == "passed"
+    except WmmadiagError:
+        return False
+
+
+def _joined(first: str, second: str) -> str:
+    return " and ".join(filter(None, [first, second]))
