@@ -1,4 +1,4 @@
-"""Whole files as people publish them, from the source alone: what is found, and that a case exercises what was guessed."""
+"""Whole files as people publish them, from the source alone: what is found, and that it is exercised."""
 
 from __future__ import annotations
 
