@@ -64,5 +64,6 @@ def run_compiler(command: Sequence[str], source: str) -> None:
         )
     first = _ERROR.search(log)
     place = Place(first["file"], int(first["line"]), int(first["column"] or 0)) if first else None
-    message = first["message"] if first else f"{Path(command[0]).name} ended with status {done.returncode}"
+    said = next((line for line in log.splitlines() if line.strip()), f"it ended with status {done.returncode}")
+    message = first["message"] if first else f"{Path(command[0]).name}: {said}"
     raise CompileError(f"host code: {message}", place=place, detail=log[-4000:])

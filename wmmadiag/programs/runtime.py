@@ -18,7 +18,7 @@ from wmmadiag.compile.toolchain import toolchain
 from wmmadiag.programs.compiler import compiler_version, host_compiler, run_compiler
 from wmmadiag.programs.shipped import LIBRARY, NATIVE, stamp
 
-_MAX_PRELUDES = 4
+_MAX_PRELUDES = 6
 
 
 @functools.cache
