@@ -78,6 +78,11 @@ class Region:
         first, last = min(one.start for one in edits), max(one.end for one in edits)
         if last < self.near[0] or first > self.near[1]:
             return False
+        # What replaces something far away as well changes what is right.
+        if all(one.text and one.start < one.end for one in edits) and any(
+            one.end < self.near[0] or one.start > self.near[1] for one in edits
+        ):
+            return False
         if self.start == self.end and len(edits) == 1 and edits[0].start == edits[0].end and self._elsewhere(edits[0]):
             return True
         first, last = min(first, self.start), max(last, self.end)

@@ -8,6 +8,9 @@ from changed_texts import made, yields
 FRAGMENT = "wmma::fragment<wmma::accumulator, 16, 16, 16, float> f;"
 COPY = "const int r = threadIdx.x / 16, c = threadIdx.x % 16; const int pitch = 24; __shared__ float s[16 * 24];"
 
+TWICE = """int tx = threadIdx.x, ty = threadIdx.y, fx = blockIdx.x, fy = blockIdx.y;
+const int step_x = m, step_y = n, pad_x = m, pad_y = n, dil_x = m, dil_y = n;"""
+
 # operator, body, what must come of it.
 YIELDS = [
     ("variable", f"{COPY} for (int i = 0; i < n; ++i) out[r] = a[c];", "a[i]"),  # nothing else names the counter
@@ -89,6 +92,21 @@ YIELDS = [
         "int t = threadIdx.x; if (t < m) { out[t] = 0.0f; } else { int w = t / 32; out[w] = a[w]; }",
         "w = (t - m) / 32",
     ),
+    (
+        "together",
+        "int j = threadIdx.x; if (j < m) out[0] = a[j]; float x = j < m ? b[j] : 0.0f; out[1] = x;",
+        "if (j <= m) out[0] = a[j]; float x = j <= m ?",
+    ),
+    (
+        "together",
+        "const float* p = a + threadIdx.y * m; const float* q = a + n; const float* r = a + 2 * n; out[0] = *q + *r;",
+        "a + m; const float* r = a + 2 * m;",
+    ),
+    (
+        "together",
+        f"{TWICE} int y = ty * step_y - pad_y + fy; int x = tx * step_x - pad_x + fx; out[y] = a[x];",
+        "+ fy * dil_y; int x = tx * step_x - pad_x + fx * dil_x;",
+    ),
     ("regrouped", "out[0] = alpha * (a[0] + a[1]);", "= alpha * a[0] + a[1]"),
     ("regrouped", "out[0] = alpha * a[0] + a[1];", "= alpha * (a[0] + a[1])"),
     ("regrouped", "int r = threadIdx.x; out[0] = *(a + (long)r * n + m * 4 + 8);", "a + (long)(r + 8) * n + m * 4"),
@@ -102,6 +120,7 @@ NEVER = [
     ("factor_more", "float x = a[0]; for (int i = 0; i < n; ++i) out[i] = sqrtf(x);", "x / n"),  # no sum
     ("term_more", "int t = threadIdx.x; if (t < m) { int w = t / 32; out[w] = a[w]; }", "(t - m) / 32"),
     ("regrouped", "int r = threadIdx.x, c = threadIdx.y; out[r * n + c] = a[0];", "(r + c) * n"),
+    ("together", "int j = threadIdx.x; if (j < m) out[0] = a[j]; if (j > n) out[1] = a[j];", "<="),
     ("operation", "int r = threadIdx.x; out[r + threadIdx.y] = a[0];", "out[r * threadIdx.y]"),
     ("named", "int t = threadIdx.x / 4; out[t] = a[threadIdx.x / 8];", "a[t]"),
     ("named", "{ int t = threadIdx.x / 4; out[t] = a[0]; } out[0] = a[threadIdx.x / 4];", "a[t]"),

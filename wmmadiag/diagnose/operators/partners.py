@@ -15,6 +15,7 @@ from wmmadiag.diagnose.operators.pools import Atom, pools
 _MOST = 6
 # log2(e) and ln(2): what lies between powers of e and powers of 2.
 _LOGARITHMS = ("1.4426950408889634f", "0.6931471805599453f")
+_MOST_MEMBERS = 3
 _MOST_FACTORS, _MOST_NUMBERS, _MOST_BOUNDS, _MOST_OFFSETS = 5, 2, 3, 12
 
 
@@ -67,7 +68,10 @@ class Partners:
         yield from self._visible(one, list(self._times[sums.uncast(one).text].values()), own)
         sizes = (atom for atom in self._pool.at(one) if atom.type.whole and atom.varying is False)
         # What nothing uses is likeliest to have been left out here.
-        yield from (Text(atom.text) for atom in sizes if atom.root == atom.text and atom.text not in self._pool.roles)
+        idle = [atom for atom in sizes if atom.text not in self._pool.roles]
+        yield from (Text(atom.text) for atom in idle if atom.root == atom.text)
+        members = [atom for atom in idle if atom.root not in ("", atom.text)]
+        yield from (Text(atom.text, precedence.POSTFIX) for atom in members[:_MOST_MEMBERS])
         names = [part for part in self._factors.values() if part.kind != "literal"]
         numbers = [part for part in self._factors.values() if part.kind == "literal"]
         bounds = [atom for atom in self._pool.at(one) if atom.text not in self._factors and self._bounds(atom)]

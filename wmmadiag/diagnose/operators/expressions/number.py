@@ -18,7 +18,7 @@ _REAL = re.compile(r"(\d*\.?\d*(?:[eE][-+]?\d+)?)([fF]?)")
 
 # Sizes are seldom one off, small ones may be.
 _SMALL = 4
-# log2(e), ln 2, √(2/π), 1/√2, √2, 1/√(2π), π, ln 10, log10(2), GELU's cubic term and its sigmoid's slope.
+# log2(e), ln 2, √(2/π), 1/√2, √2, 1/√(2π), π, ln 10, log10(2), and the cubic term and the slope of smooth steps.
 _KNOWN = (
     1.4426950408889634, 0.6931471805599453, 0.7978845608028654, 0.7071067811865476, 1.4142135623730951,
     0.3989422804014327, 3.141592653589793, 2.302585092994046, 0.3010299956639812, 0.044715, 1.702,

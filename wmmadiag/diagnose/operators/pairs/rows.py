@@ -9,9 +9,9 @@ from wmmadiag.diagnose.operators.making import Draft, Text, replaced
 from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
+from wmmadiag.diagnose.operators.renaming import difference, with_parts
 
 _FARTHEST = 3
-_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|_+")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -29,7 +29,7 @@ def rows(program: Program) -> Iterator[Draft]:
             its = _made(other) if other is not one else None
             if its is None or not value.type.takes(its[1].type):
                 continue
-            parts = _difference(its[0], name)
+            parts = difference(its[0], name)
             text = _with(its[1].text, parts, known)
             if text != its[1].text and text != value.text:
                 line = other.unit.source.place(other.node).line
@@ -47,28 +47,11 @@ def _made(one: Statement) -> tuple[str, Expression] | None:
     return whole.operands[0].text, whole.operands[1]
 
 
-def _difference(one: str, other: str) -> dict[str, str]:
-    """Which parts of one name are otherwise in another one: all of both where they have none in common."""
-    first, second = _PART.findall(one), _PART.findall(other)
-    if len(first) != len(second) or not {part for part in first if part != "_"} & set(second):
-        return {one: other}
-    return {a: b for a, b in zip(first, second, strict=True) if a != b}
-
-
 def _with(text: str, parts: Mapping[str, str], known: set[str]) -> str:
     return _NAME.sub(lambda found: _renamed(found[0], parts, known), text)
 
 
 def _renamed(name: str, parts: Mapping[str, str], known: set[str]) -> str:
     """A name with its parts renamed, where there is one of that name."""
-    made = parts.get(name) or "".join(_cased(part, parts) for part in _PART.findall(name))
+    made = with_parts(name, parts)
     return made if made in known else name
-
-
-def _cased(part: str, parts: Mapping[str, str]) -> str:
-    if part in parts:
-        return parts[part]
-    for old, new in parts.items():
-        if part.lower() == old.lower():
-            return new.upper() if part.isupper() else new.lower() if part.islower() else new.capitalize()
-    return part
