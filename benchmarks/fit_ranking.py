@@ -37,6 +37,8 @@ SETS = ("unseen", "public_style", "blind")
 PENALTY = 0.5
 LEAST = 0.02
 """Of a weight that is kept."""
+SLIP = 0.3
+"""What a random edit counts, beside a bug that somebody thought of."""
 INTERACTION = 4.0
 """Times the penalty, of the weights of features that are of two things at once."""
 STEPS = 150
@@ -83,6 +85,11 @@ class Kernel:
     family: str
     changes: Sequence[Sequence[str]]
     undoing: Sequence[int]
+
+    @property
+    def slip(self) -> bool:
+        """Whether the bug is a random edit."""
+        return not self.card.endswith(".toml")
 
 
 def seen(job: tuple[Path, Path]) -> Evidence | None:
@@ -236,23 +243,24 @@ def parts_mended(one: Evidence) -> tuple[int, int, int, int]:
         return 0, 0, 0, 0
 
 
-def fitted(kernels: Sequence[Kernel], penalty: float = PENALTY) -> dict[str, float]:
-    """The weights under which the undoings are likeliest among all changes."""
+def fitted(kernels: Sequence[Kernel], penalty: float = PENALTY, slip: float = SLIP) -> dict[str, float]:
+    """The weights under which the undoings are likeliest among all changes; a random edit counts `slip`."""
     used = [one for one in kernels if one.undoing]
     names = sorted({word for one in used for change in one.changes for word in change})
     number = {word: at for at, word in enumerate(names)}
     tables = [_table(one, number, SAMPLE) for one in used]
+    counts = [slip if one.slip else 1.0 for one in used]
     weights = np.zeros(len(names))
     held = penalty * np.array([INTERACTION if _of_two(name) else 1.0 for name in names])
     first, second = np.zeros_like(weights), np.zeros_like(weights)
     for step in range(1, STEPS + 1):  # Adam (Kingma and Ba 2015), on all kernels at once
         gradient = held * weights
-        for rows, columns, offsets, undoing in tables:
+        for count, (rows, columns, offsets, undoing) in zip(counts, tables, strict=True):
             scores = np.bincount(rows, weights[columns], offsets.size) + offsets
             share = np.exp(scores - scores.max())
             share /= share.sum()
             wanted = np.where(undoing, share, 0.0)
-            gradient += np.bincount(columns, (share - wanted / wanted.sum())[rows], len(names))
+            gradient += count * np.bincount(columns, (share - wanted / wanted.sum())[rows], len(names))
         first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
         weights -= 0.05 * (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
     return {name: round(float(weight), 3) for name, weight in zip(names, weights, strict=True) if abs(weight) >= LEAST}
