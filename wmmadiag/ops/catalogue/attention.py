@@ -201,8 +201,8 @@ OPERATION = Operation(
     meaning="O = softmax(softcap(scale · Q·Kᵀ) + bias − slope·|i − j| + mask) · V",
     roles={
         "q": Role("BHSD", ("B", "H", "Sq", "D"), spellings="q query queries"),
-        "k": Role("BHSD", ("B", "Hkv", "Skv", "D"), spellings="k key keys"),
-        "v": Role("BHSD", ("B", "Hkv", "Skv", "Dv"), spellings="v value values val"),
+        "k": Role("BHSD", ("B", "Hkv", "Skv", "D"), spellings="k key keys kcache keycache"),
+        "v": Role("BHSD", ("B", "Hkv", "Skv", "Dv"), spellings="v value values val vcache valuecache"),
         **ADDED,
         "mask": Role("BHSK", OVER_SCORES, required=False, usual="SK", drawn=BITS),
         "lengths": Role(

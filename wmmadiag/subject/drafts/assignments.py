@@ -91,6 +91,8 @@ def assigned(kernel: Kernel, operation: str, meant: Assignment, wishes: Wishes) 
     result = draft(renamed, operation, replace(wishes, layouts=meant.layouts))
     for argument, parameter in zip(result.arguments, kernel.parameters, strict=True):
         argument.parameter = parameter
+        if argument.role == "lengths":  # what they count is shown by the run
+            result.open = [one for one in result.open if one.what != f"the role of '{parameter.name}'"]
     return result
 
 

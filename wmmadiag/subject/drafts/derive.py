@@ -20,6 +20,7 @@ from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.drafts.accumulators import with_accumulators
 from wmmadiag.subject.drafts.assignments import Assignment, assigned, assignments
 from wmmadiag.subject.drafts.draft import draft, spoken_of
+from wmmadiag.subject.drafts.guess import role_named
 from wmmadiag.subject.drafts.kernel import Kernel, read_kernel
 from wmmadiag.subject.drafts.launched import is_only_unlaunched, launched_drafts
 from wmmadiag.subject.drafts.model import Draft, Open, Wishes
@@ -154,7 +155,8 @@ def _tried(
     def candidates() -> Iterator[tuple[str, Card | None]]:
         for operation in operations:
             for counted, one in _counted(kernel, operation, options):
-                for meant in islice(assignments(one, operation, always=bool(counted)), _most_tried(one)):
+                meanings = assignments(one, operation, always=bool(counted))
+                for meant in islice(filter(partial(_keeps, one, operation, promised), meanings), _most_tried(one)):
                     said = ", ".join(filter(None, [f"taken as {operation}", meant.meaning(), counted]))
                     yield said, None
                     with contextlib.suppress(ConfigurationError):
@@ -169,6 +171,12 @@ def _tried(
     if promised and unkept(card.computes.operation, promised, roles, card.computes.parameters.values()):
         return None
     return replace(card, assumed=(*card.assumed, f"{said}, which is what the result fits"))
+
+
+def _keeps(kernel: Kernel, operation: str, promised: frozenset[str], meant: Assignment) -> bool:
+    """Whether there is an array for each part that the kernel's name promises."""
+    roles = {meant.roles.get(one.name) or role_named(one.name, operation) for one in kernel.parameters if one.pointer}
+    return {role_named(word, operation) for word in promised} - {None} <= roles
 
 
 def _most_tried(kernel: Kernel) -> int | None:
