@@ -47,13 +47,19 @@ class ProgramCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether it ran to its end, with exit status 0, and no check found an error."""
-        return self.result is not None and not self.result.ended and self.result.exit_code == 0
+        """Whether it launched something and ran to its end, with exit status 0, and no check found an error."""
+        return self.result is not None and self._said_something and self.result.exit_code == 0
+
+    @property
+    def _said_something(self) -> bool:
+        """Whether its status is about its kernels: one that launches none has told how it is to be called."""
+        one = self.result
+        return one is not None and not one.ended and (one.launches > 0 or bool(one.found))
 
     @property
     def code(self) -> int:
         """1: a check found an error, or its own comparison did, or a launch is wrong as the operation."""
-        own = self.result is not None and not self.result.ended and self.result.exit_code != 0
+        own = self.result is not None and self._said_something and self.result.exit_code != 0
         return 1 if own or any(one.code == 1 for _, one in self.judged) else 0
 
     def run(self, arch: str) -> KernelRun | None:

@@ -13,34 +13,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wmmadiag.errors import ConfigurationError, WmmadiagError
-from wmmadiag.hostcode.terms import Number
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.card import Card, Derived
 from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.drafts.accumulators import with_accumulators
+from wmmadiag.subject.drafts.asking import NotDerived, asked, check_operation, not_derived, opinion
 from wmmadiag.subject.drafts.assignments import Assignment, assigned, assignments
-from wmmadiag.subject.drafts.draft import draft, spoken_of
+from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.guess import role_named
 from wmmadiag.subject.drafts.kernel import Kernel, read_kernel
 from wmmadiag.subject.drafts.launched import is_only_unlaunched, launched_drafts
-from wmmadiag.subject.drafts.model import Draft, Open, Wishes
+from wmmadiag.subject.drafts.model import Draft, Wishes
 from wmmadiag.subject.drafts.numbers import ask_reaches
+from wmmadiag.subject.drafts.other_sizes import EXTENTS, TILES
 from wmmadiag.subject.drafts.plain_card import plain_card, todos
 from wmmadiag.subject.drafts.recognise import Recognised, by_code, recognised, unkept
 from wmmadiag.subject.drafts.sizes import cases, probed_sizes, unvaried
 from wmmadiag.subject.drafts.text import draft_text
-from wmmadiag.subject.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from wmmadiag.subject.check import Session
     from wmmadiag.subject.open_subject import SubjectOptions
 
 
-_TILES = (64, 128, 256)
 _PROBED_TILE = 256
 _MOST_PROBED = 12
 _SYMBOL, _COUNTS, _MOST_COUNTED = "--symbol ", (2, 4, 1), 2
-_EXTENTS = (128, 32, 256, 16)  # of a head, where nothing tells
 
 
 def kernel_of(path: Path, options: SubjectOptions) -> Kernel:
@@ -214,7 +212,7 @@ def _launched(
 
     drafted = drafted_by(wishes)
     if not is_only_unlaunched(drafted):
-        yield drafted, _TILES[0]
+        yield drafted, TILES[0]
         return
     probed = drafted_by(replace(wishes, grid=("1",), block=("32",), shared=wishes.shared or "0"))
     session: Session | None = None
@@ -237,7 +235,7 @@ def _unvaried_sizes(drafted: Draft, given: Mapping[str, str]) -> Iterator[dict[s
     """Sizes of the extents that usual cases have in common and that nothing tells: as they are, then others."""
     yield {}
     for symbol in sorted(unvaried(drafted.operation) - {*drafted.fixed, *given}):
-        yield from ({symbol: str(value)} for value in _EXTENTS[:1])
+        yield from ({symbol: str(value)} for value in EXTENTS[:1])
 
 
 def _wishes(options: SubjectOptions) -> Wishes:
@@ -250,7 +248,7 @@ def _card(
     drafted: Draft,
     options: SubjectOptions,
     assumed: tuple[str, ...],
-    tile: int = _TILES[0],
+    tile: int = TILES[0],
     sized: Callable[..., list[tuple[str, dict[str, str]]]] = cases,
 ) -> Card:
     drafted.untold = {
@@ -259,7 +257,7 @@ def _card(
         if not {symbol, f"{symbol}q"} & set(options.symbols)
     }
     if drafted.open:
-        raise _not_derived(drafted, path, assumed)
+        raise not_derived(drafted, path, assumed)
     assumed += tuple(
         f"nothing tells the {meaning} that the kernel is made for: several are tried; --symbol {symbol}= says it"
         for symbol, meaning in drafted.untold.items()
@@ -301,46 +299,6 @@ def _unjudged(kernel: Kernel, operation: str, path: Path, options: SubjectOption
         std=options.std or card.std,
         command=shlex.join(["wmmadiag", "check", str(path), *options.words()]),
     )
-
-
-def resized_cards(card: Card) -> Iterator[tuple[str, Card]]:
-    """A derived card at other sizes, with what is said of them.
-
-    Kernels may take larger tiles only, squares only, or have an extent that nothing tells.
-    """
-    assert card.derived is not None
-    drafted, given = card.derived.draft, card.derived.options.symbols
-    seen = [dict(case.symbols) for case in card.cases]
-    for said, draft_, symbols, tile in _other_sizes(drafted, given):
-        text = draft_text(draft_, card.path.name, card.path.stem, cases(draft_, symbols, tile=tile))
-        other = parse_card(text, card.path, shown=f"card derived from {card.path}")
-        if all(dict(case.symbols) in seen for case in other.cases):
-            continue
-        seen += [dict(case.symbols) for case in other.cases]
-        yield said, replace(card, cases=other.cases)
-
-
-def _other_sizes(drafted: Draft, given: Mapping[str, str]) -> Iterator[tuple[str, Draft, Mapping[str, str], int]]:
-    """(what is said of them, draft, symbols that are given, tile)."""
-    for symbol, meaning in OPERATIONS[drafted.operation].single.items():
-        if symbol not in spoken_of(drafted) and symbol not in {*given, *drafted.fixed}:
-            yield meaning, drafted, {**given, symbol: "1"}, _TILES[0]
-    for symbol in drafted.untold:
-        for value in _EXTENTS:
-            yield f"{symbol} = {value}", drafted, {**given, symbol: str(value)}, _TILES[0]
-    for tile in _TILES[1:]:
-        yield f"sizes that are multiples of {tile}", drafted, given, tile
-    square: dict[Number, set[str]] = {}
-    for symbol, usual in drafted.usual.items():
-        square.setdefault(usual, set()).add(symbol)
-    groups = [names for names in square.values() if len(names) > 1]
-    if groups:
-        yield (
-            "the squares that the source launches",
-            replace(drafted, equal=[*drafted.equal, *groups]),
-            given,
-            _TILES[1],
-        )
 
 
 def cards_of_other_operations(card: Card) -> Iterator[tuple[str, Card]]:
@@ -387,62 +345,3 @@ def drafted_text(path: Path, card_path: Path, options: SubjectOptions) -> str:
     drafted.remarks[:0] = remarks
     ask_reaches(drafted)
     return draft_text(drafted, relative, path.stem, cases(drafted, {}))
-
-
-def opinion(found: Recognised) -> str:
-    """The beginning of a sentence that `because` ends."""
-    if not found.likely:
-        return "nothing speaks for an operation:"
-    return f"{found.operation} is the likeliest, {'because' if found.sure else 'but'}"
-
-
-def asked(path: Path, found: Recognised) -> ConfigurationError:
-    """Nobody said what the kernel computes, and the source does not tell."""
-    known = ", ".join(name for name in OPERATIONS if name != "python")
-    beside = path.with_suffix(".toml")
-    hint = f"check its card: wmmadiag check {shlex.quote(str(beside))}; or add " if beside.is_file() else "add "
-    return ConfigurationError(
-        f"{path}: what should the kernel compute?",
-        detail=f"{opinion(found)} {found.because}",
-        hint=f"{hint}--computes with one of {known}; `wmmadiag init --computes python` drafts a card for anything else",
-    )
-
-
-def check_operation(operation: str) -> None:
-    """Refuse what no card can be derived for.
-
-    Raises:
-        ConfigurationError: it is a Python function, or no operation.
-    """
-    if operation == "python":
-        raise ConfigurationError(
-            "a Python reference needs a card", hint="write one with `wmmadiag init KERNEL.cu --computes python`"
-        )
-    known = [name for name in OPERATIONS if name != "python"]
-    if operation not in known:
-        raise ConfigurationError(f"unknown operation '{operation}'", hint=did_you_mean(operation, known))
-
-
-class NotDerived(ConfigurationError):
-    """Something of a kernel that its source does not tell.
-
-    Attributes:
-        open: what it is.
-    """
-
-    open: Sequence[Open] = ()
-
-
-def _not_derived(drafted: Draft, path: Path, assumed: tuple[str, ...]) -> NotDerived:
-    options = [one.option for one in drafted.open if one.option]
-    write = f"wmmadiag init {shlex.quote(str(path))} --entry {shlex.quote(drafted.entry)}"
-    shown = " ".join(f"{one}…" if one.endswith("=") else one if " " in one else f"{one} …" for one in options)
-    hint = f"give {shown}, or " if options and len(options) == len(drafted.open) else ""
-    lines = [f"  {one.what}: {one.why}" for one in drafted.open] + [f"  {one}" for one in assumed]
-    error = NotDerived(
-        f"{path}: not everything about the kernel '{drafted.entry}' can be derived from its source",
-        detail="\n".join(lines),
-        hint=f"{hint}write a card with `{write}` and fill in its TODOs",
-    )
-    error.open = drafted.open
-    return error

@@ -22,7 +22,7 @@ from wmmadiag.ptx.ir import Function, Instruction, Module
 from wmmadiag.ptx.parameter_uses import ParameterUse, parameter_uses
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.card_files.read import parse_card
-from wmmadiag.subject.drafts.derive import check_operation
+from wmmadiag.subject.drafts.asking import check_operation
 from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.guess import Parameter
 from wmmadiag.subject.drafts.kernel import Kernel

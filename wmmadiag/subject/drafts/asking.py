@@ -1,0 +1,72 @@
+"""What a source does not tell, as a question: with the place, the cause, and the options that would say it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.ops import OPERATIONS
+from wmmadiag.subject.drafts.model import Draft, Open
+from wmmadiag.subject.drafts.recognise import Recognised
+from wmmadiag.subject.suggest import did_you_mean
+
+
+def opinion(found: Recognised) -> str:
+    """The beginning of a sentence that `because` ends."""
+    if not found.likely:
+        return "nothing speaks for an operation:"
+    return f"{found.operation} is the likeliest, {'because' if found.sure else 'but'}"
+
+
+def asked(path: Path, found: Recognised) -> ConfigurationError:
+    """Nobody said what the kernel computes, and the source does not tell."""
+    known = ", ".join(name for name in OPERATIONS if name != "python")
+    beside = path.with_suffix(".toml")
+    hint = f"check its card: wmmadiag check {shlex.quote(str(beside))}; or add " if beside.is_file() else "add "
+    return ConfigurationError(
+        f"{path}: what should the kernel compute?",
+        detail=f"{opinion(found)} {found.because}",
+        hint=f"{hint}--computes with one of {known}; `wmmadiag init --computes python` drafts a card for anything else",
+    )
+
+
+def check_operation(operation: str) -> None:
+    """Refuse what no card can be derived for.
+
+    Raises:
+        ConfigurationError: it is a Python function, or no operation.
+    """
+    if operation == "python":
+        raise ConfigurationError(
+            "a Python reference needs a card", hint="write one with `wmmadiag init KERNEL.cu --computes python`"
+        )
+    known = [name for name in OPERATIONS if name != "python"]
+    if operation not in known:
+        raise ConfigurationError(f"unknown operation '{operation}'", hint=did_you_mean(operation, known))
+
+
+class NotDerived(ConfigurationError):
+    """Something of a kernel that its source does not tell.
+
+    Attributes:
+        open: what it is.
+    """
+
+    open: Sequence[Open] = ()
+
+
+def not_derived(drafted: Draft, path: Path, assumed: tuple[str, ...]) -> NotDerived:
+    options = [one.option for one in drafted.open if one.option]
+    write = f"wmmadiag init {shlex.quote(str(path))} --entry {shlex.quote(drafted.entry)}"
+    shown = " ".join(f"{one}…" if one.endswith("=") else one if " " in one else f"{one} …" for one in options)
+    hint = f"give {shown}, or " if options and len(options) == len(drafted.open) else ""
+    lines = [f"  {one.what}: {one.why}" for one in drafted.open] + [f"  {one}" for one in assumed]
+    error = NotDerived(
+        f"{path}: not everything about the kernel '{drafted.entry}' can be derived from its source",
+        detail="\n".join(lines),
+        hint=f"{hint}write a card with `{write}` and fill in its TODOs",
+    )
+    error.open = drafted.open
+    return error

@@ -1,0 +1,58 @@
+"""A derived card at other sizes than the likeliest: larger tiles, squares, one query, extents that nothing tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from wmmadiag.hostcode.terms import Number
+from wmmadiag.ops import OPERATIONS
+from wmmadiag.subject.card import Card
+from wmmadiag.subject.card_files.read import parse_card
+from wmmadiag.subject.drafts.draft import spoken_of
+from wmmadiag.subject.drafts.model import Draft
+from wmmadiag.subject.drafts.sizes import cases
+from wmmadiag.subject.drafts.text import draft_text
+
+TILES = (64, 128, 256)
+EXTENTS = (128, 32, 256, 16)  # of a head, where nothing tells
+
+
+def resized_cards(card: Card) -> Iterator[tuple[str, Card]]:
+    """A derived card at other sizes, with what is said of them.
+
+    Kernels may take larger tiles only, squares only, or have an extent that nothing tells.
+    """
+    assert card.derived is not None
+    drafted, given = card.derived.draft, card.derived.options.symbols
+    seen = [dict(case.symbols) for case in card.cases]
+    for said, draft_, symbols, tile in _other_sizes(drafted, given):
+        text = draft_text(draft_, card.path.name, card.path.stem, cases(draft_, symbols, tile=tile))
+        other = parse_card(text, card.path, shown=f"card derived from {card.path}")
+        if all(dict(case.symbols) in seen for case in other.cases):
+            continue
+        seen += [dict(case.symbols) for case in other.cases]
+        yield said, replace(card, cases=other.cases)
+
+
+def _other_sizes(drafted: Draft, given: Mapping[str, str]) -> Iterator[tuple[str, Draft, Mapping[str, str], int]]:
+    """(what is said of them, draft, symbols that are given, tile)."""
+    for symbol, meaning in OPERATIONS[drafted.operation].single.items():
+        if symbol not in spoken_of(drafted) and symbol not in {*given, *drafted.fixed}:
+            yield meaning, drafted, {**given, symbol: "1"}, TILES[0]
+    for symbol in drafted.untold:
+        for value in EXTENTS:
+            yield f"{symbol} = {value}", drafted, {**given, symbol: str(value)}, TILES[0]
+    for tile in TILES[1:]:
+        yield f"sizes that are multiples of {tile}", drafted, given, tile
+    square: dict[Number, set[str]] = {}
+    for symbol, usual in drafted.usual.items():
+        square.setdefault(usual, set()).add(symbol)
+    groups = [names for names in square.values() if len(names) > 1]
+    if groups:
+        yield (
+            "the squares that the source launches",
+            replace(drafted, equal=[*drafted.equal, *groups]),
+            given,
+            TILES[1],
+        )
