@@ -8,6 +8,7 @@ import functools
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,7 +19,9 @@ from wmmadiag.compile.toolchain import toolchain
 from wmmadiag.programs.compiler import compiler_version, host_compiler, run_compiler
 from wmmadiag.programs.shipped import LIBRARY, NATIVE, stamp
 
-_MAX_PRELUDES = 6
+_MAX_PRELUDES = 4
+_IN_USE = 3600.0
+"""Seconds from when something of the cache was last asked for: a compilation that reads it has ended by then."""
 
 
 @functools.cache
@@ -128,10 +131,12 @@ def _wrapped_headers() -> Iterable[tuple[str, str]]:
 
 
 def prune(folder: Path, most: int) -> None:
-    """Only the folders used last are kept."""
+    """Only the folders used last are kept, and all that another process may still be at."""
+    old = time.time() - _IN_USE
     kept = sorted(
         (one for one in folder.iterdir() if one.is_dir() and not one.name.startswith(".")),
         key=lambda one: one.stat().st_mtime,
     )
     for one in kept[:-most]:
-        shutil.rmtree(one, ignore_errors=True)
+        if one.stat().st_mtime < old:
+            shutil.rmtree(one, ignore_errors=True)
