@@ -17,6 +17,7 @@ __global__ void scale(const T* __restrict__ x, T* y, int n, float by) {
     __syncthreads();
     if (i < n) y[i] = s[threadIdx.x] * by;
 }
+#define ARGUMENTS(grid, block) <<<grid, block>>>
 __constant__ float bias[2];
 __device__ int counter = 5;
 __device__ float twice(float x, int) { return x + x; }
@@ -39,7 +40,7 @@ int main(int argc, char** argv) {
     cudaMalloc((void**)&d_y, n * sizeof(float));
     cudaMemcpy(d_x, h.data(), n * sizeof(float), cudaMemcpyHostToDevice);
     scale<128><<<(n + 127) / 128, 128>>>(d_x, d_y, n, 2);
-    apply<twice><<<8, 128>>>(d_y, n);
+    apply<twice> ARGUMENTS(8, 128)(d_y, n);
     float b[2] = {7, 11};
     cudaMemcpyToSymbol(bias, b, sizeof b);
     add<<<(n + 127) / 128, 128>>>(d_y, n);

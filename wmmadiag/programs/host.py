@@ -27,6 +27,7 @@ MARKS = re.compile(rb"__global__|__device__|<<<")
 _NOINLINE = re.compile(rb"(?<!\()\b__noinline__\b")
 _TRAP = "{ __builtin_trap(); }"
 _OPENED = {b")": b"(", b"]": b"[", b">": b"<"}
+_MACRO_HEAD = re.compile(rb"#[ \t]*define[ \t]+\w+(?:\([^()]*\))?[ \t]*\Z")
 _IDENTIFIER = re.compile(rb"[A-Za-z_]\w*\Z")
 _NO_CALLEE = frozenset({b"return", b"else", b"do", b"throw", b"co_return"})
 
@@ -115,6 +116,10 @@ def _launches(source: Source) -> Iterator[ByteEdit]:
             continue
         after = _arguments_end(code, end + 3)
         if after is None:
+            if _MACRO_HEAD.search(code, code.rfind(b"\n", 0, at) + 1, at):
+                # #define ARGS(grid, block) <<<grid, block>>>: what it makes multiplies the kernel, and launches it.
+                yield ByteEdit(at, at + 3, "* ::wmmadiag_host::configuration(__FILE__, __LINE__, ")
+                yield ByteEdit(end, end + 3, ")")
             at = code.find(b"<<<", at + 3)
             continue
         configuration = source.slice(at + 3, end)

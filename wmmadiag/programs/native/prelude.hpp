@@ -19,6 +19,7 @@
 #include <cstring>
 #include <ctime>
 #include <new>
+#include <tuple>
 #include <utility>
 
 // clang-format off: the order matters.
@@ -96,6 +97,36 @@ namespace wmmadiag_host {
 
 inline bool configure(const char* file, int line, dim3 grid, dim3 block, size_t shared = 0, cudaStream_t stream = nullptr) {
     return wmmadiag_configure(file, line, grid, block, shared, stream);
+}
+
+// `kernel * configuration(…)(arguments)`: a launch whose configuration comes from a macro of its own.
+template <class... Arguments>
+struct Arranged {
+    const char* file;
+    int line;
+    dim3 grid, block;
+    size_t shared;
+    cudaStream_t stream;
+    std::tuple<Arguments...> arguments;
+};
+struct Configuration {
+    const char* file;
+    int line;
+    dim3 grid, block;
+    size_t shared;
+    cudaStream_t stream;
+    template <class... Arguments>
+    Arranged<Arguments&&...> operator()(Arguments&&... arguments) const {
+        return {file, line, grid, block, shared, stream, {static_cast<Arguments&&>(arguments)...}};
+    }
+};
+inline Configuration configuration(const char* file, int line, dim3 grid, dim3 block, size_t shared = 0, cudaStream_t stream = nullptr) {
+    return {file, line, grid, block, shared, stream};
+}
+template <class... Parameters, class... Arguments>
+void operator*(void (*kernel)(Parameters...), Arranged<Arguments...>&& how) {
+    wmmadiag_configure(how.file, how.line, how.grid, how.block, how.shared, how.stream);
+    std::apply(kernel, static_cast<std::tuple<Arguments...>&&>(how.arguments));
 }
 
 using Properties = cudaDeviceProp;
