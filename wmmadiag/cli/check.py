@@ -118,8 +118,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
             console.progress(f"{outcome.task.path}: its own main")
             whole = check_program(outcome.task, outcome, args)
             programs.append(whole)
-            if whole.code == 1 or (whole.passed and not settled(outcome)):
-                outcome = replace(outcome, code=whole.code)
+            outcome = replace(outcome, code=whole.code_beside(outcome))
             guessed = outcome.report is not None and not settled(judged)
             outcome = replace(outcome, recorded=None) if guessed else outcome
         outcomes.append(outcome)

@@ -62,6 +62,20 @@ class ProgramCheck:
         own = self.result is not None and self._said_something and self.result.exit_code != 0
         return 1 if own or any(one.code == 1 for _, one in self.judged) else 0
 
+    @property
+    def unset(self) -> bool:
+        """Whether all that was found is that kernels read arrays which the program never fills, as benchmarks do."""
+        if self.result is None or self.result.status or any(one.code == 1 for _, one in self.judged):
+            return False
+        errors = [one.finding.check for one in self.result.found if one.finding.level == "error"]
+        return bool(errors) and set(errors) == {"uninitialised"}
+
+    def code_beside(self, outcome: Outcome) -> int:
+        """The exit code of both: what a main leaves unset makes no kernel wrong that is right by itself."""
+        if settled(outcome) and not outcome.code and self.unset:
+            return 0
+        return self.code if self.code == 1 or (self.passed and not settled(outcome)) else outcome.code
+
     def run(self, arch: str) -> KernelRun | None:
         """For reports; None where there was none."""
         from wmmadiag.programs.report import kernel_run
@@ -158,6 +172,8 @@ def lines(made: ProgramCheck, outcome: Outcome, verbose: bool) -> list[str]:
     if said:
         told.append(f"  it says at the end: {said[-1][:160]}")
     told.append("  " + summary(made.result).removeprefix("wmmadiag: "))
+    if settled(outcome) and not outcome.code and made.unset:
+        told.append("  its own main never fills these arrays, which says nothing of the kernel")
     judged = [(where, one) for where, one in made.judged if one.report is not None and settled(one)]
     for where, one in judged:
         if one.report is not None:
