@@ -47,6 +47,12 @@ YIELDS = [
         "wmma::mem_row_major); wmma::fill_fragment(f, 0.0f); }",
     ),
     (
+        "scaled",
+        "float x[4][2]; for (int r = 0; r < n; ++r) { const float f = a[r]; out[r] = f; }"
+        " for (int d = 0; d < 4; ++d) { out[d] = x[d][0] + x[d][1]; }",
+        "const float f = a[r]; for (int d = 0; d < 4; ++d) { x[d][0] *= f; x[d][1] *= f; }",
+    ),
+    (
         "combined",
         "float x = 0, y = 0; for (int i = 0; i < n; ++i) { x = fmaxf(x, a[i]); y += a[i]; }"
         " x = fmaxf(x, __shfl_xor_sync(~0u, x, 1)); x = fmaxf(x, __shfl_xor_sync(~0u, x, 2)); out[0] = x + y;",

@@ -11,13 +11,18 @@ from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import pools
 from wmmadiag.diagnose.operators.registry import operator
 
-_MOST_RUNNING, _MOST_FACTORS = 10, 4
+_MOST_RUNNING, _MOST_FACTORS, _MOST_BESIDE = 10, 4, 4
+
+_Heads = tuple[tuple[frozenset[str], str], ...]
+"""Of loops: their counters, and the text of their heads."""
 
 
 @operator
 def scaled(program: Program) -> Iterator[Draft]:
-    """`x *= f;` after a real `f` was made, for an `x` that is accumulated; in a loop that goes over `x` elsewhere."""
+    """`x *= f;` after a real `f` was made, for an `x` that is accumulated; in a loop that goes over `x`, or over some
+    elements of one array, elsewhere."""
     running = sorted(_running(program), key=lambda one: not _accumulates(one[0]))[:_MOST_RUNNING]
+    groups = [([target], head) for target, head in running] + list(_beside(program))
     pool = pools(program)
     for statement in program.statements:
         made = [
@@ -31,10 +36,15 @@ def scaled(program: Program) -> Iterator[Draft]:
             if place.kind in ("return", "jump"):
                 continue
             for name in made:
-                for target, head in running:
-                    if target.text != name and pool.visible_within(target, place, head):
-                        text = f"{head}{target.text} *= {name};"
-                        yield inserted_after(place, text, f"{target.text} times {name}", "accumulation")
+                for targets, heads in groups:
+                    # A counter that is in scope says which element is meant.
+                    scope = program.names_at(place.unit, place.end)
+                    head = "".join(text for counters, text in heads if not counters & scope.keys())
+                    if all(one.text != name and pool.visible_within(one, place, head) for one in targets):
+                        texts = [f"{one.text} *= {name};" for one in targets]
+                        text = f"{head}{texts[0]}" if len(texts) == 1 else f"{head}{{ {' '.join(texts)} }}"
+                        note = f"{' and '.join(one.text for one in targets)} times {name}"
+                        yield inserted_after(place, text, note, "accumulation")
 
 
 @operator
@@ -53,9 +63,9 @@ def fragment_scaled(program: Program) -> Iterator[Draft]:
             yield inserted_before(statement, text, f"{held} times {atom.text}", "accumulation")
 
 
-def _running(program: Program) -> Iterator[tuple[Expression, str]]:
-    """Real numbers that are accumulated or kept in arrays, with the head of the loop that goes over them."""
-    seen: set[str] = set()
+def _running(program: Program) -> Iterator[tuple[Expression, _Heads]]:
+    """Real numbers that are accumulated or kept in arrays, with the heads of the loops that go over them."""
+    seen: set[tuple[_Heads, str]] = set()
     for one in program.all_expressions():
         if one.type.kind != "float" or one.fixed or one.kind not in ("name", "subscript", "member"):
             continue
@@ -63,11 +73,31 @@ def _running(program: Program) -> Iterator[tuple[Expression, str]]:
         in_target = around is not None and around.kind == "assignment" and one.number == 0
         if one.kind == "name" and not in_target:
             continue
-        head = _head(one)
-        key = f"{head}{one.text}"
+        head = _heads(one)
+        key = head, one.text
         if key not in seen:
             seen.add(key)
             yield one, head
+
+
+def _beside(program: Program) -> Iterator[tuple[list[Expression], _Heads]]:
+    """Elements of one array that one statement in a loop names beside each other, with the heads of loops."""
+    seen: set[tuple[_Heads, tuple[str, ...]]] = set()
+    for statement in program.statements:
+        held: dict[tuple[str, _Heads], dict[str, Expression]] = {}
+        for whole in statement.expressions if statement.loops else ():
+            for one in whole.under():
+                head = _heads(one) if one.kind == "subscript" and one.type.kind == "float" and not one.fixed else ()
+                if head:
+                    base = one
+                    while base.kind == "subscript":
+                        base = base.operands[0]
+                    held.setdefault((base.text, head), {}).setdefault(one.text, one)
+        for (_, head), found in held.items():
+            key = head, tuple(found)
+            if 1 < len(found) <= _MOST_BESIDE and key not in seen:
+                seen.add(key)
+                yield list(found.values()), head
 
 
 def _accumulates(one: Expression) -> bool:
@@ -76,11 +106,13 @@ def _accumulates(one: Expression) -> bool:
     return around is not None and around.kind == "assignment" and around.operator != "=" and one.number == 0
 
 
-def _head(one: Expression) -> str:
-    """The heads of the loops around an expression whose counters it names, directly nested."""
+def _heads(one: Expression) -> _Heads:
+    """The loops around an expression whose counters it names, directly nested."""
     names = {part.text for part in one.under() if part.kind == "name"}
-    heads = []
+    found = []
     for loop in one.statement.loops:
-        if names & {variable.name for variable in loop.declares} and loop.children:
-            heads.append(" ".join(loop.unit.source.code_text(loop.start, loop.children[0].start).split()) + " ")
-    return "".join(heads)
+        counters = frozenset(variable.name for variable in loop.declares)
+        if names & counters and loop.children:
+            text = " ".join(loop.unit.source.code_text(loop.start, loop.children[0].start).split())
+            found.append((counters, f"{text} "))
+    return tuple(found)
