@@ -59,6 +59,13 @@ YIELDS = [
         "y += __shfl_xor_sync(~0u, y, 1); y += __shfl_xor_sync(~0u, y, 2);",
     ),
     (
+        "combined",
+        "float s[2], m = a[0]; for (int i = 0; i < n; ++i) { s[i % 2] += a[i]; }"
+        " m = fmaxf(m, __shfl_xor_sync(~0u, m, 1)); m = fmaxf(m, __shfl_xor_sync(~0u, m, 2));"
+        " float x = s[0]; out[0] = x + m;",
+        "float x = s[0]; x += __shfl_xor_sync(~0u, x, 1); x += __shfl_xor_sync(~0u, x, 2);",
+    ),
+    (
         "completed",
         "float x = 0; if (m > n) { for (int i = threadIdx.x; i < n; i += 32) { x += a[i]; } } out[0] = x;",
         "} } x = total(x);",

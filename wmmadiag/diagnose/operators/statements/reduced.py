@@ -14,10 +14,13 @@ from wmmadiag.diagnose.operators.registry import operator
 @operator
 def combined(program: Program) -> Iterator[Draft]:
     """`x = f(x, g(x))` after what accumulates `x`, with an exchange `g` between lanes that stands elsewhere, or with
-    all that stand there in a row."""
+    all that stand there in a row; and after `x = s[i]` of a sum `s[i]`."""
     pool = pools(program)
     rows = _exchanges(program)
+    summed = {_base(one).text for one in program.all_expressions() if _adds_to(one)}
     for statement in program.statements:
+        if statement.kind == "declaration" and statement.braced:
+            yield from _of_sum(statement, summed, rows)
         if statement.kind not in ("expression", "loop"):
             continue
         for whole in statement.whole_expressions():
@@ -58,6 +61,33 @@ def completed(program: Program) -> Iterator[Draft]:
                 if function != statement.function.name:
                     text = f"{name} = {function}({name});"
                     yield inserted_after(place, text, text[:-1], "accumulation")
+
+
+def _of_sum(statement: Statement, summed: set[str], rows: Sequence[Sequence[Expression]]) -> Iterator[Draft]:
+    """`x += g(x)` after a declaration that takes an element of an array that something is added to."""
+    value = statement.expressions[0] if len(statement.expressions) == 1 and len(statement.declares) == 1 else None
+    if value is None or value.kind != "subscript" or value.type.kind != "float" or _base(value).text not in summed:
+        return
+    name = statement.declares[0].name
+    for row in rows:
+        texts = [_renamed(one, one.operands[1], name) for one in row]
+        made = " ".join(f"{name} += {text};" for text in texts)
+        yield inserted_after(statement, made, f"{name} with {', '.join(texts)}", "accumulation")
+
+
+def _adds_to(one: Expression) -> bool:
+    """Whether it is an element of an array that an assignment adds to."""
+    around = one.parent
+    if one.kind != "subscript" or around is None or around.kind != "assignment" or one.number:
+        return False
+    value = around.operands[-1]
+    return around.operator == "+=" or (around.operator == "=" and value.operator == "+")
+
+
+def _base(one: Expression) -> Expression:
+    while one.kind == "subscript":
+        one = one.operands[0]
+    return one
 
 
 def _exchanges(program: Program) -> list[Sequence[Expression]]:
