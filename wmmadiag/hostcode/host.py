@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import wmmadiag.hostcode.loops  # noqa: F401 - what runs them is registered
 from wmmadiag.csource.nodes import descendants, field
 from wmmadiag.csource.variables import declared
 from wmmadiag.hostcode import terms

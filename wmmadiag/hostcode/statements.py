@@ -37,11 +37,9 @@ Signal: TypeAlias = Returned | str | None
 Runner: TypeAlias = Callable[[Machine, "Node", Scope], Signal]
 _RUNNERS: dict[str, Runner] = {}
 _ENDING = frozenset({"exit", "_exit", "abort", "quick_exit", "terminate", "__builtin_trap"})
-_LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop")
-_MOST_TURNS = 16
 
 
-def _runs(*types: str) -> Callable[[Runner], Runner]:
+def runs(*types: str) -> Callable[[Runner], Runner]:
     def register(runner: Runner) -> Runner:
         _RUNNERS.update(dict.fromkeys(types, runner))
         return runner
@@ -68,12 +66,12 @@ def _in_order(machine: Machine, nodes: Iterator[Node] | list[Node], scope: Scope
     return None
 
 
-@_runs("compound_statement", "translation_unit", "declaration_list", "else_clause", "labeled_statement", "ERROR")
+@runs("compound_statement", "translation_unit", "declaration_list", "else_clause", "labeled_statement", "ERROR")
 def _block(machine: Machine, node: Node, scope: Scope) -> Signal:
     return _in_order(machine, node.named_children, scope.inner() if node.type == "compound_statement" else scope)
 
 
-@_runs("expression_statement", "init_statement")
+@runs("expression_statement", "init_statement")
 def _expression(machine: Machine, node: Node, scope: Scope) -> Signal:
     for one in node.named_children:
         if one.type == "declaration":
@@ -83,7 +81,7 @@ def _expression(machine: Machine, node: Node, scope: Scope) -> Signal:
     return None
 
 
-@_runs("declaration")
+@runs("declaration")
 def _declaration(machine: Machine, node: Node, scope: Scope) -> Signal:
     bound = next((one for one in node.named_children if _binds(one)), None)
     if bound is not None:
@@ -205,7 +203,7 @@ def _structured_binding(machine: Machine, node: Node, scope: Scope) -> None:
         scope.variables[name] = cell
 
 
-@_runs("alias_declaration", "type_definition")
+@runs("alias_declaration", "type_definition")
 def _alias(machine: Machine, node: Node, scope: Scope) -> Signal:
     name, kind = field(node, "name"), field(node, "type")
     if node.type == "alias_declaration" and name is not None and kind is not None:
@@ -216,7 +214,7 @@ def _alias(machine: Machine, node: Node, scope: Scope) -> Signal:
     return None
 
 
-@_runs("template_declaration")
+@runs("template_declaration")
 def _local_template(machine: Machine, node: Node, scope: Scope) -> Signal:
     inner = next((one for one in node.named_children if one.type == "alias_declaration"), None)
     name, kind = (field(inner, "name"), field(inner, "type")) if inner is not None else (None, None)
@@ -226,7 +224,7 @@ def _local_template(machine: Machine, node: Node, scope: Scope) -> Signal:
     return None
 
 
-@_runs("if_statement")
+@runs("if_statement")
 def _if(machine: Machine, node: Node, scope: Scope) -> Signal:
     condition, then, other = (field(node, name) for name in ("condition", "consequence", "alternative"))
     inner = scope.inner()
@@ -284,7 +282,7 @@ def _ends(scope: Scope, node: Node | None) -> bool:
     return False
 
 
-@_runs("switch_statement")
+@runs("switch_statement")
 def _switch(machine: Machine, node: Node, scope: Scope) -> Signal:
     condition, body = field(node, "condition"), field(node, "body")
     if condition is None or body is None:
@@ -309,172 +307,28 @@ def _switch(machine: Machine, node: Node, scope: Scope) -> Signal:
     return None
 
 
-@_runs("for_statement")
-def _for(machine: Machine, node: Node, scope: Scope) -> Signal:
-    inner = scope.inner()
-    first, condition, update, body = (field(node, name) for name in ("initializer", "condition", "update", "body"))
-    if first is not None:
-        if first.type == "declaration":
-            execute(machine, first, inner)
-        else:
-            evaluate(machine, first, inner)
-
-    def advance() -> None:
-        if update is not None:
-            evaluate(machine, update, inner)
-
-    return _loop(machine, node, condition, body, inner, advance)
-
-
-@_runs("while_statement")
-def _while(machine: Machine, node: Node, scope: Scope) -> Signal:
-    return _loop(machine, node, field(node, "condition"), field(node, "body"), scope.inner(), lambda: None)
-
-
-@_runs("do_statement")
-def _do(machine: Machine, node: Node, scope: Scope) -> Signal:
-    body = field(node, "body")
-    signal = execute(machine, body, scope.inner()) if body is not None else None
-    return None if signal in ("break", "continue") else signal
-
-
-def _loop(
-    machine: Machine, node: Node, condition: Node | None, body: Node | None, scope: Scope, advance: Callable[[], None]
-) -> Signal:
-    """A loop: a short one turn by turn, one that launches once, and all turns of a long one at once, by its index."""
-    if body is None:
-        return None
-    launches = bool(machine.program.sites(scope.source, body))
-    nested = machine.loops > 0 or next(descendants(body, *_LOOPS), None) is not None
-    if not launches and (nested or _is_long(machine, condition, scope)):
-        return _indexed(machine, condition, body, scope)
-    machine.loops += not launches
-    try:
-        return _turns(machine, condition, body, scope, advance, launches)
-    finally:
-        machine.loops -= not launches
-
-
-def _turns(
-    machine: Machine, condition: Node | None, body: Node, scope: Scope, advance: Callable[[], None], launches: bool
-) -> Signal:
-    for turn in range(_MOST_TURNS):
-        if condition is not None:
-            known = machine.known(evaluate(machine, condition, scope))
-            if known is not None and not known:
-                return None
-            if known is None and turn:
-                return None
-        before = machine.launches[:]
-        signal = execute(machine, body, scope.inner())
-        if isinstance(signal, Returned):
-            return signal
-        if signal == "break" or (launches and len(machine.launches) > len(before) and turn >= 1):
-            return None
-        advance()
-    return None
-
-
-def _is_long(machine: Machine, condition: Node | None, scope: Scope) -> bool:
-    """Whether a loop counts up to something that is no small number."""
-    test = bare(condition) if condition is not None else None
-    if test is None or test.type != "binary_expression":
-        return False
-    left, right = field(test, "left"), field(test, "right")
-    if left is None or right is None or left.type != "identifier":
-        return False
-    end = machine.known(evaluate(machine, right, scope))
-    begin = machine.known(evaluate(machine, left, scope))
-    return end is None or begin is None or abs(end - begin) > _MOST_TURNS
-
-
-def _indexed(machine: Machine, condition: Node | None, body: Node, scope: Scope) -> Signal:
-    """One turn of a loop for all of them: its variable is a symbol, which stands for every index."""
-    test = bare(condition) if condition is not None else None
-    left = field(test, "left") if test is not None else None
-    cell = scope.variable(scope.source.text(left)) if left is not None else None
-    if cell is None:
-        return None
-    kept = cell.value
-    machine.indices += 1
-    cell.value = terms.symbol(f"index_{machine.indices}")
-    machine.names.setdefault(f"index_{machine.indices}", [])
-    index = f"index_{machine.indices}"
-    before = {id(one): (one, one.value) for one in _assigned_cells(machine, body, scope) if one is not cell}
-    for count, (one, value) in enumerate(before.values()):
-        one.value = Term("symbol", (f"{index}_sum_{count}",), isinstance(value, Term) and value.real)
-    begun = {key: one.value for key, (one, _) in before.items()}
-    signal = execute(machine, body, scope.inner())
-    for key, (one, value) in before.items():
-        one.value = _over_all_turns(index, value, begun[key], one.value)
-    cell.value = kept
-    return signal if isinstance(signal, Returned) and not isinstance(signal.value, Unknown) else None
-
-
-def _over_all_turns(index: str, before: Value, begun: Value, after: Value) -> Value:
-    """What a variable holds after a loop of which each turn makes `after` of `begun`: a sum, where each adds to it."""
-    if after == begun:
-        return before
-    if isinstance(after, Term) and after.op == "+" and begun in after.args and isinstance(before, Term):
-        added = after.args[after.args[0] == begun]
-        if begun.args[0] not in terms.symbols(added):  # type: ignore[union-attr]
-            return terms.combined("+", before, Term("sum", (terms.symbol(index), added), True))
-    return Unknown()
-
-
-def _assigned_cells(machine: Machine, body: Node, scope: Scope) -> Iterator[Cell]:
-    for one in descendants(body, "assignment_expression", "update_expression"):
-        target = field(one, "left") or field(one, "argument")
-        cell = scope.variable(scope.source.text(target)) if target is not None and target.type == "identifier" else None
-        if cell is not None and isinstance(cell.value, Term):
-            yield cell
-
-
-@_runs("for_range_loop")
-def _range(machine: Machine, node: Node, scope: Scope) -> Signal:
-    listed, body = field(node, "right"), field(node, "body")
-    variable = next(declared(scope.source, node), None)
-    if listed is None or body is None:
-        return None
-    value = evaluate(machine, listed, scope)
-    cells = value.cells if isinstance(value, Items) else [Cell(Unknown())]
-    launches = bool(machine.program.sites(scope.source, body))
-    for cell in cells[: 1 if launches else _MOST_TURNS]:
-        inner = scope.inner()
-        if variable is not None:
-            kind = variable.type if plain(variable.type) != "auto" else "int"
-            held = assigned(machine, variable.name, kind, cell.value)
-            inner.variables[variable.name] = cell if variable.reference and held is cell.value else Cell(held, kind)
-        signal = execute(machine, body, inner)
-        if isinstance(signal, Returned):
-            return signal
-        if signal == "break":
-            break
-    return None
-
-
-@_runs("return_statement")
+@runs("return_statement")
 def _return(machine: Machine, node: Node, scope: Scope) -> Signal:
     given = next((one for one in node.named_children if one.type != "comment"), None)
     return Returned(evaluate(machine, given, scope) if given is not None else Unknown())
 
 
-@_runs("break_statement")
+@runs("break_statement")
 def _break(machine: Machine, node: Node, scope: Scope) -> Signal:
     return "break"
 
 
-@_runs("continue_statement")
+@runs("continue_statement")
 def _continue(machine: Machine, node: Node, scope: Scope) -> Signal:
     return "continue"
 
 
-@_runs("throw_statement")
+@runs("throw_statement")
 def _throw(machine: Machine, node: Node, scope: Scope) -> Signal:
     raise PathEnd
 
 
-@_runs("try_statement")
+@runs("try_statement")
 def _try(machine: Machine, node: Node, scope: Scope) -> Signal:
     body = field(node, "body")
     return execute(machine, body, scope) if body is not None else None
@@ -494,5 +348,6 @@ __all__ = [
     "execute",
     "initial_value",
     "operation",
+    "runs",
     "split_list",
 ]

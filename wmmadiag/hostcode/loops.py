@@ -1,0 +1,168 @@
+"""Loops of host code: turn by turn where they are few, else once for all turns together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from wmmadiag.csource.nodes import bare, descendants, field
+from wmmadiag.csource.variables import declared
+from wmmadiag.hostcode import terms
+from wmmadiag.hostcode.evaluation import evaluate
+from wmmadiag.hostcode.machine import Machine
+from wmmadiag.hostcode.places import assigned
+from wmmadiag.hostcode.scopes import Scope
+from wmmadiag.hostcode.statements import Returned, Signal, execute, runs
+from wmmadiag.hostcode.terms import Term
+from wmmadiag.hostcode.types import plain
+from wmmadiag.hostcode.values import Cell, Items, Unknown, Value
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_MOST_TURNS = 16
+_LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop")
+
+
+@runs("for_statement")
+def _for(machine: Machine, node: Node, scope: Scope) -> Signal:
+    inner = scope.inner()
+    first, condition, update, body = (field(node, name) for name in ("initializer", "condition", "update", "body"))
+    if first is not None:
+        if first.type == "declaration":
+            execute(machine, first, inner)
+        else:
+            evaluate(machine, first, inner)
+
+    def advance() -> None:
+        if update is not None:
+            evaluate(machine, update, inner)
+
+    return _loop(machine, condition, body, inner, advance)
+
+
+@runs("while_statement")
+def _while(machine: Machine, node: Node, scope: Scope) -> Signal:
+    return _loop(machine, field(node, "condition"), field(node, "body"), scope.inner(), lambda: None)
+
+
+@runs("do_statement")
+def _do(machine: Machine, node: Node, scope: Scope) -> Signal:
+    body = field(node, "body")
+    signal = execute(machine, body, scope.inner()) if body is not None else None
+    return None if signal in ("break", "continue") else signal
+
+
+def _loop(
+    machine: Machine, condition: Node | None, body: Node | None, scope: Scope, advance: Callable[[], None]
+) -> Signal:
+    """A loop: a short one turn by turn, one that launches once, and all turns of a long one at once, by its index."""
+    if body is None:
+        return None
+    launches = bool(machine.program.sites(scope.source, body))
+    nested = machine.loops > 0 or next(descendants(body, *_LOOPS), None) is not None
+    if not launches and (nested or _is_long(machine, condition, scope)):
+        return _indexed(machine, condition, body, scope)
+    machine.loops += not launches
+    try:
+        return _turns(machine, condition, body, scope, advance, launches)
+    finally:
+        machine.loops -= not launches
+
+
+def _turns(
+    machine: Machine, condition: Node | None, body: Node, scope: Scope, advance: Callable[[], None], launches: bool
+) -> Signal:
+    for turn in range(_MOST_TURNS):
+        if condition is not None:
+            known = machine.known(evaluate(machine, condition, scope))
+            if known is not None and not known:
+                return None
+            if known is None and turn:
+                return None
+        before = machine.launches[:]
+        signal = execute(machine, body, scope.inner())
+        if isinstance(signal, Returned):
+            return signal
+        if signal == "break" or (launches and len(machine.launches) > len(before) and turn >= 1):
+            return None
+        advance()
+    return None
+
+
+def _is_long(machine: Machine, condition: Node | None, scope: Scope) -> bool:
+    """Whether a loop counts up to something that is no small number."""
+    test = bare(condition) if condition is not None else None
+    if test is None or test.type != "binary_expression":
+        return False
+    left, right = field(test, "left"), field(test, "right")
+    if left is None or right is None or left.type != "identifier":
+        return False
+    end = machine.known(evaluate(machine, right, scope))
+    begin = machine.known(evaluate(machine, left, scope))
+    return end is None or begin is None or abs(end - begin) > _MOST_TURNS
+
+
+def _indexed(machine: Machine, condition: Node | None, body: Node, scope: Scope) -> Signal:
+    """One turn of a loop for all of them: its variable is a symbol, which stands for every index."""
+    test = bare(condition) if condition is not None else None
+    left = field(test, "left") if test is not None else None
+    cell = scope.variable(scope.source.text(left)) if left is not None else None
+    if cell is None:
+        return None
+    kept = cell.value
+    machine.indices += 1
+    cell.value = terms.symbol(f"index_{machine.indices}")
+    machine.names.setdefault(f"index_{machine.indices}", [])
+    index = f"index_{machine.indices}"
+    before = {id(one): (one, one.value) for one in _assigned_cells(body, scope) if one is not cell}
+    for count, (one, value) in enumerate(before.values()):
+        one.value = Term("symbol", (f"{index}_sum_{count}",), isinstance(value, Term) and value.real)
+    begun = {key: one.value for key, (one, _) in before.items()}
+    signal = execute(machine, body, scope.inner())
+    for key, (one, value) in before.items():
+        one.value = _over_all_turns(index, value, begun[key], one.value)
+    cell.value = kept
+    return signal if isinstance(signal, Returned) and not isinstance(signal.value, Unknown) else None
+
+
+def _over_all_turns(index: str, before: Value, begun: Value, after: Value) -> Value:
+    """What a variable holds after a loop of which each turn makes `after` of `begun`: a sum, where each adds to it."""
+    if after == begun:
+        return before
+    if isinstance(after, Term) and after.op == "+" and begun in after.args and isinstance(before, Term):
+        added = after.args[after.args[0] == begun]
+        if begun.args[0] not in terms.symbols(added):  # type: ignore[union-attr]
+            return terms.combined("+", before, Term("sum", (terms.symbol(index), added), True))
+    return Unknown()
+
+
+def _assigned_cells(body: Node, scope: Scope) -> Iterator[Cell]:
+    for one in descendants(body, "assignment_expression", "update_expression"):
+        target = field(one, "left") or field(one, "argument")
+        cell = scope.variable(scope.source.text(target)) if target is not None and target.type == "identifier" else None
+        if cell is not None and isinstance(cell.value, Term):
+            yield cell
+
+
+@runs("for_range_loop")
+def _range(machine: Machine, node: Node, scope: Scope) -> Signal:
+    listed, body = field(node, "right"), field(node, "body")
+    variable = next(declared(scope.source, node), None)
+    if listed is None or body is None:
+        return None
+    value = evaluate(machine, listed, scope)
+    cells = value.cells if isinstance(value, Items) else [Cell(Unknown())]
+    launches = bool(machine.program.sites(scope.source, body))
+    for cell in cells[: 1 if launches else _MOST_TURNS]:
+        inner = scope.inner()
+        if variable is not None:
+            kind = variable.type if plain(variable.type) != "auto" else "int"
+            held = assigned(machine, variable.name, kind, cell.value)
+            inner.variables[variable.name] = cell if variable.reference and held is cell.value else Cell(held, kind)
+        signal = execute(machine, body, inner)
+        if isinstance(signal, Returned):
+            return signal
+        if signal == "break":
+            break
+    return None
