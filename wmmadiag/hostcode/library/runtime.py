@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from wmmadiag.csource.nodes import arguments, bare, field
 from wmmadiag.hostcode import terms
-from wmmadiag.hostcode.calls import as_dim3, record_launch
 from wmmadiag.hostcode.evaluation import evaluate
 from wmmadiag.hostcode.expressions import argument_values
+from wmmadiag.hostcode.launching import as_dim3, record_launch
 from wmmadiag.hostcode.library.registry import function, maker
 from wmmadiag.hostcode.machine import Machine
 from wmmadiag.hostcode.names import type_text
