@@ -30,3 +30,12 @@ def test_arrays_that_a_main_never_fills_make_no_right_kernel_wrong(check, code):
     assert made.code == 1
     assert made.code_beside(right) == code
     assert made.code_beside(Outcome(task, error="nothing tells", code=2)) == 1
+
+
+def test_a_comparison_that_fails_makes_no_right_kernel_wrong():
+    task = Task(Path("k.cu"), None)
+    case = CaseResult("default", "small", "passed", {})
+    right = Outcome(task, KernelReport("k", "k.cu", "k.cu", "gemm", "sm_90", "emulator", (), (case,)))
+    made = ProgramCheck(task.path, ProgramResult(1, launches=3))
+    assert made.code_beside(right) == 0
+    assert made.code_beside(Outcome(task, error="nothing tells", code=2)) == 1

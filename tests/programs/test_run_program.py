@@ -206,3 +206,8 @@ int main() {
         assert f"exit status {code}" in done.stdout
         assert done.returncode == code, done.stdout + done.stderr
         assert "by the program's own comparison" in done.stdout
+    source.write_text(
+        text.replace("FAULT", "0").replace("const int n = 100;", 'return puts("usage: scale N"), 1; const int n = 100;')
+    )
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode in (2, 3), done.stdout + done.stderr  # what its source alone leads to

@@ -71,9 +71,15 @@ class ProgramCheck:
         return bool(errors) and set(errors) == {"uninitialised"}
 
     def code_beside(self, outcome: Outcome) -> int:
-        """The exit code of both: what a main leaves unset makes no kernel wrong that is right by itself."""
-        if settled(outcome) and not outcome.code and self.unset:
-            return 0
+        """The exit code of both.
+
+        A kernel that is right as its operation is so whatever its program's own comparison says, and where its main
+        leaves arrays unset.
+        """
+        if settled(outcome) and not outcome.code:
+            found = self.result.found if self.result is not None else []
+            errors = any(one.finding.level == "error" for one in found) and not self.unset
+            return 1 if errors or any(one.code == 1 for _, one in self.judged) else 0
         return self.code if self.code == 1 or (self.passed and not settled(outcome)) else outcome.code
 
     def run(self, arch: str) -> KernelRun | None:
