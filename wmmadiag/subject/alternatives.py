@@ -27,7 +27,7 @@ _AGAIN = 24  # of them, at other sizes: those that came nearest
 _WORK = 500.0
 """How much is tried of one kind of question, in units of about 10 ms of a processor: an answer must not depend on how
 busy a machine is."""
-_RUN, _INSTRUCTIONS, _DRAWN = 6.0, 200_000, 400_000  # units of a run; warp instructions and elements that are one more
+_RUN, _INSTRUCTIONS, _DRAWN = 4.0, 200_000, 400_000  # units of a run; warp instructions and elements that are one more
 _READING, _ELEMENTS, _FLOATING = 0.2, 100_000, 50e6  # of a reading besides its tensors; what makes one unit more
 _DRAFT = 0.6  # units of a card that is drafted
 _NEAR = 0.98  # of the elements: the rest may be rounding

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _PROBED_TILE = 256
 _MOST_PROBED = 12
+_TURN = 12  # candidates of one operation; of two each that is tried, one is a card
 _SYMBOL, _COUNTS, _MOST_COUNTED = "--symbol ", (2, 4, 1), 2
 
 
@@ -150,18 +151,17 @@ def _tried(
     """
     from wmmadiag.subject.alternatives import right_one
 
-    def candidates() -> Iterator[tuple[str, Card | None]]:
-        for operation in operations:
-            for counted, one in _counted(kernel, operation, options):
-                meanings = assignments(one, operation, always=bool(counted))
-                for meant in islice(filter(partial(_keeps, one, operation, promised), meanings), _most_tried(one)):
-                    said = ", ".join(filter(None, [f"taken as {operation}", meant.meaning(), counted]))
-                    yield said, None
-                    with contextlib.suppress(ConfigurationError):
-                        for drafted, tile in _launched(path, one, operation, meant, options):
-                            yield said, _card(path, one, drafted, options, assumed, tile)
+    def candidates(operation: str) -> Iterator[tuple[str, Card | None]]:
+        for counted, one in _counted(kernel, operation, options):
+            meanings = assignments(one, operation, always=bool(counted))
+            for meant in islice(filter(partial(_keeps, one, operation, promised), meanings), _most_tried(one)):
+                said = ", ".join(filter(None, [f"taken as {operation}", meant.meaning(), counted]))
+                yield said, None
+                with contextlib.suppress(ConfigurationError):
+                    for drafted, tile in _launched(path, one, operation, meant, options):
+                        yield said, _card(path, one, drafted, options, assumed, tile)
 
-    found = right_one(candidates())
+    found = right_one(_by_turns([candidates(one) for one in operations]))
     if found is None:
         return None
     said, card = found
@@ -169,6 +169,19 @@ def _tried(
     if promised and unkept(card.computes.operation, promised, roles, card.computes.parameters.values()):
         return None
     return replace(card, assumed=(*card.assumed, f"{said}, which is what the result fits"))
+
+
+def _by_turns(several: Sequence[Iterator[tuple[str, Card | None]]]) -> Iterator[tuple[str, Card | None]]:
+    """A few of each in turn: an operation with many meanings leaves work for the others."""
+    waiting = list(several)
+    while waiting:
+        for one in list(waiting):
+            taken, most = 0, _TURN * (4 if one is several[0] else 1)  # the likeliest has more of them
+            for pair in islice(one, most):
+                taken += 1
+                yield pair
+            if taken < most:
+                waiting.remove(one)
 
 
 def _keeps(kernel: Kernel, operation: str, promised: frozenset[str], meant: Assignment) -> bool:
