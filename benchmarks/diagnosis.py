@@ -29,7 +29,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -310,10 +310,11 @@ def main() -> int:
     jobs = [(folder, path, options.effort, options.threads) for path in chosen]
     scores = []
     with ProcessPoolExecutor(max(1, options.jobs), mp_context=get_context("spawn")) as pool:
-        for one in pool.map(diagnosed, jobs):
-            scores.append(one)
+        for done in as_completed([pool.submit(diagnosed, job) for job in jobs]):
+            scores.append(done.result())
             if not options.quiet:
-                print(line_of(one), flush=True)
+                print(line_of(scores[-1]), flush=True)
+    scores.sort(key=lambda one: one.card)
     print(f"\n{tables(scores)}")
     if options.json:
         made = {"effort": options.effort, "jobs": options.jobs, "scores": [asdict(one) for one in scores]}
