@@ -187,5 +187,11 @@ def lines(made: ProgramCheck, outcome: Outcome, verbose: bool) -> list[str]:
             told.append(f"  {where}: {word} as {one.report.operation}, with these numbers")
     if not settled(outcome) and not judged:
         verdict = "ok" if made.passed else "WRONG" if made.code else "undecided"
-        told.append(f"{verdict} by the program's own comparison: what its kernels compute was not recognised")
+        guess = outcome.report.operation if outcome.report is not None and outcome.report.assumed else ""
+        why = (
+            f"its kernel was taken for {guess}, which nobody said" if guess else "what its kernels compute is not known"
+        )
+        told.append(f"{verdict} by the program's own comparison: {why}")
+        if made.code == 1:
+            told.append(f"next: wmmadiag diagnose {made.path}{'' if guess else ' --computes OPERATION'}")
     return told
