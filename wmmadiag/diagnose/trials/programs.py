@@ -39,6 +39,7 @@ Edits: TypeAlias = Mapping[str, Sequence[ByteEdit]]
 _FAST = "--Ofast-compile=mid"
 _UNROLL = re.compile(rb"^([ \t]*#[ \t]*pragma[ \t]+unroll\b)[^\r\n\\]*$", re.MULTILINE)
 _UNROLL_IN_MACRO = re.compile(rb'(_Pragma\(\s*"unroll)[^"]*"')
+_LOOP = re.compile(rb'(?<![\w"])for(?=\s*\()')
 _FEW = 2
 """So many changes that no message tells apart are compiled singly at once."""
 
@@ -82,8 +83,8 @@ class Programs:
 
     Attributes:
         level: as given; `batch_level`: of programs with alternatives, which run more often.
-        rolled: whether loops stay loops where the source asks to unroll them: alternatives in an unrolled loop are as
-            many branches as it has rounds, and the compiler's time grows with all ways through them.
+        rolled: whether loops stay loops: alternatives in an unrolled loop are as many branches as it has rounds, and
+            the compiler's time grows with all ways through them, to minutes.
         compilations: how many there were.
     """
 
@@ -315,7 +316,8 @@ class Programs:
 
 
 def rolled(text: bytes) -> bytes:
-    """A text whose loops are not unrolled for its asking; each line stays where it is."""
-    if b"unroll" not in text:
-        return text
-    return _UNROLL_IN_MACRO.sub(rb'\1 1"', _UNROLL.sub(rb"\1 1", text))
+    """A text whose loops are not unrolled, neither for its asking nor because they are short; each line stays where it
+    is."""
+    if b"unroll" in text:
+        text = _UNROLL_IN_MACRO.sub(rb'\1 1"', _UNROLL.sub(rb"\1 1", text))
+    return _LOOP.sub(rb'_Pragma("unroll 1") for', text)
