@@ -40,6 +40,8 @@ _FAST = "--Ofast-compile=mid"
 _UNROLL = re.compile(rb"^([ \t]*#[ \t]*pragma[ \t]+unroll\b)[^\r\n\\]*$", re.MULTILINE)
 _UNROLL_IN_MACRO = re.compile(rb'(_Pragma\(\s*"unroll)[^"]*"')
 _LOOP = re.compile(rb'(?<![\w"])for(?=\s*\()')
+_UNROLLED = 8
+"""Changes of one program whose loops are unrolled, which only a kernel that does something else otherwise needs."""
 _FEW = 2
 """So many changes that no message tells apart are compiled singly at once."""
 
@@ -222,7 +224,8 @@ class Programs:
                 done.singles.append(change)
             else:
                 (of_macros if self._of_macros(change) else plain).append(change)
-        waiting = deque([tuple(plain), tuple(of_macros)])
+        most = len(changes) if self.rolled else _UNROLLED
+        waiting = deque(tuple(some[at : at + most]) for some in (plain, of_macros) for at in range(0, len(some), most))
         while waiting:
             group = waiting.popleft()
             if group:

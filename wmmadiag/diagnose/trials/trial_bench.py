@@ -117,7 +117,8 @@ class TrialBench:
         self._plain, self._base, self._plain_launch = own, base, launch
         if not self._hasty():
             self._programs.level = self._programs.batch_level = "full"
-            self._programs.rolled = False
+            if not self._hasty():
+                self._programs.rolled = False
         elif _each(self._base) - _each(base) >= _COSTLY:
             self._programs.batch_level = "full"
 
