@@ -93,8 +93,8 @@ def has_main(path: Path) -> bool:
     """Whether a file is a CUDA source with a `main` of its own."""
     if path.suffix not in (".cu", ".cpp", ".cc"):
         return False
-    try:
-        return _MAIN.search(path.read_bytes()) is not None
+    try:  # reading a pipe or a device would not end
+        return path.is_file() and _MAIN.search(path.read_bytes()) is not None
     except OSError:
         return False
 

@@ -114,7 +114,7 @@ def _numbers(found: Examined, base: _Base, cases: Sequence[Case], tell: Progress
         if any(one.right for one in answers):
             return True
         # What mends this case and not every one says nothing of what was not tried.
-        if len(tried) == len(order) or ledger.changes > ledger.effort.changes * _AGAIN:
+        if ledger.spent or len(tried) == len(order) or ledger.changes > ledger.effort.changes * _AGAIN:
             break
         launched = []
     if not base.kept:
