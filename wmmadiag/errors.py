@@ -6,6 +6,7 @@ configuration, 3 the tool could not decide. Internal mistakes are ordinary Pytho
 
 from __future__ import annotations
 
+import errno
 from typing import ClassVar
 
 from wmmadiag.place import Place, chain_of, own_place
@@ -118,3 +119,20 @@ class KernelFault(WmmadiagError):
         self.warp = warp
         self.lane = lane
         self.address = address
+
+
+_NO_ROOM = ("failed to map segment", "cannot allocate memory", "cannot map zero-fill pages")
+"""What the dynamic linker says where a library finds no room (glibc, elf/dl-load.c)."""
+
+
+def lacking_of(error: BaseException) -> str:
+    """What the system refused, "memory" for one, where that is all that was wrong; else ""."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return "memory"
+    if isinstance(error, ImportError) and any(one in str(error) for one in _NO_ROOM):
+        return "memory"
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return "file descriptors"
+    if isinstance(error, OSError) and error.errno == errno.EAGAIN:
+        return "processes"
+    return "threads" if isinstance(error, RuntimeError) and "can't start new thread" in str(error) else ""

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from wmmadiag.batch import Outcome, Task
-from wmmadiag.cli.check_program import ProgramCheck
+from wmmadiag.cli.check_program import ProgramCheck, lines
+from wmmadiag.cli.main import main
 from wmmadiag.programs.run import Found, ProgramResult
 from wmmadiag.report.model import CaseResult, KernelReport, ReportedFinding
 
@@ -39,3 +40,44 @@ def test_a_comparison_that_fails_makes_no_right_kernel_wrong():
     made = ProgramCheck(task.path, ProgramResult(1, launches=3))
     assert made.code_beside(right) == 0
     assert made.code_beside(Outcome(task, error="nothing tells", code=2)) == 1
+
+
+@pytest.mark.parametrize(("guesses", "code"), [((), 0), (("it is a gemm",), 3)])
+def test_what_was_guessed_does_not_outweigh_a_comparison(guesses, code):
+    task = Task(Path("k.cu"), None)
+    case = CaseResult("default", "small", "passed", {})
+    right = Outcome(task, KernelReport("k", "k.cu", "k.cu", "gemm", "sm_90", "emulator", (), (case,), assumed=guesses))
+    made = ProgramCheck(task.path, ProgramResult(1, launches=3))
+    assert made.code_beside(right) == code
+    assert any("--computes" in line for line in lines(made, right, verbose=False)) == bool(code)
+
+
+SOURCE = """
+#include <cstdio>
+__global__ void scramble(unsigned* x, const unsigned* key, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] = (x[i] ^ key[i % 4]) * 2654435761u + i;
+}
+int main() {
+    unsigned x[100], key[4] = {3, 5, 7, 9}, *dx, *dkey;
+    for (int i = 0; i < 100; ++i) x[i] = i;
+    cudaMalloc(&dx, sizeof x); cudaMalloc(&dkey, sizeof key);
+    cudaMemcpy(dx, x, sizeof x, cudaMemcpyHostToDevice);
+    cudaMemcpy(dkey, key, sizeof key, cudaMemcpyHostToDevice);
+    scramble<<<2, 64>>>(dx, dkey, 100);
+    cudaMemcpy(x, dx, sizeof x, cudaMemcpyDeviceToHost);
+    for (unsigned i = 0; i < 100; ++i)
+        if (x[i] != (i ^ key[i % 4]) * 2654435761u + i) { printf("x[%u] = %u\\n", i, x[i]); STATUS; }
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "told"),
+    [("return 1", 0, "ok by the program's own comparison"), ("break", 3, "its exit status is 0 where its kernels do")],
+)
+def test_a_program_is_right_only_if_it_would_say_otherwise(tmp_path, capsys, status, code, told):
+    (tmp_path / "scramble.cu").write_text(SOURCE.replace("STATUS", status))
+    assert main(["check", str(tmp_path / "scramble.cu")]) == code
+    assert told in capsys.readouterr().out

@@ -1,7 +1,7 @@
 """A source with a `main`, checked as the program that it is: its own launches, under all checks, and its own verdict.
 
 Each launch is judged as the operation that its kernel was taken for, where it was; else the program's own comparison
-decides. Both are said.
+decides, if it makes one: then its exit status is another one where its kernels do nothing. Both are said.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wmmadiag.cli.arguments import definitions
-from wmmadiag.errors import WmmadiagError
+from wmmadiag.errors import UndecidedError, WmmadiagError
 
 if TYPE_CHECKING:
     from wmmadiag.batch import Outcome, Task
@@ -36,6 +36,7 @@ class ProgramCheck:
         path: the source.
         result: of its run; None where it could not be built, for which see `why`.
         judged: by the captured launch that they are about: as the operation that its kernel was taken for.
+        compares: whether it ends with another exit status where its kernels do nothing; None where that was not tried.
         seconds: that it took.
     """
 
@@ -43,6 +44,7 @@ class ProgramCheck:
     result: ProgramResult | None = None
     why: str = ""
     judged: list[tuple[str, Outcome]] = field(default_factory=list)
+    compares: bool | None = None
     seconds: float = 0.0
 
     @property
@@ -57,15 +59,32 @@ class ProgramCheck:
         return one is not None and not one.ended and (one.launches > 0 or bool(one.found))
 
     @property
+    def errors(self) -> bool:
+        """Whether a check found an error."""
+        return self.result is not None and any(one.finding.level == "error" for one in self.result.found)
+
+    @property
+    def failed(self) -> bool:
+        """Whether its own exit status, or signal, says that something is wrong."""
+        return self.result is not None and self._said_something and self.result.status != 0
+
+    @property
     def code(self) -> int:
         """1: a check found an error, or its own comparison did, or a launch is wrong as the operation."""
-        own = self.result is not None and self._said_something and self.result.exit_code != 0
-        return 1 if own or any(one.code == 1 for _, one in self.judged) else 0
+        return 1 if self.errors or self.failed or self._judged_wrong else 0
+
+    @property
+    def _judged_wrong(self) -> bool:
+        return any(one.code == 1 for _, one in self.judged)
+
+    @property
+    def _judged_right(self) -> bool:
+        return any(settled(one) and not one.code for _, one in self.judged)
 
     @property
     def unset(self) -> bool:
         """Whether all that was found is that kernels read arrays which the program never fills, as benchmarks do."""
-        if self.result is None or self.result.status or any(one.code == 1 for _, one in self.judged):
+        if self.result is None or self.result.status or self._judged_wrong:
             return False
         errors = [one.finding.check for one in self.result.found if one.finding.level == "error"]
         return bool(errors) and set(errors) == {"uninitialised"}
@@ -73,14 +92,16 @@ class ProgramCheck:
     def code_beside(self, outcome: Outcome) -> int:
         """The exit code of both.
 
-        A kernel that is right as its operation is so whatever its program's own comparison says, and where its main
-        leaves arrays unset.
+        A kernel that is right as the operation that somebody said is so whatever its program's own comparison says, and
+        where its main leaves arrays unset. What the operation was guessed to be does not outweigh that comparison.
         """
         if settled(outcome) and not outcome.code:
-            found = self.result.found if self.result is not None else []
-            errors = any(one.finding.level == "error" for one in found) and not self.unset
-            return 1 if errors or any(one.code == 1 for _, one in self.judged) else 0
-        return self.code if self.code == 1 or (self.passed and not settled(outcome)) else outcome.code
+            if (self.errors and not self.unset) or self._judged_wrong:
+                return 1
+            return UndecidedError.exit_code if self.failed and guessed(outcome) else 0
+        if self.code == 1 or settled(outcome) or not self.passed:
+            return 1 if self.code == 1 else outcome.code
+        return 0 if self.compares or self._judged_right else UndecidedError.exit_code
 
     def run(self, arch: str) -> KernelRun | None:
         """For reports; None where there was none."""
@@ -102,6 +123,11 @@ def has_main(path: Path) -> bool:
 def settled(outcome: Outcome) -> bool:
     """Whether the source alone led to a verdict, rather than to a guess at what it computes that fits nothing."""
     return outcome.report is not None and not (outcome.code == 3 and outcome.report.assumed)
+
+
+def guessed(outcome: Outcome) -> bool:
+    """Whether something was taken so that nobody said."""
+    return outcome.report is not None and bool(outcome.report.assumed)
 
 
 def check_program(task: Task, outcome: Outcome, args: argparse.Namespace) -> ProgramCheck:
@@ -135,6 +161,10 @@ def check_program(task: Task, outcome: Outcome, args: argparse.Namespace) -> Pro
     for launch in _of_kernels(made.result.captured, outcome):
         if time.perf_counter() - begun < limit:
             made.judged.append((launch["where"], _judged(task, launch)))
+    if made.passed and not settled(outcome):
+        idle = {**spec, "checks": "none", "capture": False, "schedules": 0, "idle": True}
+        without = run_program(program, idle, str(task.path.with_suffix("")), [], seconds=limit, quiet=True)
+        made.compares = without.status != made.result.status
     made.seconds = time.perf_counter() - begun
     return made
 
@@ -185,13 +215,25 @@ def lines(made: ProgramCheck, outcome: Outcome, verbose: bool) -> list[str]:
         if one.report is not None:
             word = {"passed": "right", "failed": "WRONG"}.get(one.status, one.status)
             told.append(f"  {where}: {word} as {one.report.operation}, with these numbers")
+    if settled(outcome) and not outcome.code and made.failed and guessed(outcome):
+        told.append("undecided: right by what was taken so, and wrong by the program's own comparison")
+        told.append("next: --computes says what the kernel computes")
     if not settled(outcome) and not judged:
-        verdict = "ok" if made.passed else "WRONG" if made.code else "undecided"
-        guess = outcome.report.operation if outcome.report is not None and outcome.report.assumed else ""
-        why = (
-            f"its kernel was taken for {guess}, which nobody said" if guess else "what its kernels compute is not known"
-        )
-        told.append(f"{verdict} by the program's own comparison: {why}")
-        if made.code == 1:
-            told.append(f"next: wmmadiag diagnose {made.path}{'' if guess else ' --computes OPERATION'}")
+        told += _own_verdict(made, outcome)
     return told
+
+
+def _own_verdict(made: ProgramCheck, outcome: Outcome) -> list[str]:
+    """What the program's own run comes to, where nothing else says whether its kernels are right."""
+    guess = outcome.report.operation if outcome.report is not None and guessed(outcome) else ""
+    why = f"its kernel was taken for {guess}, which nobody said" if guess else "what its kernels compute is not known"
+    if made.code == 1:
+        how = "a check found an error" if made.errors else f"the program's own exit status says so; {why}"
+        return [f"WRONG: {how}", f"next: wmmadiag diagnose {made.path}{'' if guess else ' --computes OPERATION'}"]
+    if made.compares and made.passed:
+        return [f"ok by the program's own comparison, which fails where its kernels do nothing; {why}"]
+    if made.result is not None and not made.result.launches:
+        return ["undecided: it launches no kernel"]
+    if made.passed:
+        why = f"its exit status is 0 where its kernels do nothing, too; {why}"
+    return [f"undecided: {why}", "next: --computes says what the kernel computes"]

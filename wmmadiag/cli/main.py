@@ -8,7 +8,6 @@ and says so makes it 0.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import signal
 import sys
@@ -61,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: list[str]) -> int:
     from wmmadiag.cli.console import Console, tolerant_streams
     from wmmadiag.cli.dispatch import dispatch
-    from wmmadiag.errors import WmmadiagError
+    from wmmadiag.errors import WmmadiagError, lacking_of
     from wmmadiag.waiting import long_waits, tell_by
 
     console = Console()
@@ -82,7 +81,7 @@ def _run(argv: list[str]) -> int:
     except BrokenPipeError:
         raise
     except Exception as error:
-        lacking = _lacking(error)
+        lacking = lacking_of(error)
         if lacking:
             console.error(
                 f"the system has no more {lacking}\nnext: take a smaller case, or raise the limit (ulimit -a)"
@@ -99,23 +98,6 @@ def _run(argv: list[str]) -> int:
     finally:
         tell_by(None)
         console.clear()
-
-
-_NO_ROOM = ("failed to map segment", "cannot allocate memory", "cannot map zero-fill pages")
-
-
-def _lacking(error: BaseException) -> str:
-    """What the system refused, where that is all that was wrong; else ""."""
-    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
-        return "memory"
-    # What the dynamic linker says where a library finds no room (glibc, elf/dl-load.c).
-    if isinstance(error, ImportError) and any(one in str(error) for one in _NO_ROOM):
-        return "memory"
-    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-        return "file descriptors"
-    if isinstance(error, OSError) and error.errno == errno.EAGAIN:
-        return "processes"
-    return "threads" if isinstance(error, RuntimeError) and "can't start new thread" in str(error) else ""
 
 
 def _give_up_full_streams() -> None:

@@ -104,6 +104,8 @@ def error_hint(errors: Sequence[Diagnostic]) -> str:
     """The next step that errors themselves tell."""
     if any(error.message.startswith(_NO_FRAGMENT) for error in errors):
         return _FRAGMENTS
+    if any(error.message == "out of memory" for error in errors):
+        return "raise the limit on this process's memory (ulimit -v)"
     if any(_ITSELF.match(error.message) for error in errors):
         return "begin the header with `#pragma once`"
     return "mend it, or give what it is compiled with elsewhere: -D NAME=TEXT, -I FOLDER, --std"

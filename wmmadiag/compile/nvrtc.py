@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from wmmadiag.compile.toolchain import nvrtc_module
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import ConfigurationError, UndecidedError
+from wmmadiag.processes.apart import apart, memory_is_limited
+from wmmadiag.processes.child import ChildEnded
 from wmmadiag.waiting import waited_for
 
 
@@ -43,9 +46,31 @@ def run_nvrtc(
 
     Raises:
         ConfigurationError: NVRTC is missing, or refuses an option.
+        UndecidedError: it ended its process, as it does where that has too little memory.
     """
+    nvrtc_module()  # loaded here, so that no child has to
+    work = partial(_compiled, text, file_name, options, headers or {}, name_expressions, cubin)
+    compiling = f"compiling {file_name} with NVRTC"
+    if not memory_is_limited():
+        return waited_for(work, compiling)
+    try:
+        return waited_for(partial(apart, work), compiling)
+    except ChildEnded as end:
+        raise UndecidedError(
+            f"NVRTC ended with {end.words()} while it compiled {file_name}: this process's memory is limited",
+            hint="raise the limit (ulimit -v), or compile less at once",
+        ) from None
+
+
+def _compiled(
+    text: str | bytes,
+    file_name: str,
+    options: Sequence[str],
+    headers: Mapping[str, bytes],
+    name_expressions: Sequence[str],
+    cubin: bool,
+) -> NvrtcResult:
     nvrtc = nvrtc_module()
-    headers = headers or {}
     created, program = nvrtc.nvrtcCreateProgram(
         _encode(text),
         _encode(file_name),
@@ -59,8 +84,7 @@ def run_nvrtc(
         for expression in name_expressions:
             nvrtc.nvrtcAddNameExpression(program, _encode(expression))
         flags = [_encode(option) for option in options]
-        compiling = f"compiling {file_name} with NVRTC"
-        (result,) = waited_for(lambda: nvrtc.nvrtcCompileProgram(program, len(flags), flags), compiling)
+        (result,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
         log = _text(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog)
         if int(result) != 0:
             if result.name == "NVRTC_ERROR_INVALID_OPTION":

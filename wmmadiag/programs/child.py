@@ -196,8 +196,9 @@ class Served:
             spec["use_cache"],
         )  # fmt: skip
         self.launcher = Launcher(
-            self.runtime, checks, spec["schedules"], spec["every_launch"], spec.get("sample", 0), progress=progress
-        )
+            self.runtime, checks, spec["schedules"], spec["every_launch"], spec.get("sample", 0), progress=progress,
+            idle=spec.get("idle", False),
+        )  # fmt: skip
         if spec.get("capture"):
             self.launcher.capture = self.captured
 

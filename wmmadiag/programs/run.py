@@ -92,6 +92,7 @@ def program_spec(
     sample: int = 0,
     memory: int = 0,
     leaks: bool = False,
+    idle: bool = False,
 ) -> dict[str, Any]:
     """What the child needs to know besides the program: how kernels are compiled, watched and limited (0: not).
 
@@ -99,12 +100,14 @@ def program_spec(
         sample: blocks of a launch that are watched.
         memory: bytes that the device has.
         leaks: whether memory that is never freed is told.
+        idle: whether kernels do nothing.
     """
     return {
         "arch": options.arch, "macros": dict(options.macros), "include_paths": list(map(str, options.include_paths)),
         "std": options.std, "extra": list(options.extra), "checks": checks, "schedules": schedules,
         "every_launch": every_launch, "threads": threads, "use_cache": use_cache, "instructions": instructions,
         "seconds": seconds, "capture": capture, "sample": sample, "memory": memory, "leaks": leaks,
+        "idle": idle,
     }  # fmt: skip
 
 

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import ConfigurationError, lacking_of
 
 try:
     import wmmadiag.emulator.native._core as _core
 except ImportError as error:
+    if lacking_of(error):
+        raise
     raise ConfigurationError(
         f"the emulator's core is not built for this Python: {error}",
         hint="install wmmadiag (pip install .), and do not run it from inside a source tree that was not built",
