@@ -111,13 +111,12 @@ def _engine() -> Component:
 
 
 def _nvrtc() -> Component:
-    from wmmadiag.compile.toolchain import nvrtc_module
+    from wmmadiag.compile.toolchain import nvrtc_library
 
-    nvrtc = nvrtc_module()
-    _, major, minor = nvrtc.nvrtcVersion()
-    _, arches = nvrtc.nvrtcGetSupportedArchs()
+    nvrtc = nvrtc_library()
+    major, minor = nvrtc.version()
     where = _loaded_library("nvrtc")
-    names = ", ".join(f"sm_{arch}" for arch in sorted(arches))
+    names = ", ".join(f"sm_{arch}" for arch in nvrtc.arches())
     return Component("NVRTC", True, True, f"{major}.{minor}{f' at {where}' if where else ''}; {names}")
 
 

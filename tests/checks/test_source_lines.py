@@ -60,5 +60,4 @@ def test_loop_end():
 @pytest.mark.parametrize("text", ["", "}", "}}}{{{", '"', "/*", "((((", "#", "for (", "\\\n", "'"])
 def test_any_text_has_some_structure(text):
     one = structure(text)
-    assert len(one.lines) >= 1
     assert one.between(1, 1) == 0 and one.loop_end((1,)) in (0, 1)

@@ -111,7 +111,7 @@ def test_doctor_names_what_is_missing_and_the_command(run, monkeypatch):
     def missing() -> None:
         raise ConfigurationError("the NVRTC library not found", hint="pip install nvidia-cuda-nvrtc")
 
-    monkeypatch.setattr("wmmadiag.compile.toolchain.nvrtc_module", missing)
+    monkeypatch.setattr("wmmadiag.compile.toolchain.nvrtc_library", missing)
     answer = run("doctor", "--color", "always")
     assert answer.code == 2 and "not ready: NVRTC" in answer.out
     assert "next: pip install nvidia-cuda-nvrtc" in answer.out

@@ -271,10 +271,10 @@ def test_importing_loads_nothing_of_cuda() -> None:
 def test_missing_nvrtc_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     from wmmadiag.compile import toolchain as module
 
-    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
-    monkeypatch.setattr(module, "nvrtc_module", module.nvrtc_module.__wrapped__)
-    with pytest.raises(ConfigurationError, match="cuda-python") as caught:
-        module.nvrtc_module()
+    monkeypatch.setitem(sys.modules, "cuda", None)
+    monkeypatch.setattr(module, "nvrtc_library", module.nvrtc_library.__wrapped__)
+    with pytest.raises(ConfigurationError, match="cuda-pathfinder") as caught:
+        module.nvrtc_library()
     assert "pip install" in caught.value.hint
 
 

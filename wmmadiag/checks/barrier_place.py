@@ -243,8 +243,7 @@ def _source(
     line = source.loop_end(lines) or source.loop_end(lines[:2])
     if line:
         return InsertAt(first.file, line, "before", text), True
-    starts = second.line <= len(source.lines) and source.lines[second.line - 1].starts
-    return (InsertAt(first.file, second.line, "before", text) if starts else None), True
+    return (InsertAt(first.file, second.line, "before", text) if second.line in source.starts else None), True
 
 
 def _lines_in(kernel: LoweredKernel, loop: Loop, frame: Place) -> list[int]:

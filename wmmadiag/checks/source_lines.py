@@ -1,40 +1,23 @@
-"""Where a statement can be inserted in CUDA source: between statements, not inside one, and not under a bare `if`.
-
-Only the text's structure is looked at: comments, literals, parentheses, braces and preprocessor lines. Nothing is
-compiled; whoever inserts a statement compiles the result.
-"""
+"""Where a statement can be inserted in CUDA source: between statements, not inside one, and not under a bare `if`."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+import bisect
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wmmadiag.compile.languages import is_c_family
+from wmmadiag.csource.nodes import LOOPS, field
+from wmmadiag.csource.tree import Source, parse
 
-_TOKENS = re.compile(
-    r"//[^\n]*|/\*.*?\*/|R\"(?P<mark>[^(\s]*)\(.*?\)(?P=mark)\"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL
-)
-_LOOP = re.compile(r"\b(for|while|do)\b")
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of source.
-
-    Attributes:
-        code: without comments and literals' contents, stripped.
-        depth: open braces before it.
-        conditions: open #if before it.
-        starts: a statement can be inserted before it.
-    """
-
-    code: str
-    depth: int
-    conditions: int
-    starts: bool
+_HOLDERS = frozenset({"compound_statement", "case_statement", "preproc_if", "preproc_ifdef", "preproc_else"})
+_NO_STATEMENTS = frozenset({"comment", "case_statement", "preproc_else", "preproc_elif"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,77 +30,101 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """`lines[n - 1]` is line n; `loops` are those with braces, inner ones first."""
+    """Where statements of a source begin.
 
-    lines: tuple[Line, ...]
-    loops: tuple[Loop, ...]
+    Attributes:
+        lines: how many it has.
+        starts: line before which a statement can be inserted → (open #if, braces) that it stands in.
+        loops: those with braces, inner ones first.
+    """
+
+    lines: int
+    starts: Mapping[int, tuple[int, int]]
+    loops: Sequence[Loop]
 
     def between(self, after: int, before: int) -> int:
         """The line before which a statement stands after line `after` and before line `before`, or 0.
 
         The least nested such place, and the last of these: outside of loops and branches that hold only one of them.
         """
-        if not 0 < after < before <= len(self.lines):
-            return 0
-        places = [n for n in range(after + 1, before + 1) if self.lines[n - 1].starts]
-        least = min(((self.lines[n - 1].conditions, self.lines[n - 1].depth) for n in places), default=None)
-        return max((n for n in places if (self.lines[n - 1].conditions, self.lines[n - 1].depth) == least), default=0)
+        places = [line for line in self.starts if 0 < after < line <= before <= self.lines]
+        least = min((self.starts[line] for line in places), default=None)
+        return max((line for line in places if self.starts[line] == least), default=0)
 
     def after(self, line: int) -> int:
         """The first line behind `line` before which a statement can be inserted, or 0."""
-        return next((n for n in range(line + 1, len(self.lines) + 1) if self.lines[n - 1].starts), 0)
+        return min((one for one in self.starts if one > line), default=0)
 
     def loop_end(self, lines: Sequence[int]) -> int:
         """The closing line of the innermost loop that holds all of these lines, where nothing else stands; or 0."""
         for loop in self.loops:
             if loop.first <= min(lines) and max(lines) <= loop.last:
-                return loop.last if self.lines[loop.last - 1].starts else 0
+                return loop.last if loop.last in self.starts else 0
         return 0
 
 
 @lru_cache(maxsize=16)
 def structure(text: str) -> Structure:
     """What stands where in a source."""
-    code = _TOKENS.sub(lambda m: "\n" * m[0].count("\n") + ('""' if m[0][0] in "\"'R" else " "), text)
-    lines, loops, opened = [], [], []
-    depth = parentheses = conditions = 0
-    last, pragma, continued, statement, statement_line = ";", False, False, "", 0
-    for number, raw in enumerate(code.split("\n"), 1):
-        line = raw.strip()
-        if continued or line.startswith("#"):
-            begins = not continued and not pragma and last in ";{}" and parentheses == 0
-            lines.append(Line(line, depth, conditions, begins and line.startswith("#pragma")))
-            word = line.lstrip("# \t")
-            if not continued:
-                conditions += word.startswith("if")
-                conditions -= word.startswith("endif")
-                pragma = pragma or word.startswith("pragma")
-            continued = line.endswith("\\")
-            continue
-        starts = bool(line) and not pragma and last in ";{}" and parentheses == 0
-        starts = starts and not re.match(r"(else|case|default)\b|while\s*\(.*\)\s*;|\)", line)
-        lines.append(Line(line, depth, conditions, starts))
-        for character in line + "\n":
-            if character in "([":
-                parentheses += 1
-            elif character in ")]":
-                parentheses = max(parentheses - 1, 0)
-            elif character == "{":
-                depth += 1
-                opened.append((statement_line or number, _LOOP.search(statement) is not None and parentheses == 0))
-            elif character == "}" and opened:
-                depth -= 1
-                first, is_loop = opened.pop()
-                if is_loop:
-                    loops.append(Loop(first, number))
-            if character in "{};" and parentheses == 0:
-                statement, statement_line = "", 0
-            elif not character.isspace() or statement:
-                statement += character
-                statement_line = statement_line or number
-        if line:
-            last, pragma = line[-1] if depth else "?", False
-    return Structure(tuple(lines), tuple(sorted(loops, key=lambda loop: loop.last - loop.first)))
+    source = parse(text)
+    directives = [one for one in source.code.spans if one.kind == "directive"]
+    words = [(one.start, source.data[one.start : one.end].lstrip(b" \t#%:")) for one in directives]
+    pragmas = [start for start, word in words if word.startswith(b"pragma")]
+    nesting = _nesting(words)
+    starts: dict[int, tuple[int, int]] = {}
+    loops = []
+    for node, depth in _statements(source.root):
+        if node.type in LOOPS:
+            body = field(node, "body")
+            if body is not None and body.type == "compound_statement":
+                loops.append(Loop(_line(source, node.start_byte), _line(source, body.end_byte - 1)))
+        start = _first_pragma(source, pragmas, node.start_byte)
+        begin = source.lines[_line(source, start) - 1]
+        if not source.code.code[begin:start].strip():
+            opened = nesting[bisect.bisect_right(nesting, (start, 0)) - 1][1]
+            starts.setdefault(_line(source, start), (opened, depth))
+    return Structure(len(source.lines), starts, sorted(loops, key=lambda loop: loop.last - loop.first))
+
+
+def _statements(root: Node) -> Iterator[tuple[Node, int]]:
+    """What stands directly in braces, closing ones included, and how many braces are open there."""
+    open_ones = [(root, 0)]
+    while open_ones:
+        holder, depth = open_ones.pop()
+        inside = depth + (holder.type == "compound_statement")
+        is_holder = inside > 0 and holder.type in _HOLDERS
+        for child in holder.children:
+            if is_holder and (child.type == "}" or _is_statement(holder, child)):
+                yield child, inside
+            open_ones.append((child, inside))
+
+
+def _is_statement(holder: Node, child: Node) -> bool:
+    is_label = holder.type == "case_statement" and child == field(holder, "value")
+    is_condition = child == field(holder, "condition") or child == field(holder, "name")
+    return child.is_named and not is_label and not is_condition and child.type not in _NO_STATEMENTS
+
+
+def _first_pragma(source: Source, pragmas: Sequence[int], start: int) -> int:
+    """Where the pragmas begin that stand directly before a statement; its own start where there are none."""
+    at = bisect.bisect_left(pragmas, start)
+    while at > 0 and not source.code.code[pragmas[at - 1] : start].strip():
+        at, start = at - 1, pragmas[at - 1]
+        start += len(source.data[start:]) - len(source.data[start:].lstrip(b" \t"))
+    return start
+
+
+def _nesting(directives: Sequence[tuple[int, bytes]]) -> list[tuple[int, int]]:
+    """(offset, how many conditionals are open from there on)."""
+    found, opened = [(-1, 0)], 0
+    for start, word in directives:
+        opened += word.startswith(b"if") - word.startswith(b"endif")
+        found.append((start, opened))
+    return found
+
+
+def _line(source: Source, offset: int) -> int:
+    return bisect.bisect_right(source.lines, offset)
 
 
 def structure_of(path: str) -> Structure | None:

@@ -81,5 +81,7 @@ def neighbours(output: Output, position: int) -> str:
 
 def by_line(output: Output, positions: NDArray[np.int64]) -> Sequence[tuple[int, NDArray[np.int64]]]:
     """(program counter of the store, its positions) of written positions."""
+    if not positions.size:
+        return ()
     lines = Writers(output.words[positions]).lines
     return [(int(line), positions[lines == line]) for line in np.unique(lines)]

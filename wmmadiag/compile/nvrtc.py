@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from wmmadiag.compile.toolchain import nvrtc_module
+from wmmadiag.compile.nvrtc_library import INVALID_OPTION
+from wmmadiag.compile.toolchain import nvrtc_library
 from wmmadiag.errors import ConfigurationError, UndecidedError
 from wmmadiag.processes.apart import apart, memory_is_limited
 from wmmadiag.processes.child import ChildEnded
@@ -48,7 +49,7 @@ def run_nvrtc(
         ConfigurationError: NVRTC is missing, or refuses an option.
         UndecidedError: it ended its process, as it does where that has too little memory.
     """
-    nvrtc_module()  # loaded here, so that no child has to
+    nvrtc_library()  # loaded here, so that no child has to
     work = partial(_compiled, text, file_name, options, headers or {}, name_expressions, cubin)
     compiling = f"compiling {file_name} with NVRTC"
     if not memory_is_limited():
@@ -70,50 +71,28 @@ def _compiled(
     name_expressions: Sequence[str],
     cubin: bool,
 ) -> NvrtcResult:
-    nvrtc = nvrtc_module()
-    created, program = nvrtc.nvrtcCreateProgram(
-        _encode(text),
-        _encode(file_name),
-        len(headers),
-        [_encode(content) for content in headers.values()],
-        [_encode(name) for name in headers],
+    nvrtc = nvrtc_library()
+    program = nvrtc.create(
+        _encode(text), _encode(file_name), [(_encode(name), content) for name, content in headers.items()]
     )
-    if int(created) != 0:
-        raise ConfigurationError(f"NVRTC refused to start: {created.name}")
     try:
         for expression in name_expressions:
-            nvrtc.nvrtcAddNameExpression(program, _encode(expression))
-        flags = [_encode(option) for option in options]
-        (result,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
-        log = _text(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog)
-        if int(result) != 0:
-            if result.name == "NVRTC_ERROR_INVALID_OPTION":
-                raise ConfigurationError("NVRTC does not know an option", detail=log.strip() or " ".join(options))
-            return NvrtcResult(False, log, status=result.name)
-        lowered = {}
-        for expression in name_expressions:
-            status, name = nvrtc.nvrtcGetLoweredName(program, _encode(expression))
-            if int(status) == 0:
-                lowered[expression] = name.decode()
+            nvrtc.add_name(program, _encode(expression))
+        status = nvrtc.compile(program, [_encode(option) for option in options])
+        log = nvrtc.log(program)
+        if status == INVALID_OPTION:
+            raise ConfigurationError("NVRTC does not know an option", detail=log.strip() or " ".join(options))
+        if status != 0:
+            return NvrtcResult(False, log, status=nvrtc.name(status))
+        names = {expression: nvrtc.lowered(program, _encode(expression)) for expression in name_expressions}
+        lowered = {expression: name for expression, name in names.items() if name is not None}
         if cubin:
-            _, size = nvrtc.nvrtcGetCUBINSize(program)
-            data = bytes(bytearray(size))
-            nvrtc.nvrtcGetCUBIN(program, data)
-            return NvrtcResult(True, log, cubin=data, lowered=lowered, status=result.name)
-        ptx = _text(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
-        return NvrtcResult(True, log, ptx=ptx, lowered=lowered, status=result.name)
+            return NvrtcResult(True, log, cubin=nvrtc.cubin(program), lowered=lowered, status=nvrtc.name(status))
+        return NvrtcResult(True, log, ptx=nvrtc.ptx(program), lowered=lowered, status=nvrtc.name(status))
     finally:
-        nvrtc.nvrtcDestroyProgram(program)
+        nvrtc.destroy(program)
 
 
 def _encode(text: str | bytes) -> bytes:
     # The source may hold bytes that are not UTF-8 (comments in Latin-1); they were read as surrogates.
     return text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
-
-
-def _text(program: object, size_of: object, read: object) -> str:
-    _, size = size_of(program)  # type: ignore[operator]
-    # The bindings write through the pointer of a bytes object that must not be shared with another one.
-    buffer = bytes(bytearray(size))
-    read(program, buffer)  # type: ignore[operator]
-    return buffer.rstrip(b"\0").decode("utf-8", "replace")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from wmmadiag.compile.toolchain import Toolchain, nvrtc_module
+from wmmadiag.compile.toolchain import Toolchain, nvrtc_library
 
 _FIRST = (12, 8)
 """First NVRTC with `--pch` (NVRTC manual, "Precompiled Header (PCH)")."""
@@ -57,9 +57,7 @@ _ROOM = 1 << 30
 
 @functools.cache
 def _make_room() -> None:
-    set_size = getattr(nvrtc_module(), "nvrtcSetPCHHeapSize", None)
-    if set_size is not None:
-        set_size(_ROOM)
+    nvrtc_library().make_room(_ROOM)
 
 
 def precompiling(headers: Mapping[str, bytes], folder: Path, tools: Toolchain) -> list[str]:

@@ -10,9 +10,12 @@ import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from wmmadiag.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from wmmadiag.compile.nvrtc_library import NvrtcLibrary
 
 _WHEELS = {
     "nvrtc": "nvidia-cuda-nvrtc",
@@ -57,30 +60,28 @@ def _missing(what: str, cause: BaseException | None = None) -> ConfigurationErro
 
 
 @functools.cache
-def nvrtc_module() -> Any:
-    """`cuda.bindings.nvrtc`, with its library loaded.
+def nvrtc_library() -> NvrtcLibrary:
+    """NVRTC, loaded.
 
     Raises:
-        ConfigurationError: cuda-python or NVRTC is not installed; the hint is the command that installs it.
+        ConfigurationError: it is not installed; the hint is the command that installs it.
     """
-    try:
-        from cuda.bindings import nvrtc
-    except ImportError as error:
-        raise _missing("cuda-python (the package `cuda.bindings`)", error) from None
+    from wmmadiag.compile.nvrtc_library import NvrtcLibrary
+
     try:
         from cuda import pathfinder
 
-        pathfinder.load_nvidia_dynamic_lib("nvrtc")
-        nvrtc.nvrtcVersion()
-    except Exception as error:  # pathfinder and the bindings each have their own error types
+        return NvrtcLibrary(str(pathfinder.load_nvidia_dynamic_lib("nvrtc").abs_path))
+    except ImportError as error:
+        raise _missing("cuda-pathfinder (the package `cuda.pathfinder`)", error) from None
+    except Exception as error:  # pathfinder has its own error types
         raise _missing("the NVRTC library", error) from None
-    return nvrtc
 
 
 def has_nvrtc() -> bool:
     """Whether NVRTC can be loaded."""
     try:
-        nvrtc_module()
+        nvrtc_library()
     except ConfigurationError:
         return False
     return True
@@ -110,9 +111,7 @@ def toolchain() -> Toolchain:
     Raises:
         ConfigurationError: a part is missing; the hint is the command that installs it.
     """
-    nvrtc = nvrtc_module()
-    _, major, minor = nvrtc.nvrtcVersion()
-    _, arches = nvrtc.nvrtcGetSupportedArchs()
+    nvrtc = nvrtc_library()
     # The runtime's package may be there without the compiler's headers, and a toolkit have both.
     runtime = _header_folder("cudart", "crt/mma.h") or _header_folder("cudart", "cuda_runtime.h")
     if runtime is None:
@@ -123,7 +122,7 @@ def toolchain() -> Toolchain:
     cccl = _header_folder("cccl", "cuda/std/cstdint")
     if cccl is not None and cccl not in includes:
         includes.append(cccl)
-    return Toolchain((int(major), int(minor)), tuple(sorted(int(arch) for arch in arches)), tuple(includes))
+    return Toolchain(nvrtc.version(), nvrtc.arches(), tuple(includes))
 
 
 def check_arch(arch: str, tools: Toolchain) -> None:

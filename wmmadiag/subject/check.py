@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from wmmadiag import __version__
 from wmmadiag.errors import (
     BudgetError,
     CompileError,
@@ -266,7 +267,7 @@ def check_card(
         compiled=tuple(item.compiled for item in session.loaded.values() if isinstance(item, Loaded)),
         cases=tuple(results),
         seconds=time.perf_counter() - started,
-        tool_version=_version(),
+        tool_version=__version__,
         assumed=card.assumed,
     )
 
@@ -391,12 +392,3 @@ def _compiler() -> Compiler:
     from wmmadiag.compile import compile_source
 
     return compile_source
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("wmmadiag")
-    except PackageNotFoundError:
-        return "unknown"

@@ -8,11 +8,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover
-    import tomli as tomllib
-
 from wmmadiag.errors import ConfigurationError
 
 SOURCE_SUFFIXES = (".cu", ".cuh", ".ptx", ".cpp", ".cc", ".cxx", ".c", ".h", ".hpp", ".inl", ".inc")
@@ -120,6 +115,10 @@ def looks_like_card(path: Path) -> bool:
         text = path.read_bytes().decode("utf-8", "replace")
     except OSError:
         return True  # reading it will say why
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:  # pragma: no cover
+        import tomli as tomllib
     try:
         keys = set(tomllib.loads(text))
     except (tomllib.TOMLDecodeError, RecursionError, ValueError):

@@ -23,7 +23,6 @@ from wmmadiag.report.model import Problem, Status
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.fitting import Meant, fitting_reading
 from wmmadiag.subject.readings import assumed_reading
-from wmmadiag.subject.reference_process import asked_reference
 from wmmadiag.subject.storage import Damage, damage, is_poison
 
 Doubles: TypeAlias = NDArray[np.float64]
@@ -216,6 +215,8 @@ def expectation(bound: BoundCase) -> Expectation:
     judgements: dict[str, Judgement]
     shapes = {role: array.shape for role, array in bound.outputs().items()}
     if OPERATIONS[operation].of_user:
+        from wmmadiag.subject.reference_process import asked_reference
+
         expected, bounds = asked_reference(bound.card, inputs, bound.symbols, shapes, bound.elements())
         if bound.tolerance is None:
             missing = [role for role in expected if role not in bounds]
