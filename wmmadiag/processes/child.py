@@ -7,10 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 _END_SECONDS = 5.0
 
@@ -78,6 +79,8 @@ class Child:
             return self._connection
         self.stop()
         self._folder = folder
+        from multiprocessing import Pipe
+
         ours, theirs = Pipe()
         watched, self._life = os.pipe()
         # The child imports what this process would: not what happens to lie in the current folder.
