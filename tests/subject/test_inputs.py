@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.distributions import DISTRIBUTIONS
 from wmmadiag.subject.dtypes import TYPES, element_type, poison_pattern, storage_dtype
 from wmmadiag.subject.inputs import draw, rounded
@@ -41,6 +42,15 @@ def test_softmax_stress_does_what_it_says(name, check):
     drawn = draw(name, {"q": ((1, 1, 64, 64), TYPES["f16"]), "k": ((1, 1, 64, 64), TYPES["f16"])}, 0)
     q, k = (drawn[role][0, 0].astype(np.float64) for role in "qk")
     assert check(q @ k.T / 8)
+
+
+@pytest.mark.parametrize("name", ["growing_max", "late_max", "spike"])
+def test_scores_of_arrays_that_are_stored_otherwise_are_asked_for(name):
+    """Pages of keys, as somebody's own reference may have them: which rows meet is not known."""
+    with pytest.raises(ConfigurationError, match="which rows make a score"):
+        draw(name, {"q": ((3, 6, 32), TYPES["f16"]), "k": ((13, 32, 3, 32), TYPES["f16"])}, 0)
+    grouped = draw(name, {"q": ((2, 6, 16, 32), TYPES["f16"]), "k": ((2, 3, 24, 32), TYPES["f16"])}, 0)
+    assert grouped["k"].shape == (2, 3, 24, 32)
 
 
 def test_rounding_to_types():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from wmmadiag.errors import ConfigurationError
 from wmmadiag.ops.model import HardInput
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import Doubles
@@ -12,16 +13,36 @@ from wmmadiag.ops.parts.rounding import Doubles
 _PEAK = 20.0
 
 
+def _scored(values: dict[str, Doubles]) -> tuple[Doubles, Doubles] | None:
+    """Queries [..., Hq, M, D] and keys [..., Hk, N, D] whose products are scores; None where there are none.
+
+    Raises:
+        ConfigurationError: they are stored otherwise, as those of somebody's own reference may be.
+    """
+    if "q" not in values or "k" not in values:
+        return None
+    q, k = values["q"], values["k"]
+    heads = (q.shape[-3], k.shape[-3]) if q.ndim == k.ndim > 2 else (1, 1)
+    if q.ndim != k.ndim or q.shape[:-3] != k.shape[:-3] or q.shape[-1] != k.shape[-1] or heads[0] % heads[1]:
+        raise ConfigurationError(
+            f"q is {list(q.shape)} and k {list(k.shape)}: which rows make a score is not known",
+            hint="hard inputs need q […, heads, M, D] and k […, heads, N, D]; take another distribution: normal",
+        )
+    return q, k
+
+
 def _ramp(values: dict[str, Doubles], rng: np.random.Generator, profile: Callable[[int], Doubles]) -> None:
     """Give queries a common direction, and keys a component along it that follows `profile` (0 … 1)."""
-    if "q" in values and "k" in values:
-        width = values["q"].shape[-1]
+    scored = _scored(values)
+    if scored is not None:
+        q, k = scored
+        width = q.shape[-1]
         direction = rng.choice([-1.0, 1.0], width)
-        values["q"] *= 0.25
-        values["q"] += direction
-        values["k"] *= 0.5
+        q *= 0.25
+        q += direction
+        k *= 0.5
         # After the usual 1/√D the scores reach _PEAK.
-        values["k"] += (profile(values["k"].shape[-2])[:, None] * (_PEAK / np.sqrt(width))) * direction
+        k += (profile(k.shape[-2])[:, None] * (_PEAK / np.sqrt(width))) * direction
     if "x" in values:
         values["x"] *= 0.5
         values["x"] += profile(values["x"].shape[-1]) * _PEAK
@@ -36,8 +57,9 @@ def _late_max(values: dict[str, Doubles], rng: np.random.Generator) -> None:
 
 
 def _spike(values: dict[str, Doubles], rng: np.random.Generator) -> None:
-    if "q" in values and "k" in values:
-        q, k = values["q"], values["k"]
+    scored = _scored(values)
+    if scored is not None:
+        q, k = scored
         rows = rng.permutation(q.shape[-2]) % k.shape[-2]
         group = q.shape[-3] // k.shape[-3] if q.ndim > 2 else 1
         heads = np.repeat(k, group, axis=-3) if group > 1 else k
