@@ -18,10 +18,10 @@ _REAL = re.compile(r"(\d*\.?\d*(?:[eE][-+]?\d+)?)([fF]?)")
 
 # Sizes are seldom one off, small ones may be.
 _SMALL = 4
-# log2(e), ln 2, √(2/π), 1/√2, √2, 1/√(2π), π, ln 10, log10(2), and the cubic term and the slope of smooth steps.
+# log2(e), ln 2, √(2/π), 1/√2, √2, 1/√(2π), π, ln 10, log10(2).
 _KNOWN = (
     1.4426950408889634, 0.6931471805599453, 0.7978845608028654, 0.7071067811865476, 1.4142135623730951,
-    0.3989422804014327, 3.141592653589793, 2.302585092994046, 0.3010299956639812, 0.044715, 1.702,
+    0.3989422804014327, 3.141592653589793, 2.302585092994046, 0.3010299956639812,
 )  # fmt: skip
 _FAR, _MOST_KNOWN = 4.0, 4
 _SIZES = frozenset({"pitch", "divisor", "leading dimension", "dimension", "template argument", "constant"})
@@ -31,7 +31,7 @@ _SIZES = frozenset({"pitch", "divisor", "leading dimension", "dimension", "templ
 def number(program: Program) -> Iterator[Draft]:
     """One more, one less, twice, half or none of a number; another one that stands in the file for the same.
 
-    For a real number also the nearest of the constants that formulas have.
+    For a real number also the nearest of the constants of mathematics.
     """
     pool = pools(program)
     for one in program.expressions:
