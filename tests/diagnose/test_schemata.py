@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +14,9 @@ from hypothesis import strategies as st
 from trial_changes import card_of, change, edit, integer_changes, product
 
 from wmmadiag.csource.edits import applied as spelled
-from wmmadiag.diagnose.changes import Change, TextEdit, applied
+from wmmadiag.diagnose.changes import Change, TextEdit, applied, together
 from wmmadiag.diagnose.trials.programs import Program, Programs, rolled
-from wmmadiag.diagnose.trials.schemata import SELECTOR, render
+from wmmadiag.diagnose.trials.schemata import SELECTOR, render, selector_of
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.emulator import Budget, EmulatedKernel
 from wmmadiag.emulator.trials import ElementRules, JudgedItems, TrialLaunch, TrialLimits, TrialResult
@@ -91,6 +92,24 @@ def test_a_selected_change_gives_the_bits_of_the_changed_text(name: str, seed: i
                 assert differences(bench.card, program, number, own).end in ("fault", "budget")
             else:
                 assert differences(bench.card, program, number, alone).wrong == 0, program.changes[number]
+
+
+def test_two_selected_changes_give_the_bits_of_the_text_with_both() -> None:
+    bench = bench_of(KERNELS[2])
+    programs = Programs(bench._prepared)
+    (program, *_) = programs.batch(integer_changes(bench.texts, 7, 12), two=True).programs
+    numbers = list(program.changes)
+    apart = [
+        (one, other) for one, other in itertools.combinations(numbers, 2)
+        if program.changes[one].edits[0].end < program.changes[other].edits[0].start
+    ]  # fmt: skip
+    own = memory_after(bench.card, programs.plain())
+    assert isinstance(own, list) and differences(bench.card, program, 0, own).wrong == 0
+    for one, other in apart[:: max(1, len(apart) // 4)]:
+        both = memory_after(bench.card, programs.single(together(program.changes[one], program.changes[other])))
+        for selector in (selector_of(one, other), selector_of(other, one)):
+            found = differences(bench.card, program, selector, both if isinstance(both, list) else own)
+            assert found.wrong == 0 if isinstance(both, list) else found.end in ("fault", "budget")
 
 
 def rendered(text: str, *edits: TextEdit, kind: str = "expression") -> tuple[str, Mapping[int, int]]:
@@ -206,8 +225,8 @@ def test_a_short_loop_stays_one_without_being_asked() -> None:
     assert rolled(text) == kept + text.replace(b"for(;;)", kept + b"for(;;)")
 
 
-@pytest.mark.parametrize("head", ["#pragma unroll\n    ", ""], ids=["asks", "short"])
-def test_alternatives_in_an_unrolled_loop_are_compiled_once(tmp_path: Path, head: str) -> None:
+@pytest.mark.parametrize(("head", "times"), [("#pragma unroll\n    ", 4), ("", 2)], ids=["asks", "short"])
+def test_alternatives_in_an_unrolled_loop_are_compiled_once(tmp_path: Path, head: str, times: int) -> None:
     """Whether it asks for it, or is short."""
     loop = "for (int i = 0; i < k; ++i)", f"{head}for (int i = 0; i < 24; ++i)"
     card = product(tmp_path, loop)
@@ -218,4 +237,4 @@ def test_alternatives_in_an_unrolled_loop_are_compiled_once(tmp_path: Path, head
     for bench._programs.rolled in (True, False):
         (program,) = bench._programs.batch(tried).programs
         sizes.append(len(program.kernel.kernel.nodes))
-    assert sizes[1] > 2 * sizes[0]
+    assert sizes[1] > times * sizes[0]

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -14,14 +15,14 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-from wmmadiag.diagnose.changes import Change, TextEdit
+from wmmadiag.diagnose.changes import Change, TextEdit, Texts, together
 from wmmadiag.diagnose.effort import effort_named
 from wmmadiag.diagnose.engine import diagnose_card
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Ledger, Tried
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
-from wmmadiag.diagnose.two_bugs import mending_pairs, pairs
+from wmmadiag.diagnose.two_bugs import alike_pairs, likeliest_pairs, mending_pairs
 from wmmadiag.subject.card_files.read import load_card
 
 ROOT = Path(__file__).parents[2]
@@ -50,16 +51,37 @@ def tried(text: str, old: str, new: str, score: float, verdict: str = "same", ki
 def test_pairs_are_of_different_lines_the_likeliest_first() -> None:
     first, second = tried(WRONG, "t ^ 1", "t", 2.0), tried(WRONG, "3.0f", "2.0f", 1.0)
     same_line, refused = tried(WRONG, "x[t ^ 1]", "x[t]", 3.0), tried(WRONG, "v *", "w *", 9.0, "refused")
-    made = pairs([first, second, same_line, refused], 10)
+    made = likeliest_pairs([first, second, same_line, refused], 10)
     assert [(one.first.line[1], one.second.line[1], one.score) for one in made] == [(3, 4, 4.0), (3, 4, 3.0)]
     assert made[0].both.edits == (*same_line.ranked.change.edits, *second.ranked.change.edits)
 
 
-def test_what_has_no_switch_in_common_is_a_program_of_its_own() -> None:
+TWICE = """a = i / n;
+b = i % n;
+c = i / n;
+d = i + n;
+"""
+
+
+def test_what_one_operator_does_twice_or_undoes_elsewhere_is_a_pair() -> None:
+    parts = [
+        tried(TWICE, "i / n", "i % n", 0.0),
+        tried(TWICE, "i % n", "i / n", 0.0),
+        tried(TWICE.replace("i / n", "i # n", 1), "i / n", "i % n", 0.0),  # the other one
+        tried(TWICE, "i + n", "i - n", 5.0),
+    ]
+    made = alike_pairs(parts, {"k.cu": TWICE.encode()}, 10)
+    assert [(one.first.line[1], one.second.line[1]) for one in made] == [(1, 2), (2, 3), (1, 3)]  # near ones first
+    assert made[0].score == 0.0 > made[2].score
+    other = replace(parts[1], ranked=replace(parts[1].ranked, change=replace(parts[1].ranked.change, operator="other")))
+    assert alike_pairs([parts[0], other], {"k.cu": TWICE.encode()}, 10) == []
+
+
+def test_few_pairs_are_compiled_alone() -> None:
     parts = [tried(WRONG, "t ^ 1", "t", 1.0, kind="statement"), tried(WRONG, "3.0f", "2.0f", 0.0)]
-    (made,) = pairs(parts, 8)
-    assert made.both.kind == "static"
-    assert pairs(parts, 3) == []  # of few pairs none is compiled alone
+    assert len(likeliest_pairs(parts, 8)) == 1  # of different kinds, in one program all the same
+    static = [parts[0], tried(WRONG, "3.0f", "2.0f", 0.0, kind="static")]
+    assert len(likeliest_pairs(static, 64)) == 1 and likeliest_pairs(static, 8) == []
 
 
 def test_two_changes_mend_what_neither_mends_alone(tmp_path: Path) -> None:
@@ -105,16 +127,18 @@ def test_what_mends_one_case_is_kept_and_the_search_goes_on_with_another(tmp_pat
 
 
 def test_pairs_are_tried_for_a_part_of_the_work_only() -> None:
+    text = "\n".join(f"a{number};" for number in range(100))
+
     class Costly:
         batches = 0
+        texts: ClassVar[Texts] = {"k.cu": text.encode()}
 
-        def try_batch(self, changes: Sequence[Change], *, looks: int = 1) -> list[Outcome]:
+        def try_pairs(self, pairs: Sequence[tuple[Change, Change]]) -> list[Outcome]:
             self.batches += 1
-            return [Outcome(one, "same", 64, work=10) for one in changes]
+            return [Outcome(together(*one), "same", 64, work=10) for one in pairs]
 
-    text = "\n".join(f"a{number};" for number in range(100))
     every = [tried(text, f"a{number};", "b;", 0.0) for number in range(100)]
-    for instructions, batches in ((10**9, 8), (10, 1)):
+    for instructions, batches in ((10**9, 4), (10, 1)):
         bench, ledger = Costly(), Ledger(replace(effort_named("normal"), instructions=instructions))
-        assert mending_pairs(bench, every, 2000, ledger, lambda _: None) == []
+        assert mending_pairs(bench, every, 4000, ledger, lambda _: None) == []
         assert bench.batches == batches

@@ -57,6 +57,12 @@ class Change:
     note: str
 
 
+def together(one: Change, other: Change) -> Change:
+    """Two changes as one, whose text is compiled on its own."""
+    note = f"{one.note}; {other.note}"
+    return Change("two changes", (*one.edits, *other.edits), "static", one.role, note)
+
+
 Texts = Mapping[str, bytes]
 """The files that changes are about, UTF-8, by the path that `TextEdit.file` names."""
 

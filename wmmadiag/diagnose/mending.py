@@ -121,6 +121,11 @@ def _numbers(found: Examined, base: _Base, cases: Sequence[Case], tell: Progress
         found.suspects = suspects(order, ledger)
     if len(base.kept) + 1 >= ledger.effort.bugs:
         return False
+    if not base.kept and not answers:
+        made = mending_pairs(trials, tried, ledger.effort.pairs, ledger, tell)
+        found.pairs |= {pair.both: pair for pair, _ in made}
+        if any(one.right for one in _confirmed(found, base, [one for _, one in made], cases, tell, ())):
+            return True
     helps = helpful(trials, tried, ledger, tell)
     if not base.kept:
         found.helps = tuple(helps)
@@ -129,11 +134,7 @@ def _numbers(found: Examined, base: _Base, cases: Sequence[Case], tell: Progress
             break
         if _look(found, further, cases, tell):
             return True
-    if base.kept or answers:
-        return False
-    made = mending_pairs(trials, tried, ledger.effort.pairs, ledger, tell)
-    found.pairs |= {pair.both: pair for pair, _ in made}
-    return any(one.right for one in _confirmed(found, base, [one for _, one in made], cases, tell, ()))
+    return False
 
 
 def _confirmed(

@@ -156,12 +156,17 @@ def features_of_trial(outcome: Outcome, work_before: int) -> Iterator[str]:
 
 def changed_tokens(edit: TextEdit, source: Source) -> int:
     """How many tokens an edit takes away or puts in, what stands at both ends of either left out."""
-    old, new = _TOKEN.findall(source.slice(edit.start, edit.end)), _TOKEN.findall(edit.text)
+    return max(map(len, difference(source.slice(edit.start, edit.end), edit.text)))
+
+
+def difference(before: str, after: str) -> tuple[list[str], list[str]]:
+    """The tokens that go and those that come, without what stands at both ends of either."""
+    old, new = _TOKEN.findall(before), _TOKEN.findall(after)
     while old and new and old[0] == new[0]:
         old, new = old[1:], new[1:]
     while old and new and old[-1] == new[-1]:
         old, new = old[:-1], new[:-1]
-    return max(len(old), len(new))
+    return old, new
 
 
 @cache

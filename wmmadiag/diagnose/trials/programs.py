@@ -210,8 +210,12 @@ class Programs:
                 self._alike[text] = error.message
         return self._alike[text]
 
-    def batch(self, changes: Sequence[Change]) -> Batch:
-        """As few programs as can be for these changes, static ones aside."""
+    def batch(self, changes: Sequence[Change], *, two: bool = False) -> Batch:
+        """As few programs as can be for these changes, static ones aside.
+
+        Args:
+            two: of each program any two changes may be selected together.
+        """
         done = Batch()
         # Messages about a macro are where it is used, perhaps on the line of another change: those are compiled apart.
         plain: list[Change] = []
@@ -229,7 +233,7 @@ class Programs:
         while waiting:
             group = waiting.popleft()
             if group:
-                waiting += self._attempt(group, done)
+                waiting += self._attempt(group, done, two)
         return done
 
     def _impossible(self, change: Change) -> str:
@@ -246,11 +250,11 @@ class Programs:
     def _of_macros(self, change: Change) -> bool:
         return any(inside(self._directives.get(one.file, []), one.start, one.end) for one in change.edits)
 
-    def _attempt(self, group: tuple[Change, ...], done: Batch) -> list[tuple[Change, ...]]:
+    def _attempt(self, group: tuple[Change, ...], done: Batch, two: bool) -> list[tuple[Change, ...]]:
         """One program of a group, less what is refused on the way; the groups that are to be tried apart from it."""
         later: list[tuple[Change, ...]] = []
         while group:
-            schemata = render(self.prepared.texts, group)
+            schemata = render(self.prepared.texts, group, two=two)
             if schemata.left:
                 later.append(schemata.left)
             number = {change: key for key, change in schemata.changes.items()}

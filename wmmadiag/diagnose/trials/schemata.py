@@ -3,6 +3,7 @@
 "Mutant schemata" (Untch, Offutt and Harrold, ISSTA 1993): one compilation serves every change in it. An expression
 becomes `(selected == 17 ? new : old)`, a statement `if (selected == 17) { new } else { old }`, an insertion
 `if (selected == 17) { new }`. Where edits are nested, the original around the inner one is what is selected inside.
+A program of pairs reads two numbers, in the halves of the selector: any two of its changes are made together.
 
 Each alternative stands on lines of its own, so that the compiler's message about it names the change. An alternative
 takes the type of what it stands in for (`selector.h`); where it is of another kind, that line is an error.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
@@ -29,7 +30,14 @@ SELECTOR = "wmmadiag_selected"
 OTHER_TYPE = "wmmadiag_trial::AnotherType"
 """What the compiler's message names where an alternative is of another type than what it stands in for."""
 
+_SELECTED = (f"::{SELECTOR}",)
+_SELECTED_OF_TWO = f"(::{SELECTOR} & 0xffffu)", f"(::{SELECTOR} >> 16)"
 _LINE_END = re.compile(rb"\\?\r?\n\s*")
+
+
+def selector_of(one: int, other: int) -> int:
+    """What selects two changes of a program of pairs, by their numbers."""
+    return one | other << 16
 
 
 @cache
@@ -85,11 +93,12 @@ class _Site:
         return self.start, self.start != self.end, -self.end
 
 
-def render(texts: Texts, changes: Sequence[Change]) -> Schemata:
+def render(texts: Texts, changes: Sequence[Change], *, two: bool = False) -> Schemata:
     """All changes in one source.
 
     Args:
         changes: none of them static.
+        two: the selector holds the numbers of two changes, see `selector_of`; else of one.
 
     Raises:
         ValueError: a static change, or an edit outside its file.
@@ -111,7 +120,7 @@ def render(texts: Texts, changes: Sequence[Change]) -> Schemata:
                     key = (edit.start, edit.end, _form(change, edit))
                     site = sites.setdefault(key, _Site(*key))
                     site.alternatives.append((number, edit.text))
-        writer = _Writer(texts[file])
+        writer = _Writer(texts[file], _SELECTED_OF_TWO if two else _SELECTED)
         made[file] = tuple(writer.outermost(_nested(list(sites.values()))))
         lines[file] = Lines(writer.own, writer.stands, tuple(sorted(writer.around)), frozenset(writer.in_directives))
     return Schemata(made, numbered, tuple(left), lines)
@@ -179,8 +188,9 @@ def inside(directives: Sequence[tuple[int, int]], start: int, end: int) -> bool:
 class _Writer:
     """The rendered text of one file, and what its lines are about."""
 
-    def __init__(self, text: bytes) -> None:
+    def __init__(self, text: bytes, selected: Sequence[str]) -> None:
         self.text = text
+        self.selected = selected
         self.parts: list[bytes] = []
         self.line = 1
         self.own: dict[int, int] = {}
@@ -224,7 +234,7 @@ class _Writer:
 
     def _expression(self, site: _Site, ending: bytes) -> None:
         old = _one_line(self.text[site.start : site.end])
-        self._write(f"({_any_of(site)} ? (".encode())
+        self._write(f"({self._any_of(site)} ? (".encode())
         for position, (number, text) in enumerate(site.alternatives):
             new = _one_line(text.encode())
             stands = f"static_cast<::wmmadiag_trial::As<decltype(({old})), decltype(({new}))>>({new})"
@@ -232,16 +242,16 @@ class _Writer:
             self._write(ending)
             self.own[self.line] = number
             self.stands[self.line] = old, new
-            self._write(stands.encode() if last else f"{_is(number)} ? {stands} :".encode())
+            self._write(stands.encode() if last else f"{self._is(number)} ? {stands} :".encode())
         self._write(ending + b") : (")
         self.between(site.start, site.end, site.inner)
         self._write(b"))")
 
     def _statement(self, site: _Site, ending: bytes) -> None:
-        self._write(f"{{ if ({_any_of(site)}) {{".encode())
+        self._write(f"{{ if ({self._any_of(site)}) {{".encode())
         for position, (number, text) in enumerate(site.alternatives):
             if len(site.alternatives) > 1:
-                self._write(f"{' else' * (position > 0)} if ({_is(number)}) {{".encode())
+                self._write(f"{' else' * (position > 0)} if ({self._is(number)}) {{".encode())
             self._write(ending)
             for line in text.encode().splitlines() or [b""]:
                 self.own[self.line] = number
@@ -255,21 +265,24 @@ class _Writer:
         self.between(site.start, site.end, site.inner)
         self._write(ending + b"} }")
 
+    def _is(self, number: int) -> str:
+        return _one_of(f"{one} == {number}u" for one in self.selected)
+
+    def _any_of(self, site: _Site) -> str:
+        """Whether any of the place's changes is selected: one comparison per run of numbers."""
+        return " || ".join(
+            self._is(first) if count == 1 else _one_of(f"{one} - {first}u < {count}u" for one in self.selected)
+            for first, count in _runs([number for number, _ in site.alternatives])
+        )
+
     def _write(self, text: bytes) -> None:
         self.parts.append(text)
         self.line += text.count(b"\n")
 
 
-def _is(number: int) -> str:
-    return f"::{SELECTOR} == {number}u"
-
-
-def _any_of(site: _Site) -> str:
-    """Whether any of the place's changes is selected: one comparison per run of numbers."""
-    return " || ".join(
-        _is(first) if count == 1 else f"::{SELECTOR} - {first}u < {count}u"
-        for first, count in _runs([number for number, _ in site.alternatives])
-    )
+def _one_of(tests: Iterable[str]) -> str:
+    several = list(tests)
+    return several[0] if len(several) == 1 else f"({' || '.join(several)})"
 
 
 def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:

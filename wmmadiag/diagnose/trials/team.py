@@ -51,11 +51,13 @@ class Part:
 
     Attributes:
         apart: each is compiled as a text of its own.
+        pairs: what is tried is two of them at once, by their places among them; none: each alone.
     """
 
     changes: tuple[Change, ...]
     apart: bool
     looks: int
+    pairs: tuple[tuple[int, int], ...] = ()
 
 
 Answers: TypeAlias = "list[Outcome]"

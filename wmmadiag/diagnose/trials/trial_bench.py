@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.compile.options import CompileOptions
-from wmmadiag.diagnose.changes import Change, Texts, applied
+from wmmadiag.diagnose.changes import Change, Texts, applied, together
 from wmmadiag.diagnose.trials.expected import expected_of
 from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome, faithful, outcome_of
 from wmmadiag.diagnose.trials.prepared import prepare
 from wmmadiag.diagnose.trials.programs import Batch, Program, Programs
-from wmmadiag.diagnose.trials.schemata import SELECTOR
+from wmmadiag.diagnose.trials.schemata import SELECTOR, selector_of
 from wmmadiag.diagnose.trials.staged import FOR_ALL, staged
 from wmmadiag.diagnose.trials.team import Part, Setting, expect, processes, share, threads_each
 from wmmadiag.emulator import EmulatedKernel
@@ -205,16 +205,33 @@ class TrialBench:
         Returns:
             One outcome per change, in their order.
         """
-        parts = list(_parts(changes, looks))
-        alone = len(changes) < _SHARED or processes(self.threads) == 1
+        found = self._tried(list(_parts(changes, looks)), len(changes))
+        return [found[change] for change in changes]
+
+    def try_pairs(self, pairs: Sequence[tuple[Change, Change]]) -> list[Outcome]:
+        """Try two changes at once, as often as there are pairs: of all that is in one program any two are a trial.
+
+        Args:
+            pairs: of changes whose edits do not touch; those that share changes follow each other.
+
+        Returns:
+            One outcome per pair, of both changes as one, in their order.
+        """
+        found = self._tried(list(_packed(pairs)), len(pairs))
+        return [found[together(*pair)] for pair in pairs]
+
+    def _tried(self, parts: Sequence[Part], count: int) -> dict[Change, Outcome]:
+        """What becomes of the changes of some parts of the work, here and in other processes."""
+        alone = count < _SHARED or processes(self.threads) == 1
         self._share = self.threads if alone else threads_each(self.threads)
         answers = map(self.try_part, parts) if alone else share(self._setting, parts, self.try_part, self.threads)
-        found = {one.change: one for some in answers for one in some}
-        return [found[change] for change in changes]
+        return {one.change: one for some in answers if some for one in some if isinstance(one.change, Change)}
 
     def try_part(self, part: Part) -> list[Outcome]:
         """Try changes together, in one program or each as a text of its own: one outcome per change, in their order."""
         limits = self._limits(part.looks)
+        if part.pairs:
+            return self._pairs([(part.changes[one], part.changes[other]) for one, other in part.pairs], part, limits)
         found: dict[Change, Outcome] = {}
         alone: Sequence[Change] = part.changes
         if not part.apart:
@@ -228,6 +245,26 @@ class TrialBench:
                 ran.append((made, outcome))
             found[change] = replace(outcome, change=change)
         return [found[change] for change in part.changes]
+
+    def _pairs(self, pairs: Sequence[tuple[Change, Change]], part: Part, limits: TrialLimits) -> list[Outcome]:
+        """Pairs of the changes of one program."""
+        batch = self._programs.batch(part.changes, two=True)
+        refused = dict(batch.refused)
+        found: dict[Change, Outcome] = {}
+        for program in batch.programs:
+            number = {change: key for key, change in program.changes.items()}
+            inside = {
+                selector_of(number[one], number[other]): together(one, other)
+                for one, other in pairs if one in number and other in number
+            }  # fmt: skip
+            if inside:
+                found |= self._results(program.kernel, inside, limits)
+        for one, other in pairs:
+            message = refused.get(one) or refused.get(other)
+            found.setdefault(
+                together(one, other), self._refused(together(one, other), message or "both are in no program together")
+            )
+        return list(found.values())
 
     def try_launches(self, changes: Sequence[LaunchChange]) -> list[Outcome]:
         """Try other launches of the same source; everything is counted. One that does not end either costs little."""
@@ -254,11 +291,18 @@ class TrialBench:
         """Run what was compiled."""
         found: dict[Change, Outcome] = {change: self._refused(change, message) for change, message in batch.refused}
         for program in batch.programs:
-            launch = self._launch(program.kernel)
-            true, results = self._run(launch, list(program.changes), limits)
-            for change, result in zip(program.changes.values(), results, strict=True):
-                found[change] = outcome_of(change, result, self.reference, self._expected, true)
+            found |= self._results(program.kernel, program.changes, limits)
         return found
+
+    def _results(
+        self, kernel: EmulatedKernel, changes: Mapping[int, Change], limits: TrialLimits
+    ) -> dict[Change, Outcome]:
+        """Run a program with each of some selectors."""
+        true, results = self._run(self._launch(kernel), list(changes), limits)
+        return {
+            change: outcome_of(change, result, self.reference, self._expected, true)
+            for change, result in zip(changes.values(), results, strict=True)
+        }
 
     def _run(
         self, launch: TrialLaunch, selectors: list[int], limits: TrialLimits
@@ -310,3 +354,19 @@ def _parts(changes: Sequence[Change], looks: int) -> Iterator[Part]:
         count = -(-len(some) // most)
         for number in range(count):
             yield Part(tuple(some[number * len(some) // count : (number + 1) * len(some) // count]), apart, looks)
+
+
+def _packed(pairs: Sequence[tuple[Change, Change]]) -> Iterator[Part]:
+    """Pairs whose changes one program holds; those of what cannot hang on a value are made as one change each."""
+    numbers: dict[Change, int] = {}
+    some: list[tuple[int, int]] = []
+    for pair in pairs:
+        if "static" in (pair[0].kind, pair[1].kind):
+            continue
+        if len(numbers.keys() | set(pair)) > BATCH:
+            yield Part(tuple(numbers), False, 1, tuple(some))
+            numbers, some = {}, []
+        some.append((numbers.setdefault(pair[0], len(numbers)), numbers.setdefault(pair[1], len(numbers))))
+    if some:
+        yield Part(tuple(numbers), False, 1, tuple(some))
+    yield from _parts([together(*pair) for pair in pairs if "static" in (pair[0].kind, pair[1].kind)], 1)
