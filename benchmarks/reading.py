@@ -1,12 +1,15 @@
-"""What is read from sources alone: `python benchmarks/reading.py [FOLDER…]` (default: kernels and tests/diagnose).
+"""What is read from sources alone: `python benchmarks/reading.py [FOLDER…]` (default: all that the project has).
 
 Every kernel of the folders that has a card of its own is checked three times: its source alone, the source with
-`--entry` (and the folder for includes), and its card. One line per kernel on request, then the table of the README:
+`--entry` (and the folder for includes), and its card. One line per kernel on request, then a table:
 
 right      exit code 0
 asked      exit code 3 or 2 with a question whose answer is an option: nothing was said of the kernel
 WRONG      exit code 1; of a right kernel that is the worst that can happen, and it is listed by name
 error      anything else: it does not compile, or there is no next step
+
+`--table docs/reading.md --kept FILE` writes that page; what FILE holds is not run again, so that it may be done in
+pieces (`--only`, folders), and an interrupted run goes on.
 
 `--bugs` checks the kernels that are broken on purpose, too: those with a truth file beside their card, and those that a
 `NAME.bugs.toml` makes of the right source. For them WRONG is what should be said, and "right" is listed by name.
@@ -15,6 +18,7 @@ error      anything else: it does not compile, or there is no next step
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import subprocess
@@ -34,7 +38,7 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
-_DEFAULT = ("kernels", "tests/diagnose/unseen", "tests/diagnose/public_style", "tests/diagnose/blind")
+_DEFAULT = ("kernels", "tests/diagnose", "tests/reading", "examples/production")
 _WAYS = ("source alone", "--entry", "card")
 _OUTCOMES = ("right", "asked", "WRONG", "error")
 
@@ -72,7 +76,6 @@ class Result:
 
 def kernels(folder: Path, bugs: Path | None) -> Iterator[Kernel]:
     """The kernels of a folder; changed sources are written to `bugs`, None for right kernels alone."""
-    group = folder.as_posix()
     seen = set()
     for path in sorted(folder.rglob("*.toml")):
         if path.name.endswith((".truth.toml", ".bugs.toml")):
@@ -82,7 +85,7 @@ def kernels(folder: Path, bugs: Path | None) -> Iterator[Kernel]:
         if source.suffix != ".cu" or not source.is_file():
             continue
         seen.add(source.resolve())
-        name = path.relative_to(folder).with_suffix("").as_posix()
+        name, group = path.relative_to(folder).with_suffix("").as_posix(), _group(folder, path)
         entry = _entry(card)
         broken = path.with_suffix(".truth.toml").is_file()
         if not broken or bugs is not None:
@@ -92,7 +95,14 @@ def kernels(folder: Path, bugs: Path | None) -> Iterator[Kernel]:
             yield from _changed(name, group, source, entry, listed, path, bugs)
     for source in sorted(folder.rglob("*.cu")):  # without a card
         if source.resolve() not in seen and not source.with_suffix(".truth.toml").is_file():
-            yield Kernel(source.relative_to(folder).as_posix(), group, source, "", None)
+            yield Kernel(source.relative_to(folder).as_posix(), _group(folder, source), source, "", None)
+
+
+def _group(folder: Path, path: Path) -> str:
+    """The row of a kernel: of the tests' sets each has its own."""
+    inside = path.relative_to(folder).parts
+    of_tests = folder.as_posix() in ("tests/diagnose", "tests/reading") and len(inside) > 1
+    return (folder / inside[0] if of_tests else folder).as_posix()
 
 
 def _entry(card: dict[str, Any]) -> str:
@@ -173,6 +183,55 @@ def table(results: Sequence[Result], ways: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
+def page(results: Sequence[Result], ways: Sequence[str]) -> str:
+    """The page of the documentation: the table, and what is asked of each kernel that is not right at once."""
+    lines = ["# What is read from a source alone", "", _PAGE, table(results, ways), "", _SECONDS, ""]
+    lines += ["| kernels | " + " | ".join(ways) + " |", "|---" * (1 + len(ways)) + "|"]
+    for group in dict.fromkeys(one.kernel.group for one in results):
+        taken = [sorted(one.seconds[way] for one in results if one.kernel.group == group and way in one.seconds)
+                 for way in ways]  # fmt: skip
+        cells = [f"{one[len(one) // 2]:.1f}, {one[-1]:.0f}" if one else "" for one in taken]
+        lines.append(f"| {group} | {' | '.join(cells)} |")
+    lines += ["", "## Not right from the source alone", "", "| kernel | | what is said |", "|---|---|---|"]
+    for one in results:
+        outcome = one.outcomes.get(ways[0], "right")
+        if outcome != "right":
+            lines.append(f"| {one.kernel.group}: {one.kernel.name} | {outcome} | {_why(one.said[ways[0]])} |")
+    return "\n".join(lines) + "\n"
+
+
+_PAGE = """`python benchmarks/reading.py --table docs/reading.md --kept FILE` wrote this page: right kernels, each
+checked with its source alone, with `--entry NAME` and `-I` besides, and by its card. `right`: exit code 0; `asked`: nothing
+was said of the kernel, and one option or field of a card decides; `WRONG`: a false alarm; `error`: neither a verdict nor a
+next step. What has no card is checked in the first way only.
+"""
+_SECONDS = "Seconds of a check, its process included, beside other work on two cores: median and largest."
+
+
+def _why(said: str) -> str:
+    """The clause that says why nobody can say."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    for at, line in enumerate(lines):
+        if line.endswith("what should the kernel compute?") and at + 1 < len(lines):
+            return lines[at + 1]
+        if line.startswith("UNDECIDED default") and at + 1 < len(lines):
+            return " ".join(lines[at + 1 : at + 4]).partition(" next:")[0]
+        if "not everything about the kernel" in line:
+            return "; ".join(dict.fromkeys(one.partition(":")[0] for one in lines[at + 1 :] if _OPEN.match(one)))
+    return next((line for line in lines if "error" in line), lines[0] if lines else "")
+
+
+_OPEN = re.compile(r"(?:the (?:role|value|layout|template|size|type|meaning) |grid:|block:|shared)")
+
+
+def _kept(file: Path | None) -> dict[tuple[str, str], dict[str, Any]]:
+    """What was run before, by group and name of the kernel."""
+    if file is None or not file.is_file():
+        return {}
+    rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    return {(row["group"], row["name"]): row for row in rows}
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command; 1 where a right kernel is called WRONG."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -183,6 +242,10 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("-I", "--include", action="append", default=[], metavar="FOLDER")
     parser.add_argument("--list", action="store_true", help="a line per kernel, and what was said of the others")
     parser.add_argument("--seconds", type=float, default=120.0, help="at most, per check")
+    parser.add_argument("--table", type=Path, metavar="PAGE", help="write this page of the documentation")
+    parser.add_argument(
+        "--kept", type=Path, metavar="FILE", help="results of earlier runs; those of this one are added"
+    )
     parser.add_argument("--jobs", type=int, default=1)
     args = parser.parse_args(words)
     ways = [one.strip() for one in args.ways.split(",")]
@@ -191,15 +254,30 @@ def main(words: Sequence[str] | None = None) -> int:
         bugs = Path(changed) if args.bugs else None
         every = [one for folder in args.folders for one in kernels(Path(folder), bugs)]
         every = [one for one in every if re.search(args.only, one.name)]
+        known = _kept(args.kept)
+
+        def result(one: Kernel) -> Result:
+            row = known.get((one.group, one.name))
+            if row is not None:
+                return Result(one, row["outcomes"], row["seconds"], row["said"])
+            done = judged(one, ways, arguments, args.seconds)
+            if args.kept is not None:
+                row = {"group": one.group, "name": one.name, "outcomes": done.outcomes, "seconds": done.seconds}
+                with args.kept.open("a", encoding="utf-8") as kept:
+                    kept.write(json.dumps({**row, "said": done.said}) + "\n")
+            return done
+
         with ThreadPoolExecutor(args.jobs) as pool:
             results = []
-            for done in pool.map(lambda one: judged(one, ways, arguments, args.seconds), every):
+            for done in pool.map(result, every):
                 results.append(done)
                 if args.list:
                     _print_line(done, ways)
     right = [one for one in results if not one.kernel.broken]
     broken = [one for one in results if one.kernel.broken]
     print(table(right, ways))
+    if args.table is not None:
+        args.table.write_text(page(right, ways), "utf-8")
     false_alarms = _named(right, "WRONG")
     print(f"right kernels called WRONG: {', '.join(false_alarms) or 'none'}")
     if broken:

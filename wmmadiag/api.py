@@ -280,11 +280,17 @@ def check(
 
     with deadline(limits.seconds):
         report = checked(card)
-        if card.derived is not None and report.status != "passed":
+        if card.derived is not None:
             from wmmadiag.subject.check import session_for
+            from wmmadiag.subject.exercised import tried_at_all
             from wmmadiag.subject.settling import settled
 
-            report = settled(card, report, session_for(card, target, loader, compile_with or compiling), checked)
+            session = session_for(card, target, loader, compile_with or compiling)
+
+            def tried(one: Card) -> KernelReport:
+                return tried_at_all(one, checked(one), session)
+
+            report = settled(card, tried_at_all(card, report, session), session, tried)
     return compiling.completed(report, card)
 
 
