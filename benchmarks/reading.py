@@ -201,9 +201,9 @@ def page(results: Sequence[Result], ways: Sequence[str]) -> str:
 
 
 _PAGE = """`python benchmarks/reading.py --table docs/reading.md --kept FILE` wrote this page: right kernels, each
-checked with its source alone, with `--entry NAME` and `-I` besides, and by its card. `right`: exit code 0; `asked`: nothing
-was said of the kernel, and one option or field of a card decides; `WRONG`: a false alarm; `error`: neither a verdict nor a
-next step. What has no card is checked in the first way only.
+checked with its source alone, with `--entry NAME` and `-I` besides, and by its card. `right`: exit code 0; `asked`:
+nothing was said of the kernel, and one option or field of a card decides; `WRONG`: a false alarm; `error`: neither a
+verdict nor a next step. What has no card is checked in the first way only.
 """
 _SECONDS = "Seconds of a check, its process included, beside other work on two cores: median and largest."
 
