@@ -141,7 +141,7 @@ def judged(kernel: Kernel, ways: Sequence[str], arguments: Sequence[str], second
         if way == "card":
             if kernel.card is None:
                 continue
-            command += [str(kernel.card), "--wrong"]
+            command += [str(kernel.card), "--wrong", *arguments]
         else:
             command += [str(kernel.source), *arguments]
             command += ["-I", str(kernel.include)] if kernel.include else []

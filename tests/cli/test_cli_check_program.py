@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from wmmadiag.batch import Outcome, Task
-from wmmadiag.cli.check_program import ProgramCheck, lines
+from wmmadiag.cli.check_program import ProgramCheck, has_main, lines
 from wmmadiag.cli.main import main
 from wmmadiag.programs.run import Found, ProgramResult
 from wmmadiag.report.model import CaseResult, KernelReport, ReportedFinding
@@ -50,6 +50,21 @@ def test_what_was_guessed_does_not_outweigh_a_comparison(guesses, code):
     made = ProgramCheck(task.path, ProgramResult(1, launches=3))
     assert made.code_beside(right) == code
     assert any("--computes" in line for line in lines(made, right, verbose=False)) == bool(code)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("auto main(int argc, char** argv) -> int { return 0; }", True),
+        ("static void domain(int x) {}\n#define F(x) int main(x)\n// int main()\nint main(int);", False),
+        ("namespace a { int main() { return 0; } }", False),
+        ("int\nmain(void)\n{\n}\n", True),
+    ],
+)
+def test_a_main_is_found_on_the_tree(tmp_path, text, found):
+    path = tmp_path / "k.cu"
+    path.write_text(text)
+    assert has_main(path) == found
 
 
 SOURCE = """

@@ -84,6 +84,32 @@ def test_each_kind_of_launch_becomes_a_card_that_runs(tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+COLLECTIVES = r"""
+#include <cub/block/block_reduce.cuh>
+#include <cstdio>
+using Reduce = cub::BlockReduce<float, 64>;
+__device__ float total(float x, Reduce::TempStorage& storage) { return Reduce(storage).Sum(x); }
+__global__ void sum(const float* in, float* out) {
+    __shared__ Reduce::TempStorage storage;
+    float s = total(in[threadIdx.x], storage);
+    if (threadIdx.x == 0) *out = s;
+}
+int main() {
+    float* x;
+    cudaMallocManaged(&x, 65 * sizeof(float));
+    for (int i = 0; i < 64; ++i) x[i] = i;
+    sum<<<1, 64>>>(x, x + 64);
+    cudaDeviceSynchronize();
+    printf("%g\n", x[64]);
+}
+"""
+
+
+def test_parts_of_cub_for_kernels(tmp_path: Path) -> None:
+    done = run(tmp_path, COLLECTIVES)
+    assert (done.returncode, done.stdout) == (0, "2016\n"), done.stderr
+
+
 FAULTS = r"""
 #include <cstdio>
 __global__ void fill(float* y, int n) { y[threadIdx.x] = n; }

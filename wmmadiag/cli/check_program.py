@@ -7,7 +7,6 @@ decides, if it makes one: then its exit status is another one where its kernels 
 from __future__ import annotations
 
 import argparse
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 SECONDS = 30.0
 """A program may take so long under `check`, with all that is judged of it; `run` has no such limit."""
-
-_MAIN = re.compile(rb"^[ \t]*(?:int|auto|void)[ \t\n]+main[ \t]*\(", re.M)
 
 
 @dataclass
@@ -114,10 +111,19 @@ def has_main(path: Path) -> bool:
     """Whether a file is a CUDA source with a `main` of its own."""
     if path.suffix not in (".cu", ".cpp", ".cc"):
         return False
-    try:  # reading a pipe or a device would not end
-        return path.is_file() and _MAIN.search(path.read_bytes()) is not None
-    except OSError:
+    from wmmadiag.compile.read import read_bytes
+    from wmmadiag.csource.declarations import declarations
+    from wmmadiag.csource.skeleton import without_bodies
+    from wmmadiag.csource.tree import parse
+
+    try:
+        data = read_bytes(path)
+    except WmmadiagError:
+        return False  # no text, too long, or none that ends
+    if b"main" not in data:
         return False
+    functions = declarations(parse(without_bodies(data))).functions
+    return any(one.name == "main" and not one.scope and one.body is not None for one in functions)
 
 
 def settled(outcome: Outcome) -> bool:

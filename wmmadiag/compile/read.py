@@ -62,6 +62,25 @@ def _content(path: Path, most: int) -> bytes:
             )
         return path.read_bytes()
     except FileNotFoundError:
-        raise ConfigurationError(f"{path}: no such file") from None
+        raise ConfigurationError(f"{path}: no such file", hint=near(path)) from None
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def near(path: Path) -> str:
+    """A hint for a path that does not exist: the nearest name beside it, or how far the path goes."""
+    import difflib
+
+    parent = path.parent
+    if path.is_symlink():
+        return f"it is a link to {path.readlink()}, which does not exist"
+    if not parent.is_dir():
+        while not parent.is_dir() and parent != parent.parent:
+            parent = parent.parent
+        return f"the path exists up to {parent}"
+    try:
+        names = [item.name for item in parent.iterdir()]
+    except OSError:
+        return ""
+    close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.6)
+    return f"did you mean {parent / close[0]}?" if close else "check the name and the current folder"

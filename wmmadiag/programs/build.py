@@ -117,6 +117,11 @@ class _Prepared:
             if (target := self.tree.targets.get((file.key, one.start), "")) in paths
         ]
         refuse_host_templates(file)
+        edits += [
+            ByteEdit(one.start, one.end, "#include <cub/cub.cuh>" + "\n" * file.data.count(b"\n", one.start, one.end))
+            for one in file.directives
+            if one.name == "include" and _COLLECTIVES.match(one.argument)
+        ]
         if MARKS.search(file.data):
             source = self.own.parsed(file)
             declared = self.own.declared.get(file.key) or declarations(source)
@@ -125,6 +130,8 @@ class _Prepared:
         return named_line(file.name) + applied(file.data, sorted(edits, key=lambda one: (one.start, one.end)))
 
 
+_COLLECTIVES = re.compile(r'[<"]cub/(?:block|warp|thread|grid|util)[^>"]*[>"]')
+"""Parts of CUB for kernels, which are one header for the host."""
 _HOST_TEMPLATES = re.compile(r'[<"](cub/device/[^>"]*)[>"]')
 
 

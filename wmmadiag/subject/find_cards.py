@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from wmmadiag.compile.read import near
 from wmmadiag.errors import ConfigurationError
 
 SOURCE_SUFFIXES = (".cu", ".cuh", ".ptx", ".cpp", ".cc", ".cxx", ".c", ".h", ".hpp", ".inl", ".inc")
@@ -68,7 +68,7 @@ def check_exists(path: Path) -> None:
     try:
         path.stat()
     except FileNotFoundError:
-        raise ConfigurationError(f"{path}: no such file or folder", hint=_near(path)) from None
+        raise ConfigurationError(f"{path}: no such file or folder", hint=near(path)) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigurationError(f"{path}: cannot be read: {reason}") from None
@@ -134,20 +134,3 @@ def _known_kind(path: Path) -> Path:
         f"{path}: neither a kernel card (.toml) nor CUDA source (.cu) nor PTX (.ptx)",
         hint="give one of these, or a folder with cards",
     )
-
-
-def _near(path: Path) -> str:
-    """A hint for a path that does not exist: the nearest name beside it, or how far the path goes."""
-    parent = path.parent
-    if path.is_symlink():
-        return f"it is a link to {path.readlink()}, which does not exist"
-    if not parent.is_dir():
-        while not parent.is_dir() and parent != parent.parent:
-            parent = parent.parent
-        return f"the path exists up to {parent}"
-    try:
-        names = [item.name for item in parent.iterdir()]
-    except OSError:
-        return ""
-    close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.6)
-    return f"did you mean {parent / close[0]}?" if close else "check the name and the current folder"
