@@ -107,6 +107,8 @@ YIELDS = [
         f"{TWICE} int y = ty * step_y - pad_y + fy; int x = tx * step_x - pad_x + fx; out[y] = a[x];",
         "+ fy * dil_y; int x = tx * step_x - pad_x + fx * dil_x;",
     ),
+    ("nudged", "int r = threadIdx.x / 4; out[r] = a[0];", "r = threadIdx.x / 4 + 1"),
+    ("variable", "out[0] = scaled<Tile<BM>::rows, float>(a[0]);", "scaled<Tile<BM>::pitch, float>"),
     ("regrouped", "out[0] = alpha * (a[0] + a[1]);", "= alpha * a[0] + a[1]"),
     ("regrouped", "out[0] = alpha * a[0] + a[1];", "= alpha * (a[0] + a[1])"),
     ("regrouped", "int r = threadIdx.x; out[0] = *(a + (long)r * n + m * 4 + 8);", "a + (long)(r + 8) * n + m * 4"),
@@ -117,6 +119,7 @@ YIELDS = [
 # operator, body, what must not come of it.
 NEVER = [
     ("variable", "for (int i = 0; i < n; ++i) out[i] = a[i];", "i < i"),
+    ("variable", "out[0] = scaled<Type<BM>>(a[0]);", "scaled<BM"),  # a type is no number
     ("factor_more", "float x = a[0]; for (int i = 0; i < n; ++i) out[i] = sqrtf(x);", "x / n"),  # no sum
     ("term_more", "int t = threadIdx.x; if (t < m) { int w = t / 32; out[w] = a[w]; }", "(t - m) / 32"),
     ("regrouped", "int r = threadIdx.x, c = threadIdx.y; out[r * n + c] = a[0];", "(r + c) * n"),

@@ -209,6 +209,14 @@ class Reader:
                 elif part.type != "comment":
                     self._whole(one, part, fixed=True)
 
+    def _named_value(self, one: Statement, argument: Node) -> None:
+        """A template argument that the tree takes for a type, where its name is a number's."""
+        parts = argument.named_children
+        if len(parts) == 1 and parts[0].type in ("type_identifier", "qualified_identifier"):
+            made = self._expression(one, parts[0], fixed=True)
+            if made.type.kind == "integer":
+                one.expressions.append(made)
+
     # Expressions.
 
     def _whole(self, one: Statement, node: Node | None, fixed: bool = False) -> Expression | None:
@@ -366,7 +374,9 @@ class Reader:
             made.type = self._result(made)
         # Template arguments are values of their own, beside the arguments.
         for one in template.named_children if template is not None and made.kind == "call" else ():
-            if one.type not in ("type_descriptor", "comment"):
+            if one.type == "type_descriptor":
+                self._named_value(made.statement, one)
+            elif one.type != "comment":
                 self._whole(made.statement, one, fixed=True)
         given = tuple(one.varying for one in made.operands)
         if name in self.returns and made.receiver is None:

@@ -11,7 +11,7 @@ from wmmadiag.diagnose.operators.registry import operator
 
 _ADDED, _SCALED = (("+", "1"), ("-", "1")), (("*", "2"), ("/", "2"))
 _STEPS = {
-    **dict.fromkeys(("index", "compared", "argument", "count", "loop start"), _ADDED),
+    **dict.fromkeys(("index", "coordinate", "compared", "argument", "count", "loop start"), _ADDED),
     **dict.fromkeys(("leading dimension", "dimension", "constant", "loop step"), _SCALED),
     **dict.fromkeys(("bound", "loop bound"), _ADDED + _SCALED),
     # What is packed is packed by two, three or four.
@@ -21,7 +21,7 @@ _STEPS = {
 
 @operator
 def nudged(program: Program) -> Iterator[Draft]:
-    """`x + 1` or `x - 1` for a whole index, bound, argument or initial value `x`; a multiple or half of a size."""
+    """`x + 1` or `x - 1` for a whole index, coordinate, bound, argument or start `x`; a multiple or half of a size."""
     for one in program.expressions:
         if one.type.kind == "integer" and _whole(one) and not one.assigned and not _held_to_bound(one):
             for symbol, number in _STEPS.get(one.role, ()):
