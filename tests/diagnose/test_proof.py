@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from wmmadiag.checks.run import emulator_of
 from wmmadiag.csource.tree import parse
 from wmmadiag.diagnose.changes import Change, TextEdit
 from wmmadiag.diagnose.confirm import Confirmed, confirmed
@@ -14,10 +15,15 @@ from wmmadiag.diagnose.engine import case_bench, diagnose_card
 from wmmadiag.diagnose.excerpts import statement_lines
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Ledger, Tried
+from wmmadiag.diagnose.sizes import mixed_sizes
 from wmmadiag.diagnose.sliding import slid
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
+from wmmadiag.diagnose.unread import unread
+from wmmadiag.place import Place
 from wmmadiag.subject.bench import Workbench
+from wmmadiag.subject.binding import bind
+from wmmadiag.subject.card import Case
 from wmmadiag.subject.card_files.read import load_card
 
 KERNELS = Path(__file__).parents[2] / "kernels"
@@ -67,6 +73,30 @@ def test_a_change_that_alters_what_was_right_is_told_as_one() -> None:
     zeros = f"{undoing}        else\n            *reinterpret_cast<uint4*>(&dst[r][c]) = make_uint4(0, 0, 0, 0);\n"
     (found,) = answers("attention/wrong/pipe_tail_not_cleared", (undoing, zeros, 1.0))
     assert found.right and not found.disturbed
+
+
+def test_what_a_warp_stores_for_nothing_is_seen() -> None:
+    """Half of the warps add up what nobody takes from them; the right kernel, ragged edges and all, has none such."""
+    card = load_card(Path(__file__).parent / "blind3/gptq_linear.toml")
+    bench = case_bench(card, card.variants[0].name, "sm_90", "emulator", "none", None, "", None)
+    text = bench.source.read_text("utf-8")
+    found = []
+    for change in ("", " + partial[1][r][c]"):
+        texts = {bench.source.resolve(): text.replace(change, "")} if change else {}
+        run = bench.run(bench.cases()[0], texts)
+        kernel = emulator_of(run.kernel) if run.kernel is not None else None
+        assert kernel is not None
+        found.append(unread(kernel, [bind(card, case, bench.variant, seed=0, inputs="") for case in bench.cases()]))
+    line = text[: text.index("store_matrix_sync(&partial")].count("\n") + 1
+    assert found[0] is None and found[1] is not None and (found[1].place.line, found[1].warp) == (line, 2)
+
+
+def test_mixed_sizes_are_those_of_other_cases_one_at_a_time() -> None:
+    sizes = {"small": {"M": 16, "N": 16}, "wide": {"M": 32, "N": 16}, "tall": {"M": 16, "N": 48}}
+    cases = [Case(name, Place("k.toml", 1), symbols) for name, symbols in sizes.items()]
+    mixed = mixed_sizes(cases, cases[1])
+    assert [(one.name, one.symbols) for one in mixed] == [("wide with N=48", {"M": 32, "N": 48})]
+    assert mixed_sizes(cases[:1], cases[0]) == []
 
 
 def test_barriers_that_order_the_same_two_accesses_are_one_answer() -> None:

@@ -67,6 +67,20 @@ class Dependences:
                 front = self._further(front, walk, known)
         return found
 
+    def beside(self, lines: Iterable[Line]) -> set[Line]:
+        """The lines one dependence behind some lines or before them: where what stands there could be mended as well.
+
+        What is made of a value, and what a condition governs, is before it.
+        """
+        units = [unit for line in lines for unit in self._by_line.get(line, ())]
+        made = {key for unit in units for key in (*unit.defines, *unit.stores)}
+        before = [
+            unit for unit in self._units
+            if made & {*unit.uses, *unit.places} or any(around in units for around in unit.around)
+        ]  # fmt: skip
+        ahead = {(unit.file, line) for unit in before for line in unit.lines}
+        return ahead | set(self.distances([(unit.file, line) for unit in units for line in unit.lines], 1))
+
     def _further(self, front: Sequence[Unit], walk: _Walk, known: Container[Line]) -> list[Unit]:
         """The units one dependence behind those of a front that were not met before."""
         found: list[Unit] = []

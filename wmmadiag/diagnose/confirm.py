@@ -18,11 +18,12 @@ from wmmadiag.diagnose.intrusion import Touch, altered, touches
 from wmmadiag.diagnose.names import puts_in_order
 from wmmadiag.diagnose.ranking import after_trial
 from wmmadiag.diagnose.search import Tried
-from wmmadiag.diagnose.sizes import further_sizes
+from wmmadiag.diagnose.sizes import further_sizes, mixed_sizes
+from wmmadiag.diagnose.unread import Unread, unread
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.ops.registry import OPERATIONS
 from wmmadiag.subject.bench import CaseRun, Workbench
-from wmmadiag.subject.binding import bind
+from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Case, LaunchShape
 from wmmadiag.subject.compiling import Texts
 
@@ -50,6 +51,8 @@ class Confirmed:
         intrusive: another one mends as much, and alters far less.
         shape: of a changed launch; None for the card's.
         disturbed: the case that was right before, in which it alters accesses all the same; "" for none.
+        unfit: sizes that other cases have, on which it is wrong; "" for none.
+        unread: what the kernel does for nothing all the same.
     """
 
     tried: Tried
@@ -62,6 +65,8 @@ class Confirmed:
     altered: float = 0.0
     intrusive: bool = False
     disturbed: str = ""
+    unfit: str = ""
+    unread: Unread | None = None
     shape: LaunchShape | None = None
 
     @property
@@ -129,7 +134,11 @@ def confirmed(
     found = _weighed(baseline[cases[0].name], _told_apart(bench, cases, found))
     found = sorted(found, key=lambda one: (not one.right, -one.further, one.intrusive, -one.score))
     if found and found[0].right:
-        found[0] = replace(found[0], disturbed=_disturbed(cases, baseline, found[0]))
+        first = found[0]
+        unfit = next((case.name for case in mixed_sizes(cases, cases[0]) if _passes(bench, first, case) is False), "")
+        found[0] = replace(
+            first, disturbed=_disturbed(cases, baseline, first), unfit=unfit, unread=_unread(cases, first)
+        )
     return found
 
 
@@ -141,15 +150,20 @@ def _told_apart(bench: Workbench, cases: Sequence[Case], found: Sequence[Confirm
         return list(found)
     counts = {id(one): 0 for one in rivals}
     for case in further_sizes(cases, cases[0]):
-        passed = [one for one in rivals if _on(bench, one).run(case, one.texts).passed]
+        passed = [one for one in rivals if _passes(bench, one, case)]
         if 0 < len(passed) < len(rivals):
             for one in passed:
                 counts[id(one)] += 1
     return [replace(one, further=counts.get(id(one), 0)) for one in found]
 
 
-def _on(bench: Workbench, one: Confirmed) -> Workbench:
-    return bench if one.shape is None else bench.launched(one.shape)
+def _passes(bench: Workbench, one: Confirmed, case: Case) -> bool | None:
+    """Whether a case passes with a change; None where the card's arguments cannot be made at its sizes."""
+    used = bench if one.shape is None else bench.launched(one.shape)
+    try:
+        return used.run(case, one.texts).passed
+    except ConfigurationError:
+        return None
 
 
 def _weighed(broken: CaseRun, found: Sequence[Confirmed]) -> list[Confirmed]:
@@ -185,13 +199,27 @@ def share_altered(before: Counter[Touch] | None, mended: CaseRun) -> float:
     return altered(before, after) if before is not None and after is not None else 0.0
 
 
+def _unread(cases: Sequence[Case], one: Confirmed) -> Unread | None:
+    """What the kernel stores for nothing in every case, with a change."""
+    runs = [run for case, run in zip(cases, one.runs, strict=False) if run.result.case == case.name]
+    kernels = {id(run.kernel): emulator_of(run.kernel) for run in runs if run.kernel is not None}
+    kernel = next(iter(kernels.values()), None)
+    if kernel is None or len(kernels) != 1:  # each case is compiled for itself: what one does not do another may
+        return None
+    return unread(kernel, (_fresh(run.bound) for run in runs if run.bound is not None))
+
+
+def _fresh(old: BoundCase) -> BoundCase:
+    return bind(old.card, old.case, old.variant, seed=old.seed, inputs=old.distribution)
+
+
 def touched(run: CaseRun) -> Counter[Touch] | None:
     """What the kernel of a run touches; None where that cannot be seen."""
     kernel = emulator_of(run.kernel) if run.kernel is not None else None
     old = run.bound
     if kernel is None or old is None:
         return None
-    return touches(bind(old.card, old.case, old.variant, seed=old.seed, inputs=old.distribution), kernel)
+    return touches(_fresh(old), kernel)
 
 
 def _work_before(baseline: Mapping[str, CaseRun]) -> int:

@@ -127,6 +127,9 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
     # either may be what was not meant.
     settled = (
         best.shape is None
+        and not any(_as_simple(one, best) for one in rivals)
+        and not best.unfit
+        and best.unread is None
         and not best.tried.ranked.agreed
         and not best.disturbed
         and end is None
@@ -174,6 +177,11 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
             readings=tuple(_readings(best)) if last and pair is None else (),
             share=round(share, 3),
         )
+
+
+def _as_simple(one: Confirmed, best: Confirmed) -> bool:
+    """Whether another change mends as simply: to put a statement in is more than to alter one that stands there."""
+    return one.tried.ranked.change.kind != "insertion" or best.tried.ranked.change.kind == "insertion"
 
 
 def _other_end(found: Examined, best: Confirmed, difference: Difference | None) -> Place | None:
@@ -238,6 +246,10 @@ def _evidence(
         yield "other places are written for this constant: one of them may be what is wrong"
     if best.disturbed:
         yield f"it also alters what is read and written in the case {best.disturbed}, which was right without it"
+    if best.unfit:
+        yield f"it is wrong in {best.unfit}, which no case asks for"
+    if best.unread is not None:
+        yield best.unread.sentence()
     for one in rivals[:_READINGS]:
         yield f"a change at {_at(one)} mends it as well: {one.tried.ranked.change.note}"
     for one in [one for one in found.answers if one.right and one.intrusive and not best.intrusive][:_READINGS]:

@@ -39,7 +39,7 @@ EFFORTS: Mapping[str, Effort] = {
     one.name: one
     for one in (
         Effort("quick", 768, 100_000_000, 4, 1, 12, 8, 0),
-        Effort("normal", 8192, 800_000_000, 8, 2, 32, 24, 4096),
+        Effort("normal", 8192, 800_000_000, 8, 2, 64, 24, 4096),
         Effort("thorough", 32768, 10_000_000_000, 24, 3, 128, 96, 16384),
     )
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from wmmadiag.compile.languages import is_c_family
+from wmmadiag.csource.dependences import Dependences
 from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.certain import is_certain
 from wmmadiag.diagnose.changes import Change, applied
@@ -17,8 +18,10 @@ from wmmadiag.diagnose.confirm import Confirmed, confirmed
 from wmmadiag.diagnose.evidence import clean, ranked_changes, suspicion_of, traced
 from wmmadiag.diagnose.examined import Examined
 from wmmadiag.diagnose.launches import mending_launches, tried_launches
-from wmmadiag.diagnose.search import Step, Tried, helpful, search, suspects
+from wmmadiag.diagnose.ranking import Ranked
+from wmmadiag.diagnose.search import Ledger, Step, Tried, helpful, search, suspects
 from wmmadiag.diagnose.sliding import slid
+from wmmadiag.diagnose.suspicion import marks
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.diagnose.two_bugs import mending_pairs
@@ -32,6 +35,12 @@ Progress: TypeAlias = Callable[[str], None]
 """Told what comes next."""
 _PARTLY = 2
 """Changes that mend the failing case and not every one, from which the search goes on."""
+_NEAREST = 4
+"""Changes that mend the case, of which rivals are looked for nearby."""
+_RIVALS = 512
+"""How many of these are tried at most."""
+_CHECKED = 128
+"""Changes that are tried before those that do no harm are run with all checks."""
 _AGAIN = 0.5
 """Share of all changes until which the search for one that mends every case goes on."""
 
@@ -107,6 +116,7 @@ def _numbers(found: Examined, base: _Base, cases: Sequence[Case], tell: Progress
     while True:
         done = {one.ranked.change for one in tried}
         more = search(trials, [one for one in order if one.change not in done], ledger, tell)
+        more += _beside(trials, sources, more, order, ledger)
         tried += more
         right = [one for one in more if one.outcome.verdict == "right"]
         right = slid(trials, rendered_entry(found.bench.card, trials.case, found.bench.variant), right, ledger)
@@ -135,6 +145,23 @@ def _numbers(found: Examined, base: _Base, cases: Sequence[Case], tell: Progress
         if _look(found, further, cases, tell):
             return True
     return False
+
+
+def _beside(
+    trials: TrialBench, sources: Mapping[str, Source], tried: Sequence[Tried], order: Sequence[Ranked], ledger: Ledger
+) -> list[Tried]:
+    """What was not tried of the lines beside what mends the case: where a value is made, and where it is used.
+
+    Before a change is the answer, its nearest rivals are tried, however unlikely they seemed.
+    """
+    right = [one.ranked.line for one in tried if one.outcome.verdict == "right"]
+    if not right or ledger.spent:
+        return []
+    done, near = {one.ranked.change for one in tried}, Dependences(sources).beside(right[:_NEAREST])
+    rest = [one for one in order if one.line in near and one.change not in done][:_RIVALS]
+    outcomes = trials.try_batch([one.change for one in rest])
+    ledger.note(outcomes)
+    return [Tried(one, outcome) for one, outcome in zip(rest, outcomes, strict=True)]
 
 
 def _confirmed(
@@ -202,17 +229,29 @@ def _by_checks(found: Examined, base: _Base, cases: Sequence[Case], tell: Progre
     sources, order = ranked_changes(found.bench, base.run, base.followed, trials.texts)
     if not base.kept:
         found.sources = sources
-    near = order[: ledger.effort.checked * 4]
-    bare = trials.try_batch([one.change for one in near])
-    ledger.note(bare)
-    ledger.complete = False
-    harmless = [Tried(one, outcome) for one, outcome in zip(near, bare, strict=True) if _harmless(outcome.verdict)]
-    right: list[Tried] = []
-    for one in harmless[: ledger.effort.checked]:
-        tell(f"checking changes of {Path(one.ranked.line[0]).name}:{one.ranked.line[1]}")
-        if clean(found.bench.run(trials.case, trials.files(one.ranked.change))):
-            right.append(one)
-    return any(one.right for one in _confirmed(found, base, right, cases, tell, ()))
+    waiting, checks = _at_findings(order, base.run, sources), ledger.effort.checked
+    while waiting and checks > 0 and not ledger.spent:
+        part, waiting = waiting[:_CHECKED], waiting[_CHECKED:]
+        ledger.complete = not waiting
+        bare = trials.try_batch([one.change for one in part])
+        ledger.note(bare)
+        harmless = [Tried(one, outcome) for one, outcome in zip(part, bare, strict=True) if _harmless(outcome.verdict)]
+        right: list[Tried] = []
+        for one in harmless[:checks]:
+            tell(f"checking changes of {Path(one.ranked.line[0]).name}:{one.ranked.line[1]}")
+            if clean(found.bench.run(trials.case, trials.files(one.ranked.change))):
+                right.append(one)
+        checks -= len(harmless)
+        if any(one.right for one in _confirmed(found, base, right, cases, tell, ())):
+            return True
+    return False
+
+
+def _at_findings(order: Sequence[Ranked], run: CaseRun, sources: Mapping[str, Source]) -> list[Ranked]:
+    """Changes of the lines that findings are about first, then those beside them: nothing else says what is wrong."""
+    said = {mark.line for mark in marks(run.findings, None, None)}
+    beside = Dependences(sources).beside(said)
+    return sorted(order, key=lambda one: 0 if one.line in said else 1 if one.line in beside else 2)
 
 
 def _harmless(verdict: str) -> bool:

@@ -7,7 +7,7 @@ not, the first one is what was meant.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from wmmadiag.subject.card import Case
@@ -17,22 +17,34 @@ _MOST = 4
 
 def further_sizes(cases: Sequence[Case], case: Case) -> list[Case]:
     """The case with one of its numbers at another value: another case's, or one and a half or two times its own."""
-    found: dict[tuple[tuple[str, object], ...], Case] = {}
-    known = {tuple(one.symbols.items()) for one in cases}
-    for symbols in _varied(cases, case):
-        key = tuple(symbols.items())
-        if key not in known:
-            found.setdefault(key, replace(case, name=f"{case.name}, other sizes", symbols=symbols))
-    return list(found.values())[:_MOST]
+    return _made(cases, case, _varied(cases, case))[:_MOST]
 
 
-def _varied(cases: Sequence[Case], case: Case) -> Iterator[Mapping[str, str | int | float]]:
-    numbers = [name for name, value in case.symbols.items() if isinstance(value, int) and value > 1]
-    for name in numbers:
-        value = int(case.symbols[name])
-        for other in (value + value // 2, 2 * value):
-            if other != value:
-                yield {**case.symbols, name: other}
-        for one in cases:
-            if one.symbols.get(name, value) != value:
-                yield {**case.symbols, name: one.symbols[name]}
+def mixed_sizes(cases: Sequence[Case], case: Case) -> list[Case]:
+    """The case with one of its numbers as another case has it: each value is one that the kernel is made for."""
+    return _made(cases, case, (one for name in case.symbols for one in _others(cases, case, name)))
+
+
+def _made(cases: Sequence[Case], case: Case, varied: Iterable[tuple[str, int]]) -> list[Case]:
+    known = [one.symbols for one in cases]
+    found: dict[tuple[str, int], Case] = {}
+    for name, value in varied:
+        symbols = {**case.symbols, name: value}
+        if symbols not in known:
+            found.setdefault((name, value), replace(case, name=f"{case.name} with {name}={value}", symbols=symbols))
+    return list(found.values())
+
+
+def _varied(cases: Sequence[Case], case: Case) -> Iterator[tuple[str, int]]:
+    for name, value in case.symbols.items():
+        if isinstance(value, int) and value > 1:
+            yield name, value + value // 2
+            yield name, 2 * value
+            yield from _others(cases, case, name)
+
+
+def _others(cases: Sequence[Case], case: Case, name: str) -> Iterator[tuple[str, int]]:
+    for one in cases:
+        value = one.symbols.get(name)
+        if isinstance(value, int) and value != case.symbols[name]:
+            yield name, value

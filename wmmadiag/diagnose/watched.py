@@ -47,6 +47,11 @@ class Watch:
     places: dict[Line, Place] = field(default_factory=dict)
     count: int = 0
 
+    @property
+    def cut(self) -> bool:
+        """Whether there were more events than are listened to."""
+        return self.count > _MOST
+
     def on_memory(self, where: Any, space: int, kind: int, active: int, size: int, addresses: bytes) -> None:
         """As `wmmadiag.emulator.observer.Observer`."""
         block, warp, pc = where

@@ -1,0 +1,126 @@
+"""When a search goes on, and when it ends: what mends the failing case has yet to mend the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from wmmadiag.checks.finding import Finding, Level
+from wmmadiag.csource.dependences import Dependences
+from wmmadiag.csource.tree import parse
+from wmmadiag.diagnose import mending
+from wmmadiag.diagnose.changes import Change, TextEdit
+from wmmadiag.diagnose.effort import EFFORTS
+from wmmadiag.diagnose.ranking import Ranked
+from wmmadiag.diagnose.search import PARTS, Ledger, Tried
+from wmmadiag.diagnose.trials.outcomes import Outcome
+from wmmadiag.place import Place
+
+FILE = "k.cu"
+CHANCE, UNDOING = 3, 900
+"""A change that makes the failing case right and no other, among the likeliest; and one that is far behind it."""
+
+
+class _Trials:
+    """A bench on which some changes make the case right; each costs some warp instructions."""
+
+    def __init__(self, right: Sequence[int], work: int = 10) -> None:
+        self.right, self.work, self.tried = frozenset(right), work, list[int]()
+        self.texts = {FILE: b"int a;\n" * 2000}
+        self.wrong_before = 64
+        self.case = SimpleNamespace(name="small")
+
+    def try_batch(self, changes: Sequence[Change], *, looks: int = 1) -> list[Outcome]:
+        numbers = [int(one.note) for one in changes]
+        self.tried += numbers
+        return [
+            Outcome(one, "right" if number in self.right else "same", 64, work=self.work)
+            for one, number in zip(changes, numbers, strict=True)
+        ]
+
+    def try_pairs(self, pairs: Sequence[tuple[Change, Change]]) -> list[Outcome]:
+        raise AssertionError("no pair of these is apart")
+
+    def keeping(self, *changes: Change, **_: Any) -> _Trials:
+        return self
+
+
+def ranks(count: int) -> list[Ranked]:
+    """The first ones so much likelier that a search which found one of them right ends."""
+    made = []
+    for number in range(count):
+        change = Change("number", (TextEdit(FILE, 0, 1, str(number)),), "expression", "index", str(number))
+        made.append(Ranked(change, (FILE, 1 + number), (), 9.0 if number < PARTS[0] else -9.0))
+    return made
+
+
+@pytest.fixture
+def search_of(monkeypatch: pytest.MonkeyPatch):
+    """Search with a bench of right changes; of them, the undoing alone is right in every case."""
+
+    def run(trials: _Trials, ledger: Ledger, count: int) -> tuple[bool, list[list[int]]]:
+        held: list[list[int]] = []
+
+        def confirm(found: Any, base: Any, right: Sequence[Tried], *_: Any) -> list[Any]:
+            numbers = [int(one.ranked.change.note) for one in right]
+            held.append(numbers)
+            return [SimpleNamespace(right=number == UNDOING, shape="", runs=()) for number in numbers]
+
+        sources = {FILE: parse(trials.texts[FILE], FILE)}
+        monkeypatch.setattr(mending, "ranked_changes", lambda *_: (sources, ranks(count)))
+        monkeypatch.setattr(mending, "tried_launches", lambda *_: [])
+        monkeypatch.setattr(mending, "suspicion_of", lambda *_: None)
+        monkeypatch.setattr(mending, "rendered_entry", lambda *_: "k")
+        monkeypatch.setattr(mending, "slid", lambda trials, entry, right, ledger: list(right))
+        monkeypatch.setattr(mending, "_confirmed", confirm)
+        bench = SimpleNamespace(variant=SimpleNamespace(launch=None), card=SimpleNamespace(launch=None))
+        found = SimpleNamespace(bench=bench, ledger=ledger, sources={}, suspects=(), helps=(), pairs={}, answers=())
+        base = mending._Base(trials, SimpleNamespace(), None)  # type: ignore[arg-type]
+        return mending._numbers(found, base, (), lambda _: None), held  # type: ignore[arg-type]
+
+    return run
+
+
+def test_what_is_right_in_one_case_only_does_not_end_the_search(search_of) -> None:
+    trials, ledger = _Trials([CHANCE, UNDOING]), Ledger(EFFORTS["normal"])
+    mended, held = search_of(trials, ledger, 1000)
+    assert mended and held == [[CHANCE], [UNDOING]]
+    assert sorted(trials.tried) == list(range(len(trials.tried)))  # none twice
+
+
+@pytest.mark.parametrize("limit", ["instructions", "changes"])
+def test_a_search_whose_effort_is_spent_ends(search_of, limit: str) -> None:
+    effort = replace(EFFORTS["quick"], **{limit: 500})
+    trials, ledger = _Trials([CHANCE, UNDOING]), Ledger(effort)
+    mended, held = search_of(trials, ledger, 5000)
+    assert not mended and held[0] == [CHANCE] and ledger.spent
+    assert len(trials.tried) < 1000 and UNDOING not in trials.tried
+
+
+KERNEL = """__global__ void k(float* out, const float* in) {
+    __shared__ float s[64];
+    int t = threadIdx.x;
+    s[t] = in[t];
+    int other = t ^ 32;
+    out[t] = s[other];
+    int none = 5;
+}
+"""
+
+
+def test_changes_of_a_findings_lines_are_checked_first() -> None:
+    sources = {FILE: parse(KERNEL.encode(), FILE)}
+    order = [replace(one, line=(FILE, line)) for one, line in zip(ranks(4), (7, 5, 4, 6), strict=True)]
+    race = Finding("races", "write-read", Level.ERROR, "two threads", Place(FILE, 4), Place(FILE, 6))
+    run: Any = SimpleNamespace(findings=[race])
+    assert [one.line[1] for one in mending._at_findings(order, run, sources)] == [4, 6, 5, 7]
+
+
+def test_beside_a_line_is_where_its_values_are_made_and_used() -> None:
+    beside = Dependences({FILE: parse(KERNEL.encode(), FILE)}).beside([(FILE, 5)])
+    lines = {line for _, line in beside}
+    assert {3, 5, 6} <= lines and 7 not in lines
