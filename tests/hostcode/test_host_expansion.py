@@ -13,6 +13,19 @@ def lines(text, **defines):
     return [line.strip() for line in found.text.splitlines()]
 
 
+@pytest.mark.parametrize(
+    ("argument", "bare"),
+    [("Tile::N", True), ("far::Config::BM", True), ("n", True), ("at::Half", False), ("T", False), ("Word::type", False)],
+)
+def test_a_value_in_the_brackets_of_a_macro_is_no_cast(argument, bare):
+    text = f"""#define UP(a, b) (((a) + (b) - 1) / (b))
+struct Tile {{ static constexpr int N = 64; }}; using T = int;
+int f(int n) {{ return UP(n, {argument}); }}
+"""
+    use = expanded(text, {}, {}).text.splitlines()[-1]
+    assert (f"( n  +  {argument}  - 1)" in use) == bare, use
+
+
 def test_a_launch_behind_a_macro_stands_on_the_line_of_its_use():
     text = """#define LAUNCH(D) \\
   attn<D><<<grid, \\

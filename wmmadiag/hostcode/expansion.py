@@ -69,10 +69,37 @@ def expanded(text: str, known: Mapping[str, Macro], defines: Mapping[str, str | 
             continue
         engine = engine or _engine(found.values())
         use = taken[match.start() : end]
-        pieces += [taken[position : match.start()], _of_use(engine, use)]
+        pieces += [taken[position : match.start()], _bare(_of_use(engine, use), code.code)]
         position = end
     pieces.append(taken[position:])
     return Expanded(b"".join(pieces).decode("utf-8", "surrogateescape"), every)
+
+
+def _bare(text: bytes, code: bytes) -> bytes:
+    """What a macro stands for with `(N) - 1` as `N - 1`: the grammar may read it as -1 cast to a type, `(A::N) - 1`."""
+    found = [one for one in _BRACKETED.finditer(text) if _BEFORE_OPERAND.search(text[: one.start()])]
+    if not found:
+        return text
+    values, types = ({name for one in kind.findall(code) for name in one if name} for kind in (_VALUE_OF, _TYPE_OF))
+    changed = bytearray(text)
+    for one in found:
+        scope, _, name = one[1].rpartition(b"::")
+        is_type = name.strip() in types or (scope and name.strip() not in values and _TYPE_NAME.search(name))
+        if not is_type and (scope or name in values):
+            changed[one.start()] = changed[one.end() - 1] = ord(" ")
+    return bytes(changed)
+
+
+_BRACKETED = re.compile(rb"\(\s*((?:[A-Za-z_]\w*\s*::\s*)*[A-Za-z_]\w*)\s*\)(?=\s*[-+*&])(?!\s*(?:->|&&|\+\+|--))")
+_BEFORE_OPERAND = re.compile(rb"(?:[(,=+*/%<?:&|^!~\[-]|\breturn)\s*\Z")
+_VALUE_OF = re.compile(
+    rb"\b([A-Za-z_]\w*)\s*=(?!=)|\b(?:int|unsigned|long|short|bool|auto|size_t|u?int(?:8|16|32|64)_t|float|double)"
+    rb"[\s&*]+([A-Za-z_]\w*)\s*[,);\[{]"
+)
+_TYPE_NAME = re.compile(rb"(?:_t|[Tt]ype|[Tt]|[a-z])\s*\Z")
+_TYPE_OF = re.compile(
+    rb"\b(?:class|struct|union|enum|typename|using)\s+([A-Za-z_]\w*)|\btypedef\b[^;]*?\b([A-Za-z_]\w*)\s*;"
+)
 
 
 def _given(defines: Mapping[str, str | None]) -> dict[str, Macro]:
