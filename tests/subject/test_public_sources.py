@@ -77,3 +77,39 @@ def test_a_kernel_of_another_operation_is_asked_for_that():
     assert report.exit_code == 3
     assert all("nobody said what the kernel computes" in case.problem.message for case in report.cases)
     assert "'wgrad'" in report.cases[0].problem.message
+
+
+ROWS = """
+#include <mma.h>
+#include <cuda_fp16.h>
+using namespace nvcuda;
+__global__ void project(float* out, const half* input, const half* weight, int batch, int n, int k) {
+    int row = blockIdx.y * 16, col = blockIdx.x * 16;
+    size_t z = blockIdx.z;
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> b;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> c;
+    wmma::fill_fragment(c, 0.0f);
+    for (int i = 0; i < k; i += 16) {
+        wmma::load_matrix_sync(a, input + (z * ROWS + row) * k + i, k);
+        wmma::load_matrix_sync(b, weight + (z * n + col) * k + i, k);
+        wmma::mma_sync(c, a, b, c);
+    }
+    wmma::store_matrix_sync(out + (z * ROWS + row) * n + col, c, n, wmma::mem_row_major);
+}
+void run(float* out, const half* input, const half* weight, int batch, int n, int k) {
+    project<<<dim3(n / 16, GRID), 32>>>(out, input, weight, batch, n, k);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "grid", "extents"),
+    [("0", "batch / 16", {"M", "N", "K"}), ("64", "64 / 16, batch", {"batch", "M", "N", "K"})],
+)
+def test_a_batch_is_one_of_rows_where_nothing_else_counts_these(tmp_path, rows, grid, extents):
+    path = tmp_path / "k.cu"
+    path.write_text(ROWS.replace("ROWS", rows).replace("GRID", grid))
+    report = wmmadiag.check(path, symbols={"M": 64} if rows == "64" else {})
+    assert report.exit_code == 0, [case.problem for case in report.cases]
+    assert {name for name in symbols(report)[-1] if name in {"batch", "M", "N", "K"}} == extents

@@ -131,7 +131,7 @@ OPERATION = Operation(
         "a": Role(
             "BMK",
             ("batch", "K if transpose_a else M", "M if transpose_a else K"),
-            spellings="a lhs x left mata matrixa",
+            spellings="a lhs x left mata matrixa input inputs activations",
             shared=True,
         ),
         "b": Role(

@@ -13,7 +13,7 @@ from wmmadiag.subject.drafts.code_facts import accumulator_types, told_by_formul
 from wmmadiag.subject.drafts.evidence import product_of
 from wmmadiag.subject.drafts.guess import covered_roles, role_remark, roles_for, value_for
 from wmmadiag.subject.drafts.kernel import Kernel
-from wmmadiag.subject.drafts.meanings import Meanings, is_real, meanings, sized_by
+from wmmadiag.subject.drafts.meanings import Meanings, is_real, meanings, sized_by, with_rows
 from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument, Open, Wishes, is_input
 from wmmadiag.subject.drafts.numbers import give_number, unknown_symbols
 from wmmadiag.subject.dtypes import element_type
@@ -30,6 +30,7 @@ def draft(kernel: Kernel, operation: str, wishes: Wishes | None = None) -> Draft
         wishes: what the user said.
     """
     wishes = wishes or Wishes()
+    kernel = with_rows(kernel, operation)
     result = Draft(kernel.entry, operation)
     _roles(result, kernel)
     evidence = product_of(result, kernel)

@@ -27,6 +27,7 @@ class Parameter:
         struct: the kernel's parameter that it is a member of, if that is a struct; `label`: its name in there.
         value: what it is, where that does not depend on its meaning: of padding, of a pointer that stays null.
         unread: whether no code that is to be seen reads it.
+        meant: the extent that it is, where its name says another.
         added: whether the kernel adds to what the pointer points to.
         remark: why a struct could not be taken apart.
     """
@@ -41,6 +42,7 @@ class Parameter:
     label: str = ""
     value: str = ""
     unread: bool = False
+    meant: str = ""
     added: bool = False
     remark: str = ""
 

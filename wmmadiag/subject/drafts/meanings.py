@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -68,7 +68,34 @@ def meaning_of(parameter: Parameter, operation: str) -> str | None:
     """The symbol, or product of symbols, that a number's name means; None for none, or no number."""
     if parameter.pointer or parameter.value or is_real(parameter) or element_type(parameter.dtype or "") is None:
         return None
-    return symbol_for(parameter.name, operation)
+    return parameter.meant or symbol_for(parameter.name, operation)
+
+
+def with_rows(kernel: Kernel, operation: str) -> Kernel:
+    """The kernel with its number of batches as that of rows where nothing else tells these: `y[batch, features]`.
+
+    Of several matrices the launch has a dimension of its own.
+    """
+    known = OPERATIONS[operation]
+    if not known.optional or not known.cases:
+        return kernel
+    rows = next(name for name in known.cases[0] if name != known.optional)
+    meant = [meaning_of(one, operation) for one in kernel.parameters]
+    others = [*kernel.constants, *kernel.named, *_symbols(kernel)]
+    if known.optional not in meant or rows in meant or any(symbol_for(one, operation) == rows for one in others):
+        return kernel
+    at = meant.index(known.optional)
+    passed, launch = kernel.passed[at], kernel.launch
+    depth = launch.grid.members.get("z") if launch is not None else None
+    if not isinstance(passed, Term) or (depth is not None and _speaks(depth.value, passed)):
+        return kernel
+    own = replace(kernel.parameters[at], meant=rows)
+    return replace(kernel, parameters=(*kernel.parameters[:at], own, *kernel.parameters[at + 1 :]))
+
+
+def _speaks(value: Value, term: Term) -> bool:
+    """Whether a number of host code depends on another one."""
+    return isinstance(value, Term) and bool(terms.symbols(value) & terms.symbols(term))
 
 
 def meanings(kernel: Kernel, operation: str) -> Meanings:
