@@ -15,7 +15,7 @@ def lines(text, **defines):
 
 @pytest.mark.parametrize(
     ("argument", "bare"),
-    [("Tile::N", True), ("far::Config::BM", True), ("n", True), ("at::Half", False), ("T", False), ("Word::type", False)],
+    [("Tile::N", True), ("far::Config::BM", True), ("n", True), ("T", False), ("Word::type", False)],
 )
 def test_a_value_in_the_brackets_of_a_macro_is_no_cast(argument, bare):
     text = f"""#define UP(a, b) (((a) + (b) - 1) / (b))
