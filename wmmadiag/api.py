@@ -54,10 +54,11 @@ def compile_cuda(
         CompileError: the compiler refused it; `detail` is its log.
         ConfigurationError: no such file, an unknown option, or a part of the installation is missing.
 
-    >>> import wmmadiag
-    >>> made = wmmadiag.compile_cuda('extern "C" __global__ void twice(int* x) { *x *= 2; }')
-    >>> [one.name for one in made.entries]
-    ['twice']
+    Examples:
+        >>> import wmmadiag
+        >>> made = wmmadiag.compile_cuda('extern "C" __global__ void twice(int* x) { *x *= 2; }')
+        >>> [one.name for one in made.entries]
+        ['twice']
     """
     from wmmadiag.compile import CompileOptions, compile_source, compile_text
 
@@ -102,27 +103,28 @@ def kernel(
 
     Raises: as `compile_cuda`; UnsupportedError for a kernel that holds what is not emulated.
 
-    >>> import numpy as np, wmmadiag
-    >>> tile = wmmadiag.kernel('''
-    ... #include <mma.h>
-    ... using namespace nvcuda;
-    ... __global__ void tile(const half* a, const half* b, float* c) {
-    ...     wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> fa;
-    ...     wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> fb;
-    ...     wmma::fragment<wmma::accumulator, 16, 16, 16, float> fc;
-    ...     wmma::fill_fragment(fc, 0.0f);
-    ...     wmma::load_matrix_sync(fa, a, 16);
-    ...     wmma::load_matrix_sync(fb, b, 16);
-    ...     wmma::mma_sync(fc, fa, fb, fc);
-    ...     wmma::store_matrix_sync(c, fc, 16, wmma::mem_row_major);
-    ... }''')
-    >>> rng = np.random.default_rng(0)
-    >>> a, b = rng.standard_normal((2, 16, 16)).astype(np.float16)
-    >>> c = np.zeros((16, 16), np.float32)
-    >>> stats = tile.launch(1, 32, a, b, c)
-    >>> want = wmmadiag.reference("gemm", a=a, b=b, transpose_b=True, dtype="f32")
-    >>> wmmadiag.compare_arrays(c, want.value, want.bound).wrong
-    0
+    Examples:
+        >>> import numpy as np, wmmadiag
+        >>> tile = wmmadiag.kernel('''
+        ... #include <mma.h>
+        ... using namespace nvcuda;
+        ... __global__ void tile(const half* a, const half* b, float* c) {
+        ...     wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> fa;
+        ...     wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> fb;
+        ...     wmma::fragment<wmma::accumulator, 16, 16, 16, float> fc;
+        ...     wmma::fill_fragment(fc, 0.0f);
+        ...     wmma::load_matrix_sync(fa, a, 16);
+        ...     wmma::load_matrix_sync(fb, b, 16);
+        ...     wmma::mma_sync(fc, fa, fb, fc);
+        ...     wmma::store_matrix_sync(c, fc, 16, wmma::mem_row_major);
+        ... }''')
+        >>> rng = np.random.default_rng(0)
+        >>> a, b = rng.standard_normal((2, 16, 16)).astype(np.float16)
+        >>> c = np.zeros((16, 16), np.float32)
+        >>> stats = tile.launch(1, 32, a, b, c)
+        >>> want = wmmadiag.reference("gemm", a=a, b=b, transpose_b=True, dtype="f32")
+        >>> wmmadiag.compare_arrays(c, want.value, want.bound).wrong
+        0
     """
     from wmmadiag.compile.ask.signatures import signature
     from wmmadiag.compile.languages import is_ptx

@@ -51,12 +51,13 @@ def fragment_map(
         ConfigurationError: a name that does not exist (the hint has the nearest one), or a number out of range.
         UnsupportedError: the architecture lacks it, or its map is not known.
 
-    >>> import wmmadiag
-    >>> layout = wmmadiag.fragment_map("m16n16k16", "f16", "a", layout="row", ldm=64)
-    >>> layout.cells[0][1][2][0]
-    Holder(lane=5, element=0)
-    >>> layout.memory.passes, layout.memory.fewest, layout.memory.better_ldm
-    (32, 4, 72)
+    Examples:
+        >>> import wmmadiag
+        >>> layout = wmmadiag.fragment_map("m16n16k16", "f16", "a", layout="row", ldm=64)
+        >>> layout.cells[0][1][2][0]
+        Holder(lane=5, element=0)
+        >>> layout.memory.passes, layout.memory.fewest, layout.memory.better_ldm
+        (32, 4, 72)
     """
     form = find(shape, type, matrix, layout, arch)
     if space not in _SPACES:

@@ -100,15 +100,16 @@ class Kernel:
             ConfigurationError: grid, block, arguments or names do not fit.
             BudgetError, UnsupportedError: as `launch`.
 
-        >>> import numpy as np, wmmadiag
-        >>> shift = wmmadiag.kernel('''
-        ... __global__ void shift(float* x) {
-        ...     __shared__ float s[32];
-        ...     s[threadIdx.x] = x[threadIdx.x];
-        ...     x[threadIdx.x] = s[threadIdx.x ^ 32];
-        ... }''')
-        >>> [one.kind for one in shift.check(1, 32, np.zeros(32, np.float32))]
-        ['out-of-bounds']
+        Examples:
+            >>> import numpy as np, wmmadiag
+            >>> shift = wmmadiag.kernel('''
+            ... __global__ void shift(float* x) {
+            ...     __shared__ float s[32];
+            ...     s[threadIdx.x] = x[threadIdx.x];
+            ...     x[threadIdx.x] = s[threadIdx.x ^ 32];
+            ... }''')
+            >>> [one.kind for one in shift.check(1, 32, np.zeros(32, np.float32))]
+            ['out-of-bounds']
         """
         from wmmadiag.backends import backend
         from wmmadiag.checks.launched import check_launch

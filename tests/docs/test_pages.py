@@ -1,0 +1,82 @@
+"""The documentation's commands run and print what pages show; every command line in it is one that there is."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+import shutil
+import subprocess
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import transcripts
+
+from wmmadiag.cli.arguments import Parser
+from wmmadiag.cli.dispatch import COMMANDS
+from wmmadiag.cli.main import main
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+SESSIONS = ("README.md", "docs/tutorial.md", "docs/debugger-tour.md")
+NOT_RUN = {
+    "docs/first-hour.md",  # needs an installed wheel: .ci/run
+    "docs/debugger.md",  # the session of the tour, shortened
+    "docs/programs.md",  # tests/programs run this one
+    "docs/ptx.md",  # of a file that the reader has
+}
+
+
+def execute(words: list[str]) -> str:
+    if words[0] != "wmmadiag":
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        main(words[1:])
+    return printed.getvalue()
+
+
+@pytest.mark.parametrize("page", SESSIONS)
+def test_a_page_s_session_prints_what_it_shows(page, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    if page == "docs/tutorial.md":
+        shutil.copy(ROOT / "examples/tutorial/gemm.cu", tmp_path)
+        monkeypatch.chdir(tmp_path)
+    else:
+        monkeypatch.chdir(ROOT)
+    transcripts.run(ROOT / page, execute)
+
+
+def test_every_page_with_a_session_is_run():
+    with_sessions = {str(page.relative_to(ROOT)) for page in PAGES if transcripts.steps(page)}
+    assert with_sessions == {*SESSIONS, *(one for one in NOT_RUN if (ROOT / one).exists())}
+
+
+def test_a_session_that_prints_something_else_is_told():
+    assert transcripts.matches(["a", "…", "c … e"], "a\nb\nb\nc d e\n")
+    assert not transcripts.matches(["a", "…", "c"], "a\nb\nd\n")
+    assert not transcripts.matches(["a"], "a\nb\n")
+
+
+def command_lines():
+    """Lines of code blocks that call wmmadiag, but those with placeholders."""
+    for page in PAGES:
+        for first, lines in transcripts.blocks(page):
+            for number, line in enumerate(lines, first):
+                text = re.sub(r"^(\$|- run:|run:) ", "", line.strip()).split("  #")[0]
+                if text.startswith("wmmadiag ") and "…" not in text and not text.startswith("wmmadiag check,"):
+                    yield pytest.param(text, id=f"{page.name}:{number}")
+
+
+@pytest.mark.parametrize("text", list(command_lines()))
+def test_a_command_line_of_the_documentation_is_one_that_there_is(text):
+    words = shlex.split(text)[1:]
+    if words[0] in ("--version", "--help") or "--help" in words:
+        return
+    assert words[0] in COMMANDS
+    module = import_module(f"wmmadiag.cli.{words[0]}")
+    parser = Parser(prog="wmmadiag", description=None)
+    module.add_arguments(parser)
+    parser.parse_all(words[1 : words.index("--") if "--" in words else len(words)])
