@@ -110,6 +110,13 @@ def test_parts_of_cub_for_kernels(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "2016\n"), done.stderr
 
 
+def test_what_the_host_compiler_refuses_has_a_next_step(tmp_path: Path) -> None:
+    done = run(tmp_path, "texture<float> t;\nint main() {}\n")
+    assert done.returncode == 2
+    assert "program.cu:1:1: host code: " in done.stderr
+    assert "next: texture references left CUDA with 12.0" in done.stderr
+
+
 FAULTS = r"""
 #include <cstdio>
 __global__ void fill(float* y, int n) { y[threadIdx.x] = n; }

@@ -18,6 +18,7 @@ from wmmadiag.emulator.fragment_maps import MapTable
 from wmmadiag.emulator.memory_layout import GRID_WORKSPACE_BASE, PARAMETER_BASE, MemoryLayout, align_up
 from wmmadiag.errors import PtxSyntaxError, UnsupportedError
 from wmmadiag.place import Place
+from wmmadiag.ptx.calls import INDIRECT
 from wmmadiag.ptx.ir import (
     Address,
     Function,
@@ -75,6 +76,7 @@ PRESETS = {
 """Special registers that hold one value for a warp's whole life → the engine's number (`Preset`, program.hpp)."""
 CLOCKS = {"%clock": 0, "%clock64": 0, "%globaltimer": 0, "%globaltimer_lo": 0, "%clock_hi": 32, "%globaltimer_hi": 32}
 """Special registers that count → right shift of the engine's instruction count."""
+_INSTEAD = "call by name: a template argument in place of the pointer, or a switch over what a virtual function does"
 _ZERO = frozenset({"%tid.w", "%ctaid.w"})
 _ONE = frozenset({"%ntid.w", "%nctaid.w"})
 
@@ -172,7 +174,8 @@ class Selector:
         elif instruction.op in lane_operations():
             _SELECTORS["cvt" if instruction.op.startswith("cvt.") else "lane"](self, instruction)
         else:
-            raise self.unsupported(instruction.attributes.get("reason") or f"{instruction.text} is not emulated")
+            reason = str(instruction.attributes.get("reason") or f"{instruction.text} is not emulated")
+            raise self.unsupported(reason, _INSTEAD if reason.endswith(INDIRECT) else "")
 
     def unsupported(self, message: str, hint: str = "") -> UnsupportedError:
         """An error at the current place."""

@@ -18,6 +18,13 @@ _ERROR = re.compile(
     r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? (?:fatal )?error: (?P<message>.*)$", re.M
 )
 
+_NEXT_STEP = "mend it, or give what it is compiled with elsewhere: -D NAME=TEXT, -I FOLDER, --std, -X=WORD"
+_GONE = {
+    "texture": "texture references left CUDA with 12.0, and texture objects are not emulated: read through a pointer",
+    "surface": "surface references left CUDA with 12.0, and surface objects are not emulated: write through a pointer",
+}
+"""What the compiler misses → the next step where that is another one."""
+
 
 @functools.cache
 def host_compiler() -> str:
@@ -66,4 +73,5 @@ def run_compiler(command: Sequence[str], source: str) -> None:
     place = Place(first["file"], int(first["line"]), int(first["column"] or 0)) if first else None
     said = next((line for line in log.splitlines() if line.strip()), f"it ended with status {done.returncode}")
     message = first["message"] if first else f"{Path(command[0]).name}: {said}"
-    raise CompileError(f"host code: {message}", place=place, detail=log[-4000:])
+    named = next((step for word, step in _GONE.items() if re.search(rf"[‘'`]{word}\b", message)), _NEXT_STEP)
+    raise CompileError(f"host code: {message}", place=place, detail=log[-4000:], hint=named)
