@@ -76,6 +76,7 @@ class Launch:
         structs: (first, count) of arguments that are the fields of one parameter, a struct passed by value.
         memory: what else there is on the device, at addresses of its own; a variable of the module that lies there has
             the contents that it has there.
+        displaced: bytes by which every array's address lies behind a multiple of 512, on the emulator.
     """
 
     grid: Dim3
@@ -87,6 +88,7 @@ class Launch:
     views: Sequence[View] = ()
     structs: Sequence[tuple[int, int]] = ()
     memory: Sequence[DeviceMemory] = ()
+    displaced: int = 0
 
     def parameters(self) -> list[range]:
         """Indices of the arguments that each parameter of the kernel is made of: one, or a struct's fields."""

@@ -18,6 +18,7 @@ COMMANDS = {
     "report": "show a run that `check --json` wrote, as a page, Markdown, SARIF, …",
     "compare": "say what changed between two such runs",
     "debug": "stop a kernel anywhere, look into its fragments and memory, and go back",
+    "campaign": "try kernels over sizes, inputs and architectures, on this machine or on many",
     "replay": "repeat a check from the one file that `check --bundle` wrote",
     "probe": "put small questions to the toolchain, the chip, or a kernel",
     "init": "write a card for a kernel, from its signature and launches",

@@ -430,7 +430,7 @@ def _place_arrays(launch: Launch, regions: list[tuple[int, NDArray[np.uint8], bo
         groups[-1].append((data, index))
         end = max(end, start + data.nbytes)
     placed: dict[int, int] = {}
-    address = ARGUMENT_BASE
+    address = ARGUMENT_BASE + launch.displaced
     for group in sorted(groups, key=lambda group: min(index for _, index in group)):
         start = group[0][0].ctypes.data
         size = max(data.ctypes.data + data.nbytes for data, _ in group) - start
@@ -438,7 +438,7 @@ def _place_arrays(launch: Launch, regions: list[tuple[int, NDArray[np.uint8], bo
         for data, index in group:
             placed[index] = address + data.ctypes.data - start
         regions.append((address, whole, any(launch.arguments[index].flags.writeable for _, index in group)))  # type: ignore[union-attr]
-        address = align_up(address + size + _GAP, _ALIGN)
+        address = align_up(address + size + _GAP, _ALIGN) + launch.displaced
     return placed
 
 

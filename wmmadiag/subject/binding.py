@@ -25,6 +25,8 @@ from wmmadiag.subject.storage import Placement, poisoned
 from wmmadiag.subject.symbols import Parameters, case_scope, evaluate_parameters
 
 MAX_CASE_BYTES = 1 << 30
+DISPLACED = "displaced"
+"""A case's symbol: bytes by which its arrays lie behind a multiple of 512, as a part of a larger tensor does."""
 
 # CUDA C++ Programming Guide 13, table 30 "Technical Specifications per Compute Capability".
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
@@ -123,6 +125,7 @@ def bind(
     Raises:
         ConfigurationError: an expression fails, a shape does not fit, or the arrays need more than `MAX_CASE_BYTES`.
     """
+    card = card.as_variant(variant)
     scope = case_scope(card, case, variant)
     seed = seed if seed is not None else case.seed if case.seed is not None else card.seed
     distribution = inputs or case.inputs or card.inputs
@@ -152,7 +155,7 @@ def elements_of(card: Card, case: Case, variant: Variant) -> int:
     Raises:
         ConfigurationError: as `bind`.
     """
-    return sum(count for _, count in _place_all(card, case_scope(card, case, variant)))
+    return sum(count for _, count in _place_all(card.as_variant(variant), case_scope(card, case, variant)))
 
 
 def _symbol_values(scope: Scope) -> dict[str, int | float]:
@@ -317,6 +320,9 @@ def _launch(shape: LaunchShape, scope: Scope, arguments: tuple[BoundArgument, ..
         value = argument.scalar if argument.storage is None else argument.storage
         assert value is not None
         values.append(value)
+    displaced = 0
+    if DISPLACED in scope.names():
+        displaced = scope.integer(DISPLACED, place=shape.place, what=DISPLACED, minimum=0)
     names = tuple(argument.spec.name for argument in arguments)
     fresh = [
         (one.index, range(one.storage.nbytes))
@@ -324,7 +330,8 @@ def _launch(shape: LaunchShape, scope: Scope, arguments: tuple[BoundArgument, ..
         if one.storage is not None and one.spec.direction in ("out", "workspace") and one.spec.initial == "poison"
     ]
     grid = dim3("grid", shape.grid, _GRID_LIMITS)
-    return Launch(grid, block, tuple(values), shared, names, tuple(fresh), _views(arguments), _structs(arguments))
+    views, structs = _views(arguments), _structs(arguments)
+    return Launch(grid, block, tuple(values), shared, names, tuple(fresh), views, structs, displaced=displaced)
 
 
 def _structs(arguments: tuple[BoundArgument, ...]) -> tuple[tuple[int, int], ...]:

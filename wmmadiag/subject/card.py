@@ -138,7 +138,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One set of macros, and what else it changes. None and empty mean: as the card says."""
+    """One set of macros, and what else it changes. None and empty mean: as the card says.
+
+    `arguments` are all of the kernel's, those among them that the variant changes as it says.
+    """
 
     name: str
     place: Place
@@ -146,6 +149,7 @@ class Variant:
     source: Path | None = None
     entry: str | None = None
     launch: LaunchShape | None = None
+    arguments: tuple[Argument, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +268,10 @@ class Card:
             ConfigurationError: there is none; the hint lists those there are.
         """
         return _named(name, self.variants, "variant", self.places.of("variants"))
+
+    def as_variant(self, variant: Variant) -> Card:
+        """The same card with the arguments of a variant."""
+        return replace(self, arguments=variant.arguments) if variant.arguments else self
 
     def with_macros(self, macros: Mapping[str, Expression]) -> Card:
         """The same card with more (or other) macros."""

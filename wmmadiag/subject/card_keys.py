@@ -47,6 +47,7 @@ VARIANT = _keys(
     source="in place of the card's",
     entry="in place of the card's",
     launch="in place of the card's",
+    arguments='keys of single arguments in place of the card\'s, by name: `{ a = { dtype = "bf16", layout = "KM" } }`',
 )
 LAUNCH = _keys(
     grid="blocks along x, y and z: one to three expressions",

@@ -24,18 +24,28 @@ _HERE = Path(__file__).parent
 
 def render(run: Run) -> str:
     """The page as text."""
-    style, script = _text("style.css"), _text("maps.js")
-    page: str = (
-        _environment()
-        .get_template("page.html")
-        .render(
-            views(run), style=_Html(style), script=_Html(script), style_hash=_hash(style), script_hash=_hash(script)
-        )
+    return page(_HERE / "page.html", _HERE / "maps.js", **views(run))
+
+
+def page(template: Path, script: Path, style: Path | None = None, **shown: Any) -> str:
+    """A self-contained page.
+
+    Args:
+        template: of jinja2, with places for `style`, `script` and their hashes.
+        script, style: put into it, the latter behind the style that all pages share.
+        shown: what the template shows.
+    """
+    styles = _text(_HERE / "style.css") + (_text(style) if style is not None else "")
+    code = _text(script)
+    made: str = (
+        _environment(template.parent)
+        .get_template(template.name)
+        .render(shown, style=Raw(styles), script=Raw(code), style_hash=_hash(styles), script_hash=_hash(code))
     )
-    return page
+    return made
 
 
-class _Html(str):
+class Raw(str):
     """Text of this package that needs no escaping."""
 
     __slots__ = ()
@@ -45,11 +55,11 @@ class _Html(str):
 
 
 @cache
-def _environment() -> Environment:
+def _environment(folder: Path) -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     return Environment(
-        loader=FileSystemLoader(_HERE),
+        loader=FileSystemLoader(folder),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_shown,
@@ -64,8 +74,8 @@ def _shown(value: Any) -> Any:
 
 
 @cache
-def _text(name: str) -> str:
-    return (_HERE / name).read_text("utf-8")
+def _text(path: Path) -> str:
+    return path.read_text("utf-8")
 
 
 def _hash(text: str) -> str:

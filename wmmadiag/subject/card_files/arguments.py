@@ -35,6 +35,25 @@ def read_arguments(card: Table, operation: str) -> tuple[Argument, ...]:
     return tuple(arguments)
 
 
+def changed_arguments(card: Table, changes: Table, operation: str) -> tuple[Argument, ...]:
+    """All arguments, with the keys of single ones as a variant has them.
+
+    Args:
+        changes: the variant's table: argument's name → keys in place of the card's.
+
+    Raises:
+        ConfigurationError: as `read_arguments`; no argument has such a name.
+    """
+    tables = card.tables("arguments")
+    names = {_name(table): index for index, table in enumerate(tables)}
+    merged = [dict(table.content) for table in tables]
+    for name in changes.content:
+        if name not in names:
+            raise changes.error(name, f"the card has no argument '{name}'", did_you_mean(name, names))
+        merged[names[name]] |= changes.table(name).content
+    return read_arguments(Table({**card.content, "arguments": merged}, card.places), operation)
+
+
 def _dtype(table: Table) -> ElementType:
     table.require("dtype", 'dtype = "f16"')
     name = table.string("dtype")

@@ -30,7 +30,7 @@ from wmmadiag.subject.card import (
     Tolerance,
     Variant,
 )
-from wmmadiag.subject.card_files.arguments import read_arguments
+from wmmadiag.subject.card_files.arguments import changed_arguments, read_arguments
 from wmmadiag.subject.card_files.places import key_lines
 from wmmadiag.subject.card_files.table import Table, type_name
 from wmmadiag.subject.distributions import DISTRIBUTIONS
@@ -108,7 +108,7 @@ def parse_card(text: str, path: Path, shown: str = "") -> Card:
         computes=computes,
         places=card.places,
         macros=_macros(card),
-        variants=_variants(card, path),
+        variants=_variants(card, path, computes.operation),
         include_paths=tuple(path.parent / item for item in card.strings("include_paths")),
         std=card.word("std", _STANDARDS, "c++17"),
         symbols=symbols,
@@ -304,7 +304,7 @@ def _cases(card: Table, meant: tuple[str, ...]) -> tuple[Case, ...]:
     return tuple(cases)
 
 
-def _variants(card: Table, path: Path) -> tuple[Variant, ...]:
+def _variants(card: Table, path: Path, operation: str) -> tuple[Variant, ...]:
     variants = card.table("variants")
     found = []
     for name in variants.content:
@@ -318,6 +318,7 @@ def _variants(card: Table, path: Path) -> tuple[Variant, ...]:
                 _source(table, path) if "source" in table else None,
                 _filled(table, "entry") if "entry" in table else None,
                 read_launch(table.table("launch")) if "launch" in table else None,
+                changed_arguments(card, table.table("arguments"), operation) if "arguments" in table else (),
             )
         )
     return tuple(found) or (Variant("default", card.place()),)

@@ -1,0 +1,221 @@
+"""What campaigns find and what they cost.
+
+python benchmarks/campaign.py unlisted    wrong kernels whose bug shows only at sizes that their cards do not list
+python benchmarks/campaign.py workers     cases a second with one and with two workers
+python benchmarks/campaign.py overhead    milliseconds of a case beyond its run
+python benchmarks/campaign.py million     memory of client and scheduler with 1,000,000 cases that do nothing
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import resource
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from wmmadiag.campaign.cluster import answers, cluster
+from wmmadiag.campaign.journal import Journal
+from wmmadiag.campaign.plan import Plan, Subjects
+from wmmadiag.campaign.run import Campaign, run_campaign
+from wmmadiag.campaign.sizes import SizeRange
+from wmmadiag.campaign.work import Result, Unit
+from wmmadiag.ops import OPERATIONS
+from wmmadiag.place import Place
+from wmmadiag.subject.card import Card
+from wmmadiag.subject.card_files.read import load_card
+from wmmadiag.subject.find_cards import cards_below, is_declared_wrong
+
+KERNELS = Path(__file__).parents[1] / "kernels"
+CASES = 60
+"""Of each kernel."""
+_BLOCK = re.compile(r"^\[\[cases\]\]$", re.MULTILINE)
+
+
+def plan_of(path: Path, subjects: Sequence[Subjects], **chosen: object) -> Plan:
+    """A plan that nobody wrote down."""
+    return replace(Plan(path, path.stem, tuple(subjects)), **chosen)  # type: ignore[arg-type]
+
+
+def run(plan: Plan, workers: int = 2) -> Campaign:
+    """A plan on local processes, with a journal that goes with it; no diagnosis."""
+    journal = plan.path.with_suffix(".journal")
+    journal.unlink(missing_ok=True)
+    with cluster(workers=workers) as client, Journal(journal) as opened:
+        return run_campaign(plan, opened, partial(answers, client), effort="")
+
+
+def taken(card: Card) -> dict[str, SizeRange | tuple[int, ...]]:
+    """What a card's kernel takes, as far as its cases say: each size in steps of what all its values share.
+
+    From that step, or 1, up to one step beyond the largest; flags with both values; nothing else changes.
+    """
+    extents = {
+        name for role in OPERATIONS[card.computes.operation].roles.values() for text in role.shape
+        for name in re.findall(r"[A-Za-z_]\w*", str(text))
+    }  # fmt: skip
+    found: dict[str, SizeRange | tuple[int, ...]] = {}
+    for name in dict.fromkeys(name for case in card.cases for name in case.symbols):
+        values = {case.symbols[name] for case in card.cases if name in case.symbols}
+        whole = {value for value in values if isinstance(value, int)}
+        if len(values) < 2 or whole != values:
+            continue
+        if whole <= {0, 1} and name not in extents:
+            found[name] = (0, 1)
+        elif name in extents and min(whole) > 0:
+            step = math.gcd(*whole)
+            found[name] = SizeRange(step, max(whole) + step, step)
+    return found
+
+
+def subjects_of(cards: Mapping[Path, Path]) -> Iterator[Subjects]:
+    """Card to try → the card whose cases say what the kernel takes."""
+    for path, whole in cards.items():
+        sizes = taken(load_card(whole))
+        requires = ("H % Hkv == 0",) if {"H", "Hkv"} & set(sizes) else ()
+        yield Subjects((path,), Place(str(path), 1), sizes, requires, (), True)
+
+
+def unlisted() -> int:
+    """Take the failing cases out of copies of cards, and count those whose kernels fail all the same."""
+    with tempfile.TemporaryDirectory() as folder:
+        copies = Path(folder) / "kernels"
+        shutil.copytree(KERNELS, copies)
+        cards = cards_below(copies)
+        own = run(plan_of(copies / "own.toml", [Subjects(tuple(cards), Place("", 1), {}, (), (), True)], how="full"))
+        failing: dict[str, set[str]] = {}
+        with Journal(copies / "own.journal") as journal:
+            for record in journal.records():
+                if "case" in record and record["case"]["status"] != "passed":
+                    point = record["case"]["point"]
+                    failing.setdefault(point["subject"], set()).add(point["base"])
+        shown, right = {}, {}
+        for card in cards:
+            bad = failing.get(card.relative_to(copies).as_posix(), set())
+            names = [case.name for case in load_card(card).cases]
+            if not bad and not is_declared_wrong(card):
+                right[card] = KERNELS / card.relative_to(copies)
+            elif is_declared_wrong(card) and bad and set(names) - bad:
+                card.write_text(_without(card.read_text(), names, bad))
+                shown[card] = KERNELS / card.relative_to(copies)
+        print(f"{own.tally.cases} cases of {len(cards)} cards; {len(shown)} wrong kernels fail in some only")
+        for what, these in (("wrong", shown), ("right", right)):
+            began = time.perf_counter()
+            done = run(plan_of(copies / f"{what}.toml", list(subjects_of(these)), cases=CASES))
+            caught = {name for name, counts in done.tally.subjects.items() if counts["failed"]}
+            print(
+                f"{what}: {len(caught)} of {len(these)} kernels fail, {done.tally.cases} cases"
+                f" in {time.perf_counter() - began:.0f} s"
+            )
+            every = {path.relative_to(copies).as_posix() for path in these}
+            for name in sorted(every - caught if what == "wrong" else caught):
+                print(f"  {name}: {sorted(map(str, done.tally.subjects.get(name, {}).items()))}")
+                for group, one in done.tally.groups.items():
+                    if group[0] == name:
+                        print(f"    {one.smallest.point.name()}: {one.smallest.message}")
+    return 0
+
+
+def _without(text: str, names: Sequence[str], bad: set[str]) -> str:
+    """A card's text without some of its cases."""
+    head, *blocks = _BLOCK.split(text)
+    assert len(blocks) == len(names), "every case has a table of its own"
+    tail = re.search(r"^\[(?!\[)", blocks[-1], re.MULTILINE)  # what follows the last case
+    rest = ""
+    if tail is not None:
+        blocks[-1], rest = blocks[-1][: tail.start()], blocks[-1][tail.start() :]
+    kept = [f"[[cases]]{block}" for name, block in zip(names, blocks, strict=True) if name not in bad]
+    return head + "".join(kept) + rest
+
+
+def _gemm(folder: Path, cases: int, **chosen: object) -> Plan:
+    sizes = {name: SizeRange(1, 130) for name in "MNK"}
+    card = KERNELS / "gemm" / "kernel.toml"
+    return plan_of(
+        folder / "gemm.toml", [Subjects((card,), Place("", 1), sizes)], how="random", cases=cases, slice=16, **chosen
+    )
+
+
+def workers() -> int:
+    """The same cases with one worker and with two, each after a campaign that warms its processes."""
+    with tempfile.TemporaryDirectory() as folder:
+        rates = []
+        for count in (1, 2, 1, 2):
+            plan = _gemm(Path(folder), 400)
+            journal = plan.path.with_suffix(".journal")
+            with cluster(workers=count) as client:
+                seconds = 0.0
+                for seed in (1, 2):
+                    journal.unlink(missing_ok=True)
+                    with Journal(journal) as opened:
+                        began = time.perf_counter()
+                        done = run_campaign(replace(plan, seed=seed), opened, partial(answers, client), effort="")
+                        seconds = time.perf_counter() - began
+                rates.append(done.tally.cases / seconds)
+                print(f"{count} workers: {rates[-1]:.0f} cases/s")
+        print(f"two against one: {(rates[1] + rates[3]) / (rates[0] + rates[2]):.2f}")
+    return 0
+
+
+def overhead() -> int:
+    """A case in a campaign with one worker against the same case in `check`'s own loop, in one process."""
+    from wmmadiag.campaign.run import here
+
+    with tempfile.TemporaryDirectory() as folder:
+        plan = _gemm(Path(folder), 400)
+        seconds: dict[str, float] = {}
+        with cluster(workers=1) as client:
+            ways: dict[str, Callable[..., object]] = {"here": here, "one worker": partial(answers, client)}
+            for turn in range(3):
+                for way, execute in ways.items():
+                    journal = plan.path.with_suffix(".journal")
+                    journal.unlink(missing_ok=True)
+                    with Journal(journal) as opened:
+                        began = time.perf_counter()
+                        done = run_campaign(plan, opened, execute, effort="")  # type: ignore[arg-type]
+                        took = time.perf_counter() - began
+                    if turn:
+                        seconds[way] = min(seconds.get(way, math.inf), took / done.tally.cases)
+                        runs = done.tally.seconds / done.tally.cases
+        for way, each in seconds.items():
+            print(f"{way}: {each * 1e3:.2f} ms a case, of which the launch itself takes {runs * 1e3:.2f} ms")
+    return 0
+
+
+def nothing(unit: Unit) -> list[Result]:
+    """What a task of cases that do nothing answers."""
+    from wmmadiag.campaign.points import key_of
+
+    return [Result(key_of(point, unit.digest), point, "passed") for point in unit.points]
+
+
+def million() -> int:
+    """Peak memory of this process, in which the scheduler runs, too."""
+    with tempfile.TemporaryDirectory() as folder:
+        plan = replace(_gemm(Path(folder), 1_000_000), seeds=tuple(range(10)), slice=1000)
+        with cluster(workers=2) as client, Journal(plan.path.with_suffix(".journal")) as journal:
+
+            def execute(function: object, works: Iterator[Unit]) -> object:
+                return answers(client, nothing, works) if getattr(function, "__name__", "") == "run_unit" else iter(())
+
+            began = time.perf_counter()
+            done = run_campaign(plan, journal, execute)  # type: ignore[arg-type]
+            took = time.perf_counter() - began
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f"{done.tally.cases:,} cases in {took:.0f} s; client and scheduler: {peak:.0f} MB at most")
+    return 0
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("unlisted", "workers", "overhead", "million"))
+    sys.exit(
+        {"unlisted": unlisted, "workers": workers, "overhead": overhead, "million": million}[parser.parse_args().what]()
+    )

@@ -1,0 +1,99 @@
+"""Workers and the client are killed during a campaign of over 2,000 cases: it goes on, and judges each case once."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import psutil
+import pytest
+from small_kernels import write_right
+
+from wmmadiag.campaign.cluster import answers, cluster
+from wmmadiag.campaign.journal import read_journal
+
+pytestmark = [pytest.mark.subprocess, pytest.mark.slow]
+PLAN = """
+[[subjects]]
+paths = ["right.toml", "wrong.toml"]
+sizes = { M = [16, 32], N = [16, 32], K = [16, 32] }
+[axes]
+seeds = 130
+[cover]
+how = "full"
+[run]
+checks = "none"
+slice = 16
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_right(tmp_path)
+    source = (tmp_path / "gemm.cu").read_text()
+    (tmp_path / "skewed.cu").write_text(source.replace("C + r * N + c, sum, N,", "C + r * N + c, sum, 16,"))
+    (tmp_path / "wrong.toml").write_text((tmp_path / "right.toml").read_text().replace("gemm.cu", "skewed.cu"))
+    (tmp_path / "plan.toml").write_text(PLAN)
+    return tmp_path
+
+
+def begun(folder, *words):
+    return subprocess.Popen(
+        [sys.executable, "-m", "wmmadiag", "campaign", "plan.toml", "--effort", "none", *words], cwd=folder,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def judged(path):
+    """Statuses by case, and how often each was judged."""
+    cases = [record["case"] for _, record in read_journal(path) if record is not None and "case" in record]
+    return {one["key"]: one["status"] for one in cases}, Counter(one["key"] for one in cases)
+
+
+def reached(path, lines, process):
+    while process.poll() is None and (not path.exists() or path.read_bytes().count(b"\n") < lines):
+        time.sleep(0.02)
+    assert process.poll() is None, process.communicate()
+
+
+def test_a_campaign_outlives_its_processes(folder):
+    undisturbed = begun(folder, "--here", "--journal", "quiet")
+    undisturbed.communicate(timeout=250)
+    assert undisturbed.returncode == 1
+    wanted, _ = judged(folder / "quiet")
+    assert len(wanted) == 2080
+
+    chosen = random.Random(7)
+    running = begun(folder, "--workers", "2", "--journal", "rough")
+    for lines in (200, 500):
+        reached(folder / "rough", lines, running)
+        children = psutil.Process(running.pid).children(recursive=True)
+        workers = [one for one in children if "spawn_main" in "".join(one.cmdline())]
+        os.kill(chosen.choice(workers).pid, signal.SIGKILL)
+    reached(folder / "rough", 900, running)
+    children = psutil.Process(running.pid).children(recursive=True)
+    running.kill()
+    running.communicate()
+    half, _ = judged(folder / "rough")
+    assert 900 <= len(half) < 2080
+
+    resumed = begun(folder, "--workers", "2", "--journal", "rough", "--resume")
+    told, _ = resumed.communicate(timeout=250)
+    assert resumed.returncode == 1 and "2,080 cases" in told
+    found, times = judged(folder / "rough")
+    assert found == wanted
+    assert set(times.values()) == {1}
+    assert not [one for one in children if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_work_that_kills_its_worker_is_told_apart():
+    with cluster(workers=1) as client:
+        (done,) = answers(client, os._exit, [3])
+        (fine,) = answers(client, abs, [-3])
+    assert done.killed and done.answer is None
+    assert fine.answer == 3 and not fine.killed

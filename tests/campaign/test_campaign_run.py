@@ -1,0 +1,126 @@
+"""A campaign over a kernel that is wrong at some sizes: what it finds, says, and does not do twice."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from small_kernels import write_right
+
+from wmmadiag.campaign.cluster import Done
+from wmmadiag.campaign.journal import Journal
+from wmmadiag.campaign.plan import read_plan
+from wmmadiag.campaign.run import here, run_campaign
+from wmmadiag.cli.main import main
+
+PLAN = """
+[[subjects]]
+paths = ["right.toml", "wrong.toml"]
+sizes = { M = { range = "16..64", multiple_of = 16 }, N = { range = "16..48", multiple_of = 16 }, K = [16, 32] }
+"""
+WRONG_CELLS = 3 * 2  # of N > 16
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_right(tmp_path)
+    source = (tmp_path / "gemm.cu").read_text()
+    (tmp_path / "skewed.cu").write_text(source.replace("C + r * N + c, sum, N,", "C + r * N + c, sum, 16,"))
+    (tmp_path / "wrong.toml").write_text((tmp_path / "right.toml").read_text().replace("gemm.cu", "skewed.cu"))
+    (tmp_path / "plan.toml").write_text(PLAN)
+    return tmp_path
+
+
+def ran(folder, *, resume=False, execute=here, effort=""):
+    path = folder / "plan.journal"
+    if not resume:
+        path.unlink(missing_ok=True)
+    with Journal(path) as journal:
+        return run_campaign(read_plan(folder / "plan.toml"), journal, execute, effort=effort)
+
+
+def test_the_smallest_case_and_its_cause(folder):
+    campaign = ran(folder, effort="quick")
+    assert campaign.tally.subjects["right.toml"].keys() == {"passed"}
+    assert campaign.tally.subjects["wrong.toml"]["failed"] > 4
+    smallest = {tuple(one.example.point.sizes.values()) for one in campaign.findings.values()}
+    assert (16, 32, 16) in smallest  # one row of tiles, the first width that is not 16
+    assert any(one.place.startswith(str(folder / "skewed.cu:18")) for one in campaign.findings.values())
+    assert all("--symbol N=" in one.command for one in campaign.findings.values())
+
+
+def test_nothing_is_done_twice(folder):
+    first = ran(folder)
+    asked = []
+
+    def counting(function, works):
+        for one in works:
+            asked.append(one)
+            yield Done(one, function(one))
+
+    again = ran(folder, resume=True, execute=counting)
+    assert asked == [] and again.tally.statuses == first.tally.statuses
+    assert again.findings.keys() == first.findings.keys()
+    (folder / "gemm.cu").write_text((folder / "gemm.cu").read_text() + "\n// changed\n")
+    changed = ran(folder, resume=True, execute=counting)
+    assert {unit.points[0].subject for unit in asked} == {"right.toml"}  # and nothing of the kernel that is as it was
+    assert changed.tally.statuses == first.tally.statuses and changed.repeated > 0
+
+
+def test_a_task_that_ends_its_processes_is_halved_until_one_case_is_to_blame(folder):
+    def deadly(function, works):
+        for one in works:
+            points = [point for point in getattr(one, "points", ()) if point.subject == "right.toml"]
+            kills = any(point.sizes["M"] == 48 for point in points)
+            yield Done(one, error="it ended each process", killed=True) if kills else Done(one, function(one))
+
+    plain, found = ran(folder), ran(folder, execute=deadly)
+    killed = [one for one in found.tally.listed if one.failures == ("error killed",)]
+    assert killed and {(one.point.subject, one.point.sizes["M"]) for one in killed} == {("right.toml", 48)}
+    assert found.tally.cases == plain.tally.cases
+    assert found.tally.statuses["failed"] == plain.tally.statuses["failed"]
+
+
+def test_the_command_and_its_reports(folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
+    names = ["html", "markdown", "json", "sarif", "junit"]
+    words = [word for name in names for word in (f"--{name}", f"out.{name}")]
+    assert main(["campaign", "plan.toml", "--here", "--effort", "none", "--trend", "trend", *words]) == 1
+    told = capsys.readouterr().out
+    found = json.loads((folder / "out.json").read_text())
+    assert f"{found['statuses']['failed']:,} WRONG" in told and "repeat: wmmadiag check wrong.toml" in told
+    assert json.loads((folder / "trend").read_text())["cases"] == found["cases"]
+    page = (folder / "out.html").read_text()
+    assert "wrong.toml" in page and '"axes":{' in page and "</html>" in page
+    assert "### `wrong.toml`" in (folder / "out.markdown").read_text()
+    rules = json.loads((folder / "out.sarif").read_text())["runs"][0]["results"]
+    suites = ElementTree.parse(folder / "out.junit").getroot()
+    assert rules and sum(int(one.get("failures", 0)) for one in suites.iter("testsuite")) == len(found["findings"])
+    assert main(["campaign", "plan.toml", "--here"]) == 2
+    assert "--resume" in capsys.readouterr().err
+    assert main(["campaign", "plan.toml", "--here", "--resume", "--effort", "none", "--against", "plan.journal"]) == 1
+    assert "0 fail that did not, 0 no longer fail" in capsys.readouterr().out
+
+
+def test_known_failures_are_kept_apart(folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert main(["campaign", "plan.toml", "--here", "--effort", "none", "--json", "out.json"]) == 1
+    found = json.loads((folder / "out.json").read_text())["findings"]
+    failures = json.dumps(sorted({name for one in found for name in one["failures"]}))
+    day = datetime.date.today() + datetime.timedelta(days=9)
+    (folder / "known.toml").write_text(
+        f'format = 1\n[[known]]\ncard = "wrong.toml"\nfailures = {failures}\nreason = "r"\nexpires = {day}\n'
+    )
+    assert main(["campaign", "plan.toml", "--here", "--resume", "--baseline", "known.toml"]) == 0
+    assert " known" in capsys.readouterr().out
+
+
+def test_a_finding_can_be_repeated_anywhere(folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert main(["campaign", "plan.toml", "--here", "--effort", "none", "--bundles", "bundles"]) == 1
+    bundle = sorted((folder / "bundles").glob("*.wmmadiag"))[0]
+    capsys.readouterr()
+    assert main(["replay", str(bundle)]) == 1
+    assert "elements wrong" in capsys.readouterr().out

@@ -1,0 +1,129 @@
+"""Tasks on Dask: local processes, or a scheduler that runs already. What distributes and retries them is Dask's."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from wmmadiag.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+Work = TypeVar("Work")
+Answer = TypeVar("Answer")
+
+IN_FLIGHT = 4
+"""Tasks for each thread of the cluster that are out at once: enough that none waits for this process, and few enough
+that a million tasks take no memory, and that little is done again after a kill."""
+_DEATHS = 2
+"""Workers that a task may take with it before it is the one to blame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[Work, Answer]):
+    """A task's answer, or how it failed: `killed` where it took its workers with it."""
+
+    work: Work
+    answer: Answer | None = None
+    error: str = ""
+    killed: bool = False
+
+
+@contextlib.contextmanager
+def cluster(address: str = "", workers: int = 0, *, tell: Callable[[str], None] = lambda _: None) -> Iterator[Client]:
+    """A client of the scheduler at an address, or of one that is made for this, with so many processes.
+
+    Args:
+        workers: processes, one thread each; 0: as many as this process may use.
+        tell: told where the dashboard is.
+
+    Raises:
+        ConfigurationError: Dask is not installed, or nobody answers at the address.
+    """
+    try:
+        import dask
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise ConfigurationError(
+            "a campaign needs Dask, which is not installed", hint="pip install 'wmmadiag[cluster]'"
+        ) from None
+    dask.config.set({"distributed.scheduler.allowed-failures": _DEATHS, "distributed.admin.tick.limit": "1h"})
+    count = workers or len(os.sched_getaffinity(0))
+    with contextlib.ExitStack() as stack:
+        if address:
+            try:
+                client = stack.enter_context(Client(address, timeout="15s", set_as_default=False))
+            except (OSError, TimeoutError, ValueError) as error:
+                raise ConfigurationError(
+                    f"no Dask scheduler answers at {address}: {error}", hint="start one: dask scheduler"
+                ) from None
+        else:
+            made = stack.enter_context(
+                LocalCluster(
+                    n_workers=count, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0",
+                    silence_logs=50, memory_limit="auto",
+                )
+            )  # fmt: skip
+            client = stack.enter_context(Client(made, set_as_default=False))
+        tell(client.dashboard_link)
+        yield client
+
+
+def answers(
+    client: Client,
+    function: Callable[[Work], Answer],
+    works: Iterable[Work],
+    *,
+    resources: dict[str, float] | None = None,
+) -> Iterator[Done[Work, Answer]]:
+    """The answer to each piece of work, as they come; new work is taken only as fast as answers are.
+
+    Args:
+        function: called in a worker; importable there.
+        resources: that a worker must have, as Dask names them: {"GPU": 1}.
+    """
+    from distributed import as_completed
+
+    threads = max(1, sum(client.nthreads().values()))
+    waiting = iter(works)
+    running: dict[Future[Any], Work] = {}
+    arriving = as_completed(loop=client.loop)
+
+    def more() -> None:
+        while len(running) < IN_FLIGHT * threads:
+            work = next(waiting, _NONE)
+            if isinstance(work, _None):
+                return
+            future = client.submit(function, work, pure=False, resources=resources)
+            running[future] = work
+            arriving.add(future)
+
+    more()
+    while running:
+        future = next(arriving)
+        work = running.pop(future)
+        yield _done(work, future)
+        future.release()
+        more()
+
+
+class _None:
+    """No more work."""
+
+
+_NONE = _None()
+
+
+def _done(work: Work, future: Future[Any]) -> Done[Work, Any]:
+    from distributed import KilledWorker
+
+    error = future.exception()
+    if error is None:
+        return Done(work, future.result())
+    if isinstance(error, KilledWorker):
+        return Done(work, error="it ended each process that ran it", killed=True)
+    return Done(work, error=f"{type(error).__name__}: {error}")

@@ -1,0 +1,141 @@
+"""From a group of failures to what a person needs: the smallest case, its cause, and the command that repeats it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from wmmadiag.campaign.points import Point
+from wmmadiag.campaign.shrink import shrunk
+from wmmadiag.campaign.work import Result, Setting, run_point
+from wmmadiag.errors import WmmadiagError
+from wmmadiag.subject.card import Expression
+
+
+@dataclass(frozen=True, slots=True)
+class ToExplain:
+    """One group's smallest case so far, and the sizes that the plan tries.
+
+    Attributes:
+        effort: of the diagnosis, "" for none.
+    """
+
+    setting: Setting
+    result: Result
+    axes: Mapping[str, Sequence[Expression]]
+    effort: str = "quick"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One group of failures, explained.
+
+    Attributes:
+        subject, failures: of the group.
+        example: the smallest case that fails so.
+        cause, verdict, sentence, place, change: as a diagnosis has them; "" where none was asked for or found.
+        command: that repeats it.
+    """
+
+    subject: str
+    failures: tuple[str, ...]
+    example: Result
+    cause: str = ""
+    verdict: str = ""
+    sentence: str = ""
+    place: str = ""
+    change: str = ""
+    command: str = ""
+
+    def same_as(self) -> tuple[str, ...]:
+        """What two findings share that have one cause."""
+        if self.cause and self.place:
+            return self.place, self.cause
+        return self.subject, *self.failures
+
+
+def explained(work: ToExplain) -> Finding:
+    """Shrink a failure, then diagnose what is left of it."""
+    setting = work.setting
+    small = shrunk(work.result, lambda point: run_point(setting, point), work.axes)
+    small = replace(small, key=work.result.key)
+    found = Finding(small.point.subject, small.failures, small, command=command(setting, small.point))
+    if not work.effort or small.status != "failed":
+        return found
+    try:
+        return _diagnosed(found, setting, work.effort)
+    except WmmadiagError:
+        return found
+
+
+def _diagnosed(found: Finding, setting: Setting, effort: str) -> Finding:
+    from wmmadiag.api import diagnosis
+
+    point = found.example.point
+    told = diagnosis(
+        Path(setting.folder) / point.subject,
+        arch=point.arch,
+        variant=point.variant,
+        cases=[point.base],
+        symbols=symbols(point),
+        seed=point.seed or None,
+        inputs=point.inputs,
+        checks=setting.checks,
+        effort=effort,
+    )
+    if not told.causes:
+        return found
+    first = told.causes[0]
+    return replace(
+        found, cause=first.name, verdict=first.verdict, sentence=first.sentence, place=first.place,
+        change=first.fix.diff if first.fix is not None and first.fix.status == "verified" else "",
+    )  # fmt: skip
+
+
+def symbols(point: Point) -> dict[str, str]:
+    """What lies over the card's case, as options of a check."""
+    from wmmadiag.subject.binding import DISPLACED
+
+    found = {name: str(value) for name, value in point.sizes.items()}
+    return found | ({DISPLACED: str(point.displaced)} if point.displaced else {})
+
+
+def command(setting: Setting, point: Point) -> str:
+    """The command that repeats a case, from the plan's folder."""
+    words = ["wmmadiag", "check", point.subject, "--arch", point.arch, "--case", point.base, "--variant", point.variant]
+    for name, value in symbols(point).items():
+        words += ["--symbol", f"{name}={value}"]
+    words += ["--inputs", point.inputs] if point.inputs else []
+    words += ["--seed", str(point.seed)] if point.seed else []
+    words += ["--schedules", str(point.schedules)] if point.schedules else []
+    words += ["--checks", setting.checks] if setting.checks != "default" else []
+    return shlex.join(words)
+
+
+def one_each(findings: Iterable[Finding]) -> list[tuple[Finding, list[Finding]]]:
+    """Findings of one cause together, the cheapest to repeat first, the others behind it."""
+    from wmmadiag.campaign.tally import cost
+
+    found: dict[tuple[str, ...], list[Finding]] = {}
+    for one in findings:
+        found.setdefault(one.same_as(), []).append(one)
+    ordered = [sorted(group, key=lambda one: cost(one.example)) for group in found.values()]
+    return [(group[0], group[1:]) for group in ordered]
+
+
+def to_record(finding: Finding) -> dict[str, Any]:
+    """As a journal holds it."""
+    return {"finding": msgspec.to_builtins(finding)}
+
+
+def from_record(record: Mapping[str, Any]) -> Finding | None:
+    """A journal's record of a finding; None for another one."""
+    try:
+        return msgspec.convert(record["finding"], Finding)
+    except (KeyError, msgspec.ValidationError):
+        return None

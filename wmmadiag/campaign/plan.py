@@ -1,0 +1,211 @@
+"""A campaign's plan: PLAN.toml → `Plan`, every mistake with its line."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover
+    import tomli as tomllib
+
+from wmmadiag.campaign.sizes import SizeRange
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.place import Place
+from wmmadiag.subject.card import Expression, Places
+from wmmadiag.subject.card_files.places import key_lines
+from wmmadiag.subject.card_files.table import Table, type_name
+from wmmadiag.subject.distributions import DISTRIBUTIONS
+
+FORMAT = 1
+COVERS = ("pairwise", "full", "random")
+"""How axes are combined: every two values of two axes together at least once, all with all, or a sample of that."""
+_PLAN = ("format", "name", "subjects", "axes", "cover", "run")
+_SUBJECT = ("paths", "sizes", "requires", "variants", "wrong")
+_AXES = ("arch", "inputs", "seeds", "schedules", "displaced")
+_COVER = ("how", "cases", "seed")
+_RUN = ("checks", "instructions", "backend", "slice")
+_RANGE = re.compile(r"\s*(\d+)\s*\.\.\s*(\d+)\s*\Z")
+_LARGEST = 1 << 30
+
+Sizes = Mapping[str, "SizeRange | tuple[Expression, ...]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Subjects:
+    """Kernels that are tried in the same way.
+
+    Attributes:
+        paths: cards, sources, and folders of cards.
+        sizes: symbol → the range that the kernels take, of which the edges are tried, or the values to try.
+        requires: expressions over symbols that must not be 0: other combinations are left out.
+        variants: names to take; empty for all.
+        wrong: whether kernels are taken, too, that are broken on purpose (a truth file stands beside the card).
+    """
+
+    paths: tuple[Path, ...]
+    place: Place
+    sizes: Sizes
+    requires: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
+    wrong: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is tried.
+
+    Attributes:
+        path: the plan's file.
+        arches: targets; "" for the card's or the default one.
+        inputs: distributions; "" for the card's own.
+        seeds, schedules, displaced: of inputs; other orders of warps and copies; bytes behind a multiple of 512.
+        how: one of `COVERS`; cases: at most so many of each subject, 0 for all; seed: of the sample.
+        checks, backend, instructions: of each run, the last in warp instructions, 0 for no limit.
+        slice: cases in one task.
+    """
+
+    path: Path
+    name: str
+    subjects: tuple[Subjects, ...]
+    arches: tuple[str, ...] = ("",)
+    inputs: tuple[str, ...] = ("",)
+    seeds: tuple[int, ...] = (0,)
+    schedules: tuple[int, ...] = (0,)
+    displaced: tuple[int, ...] = (0,)
+    how: str = "pairwise"
+    cases: int = 0
+    seed: int = 0
+    checks: str = "default"
+    backend: str = "emulator"
+    instructions: int = 200_000_000
+    slice: int = 64
+
+
+def read_plan(path: Path) -> Plan:
+    """Read and check a plan.
+
+    Raises:
+        ConfigurationError: with the file, the line of the offending key and the next step.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8").replace("\r\n", "\n")
+        content = tomllib.loads(text)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot read the plan {path}: {error.strerror}", hint="docs/campaigns.md shows one"
+        ) from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigurationError(f"the plan {path} is no TOML: {error}") from None
+    return _plan(Table(content, Places(str(path), key_lines(text))), path)
+
+
+def _plan(table: Table, path: Path) -> Plan:
+    if "subjects" not in table:
+        raise ConfigurationError(
+            "this TOML file is no plan of a campaign: it names no subjects",
+            place=table.place(),
+            hint='a plan has [[subjects]] with paths = ["kernel.toml"]; docs/campaigns.md shows one',
+        )
+    table.check_keys(_PLAN)
+    if table.integer("format", FORMAT) != FORMAT:
+        raise table.error("format", f"this wmmadiag reads plans of format {FORMAT}", "update wmmadiag")
+    axes, cover, run = table.table("axes"), table.table("cover"), table.table("run")
+    axes.check_keys(_AXES)
+    cover.check_keys(_COVER)
+    run.check_keys(_RUN)
+    plan = Plan(
+        path=path,
+        name=table.string("name") or path.stem,
+        subjects=tuple(_subjects(one, path) for one in table.tables("subjects")),
+        arches=_words(axes, "arch") or ("",),
+        inputs=_words(axes, "inputs", DISTRIBUTIONS) or ("",),
+        seeds=_numbers(axes, "seeds", counts=True),
+        schedules=_numbers(axes, "schedules"),
+        displaced=_numbers(axes, "displaced"),
+        how=cover.word("how", COVERS, "pairwise"),
+        cases=cover.integer("cases", 0),
+        seed=cover.integer("seed", 0),
+        checks=run.string("checks", "default"),
+        backend=run.word("backend", ("emulator", "gpu", "both"), "emulator"),
+        instructions=run.integer("instructions", 200_000_000),
+        slice=run.integer("slice", 64, 1, 10_000),
+    )
+    if plan.how == "random" and not plan.cases:
+        raise cover.error("how", "a random sample needs its size", "add cases = 1000")
+    if plan.backend != "emulator" and plan.displaced != (0,):
+        raise axes.error("displaced", "where arrays lie is chosen on the emulator only", "take backend = 'emulator'")
+    return plan
+
+
+def _subjects(table: Table, path: Path) -> Subjects:
+    table.check_keys(_SUBJECT)
+    table.require("paths", 'paths = ["kernel.toml"]')
+    paths = table.strings("paths")
+    if not paths:
+        raise table.error("paths", "'paths' is empty", 'name a card or a folder: paths = ["kernel.toml"]')
+    sizes = table.table("sizes")
+    wrong = table.content.get("wrong", False)
+    if not isinstance(wrong, bool):
+        raise table.error("wrong", f"'wrong' must be true or false, but is {type_name(wrong)}")
+    return Subjects(
+        tuple(path.parent / one for one in paths),
+        table.place(),
+        {name: _size(sizes, name) for name in sizes.content},
+        tuple(table.strings("requires")),
+        tuple(table.strings("variants")),
+        wrong,
+    )
+
+
+def _size(table: Table, name: str) -> SizeRange | tuple[Expression, ...]:
+    """ "1..300", { range = "16..512", multiple_of = 16 }, or a list of values."""
+    value: Any = table.content[name]
+    if isinstance(value, list):
+        if not value:
+            raise table.error(name, f"'{name}' has no values", f'write {name} = [16, 64], or {name} = "1..300"')
+        return tuple(table.as_expression(one, name) for one in value)
+    unit = 1
+    if isinstance(value, dict):
+        inner = table.table(name)
+        inner.check_keys(("range", "multiple_of"))
+        inner.require("range", 'range = "16..512"')
+        unit = inner.integer("multiple_of", 1, 1, _LARGEST)
+        value = inner.string("range")
+    if not isinstance(value, str):
+        hint = f'write {name} = "1..300", a list of values, or {{ range = "16..512", multiple_of = 16 }}'
+        raise table.error(name, f"'{name}' must say which sizes it takes, but is {type_name(value)}", hint)
+    found = _RANGE.match(value)
+    if found is None:
+        raise table.error(name, f"'{value[:60]}' is no range of sizes", f'write {name} = "1..300"')
+    sizes = SizeRange(int(found[1]), int(found[2]), unit)
+    if sizes.high > _LARGEST or not any(one in sizes for one in range(sizes.high // unit * unit, sizes.high + 1, unit)):
+        raise table.error(name, f"no size lies in {value}" + (f" in steps of {unit}" if unit > 1 else ""))
+    return sizes
+
+
+def _words(table: Table, key: str, known: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    from wmmadiag.subject.suggest import did_you_mean
+
+    found = table.strings(key) if key in table else ()
+    for word in found:
+        if known is not None and word not in known:
+            raise table.error(key, f"unknown {key} '{word[:60]}'", did_you_mean(word, known))
+    return tuple(dict.fromkeys(found))
+
+
+def _numbers(table: Table, key: str, *, counts: bool = False) -> tuple[int, ...]:
+    """A list of whole numbers; where it `counts`, a single number stands for as many, from 0."""
+    if key not in table:
+        return (0,)
+    value: Any = table.content[key]
+    if counts and isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 1_000_000:
+        return tuple(range(value))
+    if not isinstance(value, list) or not value or any(type(one) is not int or one < 0 for one in value):
+        raise table.error(key, f"'{key}' must be a list of whole numbers", f"write {key} = [0, 1]")
+    return tuple(dict.fromkeys(value))

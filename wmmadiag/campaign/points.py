@@ -1,0 +1,243 @@
+"""A plan's cases, one after another: each a point of the product of its axes."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from wmmadiag.campaign.plan import Plan, Subjects
+from wmmadiag.campaign.sizes import SizeRange, edges, grid_steps
+from wmmadiag.errors import ConfigurationError, WmmadiagError
+from wmmadiag.subject.card import Card, Case, Expression, Variant
+from wmmadiag.subject.expressions import Scope
+from wmmadiag.subject.symbols import case_scope
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One case of a campaign.
+
+    Attributes:
+        subject: the card or source, as the plan's folder sees it.
+        arch: target; variant, base: names in the card, the latter of the case whose other symbols are taken.
+        sizes: symbols in place of that case's; inputs, seed: "" and the card's own.
+        schedules: other orders; displaced: bytes.
+    """
+
+    subject: str
+    arch: str
+    variant: str
+    base: str
+    sizes: Mapping[str, Expression]
+    inputs: str = ""
+    seed: int = 0
+    schedules: int = 0
+    displaced: int = 0
+
+    def name(self) -> str:
+        """For people: "gemm.toml sm_90 default M=17 N=16 normal seed 0"."""
+        words = [self.subject, self.arch, self.variant, self.base]
+        words += [f"{name}={value}" for name, value in self.sizes.items()]
+        words += [self.inputs] if self.inputs else []
+        words += [f"seed {self.seed}"] if self.seed else []
+        words += [f"schedules {self.schedules}"] if self.schedules else []
+        words += [f"displaced {self.displaced}"] if self.displaced else []
+        return " ".join(words)
+
+    def case(self, card: Card) -> Case:
+        """As a case of the card."""
+        from wmmadiag.subject.binding import DISPLACED
+
+        base = card.case(self.base)
+        placed: dict[str, Expression] = {DISPLACED: self.displaced} if self.displaced else {}
+        return replace(base, symbols={**base.symbols, **self.sizes, **placed})
+
+
+def key_of(point: Point, digest: str) -> str:
+    """What tells a case from all others, and from itself after its kernel has changed.
+
+    Args:
+        digest: of what the subject is made of.
+    """
+    said = msgspec.json.encode((digest, point), order="deterministic")
+    return hashlib.blake2b(said, digest_size=12).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """All points of one subject.
+
+    Attributes:
+        axes: name → values, those that need another compilation first.
+    """
+
+    subject: str
+    card: Card
+    axes: Mapping[str, Sequence[Any]]
+    requires: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return math.prod(map(len, self.axes.values()))
+
+    def point(self, values: Sequence[Any]) -> Point:
+        """That of one value of each axis."""
+        of = dict(zip(self.axes, values, strict=True))
+        fixed = {name: of.pop(name) for name in FIXED}
+        return Point(subject=self.subject, sizes=of, **fixed)
+
+    def at(self, index: int) -> Point:
+        """The point of a number below `len`; the last axis changes fastest."""
+        values = []
+        for axis in reversed(list(self.axes.values())):
+            index, place = divmod(index, len(axis))
+            values.append(axis[place])
+        return self.point(values[::-1])
+
+    def allowed(self, point: Point) -> bool:
+        """Whether the combination of sizes is one that the plan wants."""
+        if not self.requires:
+            return True
+        card = self.card
+        scope = case_scope(card, point.case(card), card.variant(point.variant))
+        return all(_holds(one, scope) for one in self.requires)
+
+
+def _holds(requirement: str, scope: Scope) -> bool:
+    from wmmadiag.place import Place
+
+    return bool(scope.number(requirement, place=Place("", 0), what=f"the requirement {requirement}"))
+
+
+FIXED = ("arch", "variant", "base", "inputs", "schedules", "displaced", "seed")
+"""Axes that are no sizes."""
+
+
+def spaces(plan: Plan, subjects: Subjects) -> list[Space]:
+    """One for each card or source that the paths name.
+
+    Raises:
+        ConfigurationError: a path or a card is wrong, or no card has a size that the plan names.
+    """
+    from wmmadiag.api import open_card
+    from wmmadiag.subject.find_cards import find_subjects, without_declared_wrong
+
+    found = find_subjects(subjects.paths)
+    if not subjects.wrong:
+        found, _ = without_declared_wrong(found, subjects.paths)
+    used: set[str] = set()
+    made = []
+    for path in found:
+        card = open_card(path)
+        used |= {name for case in card.cases for name in case.symbols}
+        made.append(_space(plan, subjects, _shown(path, plan.path.parent), card))
+    unknown = [name for name in subjects.sizes if name not in used]
+    if unknown:
+        raise ConfigurationError(
+            f"no case of these subjects has a symbol '{unknown[0]}'",
+            place=subjects.place,
+            hint="their symbols: " + ", ".join(sorted(used)),
+        )
+    return made
+
+
+def _shown(path: Path, folder: Path) -> str:
+    try:
+        return path.relative_to(folder).as_posix()
+    except ValueError:
+        return path.as_posix()
+
+
+def _space(plan: Plan, subjects: Subjects, shown: str, card: Card) -> Space:
+    from wmmadiag.api import card_target
+
+    variants = [card.variant(name) for name in subjects.variants] if subjects.variants else list(card.variants)
+    swept = {name for name in subjects.sizes if any(name in case.symbols for case in card.cases)}
+    bases: dict[Any, str] = {}
+    for case in card.cases:
+        rest = (tuple((n, v) for n, v in case.symbols.items() if n not in swept), case.inputs, case.seed)
+        bases.setdefault(rest, case.name)
+    sizes = {name: _values(one, card, variants[0], name) for name, one in subjects.sizes.items() if name in swept}
+    axes: dict[str, Sequence[Any]] = {
+        "arch": tuple(dict.fromkeys(card_target(card, arch or None, plan.backend) for arch in plan.arches)),
+        "variant": [one.name for one in variants],
+        "base": list(bases.values()),
+        **sizes,
+        "inputs": plan.inputs,
+        "schedules": plan.schedules,
+        "displaced": plan.displaced,
+        "seed": plan.seeds,
+    }
+    return Space(shown, card, axes, subjects.requires)
+
+
+def _values(one: SizeRange | tuple[Expression, ...], card: Card, variant: Variant, name: str) -> tuple[Expression, ...]:
+    if not isinstance(one, SizeRange):
+        return one
+    base = next(case for case in card.cases if name in case.symbols)
+    shape = variant.launch or card.launch
+
+    def grid_at(size: int) -> object:
+        scope = case_scope(card, replace(base, symbols={**base.symbols, name: size}), variant)
+        try:
+            return tuple(scope.number(each, place=shape.place, what="grid") for each in (*shape.grid, shape.shared))
+        except WmmadiagError:
+            return None
+
+    return edges(one, grid_steps(grid_at, one))
+
+
+def points(plan: Plan, space: Space) -> Iterator[Point]:
+    """The cases of one subject, each once, as the plan combines its axes; at most `plan.cases` of them.
+
+    Raises:
+        ConfigurationError: a requirement of the plan cannot be evaluated.
+    """
+    chosen: Iterator[Point]
+    if plan.how == "pairwise":
+        chosen = _pairwise(space)
+    elif plan.how == "full" or plan.cases >= len(space):
+        chosen = map(space.at, range(len(space)))
+    else:
+        chosen = map(space.at, _sampled(len(space), plan.seed))
+    allowed = filter(space.allowed, chosen)
+    return itertools.islice(allowed, plan.cases) if plan.cases else allowed
+
+
+def _sampled(count: int, seed: int) -> Iterator[int]:
+    """All numbers below `count`, each once, in an order drawn from the seed, in memory of one number.
+
+    A Feistel network over the next even power of two, walked until a number lies below `count` (Black and Rogaway,
+    "Ciphers with Arbitrary Finite Domains", 2002, cycle walking).
+    """
+    half = max(1, -(-(count - 1).bit_length() // 2))
+    mask = (1 << half) - 1
+    keys = [random.Random(f"{seed}/{turn}").getrandbits(64) | 1 for turn in range(4)]
+    for number in range(1 << 2 * half):
+        left, right = number >> half, number & mask
+        for key in keys:
+            left, right = right, left ^ ((right * key + (key >> 32) ^ (right * key >> 29)) & mask)
+        at = left << half | right
+        if at < count:
+            yield at
+
+
+def _pairwise(space: Space) -> Iterator[Point]:
+    """A covering array of strength two: every two values of two axes meet at least once, where a point allows it."""
+    from allpairspy import AllPairs  # an extra's, as Dask is
+
+    several = {name: values for name, values in space.axes.items() if len(values) > 1}
+    if len(several) < 2:
+        yield from map(space.at, range(len(space)))
+        return
+    first = {name: values[0] for name, values in space.axes.items()}
+    for row in AllPairs([list(range(len(values))) for values in several.values()]):
+        chosen = {name: several[name][place] for name, place in zip(several, row, strict=True)}
+        yield space.point(list({**first, **chosen}.values()))

@@ -1,0 +1,257 @@
+"""A campaign from its plan to its tally: what is left to do goes to a cluster, what comes back to the journal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from wmmadiag.campaign import explain, work
+from wmmadiag.campaign.explain import Finding, ToExplain, explained
+from wmmadiag.campaign.journal import Journal
+from wmmadiag.campaign.plan import Plan
+from wmmadiag.campaign.points import Point, Space, key_of, points, spaces
+from wmmadiag.campaign.tally import Group, Tally
+from wmmadiag.campaign.work import Result, Setting, Unit, digest_of, run_unit
+from wmmadiag.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from wmmadiag.campaign.cluster import Done
+
+Work = TypeVar("Work")
+Answer = TypeVar("Answer")
+Executor = Callable[[Callable[[Work], Answer], Iterable[Work]], "Iterator[Done[Work, Answer]]"]
+"""Calls a function for each piece of work somewhere; `cluster.answers` of a client, or `here`."""
+Known = Callable[[Result], bool]
+"""Whether a baseline accepts a failure."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a campaign is.
+
+    Attributes:
+        planned: cases in all, 0 where nobody has counted them; done: judged so far, earlier runs included.
+        here: of these, judged by this run.
+        failing: so far; began: when this run did, in seconds of `time.monotonic`.
+        what: it does now.
+    """
+
+    planned: int = 0
+    done: int = 0
+    here: int = 0
+    failing: int = 0
+    began: float = field(default_factory=time.monotonic)
+    what: str = "cases"
+
+
+Tell = Callable[[Progress], None]
+
+
+@dataclass(slots=True)
+class Campaign:
+    """What came of one.
+
+    Attributes:
+        tally: of all cases, those of earlier runs included.
+        findings: one for each group of failures.
+        repeated: records that an earlier run wrote twice, or of kernels that have changed since: not counted.
+        damaged: lines of the journal that were no records.
+    """
+
+    plan: Plan
+    setting: Setting
+    tally: Tally = field(default_factory=Tally)
+    findings: dict[Group, Finding] = field(default_factory=dict)
+    repeated: int = 0
+    damaged: tuple[int, ...] = ()
+
+
+def run_campaign(
+    plan: Plan,
+    journal: Journal,
+    execute: Executor[Any, Any],
+    *,
+    known: Known = lambda _: False,
+    effort: str = "quick",
+    tell: Tell = lambda _: None,
+) -> Campaign:
+    """Judge what an open journal does not hold yet, explain what fails, and count all of it.
+
+    Args:
+        execute: where tasks run.
+        known: whether a failure is accepted.
+        effort: of the diagnosis of each group of failures; "" for none.
+        tell: told of progress, often.
+
+    Raises:
+        ConfigurationError: the plan, a card or the journal is wrong.
+    """
+    made = [(space, subjects) for subjects in plan.subjects for space in spaces(plan, subjects)]
+    all_spaces = [space for space, _ in made]
+    setting = Setting(str(plan.path.parent.resolve()), plan.checks, plan.backend, plan.instructions)
+    digests = {
+        (space.subject, arch): digest_of(setting, space.subject, arch)
+        for space in all_spaces
+        for arch in space.axes["arch"]
+    }
+    campaign = Campaign(plan, setting)
+    done, earlier = _earlier(journal, campaign, digests, known)
+    progress = Progress(done=len(done), failing=_failing(campaign.tally))
+    left = _left(plan, all_spaces, digests, done)
+
+    def keep(result: Result) -> None:
+        journal.append(work.to_record(result))
+        campaign.tally.add(result, accepted=known(result))
+        done.add(int(result.key, 16))
+        progress.done += 1
+        progress.here += 1
+        progress.failing = _failing(campaign.tally)
+        tell(progress)
+
+    progress.planned = sum(len(space) for space in all_spaces) if plan.how == "full" else 0
+    for result in _results(execute, _units(setting, left, digests, plan.slice)):
+        keep(result)
+    _explain(campaign, journal, execute, all_spaces, earlier, effort, progress, tell)
+    campaign.damaged = tuple(journal.damaged)
+    return campaign
+
+
+def _failing(tally: Tally) -> int:
+    return tally.statuses["failed"] + tally.statuses["error"]
+
+
+def _earlier(
+    journal: Journal, campaign: Campaign, digests: dict[tuple[str, str], str], known: Known
+) -> tuple[set[int], dict[Group, Finding]]:
+    """Keys of the cases that the journal holds, and its findings; the tally is told of the former."""
+    done: set[int] = set()
+    findings: dict[Group, Finding] = {}
+    for record in journal.records():
+        result = work.from_record(record)
+        if result is not None:
+            digest = digests.get((result.point.subject, result.point.arch))
+            if digest is None or int(result.key, 16) in done or key_of(result.point, digest) != result.key:
+                campaign.repeated += 1
+                continue
+            done.add(int(result.key, 16))
+            campaign.tally.add(result, accepted=known(result))
+        finding = explain.from_record(record)
+        if finding is not None:
+            findings[finding.subject, finding.failures] = finding
+    return done, findings
+
+
+def _left(
+    plan: Plan, all_spaces: Sequence[Space], digests: dict[tuple[str, str], str], done: set[int]
+) -> Iterator[tuple[Space, Point]]:
+    """Each point that is not judged yet, once."""
+    for space in all_spaces:
+        for point in points(plan, space):
+            if int(key_of(point, digests[point.subject, point.arch]), 16) not in done:
+                yield space, point
+
+
+def _units(
+    setting: Setting,
+    left: Iterable[tuple[Space, Point]],
+    digests: dict[tuple[str, str], str],
+    size: int,
+) -> Iterator[Unit]:
+    """Tasks of one compiled kernel each; what has not filled one goes at the end of its subject."""
+    from wmmadiag.subject.symbols import rendered_entry, rendered_macros
+
+    open_units: dict[tuple[Any, ...], list[Point]] = {}
+    subject = ""
+
+    def unit(gathered: list[Point]) -> Unit:
+        first = gathered[0]
+        return Unit(setting, tuple(gathered), digests[first.subject, first.arch])
+
+    for space, point in left:
+        if space.subject != subject:
+            yield from map(unit, open_units.values())
+            open_units.clear()
+            subject = space.subject
+        card = space.card
+        case, variant = point.case(card), card.variant(point.variant)
+        try:
+            compiled = (rendered_entry(card, case, variant), tuple(rendered_macros(card, case, variant).items()))
+        except ConfigurationError:  # the case itself says so
+            compiled = ("", ())
+        key = (point.arch, point.variant, *compiled)
+        gathered = open_units.setdefault(key, [])
+        gathered.append(point)
+        if len(gathered) >= size:
+            yield unit(open_units.pop(key))
+    yield from map(unit, open_units.values())
+
+
+def _results(execute: Executor[Unit, list[Result]], units: Iterable[Unit]) -> Iterator[Result]:
+    """Every case's result; a task that ends its processes is halved until one case is to blame."""
+    waiting = units
+    while True:
+        killers: list[Unit] = []
+        for done in execute(run_unit, waiting):
+            if done.answer is not None:
+                yield from done.answer
+            elif done.killed and len(done.work.points) > 1:
+                killers += done.work.halves()
+            else:
+                for point in done.work.points:
+                    yield Result(key_of(point, done.work.digest), point, "error", ("error killed",), done.error)
+        if not killers:
+            return
+        waiting = killers
+
+
+def _explain(
+    campaign: Campaign,
+    journal: Journal,
+    execute: Executor[ToExplain, Finding],
+    all_spaces: Sequence[Space],
+    earlier: dict[Group, Finding],
+    effort: str,
+    progress: Progress,
+    tell: Tell,
+) -> None:
+    """A finding for each group of failures, those of an earlier run where its example still fails so."""
+    axes = {space.subject: space.axes for space in all_spaces}
+    groups = [group for group, failures in campaign.tally.groups.items() if failures.count > failures.accepted]
+    campaign.findings |= {group: earlier[group] for group in groups if group in earlier}
+    asked = [
+        ToExplain(campaign.setting, campaign.tally.groups[group].smallest, _sizes(axes[group[0]]), effort)
+        for group in groups
+        if group not in campaign.findings
+    ]
+    progress.what, progress.here, progress.planned = "failures explained", 0, len(asked)
+    for done in execute(explained, asked):
+        group = (done.work.result.point.subject, done.work.result.failures)
+        finding = done.answer or Finding(
+            *group, done.work.result, command=explain.command(campaign.setting, done.work.result.point)
+        )
+        campaign.findings[group] = finding
+        journal.append(explain.to_record(finding))
+        progress.here += 1
+        tell(progress)
+
+
+def _sizes(axes: Any) -> dict[str, Sequence[Any]]:
+    from wmmadiag.campaign.points import FIXED
+
+    return {name: values for name, values in axes.items() if name not in FIXED}
+
+
+def here(function: Callable[[Work], Answer], works: Iterable[Work]) -> Iterator[Done[Work, Answer]]:
+    """Work done in this process, one piece after another: for tests, and where there is no Dask."""
+    from wmmadiag.campaign.cluster import Done
+
+    for one in works:
+        yield Done(one, function(one))
+
+
+def journal_path(plan: Path) -> Path:
+    """Where a plan's journal lies if nobody says otherwise."""
+    return plan.with_suffix(".journal")

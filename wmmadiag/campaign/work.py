@@ -1,0 +1,217 @@
+"""Running cases of a campaign, in whichever process: one compiled kernel, a slice of its cases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wmmadiag.campaign.points import Point, key_of
+from wmmadiag.errors import WmmadiagError
+
+if TYPE_CHECKING:
+    from wmmadiag.report.model import CaseResult
+    from wmmadiag.subject.check import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How all cases of a campaign run.
+
+    Attributes:
+        folder: of the plan, absolute; subjects are relative to it.
+        checks, backend, instructions: as the plan has them.
+    """
+
+    folder: str
+    checks: str = "default"
+    backend: str = "emulator"
+    instructions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One task: cases of one compiled kernel.
+
+    Attributes:
+        digest: of what their subject is made of.
+    """
+
+    setting: Setting
+    points: tuple[Point, ...]
+    digest: str
+
+    def halves(self) -> tuple[Unit, Unit]:
+        """Two tasks in place of one that ended its process."""
+        middle = len(self.points) // 2
+        return replace(self, points=self.points[:middle]), replace(self, points=self.points[middle:])
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one case.
+
+    Attributes:
+        key: of the case; see `key_of`.
+        status: as a report's case has it.
+        failures: what it failed with, as a baseline names it (`wmmadiag.gate.known_failures`).
+        message: the first thing to say of a failure, one line.
+        wrong: elements out of bounds; instructions: warp instructions; seconds: of the run.
+        in_bounds: the largest share of a bound that a right output used.
+    """
+
+    key: str
+    point: Point
+    status: str
+    failures: tuple[str, ...] = ()
+    message: str = ""
+    wrong: int = 0
+    instructions: int = 0
+    seconds: float = 0.0
+    in_bounds: float = 0.0
+
+
+def run_unit(unit: Unit) -> list[Result]:
+    """Run a task's cases one after another."""
+    return [run_point(unit.setting, point, key_of(point, unit.digest)) for point in unit.points]
+
+
+def run_point(setting: Setting, point: Point, key: str = "") -> Result:
+    """Run one case; whatever goes wrong in it is its result."""
+    try:
+        return summary(key, point, judged(setting, point), guessed=_guessed(setting, point))
+    except WmmadiagError as error:
+        status = {1: "failed", 3: "undecided"}.get(error.exit_code, "error")
+        return Result(key, point, status, (f"{status} configuration",), _line(str(error)))
+    except MemoryError:
+        return Result(key, point, "undecided", ("undecided memory",), "out of memory")
+
+
+def judged(setting: Setting, point: Point) -> CaseResult:
+    """The case as a check reports it.
+
+    Raises:
+        WmmadiagError: its card cannot be read.
+    """
+    from wmmadiag.subject.check import run_case
+
+    session = session_of(setting, point)
+    card = session.card
+    return run_case(session, point.case(card), card.variant(point.variant), point.seed or None, point.inputs)[0]
+
+
+def session_of(setting: Setting, point: Point) -> Session:
+    """What the cases of a subject share in this process: its card, and kernels that are compiled."""
+    return _session(setting, point.subject, point.arch, point.schedules)
+
+
+@lru_cache(maxsize=16)
+def _session(setting: Setting, subject: str, arch: str, schedules: int) -> Session:
+    from wmmadiag import backends
+    from wmmadiag.api import open_card
+    from wmmadiag.checks import native_names, select
+    from wmmadiag.checks.run import CheckedRuns
+    from wmmadiag.subject.check import PlainRuns, Session
+    from wmmadiag.subject.compiling import SubjectCompiler
+
+    chosen = select(setting.checks)
+    limits = backends.RunLimits(threads=1, instructions=setting.instructions)
+    loader = backends.backend(setting.backend, limits, native_names(chosen))
+    runs = CheckedRuns(chosen, schedules) if chosen or schedules else PlainRuns()
+    card = open_card(Path(setting.folder) / subject)
+    return Session(card, arch, loader, SubjectCompiler("auto", use_cache=True, resources=False), runs, readings=False)
+
+
+def _guessed(setting: Setting, point: Point) -> bool:
+    return bool(session_of(setting, point).card.assumed)
+
+
+def summary(key: str, point: Point, case: CaseResult, *, guessed: bool = False) -> Result:
+    """A case's result in short.
+
+    Args:
+        guessed: whether nobody said what the kernel computes: then numbers alone make no verdict.
+    """
+    from wmmadiag.gate.known_failures import failures_of
+
+    failures = failures_of(case)
+    status: str = case.status
+    if guessed and failures and all(one.startswith(("wrong-output", "overwritten")) for one in failures):
+        status = "undecided"
+    shares = [one.max_in_bounds for one in case.observations if one.max_in_bounds is not None]
+    return Result(
+        key, point, status, failures, _message(case), sum(one.wrong for one in case.observations),
+        case.warp_instructions, round(case.seconds, 6), max(shares, default=0.0),
+    )  # fmt: skip
+
+
+def _message(case: CaseResult) -> str:
+    if case.problem is not None:
+        where = f"{case.problem.place}: " if case.problem.place else ""
+        return _line(where + case.problem.message)
+    for finding in case.findings:
+        if finding.level == "error":
+            return _line(f"{finding.place}: {finding.message}" if finding.place else finding.message)
+    for one in case.observations:
+        if one.wrong:
+            return f"{one.output}: {one.wrong:,} of {one.elements:,} elements wrong"
+    for damage in case.overwritten:
+        return f"{damage.argument}: {damage.count:,} elements overwritten"
+    return ""
+
+
+def _line(text: str) -> str:
+    from wmmadiag.report.text import one_line
+
+    return one_line(text.splitlines()[0] if text else "")[:500]
+
+
+def digest_of(setting: Setting, subject: str, arch: str) -> str:
+    """A hash of all that a subject's results depend on besides the point: card, source, headers, this package."""
+    from wmmadiag.batch import Task
+    from wmmadiag.gate.result_cache import result_key, tool_fingerprint
+
+    path = Path(setting.folder) / subject
+    words = [setting.checks, setting.backend, str(setting.instructions)]
+    known = result_key(Task(path, arch))
+    if known is None:  # what it includes is not known: its own bytes, then
+        known = tool_fingerprint() + "".join(_bytes(one) for one in _files(path))
+    return _hash([known, *words])
+
+
+def _files(path: Path) -> Sequence[Path]:
+    from wmmadiag.api import open_card
+
+    card = open_card(path)
+    return list(dict.fromkeys([path, card.source, *(one.source for one in card.variants if one.source is not None)]))
+
+
+def _bytes(path: Path) -> str:
+    return path.read_bytes().decode("utf-8", "surrogateescape")
+
+
+def _hash(parts: Sequence[str]) -> str:
+    from wmmadiag.compile.cache import digest
+
+    return digest(list(parts))
+
+
+def to_record(result: Result) -> dict[str, Any]:
+    """As a journal holds it."""
+    import msgspec
+
+    found = msgspec.to_builtins(result)
+    assert isinstance(found, dict)
+    return {"case": found}
+
+
+def from_record(record: Mapping[str, Any]) -> Result | None:
+    """A journal's record of a case; None for another one, or one of another version."""
+    import msgspec
+
+    try:
+        return msgspec.convert(record["case"], Result)
+    except (KeyError, msgspec.ValidationError):
+        return None

@@ -1,0 +1,194 @@
+"""Try kernels over sizes, types, inputs, orders and architectures, as a plan says,
+on this machine's processors or on a Dask cluster; shrink and explain what fails.
+
+  wmmadiag campaign nightly.toml --html campaign.html
+
+A journal beside the plan holds each result as it comes: after a kill of anything,
+--resume goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wmmadiag.cli.arguments import natural
+from wmmadiag.cli.console import Console
+from wmmadiag.cli.outputs import STDOUT, write_text
+from wmmadiag.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from wmmadiag.campaign.plan import Plan
+    from wmmadiag.campaign.run import Campaign, Executor, Known, Progress
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the command's arguments."""
+    parser.add_argument("plan", metavar="PLAN.toml", help="what to try; docs/campaigns.md says how to write one")
+    parser.add_argument("--resume", action="store_true", help="go on with the journal that is there")
+    parser.add_argument("--journal", metavar="FILE", default="", help="default: PLAN.journal beside the plan")
+    parser.add_argument("--baseline", metavar="FILE", default=None, help="accept failures in FILE; fail on new ones")
+    parser.add_argument(
+        "--effort", choices=("none", "quick", "normal", "thorough"), default="quick",
+        help="how much is tried to find the cause of each kind of failure (default: quick)",
+    )  # fmt: skip
+    parser.add_argument("--bundles", metavar="FOLDER", default="", help="a replay bundle for each kind of failure")
+    group = parser.add_argument_group("where it runs")
+    group.add_argument("--workers", type=natural, metavar="N", default=0, help="local processes (default: all cores)")
+    group.add_argument("--scheduler", metavar="ADDRESS", default="", help="a Dask scheduler that runs: tcp://host:8786")
+    group.add_argument("--here", action="store_true", help="in this process alone, without Dask")
+    reports = parser.add_argument_group("reports (FILE '-': standard output, and nothing else there)")
+    for name, what in _REPORTS.items():
+        reports.add_argument(f"--{name}", metavar="FILE", default="", help=what)
+    reports.add_argument("--against", metavar="JOURNAL", default="", help="say what changed since an earlier campaign")
+    reports.add_argument("--trend", metavar="FILE", default="", help="append this campaign's numbers, a line of JSON")
+
+
+_REPORTS = {
+    "html": "one page with maps and a search, for a browser",
+    "markdown": "for a job's summary",
+    "json": "the numbers and findings",
+    "sarif": "SARIF 2.1.0, for code scanning",
+    "junit": "JUnit XML, for a CI's list of tests",
+}
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Run the command; returns the exit code."""
+    from wmmadiag.campaign.changes import changes, trend_line
+    from wmmadiag.campaign.journal import Journal
+    from wmmadiag.campaign.plan import read_plan
+    from wmmadiag.campaign.run import journal_path, run_campaign
+    from wmmadiag.report.campaign import terminal
+
+    plan = read_plan(Path(args.plan))
+    known = _known(args.baseline, plan)
+    path = Path(args.journal) if args.journal else journal_path(plan.path)
+    if path.exists() and path.stat().st_size and not args.resume:
+        raise ConfigurationError(
+            f"the journal {path} holds an earlier campaign", hint="go on with --resume, or give another --journal"
+        )
+    began = time.monotonic()
+    with Journal(path) as journal, _executor(args, plan, console) as execute:
+        campaign = run_campaign(
+            plan, journal, execute, known=known, effort="" if args.effort == "none" else args.effort,
+            tell=_telling(console),
+        )  # fmt: skip
+    console.clear()
+    if STDOUT not in {getattr(args, name) for name in _REPORTS}:
+        console.print(terminal.render(campaign))
+        if args.against:
+            console.print("\n".join(changes(campaign, Path(args.against))))
+    for name in _REPORTS:
+        if getattr(args, name):
+            write_text(_rendered(name, campaign), getattr(args, name), console)
+    if args.trend:
+        _append(Path(args.trend), trend_line(campaign, time.monotonic() - began))
+    if args.bundles:
+        _write_bundles(campaign, Path(args.bundles), console)
+    return campaign.tally.exit_code
+
+
+def _executor(args: argparse.Namespace, plan: Plan, console: Console) -> Any:
+    """A context whose value runs tasks."""
+    import contextlib
+    from functools import partial
+
+    from wmmadiag.campaign.cluster import answers, cluster
+    from wmmadiag.campaign.run import here
+
+    if args.here:
+        return contextlib.nullcontext(here)
+
+    @contextlib.contextmanager
+    def opened() -> Any:
+        def tell(link: str) -> None:
+            console.note(f"dashboard: {link}")
+
+        with cluster(args.scheduler, args.workers, tell=tell) as client:
+            resources = {"GPU": 1.0} if plan.backend != "emulator" and args.scheduler else None
+            execute: Executor[Any, Any] = partial(answers, client, resources=resources)
+            yield execute
+
+    return opened()
+
+
+def _telling(console: Console) -> Callable[[Progress], None]:
+    def tell(now: Progress) -> None:
+        seconds = time.monotonic() - now.began
+        rate = now.here / seconds if seconds else 0.0
+        left = f", {(now.planned - now.done) / rate:,.0f} s left" if now.planned > now.done and rate else ""
+        console.progress(f"{now.done:,} {now.what}, {rate:,.0f}/s, {now.failing:,} failing{left}")
+
+    return tell
+
+
+def _known(baseline: str | None, plan: Plan) -> Known:
+    """Whether a baseline accepts a failure."""
+    if baseline is None:
+        return lambda _: False
+    import datetime
+
+    from wmmadiag.gate.known_failures import read_baseline, relative_card
+
+    path = Path(baseline)
+    today = datetime.date.today()
+    entries = [one for one in read_baseline(path) if one.expires >= today]
+    names: dict[str, str] = {}
+
+    def known(result: Any) -> bool:
+        point = result.point
+        card = names.setdefault(point.subject, relative_card(plan.path.parent / point.subject, path))
+        return bool(result.failures) and any(
+            one.fits(card, point.arch, point.variant, point.base) and set(result.failures) <= set(one.failures)
+            for one in entries
+        )
+
+    return known
+
+
+def _rendered(name: str, campaign: Campaign) -> str:
+    from wmmadiag.campaign.changes import as_json
+    from wmmadiag.report import junit, sarif
+    from wmmadiag.report.campaign import html, markdown
+    from wmmadiag.report.campaign.as_run import as_run
+
+    if name == "json":
+        return as_json(campaign)
+    if name in ("html", "markdown"):
+        return {"html": html.render, "markdown": markdown.render}[name](campaign)
+    return {"sarif": sarif.render, "junit": junit.render}[name](as_run(campaign))
+
+
+def _append(path: Path, line: str) -> None:
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(line)
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {path}: {error.strerror}", hint="--trend names a file") from None
+
+
+def _write_bundles(campaign: Campaign, folder: Path, console: Console) -> None:
+    from wmmadiag.bundle.write import write_bundle
+    from wmmadiag.campaign.explain import one_each, symbols
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, (finding, _) in enumerate(one_each(campaign.findings.values()), 1):
+        point = finding.example.point
+        if not point.subject.endswith(".toml"):
+            console.note(f"no bundle of {point.subject}: it has no card (wmmadiag init {point.subject})")
+            continue
+        target = folder / f"finding-{number}.wmmadiag"
+        try:
+            write_bundle(
+                Path(campaign.setting.folder) / point.subject, target, arch=point.arch, cases=[point.base],
+                variants=[point.variant], symbols=symbols(point), seed=point.seed or None, inputs=point.inputs,
+                checks=campaign.setting.checks, schedules=point.schedules,
+            )  # fmt: skip
+        except ConfigurationError as error:
+            console.note(f"no bundle of {point.subject}: {error}")
+            continue
+        console.note(f"wrote {target}: repeat it anywhere with `wmmadiag replay {target}`")

@@ -1,0 +1,50 @@
+"""A campaign as a run of checks, as JUnit and SARIF show one: a case for each kind of failure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wmmadiag.report.model import CaseResult, KernelReport
+from wmmadiag.report.run import KernelRun, Run
+
+if TYPE_CHECKING:
+    from wmmadiag.campaign.run import Campaign
+
+
+def as_run(campaign: Campaign) -> Run:
+    """The smallest case of each group of failures, judged once more, and a line for each subject that has none.
+
+    Raises:
+        WmmadiagError: a card cannot be read any more.
+    """
+    from dataclasses import replace
+
+    from wmmadiag.api import open_card
+    from wmmadiag.campaign.work import judged
+    from wmmadiag.recording import run_of
+
+    cases: dict[tuple[str, str], list[CaseResult]] = {}
+    for finding in campaign.findings.values():
+        point = finding.example.point
+        case = judged(campaign.setting, point)
+        name = " ".join([point.base, *(f"{name}={value}" for name, value in point.sizes.items())])
+        cases.setdefault((point.subject, point.arch), []).append(replace(case, case=name, repeat=finding.command))
+    for subject, found in campaign.tally.subjects.items():
+        if found["passed"]:
+            arch = next((arch for name, arch in cases if name == subject), campaign.plan.arches[0])
+            right = CaseResult("all", f"{found['passed']:,} further cases", "passed", {})
+            cases.setdefault((subject, arch), []).append(right)
+    kernels = []
+    for (subject, arch), results in cases.items():
+        path = Path(campaign.setting.folder) / subject
+        card = open_card(path)
+        kernels.append(
+            KernelRun(
+                KernelReport(
+                    card.name, subject, str(card.source), card.computes.operation, arch or "sm_90",
+                    campaign.plan.backend, (), tuple(results), campaign.tally.seconds,
+                )
+            )
+        )  # fmt: skip
+    return run_of(kernels, command=f"wmmadiag campaign {campaign.plan.path}", seconds=campaign.tally.seconds)

@@ -1,0 +1,63 @@
+"""A campaign as one self-contained page: findings, a map of any two axes, and the failing cases with a search."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wmmadiag.report.campaign.terminal import counts
+from wmmadiag.report.html import Raw, page
+
+if TYPE_CHECKING:
+    from wmmadiag.campaign.run import Campaign
+
+_HERE = Path(__file__).parent
+_STATUSES = ("passed", "failed", "undecided", "error", "accepted")
+
+
+def render(campaign: Campaign) -> str:
+    """The page as text."""
+    from wmmadiag.campaign.explain import one_each
+
+    tally = campaign.tally
+    findings = [
+        {"first": first, "others": others, "failures": tally.groups.get((first.subject, first.failures))}
+        for first, others in one_each(campaign.findings.values())
+    ]
+    subjects = [
+        (subject, [found[status] for status in _STATUSES], sum(found.values()))
+        for subject, found in sorted(tally.subjects.items(), key=lambda item: (-item[1]["failed"], item[0]))
+    ]
+    return page(
+        _HERE / "campaign.html", _HERE / "campaign.js", _HERE / "campaign.css",
+        name=campaign.plan.name, counts=counts(campaign), tally=tally, findings=findings, subjects=subjects,
+        status={0: "passed", 1: "failed", 2: "error", 3: "undecided"}[tally.exit_code], data=Raw(_data(campaign)),
+    )  # fmt: skip
+
+
+def _data(campaign: Campaign) -> str:
+    """What the page's script draws maps of and searches: axes, cells, failing cases."""
+    tally = campaign.tally
+    axes = tally.axes()
+    places = {axis: {value: at for at, value in enumerate(values)} for axis, values in axes.items()}
+    names = list(axes)
+    cells = [
+        [names.index(a), places[a][x], names.index(b), places[b][y], count, bad]
+        for (a, x, b, y), (count, bad) in tally.cells.items()
+        if a in places and b in places
+    ]
+    failing = [
+        [one.point.name(), one.status, ", ".join(one.failures), one.message, _values(campaign, one.point)]
+        for one in tally.listed
+    ]
+    data: dict[str, Any] = {"axes": axes, "cells": cells, "failing": failing}
+    # "<" would end the script element that this stands in.
+    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _values(campaign: Campaign, point: Any) -> dict[str, str]:
+    from wmmadiag.campaign.tally import axes_of
+
+    shown = campaign.tally.axes()
+    return {axis: value for axis, value in axes_of(point) if axis in shown}

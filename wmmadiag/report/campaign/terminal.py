@@ -1,0 +1,50 @@
+"""A campaign for the terminal: its numbers, then what is wrong, each cause once."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wmmadiag.campaign.explain import Finding
+    from wmmadiag.campaign.run import Campaign
+
+_WORDS = {"passed": "right", "failed": "WRONG", "undecided": "undecided", "error": "in error", "accepted": "known"}
+
+
+def counts(campaign: Campaign) -> str:
+    """ "1,204 cases: 1,190 right, 14 WRONG"."""
+    found = campaign.tally.statuses
+    parts = [f"{found[status]:,} {word}" for status, word in _WORDS.items() if found[status]]
+    return f"{campaign.tally.cases:,} case{'' if campaign.tally.cases == 1 else 's'}: {', '.join(parts) or 'none'}"
+
+
+def render(campaign: Campaign) -> str:
+    """The whole campaign, 80 columns, ending with a newline."""
+    from wmmadiag.campaign.explain import one_each
+
+    lines = []
+    for number, (first, others) in enumerate(one_each(campaign.findings.values()), 1):
+        lines += [f"{number}. {line}" if at == 0 else f"   {line}" for at, line in enumerate(_finding(first, campaign))]
+        failing = sum(campaign.tally.groups[one.subject, one.failures].count for one in others)
+        if others:
+            lines.append(f"   the same in {failing:,} cases of {len(others)} other groups")
+        lines.append("")
+    if campaign.damaged:
+        lines.append(f"{len(campaign.damaged)} damaged lines of the journal were not counted; their cases ran again")
+    if campaign.repeated:
+        lines.append(f"{campaign.repeated:,} results of earlier kernels, plans or versions were not counted")
+    return "\n".join([*lines, counts(campaign)]) + "\n"
+
+
+def _finding(one: Finding, campaign: Campaign) -> list[str]:
+    failures = campaign.tally.groups.get((one.subject, one.failures))
+    count = failures.count if failures is not None else 1
+    lines = [f"{one.subject}: {', '.join(one.failures)} in {count:,} case{'' if count == 1 else 's'}"]
+    lines += textwrap.wrap(f"smallest: {one.example.point.name()}: {one.example.message}", 77)
+    if one.sentence:
+        lines += textwrap.wrap(f"{one.verdict or 'seen'}: {one.sentence} [{one.cause}]", 77)
+    if one.place:
+        lines.append(f"at {one.place}")
+    lines.append(f"repeat: {one.command}")
+    return lines
