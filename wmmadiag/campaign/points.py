@@ -16,6 +16,7 @@ import msgspec
 from wmmadiag.campaign.plan import Plan, Subjects
 from wmmadiag.campaign.sizes import SizeRange, edges, grid_steps
 from wmmadiag.errors import ConfigurationError, WmmadiagError
+from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.card import Card, Case, Expression, Variant
 from wmmadiag.subject.expressions import Scope
 from wmmadiag.subject.symbols import case_scope
@@ -136,7 +137,7 @@ def spaces(plan: Plan, subjects: Subjects) -> list[Space]:
     made = []
     for path in found:
         card = open_card(path)
-        used |= {name for case in card.cases for name in case.symbols}
+        used |= _symbols(card)
         made.append(_space(plan, subjects, _shown(path, plan.path.parent), card))
     unknown = [name for name in subjects.sizes if name not in used]
     if unknown:
@@ -146,6 +147,11 @@ def spaces(plan: Plan, subjects: Subjects) -> list[Space]:
             hint="their symbols: " + ", ".join(sorted(used)),
         )
     return made
+
+
+def _symbols(card: Card) -> set[str]:
+    """What a plan may give sizes of: the symbols of cases, and those that the operation makes of others (Skv of S)."""
+    return {name for case in card.cases for name in case.symbols} | set(OPERATIONS[card.computes.operation].symbols)
 
 
 def _shown(path: Path, folder: Path) -> str:
@@ -159,7 +165,7 @@ def _space(plan: Plan, subjects: Subjects, shown: str, card: Card) -> Space:
     from wmmadiag.api import card_target
 
     variants = [card.variant(name) for name in subjects.variants] if subjects.variants else list(card.variants)
-    swept = {name for name in subjects.sizes if any(name in case.symbols for case in card.cases)}
+    swept = subjects.sizes.keys() & _symbols(card)
     bases: dict[Any, str] = {}
     for case in card.cases:
         rest = (tuple((n, v) for n, v in case.symbols.items() if n not in swept), case.inputs, case.seed)
@@ -181,7 +187,7 @@ def _space(plan: Plan, subjects: Subjects, shown: str, card: Card) -> Space:
 def _values(one: SizeRange | tuple[Expression, ...], card: Card, variant: Variant, name: str) -> tuple[Expression, ...]:
     if not isinstance(one, SizeRange):
         return one
-    base = next(case for case in card.cases if name in case.symbols)
+    base = card.cases[0]
     shape = variant.launch or card.launch
 
     def grid_at(size: int) -> object:
