@@ -149,7 +149,7 @@ def page() -> str:
         "## `[variants.NAME]`\n",
         _table("key", card_keys.VARIANT),
         "## `[[cases]]`\n\nEvery other key is a symbol: `S = 128`, `causal = 1`, or an expression over others.\n"
-        "`displaced` is one that every kernel has: bytes by which its arrays lie behind a multiple of 512 (0 if absent).\n",
+        "`displaced` is one of every kernel: bytes by which its arrays lie behind a multiple of 512 (0 if absent).\n",
         _table("key", card_keys.CASE),
         _EXPRESSIONS.format(functions=_names(FUNCTIONS), constants=_names(CONSTANTS)),
         "## `[computes]`\n",
