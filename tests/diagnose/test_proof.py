@@ -9,7 +9,7 @@ import pytest
 from wmmadiag.checks.run import emulator_of
 from wmmadiag.csource.tree import parse
 from wmmadiag.diagnose.changes import Change, TextEdit
-from wmmadiag.diagnose.confirm import Confirmed, confirmed
+from wmmadiag.diagnose.confirm import Confirmed, _loops, confirmed
 from wmmadiag.diagnose.effort import effort_named
 from wmmadiag.diagnose.engine import case_bench, diagnose_card
 from wmmadiag.diagnose.excerpts import statement_lines
@@ -119,6 +119,17 @@ def test_barriers_that_order_the_same_two_accesses_are_one_answer() -> None:
     cases = sorted(bench.cases(), key=lambda case: baseline[case.name].passed)
     (found,) = confirmed(bench, cases, baseline, tried, (), {str(bench.source): text}, 8)
     assert found.right and found.tried == tried[1] and found.alike == (tried[2], tried[0])
+
+
+def test_a_barrier_in_a_function_waits_as_often_as_it_is_called() -> None:
+    text = b"""__device__ void once() { int a; }
+__device__ void inner() { int b; }
+__device__ void often() { inner(); }
+__global__ void k() { once(); for (int i = 0; i < 2; ++i) { often(); while (i < 1) inner(); } }
+"""
+    sources = {"k.cu": parse(text, "k.cu")}
+    found = {name: _loops(sources, "k.cu", text.index(name.encode()), 4) for name in ("int a", "int b", "once();")}
+    assert found == {"int a": 0, "int b": 2, "once();": 0}
 
 
 def test_a_statement_put_in_is_named_where_it_is_needed() -> None:

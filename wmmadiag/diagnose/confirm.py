@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wmmadiag.checks.run import emulator_of
-from wmmadiag.csource.nodes import LOOPS, ancestors, at
+from wmmadiag.csource.declarations import declarations
+from wmmadiag.csource.nodes import LOOPS, ancestors, at, called, descendants
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.changes import Texts as Bytes
@@ -33,6 +34,8 @@ _INTRUSIVE, _MUCH = 3.0, 0.1
 """A change that alters so many times what another one alters, and this share of all, is the weaker answer."""
 _ANYWHERE = "", 0, 0
 """The place of a barrier that is put in."""
+_DEEP = 4
+"""Calls that are followed outwards from a place."""
 _ALIKE = 3
 """Changes of one place that are run on every case, until one of them is right in all."""
 
@@ -242,9 +245,29 @@ def _place(one: Tried, sources: Mapping[str, Source]) -> tuple[str, int, int]:
 def _loops_around(one: Tried, sources: Mapping[str, Source]) -> int:
     """Loops around the place of a change: what is put in there is done as many times more."""
     edit = one.ranked.change.edits[0]
-    node = at(sources[edit.file].root, edit.start)
+    return _loops(sources, edit.file, edit.start, _DEEP)
+
+
+def _loops(sources: Mapping[str, Source], file: str, start: int, deep: int) -> int:
+    """Loops around a place, and around the calls of the function that it is in.
+
+    Args:
+        deep: calls that are followed.
+    """
+    node = at(sources[file].root, start)
     around = (node, *ancestors(node))
-    return sum(loop.type in LOOPS and loop.start_byte < edit.start < loop.end_byte for loop in around)
+    own = sum(loop.type in LOOPS and loop.start_byte < start < loop.end_byte for loop in around)
+    functions = declarations(sources[file]).functions
+    name = next((f.name for f in functions if f.body is not None and f.body.start_byte <= start < f.body.end_byte), "")
+    if not name or not deep:
+        return own
+    calls = [
+        _loops(sources, other, call.start_byte, deep - 1)
+        for other, source in sources.items()
+        for call in descendants(source.root, "call_expression")
+        if called(call) == name
+    ]
+    return own + max(calls, default=0)
 
 
 def _apart(one: Tried, other: Tried, sources: Mapping[str, Source]) -> tuple[bool, int]:

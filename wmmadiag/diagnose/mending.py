@@ -37,7 +37,7 @@ _PARTLY = 2
 """Changes that mend the failing case and not every one, from which the search goes on."""
 _NEAREST = 4
 """Changes that mend the case, of which rivals are looked for nearby."""
-_RIVALS = 512
+_RIVALS = 256
 """How many of these are tried at most."""
 _CHECKED = 128
 """Changes that are tried before those that do no harm are run with all checks."""
