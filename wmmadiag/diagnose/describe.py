@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wmmadiag.checks.finding import Level
 from wmmadiag.checks.run import emulator_of, reported
-from wmmadiag.diagnose.certain import by_itself
-from wmmadiag.diagnose.changes import Change, applied
-from wmmadiag.diagnose.confirm import Confirmed
-from wmmadiag.diagnose.excerpts import excerpt, place_of, statement_lines
-from wmmadiag.diagnose.names import NAMES, REFUSED, TARGETS, UNKNOWN, Name, name_of, puts_in_order
-from wmmadiag.diagnose.patch import unified
-from wmmadiag.diagnose.search import Tried
-from wmmadiag.diagnose.sidebyside import Difference, first_difference, of_two_ends
+from wmmadiag.diagnose.causes import causes_of
+from wmmadiag.diagnose.changes import Change
+from wmmadiag.diagnose.names import NAMES, UNKNOWN, name_of
 from wmmadiag.diagnose.spec import reproduced
 from wmmadiag.diagnose.symptoms import symptoms
-from wmmadiag.diagnose.watched import blocks_of
-from wmmadiag.errors import WmmadiagError
-from wmmadiag.place import Place, own_place
-from wmmadiag.report.diagnosis import Cause, Diagnosis, Fix, Outcome, Tested, Verdict, Work
+from wmmadiag.place import Place
+from wmmadiag.report.diagnosis import Cause, Diagnosis, Outcome, Tested, Work
 from wmmadiag.subject.bench import CaseRun
-from wmmadiag.subject.binding import bind
 
 if TYPE_CHECKING:
     from wmmadiag.diagnose.examined import Examined
-
-_ELEMENTS = frozenset(
-    {"leading-dimension", "transposed", "wrong-axis", "wrong-matrix", "shifted", "misplaced", "broken-operand"}
-)
-"""Kinds of disagreements about which element is where."""
-_SURE = 0.9
-"""Likelihood of a change among all that may mend the kernel, from which on its place is no longer one of several."""
-_READINGS = 4
 
 
 def described(found: Examined, backend: str, repeat: str, seconds: float) -> Diagnosis:
@@ -47,7 +29,7 @@ def described(found: Examined, backend: str, repeat: str, seconds: float) -> Dia
     """
     bench = found.bench
     first = found.baseline[found.failing.name] if found.failing is not None else None
-    causes = tuple(_causes(found, first)) if first is not None else ()
+    causes = tuple(causes_of(found, first)) if first is not None else ()
     outcome = _outcome(first, causes, bench.card.assumed)
     ledger = found.ledger
     return Diagnosis(
@@ -100,285 +82,6 @@ def _headline(outcome: Outcome, causes: Sequence[Cause], first: CaseRun | None, 
         return causes[0].sentence
     why = f": {found.problem}" if found.problem else ""
     return f"wrong, and no change that was tried mends it{why}"
-
-
-def _causes(found: Examined, first: CaseRun) -> Iterator[Cause]:
-    right = [one for one in found.answers if one.right]
-    if right:
-        yield from _mended(found, first, right)
-        return
-    if first.verdict is None and first.result.problem is not None:
-        yield by_itself(first)
-    elif found.answers:
-        yield _partly(found, first, found.answers[0])
-    elif found.suspects and first.verdict is not None:
-        yield _unmended(found)
-
-
-def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iterator[Cause]:
-    """One cause for each change that is made together; the last one's rivals are said beside it."""
-    best = right[0]
-    others = [one for one in right[1:] if one.line != best.line]
-    rivals = [one for one in others if one.further == best.further and one.intrusive == best.intrusive]
-    share = 1.0 / (1.0 + sum(_times(one - best.score) for one in (*(one.score for one in rivals), found.ledger.left)))
-    difference = _difference(found, first, best)
-    end = _other_end(found, best, difference)
-    # A kernel and its launch are two ends of one agreement, code and a constant that it is written for are as well:
-    # either may be what was not meant.
-    settled = (
-        best.shape is None
-        and not any(_as_simple(one, best) for one in rivals)
-        and not best.unfit
-        and best.unread is None
-        and not best.tried.ranked.agreed
-        and not best.disturbed
-        and end is None
-        and not of_two_ends(best.tried.ranked.change, difference)
-    )
-    sure = share >= _SURE and not found.bench.card.assumed and settled
-    verdict: Verdict = "proven" if sure else "likely"
-    pair = found.pairs.get(best.tried.ranked.change)
-    own = (best.tried.ranked,) if pair is None else (pair.first, pair.second)
-    ranks = [*(step.tried.ranked for step in found.steps), *own]
-    steps, lines = [one.change for one in ranks], [one.line for one in ranks]
-    whole = first.wrong_count if first.verdict is not None else 0
-    # Neither of two changes at once makes any element right alone.
-    mended = [step.tried.outcome.mended for step in found.steps] if pair is None else [0]
-    rest = max(0, whole - sum(mended))
-    for number, (change, line) in enumerate(zip(steps, lines, strict=True)):
-        last = number == len(steps) - 1
-        place = Place(line[0], line[1])
-        shown = difference if len(steps) == 1 else None
-        refused = first.result.problem if first.compilation is None else None
-        name = REFUSED if refused is not None else name_of(change, shown.what if shown is not None else "")
-        other = shown.place if shown is not None and shown.place.line != line[1] else end if last else None
-        if other is None and last and puts_in_order(change):  # it may stand anywhere between two accesses
-            other = next((_line(one) for one in best.alike if one.ranked.line != line), None)
-        if rivals and last and verdict == "likely":  # where the runs first differ is among the evidence
-            other = _at(rivals[0])
-        said = place_of(refused.place) if refused is not None else None
-        if said is not None and (said.file, said.line) != line:
-            other = said
-        yield Cause(
-            name=name.id,
-            verdict=verdict if len(steps) == 1 else "likely",
-            sentence=f"{refused.message}; right with {change.note}"
-            if refused is not None
-            else _sentence(name, change, shown, _departure(found, line) if len(steps) == 1 else ""),
-            place=str(place),
-            other=str(other) if other is not None else "",
-            excerpt=excerpt(place, other),
-            instead=_instead(found, first) if last else "",
-            explains=rest if last or pair is not None else mended[number],
-            of=whole if rest or not last else 0,
-            evidence=tuple(_evidence(found, first, best, rivals, shown, last)),
-            consequences=tuple(_gone(first, best)) if last else (),
-            fix=_fix(found, first, best, change, alone=len(steps) == 1, last=last),
-            readings=tuple(_readings(best)) if last and pair is None else (),
-            share=round(share, 3),
-        )
-
-
-def _as_simple(one: Confirmed, best: Confirmed) -> bool:
-    """Whether another change mends as simply: to put a statement in is more than to alter one that stands there."""
-    return one.tried.ranked.change.kind != "insertion" or best.tried.ranked.change.kind == "insertion"
-
-
-def _other_end(found: Examined, best: Confirmed, difference: Difference | None) -> Place | None:
-    """Where elements depart, of a change that only says which register is which: there it could be mended as well."""
-    change = best.tried.ranked.change
-    if difference is not None or found.traced is None or found.steps or change.role not in TARGETS:
-        return None
-    seen = [one for one in found.traced.disagreements if one.because_of is None and one.kind in _ELEMENTS]
-    places = [own_place(place) for one in seen for place in (one.place, one.other) if place is not None]
-    edit = change.edits[0]
-    first, last = statement_lines(found.sources[edit.file], edit.start)
-    return next((one for one in places if one.file != best.line[0] or not first <= one.line <= last), None)
-
-
-def _times(difference: float) -> float:
-    """How many times likelier, of a difference of scores."""
-    return math.exp(min(difference, 50.0))
-
-
-def _at(one: Confirmed) -> Place:
-    return _line(one.tried)
-
-
-def _line(one: Tried) -> Place:
-    return Place(*one.ranked.line)
-
-
-def _sentence(name: Name, change: Change, difference: Difference | None, departure: str) -> str:
-    """What is wrong, in one sentence."""
-    if difference is not None:
-        return f"{name.title}: {difference.sentence()}"
-    return f"{name.title}: {departure}; right with {change.note}" if departure else f"{name.title}: {change.note}"
-
-
-def _departure(found: Examined, line: tuple[str, int]) -> str:
-    """The first product or value that is not the operation's, where one departs; "" where that is not followed."""
-    seen = [one for one in found.traced.disagreements if one.because_of is None] if found.traced is not None else []
-    nearest = sorted(seen, key=lambda one: abs(own_place(one.place).line - line[1]))
-    return next((f"line {own_place(one.place).line} {one.message}" for one in nearest), "")
-
-
-def _evidence(
-    found: Examined,
-    first: CaseRun,
-    best: Confirmed,
-    rivals: Sequence[Confirmed],
-    difference: Difference | None,
-    last: bool,
-) -> Iterator[str]:
-    names = list(dict.fromkeys(run.result.case for run in best.runs))
-    several = bool(found.steps) or best.tried.ranked.change in found.pairs
-    alone = "these changes together" if several else "this change alone"
-    yield f"with {alone} {len(names)} case{'s' * (len(names) != 1)} pass{'es' * (len(names) == 1)} ({', '.join(names)})"
-    further = [run.result.distribution for run in best.runs if run.result.distribution != first.result.distribution]
-    if further:
-        yield f"it holds on inputs that are hard for the operation: {', '.join(dict.fromkeys(further))}"
-    if not last:
-        return
-    if difference is not None:
-        yield f"{difference.place}: the first access that differs between the kernel and the changed kernel"
-    if best.tried.ranked.agreed:
-        yield "other places are written for this constant: one of them may be what is wrong"
-    if best.disturbed:
-        yield f"it also alters what is read and written in the case {best.disturbed}, which was right without it"
-    if best.unfit:
-        yield f"it is wrong in {best.unfit}, which no case asks for"
-    if best.unread is not None:
-        yield best.unread.sentence()
-    for one in rivals[:_READINGS]:
-        yield f"a change at {_at(one)} mends it as well: {one.tried.ranked.change.note}"
-    for one in [one for one in found.answers if one.right and one.intrusive and not best.intrusive][:_READINGS]:
-        share = f"{one.altered:.0%} of what the kernel reads and writes"
-        yield f"a change at {_at(one)} mends it as well, but alters {share}: {one.tried.ranked.change.note}"
-
-
-def _readings(best: Confirmed) -> Iterator[str]:
-    for one in best.alike[:_READINGS]:
-        yield one.ranked.change.note
-    if len(best.alike) > _READINGS:
-        yield f"and {len(best.alike) - _READINGS} more"
-
-
-def _gone(first: CaseRun, best: Confirmed) -> Iterator[str]:
-    """Findings of the broken run that the mended one does not have."""
-    kept = {(one.check, one.kind) for run in best.runs for one in run.findings}
-    for one in first.findings:
-        if one.level is Level.ERROR and (one.check, one.kind) not in kept:
-            yield f"{one.place}: {one.message}"
-
-
-def _fix(found: Examined, first: CaseRun, best: Confirmed, change: Change, *, alone: bool, last: bool) -> Fix:
-    runs = [run for run in best.runs if run.result.distribution == first.result.distribution]
-    ran = [run for run in runs if run.result.case in found.baseline]
-    before = [found.baseline[run.result.case] for run in ran]
-    return Fix(
-        summary=change.note,
-        diff=diff_of(found, change) if alone else _whole_diff(found, best) if last else "",
-        status="verified",
-        wrong_before=sum(_counted(run) for run in {id(run): run for run in before}.values()),
-        wrong_after=sum(_counted(run) for run in runs),
-        max_difference_before=max((run.max_difference for run in before), default=0.0),
-        max_difference_after=max((run.max_difference for run in runs), default=0.0),
-        tried=tuple(dict.fromkeys(run.result.case for run in best.runs)),
-        note="" if alone else "together with the other changes; the last one's diff has them all",
-    )
-
-
-def _counted(run: CaseRun) -> int:
-    """Wrong elements; every element where the kernel did not end."""
-    if run.verdict is not None:
-        return run.wrong_count
-    return sum(seen.elements for seen in run.result.observations if seen.against == "reference")
-
-
-def diff_of(found: Examined, change: Change) -> str:
-    """A change as a unified diff against the user's source."""
-    texts = {file: source.data for file, source in found.sources.items()}
-    return unified(texts, applied(texts, [change]))
-
-
-def _whole_diff(found: Examined, best: Confirmed) -> str:
-    texts = {file: source.data for file, source in found.sources.items()}
-    made = {file: best.texts.get(Path(file).resolve(), "").encode("utf-8", "surrogateescape") for file in texts}
-    return unified(texts, {file: text or texts[file] for file, text in made.items()})
-
-
-def _difference(found: Examined, first: CaseRun, best: Confirmed) -> Difference | None:
-    """The first access that the mended kernel makes otherwise."""
-    if best.shape is not None:
-        return None
-    mended = next((run for run in best.runs if run.result.case == first.result.case and run.kernel is not None), None)
-    one = emulator_of(first.kernel) if first.kernel is not None else None
-    two = emulator_of(mended.kernel) if mended is not None and mended.kernel is not None else None
-    if one is None or two is None or mended is None or mended.bound is None:
-        return None
-    case = mended.bound
-    texts = {
-        file: (source.data.decode("utf-8", "replace"), best.texts.get(Path(file).resolve(), ""))
-        for file, source in found.sources.items()
-    }
-    changed = {file: pair for file, pair in texts.items() if pair[1] and pair[0] != pair[1]}
-    try:
-        return first_difference(
-            lambda: bind(case.card, case.case, case.variant, seed=case.seed, inputs=case.distribution),
-            one,
-            two,
-            changed,
-            blocks_of(case.launch),
-        )
-    except WmmadiagError:
-        return None
-
-
-def _instead(found: Examined, first: CaseRun) -> str:
-    """What the kernel computes instead of what it should, where a change of the reference says so."""
-    if first.bound is None or first.verdict is None or found.ledger.effort.name == "quick" or found.answers:
-        return ""
-    fits = reproduced(first.bound, first.verdict)
-    return fits[0].sentence() if fits else ""
-
-
-def _partly(found: Examined, first: CaseRun, best: Confirmed) -> Cause:
-    """A change that mends the failing case, but not every case."""
-    change = best.tried.ranked.change
-    name, place = name_of(change), _at(best)
-    failing = next(run for run in best.runs if not run.passed)
-    return Cause(
-        name=name.id,
-        verdict="undecided",
-        sentence=f"{name.title}, perhaps: {change.note} mends {first.result.case}, and not {failing.result.case}",
-        place=str(place),
-        excerpt=excerpt(place, None),
-        of=first.wrong_count if first.verdict is not None else 0,
-        fix=Fix(change.note, diff_of(found, change), "improves", note=f"{failing.result.case} stays wrong"),
-    )
-
-
-def _unmended(found: Examined) -> Cause:
-    """Where to look, where nothing that was tried mends it: what was seen speaks of these lines."""
-    places = [Place(*line) for line in found.suspects]
-    partly = [line for line in found.suspects if line in found.ledger.partly]
-    told = f"what was seen speaks most of {_listed(places)}"
-    evidence = [f"{Place(*line)}: changes of this line make a part of the wrong elements right" for line in partly]
-    return Cause(
-        name=UNKNOWN.id,
-        verdict="undecided",
-        sentence=f"{UNKNOWN.title}; {told}",
-        place=str(places[0]),
-        other=str(places[1]) if len(places) > 1 else "",
-        excerpt=excerpt(places[0], places[1] if len(places) > 1 else None),
-        evidence=tuple(evidence),
-    )
-
-
-def _listed(places: Sequence[Place]) -> str:
-    names = [f"{Path(one.file).name}:{one.line}" for one in places]
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
 
 
 def _tested(found: Examined, first: CaseRun) -> Iterator[Tested]:
