@@ -57,10 +57,9 @@ def taken(card: Card) -> dict[str, SizeRange | tuple[int, ...]]:
 
     From that step, or 1, up to one step beyond the largest; flags with both values; nothing else changes.
     """
-    extents = {
-        name for role in OPERATIONS[card.computes.operation].roles.values() for text in role.shape
-        for name in re.findall(r"[A-Za-z_]\w*", str(text))
-    }  # fmt: skip
+    operation = OPERATIONS[card.computes.operation]
+    texts = [str(text) for role in operation.roles.values() for text in role.shape] + list(operation.symbols.values())
+    extents = {name for text in texts for name in re.findall(r"[A-Za-z_]\w*", text)}
     found: dict[str, SizeRange | tuple[int, ...]] = {}
     for name in dict.fromkeys(name for case in card.cases for name in case.symbols):
         values = {case.symbols[name] for case in card.cases if name in case.symbols}
