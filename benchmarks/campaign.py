@@ -27,11 +27,13 @@ from wmmadiag.campaign.plan import Plan, Subjects
 from wmmadiag.campaign.run import Campaign, run_campaign
 from wmmadiag.campaign.sizes import SizeRange
 from wmmadiag.campaign.work import Result, Unit
+from wmmadiag.errors import WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.place import Place
-from wmmadiag.subject.card import Card
+from wmmadiag.subject.card import Card, Case
 from wmmadiag.subject.card_files.read import load_card
 from wmmadiag.subject.find_cards import cards_below, is_declared_wrong
+from wmmadiag.subject.symbols import case_scope
 
 KERNELS = Path(__file__).parents[1] / "kernels"
 CASES = 60
@@ -52,26 +54,62 @@ def run(plan: Plan, workers: int = 2) -> Campaign:
         return run_campaign(plan, opened, partial(answers, client), effort="")
 
 
+def values_of(card: Card) -> dict[str, list[int]]:
+    """What each extent and flag of a card's operation is in its cases, said or derived, where all are whole."""
+    operation = OPERATIONS[card.computes.operation]
+    texts = [str(text) for role in operation.roles.values() for text in role.shape] + list(operation.symbols.values())
+    names = {name for text in texts for name in re.findall(r"[A-Za-z_]\w*", text)}
+    named = {name for case in card.cases for name in case.symbols}
+    names &= {*operation.symbols, *named}
+    flags = {name for name, one in operation.parameters.items() if one.kind == "flag"}
+    found: dict[str, list[int]] = {}
+    for name in sorted(names | named):
+        missing = 0 if name in flags else None
+        values = [_value(card, case, name, missing) for case in card.cases]
+        if all(isinstance(value, int) for value in values):
+            found[name] = [value for value in values if isinstance(value, int)]
+    return found
+
+
+def _value(card: Card, case: Case, name: str, missing: object) -> object:
+    scope = case_scope(card, case, card.variants[0])
+    try:
+        return scope.number(name, place=case.place, what=name)
+    except WmmadiagError:
+        return missing
+
+
 def taken(card: Card) -> dict[str, SizeRange | tuple[int, ...]]:
     """What a card's kernel takes, as far as its cases say: each size in steps of what all its values share.
 
-    From that step, or 1, up to one step beyond the largest; flags with both values; nothing else changes.
+    From that step up to one beyond the largest; flags with both values. What stands for another symbol in all cases
+    (Skv for S) goes with it. What has one value in all cases keeps it.
     """
-    operation = OPERATIONS[card.computes.operation]
-    texts = [str(text) for role in operation.roles.values() for text in role.shape] + list(operation.symbols.values())
-    extents = {name for text in texts for name in re.findall(r"[A-Za-z_]\w*", text)}
+    values = values_of(card)
+    derived = OPERATIONS[card.computes.operation].symbols
+    together: set[str] = set()
+    for name, text in derived.items():
+        if name in values and text not in together and values.get(text) == values[name]:
+            together.add(name)
+    shapes = {str(text) for role in OPERATIONS[card.computes.operation].roles.values() for text in role.shape}
+    apart = {text for name, text in derived.items() if name in values and name not in together} - shapes
     found: dict[str, SizeRange | tuple[int, ...]] = {}
-    for name in dict.fromkeys(name for case in card.cases for name in case.symbols):
-        values = {case.symbols[name] for case in card.cases if name in case.symbols}
-        whole = {value for value in values if isinstance(value, int)}
-        if len(values) < 2 or whole != values:
+    for name, each in values.items():
+        if len(set(each)) < 2 or name in together or name in apart:
             continue
-        if whole <= {0, 1} and name not in extents:
+        if set(each) <= {0, 1}:
             found[name] = (0, 1)
-        elif name in extents and min(whole) > 0:
-            step = math.gcd(*whole)
-            found[name] = SizeRange(step, max(whole) + step, step)
+        elif min(each) > 0:
+            step = math.gcd(*each)
+            found[name] = SizeRange(step, max(each) + step, step)
     return found
+
+
+def by_sizes(card: Card, bad: set[str]) -> bool:
+    """Whether a failing case has sizes or flags that no right one has."""
+    values = values_of(card)
+    rows = {case.name: tuple(each[at] for each in values.values()) for at, case in enumerate(card.cases)}
+    return bool({rows[name] for name in bad} - {row for name, row in rows.items() if name not in bad})
 
 
 def subjects_of(cards: Mapping[Path, Path]) -> Iterator[Subjects]:
@@ -101,7 +139,7 @@ def unlisted() -> int:
             names = [case.name for case in load_card(card).cases]
             if not bad and not is_declared_wrong(card):
                 right[card] = KERNELS / card.relative_to(copies)
-            elif is_declared_wrong(card) and bad and set(names) - bad:
+            elif is_declared_wrong(card) and set(names) - bad and by_sizes(load_card(card), bad):
                 card.write_text(_without(card.read_text(), names, bad))
                 shown[card] = KERNELS / card.relative_to(copies)
         print(f"{own.tally.cases} cases of {len(cards)} cards; {len(shown)} wrong kernels fail in some only")

@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  const { axes, cells, failing } = JSON.parse(document.getElementById("data").textContent);
+  const { axes, cells, failing, shown } = JSON.parse(document.getElementById("data").textContent);
   const names = Object.keys(axes);
   const at = (id) => document.getElementById(id);
   const made = (tag, text, set = {}) => Object.assign(document.createElement(tag), { textContent: text }, set);
@@ -63,7 +63,8 @@
       at(id).append(...names.map((name) => made("option", name)));
       at(id).onchange = heat;
     }
-    at("columns").selectedIndex = 1;
+    at("rows").selectedIndex = shown[0];
+    at("columns").selectedIndex = shown[1];
     heat();
   }
   if (failing.length) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,9 +52,19 @@ def _data(campaign: Campaign) -> str:
         [one.point.name(), one.status, ", ".join(one.failures), one.message, _values(campaign, one.point)]
         for one in tally.listed
     ]
-    data: dict[str, Any] = {"axes": axes, "cells": cells, "failing": failing}
+    data: dict[str, Any] = {"axes": axes, "cells": cells, "failing": failing, "shown": _telling(cells)}
     # "<" would end the script element that this stands in.
     return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _telling(cells: Sequence[Sequence[int]]) -> list[int]:
+    """The two axes that tell failing cases from others best: by the variance between their map's cells."""
+    between: dict[tuple[int, int], float] = {}
+    every = sum(cell[4] for cell in cells) or 1
+    mean = sum(cell[5] for cell in cells) / every
+    for a, _, b, _, count, bad in cells:
+        between[a, b] = between.get((a, b), 0.0) + count * (bad / count - mean) ** 2
+    return list(max(between, key=lambda pair: (between[pair], pair), default=(0, 1)))
 
 
 def _values(campaign: Campaign, point: Any) -> dict[str, str]:
