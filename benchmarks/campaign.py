@@ -87,12 +87,12 @@ def taken(card: Card) -> dict[str, SizeRange | tuple[int, ...]]:
     """
     values = values_of(card)
     derived = OPERATIONS[card.computes.operation].symbols
+    shapes = {str(text) for role in OPERATIONS[card.computes.operation].roles.values() for text in role.shape}
+    apart = {text for name, text in derived.items() if name in values and values.get(text) != values[name]} - shapes
     together: set[str] = set()
     for name, text in derived.items():
-        if name in values and text not in together and values.get(text) == values[name]:
+        if name in values and text not in together | apart and values.get(text) == values[name]:
             together.add(name)
-    shapes = {str(text) for role in OPERATIONS[card.computes.operation].roles.values() for text in role.shape}
-    apart = {text for name, text in derived.items() if name in values and name not in together} - shapes
     found: dict[str, SizeRange | tuple[int, ...]] = {}
     for name, each in values.items():
         if len(set(each)) < 2 or name in together or name in apart:
