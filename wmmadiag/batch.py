@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from wmmadiag.errors import ConfigurationError, WmmadiagError
+from wmmadiag.errors import ConfigurationError, SeveralKernelsError, WmmadiagError
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -41,7 +41,8 @@ class Task:
 class Outcome:
     """A report, or the error in its place, as text, with its exit code; `recorded` where the task asks for it.
 
-    `cached`: nothing ran; it is the result of an earlier run of the same kernel.
+    `cached`: nothing ran; it is the result of an earlier run of the same kernel. `several`: nothing ran, since the
+    source has these kernels, and one is checked at a time.
     """
 
     task: Task
@@ -51,6 +52,7 @@ class Outcome:
     recorded: KernelRun | None = None
     diagnoses: tuple[Diagnosis, ...] = ()
     cached: bool = False
+    several: tuple[str, ...] = ()
 
     @property
     def status(self) -> Status:
@@ -127,6 +129,8 @@ def _own_names(path: Path) -> tuple[list[str], list[str]] | None:
 def check_all(tasks: Sequence[Task], *, jobs: int = 1, progress: Progress | None = None) -> Iterator[Outcome]:
     """Check each task, in order; an error in one does not stop the others. What has not changed is not run again.
 
+    A source that launches several kernels, of which nobody names one, has an outcome for each of them.
+
     Args:
         jobs: processes; with more than one, `progress` is told how many tasks are done, of how many.
     """
@@ -137,14 +141,28 @@ def check_all(tasks: Sequence[Task], *, jobs: int = 1, progress: Progress | None
     left = [index for index, outcome in enumerate(known) if outcome is None]
     if jobs <= 1 or len(left) <= 1:
         for task, key, outcome in zip(tasks, keys, known, strict=True):
-            yield outcome or run_task(task, progress, key)
+            yield from _each(outcome or run_task(task, progress, key), progress)
         return
     running = _parallel([(tasks[index], keys[index]) for index in left], jobs, progress)
     try:
         for outcome in known:
-            yield outcome or next(running)
+            yield from _each(outcome or next(running), progress)
     finally:
         running.close()
+
+
+def _each(outcome: Outcome, progress: Progress | None) -> Iterator[Outcome]:
+    """The outcome, or those of the kernels that were found in its place."""
+    if not 1 < len(outcome.several) <= _MOST_KERNELS:
+        yield outcome
+        return
+    task = outcome.task
+    every = [replace(task, options={**task.options, "entry": name}) for name in outcome.several]
+    yield from check_all(every, progress=progress)
+
+
+_MOST_KERNELS = 12
+"""A source with more is a library: one is named."""
 
 
 def _parallel(
@@ -235,6 +253,8 @@ def run_task(task: Task, progress: Progress | None = None, key: str | None = Non
             recorder=recorder,
             **task.options,
         )
+    except SeveralKernelsError as error:
+        return Outcome(task, error=str(error), code=error.exit_code, several=error.kernels)
     except WmmadiagError as error:
         return Outcome(task, error=str(error), code=error.exit_code)
     found = _diagnoses(task, report, forward) if task.diagnose else ()

@@ -54,6 +54,12 @@ class ConfigurationError(WmmadiagError):
     """A wrong option, card, path, or a missing component of the installation."""
 
 
+class SeveralKernelsError(ConfigurationError):
+    """A source has several kernels, and one was asked for; `kernels`: the names of those that may be meant."""
+
+    kernels: tuple[str, ...] = ()
+
+
 class CompileError(WmmadiagError):
     """The compiler refused the source; `detail` holds its log."""
 

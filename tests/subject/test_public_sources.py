@@ -113,3 +113,16 @@ def test_a_batch_is_one_of_rows_where_nothing_else_counts_these(tmp_path, rows, 
     report = wmmadiag.check(path, symbols={"M": 64} if rows == "64" else {})
     assert report.exit_code == 0, [case.problem for case in report.cases]
     assert {name for name in symbols(report)[-1] if name in {"batch", "M", "N", "K"}} == extents
+
+
+def test_each_kernel_that_a_source_launches_is_checked(tmp_path, capsys):
+    from wmmadiag.cli.main import main
+
+    first = ROWS.replace("ROWS", "0").replace("GRID", "batch / 16")
+    second = first[first.index("__global__") :].replace("project", "project_gelu").replace("run", "run_gelu")
+    path = tmp_path / "k.cu"
+    path.write_text(first + second)
+    assert main(["check", str(path)]) == 2
+    told = capsys.readouterr()
+    assert "default: project\n" in told.out and "ok: all" in told.out
+    assert "its name has 'gelu', and nothing else shows it" in told.err

@@ -102,7 +102,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     tasks = [replace(task, record=outputs.wanted, diagnose=args.diagnose) for task in tasks]
 
     def progress(task: Task, done: int, cases: int, what: str) -> None:
-        number = f"{tasks.index(task) + 1}/{len(tasks)} " if len(tasks) > 1 else ""
+        number = f"{tasks.index(task) + 1}/{len(tasks)} " if len(tasks) > 1 and task in tasks else ""
         if cases and what and what.endswith(str(task.path)):  # told for all processes together
             console.progress(f"[{done}/{cases}] {what}")
         elif cases and what:
@@ -116,7 +116,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         whole, guessed = None, False
         if not args.no_main and args.backend == "emulator" and has_main(outcome.task.path):
             console.progress(f"{outcome.task.path}: its own main")
-            whole = check_program(outcome.task, outcome, args)
+            before = next((one for one in programs if one.path == outcome.task.path), None)
+            whole = check_program(outcome.task, outcome, args, before)
             programs.append(whole)
             outcome = replace(outcome, code=whole.code_beside(outcome))
             guessed = outcome.report is not None and not settled(judged)
@@ -129,7 +130,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         elif outcome.report is not None and not (args.quiet and not outcome.code) and (args.verbose or not guessed):
             diagnoses = outcome.diagnoses if outcome.code or args.verbose else ()
             text = _text(outcome.report, diagnoses, args.verbose, console)
-            console.print(text + ("\n" if len(tasks) > 1 else ""))
+            console.print(text + ("\n" if len(tasks) > 1 or outcome.task not in tasks else ""))
         if whole is not None and not outputs.to_stdout and not (args.quiet and not outcome.code):
             console.print("\n".join(program_lines(whole, judged, args.verbose)))
     console.clear()
@@ -141,7 +142,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         console.note("\n".join(baseline.lines()))
     if outputs.wanted:
         run = run_of(outcomes, command=_command(args), seconds=time.perf_counter() - started)
-        ran = [made for one in programs if (made := one.run((args.arch or ["sm_90"])[0])) is not None]
+        whole_runs = {one.path: one for one in programs}.values()
+        ran = [made for one in whole_runs if (made := one.run((args.arch or ["sm_90"])[0])) is not None]
         run = replace(run, kernels=(*run.kernels, *ran))
         write_outputs(run, outputs, console)
     if args.write_baseline is not None:

@@ -136,12 +136,15 @@ def guessed(outcome: Outcome) -> bool:
     return outcome.report is not None and bool(outcome.report.assumed)
 
 
-def check_program(task: Task, outcome: Outcome, args: argparse.Namespace) -> ProgramCheck:
+def check_program(
+    task: Task, outcome: Outcome, args: argparse.Namespace, ran: ProgramCheck | None = None
+) -> ProgramCheck:
     """Run a source's `main` under the checks, and judge its launches.
 
     Args:
         task: the check of the source; `outcome`: what became of it, from the source alone.
         args: the command's.
+        ran: what its program did, where that was run for another of its kernels.
     """
     from wmmadiag.compile.options import CompileOptions
     from wmmadiag.programs.build import build
@@ -160,14 +163,20 @@ def check_program(task: Task, outcome: Outcome, args: argparse.Namespace) -> Pro
             options, checks=args.checks, capture=True, schedules=args.schedules, threads=args.threads,
             use_cache=not args.no_cache, instructions=args.budget_instructions or 0,
         )  # fmt: skip
-        made.result = run_program(program, spec, str(task.path.with_suffix("")), [], seconds=limit, quiet=True)
+        if ran is None or ran.result is None:
+            made.result = run_program(program, spec, str(task.path.with_suffix("")), [], seconds=limit, quiet=True)
+        else:
+            made.result, made.compares = ran.result, ran.compares
     except WmmadiagError as error:
         made.why = str(error).partition("\n")[0]
         return made
+    own = _base(str(task.options.get("entry") or ""))
     for launch in _of_kernels(made.result.captured, outcome):
+        if own and _base(launch["kernel"]) != own:
+            continue
         if time.perf_counter() - begun < limit:
             made.judged.append((launch["where"], _judged(task, launch)))
-    if made.passed and not settled(outcome):
+    if made.passed and not settled(outcome) and made.compares is None:
         idle = {**spec, "checks": "none", "capture": False, "schedules": 0, "idle": True}
         without = run_program(program, idle, str(task.path.with_suffix("")), [], seconds=limit, quiet=True)
         made.compares = without.status != made.result.status

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from wmmadiag.errors import ConfigurationError
+from wmmadiag.errors import SeveralKernelsError
 
 
 def chosen_kernel(path: Path, names: Sequence[str], launched: Sequence[str], multiplying: Sequence[str]) -> str:
@@ -18,7 +18,7 @@ def chosen_kernel(path: Path, names: Sequence[str], launched: Sequence[str], mul
         multiplying: of those that have tensor-core instructions.
 
     Raises:
-        ConfigurationError: several may be meant.
+        SeveralKernelsError: several may be meant; it has those that the host code launches.
     """
     both = [name for name in launched if name in multiplying]
     for candidates in (names, both, multiplying if not both else (), launched if not multiplying else ()):
@@ -28,9 +28,11 @@ def chosen_kernel(path: Path, names: Sequence[str], launched: Sequence[str], mul
         return ""
     listed = "\n".join(f"  {name}{_about(name, launched, multiplying)}" for name in names)
     nearest = [*both, *multiplying, *names][0]
-    raise ConfigurationError(
+    error = SeveralKernelsError(
         f"{path}: the source has several kernels", detail=f"kernels:\n{listed}", hint=f"name one: --entry {nearest}"
     )
+    error.kernels = tuple(both or launched)
+    raise error
 
 
 def chosen_remark(entry: str, names: Sequence[str], multiplying: Sequence[str]) -> str:
