@@ -257,11 +257,12 @@ def main(words: Sequence[str] | None = None) -> int:
         known = _kept(args.kept)
 
         def result(one: Kernel) -> Result:
-            row = known.get((one.group, one.name))
-            if row is not None:
-                return Result(one, row["outcomes"], row["seconds"], row["said"])
-            done = judged(one, ways, arguments, args.seconds)
-            if args.kept is not None:
+            row = known.get((one.group, one.name), {"outcomes": {}, "seconds": {}, "said": {}})
+            left = [way for way in ways if way not in row["outcomes"]]
+            done = judged(one, left, arguments, args.seconds)
+            ran = bool(done.outcomes)
+            done = Result(one, row["outcomes"] | done.outcomes, row["seconds"] | done.seconds, row["said"] | done.said)
+            if args.kept is not None and ran:
                 row = {"group": one.group, "name": one.name, "outcomes": done.outcomes, "seconds": done.seconds}
                 with args.kept.open("a", encoding="utf-8") as kept:
                     kept.write(json.dumps({**row, "said": done.said}) + "\n")
