@@ -9,6 +9,7 @@ import pytest
 import wmmadiag
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.ops import OPERATIONS, Assumed, readings
+from wmmadiag.subject.drafts.code_facts import told_by_formulas
 
 READING = Path(__file__).parents[1] / "reading" / "unseen3"
 BLIND = Path(__file__).parents[1] / "diagnose" / "blind3"
@@ -126,3 +127,16 @@ def test_each_kernel_that_a_source_launches_is_checked(tmp_path, capsys):
     told = capsys.readouterr()
     assert "default: project\n" in told.out and "ok: all" in told.out
     assert "its name has 'gelu', and nothing else shows it" in told.err
+
+
+@pytest.mark.parametrize(
+    ("code", "word"),
+    [
+        ("y[i] = T(v > 0.f ? v : 0.f);", "relu"),
+        ("if (acc.x[i] < 0.0f) acc.x[i] = 0.0f;", "relu"),
+        ("int begin = start > 0 ? start : 0;", None),
+        ("y[i] = v > 0.f ? w : 0.f;", None),
+    ],
+)
+def test_a_comparison_with_zero_is_an_activation(code, word):
+    assert told_by_formulas("gemm", code).get("activation") == word

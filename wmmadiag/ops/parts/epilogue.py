@@ -94,7 +94,9 @@ FORMULAS: Mapping[str, str] = {
     "gelu_tanh": r"0?\.0447",
     "gelu": r"\berf[cf]*\s*\(|\bnormcdff?\s*\(",
     "silu": r"1(?:\.0*)?f?\s*\+\s*(?:__)?exp2?f?\s*\(\s*-|\b(?:silu|swish)\w*\s*\(",
-    "relu": r"\brelu\w*\s*\(|max\w*\s*\((?:\s*0\.0*f?\s*,|[^;{}]*,\s*0\.0*f?\s*\))",
+    "relu": r"\brelu\w*\s*\(|max\w*\s*\((?:\s*0\.0*f?\s*,|[^;{}]*,\s*0\.0*f?\s*\))"
+    r"|(?P<kept>[\w.\[\]]+)\s*>=?\s*0\.0*f?\s*\?\s*(?P=kept)\s*:\s*0\.0*f?\b"
+    r"|(?P<cut>[\w.\[\]]+)\s*<=?\s*0\.0*f?\s*(?:\?\s*0\.0*f?\s*:\s*(?P=cut)|\)\s*(?P=cut)\s*=\s*0\.0*f?)",
 }
 """What a source has that computes an activation, as patterns; case does not matter."""
 
