@@ -72,11 +72,16 @@ def run(args: argparse.Namespace, console: Console) -> int:
             f"the journal {path} holds an earlier campaign", hint="go on with --resume, or give another --journal"
         )
     began = time.monotonic()
-    with Journal(path) as journal, _executor(args, plan, console) as execute:
-        campaign = run_campaign(
-            plan, journal, execute, known=known, effort="" if args.effort == "none" else args.effort,
-            tell=_telling(console),
-        )  # fmt: skip
+    try:
+        with Journal(path) as journal, _executor(args, plan, console) as execute:
+            campaign = run_campaign(
+                plan, journal, execute, known=known, effort="" if args.effort == "none" else args.effort,
+                tell=_telling(console),
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        console.clear()
+        console.note(f"what was judged is in {path}: go on with --resume")
+        raise
     console.clear()
     if STDOUT not in {getattr(args, name) for name in _REPORTS}:
         console.print(terminal.render(campaign))
