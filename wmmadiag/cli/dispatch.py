@@ -19,6 +19,7 @@ COMMANDS = {
     "compare": "say what changed between two such runs",
     "debug": "stop a kernel anywhere, look into its fragments and memory, and go back",
     "campaign": "try kernels over sizes, inputs and architectures, on this machine or on many",
+    "dap": "let an editor debug kernels (Debug Adapter Protocol)",
     "replay": "repeat a check from the one file that `check --bundle` wrote",
     "probe": "put small questions to the toolchain, the chip, or a kernel",
     "init": "write a card for a kernel, from its signature and launches",

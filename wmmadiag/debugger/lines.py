@@ -123,6 +123,11 @@ class Lines:
             )
         return table
 
+    def slid(self, line: int, file: str = "") -> int:
+        """The line itself if it has code, else the next that has; itself where none has (`at_line` says why)."""
+        lines = self.code_lines.get(self.file(file), ())
+        return next((other for other in lines if other >= line), line)
+
     def _entries(self, key: tuple[str, int]) -> Iterable[int]:
         block: list[int] = []
         for pc, frames in enumerate(self._frames):

@@ -40,8 +40,12 @@ def stop_conditions(interpreter: Interpreter, words: Sequence[str]) -> tuple[str
     if where == "nan":
         return f"a NaN{only}", session.conditions(nan=True, block=block, warp=warp)
     if where.isdigit() or (":" in where and where.rpartition(":")[2].isdigit()):
-        line: int | str = int(where) if where.isdigit() else where
-        return f"line {where.rpartition('/')[2]}{only}", session.conditions(line=line, block=block, warp=warp)
+        file, _, wanted = where.rpartition(":")
+        line = session.lines.slid(int(wanted), file)
+        at = f"{file}:{line}" if file else line
+        slid = "" if line == int(wanted) else f" ({wanted} has no code)"
+        what = f"line {str(at).rpartition('/')[2]}{slid}{only}"
+        return what, session.conditions(line=at, block=block, warp=warp)
     return f"function {where}{only}", session.conditions(function=where, block=block, warp=warp)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from wmmadiag.debugger.commands.command import Command, Reply, whole
 from wmmadiag.debugger.commands.running import moment_data
+from wmmadiag.debugger.evaluate import evaluate, is_expression
 from wmmadiag.debugger.fragment_view import FragmentView
 from wmmadiag.debugger.local_variables import Local
 from wmmadiag.debugger.text import (
@@ -60,7 +61,19 @@ def _print(interpreter: Interpreter, words: Sequence[str]) -> Reply:
     if text.startswith("%"):
         found = session.registers(text)[text]
         return Reply(register_text(found), {"name": text, "type": found.type, "values": _plain(found.values)})
+    if is_expression(text):
+        value = evaluate(session, text)
+        return Reply(f"{text} = {number(value, 0)}", {"name": text, "value": value})
     match = _FRAGMENT.fullmatch(text)
+    used = {use.text.replace(" ", "") for use in session.uses}
+    if (
+        match is not None
+        and "[" in text
+        and match[1].partition("[")[0] in session.fragment_names
+        and match[1] not in known
+    ):
+        value = evaluate(session, text)
+        return Reply(f"{text} = {number(value, 0)}", {"name": text, "value": value})
     base = match[1].partition("[")[0] if match is not None else ""
     plain = base not in session.arrays.parts and base not in session._parameters
     if match is not None and (base in session.fragment_names or (base in "abcd" and plain)):
@@ -329,6 +342,7 @@ def _target(interpreter: Interpreter) -> Reply:
 INFO: dict[str, tuple[str, Callable[[Any], Reply]]] = {
     "breakpoints": ("where it stops", _breakpoints),
     "warps": ("where each warp stands, and what it waits for", _warps),
+    "threads": ("the same, by the name that gdb has for it", _warps),
     "barriers": ("who has arrived where", _barriers),
     "shared": ("arrays with shape, type and place", _shared),
     "registers": ("those that this line writes", _registers),
@@ -371,8 +385,8 @@ def _infos(interpreter: Interpreter) -> Sequence[str]:
 
 GROUP = "what is there"
 COMMANDS = (
-    Command("print", ("p",), "NAME[.lanes|.provenance|.expected|.difference] | ARRAY[i][j] | %REGISTER",
-            "a fragment, array, register or variable", _print, GROUP, complete=_names),
+    Command("print", ("p",), "NAME[.lanes|.provenance|.expected|.difference] | EXPRESSION | %REGISTER",
+            "a fragment, array, register, variable, or an expression: wn * 32 + k0", _print, GROUP, complete=_names),
     Command("x", (), "ELEMENT [COUNT]", "elements with their bits", _examine, GROUP, complete=_arrays),
     Command("list", ("l",), "[LINE | FIRST,LAST | FUNCTION]", "source, with the warps beside their lines", _list, GROUP,
             True),

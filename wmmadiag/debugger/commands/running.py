@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from wmmadiag.debugger.commands.breaking import stop_conditions
 from wmmadiag.debugger.commands.command import Command, Reply, Run, count_of, whole
 from wmmadiag.debugger.moment import Moment
@@ -105,7 +107,24 @@ def _departure(interpreter: Interpreter, words: Sequence[str]) -> Reply:
              "checked": one.checked, "departing": one.departing} for one in found.stages
         ],
     }  # fmt: skip
-    return Reply(str(found), data)
+    return Reply("\n".join([str(found), *_values(interpreter)]), data)
+
+
+def _values(interpreter: Interpreter) -> list[str]:
+    """At a multiplication whose values depart: the element that is furthest off."""
+    session = interpreter.session
+    try:
+        view = session.multiplication()["c"]
+    except (ConfigurationError, KeyError):
+        return []
+    difference = view.difference
+    if not np.isfinite(difference).any() or not np.nanmax(np.abs(difference)):
+        return []
+    worst = np.unravel_index(int(np.nanargmax(np.abs(difference))), difference.shape)
+    row, column = map(int, worst)
+    held, wanted = float(view.values[worst]), float(view.expected[worst])
+    name = view.name or "the accumulator"
+    return [f"{name}[{row}][{column}] = {held:.6g}, the oracle says {wanted:.6g}; `diff` shows all"]
 
 
 def _cause(interpreter: Interpreter, words: Sequence[str]) -> Reply:

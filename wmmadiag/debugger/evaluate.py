@@ -1,0 +1,119 @@
+"""Expressions of the source's scope: `wn * 32 + k0`, `acc[0][0]`, `row < n`, for the selected lane.
+
+C's arithmetic on what `Session.variable` knows by name: integers divide towards zero, comparisons give 0 or 1. What has
+effects (assignments, calls) is no expression here.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wmmadiag.debugger.fragment_view import FragmentView
+from wmmadiag.debugger.local_variables import Local
+from wmmadiag.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from wmmadiag.debugger.session import Session
+
+
+def _divided(a: Any, b: Any) -> Any:
+    if isinstance(a, int) and isinstance(b, int):
+        return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return a / b
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    return a - b * _divided(a, b) if isinstance(a, int) and isinstance(b, int) else np.fmod(a, b)
+
+
+_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: _divided, ast.Mod: _remainder,
+    ast.LShift: operator.lshift, ast.RShift: operator.rshift,
+    ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor,
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+    ast.Eq: operator.eq, ast.NotEq: operator.ne,
+}  # fmt: skip
+_UNARY: dict[type, Callable[[Any], Any]] = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.inv}
+
+
+def is_expression(text: str) -> bool:
+    """Whether a text is more than a name, an element or a register."""
+    return re.search(r"[-+*/%<>=&|^~()!]", text) is not None and not text.startswith("%")
+
+
+def evaluate(session: Session, text: str) -> int | float:
+    """The value of an expression for the selected lane.
+
+    Raises:
+        ConfigurationError: it is none, or names what is not known here.
+    """
+    python = re.sub(r"!(?!=)", " not ", text.replace("&&", " and ").replace("||", " or ")).strip()
+    python = re.sub(r"\b(\d+\.?\d*|\.\d+|0[xX][0-9a-fA-F]+)([uUlL]+|f)\b", r"\1", python)
+    try:
+        tree = ast.parse(python, mode="eval").body
+    except SyntaxError:
+        raise ConfigurationError(f"'{text}' is no expression", hint="such as wn * 32 + k0, or acc[0][0]") from None
+    try:
+        value = _value(session, tree, text)
+    except ZeroDivisionError:
+        raise ConfigurationError(f"'{text}' divides by zero") from None
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"'{text}' cannot be computed: {error}") from None
+    return int(value) if isinstance(value, bool | np.bool_) else value
+
+
+def _value(session: Session, node: ast.expr, text: str) -> Any:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        return node.value
+    if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+        return _named(session, node, text)
+    if isinstance(node, ast.UnaryOp):
+        value = _value(session, node.operand, text)
+        return not value if isinstance(node.op, ast.Not) else _UNARY[type(node.op)](value)
+    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+        return _BINARY[type(node.op)](_value(session, node.left, text), _value(session, node.right, text))
+    if isinstance(node, ast.BoolOp):
+        values = [bool(_value(session, one, text)) for one in node.values]
+        return all(values) if isinstance(node.op, ast.And) else any(values)
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _BINARY:
+        return _BINARY[type(node.ops[0])](_value(session, node.left, text), _value(session, node.comparators[0], text))
+    raise ConfigurationError(f"'{ast.unparse(node)}' has no value here", hint="arithmetic on names and elements only")
+
+
+def _named(session: Session, node: ast.expr, text: str) -> int | float:
+    """A variable, a component such as threadIdx.x, or an element of an array or fragment."""
+    indices: list[int] = []
+    while isinstance(node, ast.Subscript):
+        wanted = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        indices = [*(int(_value(session, one, text)) for one in wanted), *indices]
+        node = node.value
+    name = ast.unparse(node)
+    if name in session.fragment_names and len(indices) > 2:
+        value: Any = session.fragment(name + "".join(f"[{one}]" for one in indices[:-2]))
+        indices = indices[-2:]
+    else:
+        value = session.variable(name)
+    if isinstance(value, FragmentView):
+        if len(indices) != 2:
+            raise ConfigurationError(f"'{name}' is a fragment", hint=f"an element of it: {name}[0][0], row and column")
+        value = value.values
+    if isinstance(value, Local):
+        if value.values is None:
+            raise ConfigurationError(f"several registers may hold '{name}'", hint=f"`print {name}` shows them")
+        value = value.values[session.lane]
+    array = np.asarray(value)
+    if array.ndim != len(indices):
+        raise ConfigurationError(
+            f"'{name}' has {array.ndim} dimension{'s' * (array.ndim != 1)}", hint="give that many indices"
+        )
+    for axis, (index, extent) in enumerate(zip(indices, array.shape, strict=True)):
+        if not 0 <= index < extent:
+            raise ConfigurationError(f"index {index} of axis {axis} is outside of '{name}'", hint=f"it has {extent}")
+    item = array[tuple(indices)]
+    return int(item) if item.dtype.kind in "biu" else float(item)
