@@ -39,6 +39,12 @@ def test_results_lie_on_lines_and_name_their_rules():
     assert len({json.dumps(one["partialFingerprints"]) for one in made["results"]}) > 5
 
 
+def test_each_rule_says_what_code_scanning_shows():
+    for run in (full(), hostile()):
+        for rule in log(run)["runs"][0]["tool"]["driver"]["rules"]:
+            assert all(rule[name]["text"] for name in ("shortDescription", "fullDescription", "help")), rule["id"]
+
+
 def test_the_fix_mends_the_source():
     fix = next(one["fixes"][0] for one in results(full()) if "fixes" in one)
     replacement = fix["artifactChanges"][0]["replacements"][0]

@@ -70,6 +70,9 @@ def _rules(run: Run, found: Sequence[Mark]) -> list[dict[str, Any]]:
             if checks[family].help:
                 made["fullDescription"] = {"text": visible(checks[family].help)}
         made["shortDescription"] = {"text": one_line(summary)}
+        made.setdefault("fullDescription", {"text": f"{one_line(summary)}."})
+        # What code scanning shows beside a result.
+        made["help"] = {"text": made["fullDescription"]["text"]}
         rules.append(made)
     return rules
 

@@ -70,7 +70,7 @@ def _print(interpreter: Interpreter, words: Sequence[str]) -> Reply:
         match is not None
         and "[" in text
         and match[1].partition("[")[0] in session.fragment_names
-        and match[1] not in known
+        and match[1] not in used
     ):
         value = evaluate(session, text)
         return Reply(f"{text} = {number(value, 0)}", {"name": text, "value": value})
