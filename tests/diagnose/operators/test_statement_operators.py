@@ -22,12 +22,6 @@ FILL_FRAGMENT = (
 )
 
 YIELDS = [
-    (
-        "headed",
-        "for (int i = threadIdx.x; i < n; i += 64) out[i] = a[i]; for (int j = 0; j < m; ++j) out[j] = b[j];",
-        "for (int j = threadIdx.x; j < m; j += 64)",
-    ),
-    ("headed", "for (int i = threadIdx.x; i < n; i += 64) out[i] = a[i];", "for (int i = 0; i < n; i += 1)"),
     ("rows", "const float* sA = a + m * n; const float* sB = b; out[0] = sA[0] + sB[0];", "sB = b + m * n;"),
     (
         "rows",

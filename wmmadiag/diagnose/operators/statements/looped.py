@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from wmmadiag.csource import precedence
 from wmmadiag.diagnose.changes import Kind
-from wmmadiag.diagnose.operators.making import Draft, Text, several, text_of
+from wmmadiag.diagnose.operators.making import Draft
 from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import pools
 from wmmadiag.diagnose.operators.registry import operator
-
-_MOST_HEADS = 4
 
 
 @operator
@@ -26,58 +21,6 @@ def looped(program: Program) -> Iterator[Draft]:
             yield from _block(program, statement, heads)
         elif statement.kind == "if" and statement.condition is not None and len(statement.children) == 1:
             yield from _branch(program, statement, heads)
-
-
-@dataclass(frozen=True, slots=True)
-class _Head:
-    """What a counted loop begins at, its step, and the whole of what makes the step."""
-
-    start: Expression
-    by: Text
-    last: Expression
-
-    @property
-    def texts(self) -> tuple[str, str]:
-        """Of start and step."""
-        return self.start.text, self.by.text
-
-
-@operator
-def headed(program: Program) -> Iterator[Draft]:
-    """A loop begun and stepped through as another one is, or from nought in single steps."""
-    found = [head for body in program.bodies for one in body.statements if (head := _head(one)) is not None]
-    often = Counter(head.texts for head in found)
-    pool = pools(program)
-    for head in found:
-        if head.start.fixed or head.last.unit.macro:
-            continue
-        name = head.last.statement.declares[0].name
-        others = {
-            one.texts: one
-            for one in found
-            if pool.visible(one.start, head.start)
-            and (one.last.kind == "unary" or pool.visible(one.last.operands[-1], head.start))
-        }
-        pairs = [("0", "1"), *sorted(others, key=lambda pair: (-often[pair], pair))]
-        for first, by in [pair for pair in pairs if pair != head.texts][:_MOST_HEADS]:
-            edits = [(head.start, Text(first)), (head.last, Text(f"{name} += {by}", precedence.ASSIGNMENT))]
-            edits = [
-                pair
-                for pair, same in zip(edits, (first == head.start.text, by == head.by.text), strict=True)
-                if not same
-            ]
-            yield several(edits, f"from {first} in steps of {by}")
-
-
-def _head(loop: Statement) -> _Head | None:
-    if loop.kind != "loop" or len(loop.declares) != 1 or len(loop.expressions) != 3 or loop.condition is None:
-        return None
-    start, last = loop.expressions[0], loop.expressions[-1]
-    if start.type.kind != "integer" or loop.condition.operator not in ("<", "<="):
-        return None
-    if last.kind == "assignment" and last.operator == "+=":
-        return _Head(start, text_of(last.operands[1]), last)
-    return _Head(start, Text("1"), last) if last.kind == "unary" and last.operator == "++" else None
 
 
 def _block(program: Program, block: Statement, heads: list[tuple[Expression, Expression]]) -> Iterator[Draft]:
