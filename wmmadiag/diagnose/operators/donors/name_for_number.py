@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from wmmadiag.csource import precedence
-from wmmadiag.diagnose.operators.candidates import sizes_for
+from wmmadiag.diagnose.operators.candidates import names_for, sizes_for
 from wmmadiag.diagnose.operators.making import Draft, Text, replaced
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
+
+_MOST = 2
+
+
+@operator
+def name_for_size(program: Program) -> Iterator[Draft]:
+    """A size that has a name, for an expression of sizes."""
+    for one in program.expressions:
+        if one.kind != "binary" or one.varying is not False or one.fixed or one.assigned or not one.type.whole:
+            continue
+        for atom in names_for(program, one, _MOST):
+            yield replaced(one, Text(atom.text, precedence.POSTFIX))
 
 
 @operator
