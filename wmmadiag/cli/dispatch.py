@@ -28,6 +28,7 @@ COMMANDS = {
     "shapes": "list the shapes, types and layouts that an architecture's tensor cores have",
     "examples": "list or copy the kernels that come with wmmadiag",
     "bench": "time a card's kernel on a GPU, or the emulator itself",
+    "completion": "write what a shell needs to complete commands and options",
     "doctor": "say what this machine has and what it lacks",
 }
 
