@@ -43,7 +43,11 @@ def render(report: KernelReport, *, colour: bool = False, verbose: bool = False)
         verbose: more about right cases too.
     """
     backend = _BACKENDS.get(report.backend, report.backend)
-    lines = [f"{report.name}: {report.operation}, {report.source}", f"{report.arch} on {backend}"]
+    lines = [
+        *_first(report, colour),
+        f"{report.name}: {report.operation}, {report.source}",
+        f"{report.arch} on {backend}",
+    ]
     for variant in dict.fromkeys(compiled.variant for compiled in report.compiled):
         lines += _compiled_lines([c for c in report.compiled if c.variant == variant], verbose)
     for assumed in report.assumed:
@@ -75,6 +79,20 @@ def render(report: KernelReport, *, colour: bool = False, verbose: bool = False)
         )
     text = "\n".join(lines) + "\n"
     return visible_in_colour(text) if colour else visible(text)
+
+
+def _first(report: KernelReport, colour: bool) -> list[str]:
+    """The one line that matters, of a kernel that is wrong: what, where, and in which case."""
+    if report.status != "failed":
+        return []
+    case = next(one for one in report.cases if one.status == "failed" and not one.accepted)
+    errors = [one for one in case.findings if one.level == "error"]
+    wrong = any(one.wrong and one.against == "reference" for one in case.observations)
+    found = errors[0].place if errors and not wrong else ""
+    place = found if case.problem is None else case.problem.place
+    what = brief(case).split("\n")[0]
+    said = f"{_WORDS['failed']}: {f'{place}: ' if place else ''}{what} ({case.variant} / {case.case})"
+    return [_painted(line, "failed", colour) for line in wrapped(said, "", "    ")]
 
 
 def case_text(report: KernelReport, case: CaseResult) -> str:
