@@ -26,9 +26,16 @@ hard for the operation.
   it as well, and both places are named; or it alters what the kernel reads and writes in a case that was right; or it
   is another launch, where the kernel could be written for the one that there is; or several pieces of an address in
   shared memory, whose other end, who writes it or who reads it, could be meant as well; or a constant that three places
-  or more are written for (with one stage, no buffer is the wrong one); or one of two bugs.
+  or more are written for (with one stage, no buffer is the wrong one); or one of two bugs; or the changed kernel is
+  wrong with one size of another case in place of its own; or a warp still stores what no thread of its block reads.
 - **undecided**: nothing that was tried mends it. The lines that what was seen speaks of most are named; what was seen,
   what was ruled out and by what, and changes that mend a part are listed.
+
+Before anything is the answer, what was not tried of the lines beside it is: where its values are made, and where they
+are used. A statement put in does not count against a change of one that stands there, which is simpler.
+
+Where no change mends anything alone, two are made at once, any two of a program's: first those by which one operator
+does the same at two places, or undoes at one what it does at the other, near ones before far ones; then the likeliest.
 
 A finding of a check (a race, an access outside) is always reported. It is the cause of wrong numbers only if mending it
 alone makes them right.
