@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import zlib
+from dataclasses import replace
 
 import chromium
 import numpy as np
@@ -112,6 +113,24 @@ def test_keys_go_from_tile_to_tile_and_from_element_to_element(browser, pages):
     browser.key("ArrowUp")
     browser.until("document.querySelector('.map').dataset.row === '20'")
     assert readout(browser)["element"] == "[0, 0, 20, 22]"
+
+
+def test_a_thousand_cases_are_small_quick_and_can_be_searched(browser, tmp_path):
+    run = full()
+    kernel = run.kernels[0]
+    cases = tuple(replace(kernel.report.cases[n % len(kernel.report.cases)], case=f"number{n}") for n in range(1000))
+    page = tmp_path / "many.html"
+    page.write_text(html.render(replace(run, kernels=(replace(kernel, report=replace(kernel.report, cases=cases)),))))
+    assert page.stat().st_size < 10_000_000
+    browser.open(page, 1400)
+    browser.value(
+        "(() => { const box = document.getElementById('filter'); box.value = 'NUMBER77';"
+        " box.dispatchEvent(new Event('input')) })()"
+    )
+    seen = browser.value("[...document.querySelectorAll('table.summary tbody tr')].filter(row => !row.hidden).length")
+    assert seen == 11 and browser.value("document.getElementById('filtered').textContent") == "11 of 1000 cases"
+    assert browser.value("[...document.querySelectorAll('article.case')].filter(one => !one.hidden).length") <= 11
+    assert browser.complaints() == []
 
 
 def test_heads_and_modes(browser, pages):

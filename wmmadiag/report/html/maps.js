@@ -393,5 +393,31 @@
       }
     }, { rootMargin: "800px" });
     hosts.forEach(host => near.observe(host));
+    // Paper shows all of them.
+    window.addEventListener("beforeprint", () => hosts.forEach(host => {
+      if (!host.dataset.ready) { near.unobserve(host); show(host, data.maps[host.dataset.map]).catch(() => complain(host)); }
+    }));
+  }
+
+  // The summary's rows, and with them the cases below, that hold all the words.
+  const filter = document.getElementById("filter");
+  if (filter) {
+    const rows = [...document.querySelectorAll("table.summary tbody tr")];
+    const texts = rows.map(row => row.textContent.replace(/\s+/g, " ").toLowerCase());
+    const told = document.getElementById("filtered");
+    filter.closest("p").hidden = false;
+    filter.addEventListener("input", () => {
+      const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+      const kept = new Set();
+      let shown = 0;
+      rows.forEach((row, at) => {
+        row.hidden = !words.every(word => texts[at].includes(word));
+        if (row.hidden) return;
+        ++shown;
+        for (const link of row.querySelectorAll("a")) kept.add(link.getAttribute("href").slice(1));
+      });
+      for (const part of document.querySelectorAll("section.kernel, article.case")) part.hidden = words.length > 0 && !kept.has(part.id);
+      told.textContent = words.length ? `${shown} of ${rows.length} cases` : "";
+    });
   }
 })();
