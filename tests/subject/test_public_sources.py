@@ -136,6 +136,7 @@ def test_each_kernel_that_a_source_launches_is_checked(tmp_path, capsys):
         ("if (acc.x[i] < 0.0f) acc.x[i] = 0.0f;", "relu"),
         ("int begin = start > 0 ? start : 0;", None),
         ("y[i] = v > 0.f ? w : 0.f;", None),
+        ("y[i] = v > 0.f ? v : 0.1f * v;", None),
     ],
 )
 def test_a_comparison_with_zero_is_an_activation(code, word):

@@ -60,7 +60,7 @@ def test_what_agrees_is_taken(tmp_path, name, signature, body, operation):
         ("attn", ATTENTION + ", float* m", f"{MMA} x = expf(y);", "what its array 'm' is"),
         ("gemm_gelu", GEMM, MMA, "its name has 'gelu'"),
         ("gemm", GEMM, f"{MMA} y = tanhf(x);", "it calls tanhf"),
-        ("gemm", GEMM, f"{MMA} y = acc.x[i] > 0.f ? acc.x[i] : 0.f;", "does not need"),
+        ("gemm", GEMM, f"{MMA} y = acc.x[i] > 0.f ? acc.x[i] : 0.1f * acc.x[i];", "does not need"),
         ("gemm", GEMM, f"{MMA} y = __expf(x);", "it calls an exponential"),
         ("attn", ATTENTION + ", const float* rotary_cos", f"{MMA} y = __expf(x);", "'rotary_cos' is no operand"),
         ("gemm_splitK", GEMM, MMA, "its name has 'splitk'"),
