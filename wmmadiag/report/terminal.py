@@ -83,9 +83,9 @@ def render(report: KernelReport, *, colour: bool = False, verbose: bool = False)
 
 def _first(report: KernelReport, colour: bool) -> list[str]:
     """The one line that matters, of a kernel that is wrong: what, where, and in which case."""
-    if report.status != "failed":
+    case = next((one for one in report.cases if one.status == "failed" and not one.accepted), None)
+    if case is None:
         return []
-    case = next(one for one in report.cases if one.status == "failed" and not one.accepted)
     errors = [one for one in case.findings if one.level == "error"]
     wrong = any(one.wrong and one.against == "reference" for one in case.observations)
     found = errors[0].place if errors and not wrong else ""
