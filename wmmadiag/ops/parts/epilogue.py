@@ -95,8 +95,8 @@ FORMULAS: Mapping[str, str] = {
     "gelu": r"\berf[cf]*\s*\(|\bnormcdff?\s*\(",
     "silu": r"1(?:\.0*)?f?\s*\+\s*(?:__)?exp2?f?\s*\(\s*-|\b(?:silu|swish)\w*\s*\(",
     "relu": r"\brelu\w*\s*\(|max\w*\s*\((?:\s*0\.0*f?\s*,|[^;{}]*,\s*0\.0*f?\s*\))"
-    r"|(?P<kept>[\w.\[\]]+)\s*>=?\s*0\.0*f?\s*\?\s*(?P=kept)\s*:\s*0\.0*f?(?![\w.])"
-    r"|(?P<cut>[\w.\[\]]+)\s*<=?\s*0\.0*f?\s*(?:\?\s*0\.0*f?\s*:\s*(?P=cut)|\)\s*(?P=cut)\s*=\s*0\.0*f?)(?![\w.])",
+    r"|(?<![\w.\]])(?P<kept>[a-z_][\w.\[\]]{0,60})\s{0,8}>=?\s*0\.0*f?\s*\?\s*(?P=kept)\s*:\s*0\.0*f?(?![\w.])"
+    r"|(?<![\w.\]])(?P<cut>[a-z_][\w.\[\]]{0,60})\s{0,8}<=?\s*0\.0*f?\s*(?:\?\s*0\.0*f?\s*:\s*(?P=cut)|\)\s*(?P=cut)\s*=\s*0\.0*f?)(?![\w.])",
 }
 """What a source has that computes an activation, as patterns; case does not matter."""
 
