@@ -236,7 +236,7 @@ def nothing(unit: Unit) -> list[Result]:
 def million() -> int:
     """Peak memory of this process, in which the scheduler runs, too."""
     with tempfile.TemporaryDirectory() as folder:
-        plan = replace(_gemm(Path(folder), 1_000_000), seeds=tuple(range(10)), slice=1000)
+        plan = replace(_gemm(Path(folder), 1_000_000), seeds=tuple(range(100)), slice=1000)
         with cluster(workers=2) as client, Journal(plan.path.with_suffix(".journal")) as journal:
 
             def execute(function: object, works: Iterator[Unit]) -> object:

@@ -64,7 +64,8 @@ def _telling(cells: Sequence[Sequence[int]]) -> list[int]:
     mean = sum(cell[5] for cell in cells) / every
     for a, _, b, _, count, bad in cells:
         between[a, b] = between.get((a, b), 0.0) + count * (bad / count - mean) ** 2
-    return list(max(between, key=lambda pair: (between[pair], pair), default=(0, 1)))
+    best = max(between.items(), key=lambda one: (one[1], one[0]), default=((0, 1), 0.0))
+    return list(best[0])
 
 
 def _values(campaign: Campaign, point: Any) -> dict[str, str]:
