@@ -18,7 +18,7 @@ from wmmadiag.campaign.sizes import SizeRange, edges, grid_steps
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.card import Card, Case, Expression, Variant
-from wmmadiag.subject.expressions import Scope
+from wmmadiag.subject.expressions import Scope, names_in
 from wmmadiag.subject.symbols import case_scope
 
 
@@ -112,8 +112,11 @@ class Space:
 
 
 def _holds(requirement: str, scope: Scope) -> bool:
+    """Whether it is not 0; one over symbols that the kernel has not is no requirement of it."""
     from wmmadiag.place import Place
 
+    if not names_in(requirement) <= set(scope.names()):
+        return True
     return bool(scope.number(requirement, place=Place("", 0), what=f"the requirement {requirement}"))
 
 
@@ -139,7 +142,8 @@ def spaces(plan: Plan, subjects: Subjects) -> list[Space]:
         card = open_card(path)
         used |= _symbols(card)
         made.append(_space(plan, subjects, _shown(path, plan.path.parent), card))
-    unknown = [name for name in subjects.sizes if name not in used]
+    named = [*subjects.sizes, *sorted(name for one in subjects.requires for name in names_in(one))]
+    unknown = [name for name in named if name not in used]
     if unknown:
         raise ConfigurationError(
             f"no case of these subjects has a symbol '{unknown[0]}'",
@@ -151,7 +155,8 @@ def spaces(plan: Plan, subjects: Subjects) -> list[Space]:
 
 def _symbols(card: Card) -> set[str]:
     """What a plan may give sizes of: the symbols of cases, and those that the operation makes of others (Skv of S)."""
-    return {name for case in card.cases for name in case.symbols} | set(OPERATIONS[card.computes.operation].symbols)
+    every = {name for case in card.cases for name in case.symbols} | set(card.symbols)
+    return every | set(OPERATIONS[card.computes.operation].symbols)
 
 
 def _shown(path: Path, folder: Path) -> str:
