@@ -49,7 +49,7 @@ def checked(tmp_path, parts, text=GEMM + LAUNCH, **options):
     [
         (ROWS, ""),
         (COLUMNS, "B stored as N×K"),
-        ({**COLUMNS, "EPILOGUE": RELU}, "the activation relu"),
+        ({**COLUMNS, "EPILOGUE": RELU}, "the activation is relu"),
         ({**ROWS, "OUT": "half"}, ""),
         ({**ROWS, "NAME": "tiles"}, ""),
     ],
