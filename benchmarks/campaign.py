@@ -116,7 +116,7 @@ def subjects_of(cards: Mapping[Path, Path]) -> Iterator[Subjects]:
     """Card to try → the card whose cases say what the kernel takes."""
     for path, whole in cards.items():
         sizes = taken(load_card(whole))
-        requires = ("H % Hkv == 0",) if {"H", "Hkv"} & set(sizes) else ()
+        requires = ("H % Hkv == 0",) if "Hkv" in OPERATIONS[load_card(whole).computes.operation].symbols else ()
         yield Subjects((path,), Place(str(path), 1), sizes, requires, (), True)
 
 
