@@ -82,7 +82,7 @@ def _value(card: Card, case: Case, name: str, missing: object) -> object:
 def taken(card: Card) -> dict[str, SizeRange | tuple[int, ...]]:
     """What a card's kernel takes, as far as its cases say: each size in steps of what all its values share.
 
-    From that step up to one beyond the largest; flags with both values. What stands for another symbol in all cases
+    From that step up to the largest; flags with both values. What stands for another symbol in all cases
     (Skv for S) goes with it. What has one value in all cases keeps it.
     """
     values = values_of(card)
@@ -101,7 +101,7 @@ def taken(card: Card) -> dict[str, SizeRange | tuple[int, ...]]:
             found[name] = (0, 1)
         elif min(each) > 0:
             step = math.gcd(*each)
-            found[name] = SizeRange(step, max(each) + step, step)
+            found[name] = SizeRange(step, max(each), step)
     return found
 
 
