@@ -16,17 +16,18 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from wmmadiag.campaign.cluster import answers, cluster
+from wmmadiag.campaign.cluster import Done, answers, cluster
 from wmmadiag.campaign.journal import Journal
 from wmmadiag.campaign.plan import Plan, Subjects
-from wmmadiag.campaign.run import Campaign, run_campaign
+from wmmadiag.campaign.run import Campaign, Executor, run_campaign
 from wmmadiag.campaign.sizes import SizeRange
-from wmmadiag.campaign.work import Result, Unit
+from wmmadiag.campaign.work import Result, Unit, run_unit
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.place import Place
@@ -39,11 +40,6 @@ KERNELS = Path(__file__).parents[1] / "kernels"
 CASES = 60
 """Of each kernel."""
 _BLOCK = re.compile(r"^\[\[cases\]\]$", re.MULTILINE)
-
-
-def plan_of(path: Path, subjects: Sequence[Subjects], **chosen: object) -> Plan:
-    """A plan that nobody wrote down."""
-    return replace(Plan(path, path.stem, tuple(subjects)), **chosen)  # type: ignore[arg-type]
 
 
 def run(plan: Plan, workers: int = 2) -> Campaign:
@@ -126,7 +122,8 @@ def unlisted() -> int:
         copies = Path(folder) / "kernels"
         shutil.copytree(KERNELS, copies)
         cards = cards_below(copies)
-        own = run(plan_of(copies / "own.toml", [Subjects(tuple(cards), Place("", 1), {}, (), (), True)], how="full"))
+        every_card = Subjects(tuple(cards), Place("", 1), {}, wrong=True)
+        own = run(Plan(copies / "own.toml", "own", (every_card,), how="full"))
         failing: dict[str, set[str]] = {}
         with Journal(copies / "own.journal") as journal:
             for record in journal.records():
@@ -145,7 +142,7 @@ def unlisted() -> int:
         print(f"{own.tally.cases} cases of {len(cards)} cards; {len(shown)} wrong kernels fail in some only")
         for what, these in (("wrong", shown), ("right", right)):
             began = time.perf_counter()
-            done = run(plan_of(copies / f"{what}.toml", list(subjects_of(these)), cases=CASES))
+            done = run(Plan(copies / f"{what}.toml", what, tuple(subjects_of(these)), cases=CASES))
             caught = {name for name, counts in done.tally.subjects.items() if counts["failed"]}
             print(
                 f"{what}: {len(caught)} of {len(these)} kernels fail, {done.tally.cases} cases"
@@ -172,12 +169,11 @@ def _without(text: str, names: Sequence[str], bad: set[str]) -> str:
     return head + "".join(kept) + rest
 
 
-def _gemm(folder: Path, cases: int, **chosen: object) -> Plan:
+def _gemm(folder: Path, cases: int) -> Plan:
     sizes = {name: SizeRange(1, 130) for name in "MNK"}
     card = KERNELS / "gemm" / "kernel.toml"
-    return plan_of(
-        folder / "gemm.toml", [Subjects((card,), Place("", 1), sizes)], how="random", cases=cases, slice=16, **chosen
-    )
+    subjects = Subjects((card,), Place("", 1), sizes)
+    return Plan(folder / "gemm.toml", "gemm", (subjects,), how="random", cases=cases, slice=16)
 
 
 def workers() -> int:
@@ -209,14 +205,14 @@ def overhead() -> int:
         plan = _gemm(Path(folder), 400)
         seconds: dict[str, float] = {}
         with cluster(workers=1) as client:
-            ways: dict[str, Callable[..., object]] = {"here": here, "one worker": partial(answers, client)}
+            ways: dict[str, Executor] = {"here": here, "one worker": partial(answers, client)}
             for turn in range(3):
                 for way, execute in ways.items():
                     journal = plan.path.with_suffix(".journal")
                     journal.unlink(missing_ok=True)
                     with Journal(journal) as opened:
                         began = time.perf_counter()
-                        done = run_campaign(plan, opened, execute, effort="")  # type: ignore[arg-type]
+                        done = run_campaign(plan, opened, execute, effort="")
                         took = time.perf_counter() - began
                     if turn:
                         seconds[way] = min(seconds.get(way, math.inf), took / done.tally.cases)
@@ -239,11 +235,11 @@ def million() -> int:
         plan = replace(_gemm(Path(folder), 1_000_000), seeds=tuple(range(100)), slice=1000)
         with cluster(workers=2) as client, Journal(plan.path.with_suffix(".journal")) as journal:
 
-            def execute(function: object, works: Iterator[Unit]) -> object:
-                return answers(client, nothing, works) if getattr(function, "__name__", "") == "run_unit" else iter(())
+            def execute(function: Callable[[Any], Any], works: Iterable[Unit]) -> Iterator[Done[Any, Any]]:
+                return answers(client, nothing, works) if function is run_unit else iter(())
 
             began = time.perf_counter()
-            done = run_campaign(plan, journal, execute)  # type: ignore[arg-type]
+            done = run_campaign(plan, journal, execute)
             took = time.perf_counter() - began
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"{done.tally.cases:,} cases in {took:.0f} s; client and scheduler: {peak:.0f} MB at most")

@@ -12,7 +12,6 @@ from collections import Counter
 
 import psutil
 import pytest
-from small_kernels import write_right
 
 from wmmadiag.campaign.cluster import answers, cluster
 from wmmadiag.campaign.journal import read_journal
@@ -33,13 +32,9 @@ slice = 16
 
 
 @pytest.fixture
-def folder(tmp_path):
-    write_right(tmp_path)
-    source = (tmp_path / "gemm.cu").read_text()
-    (tmp_path / "skewed.cu").write_text(source.replace("C + r * N + c, sum, N,", "C + r * N + c, sum, 16,"))
-    (tmp_path / "wrong.toml").write_text((tmp_path / "right.toml").read_text().replace("gemm.cu", "skewed.cu"))
-    (tmp_path / "plan.toml").write_text(PLAN)
-    return tmp_path
+def folder(kernels):
+    (kernels / "plan.toml").write_text(PLAN)
+    return kernels
 
 
 def begun(folder, *words):

@@ -5,14 +5,18 @@ from __future__ import annotations
 import datetime
 import json
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import pytest
-from small_kernels import write_right
 
+from wmmadiag.campaign import tally
+from wmmadiag.campaign.changes import changes
 from wmmadiag.campaign.cluster import Done
+from wmmadiag.campaign.explain import explained
 from wmmadiag.campaign.journal import Journal
 from wmmadiag.campaign.plan import read_plan
 from wmmadiag.campaign.run import here, run_campaign
+from wmmadiag.campaign.work import Unit
 from wmmadiag.cli.main import main
 
 PLAN = """
@@ -24,13 +28,9 @@ WRONG_CELLS = 3 * 2  # of N > 16
 
 
 @pytest.fixture
-def folder(tmp_path):
-    write_right(tmp_path)
-    source = (tmp_path / "gemm.cu").read_text()
-    (tmp_path / "skewed.cu").write_text(source.replace("C + r * N + c, sum, N,", "C + r * N + c, sum, 16,"))
-    (tmp_path / "wrong.toml").write_text((tmp_path / "right.toml").read_text().replace("gemm.cu", "skewed.cu"))
-    (tmp_path / "plan.toml").write_text(PLAN)
-    return tmp_path
+def folder(kernels):
+    (kernels / "plan.toml").write_text(PLAN)
+    return kernels
 
 
 def ran(folder, *, resume=False, execute=here, effort=""):
@@ -39,6 +39,18 @@ def ran(folder, *, resume=False, execute=here, effort=""):
         path.unlink(missing_ok=True)
     with Journal(path) as journal:
         return run_campaign(read_plan(folder / "plan.toml"), journal, execute, effort=effort)
+
+
+def counted():
+    """What is asked of an executor, and that executor."""
+    asked = []
+
+    def execute(function, works):
+        for one in works:
+            asked.append((function, one))
+            yield Done(one, function(one))
+
+    return asked, execute
 
 
 def test_the_smallest_case_and_its_cause(folder):
@@ -53,20 +65,67 @@ def test_the_smallest_case_and_its_cause(folder):
 
 def test_nothing_is_done_twice(folder):
     first = ran(folder)
-    asked = []
-
-    def counting(function, works):
-        for one in works:
-            asked.append(one)
-            yield Done(one, function(one))
-
+    asked, counting = counted()
     again = ran(folder, resume=True, execute=counting)
     assert asked == [] and again.tally.statuses == first.tally.statuses
     assert again.findings.keys() == first.findings.keys()
     (folder / "gemm.cu").write_text((folder / "gemm.cu").read_text() + "\n// changed\n")
     changed = ran(folder, resume=True, execute=counting)
-    assert {unit.points[0].subject for unit in asked} == {"right.toml"}  # and nothing of the kernel that is as it was
+    units = [one for _, one in asked if isinstance(one, Unit)]
+    assert {unit.points[0].subject for unit in units} == {"right.toml"}  # and nothing of the kernel that is as it was
     assert changed.tally.statuses == first.tally.statuses and changed.repeated > 0
+
+
+def test_a_finding_of_an_earlier_kernel_is_none_of_this_one(folder):
+    before = ran(folder)
+    (group,) = [group for group in before.findings if "wrong-output" in " ".join(group[1])]
+    skewed = folder / "skewed.cu"
+    skewed.write_text(skewed.read_text().replace("r * N + c, sum, 16,", "r * N + c, sum, 16 + 0,"))
+    asked, counting = counted()
+    after = ran(folder, resume=True, execute=counting)
+    assert [function for function, _ in asked].count(explained) == len(after.findings)
+    assert after.findings[group].example.key != before.findings[group].example.key
+
+
+def test_a_finding_is_as_thorough_as_was_asked(folder):
+    none, again = ran(folder), ran(folder, resume=True, effort="quick")
+    assert not any(one.cause for one in none.findings.values())
+    assert any(one.cause for one in again.findings.values())
+    asked, counting = counted()
+    assert ran(folder, resume=True, effort="quick", execute=counting).findings == again.findings and asked == []
+
+
+def test_what_is_planned_is_known_before_it_is_done(folder):
+    told = []
+    plan = replace(read_plan(folder / "plan.toml"), how="random", cases=5)
+    with Journal(folder / "plan.journal") as journal:
+        run_campaign(plan, journal, here, effort="", tell=lambda now: told.append((now.planned, now.what)))
+    assert told[0] == (10, "cases") and told[9] == (10, "cases")  # five of each kernel
+    assert told[10] == (len(told) - 10, "failures explained")
+
+
+def test_what_has_changed_since_an_earlier_campaign(folder, monkeypatch):
+    """Nothing is lost where more cases fail than a report lists."""
+    monkeypatch.setattr(tally, "MOST_FAILURES", 2)
+    ran(folder)
+    earlier = (folder / "plan.journal").rename(folder / "earlier")
+    skewed = folder / "skewed.cu"
+    wrong = skewed.read_text()
+    journal = folder / "plan.journal"
+
+    assert "0 fail that did not, 0 no longer fail" in changes(ran(folder), journal, earlier)[0]
+    skewed.write_text(wrong.replace("sum, 16,", "sum, N,"))
+    mended = changes(ran(folder, resume=True), journal, earlier)
+    failing = sum(one.startswith("  gone") for one in mended)
+    assert failing > 2 and f"0 fail that did not, {failing} no longer fail" in mended[0]
+    skewed.write_text(wrong)
+    assert "0 fail that did not, 0 no longer fail" in changes(ran(folder, resume=True), journal, earlier)[0]
+
+    (folder / "plan.toml").write_text(PLAN.replace("[16, 32]", "[32, 48]"))
+    assert "0 no longer fail, 8 fail that were not tried then" in changes(ran(folder), journal, earlier)[0]
+    (folder / "plan.toml").write_text(PLAN.replace(', "wrong.toml"', ""))
+    left_out = changes(ran(folder), journal, earlier)
+    assert f"0 no longer fail, {failing} that failed are not tried now" in left_out[0] and len(left_out) == 1
 
 
 def test_a_task_that_ends_its_processes_is_halved_until_one_case_is_to_blame(folder):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Any
 
@@ -11,35 +12,59 @@ import msgspec
 
 from wmmadiag.campaign.journal import read_journal
 from wmmadiag.campaign.run import Campaign
-from wmmadiag.campaign.work import from_record
+from wmmadiag.campaign.work import Result, from_record
 
 _MOST = 20
+_RIGHT = "passed"
 
 
-def changes(campaign: Campaign, earlier: Path) -> list[str]:
+def changes(campaign: Campaign, journal: Path, earlier: Path) -> list[str]:
     """What changed since an earlier campaign, one line each; cases are the same where their points are.
+
+    Args:
+        journal: of the campaign.
+        earlier: of the other one.
 
     Raises:
         ConfigurationError: there is no such journal.
     """
-    before: dict[str, str] = {}
+    judged, failed = _statuses(earlier, _any, ())
+    _, now = _statuses(journal, campaign.holds, failed)
+    _, before = _statuses(earlier, _any, now)
+    new = sorted(name for name, status in now.items() if status != _RIGHT and before.get(name) == _RIGHT)
+    gone = sorted(name for name in failed if now.get(name) == _RIGHT)
+    untried = sum(status != _RIGHT and name not in before for name, status in now.items())
+    left_out = sum(name not in now for name in failed)
+    head = f"since {earlier} ({judged:,} cases): {len(new):,} fail that did not, {len(gone):,} no longer fail"
+    head += f", {untried:,} fail that were not tried then" if untried else ""
+    head += f", {left_out:,} that failed are not tried now" if left_out else ""
+    told = [f"  new: {name}" for name in new[:_MOST]] + [f"  gone: {name}" for name in gone[:_MOST]]
+    left = len(new) + len(gone) - len(told)
+    return [head, *told, *([f"  … and {left:,} more"] if left else [])]
+
+
+def _any(_: Result) -> bool:
+    return True
+
+
+def _statuses(path: Path, holds: Callable[[Result], bool], wanted: Container[str]) -> tuple[int, dict[str, str]]:
+    """How many results a journal has, and the last status of each case that fails or is wanted, by name.
+
+    In memory of these alone: cases that are right are many.
+    """
+    found: dict[str, str] = {}
     judged = 0
-    for _, record in read_journal(earlier):
+    for _, record in read_journal(path):
         result = from_record(record or {})
-        if result is None:
+        if result is None or not holds(result):
             continue
         judged += 1
-        if result.status != "passed":
-            before[result.point.name()] = result.status
+        name = result.point.name()
+        if result.status != _RIGHT or name in wanted:
+            found[name] = result.status
         else:
-            before.pop(result.point.name(), None)
-    now = {one.point.name(): one.status for one in campaign.tally.listed}
-    new = sorted(name for name in now if name not in before)
-    gone = sorted(name for name in before if name not in now)
-    told = [f"since {earlier} ({judged:,} cases): {len(new):,} fail that did not, {len(gone):,} no longer fail"]
-    told += [f"  new: {name}" for name in new[:_MOST]] + [f"  gone: {name}" for name in gone[:_MOST]]
-    left = len(new) + len(gone) - len(told) + 1
-    return [*told, f"  … and {left:,} more"] if left > 0 else told
+            found.pop(name, None)
+    return judged, found
 
 
 def trend_line(campaign: Campaign, seconds: float) -> str:

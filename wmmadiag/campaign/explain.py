@@ -22,10 +22,12 @@ class ToExplain:
     """One group's smallest case so far, and the sizes that the plan tries.
 
     Attributes:
+        digest: of what its subject is made of.
         effort: of the diagnosis, "" for none.
     """
 
     setting: Setting
+    digest: str
     result: Result
     axes: Mapping[str, Sequence[Expression]]
     effort: str = "quick"
@@ -40,6 +42,7 @@ class Finding:
         example: the smallest case that fails so.
         cause, verdict, sentence, place, change: as a diagnosis has them; "" where none was asked for or found.
         command: that repeats it.
+        effort: of the diagnosis that was asked for, "" for none.
     """
 
     subject: str
@@ -51,6 +54,7 @@ class Finding:
     place: str = ""
     change: str = ""
     command: str = ""
+    effort: str = ""
 
     def same_as(self) -> tuple[str, ...]:
         """What two findings share that have one cause."""
@@ -62,9 +66,11 @@ class Finding:
 def explained(work: ToExplain) -> Finding:
     """Shrink a failure, then diagnose what is left of it."""
     setting = work.setting
-    small = shrunk(work.result, lambda point: run_point(setting, point), work.axes)
+    small = shrunk(work.result, lambda point: run_point(setting, work.digest, point), work.axes)
     small = replace(small, key=work.result.key)
-    found = Finding(small.point.subject, small.failures, small, command=command(setting, small.point))
+    found = Finding(
+        small.point.subject, small.failures, small, command=command(setting, small.point), effort=work.effort
+    )
     if not work.effort or small.status != "failed":
         return found
     try:

@@ -222,6 +222,13 @@ def points(plan: Plan, space: Space) -> Iterator[Point]:
     return itertools.islice(allowed, plan.cases) if plan.cases else allowed
 
 
+def counted(plan: Plan, space: Space) -> int:
+    """So many cases `points` makes at most, or 0 where only making them tells; fewer where something is required."""
+    if plan.how == "pairwise":
+        return 0
+    return min(plan.cases or len(space), len(space))
+
+
 def _sampled(count: int, seed: int) -> Iterator[int]:
     """All numbers below `count`, each once, in an order drawn from the seed, in memory of one number.
 

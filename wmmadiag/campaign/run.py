@@ -12,7 +12,7 @@ from wmmadiag.campaign import explain, work
 from wmmadiag.campaign.explain import Finding, ToExplain, explained
 from wmmadiag.campaign.journal import Journal
 from wmmadiag.campaign.plan import Plan
-from wmmadiag.campaign.points import Point, Space, key_of, points, spaces
+from wmmadiag.campaign.points import Point, Space, counted, key_of, points, spaces
 from wmmadiag.campaign.tally import Group, Tally
 from wmmadiag.campaign.work import Result, Setting, Unit, digest_of, run_unit
 from wmmadiag.errors import ConfigurationError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Work = TypeVar("Work")
 Answer = TypeVar("Answer")
-Executor = Callable[[Callable[[Work], Answer], Iterable[Work]], "Iterator[Done[Work, Answer]]"]
+Executor = Callable[[Callable[[Any], Any], Iterable[Any]], "Iterator[Done[Any, Any]]"]
 """Calls a function for each piece of work somewhere; `cluster.answers` of a client, or `here`."""
 Known = Callable[[Result], bool]
 """Whether a baseline accepts a failure."""
@@ -33,7 +33,8 @@ class Progress:
     """How far a campaign is.
 
     Attributes:
-        planned: cases in all, 0 where nobody has counted them; done: judged so far, earlier runs included.
+        planned: cases in all, those that requirements leave out among them; 0 where nobody has counted them.
+        done: judged so far, earlier runs included.
         here: of these, judged by this run.
         failing: so far; began: when this run did, in seconds of `time.monotonic`.
         what: it does now.
@@ -55,6 +56,7 @@ class Campaign:
     """What came of one.
 
     Attributes:
+        digests: what each (subject, architecture) is made of.
         tally: of all cases, those of earlier runs included.
         findings: one for each group of failures.
         repeated: records that an earlier run wrote twice, or of kernels that have changed since: not counted.
@@ -63,16 +65,22 @@ class Campaign:
 
     plan: Plan
     setting: Setting
+    digests: dict[tuple[str, str], str] = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
     findings: dict[Group, Finding] = field(default_factory=dict)
     repeated: int = 0
     damaged: tuple[int, ...] = ()
 
+    def holds(self, result: Result) -> bool:
+        """Whether a journal's result is of a kernel of this plan, as it is now."""
+        digest = self.digests.get((result.point.subject, result.point.arch))
+        return digest is not None and key_of(result.point, digest) == result.key
+
 
 def run_campaign(
     plan: Plan,
     journal: Journal,
-    execute: Executor[Any, Any],
+    execute: Executor,
     *,
     known: Known = lambda _: False,
     effort: str = "quick",
@@ -89,17 +97,16 @@ def run_campaign(
     Raises:
         ConfigurationError: the plan, a card or the journal is wrong.
     """
-    made = [(space, subjects) for subjects in plan.subjects for space in spaces(plan, subjects)]
-    all_spaces = [space for space, _ in made]
+    all_spaces = [space for subjects in plan.subjects for space in spaces(plan, subjects)]
     setting = Setting(str(plan.path.parent.resolve()), plan.checks, plan.backend, plan.instructions)
     digests = {
         (space.subject, arch): digest_of(setting, space.subject, arch)
         for space in all_spaces
         for arch in space.axes["arch"]
     }
-    campaign = Campaign(plan, setting)
-    done, earlier = _earlier(journal, campaign, digests, known)
-    progress = Progress(done=len(done), failing=_failing(campaign.tally))
+    campaign = Campaign(plan, setting, digests)
+    done, earlier = _earlier(journal, campaign, known, effort)
+    progress = Progress(sum(counted(plan, space) for space in all_spaces), len(done), failing=_failing(campaign.tally))
     left = _left(plan, all_spaces, digests, done)
 
     def keep(result: Result) -> None:
@@ -111,10 +118,9 @@ def run_campaign(
         progress.failing = _failing(campaign.tally)
         tell(progress)
 
-    progress.planned = sum(len(space) for space in all_spaces) if plan.how == "full" else 0
     for result in _results(execute, _units(setting, left, digests, plan.slice)):
         keep(result)
-    _explain(campaign, journal, execute, all_spaces, earlier, effort, progress, tell)
+    _explain(campaign, journal, execute, all_spaces, earlier, effort, tell)
     campaign.damaged = tuple(journal.damaged)
     return campaign
 
@@ -123,23 +129,23 @@ def _failing(tally: Tally) -> int:
     return tally.statuses["failed"] + tally.statuses["error"]
 
 
-def _earlier(
-    journal: Journal, campaign: Campaign, digests: dict[tuple[str, str], str], known: Known
-) -> tuple[set[int], dict[Group, Finding]]:
-    """Keys of the cases that the journal holds, and its findings; the tally is told of the former."""
+def _earlier(journal: Journal, campaign: Campaign, known: Known, effort: str) -> tuple[set[int], dict[Group, Finding]]:
+    """Keys of the cases that the journal holds, and what it found of these with that effort.
+
+    The tally is told of the former.
+    """
     done: set[int] = set()
     findings: dict[Group, Finding] = {}
     for record in journal.records():
         result = work.from_record(record)
         if result is not None:
-            digest = digests.get((result.point.subject, result.point.arch))
-            if digest is None or int(result.key, 16) in done or key_of(result.point, digest) != result.key:
+            if int(result.key, 16) in done or not campaign.holds(result):
                 campaign.repeated += 1
                 continue
             done.add(int(result.key, 16))
             campaign.tally.add(result, accepted=known(result))
         finding = explain.from_record(record)
-        if finding is not None:
+        if finding is not None and finding.effort == effort and int(finding.example.key, 16) in done:
             findings[finding.subject, finding.failures] = finding
     return done, findings
 
@@ -189,7 +195,7 @@ def _units(
     yield from map(unit, open_units.values())
 
 
-def _results(execute: Executor[Unit, list[Result]], units: Iterable[Unit]) -> Iterator[Result]:
+def _results(execute: Executor, units: Iterable[Unit]) -> Iterator[Result]:
     """Every case's result; a task that ends its processes is halved until one case is to blame."""
     waiting = units
     while True:
@@ -210,30 +216,32 @@ def _results(execute: Executor[Unit, list[Result]], units: Iterable[Unit]) -> It
 def _explain(
     campaign: Campaign,
     journal: Journal,
-    execute: Executor[ToExplain, Finding],
+    execute: Executor,
     all_spaces: Sequence[Space],
     earlier: dict[Group, Finding],
     effort: str,
-    progress: Progress,
     tell: Tell,
 ) -> None:
     """A finding for each group of failures, those of an earlier run where its example still fails so."""
     axes = {space.subject: space.axes for space in all_spaces}
     groups = [group for group, failures in campaign.tally.groups.items() if failures.count > failures.accepted]
     campaign.findings |= {group: earlier[group] for group in groups if group in earlier}
-    asked = [
-        ToExplain(campaign.setting, campaign.tally.groups[group].smallest, _sizes(axes[group[0]]), effort)
-        for group in groups
-        if group not in campaign.findings
-    ]
-    progress.what, progress.here, progress.planned = "failures explained", 0, len(asked)
+    asked = []
+    for group in groups:
+        if group not in campaign.findings:
+            smallest = campaign.tally.groups[group].smallest
+            digest = campaign.digests[smallest.point.subject, smallest.point.arch]
+            asked.append(ToExplain(campaign.setting, digest, smallest, _sizes(axes[group[0]]), effort))
+    progress = Progress(len(asked), failing=_failing(campaign.tally), what="failures explained")
     for done in execute(explained, asked):
         group = (done.work.result.point.subject, done.work.result.failures)
         finding = done.answer or Finding(
-            *group, done.work.result, command=explain.command(campaign.setting, done.work.result.point)
-        )
+            *group, done.work.result, effort=effort,
+            command=explain.command(campaign.setting, done.work.result.point),
+        )  # fmt: skip
         campaign.findings[group] = finding
         journal.append(explain.to_record(finding))
+        progress.done += 1
         progress.here += 1
         tell(progress)
 

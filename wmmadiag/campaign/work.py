@@ -75,13 +75,15 @@ class Result:
 
 def run_unit(unit: Unit) -> list[Result]:
     """Run a task's cases one after another."""
-    return [run_point(unit.setting, point, key_of(point, unit.digest)) for point in unit.points]
+    return [run_point(unit.setting, unit.digest, point) for point in unit.points]
 
 
-def run_point(setting: Setting, point: Point, key: str = "") -> Result:
-    """Run one case; whatever goes wrong in it is its result."""
+def run_point(setting: Setting, digest: str, point: Point) -> Result:
+    """Run one case of a subject that is made of what `digest` says; whatever goes wrong in it is its result."""
+    key = key_of(point, digest)
     try:
-        return summary(key, point, judged(setting, point), guessed=_guessed(setting, point))
+        session = session_of(setting, digest, point)
+        return summary(key, point, judged(session, point), guessed=bool(session.card.assumed))
     except WmmadiagError as error:
         status = {1: "failed", 3: "undecided"}.get(error.exit_code, "error")
         return Result(key, point, status, (f"{status} configuration",), _line(str(error)))
@@ -89,26 +91,28 @@ def run_point(setting: Setting, point: Point, key: str = "") -> Result:
         return Result(key, point, "undecided", ("undecided memory",), "out of memory")
 
 
-def judged(setting: Setting, point: Point) -> CaseResult:
-    """The case as a check reports it.
-
-    Raises:
-        WmmadiagError: its card cannot be read.
-    """
+def judged(session: Session, point: Point) -> CaseResult:
+    """The case as a check reports it."""
     from wmmadiag.subject.check import run_case
 
-    session = session_of(setting, point)
     card = session.card
     return run_case(session, point.case(card), card.variant(point.variant), point.seed or None, point.inputs)[0]
 
 
-def session_of(setting: Setting, point: Point) -> Session:
-    """What the cases of a subject share in this process: its card, and kernels that are compiled."""
-    return _session(setting, point.subject, point.arch, point.schedules)
+def session_of(setting: Setting, digest: str, point: Point) -> Session:
+    """What the cases of a subject share in this process: its card, and kernels that are compiled.
+
+    Args:
+        digest: of what the subject is made of: a worker may outlive a change of it.
+
+    Raises:
+        WmmadiagError: its card cannot be read.
+    """
+    return _session(setting, digest, point.subject, point.arch, point.schedules)
 
 
 @lru_cache(maxsize=16)
-def _session(setting: Setting, subject: str, arch: str, schedules: int) -> Session:
+def _session(setting: Setting, digest: str, subject: str, arch: str, schedules: int) -> Session:  # noqa: ARG001
     from wmmadiag import backends
     from wmmadiag.api import open_card
     from wmmadiag.checks import native_names, select
@@ -122,10 +126,6 @@ def _session(setting: Setting, subject: str, arch: str, schedules: int) -> Sessi
     runs = CheckedRuns(chosen, schedules) if chosen or schedules else PlainRuns()
     card = open_card(Path(setting.folder) / subject)
     return Session(card, arch, loader, SubjectCompiler("auto", use_cache=True, resources=False), runs, readings=False)
-
-
-def _guessed(setting: Setting, point: Point) -> bool:
-    return bool(session_of(setting, point).card.assumed)
 
 
 def summary(key: str, point: Point, case: CaseResult, *, guessed: bool = False) -> Result:

@@ -86,7 +86,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if STDOUT not in {getattr(args, name) for name in _REPORTS}:
         console.print(terminal.render(campaign))
         if args.against:
-            console.print("\n".join(changes(campaign, Path(args.against))))
+            console.print("\n".join(changes(campaign, path, Path(args.against))))
     for name in _REPORTS:
         if getattr(args, name):
             write_text(_rendered(name, campaign), getattr(args, name), console)
@@ -115,7 +115,7 @@ def _executor(args: argparse.Namespace, plan: Plan, console: Console) -> Any:
 
         with cluster(args.scheduler, args.workers, tell=tell) as client:
             resources = {"GPU": 1.0} if plan.backend != "emulator" and args.scheduler else None
-            execute: Executor[Any, Any] = partial(answers, client, resources=resources)
+            execute: Executor = partial(answers, client, resources=resources)
             yield execute
 
     return opened()

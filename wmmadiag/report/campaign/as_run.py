@@ -21,13 +21,14 @@ def as_run(campaign: Campaign) -> Run:
     from dataclasses import replace
 
     from wmmadiag.api import open_card
-    from wmmadiag.campaign.work import judged
+    from wmmadiag.campaign.work import judged, session_of
     from wmmadiag.recording import run_of
 
     cases: dict[tuple[str, str], list[CaseResult]] = {}
     for finding in campaign.findings.values():
         point = finding.example.point
-        case = judged(campaign.setting, point)
+        session = session_of(campaign.setting, campaign.digests[point.subject, point.arch], point)
+        case = judged(session, point)
         name = " ".join([point.base, *(f"{name}={value}" for name, value in point.sizes.items())])
         cases.setdefault((point.subject, point.arch), []).append(replace(case, case=name, repeat=finding.command))
     for subject, found in campaign.tally.subjects.items():

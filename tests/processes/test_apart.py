@@ -1,0 +1,54 @@
+"""Work in a copy of this process: what it returns and raises comes back, what it dies of is told."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from wmmadiag.errors import CompileError
+from wmmadiag.place import Place
+from wmmadiag.processes.apart import apart
+from wmmadiag.processes.child import ChildEnded
+
+pytestmark = pytest.mark.subprocess
+
+
+def test_what_it_returns_comes_back():
+    here = os.getpid()
+    there, text = apart(lambda: (os.getpid(), "x" * 200_000))  # more than a pipe holds
+    assert there != here and len(text) == 200_000
+
+
+def test_what_it_raises_comes_back_whole():
+    def work():
+        raise CompileError("refused", place=Place("a.cu", 3), detail="log", hint="mend it")
+
+    with pytest.raises(CompileError) as told:
+        apart(work)
+    assert (told.value.message, told.value.place, told.value.hint) == ("refused", Place("a.cu", 3), "mend it")
+    assert str(told.value) == "a.cu:3: refused\nlog\nnext: mend it"
+
+
+@pytest.mark.parametrize(
+    ("work", "status", "words"),
+    [
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), -signal.SIGKILL, "signal SIGKILL"),
+        (os.abort, -signal.SIGABRT, "signal SIGABRT"),
+        (lambda: os._exit(7), 7, "exit status 7"),
+        (lambda: os._exit(0), 0, "exit status 0"),
+        (lambda: lambda: 0, 1, "exit status 1"),  # an answer that cannot be told
+    ],
+)
+def test_what_it_dies_of_is_told(capfd, work, status, words):
+    with pytest.raises(ChildEnded) as told:
+        apart(work)
+    assert (told.value.status, told.value.words()) == (status, words)
+    assert capfd.readouterr().err == ""
+
+
+def test_what_it_changes_is_its_own():
+    seen = []
+    assert apart(lambda: seen.append(1) or len(seen)) == 1
+    assert seen == []
