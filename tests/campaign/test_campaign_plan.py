@@ -53,6 +53,7 @@ def test_what_a_plan_says(tmp_path):
         ("[[subjects]]\npaths = ['a']\nsizes = { M = 'all' }", 3, "no range"),
         ("[[subjects]]\npaths = ['a']\nsizes = { M = 3 }", 3, "which sizes"),
         ("[[subjects]]\npaths = ['a']\nwrong = 1", 3, "true or false"),
+        ("[[subjects]]\npaths = ['a']\nmain = 'no'", 3, "true or false"),
         ("[[subjects]]\npaths = ['a']\n[axes]\ninputs = ['normal', 'norml']", 4, "unknown inputs 'norml'"),
         ("[[subjects]]\npaths = ['a']\n[axes]\nseeds = [-1]", 4, "whole numbers"),
         ("[[subjects]]\npaths = ['a']\n[cover]\nhow = 'random'", 4, "needs its size"),

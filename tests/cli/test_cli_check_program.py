@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from wmmadiag.batch import Outcome, Task
-from wmmadiag.cli.check_program import ProgramCheck, has_main, lines
+from wmmadiag.cli.check_program import ProgramCheck, lines
 from wmmadiag.cli.main import main
+from wmmadiag.programs.cards import has_main
 from wmmadiag.programs.run import Found, ProgramResult
 from wmmadiag.report.model import CaseResult, KernelReport, ReportedFinding
 

@@ -26,7 +26,7 @@ FORMAT = 1
 COVERS = ("pairwise", "full", "random")
 """How axes are combined: every two values of two axes together at least once, all with all, or a sample of that."""
 _PLAN = ("format", "name", "subjects", "axes", "cover", "run")
-_SUBJECT = ("paths", "sizes", "requires", "variants", "wrong")
+_SUBJECT = ("paths", "sizes", "requires", "variants", "wrong", "main")
 _AXES = ("arch", "inputs", "seeds", "schedules", "displaced")
 _COVER = ("how", "cases", "seed")
 _RUN = ("checks", "instructions", "backend", "slice")
@@ -46,6 +46,7 @@ class Subjects:
         requires: expressions over symbols that must not be 0: other combinations are left out.
         variants: names to take; empty for all.
         wrong: whether kernels are taken, too, that are broken on purpose (a truth file stands beside the card).
+        main: whether a source with a `main` is run, and stands for the launches that it makes.
     """
 
     paths: tuple[Path, ...]
@@ -54,6 +55,7 @@ class Subjects:
     requires: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
     wrong: bool = False
+    main: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,17 +152,22 @@ def _subjects(table: Table, path: Path) -> Subjects:
     if not paths:
         raise table.error("paths", "'paths' is empty", 'name a card or a folder: paths = ["kernel.toml"]')
     sizes = table.table("sizes")
-    wrong = table.content.get("wrong", False)
-    if not isinstance(wrong, bool):
-        raise table.error("wrong", f"'wrong' must be true or false, but is {type_name(wrong)}")
     return Subjects(
         tuple(path.parent / one for one in paths),
         table.place(),
         {name: _size(sizes, name) for name in sizes.content},
         tuple(table.strings("requires")),
         tuple(table.strings("variants")),
-        wrong,
+        _yes(table, "wrong", False),
+        _yes(table, "main", True),
     )
+
+
+def _yes(table: Table, key: str, default: bool) -> bool:
+    value = table.content.get(key, default)
+    if not isinstance(value, bool):
+        raise table.error(key, f"'{key}' must be true or false, but is {type_name(value)}")
+    return value
 
 
 def _size(table: Table, name: str) -> SizeRange | tuple[Expression, ...]:

@@ -125,12 +125,14 @@ FIXED = ("arch", "variant", "base", "inputs", "schedules", "displaced", "seed")
 
 
 def spaces(plan: Plan, subjects: Subjects) -> list[Space]:
-    """One for each card or source that the paths name.
+    """One for each card or source that the paths name, and for each launch of a program.
 
     Raises:
         ConfigurationError: a path or a card is wrong, or no card has a size that the plan names.
+        WmmadiagError: a program cannot be run.
     """
     from wmmadiag.api import open_card
+    from wmmadiag.campaign.programs import with_launches
     from wmmadiag.subject.find_cards import find_subjects, without_declared_wrong
 
     found = find_subjects(subjects.paths)
@@ -138,7 +140,7 @@ def spaces(plan: Plan, subjects: Subjects) -> list[Space]:
         found, _ = without_declared_wrong(found, subjects.paths)
     used: set[str] = set()
     made = []
-    for path in found:
+    for path in with_launches(plan, subjects, found):
         card = open_card(path)
         used |= _symbols(card)
         made.append(_space(plan, subjects, _shown(path, plan.path.parent), card))
@@ -148,9 +150,15 @@ def spaces(plan: Plan, subjects: Subjects) -> list[Space]:
         raise ConfigurationError(
             f"no case of these subjects has a symbol '{unknown[0]}'",
             place=subjects.place,
-            hint="their symbols: " + ", ".join(sorted(used)),
+            hint=_symbols_hint(used),
         )
     return made
+
+
+def _symbols_hint(used: set[str]) -> str:
+    if used:
+        return "their symbols: " + ", ".join(sorted(used))
+    return "they have none; launches of a program have its own sizes (main = false takes a source without its main)"
 
 
 def _symbols(card: Card) -> set[str]:

@@ -87,8 +87,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; returns the exit code."""
     from wmmadiag.batch import Outcome, Task, check_all, exit_code, plan, run_of
     from wmmadiag.cli.baseline import opened, write
-    from wmmadiag.cli.check_program import check_program, has_main, settled
+    from wmmadiag.cli.check_program import check_program, settled
     from wmmadiag.cli.check_program import lines as program_lines
+    from wmmadiag.programs.cards import has_main
     from wmmadiag.subject.find_cards import find_subjects, without_declared_wrong
 
     started = time.perf_counter()

@@ -107,25 +107,6 @@ class ProgramCheck:
         return kernel_run(self.result, [self.path], arch, self.seconds) if self.result is not None else None
 
 
-def has_main(path: Path) -> bool:
-    """Whether a file is a CUDA source with a `main` of its own."""
-    if path.suffix not in (".cu", ".cpp", ".cc"):
-        return False
-    from wmmadiag.compile.read import read_bytes
-    from wmmadiag.csource.declarations import declarations
-    from wmmadiag.csource.skeleton import without_bodies
-    from wmmadiag.csource.tree import parse
-
-    try:
-        data = read_bytes(path)
-    except WmmadiagError:
-        return False  # no text, too long, or none that ends
-    if b"main" not in data:
-        return False
-    functions = declarations(parse(without_bodies(data))).functions
-    return any(one.name == "main" and not one.scope and one.body is not None for one in functions)
-
-
 def settled(outcome: Outcome) -> bool:
     """Whether the source alone led to a verdict, rather than to a guess at what it computes that fits nothing."""
     return outcome.report is not None and not (outcome.code == 3 and outcome.report.assumed)

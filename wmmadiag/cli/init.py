@@ -84,38 +84,17 @@ def run(args: argparse.Namespace, console: Console) -> int:
 def _captured(args: argparse.Namespace, console: Console) -> int:
     """Cards of what a program launches."""
     from wmmadiag.compile.options import CompileOptions
-    from wmmadiag.errors import ConfigurationError, UndecidedError
-    from wmmadiag.programs.build import build
-    from wmmadiag.programs.capture import card_text, relative
-    from wmmadiag.programs.run import program_spec, run_program
+    from wmmadiag.programs.cards import captured_launches, card_of
     from wmmadiag.subject.drafts.new_card import write_card
 
     source = Path(args.source)
     options = CompileOptions(macros=definitions(args.define), include_paths=tuple(map(Path, args.include)))
     own = args.words[args.words.index("--") + 1 :] if "--" in args.words else []
-    program = build([source], options)
-    result = run_program(program, program_spec(options, checks="none", capture=True), str(source.with_suffix("")), own)
-    if result.ended or result.internal:
-        raise UndecidedError(
-            f"{source}: the program could not be run to its end", detail=result.ended or result.internal
-        )
-    chosen = [one for one in result.captured if args.launch in (None, one["number"])]
-    if not chosen:
-        which = "no launch" if args.launch is None else f"no launch {args.launch} that is like none before it"
-        raise ConfigurationError(
-            f"{source}: {which}",
-            hint=f"the program launched {result.launches} kernels, of {len(result.captured)} kinds",
-        )
+    chosen = captured_launches(source, options, own, launch=args.launch)
     base = Path(args.output or source.with_suffix(".toml"))
     for number, one in enumerate(chosen, 1):
         target = base if len(chosen) == 1 else base.with_name(f"{base.stem}_{number}{base.suffix}")
-        text = card_text(
-            {
-                **one, "std": options.std, "macros": options.macros,
-                "include_paths": [relative(path, target) for path in options.include_paths],
-            },
-            relative(Path(one["source"]), target),
-        )  # fmt: skip
+        text = card_of(one, options, target)
         if args.output == "-":
             console.print(text)
             continue
