@@ -1,6 +1,7 @@
 """What campaigns find and what they cost.
 
 python benchmarks/campaign.py unlisted    wrong kernels whose bug shows only at sizes that their cards do not list
+python benchmarks/campaign.py right       right kernels at sizes that their cards do not list
 python benchmarks/campaign.py workers     cases a second with one and with two workers
 python benchmarks/campaign.py overhead    milliseconds of a case beyond its run
 python benchmarks/campaign.py million     memory of client and scheduler with 1,000,000 cases that do nothing
@@ -141,19 +142,35 @@ def unlisted() -> int:
                 shown[card] = KERNELS / card.relative_to(copies)
         print(f"{own.tally.cases} cases of {len(cards)} cards; {len(shown)} wrong kernels fail in some only")
         for what, these in (("wrong", shown), ("right", right)):
-            began = time.perf_counter()
-            done = run(Plan(copies / f"{what}.toml", what, tuple(subjects_of(these)), cases=CASES))
-            caught = {name for name, counts in done.tally.subjects.items() if counts["failed"]}
-            print(
-                f"{what}: {len(caught)} of {len(these)} kernels fail, {done.tally.cases} cases"
-                f" in {time.perf_counter() - began:.0f} s"
-            )
-            every = {path.relative_to(copies).as_posix() for path in these}
-            for name in sorted(every - caught if what == "wrong" else caught):
-                print(f"  {name}: {sorted(map(str, done.tally.subjects.get(name, {}).items()))}")
-                for group, one in done.tally.groups.items():
-                    if group[0] == name:
-                        print(f"    {one.smallest.point.name()}: {one.smallest.message}")
+            tried(copies, what, these)
+    return 0
+
+
+def tried(folder: Path, what: str, cards: Mapping[Path, Path]) -> None:
+    """Try cards in a folder at sizes that their kernels take, and say which fail, or do not though they are wrong."""
+    began = time.perf_counter()
+    done = run(Plan(folder / f"{what}.toml", what, tuple(subjects_of(cards)), cases=CASES))
+    caught = {name for name, counts in done.tally.subjects.items() if counts["failed"]}
+    print(
+        f"{what}: {len(caught)} of {len(cards)} kernels fail, {done.tally.cases} cases"
+        f" in {time.perf_counter() - began:.0f} s; {dict(done.tally.statuses)}"
+    )
+    every = {path.relative_to(folder).as_posix() for path in cards}
+    other = {group[0] for group in done.tally.groups}
+    for name in sorted(every - caught if what == "wrong" else other):
+        print(f"  {name}: {sorted(map(str, done.tally.subjects.get(name, {}).items()))}")
+        for group, one in done.tally.groups.items():
+            if group[0] == name:
+                print(f"    {one.smallest.point.name()}: {one.smallest.message}")
+
+
+def right() -> int:
+    """Every right kernel, at sizes that it takes: nothing may fail."""
+    with tempfile.TemporaryDirectory() as folder:
+        copies = Path(folder) / "kernels"
+        shutil.copytree(KERNELS, copies)
+        cards = [card for card in cards_below(copies) if not is_declared_wrong(card)]
+        tried(copies, "right", {card: KERNELS / card.relative_to(copies) for card in cards})
     return 0
 
 
@@ -246,9 +263,9 @@ def million() -> int:
     return 0
 
 
+WHAT = {"unlisted": unlisted, "right": right, "workers": workers, "overhead": overhead, "million": million}
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("unlisted", "workers", "overhead", "million"))
-    sys.exit(
-        {"unlisted": unlisted, "workers": workers, "overhead": overhead, "million": million}[parser.parse_args().what]()
-    )
+    parser.add_argument("what", choices=tuple(WHAT))
+    sys.exit(WHAT[parser.parse_args().what]())
