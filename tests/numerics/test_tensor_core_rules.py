@@ -53,8 +53,8 @@ def test_fp8_is_widened_where_there_is_no_unit() -> None:
 
 
 def test_software_m8n8k4() -> None:
-    assert mma_rule("sm_80", "mma", "m8n8k4", "f16", "f16", "f32", "f32").fma_chain
-    assert not mma_rule("sm_75", "mma", "m8n8k4", "f16", "f16", "f32", "f32").fma_chain
+    assert mma_rule("sm_80", "mma", "m8n8k4", "f16", "f16", "f32", "f32").software
+    assert not mma_rule("sm_75", "mma", "m8n8k4", "f16", "f16", "f32", "f32").software
 
 
 @pytest.mark.parametrize(

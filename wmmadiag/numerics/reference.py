@@ -39,13 +39,13 @@ def _output(rule: MmaRule, a: list[int], b: list[int], c: int) -> int:
         return _integer(rule, a, b, c)
     if rule.d == "f64":
         return _fma64(a, b, c)
-    half_sum = rule.c == rule.d == "f16" and not rule.fma_chain
+    half_sum = rule.c == rule.d == "f16" and not rule.software
     # mma.m8n8k4 in hardware (sm_70, sm_75) takes an f16 C as it is; elsewhere ptxas widens it to f32 first.
-    half_addend = half_sum or (rule.c == "f16" and rule.k == 4 and not rule.fma_chain)
+    half_addend = half_sum or (rule.c == "f16" and rule.k == 4 and not rule.software)
     if rule.c == "f16" and not half_addend:
         c = _convert(c, "f16", "f32")
-    if rule.fma_chain:
-        c = _fma32(a, b, c, -0.0 if rule.d == "f16" else 0.0)
+    if rule.software:
+        c = _software(a, b, c, pairs=rule.d == "f16")
     else:
         kind = "f16" if half_sum else "f32"
         addend = c
@@ -130,12 +130,16 @@ def _convert(bits: int, source: str, target: str) -> int:
     return int(encode(decode(np.array([bits]), source), target)[0])
 
 
-def _fma32(a: list[int], b: list[int], c: int, start: float) -> int:
-    """f32 multiply-adds from `start` over k, then + C, each rounded to nearest even."""
-    total = start
-    for x, y in zip(decode(np.array(a), "f16"), decode(np.array(b), "f16"), strict=True):
-        total = _fused(float(x), float(y), total, "f32")
-    return int(encode(np.array(_fused(1.0, total, float(decode(np.array([c]), "f32")[0]), "f32")), "f32"))
+def _software(a: list[int], b: list[int], c: int, pairs: bool) -> int:
+    """f32 multiply-adds, each rounded to nearest even: a chain from +0 over k, then + C; or C + pair + pair."""
+    products = list(zip(map(float, decode(np.array(a), "f16")), map(float, decode(np.array(b), "f16")), strict=True))
+    total = float(decode(np.array([c]), "f32")[0])
+    for group in zip(products[::2], products[1::2], strict=True) if pairs else (products,):
+        part = -0.0 if pairs else 0.0
+        for x, y in group:
+            part = _fused(x, y, part, "f32")
+        total = _fused(1.0, part, total, "f32")
+    return int(encode(np.array(total), "f32"))
 
 
 def _fma64(a: list[int], b: list[int], c: int) -> int:

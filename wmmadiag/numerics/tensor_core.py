@@ -28,7 +28,9 @@ class MmaRule:
         zero_exponent: e_zero, the exponent with which a zero term takes part.
         satfinite: integers: clamp the result to s32 instead of wrapping.
         bit_op: "" or, for b1, "xor_popc" or "and_popc".
-        fma_chain: a chain of f32 fused multiply-adds from 0 over k, then + C (mma.m8n8k4 f16 on sm_80 and later).
+        software: no tensor core (mma.m8n8k4 f16 on sm_80 and later), but f32 multiply-adds rounded to nearest even. D
+            f32: a chain from +0 over k, then + C. D f16: (C + pair of k 0 and 1) + pair of k 2 and 3, where a pair is
+            one product, rounded, and a fused multiply-add; rounded to f16 at the end.
         result_bits: fraction bits that an f32 result keeps: 23, or 13 (fp8 on sm_89).
         widen: no fp8 unit: fp8 operands are converted to f16 first (their subnormals take part as normal numbers); the
             sum starts at 0, takes k mod 4 in {0, 1}, then {2, 3}; C is added last, rounded to nearest.
@@ -47,7 +49,7 @@ class MmaRule:
     zero_exponent: int
     satfinite: bool = False
     bit_op: str = ""
-    fma_chain: bool = False
+    software: bool = False
     result_bits: int = 23
     widen: bool = False
     source: str = ""
@@ -105,8 +107,8 @@ Where sources differ or were silent, and what decided:
   measured on an H200.
 """
 
-# mma.m8n8k4 f16 runs on Volta's rules on Turing, too (MMA-Sim), and as FFMA chain plus FADD in software from sm_80 on
-# (SASS of ptxas 12.4).
+# mma.m8n8k4 f16 runs on Volta's rules on Turing, too (MMA-Sim), and in software from sm_80 on (SASS of ptxas 12.4 and
+# 13.0: for sm_80, 90, 100 and 120, and for all four layouts, the same order of FMUL, FFMA and FADD).
 _QUAD_PAIR = SUM_TABLE["volta"]
 
 # wmma m16n16k8 tf32 lowers to HMMA.1684 on every architecture, k 0-3 then 4-7: SASS of ptxas 12.4 and 12.9; measured on
@@ -158,14 +160,14 @@ def mma_rule(
             satfinite=satfinite, bit_op=bitop, source=source,
         )  # fmt: skip
     row = SUM_TABLE[target.family]
-    fma_chain = False
+    software = False
     step, fraction_bits, result_bits, widen = row.half_step, row.fraction_bits, 23, False
     source = row.source
     if instruction == "mma" and shape == "m8n8k4":
-        fma_chain = target.number >= 80
+        software = target.number >= 80
         row = _QUAD_PAIR
-        step, fraction_bits = (4, 0) if fma_chain else (row.half_step, row.fraction_bits)
-        source = "SASS of ptxas 12.4: FFMA over k, then FADD" if fma_chain else row.source
+        step, fraction_bits = (4, 0) if software else (row.half_step, row.fraction_bits)
+        source = "SASS of ptxas 13.0: FMUL, FFMA, FADD" if software else row.source
     elif atype == "tf32":
         step = _WMMA_TF32_STEP if instruction == "wmma" else row.tf32_step
     elif atype in _FP8:
@@ -180,7 +182,7 @@ def mma_rule(
         a=atype, b=btype, c=ctype, d=dtype,
         fraction_bits=fraction_bits, step=min(step, k),
         zero_exponent=row.zero_exponent_f16 if half_sum else row.zero_exponent_f32,
-        fma_chain=fma_chain, result_bits=result_bits, widen=widen, source=source,
+        software=software, result_bits=result_bits, widen=widen, source=source,
     )  # fmt: skip
 
 

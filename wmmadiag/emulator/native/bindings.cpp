@@ -47,7 +47,7 @@ MmaRule rule_from(const nb::object& rule) {
     to.zero_exponent = nb::cast<std::int16_t>(rule.attr("zero_exponent"));
     to.satfinite = nb::cast<bool>(rule.attr("satfinite"));
     to.bit_op = bit_op == "xor_popc" ? BitOp::xor_popc : bit_op == "and_popc" ? BitOp::and_popc : BitOp::none;
-    to.fma_chain = nb::cast<bool>(rule.attr("fma_chain"));
+    to.software = nb::cast<bool>(rule.attr("software"));
     to.result_bits = nb::cast<std::uint8_t>(rule.attr("result_bits"));
     to.widen = nb::cast<bool>(rule.attr("widen"));
     return to;

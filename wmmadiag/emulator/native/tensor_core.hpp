@@ -21,7 +21,7 @@ struct MmaRule {
     std::int16_t zero_exponent;  // e_zero
     bool satfinite;              // integers: clamp to s32
     BitOp bit_op;
-    bool fma_chain;                 // m8n8k4 f16 on sm_80+: f32 FMA chain over k from 0, then + C
+    bool software;                  // m8n8k4 f16 on sm_80+: f32 multiply-adds, as `software_sum` writes them
     std::uint8_t result_bits = 23;  // fraction bits that an f32 result keeps: 23, or 13 (fp8 on sm_89)
     bool widen = false;             // no fp8 unit: fp8 is converted to f16 (subnormals become normal), k mod 4 in {0, 1} first, from
                                     // 0, then {2, 3}, then + C, rounded to nearest

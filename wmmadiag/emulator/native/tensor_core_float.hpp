@@ -293,7 +293,7 @@ MmaFunction select_sum(const MmaRule& rule) {
 
 // The vectorised function for this rule, or nullptr if there is none.
 inline MmaFunction select_float(const MmaRule& rule) {
-    if (rule.m > max_m || rule.m % 8 != 0 || rule.fma_chain || rule.fraction_bits > 25 || rule.fraction_bits < 10) return nullptr;
+    if (rule.m > max_m || rule.m % 8 != 0 || rule.software || rule.fraction_bits > 25 || rule.fraction_bits < 10) return nullptr;
     switch (rule.a) {
         case Element::f16: return select_sum<Element::f16>(rule);
         case Element::bf16: return select_shape<Element::bf16, false>(rule);

@@ -147,7 +147,7 @@ inline bool is_float_sum(const MmaRule& rule) { return rule.d == Element::f16 ||
 inline bool is_half_sum(const MmaRule& rule) { return rule.c == Element::f16 && rule.d == Element::f16; }
 
 // mma.m8n8k4 in hardware (sm_70, sm_75) takes an f16 C as it is, with f16's exponents; elsewhere ptxas widens it to f32 first.
-inline bool takes_half_addend(const MmaRule& rule) { return rule.k == 4 && rule.a == Element::f16 && rule.c == Element::f16 && !rule.fma_chain; }
+inline bool takes_half_addend(const MmaRule& rule) { return rule.k == 4 && rule.a == Element::f16 && rule.c == Element::f16 && !rule.software; }
 
 // Element p of a packed row.
 inline std::uint32_t element_bits(Element type, const void* row, int p) {
@@ -254,24 +254,33 @@ inline std::uint32_t add_f32(std::uint32_t x, std::uint32_t y) {
 // add.rn.f16: rounding to f32 first is harmless, 24 >= 2 * 11 + 2 (Figueroa 1995).
 inline std::uint32_t add_f16(std::uint32_t x, std::uint32_t y) { return f32_to_f16(add_f32(f16_to_f32(x), f16_to_f32(y))); }
 
-// mma.m8n8k4 f16 in software, as ptxas writes it for sm_80 and later.
-inline std::uint32_t chained_fma(const MmaRule& rule, const void* a, const void* b, std::uint32_t c) {
-    float sum = rule.d == Element::f16 ? -0.0f : 0.0f;  // f16: the first product is a multiplication, not added to +0 (H200)
-    for (int p = 0; p < rule.k; ++p) {
+// mma.m8n8k4 f16 in software, in the order in which ptxas writes it for sm_80 and later (SASS of ptxas 13.0): an f32 result is a
+// chain of FFMA from +0 over k, then FADD with C; for an f16 result C + (k 0, 1) + (k 2, 3) in f32, each pair an FMUL and an FFMA.
+inline std::uint32_t software_sum(const MmaRule& rule, const void* a, const void* b, std::uint32_t c) {
+    const auto multiply_add = [&](int p, float to) {
         const float x = std::bit_cast<float>(f16_to_f32(element_bits(rule.a, a, p)));
         const float y = std::bit_cast<float>(f16_to_f32(element_bits(rule.b, b, p)));
-        sum = std::fma(x, y, sum);
+        return std::fma(x, y, to);
+    };
+    if (rule.d != Element::f16) {
+        float sum = 0.0f;
+        for (int p = 0; p < rule.k; ++p) sum = multiply_add(p, sum);
+        return add_f32(std::bit_cast<std::uint32_t>(sum), c);
     }
-    return add_f32(std::bit_cast<std::uint32_t>(sum), c);
+    for (int p = 0; p < rule.k; p += 2) {
+        const float pair = multiply_add(p + 1, multiply_add(p, -0.0f));  // x * y + -0 is x * y, also where that is -0
+        c = add_f32(c, std::bit_cast<std::uint32_t>(pair));
+    }
+    return c;
 }
 
 // One output: `a` a packed row of A, `b` a packed column of B, `c` bits of rule.c; returns bits of rule.d.
 inline std::uint32_t float_output(const MmaRule& rule, const void* a, const void* b, std::uint32_t c) {
-    const bool half_sum = is_half_sum(rule) && !rule.fma_chain;
+    const bool half_sum = is_half_sum(rule) && !rule.software;
     const bool half_addend = half_sum || takes_half_addend(rule);
     if (rule.c == Element::f16 && !half_addend) c = f16_to_f32(c);
-    if (rule.fma_chain) {
-        c = chained_fma(rule, a, b, c);
+    if (rule.software) {
+        c = software_sum(rule, a, b, c);
     } else {
         const std::uint32_t addend = c;
         if (rule.widen) c = 0;
