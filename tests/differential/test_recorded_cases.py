@@ -12,6 +12,7 @@ import pytest
 
 from wmmadiag.emulator import EmulatorOptions, load
 from wmmadiag.errors import UndecidedError
+from wmmadiag.fidelity.cases import Array, Case
 from wmmadiag.gpu import GpuOptions, devices
 from wmmadiag.gpu import load as load_gpu
 from wmmadiag.gpu.devices import available
@@ -20,8 +21,8 @@ from wmmadiag.launch import LoadedKernel
 VECTORS = Path(__file__).parents[1] / "vectors"
 sys.path.insert(0, str(VECTORS))
 
-from cases import Array, Case, differences  # noqa: E402  (needs the path)
-from families import FAMILIES  # noqa: E402
+from families import FAMILIES, recorded_cases  # noqa: E402  (needs the path)
+from kept import differences  # noqa: E402
 
 PARTS = 8
 RECORDS = [
@@ -44,7 +45,7 @@ def _record(family: str, arch: str) -> Mapping[str, Array]:
 
 @cache
 def _cases(family: str, arch: str) -> list[Case]:
-    return FAMILIES[family].cases(int(arch.removeprefix("sm_")))
+    return recorded_cases(family, arch)
 
 
 def _kernel(case: Case, arch: str, backend: str, family: str) -> LoadedKernel:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from wmmadiag.emulator import native
 from wmmadiag.errors import UnsupportedError
 from wmmadiag.numerics.architecture import FAMILIES, architecture
+from wmmadiag.numerics.operands import pack_a, pack_b
+from wmmadiag.numerics.reference import reference_mma
 from wmmadiag.numerics.tensor_core import SUM_TABLE, mma_rule
 from wmmadiag.numerics.tensor_core_forms import FORMS, parse_shape, shapes
 
@@ -55,6 +59,26 @@ def test_fp8_is_widened_where_there_is_no_unit() -> None:
 def test_software_m8n8k4() -> None:
     assert mma_rule("sm_80", "mma", "m8n8k4", "f16", "f16", "f32", "f32").software
     assert not mma_rule("sm_75", "mma", "m8n8k4", "f16", "f16", "f32", "f32").software
+
+
+def test_software_m8n8k4_with_an_f16_result_adds_pairs_to_c_one_after_the_other() -> None:
+    """The order of FMUL, FFMA and FADD in the SASS of ptxas 13.0; a chain over k gives other bits here."""
+    rule = mma_rule("sm_90", "mma", "m8n8k4", "f16", "f16", "f16", "f16")
+    rng = np.random.default_rng(1)
+    chains = 0
+    for _ in range(200):
+        a, b, c = (rng.normal(size=shape).astype(np.float16) for shape in ((8, 4), (4, 8), (8, 8)))
+        x, y = a.astype(np.float32), b.astype(np.float32)
+        terms = [x[:, p, None] * y[None, p] for p in range(4)]  # exact: 11 + 11 bits
+        pairs = (c.astype(np.float32) + (terms[0] + terms[1])) + (terms[2] + terms[3])
+        chain = ((terms[0] + terms[1]) + terms[2]) + terms[3] + c.astype(np.float32)
+        bits = [one.view(np.uint16) for one in (a, b, c)]
+        found = reference_mma(rule, *bits)
+        native_found = native.mma(rule, pack_a(bits[0], "f16"), pack_b(bits[1], "f16"), bits[2])
+        assert (found == pairs.astype(np.float16).view(np.uint16)).all()
+        assert (found == np.asarray(native_found).view(np.uint16).reshape(8, 8)).all()
+        chains += int((found != chain.astype(np.float16).view(np.uint16)).sum())
+    assert chains > 0
 
 
 @pytest.mark.parametrize(

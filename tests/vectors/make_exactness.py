@@ -2,7 +2,8 @@
 
     python tests/vectors/make_exactness.py
 
-Every record in this folder is replayed, which takes about a minute.
+Every record in this folder is replayed, which takes about a minute; what a run on fresh operands counted on a GPU
+(`fidelity_sm_XX.json`, by `wmmadiag campaign --fidelity --json`) is taken over as it stands.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from cases import Array, Case, digests
 from compare_approximations import FILES as APPROXIMATION_FILES
-from families import FAMILIES
+from families import FAMILIES, recorded_cases
+from kept import digests
 
 from wmmadiag.emulator import EmulatorOptions, load, native
 from wmmadiag.errors import WmmadiagError
+from wmmadiag.fidelity.cases import Array, Case
+from wmmadiag.fidelity.families import FAMILIES as COMPARED
 from wmmadiag.fragments import wmma_map
 from wmmadiag.numerics.operands import matrix_dtype, pack_a, pack_b
 from wmmadiag.numerics.tensor_core import mma_rule
@@ -92,7 +95,7 @@ def layouts(arch: str, arrays: Mapping[str, Array]) -> Iterator[Line]:
 def replayed(arch: str, family: str, arrays: Mapping[str, Array]) -> Iterator[Line]:
     """A family of cases, one line per opcode. A row whose digest differs counts as wholly different."""
     counts: dict[str, list[int]] = {}
-    for case in FAMILIES[family].cases(int(arch.removeprefix("sm_"))):
+    for case in recorded_cases(family, arch):
         if not any(name.startswith(f"{case.key}/") for name in arrays):
             continue
         outputs = _outputs(case, arch)
@@ -157,9 +160,14 @@ def document(found: list[Line]) -> str:
         "- the bits of a NaN: `min(x, x)` and a pair of `neg` are folded to x, which leaves a NaN as it was; in f64",
         "  the operands of a sum may change places, and which NaN is kept with them. Random programs are therefore",
         "  recorded as assembled without optimisation;",
-        "- of 400 random programs 46 are left out (`tests/vectors/programs.py` says which and why): ptxas 13.0 changes",
-        "  the destination of a `set` whose guard is false, and takes shift amounts that a float instruction wrote for",
-        "  floats.",
+        "- of 400 random programs 46 are left out (`wmmadiag/fidelity/programs.py` says which and why): ptxas 13.0",
+        "  changes the destination of a `set` whose guard is false, and takes shift amounts that a float instruction",
+        "  wrote for floats.",
+        "",
+        "`mma.m8n8k4` with f16 operands has no tensor core from sm_80 on. What ptxas writes in its place (SASS of",
+        "ptxas 13.0 for sm_80, 90, 100 and 120): for an f32 result a chain of FFMA from +0 over k, then FADD with C;",
+        "for an f16 result (C + pair of k 0 and 1) + pair of k 2 and 3 in f32, each pair an FMUL and an FFMA, and one",
+        "conversion at the end.",
         "",
         "All of this is sm_90 (NVIDIA H200, driver 580.159, CUDA 13.0). Tensor cores of other architectures follow",
         "published models and are compared with MMA-Sim (`tests/numerics/test_mmasim_vectors.py`).",
@@ -174,7 +182,38 @@ def document(found: list[Line]) -> str:
             parts += ["", f"## {heading.replace('_', ' ')}", "", f"{compared:,} outputs, {differ:,} differ.", ""]
             parts += ["| what | outputs compared | differing |", "|---|---|---|"]
         parts.append(f"| {one.what} | {one.outputs:,} | {one.differing:,} |")
+    for path in sorted(HERE.glob("fidelity_sm_*.json")):
+        parts += fresh(path)
     return "\n".join(parts) + "\n"
+
+
+def fresh(path: Path) -> list[str]:
+    """The part about a run on fresh operands."""
+    run = json.loads(path.read_text("utf-8"))
+    parts = [
+        "",
+        f"## {run['arch'].replace('_', ' ')}: fresh operands",
+        "",
+        f"`wmmadiag campaign --fidelity --first-seed {run['seed']}` on an {run['gpu']}, {run['date']}, 16 cores:",
+        f"**{run['outputs']:,} outputs compared, {run['differing']:,} differ**, in {run['seconds']:,.0f} s.",
+        "Operands are drawn anew: over all magnitudes, near the subnormals, with Inf and NaN, with cancellation,",
+        "and all codes alike.",
+        "",
+        "| what | cases | outputs compared | differing |",
+        "|---|---|---|---|",
+    ]
+    rows: dict[str, list[int]] = {}
+    for one in run["counts"]:
+        family = str(one["family"])
+        what = f"`{one['key'].split('/')[0]}` {' '.join(one['key'].split('/')[1:])}" if family == "tensor" else family
+        row = rows.setdefault(what if family == "tensor" else COMPARED[family].title, [0, 0, 0])
+        for index, number in enumerate((1, one["outputs"], one["differing"])):
+            row[index] += number
+    parts += [f"| {what} | {cases:,} | {total:,} | {wrong:,} |" for what, (cases, total, wrong) in rows.items()]
+    left_out = sum(bool(one["left_out"]) for one in run["counts"])
+    if left_out:
+        parts += ["", f"{left_out} further cases are not compared: the assembler made no code of them."]
+    return parts
 
 
 def main() -> None:

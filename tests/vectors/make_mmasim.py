@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from inputs import DTYPES, FIELDS, SMALL, operands, seed_of
 from mmasim.nv_ptx import isa_mma, sim
+
+from wmmadiag.fidelity.tensor_operands import DTYPES, FIELDS, SMALL, operands
 
 ARCHES = {
     "sm_70": "Volta",
@@ -28,6 +29,11 @@ ARCHES = {
     "sm_120a": "RTX Blackwell",
 }
 INT = {torch.float16: torch.int16, torch.bfloat16: torch.int16, torch.float32: torch.int32, torch.float64: torch.int64}
+
+
+def seed_of(key: str) -> int:
+    """A seed from a text, the same in every process."""
+    return int.from_bytes(key.encode()[-8:], "little") ^ len(key)
 
 
 def tensor(bits: np.ndarray[Any, Any], name: str, dtype: torch.dtype) -> torch.Tensor:

@@ -20,10 +20,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from cases import Array, Case, record
-from families import FAMILIES
+from families import FAMILIES, recorded_cases
+from kept import record
 
 from wmmadiag.errors import UndecidedError
+from wmmadiag.fidelity.cases import Array, Case
 from wmmadiag.gpu import Assembly, GpuKernel, GpuOptions, device
 from wmmadiag.gpu.workers import Worker
 
@@ -81,7 +82,7 @@ def assembled(cases: Sequence[Case], arch: str, how: Assembly) -> list[bytes | N
 def record_family(name: str, folder: Path, full: bool) -> str:
     """Run all cases of a family on the GPU; returns a line about them."""
     gpu = device()
-    cases = FAMILIES[name].cases(int(gpu.arch.removeprefix("sm_")))
+    cases = recorded_cases(name, gpu.arch)
     codes = assembled(cases, gpu.arch, FAMILIES[name].assembly)
     kept: dict[str, Array] = {}
     everything: dict[str, Array] = {}

@@ -11,97 +11,25 @@ holds the (row · columns + column) that each lane's element gets from `wmma.loa
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from cuda.bindings import driver, nvrtc
-from inputs import BYTES, CASES, DTYPES, Bits, operands, seed_of
 
-from wmmadiag.fragments import FragmentMap, ldmatrix_map, mma_map, wmma_map
+from wmmadiag.fidelity.lane_operands import drawing
+from wmmadiag.fidelity.tensor import drawn_matrices, from_registers, ptx_of, tensor_forms, to_matrices, to_registers
+from wmmadiag.fidelity.tensor_operands import BYTES, DTYPES, Bits
+from wmmadiag.fragments import FragmentMap, ldmatrix_map, wmma_map
+from wmmadiag.gpu import GpuKernel, GpuOptions, device
+from wmmadiag.launch import Launch
 from wmmadiag.numerics.architecture import architecture
-from wmmadiag.numerics.tensor_core_forms import FORMS, parse_shape
-
-BIT_OPS = {"": "", "xor_popc": ".xor.popc", "and_popc": ".and.popc"}
-
-
-@dataclass(frozen=True)
-class Job:
-    """One instruction: its name, key in the file, types (a, b, c, d) and fragment maps in the same order."""
-
-    opcode: str
-    key: str
-    mnk: tuple[int, int, int]
-    types: tuple[str, str, str, str]
-    maps: tuple[FragmentMap, FragmentMap, FragmentMap, FragmentMap]
-
-
-def jobs(arch: str) -> Iterator[Job]:
-    """Every form that the architecture has."""
-    target = architecture(arch)
-    for form in FORMS:
-        if not form.available(target) or form.family:
-            continue
-        pairs = [(a, b) for a in form.a for b in (form.a if form.mixed else (a,))]
-        for a, b in pairs:
-            for c, d in form.cd:
-                for bit_op in form.bit_ops:
-                    for sat in ("", ".satfinite") if d == "s32" and a != "b1" else ("",):
-                        quads = form.instruction == "mma" and form.shape == "m8n8k4" and a == "f16"
-                        for layout in ("row.col", "col.row") if quads else ("row.col",):
-                            yield _job(arch, form.instruction, form.shape, (a, b, c, d), layout, bit_op, sat, quads)
-
-
-def _job(
-    arch: str, instruction: str, shape: str, types: tuple[str, str, str, str], layout: str, bit_op: str, sat: str,
-    quads: bool,
-) -> Job:  # fmt: skip
-    a, b, c, d = types
-    popc = BIT_OPS[bit_op]
-    if instruction == "mma":
-        opcode = f"mma.sync.aligned.{shape}.{layout}{sat}.{d}.{a}.{b}.{c}{popc}"
-        la, lb = layout.split(".") if quads else ("", "")
-        maps = (mma_map(shape, "a", a, la), mma_map(shape, "b", b, lb), mma_map(shape, "c", c), mma_map(shape, "d", d))
-    else:
-        kinds = f"{d}.{c}" if a == "f16" else f"{d}.{a}.{b}.{c}"
-        rounding = ".rn" if a == "f64" else ""
-        opcode = f"wmma.mma{popc}.sync.aligned.{layout}.{shape}{rounding}.{kinds}{sat}"
-        maps = tuple(wmma_map(shape, m, t, arch) for m, t in zip("abcd", types, strict=True))  # type: ignore[assignment]
-    key = f"{instruction}/{shape}/{d}.{a}.{b}.{c}{sat}{popc}" + (f".{layout}" if quads else "")
-    return Job(opcode, key, parse_shape(shape), types, maps)
+from wmmadiag.numerics.tensor_core_forms import FORMS
 
 
 def _word(type_: str) -> tuple[str, str]:
     """(C type, asm constraint) of a fragment's registers."""
     return {"f64": ("double", "d"), "f32": ("float", "f")}.get(type_, ("unsigned", "r"))
-
-
-def source(index: int, job: Job) -> str:
-    """A kernel that multiplies one tile per block; operands and result are registers [tile][register][lane]."""
-    lines, groups, inputs, outputs, at = [], [], [], [], 0
-    for role, type_, map_ in zip("dabc", (job.types[3], *job.types[:3]), (job.maps[3], *job.maps[:3]), strict=True):
-        ctype, constraint = _word(type_)
-        n = map_.registers
-        lines.append(f"{ctype} {role}[{n}];")
-        if role != "d":
-            element = f"(({ctype}*)p{role})[(blockIdx.x * {n} + i) * 32 + threadIdx.x]"
-            lines.append(f"for (int i = 0; i < {n}; ++i) {role}[i] = {element};")
-        groups.append("{" + ", ".join(f"%{at + i}" for i in range(n)) + "}")
-        at += n
-        if role == "d":
-            outputs += [f'"={constraint}"(d[{i}])' for i in range(n)]
-        else:
-            inputs += [f'"{constraint}"({role}[{i}])' for i in range(n)]
-    ctype, _ = _word(job.types[3])
-    n = job.maps[3].registers
-    return (
-        f'extern "C" __global__ void mma{index}(void* pa, void* pb, void* pc, void* pd) {{\n  '
-        + "\n  ".join(lines)
-        + f'\n  asm volatile("{job.opcode} {", ".join(groups)};" : {", ".join(outputs)} : {", ".join(inputs)});\n'
-        + f"  for (int i = 0; i < {n}; ++i) (({ctype}*)pd)[(blockIdx.x * {n} + i) * 32 + threadIdx.x] = d[i];\n}}\n"
-    )
 
 
 def load_source(index: int, shape: str, matrix: str, type_: str, layout: str, map_: FragmentMap) -> str:
@@ -136,31 +64,6 @@ template <bool Trans> __device__ void moved(const unsigned short* from, unsigned
 extern "C" __global__ void ldmatrix0(const unsigned short* from, unsigned* to) { moved<false>(from, to); }
 extern "C" __global__ void ldmatrix1(const unsigned short* from, unsigned* to) { moved<true>(from, to); }
 """
-
-
-def to_registers(map_: FragmentMap, tiles: Bits) -> Bits:
-    """Registers [n, registers, 32] of matrices [n, tiles, rows, columns]."""
-    elements = tiles[:, map_.tile, map_.row, map_.col].astype(np.uint64)  # [n, 32, elements]
-    split = elements.reshape(len(tiles), 32, map_.registers, map_.per_register)
-    shifts = np.arange(map_.per_register, dtype=np.uint64) * np.uint64(map_.element_bits)
-    words = np.bitwise_or.reduce(split << shifts, axis=-1)
-    return np.ascontiguousarray(words.transpose(0, 2, 1).astype(DTYPES[map_.register_bits // 8]))
-
-
-def from_registers(map_: FragmentMap, words: Bits) -> Bits:
-    """Elements [n, 32, elements] of registers [n, registers, 32]."""
-    shifts = np.arange(map_.per_register, dtype=np.uint64) * np.uint64(map_.element_bits)
-    mask = np.uint64(2**map_.element_bits - 1)
-    split = (words.astype(np.uint64).transpose(0, 2, 1)[..., None] >> shifts) & mask
-    return split.reshape(len(words), 32, map_.elements)
-
-
-def to_matrices(map_: FragmentMap, words: Bits, dtype: Any) -> Bits:
-    """Matrices [n, tiles, rows, columns] of registers."""
-    elements = from_registers(map_, words)
-    out = np.zeros((len(words), map_.tiles, *map_.shape), dtype=dtype)
-    out[:, map_.tile, map_.row, map_.col] = elements.astype(dtype)
-    return out
 
 
 class Gpu:
@@ -213,26 +116,19 @@ def _check(result: tuple[Any, ...]) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-def record_sums(gpu: Gpu, tiles: int, arrays: dict[str, Bits]) -> None:
-    """Fill `arrays` with `inputs/<key>/<a|b|c>/<case>` [tiles, …] and `outputs/<key>/<case>`."""
-    work = list(jobs(gpu.arch))
-    module = gpu.load("".join(source(index, job) for index, job in enumerate(work)))
-    for index, job in enumerate(work):
-        rng = np.random.default_rng(seed_of(job.key))
-        copies = job.maps[3].tiles
-        integer = job.types[3] == "s32"
-        for case in ("spread", "any") if integer else CASES:
-            drawn = [operands(rng, job.mnk, job.types[:3], case) for _ in range(tiles * copies)]
-            stacks = [
-                np.stack(matrices).reshape(tiles, copies, *matrices[0].shape) for matrices in zip(*drawn, strict=True)
-            ]
-            words = [to_registers(map_, stack) for map_, stack in zip(job.maps, stacks, strict=False)]
-            out = np.zeros((tiles, job.maps[3].registers, 32), dtype=DTYPES[job.maps[3].register_bits // 8])
-            gpu.run(module, f"mma{index}", tiles, words, out)
-            for role, stack in zip("abc", stacks, strict=True):
-                arrays[f"inputs/{job.key}/{role}/{case}"] = stack
-            dtype = DTYPES[BYTES[job.types[3]]]
-            arrays[f"outputs/{job.key}/{case}"] = to_matrices(job.maps[3], out, dtype)
+def record_sums(arch: str, tiles: int, arrays: dict[str, Bits]) -> None:
+    """Fill `arrays` with `inputs/<key>/<a|b|c>/<kind>` [tiles, …] and `outputs/<key>/<kind>`."""
+    for key, form in tensor_forms(arch).items():
+        kernel = GpuKernel(ptx_of(form, arch), "k", device(), GpuOptions())
+        rng = drawing(key)
+        for kind in form.cases:
+            matrices = drawn_matrices(form, rng, kind, tiles)
+            words = [to_registers(map_, matrix) for map_, matrix in zip(form.maps, matrices, strict=False)]
+            out = np.zeros((tiles, form.maps[3].registers, 32), dtype=DTYPES[form.maps[3].register_bits // 8])
+            kernel.launch(Launch((tiles, 1, 1), (32, 1, 1), [*words, out]))
+            for role, matrix in zip("abc", matrices, strict=True):
+                arrays[f"inputs/{key}/{role}/{kind}"] = matrix
+            arrays[f"outputs/{key}/{kind}"] = to_matrices(form.maps[3], out, DTYPES[BYTES[form.types[3]]])
 
 
 def record_layouts(gpu: Gpu, arrays: dict[str, Bits]) -> None:
@@ -285,7 +181,7 @@ def main() -> None:
     options = parser.parse_args()
     gpu = Gpu()
     arrays: dict[str, Bits] = {"arch": np.array(gpu.arch)}
-    record_sums(gpu, options.tiles, arrays)
+    record_sums(gpu.arch, options.tiles, arrays)
     record_layouts(gpu, arrays)
     np.savez_compressed(options.file, **arrays)
     print(f"{gpu.arch}: {len(arrays)} arrays in {options.file}")

@@ -15,19 +15,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wmmadiag.cli import fidelity
 from wmmadiag.cli.arguments import natural
+from wmmadiag.cli.campaign_executor import executor
 from wmmadiag.cli.console import Console
 from wmmadiag.cli.outputs import STDOUT, write_text
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from wmmadiag.campaign.plan import Plan
-    from wmmadiag.campaign.run import Campaign, Executor, Known, Progress
+    from wmmadiag.campaign.run import Campaign, Known, Progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    parser.add_argument("plan", metavar="PLAN.toml", help="what to try; docs/campaigns.md says how to write one")
+    parser.add_argument(
+        "plan", metavar="PLAN.toml", nargs="?", default="", help="what to try; docs/campaigns.md says how to write one"
+    )
     parser.add_argument("--resume", action="store_true", help="go on with the journal that is there")
     parser.add_argument("--journal", metavar="FILE", default="", help="default: PLAN.journal beside the plan")
     parser.add_argument("--baseline", metavar="FILE", default=None, help="accept failures in FILE; fail on new ones")
@@ -40,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--workers", type=natural, metavar="N", default=0, help="local processes (default: all cores)")
     group.add_argument("--scheduler", metavar="ADDRESS", default="", help="a Dask scheduler that runs: tcp://host:8786")
     group.add_argument("--here", action="store_true", help="in this process alone, without Dask")
+    fidelity.add_arguments(parser)
     reports = parser.add_argument_group("reports (FILE '-': standard output, and nothing else there)")
     for name, what in _REPORTS.items():
         reports.add_argument(f"--{name}", metavar="FILE", default="", help=what)
@@ -58,6 +63,12 @@ _REPORTS = {
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; returns the exit code."""
+    if args.fidelity:
+        return fidelity.run(args, console)
+    if not args.plan:
+        raise ConfigurationError(
+            "a campaign needs a plan", hint="give PLAN.toml; or --fidelity, which compares the emulator with a GPU"
+        )
     from wmmadiag.campaign.changes import changes, trend_line
     from wmmadiag.campaign.journal import Journal
     from wmmadiag.campaign.plan import read_plan
@@ -73,7 +84,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         )
     began = time.monotonic()
     try:
-        with Journal(path) as journal, _executor(args, plan, console) as execute:
+        with Journal(path) as journal, executor(args, plan.backend != "emulator", console) as execute:
             campaign = run_campaign(
                 plan, journal, execute, known=known, effort="" if args.effort == "none" else args.effort,
                 tell=_telling(console),
@@ -95,30 +106,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if args.bundles:
         _write_bundles(campaign, Path(args.bundles), console)
     return campaign.tally.exit_code
-
-
-def _executor(args: argparse.Namespace, plan: Plan, console: Console) -> Any:
-    """A context whose value runs tasks."""
-    import contextlib
-    from functools import partial
-
-    from wmmadiag.campaign.cluster import answers, cluster
-    from wmmadiag.campaign.run import here
-
-    if args.here:
-        return contextlib.nullcontext(here)
-
-    @contextlib.contextmanager
-    def opened() -> Any:
-        def tell(link: str) -> None:
-            console.note(f"dashboard: {link}")
-
-        with cluster(args.scheduler, args.workers, tell=tell) as client:
-            resources = {"GPU": 1.0} if plan.backend != "emulator" and args.scheduler else None
-            execute: Executor = partial(answers, client, resources=resources)
-            yield execute
-
-    return opened()
 
 
 def _telling(console: Console) -> Callable[[Progress], None]:

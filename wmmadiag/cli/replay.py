@@ -16,7 +16,7 @@ DIFFERENT = 3
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    parser.add_argument("bundle", metavar="BUNDLE", help="what `wmmadiag check CARD --bundle BUNDLE` wrote")
+    parser.add_argument("bundle", metavar="BUNDLE", help="of `wmmadiag check CARD --bundle BUNDLE`, or of a campaign")
     parser.add_argument("-v", "--verbose", action="store_true", help="more about right cases")
     parser.add_argument("--backend", metavar="NAME", default="emulator", help="emulator (default), gpu or both")
     add_colour(parser)
@@ -27,8 +27,11 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; returns the check's exit code, or 3 where the outcome is another than the bundle's."""
     from wmmadiag.bundle.read import read_bundle
     from wmmadiag.bundle.replay import replay
+    from wmmadiag.fidelity.bundle import is_difference
     from wmmadiag.report import terminal
 
+    if is_difference(Path(args.bundle)):
+        return _difference(Path(args.bundle), console)
     outputs = chosen_outputs(args)
     bundle = read_bundle(Path(args.bundle))
     versions = bundle.manifest.versions
@@ -44,3 +47,16 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if args.backend == "emulator":
         console.note("the outcome is the bundle's")
     return found.run.exit_code
+
+
+def _difference(path: Path, console: Console) -> int:
+    """Repeat what `wmmadiag campaign --fidelity --bundles` wrote."""
+    from wmmadiag.fidelity.bundle import repeated
+
+    found = repeated(path)
+    console.print(
+        f"{found.piece.key}, seed {found.piece.seed}: {found.differing:,} of {found.outputs:,} outputs differ"
+    )
+    if found.first is not None:
+        console.print(f"the first: {found.first}")
+    return 1 if found.differing else 0

@@ -1,53 +1,13 @@
-"""A kernel whose output a GPU records and the emulator must repeat, and how much of that output is kept.
-
-Inputs come from seeds, so that a record holds outputs only: of each row a sample of elements, to show what differs,
-and a digest of all.
-"""
+"""How much of a case's output a record keeps: of each row a sample of elements, to show what differs, and a digest."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 
-from wmmadiag.launch import Launch, LoadedKernel
-
-Array = np.ndarray[Any, Any]
-
-
-@dataclass(frozen=True)
-class Case:
-    """One launch of one PTX module with the single kernel `k`.
-
-    Attributes:
-        key: unique in its family.
-        ptx: the module.
-        inputs: arrays that the kernel reads; passed first.
-        outputs: name → array of [rows, elements], passed after the inputs; zeros before the launch.
-        rows: what each row of the outputs is, for messages.
-        grid, block: in x.
-        sample: elements of a row that a record keeps, evenly spread, besides a digest of the row; 0: all elements,
-            and no digest.
-    """
-
-    key: str
-    ptx: str
-    inputs: Sequence[Array]
-    outputs: Mapping[str, Array]
-    rows: Sequence[str]
-    grid: int
-    block: int
-    sample: int = 16
-
-    def run(self, kernel: LoadedKernel) -> dict[str, Array]:
-        """The outputs of a fresh run."""
-        inputs = [array.copy() for array in self.inputs]
-        outputs = {name: np.zeros_like(array) for name, array in self.outputs.items()}
-        kernel.launch(Launch((self.grid, 1, 1), (self.block, 1, 1), [*inputs, *outputs.values()]))
-        return outputs
+from wmmadiag.fidelity.cases import Array, Case
 
 
 def _step(case: Case, array: Array) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 import numpy as np
-from cases import Array, Case
-from lane_cases import floats, integers
+
+from wmmadiag.fidelity.cases import Array, Case
+from wmmadiag.fidelity.lane_operands import drawing, floats, integers
 
 WARPS = 4
 _THREADS = 32 * WARPS
@@ -23,13 +25,18 @@ mad.wide.u32 %t, %i, 4, %pa; ld.global.b32 %v, [%t]; mad.wide.u32 %t, %i, 4, %pb
 """
 
 
-def warp_cases() -> list[Case]:
-    """All of them."""
-    return [*_exchanges(), *_atomics(), *_shared_sums()]
+@lru_cache(maxsize=4)
+def warp_cases(seed: int = 0) -> Mapping[str, Case]:
+    """All of them, by key.
+
+    Args:
+        seed: of the operands; 0: those of the committed records.
+    """
+    return {case.key: case for case in (*_exchanges(seed), *_atomics(seed), *_shared_sums(seed))}
 
 
-def _words(key: str, *, small: bool = False) -> Array:
-    rng = np.random.default_rng(list(key.encode()))
+def _words(key: str, seed: int, *, small: bool = False) -> Array:
+    rng = drawing(key, seed)
     if small:
         return rng.integers(0, 6, _THREADS).astype(np.uint32)
     return integers(rng, 32, _THREADS).astype(np.uint32)
@@ -63,13 +70,14 @@ def _exchange_rows() -> Iterator[tuple[str, str]]:
     yield "elect", "elect.sync %r|%p, %m; selp.b32 %s, 1, 0, %p;"
 
 
-def _exchanges() -> Iterator[Case]:
+def _exchanges(seed: int) -> Iterator[Case]:
     """Each operation under several member masks; lanes outside the mask store zeros.
 
     A shuffle from a lane outside the mask is undefined: those that a mask of all lanes would not have are left out.
     """
     for mask in _MASKS:
-        rows, body = [], []
+        rows: list[str] = []
+        body: list[str] = []
         for name, text in _exchange_rows():
             if mask != 0xFFFFFFFF and name.startswith("shfl"):
                 continue
@@ -84,12 +92,12 @@ def _exchanges() -> Iterator[Case]:
             rows += [name, f"{name}, second"]
         head = f"mov.u32 %m, {mask:#x}; shr.u32 %r, %m, %lane; and.b32 %r, %r, 1; setp.ne.u32 %in, %r, 0;\n"
         key = f"exchange {mask:08x}"
-        values = _words(key)
+        values = _words(key, seed)
         if mask == 0x80000001:
             values[:] = values[:1]  # so that match.all has something to agree on
         out = np.zeros((len(rows), _THREADS), np.uint32)
         ptx = _HEAD + head + "".join(body) + "ret;\n}\n"
-        yield Case(key, ptx, [values, _words(key + "b", small=True)], {"o": out}, rows, 1, _THREADS)
+        yield Case(key, ptx, [values, _words(key + "b", seed, small=True)], {"o": out}, rows, 1, _THREADS)
 
 
 _ATOMIC = (
@@ -101,8 +109,8 @@ _BYTES = {"b16": 2, "f16": 2, "bf16": 2, "b64": 8, "u64": 8, "s64": 8, "f64": 8}
 _FLOATS = {"f16": "f16", "bf16": "bf16", "f16x2": "f16", "bf16x2": "bf16", "f32": "f32", "f64": "f64"}
 
 
-def _atomic_values(key: str, type_name: str, size: int) -> Array:
-    rng = np.random.default_rng(list(key.encode()))
+def _atomic_values(key: str, type_name: str, size: int, seed: int) -> Array:
+    rng = drawing(key, seed)
     if type_name not in _FLOATS:
         return integers(rng, 8 * size, _THREADS).astype(f"u{size}")
     found = floats(rng, _FLOATS[type_name], _THREADS)
@@ -111,13 +119,13 @@ def _atomic_values(key: str, type_name: str, size: int) -> Array:
     return found
 
 
-def _atomics() -> Iterator[Case]:
+def _atomics(seed: int) -> Iterator[Case]:
     """Every atomic operation on an element of its own per thread, in global, shared and generic addresses."""
     for operation, types in _ATOMIC:
         for type_name in types.split():
             size = _BYTES.get(type_name, 4)
             key = f"atom.{operation}.{type_name}"
-            values, others = (_atomic_values(key + part, type_name, size) for part in "ab")
+            values, others = (_atomic_values(key + part, type_name, size, seed) for part in "ab")
             others[::5] = values[::5]
             rows, body = [], []
             for space in ("global", "shared", "generic"):
@@ -145,14 +153,14 @@ def _atomics() -> Iterator[Case]:
             )
 
 
-def _shared_sums() -> Iterator[Case]:
+def _shared_sums(seed: int) -> Iterator[Case]:
     """Operations whose result does not depend on their order, all threads of a block on few addresses."""
     for operation, type_name in (
         ("add", "u32"), ("add", "s32"), ("min", "s32"), ("max", "u32"), ("and", "b32"), ("or", "b32"), ("xor", "b32"),
         ("inc", "u32"), ("dec", "u32"),
     ):  # fmt: skip
         key = f"red.{operation}.{type_name}"
-        values = _words(key)
+        values = _words(key, seed)
         if operation in ("inc", "dec"):
             values[:] = 9  # one bound for all: otherwise the order counts
         body = (

@@ -1,4 +1,4 @@
-"""Random operands for recorded vectors, as bit patterns."""
+"""Random and hard operands of tensor-core instructions, as bit patterns."""
 
 from __future__ import annotations
 
@@ -21,11 +21,6 @@ BYTES = {"f64": 8, "f32": 4, "tf32": 4, "s32": 4, "f16": 2, "bf16": 2}
 CASES = ("spread", "tiny", "special", "cancel", "any")
 """spread: over 2^-14 … 2^8; tiny: near the subnormals, half of C zero; special: with Inf, NaN and largest numbers;
 cancel: ±0 and ±1 only, so that sums are often zero; any: all codes alike (integers: C at the ends of s32)."""
-
-
-def seed_of(key: str) -> int:
-    """A seed from a text, the same in every process."""
-    return int.from_bytes(key.encode()[-8:], "little") ^ len(key)
 
 
 def bits_of(rng: np.random.Generator, shape: tuple[int, ...], name: str, case: str) -> Bits:
@@ -67,11 +62,15 @@ def bits_of(rng: np.random.Generator, shape: tuple[int, ...], name: str, case: s
 
 
 def operands(
-    rng: np.random.Generator, mnk: tuple[int, int, int], types: tuple[str, str, str], case: str
+    rng: np.random.Generator,
+    mnk: tuple[int, int, int],
+    types: tuple[str, str, str],
+    case: str,
+    many: tuple[int, ...] = (),
 ) -> tuple[Bits, Bits, Bits]:
-    """A [m, k], B [k, n] and C [m, n]."""
+    """A [*many, m, k], B [*many, k, n] and C [*many, m, n]."""
     m, n, k = mnk
-    a, b, c = (bits_of(rng, s, t, case) for s, t in zip(((m, k), (k, n), (m, n)), types, strict=True))
+    a, b, c = (bits_of(rng, (*many, *s), t, case) for s, t in zip(((m, k), (k, n), (m, n)), types, strict=True))
     if case == "tiny":
-        c[: m // 2] = 0
+        c[..., : m // 2, :] = 0
     return a, b, c

@@ -1,7 +1,7 @@
 """Every form of every lane operation, as PTX text: what the vectors cover.
 
 The list is a file, `instructions.txt`, so that a new row of the instruction table changes no recorded program:
-`python tests/vectors/forms.py` writes it anew from the table, and then all must be recorded anew.
+`python -m wmmadiag.fidelity.written` writes it anew from the table, and then all must be recorded anew.
 """
 
 from __future__ import annotations

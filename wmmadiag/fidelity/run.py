@@ -1,0 +1,155 @@
+"""A fidelity run: pieces of all families with fresh seeds, somewhere; what comes back is counted by key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.fidelity.compare import Compared, Piece, compared
+from wmmadiag.fidelity.families import FAMILIES
+from wmmadiag.fidelity.tensor import tensor_forms
+
+if TYPE_CHECKING:
+    from wmmadiag.campaign.cluster import Done
+    from wmmadiag.campaign.journal import Journal
+
+_TASK_OUTPUTS = 1 << 20
+"""Tensor-core outputs of one task: half a second's work, and some ten megabytes of operands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to compare.
+
+    Attributes:
+        arch: of the GPU.
+        outputs: of the tensor cores, at least, all forms together.
+        rounds: how many seeds each other case is given.
+        seed: the first one, at least 1: seed 0 is in the committed records.
+        families: which; all if empty.
+        size: of a lane operation's case: operands of each instruction.
+    """
+
+    arch: str
+    outputs: int = 10**9
+    rounds: int = 1
+    seed: int = 1
+    families: tuple[str, ...] = ()
+    size: int = 1 << 14
+
+
+@dataclass(slots=True)
+class Count:
+    """Sums of one key.
+
+    Attributes:
+        outputs, differing: elements; first: a piece that differs, the first that came.
+        left_out: why a piece was not compared.
+    """
+
+    outputs: int = 0
+    differing: int = 0
+    first: Compared | None = None
+    left_out: str = ""
+
+    def add(self, one: Compared) -> None:
+        self.outputs += one.outputs
+        self.differing += one.differing
+        self.left_out = self.left_out or one.left_out
+        if one.differing and self.first is None:
+            self.first = one
+
+
+@dataclass(slots=True)
+class Fidelity:
+    """What came of a run.
+
+    Attributes:
+        counts: by (family, key).
+        errors: pieces that could not be run, and why.
+    """
+
+    plan: Plan
+    counts: dict[tuple[str, str], Count] = field(default_factory=dict)
+    errors: dict[Piece, str] = field(default_factory=dict)
+
+    def add(self, one: Compared) -> None:
+        self.counts.setdefault((one.piece.family, one.piece.key), Count()).add(one)
+
+    @property
+    def outputs(self) -> int:
+        return sum(one.outputs for one in self.counts.values())
+
+    @property
+    def differing(self) -> int:
+        return sum(one.differing for one in self.counts.values())
+
+
+def pieces(plan: Plan) -> Iterator[Piece]:
+    """What a plan compares, the same for the same plan.
+
+    Raises:
+        ConfigurationError: no such family.
+    """
+    for name in plan.families or FAMILIES:
+        if name not in FAMILIES:
+            raise ConfigurationError(f"no family is called {name}", hint=f"there are {', '.join(FAMILIES)}")
+        keys = FAMILIES[name].keys(plan.arch)
+        if name == "tensor":
+            yield from _tensor_pieces(plan, keys)
+            continue
+        size = plan.size if FAMILIES[name].size else 0
+        for seed in range(plan.seed, plan.seed + plan.rounds):
+            yield from (Piece(plan.arch, name, key, seed, size) for key in keys)
+
+
+def _tensor_pieces(plan: Plan, keys: Sequence[str]) -> Iterator[Piece]:
+    """Alike many outputs of each form, in tasks of alike many."""
+    forms = tensor_forms(plan.arch)
+    share = -(-plan.outputs // len(keys))
+    for key in keys:
+        kinds, outputs = len(forms[key].cases), forms[key].outputs
+        tiles = max(1, min(_TASK_OUTPUTS, share) // (kinds * outputs))
+        for number in range(-(-share // (tiles * kinds * outputs))):
+            yield Piece(plan.arch, "tensor", key, plan.seed + number, tiles)
+
+
+def run_fidelity(
+    plan: Plan,
+    journal: Journal,
+    execute: Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Done[Any, Any]]],
+    *,
+    tell: Callable[[Fidelity], None] = lambda _: None,
+) -> Fidelity:
+    """Compare what an open journal does not hold yet, and count all of it.
+
+    Args:
+        execute: where pieces run, as `wmmadiag.campaign.cluster.answers` of a client does.
+        tell: told of progress, often.
+    """
+    found, done = Fidelity(plan), set()
+    wanted = set(pieces(plan))
+    for record in journal.records():
+        earlier = _from_record(record)
+        if earlier is not None and earlier.piece in wanted and earlier.piece not in done:
+            done.add(earlier.piece)
+            found.add(earlier)
+    for answer in execute(compared, (piece for piece in pieces(plan) if piece not in done)):
+        if answer.answer is None:
+            found.errors[answer.work] = answer.error
+        else:
+            found.add(answer.answer)
+            journal.append({"fidelity": msgspec.to_builtins(answer.answer)})
+        tell(found)
+    return found
+
+
+def _from_record(record: Mapping[str, Any]) -> Compared | None:
+    try:
+        return msgspec.convert(record["fidelity"], Compared)
+    except (KeyError, msgspec.ValidationError):
+        return None
