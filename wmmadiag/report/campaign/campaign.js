@@ -41,7 +41,7 @@
         const [count, bad] = found.get(`${x}/${y}`) || [0, 0];
         if (count) {
           const button = made("button", bad ? `${bad}/${count}` : "✓", { type: "button" });
-          button.setAttribute("aria-label", `${rows} ${value}, ${columns} ${other}: ${bad} of ${count} cases fail`);
+          button.setAttribute("aria-label", `${rows} ${value}, ${columns} ${other}: ${bad}/${count} cases fail`);
           button.className = bad ? `bad b${Math.ceil((4 * bad) / count)}` : "good";
           button.onclick = () => { wanted = { [rows]: value, [columns]: other }; list(); at("failing").scrollIntoView(); };
           cell.append(button);
