@@ -8,18 +8,64 @@ import jsonschema
 import pytest
 from example_runs import SOURCE, all_right, full, hostile
 
+from wmmadiag.recording.recorder import rules
 from wmmadiag.report import sarif
 
-SCHEMA = json.loads(Path(__file__).with_name("sarif_2_1_0_used.json").read_text())
+SCHEMA = json.loads(Path(__file__).with_name("sarif-2.1.0-rtm.5.json").read_text())
+"""Of the OASIS standard; its errata of 2023 say besides that a region has a start, and forbid a `runs` of null."""
 
 
 def log(run):
     return json.loads(sarif.render(run))
 
 
+def objects(value, name):
+    """All objects of that name below a value."""
+    if isinstance(value, dict):
+        yield from (one for key, one in value.items() if key == name)
+        yield from (found for one in value.values() for found in objects(one, name))
+    elif isinstance(value, list):
+        yield from (found for one in value for found in objects(one, name))
+
+
 @pytest.mark.parametrize("run", [all_right(), full(), hostile()])
 def test_is_what_the_standard_allows(run):
-    jsonschema.Draft202012Validator(SCHEMA).validate(log(run))
+    made = log(run)
+    jsonschema.Draft4Validator(SCHEMA, format_checker=jsonschema.FormatChecker()).validate(made)
+    assert all("startLine" in one for one in objects(made, "region"))
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        lambda made: made["runs"][0]["results"][0].pop("message"),
+        lambda made: made["runs"][0]["results"][0].update(levle="error"),
+        lambda made: made["runs"][0]["tool"]["driver"].update(informationUri=3),
+    ],
+)
+def test_what_the_standard_forbids_is_told(spoiled):
+    made = log(full())
+    spoiled(made)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft4Validator(SCHEMA).validate(made)
+
+
+@pytest.mark.parametrize("run", [replace(full(), rules=rules()), hostile()])
+def test_is_what_code_scanning_takes(run):
+    """GitHub's limits: "SARIF support for code scanning", docs.github.com, November 2026."""
+    (made,) = log(run)["runs"]
+    for rule in made["tool"]["driver"]["rules"]:
+        assert all(len(rule[name]["text"]) <= 1024 for name in ("shortDescription", "fullDescription")), rule["id"]
+    for one in made["results"]:
+        assert 1 <= len(one["locations"]) <= 1000 and one["message"]["text"]
+        assert one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+
+
+def test_a_long_text_of_a_rule_is_cut_where_it_must_be():
+    made = log(replace(full(), rules=rules()))["runs"][0]["tool"]["driver"]["rules"]
+    (races,) = [rule for rule in made if rule["id"] == "races/read-write"]
+    whole, shown = races["help"]["text"], races["fullDescription"]["text"]
+    assert len(whole) > 1024 >= len(shown) > 900 and whole.startswith(shown.removesuffix(" …"))
 
 
 def results(run):

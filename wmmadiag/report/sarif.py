@@ -71,10 +71,16 @@ def _rules(run: Run, found: Sequence[Mark]) -> list[dict[str, Any]]:
                 made["fullDescription"] = {"text": visible(checks[family].help)}
         made["shortDescription"] = {"text": one_line(summary)}
         made.setdefault("fullDescription", {"text": f"{one_line(summary)}."})
-        # What code scanning shows beside a result.
-        made["help"] = {"text": made["fullDescription"]["text"]}
+        # What code scanning shows beside a result: of the description 1,024 characters, of the help all.
+        made["help"] = dict(made["fullDescription"])
+        made["fullDescription"]["text"] = _shortened(made["help"]["text"])
         rules.append(made)
     return rules
+
+
+def _shortened(text: str, most: int = 1024) -> str:
+    """A text of at most so many characters, cut behind a word."""
+    return text if len(text) <= most else text[: most - 2].rpartition(" ")[0] + " …"
 
 
 def _result(mark: Mark, index: Mapping[str, int]) -> dict[str, Any]:
