@@ -34,6 +34,11 @@ class TileMap:
     columns: int
     counts: tuple[tuple[int, ...], ...]
 
+    def _repr_svg_(self) -> str:
+        from wmmadiag.report.map_svg import tile_map
+
+        return tile_map(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Axis:
@@ -110,3 +115,8 @@ class Observation:
     def passed(self) -> bool:
         """Nothing wrong."""
         return self.wrong == 0
+
+    def _repr_html_(self) -> str:
+        from wmmadiag.report.notebook import observation_html
+
+        return observation_html(self)

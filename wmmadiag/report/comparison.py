@@ -69,6 +69,11 @@ class RunComparison:
         worse = {one.after for one in self.of("worse status")}
         return 2 if "error" in worse else 3 if worse else 0
 
+    def _repr_html_(self) -> str:
+        from wmmadiag.report.notebook import comparison_html
+
+        return comparison_html(self)
+
 
 def compare_runs(before: Run, after: Run) -> RunComparison:
     """What changed from one run to another. Cases are matched by kernel's name, architecture, variant and case."""

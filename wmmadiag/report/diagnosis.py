@@ -206,3 +206,8 @@ class Diagnosis:
     def exit_code(self) -> int:
         """1 wrong, and a cause was named; 3 wrong, but undecided; 2 configuration or compilation; 0 right."""
         return {"right": 0, "diagnosed": 1, "error": 2, "undecided": 3}[self.outcome]
+
+    def _repr_html_(self) -> str:
+        from wmmadiag.report.notebook import diagnosis_html
+
+        return diagnosis_html(self)

@@ -105,6 +105,11 @@ class ErrorMap:
     left_out: int = 0
     owners: tuple[OwnedPlane, ...] = ()
 
+    def _repr_html_(self) -> str:
+        from wmmadiag.report.map_svg import error_map
+
+        return error_map(self)
+
 
 @dataclass(frozen=True, slots=True)
 class FragmentCell:
@@ -140,3 +145,8 @@ class FragmentMap:
     rows: int
     columns: int
     cells: tuple[FragmentCell, ...] = field(default=())
+
+    def _repr_svg_(self) -> str:
+        from wmmadiag.report.map_svg import fragment_map
+
+        return fragment_map(self)

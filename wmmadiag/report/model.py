@@ -218,6 +218,11 @@ class KernelReport:
         found = {codes[case.status] for case in self.cases if not case.accepted}
         return next((code for code in (1, 2, 3) if code in found), 0 if self.cases else 2)
 
+    def _repr_html_(self) -> str:
+        from wmmadiag.report.notebook import report_html
+
+        return report_html(self)
+
 
 DERIVED = ("status", "exit_code")
 """Properties that JSON holds, too, for whoever reads it without these classes."""

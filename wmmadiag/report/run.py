@@ -125,3 +125,8 @@ class Run:
         """In words what `exit_code` says."""
         words: dict[int, Status] = {1: "failed", 2: "error", 3: "undecided", 0: "passed"}
         return words[self.exit_code]
+
+    def _repr_html_(self) -> str:
+        from wmmadiag.report.notebook import run_html
+
+        return run_html(self)
