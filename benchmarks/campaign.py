@@ -3,7 +3,7 @@
 python benchmarks/campaign.py unlisted    wrong kernels whose bug shows only at sizes that their cards do not list
 python benchmarks/campaign.py right       right kernels at sizes that their cards do not list
 python benchmarks/campaign.py workers     cases a second with one and with two workers
-python benchmarks/campaign.py overhead    milliseconds of a case beyond its run
+python benchmarks/campaign.py overhead    milliseconds of a case beyond `check`
 python benchmarks/campaign.py million     memory of client and scheduler with 1,000,000 cases that do nothing
 """
 
@@ -14,6 +14,7 @@ import math
 import re
 import resource
 import shutil
+import statistics
 import sys
 import tempfile
 import time
@@ -26,14 +27,16 @@ from typing import Any
 from wmmadiag.campaign.cluster import Done, answers, cluster
 from wmmadiag.campaign.journal import Journal
 from wmmadiag.campaign.plan import Plan, Subjects
-from wmmadiag.campaign.run import Campaign, Executor, run_campaign
+from wmmadiag.campaign.points import key_of, points, spaces
+from wmmadiag.campaign.run import Campaign, here, run_campaign
 from wmmadiag.campaign.sizes import SizeRange
-from wmmadiag.campaign.work import Result, Unit, run_unit
+from wmmadiag.campaign.work import Result, Setting, Unit, run_unit, session_of
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.place import Place
 from wmmadiag.subject.card import Card, Case
 from wmmadiag.subject.card_files.read import load_card
+from wmmadiag.subject.check import run_case
 from wmmadiag.subject.find_cards import cards_below, is_declared_wrong
 from wmmadiag.subject.symbols import case_scope
 
@@ -215,34 +218,46 @@ def workers() -> int:
 
 
 def overhead() -> int:
-    """A case in a campaign with one worker against the same case in `check`'s own loop, in one process."""
-    from wmmadiag.campaign.run import here
-
+    """A case in a campaign, in one process and with one worker, against the same case in `check`'s own loop."""
     with tempfile.TemporaryDirectory() as folder:
         plan = _gemm(Path(folder), 400)
-        seconds: dict[str, float] = {}
+        seconds: dict[str, list[float]] = {"check": [], "here": [], "one worker": []}
         with cluster(workers=1) as client:
-            ways: dict[str, Executor] = {"here": here, "one worker": partial(answers, client)}
-            for turn in range(3):
-                for way, execute in ways.items():
+            for turn in range(6):
+                took = {"check": checked(plan)}
+                for way, execute in (("here", here), ("one worker", partial(answers, client))):
                     journal = plan.path.with_suffix(".journal")
                     journal.unlink(missing_ok=True)
                     with Journal(journal) as opened:
                         began = time.perf_counter()
-                        done = run_campaign(plan, opened, execute, effort="")
-                        took = time.perf_counter() - began
-                    if turn:
-                        seconds[way] = min(seconds.get(way, math.inf), took / done.tally.cases)
-                        runs = done.tally.seconds / done.tally.cases
+                        run_campaign(plan, opened, execute, effort="")
+                        took[way] = time.perf_counter() - began
+                for way, one in took.items() if turn else ():  # the first one warms up
+                    seconds[way].append(one / plan.cases)
         for way, each in seconds.items():
-            print(f"{way}: {each * 1e3:.2f} ms a case, of which the launch itself takes {runs * 1e3:.2f} ms")
+            beyond = min(each) - min(seconds["check"])
+            print(
+                f"{way}: {min(each) * 1e3:.2f} ms a case (median {statistics.median(each) * 1e3:.2f}),"
+                f" {beyond * 1e3:.2f} ms beyond check"
+            )
     return 0
+
+
+def checked(plan: Plan) -> float:
+    """Seconds that a check takes for a plan's cases, its card read before."""
+    (subjects,) = plan.subjects
+    (space,) = spaces(plan, subjects)
+    setting = Setting(str(plan.path.parent))
+    chosen = list(points(plan, space))
+    session = session_of(setting, "", chosen[0])
+    began = time.perf_counter()
+    for point in chosen:
+        run_case(session, point.case(session.card), session.card.variant(point.variant), None, "")
+    return time.perf_counter() - began
 
 
 def nothing(unit: Unit) -> list[Result]:
     """What a task of cases that do nothing answers."""
-    from wmmadiag.campaign.points import key_of
-
     return [Result(key_of(point, unit.digest), point, "passed") for point in unit.points]
 
 

@@ -13,7 +13,8 @@ from typing import TypeVar
 
 FIRST = 2.0
 """Seconds of silence."""
-_AGAIN = 1.0
+AGAIN = 1.0
+"""Seconds until it is told again."""
 
 Result = TypeVar("Result")
 
@@ -56,7 +57,7 @@ def waited_for(work: Callable[[], Result], what: str) -> Result:
     while worker.is_alive():
         if _tell is not None:
             _tell(f"{what}, {time.monotonic() - began:.0f} s")
-        worker.join(_AGAIN)
+        worker.join(AGAIN)
     took = time.monotonic() - began
     _waited += took if took >= FIRST else 0.0
     if failed:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import json
 import subprocess
 import sys
+import time
 from collections import defaultdict
 from importlib import import_module
 
 import pytest
+from small_kernels import write_right, write_wrong
 
+from wmmadiag.cli import console
 from wmmadiag.cli.arguments import Parser
 from wmmadiag.cli.dispatch import COMMANDS
 from wmmadiag.cli.main import main
@@ -43,6 +48,84 @@ def options():
 def test_the_same_option_has_the_same_meaning_and_default_in_every_command():
     unlike = {name for name, shapes in options().items() if len(shapes) > 1}
     assert unlike == set(DIFFERS)
+
+
+JUDGES = {"check", "run", "diagnose", "explain", "report", "compare", "campaign", "replay", "probe"}
+"""Commands that say whether something is right."""
+TELLS = JUDGES | {"fragment", "shapes", "bench", "doctor"}
+"""Commands whose answer is data."""
+
+
+def names_of(command):
+    parser = Parser(prog="wmmadiag", description=None)
+    import_module(f"wmmadiag.cli.{command}").add_arguments(parser)
+    return {name for action in parser._actions for name in action.option_strings}
+
+
+def test_every_command_that_judges_is_quiet_or_verbose_and_every_answer_is_json():
+    having = {command: names_of(command) for command in COMMANDS}
+    for name, commands in (("--quiet", JUDGES), ("--verbose", JUDGES), ("--json", TELLS)):
+        assert {command for command, names in having.items() if name in names} == commands, name
+
+
+@pytest.fixture
+def cards(tmp_path, monkeypatch):
+    """A folder with right.toml, wrong.toml and their runs."""
+    monkeypatch.chdir(tmp_path)
+    write_right(tmp_path)
+    write_wrong(tmp_path)
+    for name in ("right", "wrong"):
+        main(["check", f"{name}.toml", "--json", f"{name}.json", "--bundle", f"{name}.bundle", "--case", "one"])
+        (tmp_path / f"{name}_plan.toml").write_text(f'[[subjects]]\npaths = ["{name}.toml"]\n')
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["check", "{}.toml"], ["diagnose", "{}.toml", "--effort", "quick"], ["report", "{}.json"],
+        ["replay", "{}.bundle"], ["compare", "right.json", "{}.json"], ["probe", "{}.toml"],
+        ["campaign", "{}_plan.toml", "--here", "--effort", "none"], ["explain", "{}.toml", "d[0,0]"],
+    ],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_quiet_says_what_is_wrong_and_nothing_of_what_is_right(cards, capsys, words):
+    def ran(name, *more):
+        capsys.readouterr()
+        code = main([*(word.format(name) for word in words), *more])
+        return code, capsys.readouterr().out
+
+    code, told = ran("right", "--quiet")
+    assert code == 0 and told.replace("1 checks: 1 ok\n", "").replace("2 checks: 2 ok\n", "") == ""
+    code, told = ran("wrong", "--quiet")
+    assert code == 1 and told
+
+
+def test_json_goes_to_standard_output_alone(cards, capsys):
+    capsys.readouterr()
+    for words in (["compare", "right.json", "wrong.json"], ["bench", "right.toml", "--backend", "emulator"]):
+        main([*words, "--json", "-"])
+        assert json.loads(capsys.readouterr().out)["format_version"] == 1
+    with pytest.raises(json.JSONDecodeError):
+        main(["compare", "right.json", "wrong.json"])
+        json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_what_takes_long_is_told_on_a_terminal(monkeypatch, quiet):
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(console, "FIRST", 0.05)
+    shown = console.Console()
+    shown.quiet = quiet
+    with shown.doing("short"):
+        pass
+    assert screen.getvalue() == ""
+    with shown.doing("reading k.cu"):
+        time.sleep(0.5)
+    assert ("reading k.cu, 0 s" in screen.getvalue()) == (not quiet)
+    assert quiet or screen.getvalue().endswith("\x1b[K")  # and taken away
 
 
 def test_what_a_shell_gets_names_every_command_and_option(capsys):

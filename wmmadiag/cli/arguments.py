@@ -94,6 +94,12 @@ def add_colour(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_detail(parser: argparse.ArgumentParser) -> None:
+    """`--verbose` and `--quiet`, of every command that says whether something is right."""
+    parser.add_argument("-v", "--verbose", action="store_true", help="more about what is right, all that was tried")
+    parser.add_argument("-q", "--quiet", action="store_true", help="only what is not right; no progress")
+
+
 def definitions(pairs: Iterable[tuple[str, str]]) -> dict[str, str | None]:
     """-D options as macros; without a text the bare name is defined."""
     return {name: text or None for name, text in pairs}

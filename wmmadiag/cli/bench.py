@@ -7,16 +7,20 @@ Every variant is checked before it is timed.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wmmadiag.cli.arguments import natural, positive
 from wmmadiag.cli.console import Console
+from wmmadiag.cli.outputs import STDOUT, add_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wmmadiag.bench import BenchRow
+
+FORMAT_VERSION = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reference", choices=("torch",), default="", help="also time and compare torch's attention")
     parser.add_argument("--repeats", type=positive, metavar="N", default=50, help="timed launches (default: 50)")
     parser.add_argument("--seed", type=natural, metavar="N", default=None, help="seed of the inputs")
+    add_json(parser, "the rows")
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
@@ -51,18 +56,22 @@ def run(args: argparse.Namespace, console: Console) -> int:
         if args.backend == "auto" else f"{card.name} on the emulator"
     )  # fmt: skip
     rows: list[BenchRow] = []
-    for row in bench_card(
-        card,
-        arch=args.arch or default_arch(backend),
-        backend=backend,
-        cases=args.case,
-        variants=args.variant,
-        reference=args.reference,
-        repeats=args.repeats,
-        seed=args.seed,
-    ):
-        rows.append(row)
-    console.print(table(rows, gpu=backend == "gpu"))
+    with console.doing(f"timing {card.name}"):
+        rows += bench_card(
+            card,
+            arch=args.arch or default_arch(backend),
+            backend=backend,
+            cases=args.case,
+            variants=args.variant,
+            reference=args.reference,
+            repeats=args.repeats,
+            seed=args.seed,
+        )
+    if args.json:
+        data = {"format_version": FORMAT_VERSION, "rows": [dataclasses.asdict(row) for row in rows]}
+        write_json(data, args.json, console)
+    if args.json != STDOUT:
+        console.print(table(rows, gpu=backend == "gpu"))
     for row in rows:
         if row.note:
             console.note(f"{row.name} / {row.case}: {row.note}")

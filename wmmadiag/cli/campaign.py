@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wmmadiag.cli import fidelity
-from wmmadiag.cli.arguments import natural
+from wmmadiag.cli.arguments import add_detail, natural
 from wmmadiag.cli.campaign_executor import executor
 from wmmadiag.cli.console import Console
 from wmmadiag.cli.outputs import STDOUT, write_text
@@ -39,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--effort", choices=("none", "quick", "normal", "thorough"), default="quick",
         help="how much is tried to find the cause of each kind of failure (default: quick)",
     )  # fmt: skip
+    add_detail(parser)
     parser.add_argument("--bundles", metavar="FOLDER", default="", help="a replay bundle for each kind of failure")
     group = parser.add_argument_group("where it runs")
     group.add_argument("--workers", type=natural, metavar="N", default=0, help="local processes (default: all cores)")
@@ -95,7 +96,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         raise
     console.clear()
     if STDOUT not in {getattr(args, name) for name in _REPORTS}:
-        console.print(terminal.render(campaign))
+        console.verdict(terminal.render(campaign, verbose=args.verbose), campaign.tally.exit_code)
         if args.against:
             console.print("\n".join(changes(campaign, path, Path(args.against))))
     for name in _REPORTS:

@@ -21,6 +21,7 @@ from wmmadiag.cli.arguments import (
     add_colour,
     add_compilation,
     add_computes,
+    add_detail,
     day,
     definitions,
     dimensions,
@@ -42,8 +43,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     parser.add_argument("paths", nargs="+", metavar="PATH", help="card, folder, CUDA source or PTX")
-    parser.add_argument("-v", "--verbose", action="store_true", help="more about right cases; includes --resources")
-    parser.add_argument("-q", "--quiet", action="store_true", help="only what did not pass")
+    add_detail(parser)
     add_colour(parser)
     group = parser.add_argument_group("what to run")
     group.add_argument("--case", action="append", metavar="NAME", default=None, help="only this case; may be repeated")

@@ -7,10 +7,14 @@ import os
 import re
 import shutil
 import sys
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
 from wmmadiag.errors import ConfigurationError, WmmadiagError
+from wmmadiag.waiting import AGAIN, FIRST
 
 MIN_WIDTH = 80
 _RED = "31;1"
@@ -46,12 +50,15 @@ class Console:
         colour_choice: "auto", "always" or "never".
         workflow: whether a runner of GitHub Actions reads along; then names and printed text of a kernel issue no
             workflow commands.
+        quiet: whether only what is not right is told, and no progress.
     """
 
     def __init__(self, colour: str = "auto") -> None:
         self.colour_choice = colour
         self.workflow = os.environ.get("GITHUB_ACTIONS") == "true"
+        self.quiet = False
         self._progress = ""
+        self._turn = threading.RLock()
 
     @property
     def colour(self) -> bool:
@@ -75,6 +82,11 @@ class Console:
         except OSError as error:
             raise ConfigurationError(f"cannot write to standard output: {error.strerror}") from None
 
+    def verdict(self, text: str, code: int) -> None:
+        """Write what was found, whose exit code is `code`: of what is right a quiet command says nothing."""
+        if code or not self.quiet:
+            self.print(text)
+
     def note(self, text: str) -> None:
         """Write a line to standard error; one that cannot be written is nobody's to read, and changes no exit code."""
         self.clear()
@@ -93,19 +105,45 @@ class Console:
 
     def progress(self, text: str) -> None:
         """Show a passing line on standard error, if that is a terminal."""
-        if not sys.stderr.isatty():
+        if self.quiet or not sys.stderr.isatty():
             return
-        self.clear()
-        self._progress = text[: terminal_width() - 1]
-        sys.stderr.write(self._progress)
-        sys.stderr.flush()
+        with self._turn:
+            self.clear()
+            self._progress = text[: terminal_width() - 1]
+            sys.stderr.write(self._progress)
+            sys.stderr.flush()
+
+    @contextlib.contextmanager
+    def doing(self, what: str) -> Iterator[None]:
+        """Show what goes on, and for how long, once it takes longer than `waiting.FIRST` seconds."""
+        if self.quiet or not sys.stderr.isatty():
+            yield
+            return
+        ended = threading.Event()
+        began = time.monotonic()
+
+        def tell() -> None:
+            wait = FIRST
+            while not ended.wait(wait):
+                self.progress(f"{what}, {time.monotonic() - began:.0f} s")
+                wait = AGAIN
+
+        teller = threading.Thread(target=tell, name="progress", daemon=True)
+        teller.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            teller.join()
+            self.clear()
 
     def clear(self) -> None:
         """Take the passing line away."""
-        if self._progress:
-            self._progress = ""
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        with self._turn:
+            if self._progress:
+                self._progress = ""
+                sys.stderr.write("\r\x1b[K")
+                sys.stderr.flush()
 
 
 def tolerant_streams() -> None:

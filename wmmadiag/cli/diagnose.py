@@ -14,6 +14,7 @@ from wmmadiag.cli.arguments import (
     add_colour,
     add_compilation,
     add_computes,
+    add_detail,
     definitions,
     dimensions,
     natural,
@@ -26,9 +27,7 @@ from wmmadiag.cli.outputs import STDOUT, add_json, write_json
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     parser.add_argument("path", metavar="PATH", help="card, or CUDA source")
-    parser.add_argument(
-        "-v", "--verbose", action="store_true", help="everything that was tested, all evidence and findings"
-    )
+    add_detail(parser)
     add_json(parser, "the diagnosis")
     add_colour(parser)
     group = parser.add_argument_group("what to look into")
@@ -89,5 +88,5 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if args.json != STDOUT:
         from wmmadiag.report.terminal_diagnosis import render
 
-        console.print(render(found, colour=console.colour, verbose=args.verbose))
+        console.verdict(render(found, colour=console.colour, verbose=args.verbose), found.exit_code)
     return found.exit_code

@@ -81,6 +81,7 @@ def dispatch(argv: list[str], console: Console) -> int:
     except SystemExit as end:
         return int(end.code or 0)
     console.colour_choice = getattr(args, "color", "auto")
+    console.quiet = getattr(args, "quiet", False)
     console.workflow = console.workflow or getattr(args, "github", False)
     args.words = argv[1:]
     code: int = module.run(args, console)

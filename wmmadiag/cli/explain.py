@@ -17,7 +17,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wmmadiag.cli.arguments import add_colour, add_compilation, definitions, natural, positive
+from wmmadiag.cli.arguments import add_colour, add_compilation, add_detail, definitions, natural, positive
 from wmmadiag.cli.console import Console
 from wmmadiag.cli.outputs import STDOUT, add_json, write_json
 from wmmadiag.errors import ConfigurationError
@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seconds", type=positive, metavar="S", default=30, help="that the kernel may run, twice (default: 30)"
     )
     add_json(parser, "the whole tree")
+    add_detail(parser)
     add_colour(parser)
     add_compilation(parser)
 
@@ -60,16 +61,18 @@ def run(args: argparse.Namespace, console: Console) -> int:
         )
     macros = definitions(args.define)
     card = open_card(args.card, entry=args.entry, macros=macros, include_paths=args.include, std=args.std)
-    found = explained(
-        card, lambda case: (role_of(case, name), index), case=args.case, variant=args.variant, arch=args.arch,
-        seed=args.seed, inputs=args.inputs, compiler=args.compiler, use_cache=not args.no_cache, most=args.most,
-        seconds=args.seconds,
-    )  # fmt: skip
+    with console.doing(f"running {args.card} twice"):
+        found = explained(
+            card, lambda case: (role_of(case, name), index), case=args.case, variant=args.variant, arch=args.arch,
+            seed=args.seed, inputs=args.inputs, compiler=args.compiler, use_cache=not args.no_cache, most=args.most,
+            seconds=args.seconds,
+        )  # fmt: skip
+    code = 1 if found.departures else 3 if found.undecided else 0
     if args.json:
         write_json(_data(found), args.json, console)
     if args.json != STDOUT:
-        console.print(_text(found, args.lines))
-    return 1 if found.departures else 3 if found.undecided else 0
+        console.verdict(_text(found, 0 if args.verbose else args.lines), code)
+    return code
 
 
 def element(text: str) -> tuple[str, tuple[int, ...]]:

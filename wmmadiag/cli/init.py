@@ -51,9 +51,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     source = Path(args.source)
     beside = args.output in ("", "-")
     macros = {name: text or "" for name, text in definitions(args.define).items()}
-    text, todos = new_card(
-        source, None if beside else Path(args.output), args.entry, args.computes, macros, tuple(map(Path, args.include))
-    )
+    asked = None if beside else Path(args.output)
+    with console.doing(f"reading and trying {source}"):
+        text, todos = new_card(source, asked, args.entry, args.computes, macros, tuple(map(Path, args.include)))
     if args.output == "-":
         console.print(text)
         return 0
@@ -90,7 +90,8 @@ def _captured(args: argparse.Namespace, console: Console) -> int:
     source = Path(args.source)
     options = CompileOptions(macros=definitions(args.define), include_paths=tuple(map(Path, args.include)))
     own = args.words[args.words.index("--") + 1 :] if "--" in args.words else []
-    chosen = captured_launches(source, options, own, launch=args.launch)
+    with console.doing(f"running {source}"):
+        chosen = captured_launches(source, options, own, launch=args.launch)
     base = Path(args.output or source.with_suffix(".toml"))
     for number, one in enumerate(chosen, 1):
         target = base if len(chosen) == 1 else base.with_name(f"{base.stem}_{number}{base.suffix}")

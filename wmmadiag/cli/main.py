@@ -68,7 +68,7 @@ def _run(argv: list[str]) -> int:
     try:
         tolerant_streams()
         code = dispatch(argv, console)
-        if long_waits() and sys.stderr.isatty():
+        if long_waits() and sys.stderr.isatty() and not console.quiet:
             console.note(f"of this, the compiler took {long_waits():.1f} s")
         return code
     except WmmadiagError as error:

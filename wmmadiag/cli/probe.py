@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wmmadiag.cli.arguments import add_colour, seconds
+from wmmadiag.cli.arguments import add_colour, add_detail, seconds
 from wmmadiag.cli.console import Console, terminal_width
 from wmmadiag.cli.outputs import STDOUT, add_json, write_json
 from wmmadiag.errors import ConfigurationError
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--arch", metavar="NAMES", default="", help="sm_80,sm_90, or all (default: sm_90, the GPU's; shapes alone: all)"
     )
     parser.add_argument("--backend", metavar="NAME", default="emulator", help="emulator (default), gpu or both")
-    parser.add_argument("-v", "--verbose", action="store_true", help="all that was measured")
+    add_detail(parser)
     add_json(parser, "the answers")
     parser.add_argument("--compiler", choices=("auto", "nvrtc", "nvcc"), default="auto", help="default: auto")
     parser.add_argument("--no-cache", action="store_true", help="compile anew")
@@ -73,7 +73,8 @@ def _platform(args: argparse.Namespace, console: Console, probes: Sequence[Probe
         data = {"format_version": FORMAT_VERSION, "answers": [one.as_data() for one in answers]}
         write_json(data, args.json, console)
     for probe in probes if args.json != STDOUT else ():
-        console.print(_told(probe, [one for one in answers if one.probe == probe.name], args.verbose))
+        found = [one for one in answers if one.probe == probe.name]
+        console.verdict(_told(probe, found, args.verbose), exit_code(found))
     if unknown:
         console.note(f"the installed compiler does not know {', '.join(unknown)}")
     return exit_code(answers)
@@ -143,5 +144,5 @@ def _subject(args: argparse.Namespace, console: Console, cards: Sequence[str]) -
     if args.json:
         write_json({"format_version": FORMAT_VERSION, **as_data(found)}, args.json, console)
     if args.json != STDOUT:
-        console.print(as_text(found, verbose=args.verbose, width=min(terminal_width(), 120)))
+        console.verdict(as_text(found, verbose=args.verbose, width=min(terminal_width(), 120)), exit_code(found))
     return exit_code(found)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from wmmadiag.cli.arguments import add_colour
+from wmmadiag.cli.arguments import add_colour, add_detail
 from wmmadiag.cli.console import Console
 from wmmadiag.cli.outputs import add_outputs, chosen_outputs, write_outputs
 
@@ -17,7 +17,7 @@ DIFFERENT = 3
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     parser.add_argument("bundle", metavar="BUNDLE", help="of `wmmadiag check CARD --bundle BUNDLE`, or of a campaign")
-    parser.add_argument("-v", "--verbose", action="store_true", help="more about right cases")
+    add_detail(parser)
     parser.add_argument("--backend", metavar="NAME", default="emulator", help="emulator (default), gpu or both")
     add_colour(parser)
     add_outputs(parser)
@@ -35,16 +35,21 @@ def run(args: argparse.Namespace, console: Console) -> int:
     outputs = chosen_outputs(args)
     bundle = read_bundle(Path(args.bundle))
     versions = bundle.manifest.versions
-    console.note(f"made by wmmadiag {versions.get('wmmadiag', '(unknown)')} with {versions.get('NVRTC') or 'no NVRTC'}")
-    found = replay(bundle, backend=args.backend)
+    if not console.quiet:
+        console.note(
+            f"made by wmmadiag {versions.get('wmmadiag', '(unknown)')} with {versions.get('NVRTC') or 'no NVRTC'}"
+        )
+    with console.doing(f"repeating {args.bundle}"):
+        found = replay(bundle, backend=args.backend)
     if not outputs.to_stdout:
-        console.print(terminal.render_run(found.run, colour=console.colour, verbose=args.verbose))
+        text = terminal.render_run(found.run, colour=console.colour, verbose=args.verbose)
+        console.verdict(text, found.run.exit_code)
     if outputs.wanted:
         write_outputs(found.run, outputs, console)
     if found.differences:
         console.note("\n".join(["the outcome is not the bundle's:", *(f"  {line}" for line in found.differences)]))
         return DIFFERENT
-    if args.backend == "emulator":
+    if args.backend == "emulator" and not console.quiet:
         console.note("the outcome is the bundle's")
     return found.run.exit_code
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from wmmadiag.cli.arguments import add_colour
+from wmmadiag.cli.arguments import add_colour, add_detail
 from wmmadiag.cli.console import Console
 from wmmadiag.cli.outputs import add_outputs, chosen_outputs, write_outputs
 
@@ -15,7 +15,7 @@ from wmmadiag.cli.outputs import add_outputs, chosen_outputs, write_outputs
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     parser.add_argument("run", metavar="RUN.json", help="what `wmmadiag check … --json RUN.json` wrote")
-    parser.add_argument("-v", "--verbose", action="store_true", help="more about right cases")
+    add_detail(parser)
     add_colour(parser)
     add_outputs(parser)
 
@@ -29,5 +29,5 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if outputs.wanted:
         write_outputs(read, outputs, console)
     else:
-        console.print(terminal.render_run(read, colour=console.colour, verbose=args.verbose))
+        console.verdict(terminal.render_run(read, colour=console.colour, verbose=args.verbose), read.exit_code)
     return read.exit_code

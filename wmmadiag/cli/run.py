@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wmmadiag.cli.arguments import add_colour, definition, definitions, natural, seconds, size
+from wmmadiag.cli.arguments import add_colour, add_detail, definition, definitions, natural, seconds, size
 from wmmadiag.cli.console import Console
 from wmmadiag.cli.outputs import FORMATS, add_json, chosen_outputs, write_json, write_outputs
 from wmmadiag.errors import ConfigurationError
@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             group.add_argument(f"--{name}", metavar="FILE", default=None, help=what)
     group.add_argument("--github", action="store_true", help="annotations for GitHub Actions, on standard output")
     parser.add_argument("--no-cache", action="store_true", help="compile kernels anew")
-    parser.add_argument("-v", "--verbose", action="store_true", help="every finding in full")
+    add_detail(parser)
     add_colour(parser)
 
 
@@ -114,7 +114,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         write_outputs(run_of([made], command=shlex.join(["wmmadiag", *words]), seconds=took), outputs, console)
     if args.json:
         write_json(_record(result), args.json, console)
-    _tell(result, console, args.verbose)
+    if result.exit_code or not console.quiet:
+        _tell(result, console, args.verbose)
     return result.exit_code
 
 

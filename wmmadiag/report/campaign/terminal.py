@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,8 +20,12 @@ def counts(campaign: Campaign) -> str:
     return f"{campaign.tally.cases:,} case{'' if campaign.tally.cases == 1 else 's'}: {', '.join(parts) or 'none'}"
 
 
-def render(campaign: Campaign) -> str:
-    """The whole campaign, 80 columns, ending with a newline."""
+def render(campaign: Campaign, *, verbose: bool = False) -> str:
+    """The whole campaign, 80 columns, ending with a newline.
+
+    Args:
+        verbose: every failing case that a report lists, too, and how many cases of each kernel are right.
+    """
     from wmmadiag.campaign.explain import one_each
 
     lines = []
@@ -34,7 +39,17 @@ def render(campaign: Campaign) -> str:
         lines.append(f"{len(campaign.damaged)} damaged lines of the journal were not counted; their cases ran again")
     if campaign.repeated:
         lines.append(f"{campaign.repeated:,} results of earlier kernels, plans or versions were not counted")
+    if verbose:
+        for one in campaign.tally.listed:
+            lines += textwrap.wrap(
+                f"{_WORDS[one.status]}: {one.point.name()}: {one.message}", 80, subsequent_indent="  "
+            )
+        lines += [f"{name}: {found['passed']:,} of {sum(found.values()):,} right" for name, found in _by_name(campaign)]
     return "\n".join([*lines, counts(campaign)]) + "\n"
+
+
+def _by_name(campaign: Campaign) -> list[tuple[str, Counter[str]]]:
+    return sorted(campaign.tally.subjects.items())
 
 
 def _finding(one: Finding, campaign: Campaign) -> list[str]:
