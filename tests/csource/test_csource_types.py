@@ -93,3 +93,17 @@ def test_an_inner_variable_hides_an_outer_one() -> None:
 def test_a_record_that_only_its_alias_names_has_members(types: Types) -> None:
     assert types.member(types.read("const Extents"), "columns").kind == "integer"
     assert types.member(types.read("Extents"), "pitch").kind == "unknown"
+
+
+def test_members_of_unions_and_structs_without_a_name_have_types() -> None:
+    text = """template <typename C> struct Shared {
+        union { struct { float x[4]; int w; } main; half out[8]; };
+        struct Inner { int q; } inner;
+        struct Unused { int lost; };
+    };"""
+    types = Types([declarations(parse(text))], {})
+    shared = types.read("Shared<C>")
+    kinds = {name: types.member(shared, name).kind for name in ("main", "out", "inner", "lost", "x")}
+    assert kinds == {"main": "record", "out": "array", "inner": "record", "lost": "unknown", "x": "unknown"}
+    assert types.member(types.member(shared, "main"), "x").of == Type("float", "float")
+    assert types.member(types.member(shared, "inner"), "q").whole

@@ -90,7 +90,8 @@ class Record:
 
     Attributes:
         kind: "struct", "class" or "union".
-        members: its data members in order.
+        members: its data members in order, with those of unions and structs in it that have no name and no variable.
+        spelled: of one without a name, its text, by which variables name it as their type; "" of others.
     """
 
     kind: str
@@ -100,6 +101,7 @@ class Record:
     outer: Node
     template: tuple[TemplateParameter, ...] | None
     members: tuple[Variable, ...]
+    spelled: str = ""
 
     @property
     def qualified(self) -> str:
@@ -236,15 +238,20 @@ class _Reader:
         if body is None:
             return
         called = self.source.text(name) if name else typedef
-        members = [
-            variable
-            for one in body.named_children
-            if one.type == "field_declaration" and _function_declarator(one) is None
-            for variable in declared(self.source, one, "member")
-        ]
         kind = node.type.partition("_")[0]
-        self.records.append(Record(kind, called, scope, node, outer, template, tuple(members)))
+        spelled = "" if called else self.source.words(node)
+        self.records.append(Record(kind, called, scope, node, outer, template, tuple(self.members(body)), spelled))
         self.inside(body, _joined(scope, called), in_class=True)
+
+    def members(self, body: Node) -> Iterator[Variable]:
+        """The data members of a record's body."""
+        for one in body.named_children:
+            if one.type == "field_declaration" and _function_declarator(one) is None:
+                held = field(one, "type")
+                if held is not None and held.type in _RECORDS and field(one, "declarator") is None:
+                    inner = field(held, "body") if field(held, "name") is None else None
+                    yield from self.members(inner) if inner is not None else ()
+                yield from declared(self.source, one, "member")
 
     def head_start(self, outer: Node, node: Node) -> int:
         """Where the head of a declaration begins: after its template heads, or after what ends before it."""

@@ -95,10 +95,16 @@ class Types:
 
     def __init__(self, declared: Sequence[Declarations], aliases: Mapping[str, str]) -> None:
         self.records: dict[str, Record] = {one.name: one for each in declared for one in each.records if one.name}
+        self.records |= {_bare(one.spelled): one for each in declared for one in each.records if one.spelled}
         named = {name.rpartition("::")[2]: text for each in declared for name, text, _ in each.aliases}
         self._aliases = {**named, **aliases}
         self._read: dict[str, Type] = {}
         self._open: set[str] = set()
+
+    def aliases_of(self, kind: Kind) -> dict[str, Type]:
+        """The aliases that stand for types of a kind, by name."""
+        read = {name: self.read(name) for name in self._aliases}
+        return {name: one for name, one in read.items() if one.kind == kind}
 
     def read(self, spelled: str) -> Type:
         """The type that is written so."""
@@ -146,6 +152,9 @@ class Types:
 
     def _parsed(self, spelled: str) -> Type:
         text = _QUALIFIERS.sub(" ", spelled).strip()
+        if "{" in text:  # declared where it is used
+            head = text[: text.index("{")].strip()
+            return self.read(head) if head else Type("record", _bare(spelled))
         if text.endswith(("*", "&")):
             inner = self.read(text[:-1].strip())
             return inner if text.endswith("&") else Type("pointer", of=inner)
@@ -197,3 +206,8 @@ def _arguments(rest: str) -> list[str]:
             if letter == ">":
                 break
     return found
+
+
+def _bare(spelled: str) -> str:
+    """The text of a record without a name, without the words that say what it is."""
+    return " ".join(_QUALIFIERS.sub(" ", spelled).split())
