@@ -9,7 +9,7 @@ import pytest
 from wmmadiag.checks.run import emulator_of
 from wmmadiag.csource.tree import parse
 from wmmadiag.diagnose.changes import Change, TextEdit
-from wmmadiag.diagnose.confirm import Confirmed, _loops, confirmed
+from wmmadiag.diagnose.confirm import Confirmed, _done, confirmed
 from wmmadiag.diagnose.effort import effort_named
 from wmmadiag.diagnose.engine import case_bench, diagnose_card
 from wmmadiag.diagnose.excerpts import statement_lines
@@ -123,13 +123,15 @@ def test_barriers_that_order_the_same_two_accesses_are_one_answer() -> None:
 
 def test_a_barrier_in_a_function_waits_as_often_as_it_is_called() -> None:
     text = b"""__device__ void once() { int a; }
+__device__ void twice() { int c; }
 __device__ void inner() { int b; }
 __device__ void often() { inner(); }
-__global__ void k() { once(); for (int i = 0; i < 2; ++i) { often(); while (i < 1) inner(); } }
+__global__ void k() { once(); twice(); twice(); for (int i = 0; i < 2; ++i) { often(); while (i < 1) inner(); } }
 """
     sources = {"k.cu": parse(text, "k.cu")}
-    found = {name: _loops(sources, "k.cu", text.index(name.encode()), 4) for name in ("int a", "int b", "once();")}
-    assert found == {"int a": 0, "int b": 2, "once();": 0}
+    places = ("int a", "int b", "int c", "once();")
+    found = {name: _done(sources, "k.cu", text.index(name.encode()), 4) for name in places}
+    assert found == {"int a": 1, "int b": 16 + 16 * 16, "int c": 2, "once();": 1}
 
 
 def test_a_statement_put_in_is_named_where_it_is_needed() -> None:

@@ -34,6 +34,7 @@ _INTRUSIVE, _MUCH = 3.0, 0.1
 """A change that alters so many times what another one alters, and this share of all, is the weaker answer."""
 _ANYWHERE = "", 0, 0
 """The place of a barrier that is put in."""
+_ROUNDS = 16
 _DEEP = 4
 """Calls that are followed outwards from a place."""
 _ALIKE = 3
@@ -112,7 +113,7 @@ def confirmed(
     found: list[Confirmed] = []
     for place, group in places.items():
         if place == _ANYWHERE:
-            group.sort(key=lambda one: _loops_around(one, sources))  # the fewest waits, and of these the likeliest
+            group.sort(key=lambda one: _times(one, sources))  # the fewest waits, and of these the likeliest
         for one in group[: most if place == _ANYWHERE else _ALIKE]:
             if len(found) >= most:
                 break
@@ -242,38 +243,39 @@ def _place(one: Tried, sources: Mapping[str, Source]) -> tuple[str, int, int]:
     return (edit.file, *statement_lines(sources[edit.file], edit.start))
 
 
-def _loops_around(one: Tried, sources: Mapping[str, Source]) -> int:
-    """Loops around the place of a change: what is put in there is done as many times more."""
+def _times(one: Tried, sources: Mapping[str, Source]) -> int:
+    """How often what is put in at the place of a change is done, where each loop has `_ROUNDS` rounds."""
     edit = one.ranked.change.edits[0]
-    return _loops(sources, edit.file, edit.start, _DEEP)
+    return _done(sources, edit.file, edit.start, _DEEP)
 
 
-def _loops(sources: Mapping[str, Source], file: str, start: int, deep: int) -> int:
-    """Loops around a place, and around the calls of the function that it is in.
+def _done(sources: Mapping[str, Source], file: str, start: int, deep: int) -> int:
+    """How often a place is come to: by the loops around it, and by each call of the function that it is in.
 
     Args:
         deep: calls that are followed.
     """
     node = at(sources[file].root, start)
     around = (node, *ancestors(node))
-    own = sum(loop.type in LOOPS and loop.start_byte < start < loop.end_byte for loop in around)
+    loops = sum(loop.type in LOOPS and loop.start_byte < start < loop.end_byte for loop in around)
+    own: int = _ROUNDS**loops
     functions = declarations(sources[file]).functions
     name = next((f.name for f in functions if f.body is not None and f.body.start_byte <= start < f.body.end_byte), "")
     if not name or not deep:
         return own
     calls = [
-        _loops(sources, other, call.start_byte, deep - 1)
+        _done(sources, other, call.start_byte, deep - 1)
         for other, source in sources.items()
         for call in descendants(source.root, "call_expression")
         if called(call) == name
     ]
-    return own + max(calls, default=0)
+    return own * max(1, sum(calls))
 
 
 def _apart(one: Tried, other: Tried, sources: Mapping[str, Source]) -> tuple[bool, int]:
-    """What two places have in common, the least far first: loops around them; then the farthest in the text."""
+    """What two places have in common, the least far first: how often each is come to; then the farthest in the text."""
     (file, line), (other_file, other_line) = one.ranked.line, other.ranked.line
-    same = file == other_file and _loops_around(one, sources) == _loops_around(other, sources)
+    same = file == other_file and _times(one, sources) == _times(other, sources)
     return not same, -abs(line - other_line)
 
 
