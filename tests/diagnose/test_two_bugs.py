@@ -77,6 +77,21 @@ def test_what_one_operator_does_twice_or_undoes_elsewhere_is_a_pair() -> None:
     assert alike_pairs([parts[0], other], {"k.cu": TWICE.encode()}, 10) == []
 
 
+def test_names_that_were_exchanged_in_two_statements_are_a_pair() -> None:
+    text = "x = f(a) + g[a];\ny = f(b) + g[b];\n"
+
+    def every(old: str, new: str) -> Tried:
+        places = [at for at in range(len(text)) if text[at] == old and not text[at - 1].isspace()]
+        edits = tuple(TextEdit("k.cu", at, at + 1, new) for at in places)
+        change = Change("everywhere", edits, "expression", "index", f"{new} for every {old}")
+        line = text.count("\n", 0, places[0]) + 1
+        return Tried(Ranked(change, ("k.cu", line), (), 0.0), Outcome(change, "same", 64, 64))
+
+    parts = [every("a", "b"), every("b", "a"), every("b", "c")]
+    made = alike_pairs(parts, {"k.cu": text.encode()}, 10)
+    assert [one.both.edits for one in made] == [(*parts[0].ranked.change.edits, *parts[1].ranked.change.edits)]
+
+
 def test_few_pairs_are_compiled_alone() -> None:
     parts = [tried(WRONG, "t ^ 1", "t", 1.0, kind="statement"), tried(WRONG, "3.0f", "2.0f", 0.0)]
     assert len(likeliest_pairs(parts, 8)) == 1  # of different kinds, in one program all the same

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from wmmadiag.diagnose.changes import Change, Texts, together
+from wmmadiag.diagnose.changes import Change, TextEdit, Texts, together
 from wmmadiag.diagnose.ranking import Ranked, difference
 from wmmadiag.diagnose.search import Ledger, Tell, Tried
 
@@ -58,11 +58,16 @@ def alike_pairs(tried: Sequence[Tried], texts: Texts, most: int) -> list[Pair]:
     """Pairs of changes by one operator that do the same, or undo each other, the likeliest first."""
     groups: dict[tuple[str, frozenset[tuple[str, ...]]], list[Ranked]] = {}
     for one in _in_vain(tried):
-        if len(one.change.edits) == 1:
-            edit = one.change.edits[0]
-            change = difference(texts[edit.file][edit.start : edit.end].decode("utf-8", "replace"), edit.text)
-            groups.setdefault((one.change.operator, frozenset(map(tuple, change))), []).append(one)
+        done = {_done(edit, texts) for edit in one.change.edits}
+        if len(done) == 1:
+            groups.setdefault((one.change.operator, done.pop()), []).append(one)
     return _likeliest((pair for some in groups.values() for pair in _pairs(some)), most)
+
+
+def _done(edit: TextEdit, texts: Texts) -> frozenset[tuple[str, ...]]:
+    """The tokens that an edit takes away and puts in, whichever way round."""
+    old = texts[edit.file][edit.start : edit.end].decode("utf-8", "replace")
+    return frozenset(map(tuple, difference(old, edit.text)))
 
 
 def likeliest_pairs(tried: Sequence[Tried], most: int) -> list[Pair]:

@@ -6,7 +6,11 @@ import pytest
 from changed_texts import made, yields
 
 SHARED = "__shared__ float s[64]; int t = threadIdx.x;"
-ASYNC = """__device__ float total(float x) { return x + __shfl_xor_sync(~0u, x, 16); }
+ASYNC = """typedef wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> rows_t;
+typedef wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::col_major> columns_t;
+typedef wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> right_t;
+#define AT(r, c) out[(r) * 64 + (c)]
+__device__ float total(float x) { return x + __shfl_xor_sync(~0u, x, 16); }
 #define WAIT(n) asm volatile("cp.async.wait_group %0;" ::"n"(n))
 __device__ void commit() { asm volatile("cp.async.commit_group;"); }
 __device__ void load(unsigned (&r)[4], unsigned p) {
@@ -22,6 +26,18 @@ FILL_FRAGMENT = (
 )
 
 YIELDS = [
+    ("fragment", "rows_t f; out[0] = f.x[0];", "columns_t f;"),
+    ("assignment", "out[0] = 0.0f; AT(m, n) += a[0];", "AT(m, n) -= a[0];"),
+    (
+        "barrier_more",
+        f"{SHARED} s[t] = a[t]; if (t == 0) atomicAdd(out, 1.0f);",
+        "s[t] = a[t]; __threadfence(); __syncthreads();",
+    ),
+    (
+        "swapped",
+        "int r = blockIdx.y * 8; int c = blockIdx.x * 16; out[r * n + c] = a[c];",
+        "int r = blockIdx.x * 8; int c = blockIdx.y * 16;",
+    ),
     ("rows", "const float* sA = a + m * n; const float* sB = b; out[0] = sA[0] + sB[0];", "sB = b + m * n;"),
     (
         "rows",
@@ -185,6 +201,9 @@ YIELDS = [
 ]
 
 NEVER = [
+    ("fragment", "rows_t f; out[0] = f.x[0];", "right_t f"),  # of another use as well
+    ("barrier_more", f"{SHARED} s[t] = a[t]; out[t] = s[t ^ 1];", "__threadfence(); __syncthreads();"),
+    ("assignment", "auto p = sizes; p = sizes; out[0] = a[0];", "p += sizes"),
     ("rows", "int x = m; int y = n; out[x] = a[y];", "int y = m"),  # nothing of the row goes with the name
     ("completed", "float x = a[0]; out[0] = x;", "x = total(x)"),
     ("quotient_and_remainder", "int r = threadIdx.x & 7, c = threadIdx.x >> 4; out[r] = a[c];", "r = threadIdx.x >> 4"),

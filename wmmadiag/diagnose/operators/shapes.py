@@ -117,11 +117,18 @@ def renamed(one: Statement, tokens: Tokens, by: Mapping[str, str]) -> str:
 
 
 def leaves(statements: Sequence[Statement]) -> dict[int, Expression]:
-    """The names, members and numbers of statements, by where they begin."""
+    """The names, members and numbers of statements, by where they begin, and of a member where its own name does."""
     found: dict[int, Expression] = {}
     for statement in statements:
         for whole in statement.whole_expressions():
             for one in whole.under():
                 if one.kind in ("name", "literal"):
                     found[one.start] = one
+                elif one.kind == "member" and one.atom:
+                    found[one.end - len(one.operator)] = one
     return found
+
+
+def made_of(one: Expression, token: str) -> str:
+    """The text of a name, number or member with another token for its own, or for the member's name."""
+    return one.text[: len(one.text) - len(one.operator)] + token if one.kind == "member" else token

@@ -36,6 +36,23 @@ def fragment(program: Program) -> Iterator[Draft]:
             for other in types if number == 4 else ():
                 if other != text:
                     yield _changed(one, part, other, "element type")
+    yield from _by_alias(program)
+
+
+def _by_alias(program: Program) -> Iterator[Draft]:
+    """Another alias of a fragment, one of whose template arguments is another one."""
+    known = program.reader.types.aliases_of("fragment")
+    for one in program.statements if len(known) > 1 else ():
+        node = field(one.node, "type") if one.kind == "declaration" else None
+        held = known.get(_text(one, node).rpartition("::")[2]) if node is not None else None
+        if node is None or held is None:
+            continue
+        for name, other in known.items():
+            differing = [a for a, b in zip(held.arguments, other.arguments, strict=False) if a != b]
+            longer = abs(len(held.arguments) - len(other.arguments))
+            if len(differing) + longer == 1:
+                role = _ROLES.get(differing[0].rpartition("::")[2], "element type") if differing else "layout"
+                yield _changed(one, node, name, role)
 
 
 def _changed(one: Statement, part: Node, text: str, role: str) -> Draft:

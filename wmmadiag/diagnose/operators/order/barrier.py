@@ -17,14 +17,19 @@ _OTHERS: Mapping[str, tuple[str, ...]] = {
     "__syncthreads_or": ("__syncthreads_and",),
 }  # fmt: skip
 _TEXTS = {"barrier": "__syncthreads();", "warp barrier": "__syncwarp();"}
+# CUDA C++ Programming Guide, memory fence functions: all that a block wrote, before one of its threads tells others.
+_TOLD = "__threadfence(); __syncthreads();"
 _ALIAS = re.compile(rb"namespace\s+(\w+)\s*=\s*(?:::)?cooperative_groups")
 
 
 @operator
 def barrier_more(program: Program) -> Iterator[Draft]:
-    """A barrier between two statements of which one touches memory: of the block, and of the warp."""
+    """A barrier between two statements of which one touches memory: of the block, and of the warp; with a fence before
+    it where blocks tell each other something by atomic operations."""
+    told = any(one.kind == "call" and one.operator.startswith("atomic") for one in program.all_expressions())
+    texts = [*_TEXTS.items(), *([("barrier", _TOLD)] if told else [])]
     for place in boundaries(program):
-        for order, text in _TEXTS.items():
+        for order, text in texts:
             if order == "barrier" and place.divergent:
                 continue
             if place.after is not None:

@@ -10,7 +10,7 @@ from wmmadiag.diagnose.operators.making import Draft, Text, replaced
 from wmmadiag.diagnose.operators.model import Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
-from wmmadiag.diagnose.operators.shapes import Shapes, Token, leaves, shapes
+from wmmadiag.diagnose.operators.shapes import Shapes, Token, leaves, made_of, shapes
 
 _MOST_OTHERS = 6
 _MOST_DIFFERENCES = 10
@@ -40,7 +40,7 @@ def _towards(program: Program, known: Shapes, one: Statement, others: list[State
             place = places.get(token.start)
             note = f"{text} for {token.text}, as in line {other.unit.source.place(other.node).line}"
             if place is not None:
-                yield replaced(place, Text(text, precedence.PRIMARY), note)
+                yield replaced(place, Text(made_of(place, text), precedence.POSTFIX), note)
             else:
                 yield Draft((one.unit.edit(token.start, token.end, text),), "static", one.role, note)
 

@@ -23,9 +23,9 @@ def quotient_and_remainder(program: Program) -> Iterator[Draft]:
     """`x / n` and `x % n`, in one statement or in two that are near, exchanged; and both, as they are or exchanged,
     with another `n` by which the program splits something. `x >> 3` and `x & 7` exchanged."""
     pool = pools(program)
-    every = list(_splits(program.all_expressions()))
+    every = list(splits(program.all_expressions()))
     divisors = {one.operands[1].text: one.operands[1] for pair in every for one in pair if one.operator == "/"}
-    for quotient, remainder in _splits(program.expressions):
+    for quotient, remainder in splits(program.expressions):
         note = f"{quotient.text} and {remainder.text} exchanged"
         yield several([(quotient, text_of(remainder)), (remainder, text_of(quotient))], note)
         if quotient.operator == "/":
@@ -35,7 +35,7 @@ def quotient_and_remainder(program: Program) -> Iterator[Draft]:
                 yield _both((quotient, remainder), (made[1], made[0]))
 
 
-def _splits(expressions: Sequence[Expression]) -> Iterator[_Pair]:
+def splits(expressions: Sequence[Expression]) -> Iterator[_Pair]:
     """Quotient and remainder of the same number by the same, that stand near each other."""
     held: dict[tuple[int, str], list[Expression]] = defaultdict(list)
     for one in expressions:

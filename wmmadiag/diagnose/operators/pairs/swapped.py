@@ -8,7 +8,7 @@ from wmmadiag.diagnose.operators.making import Draft, Text, several, text_of
 from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
-from wmmadiag.diagnose.operators.shapes import leaves, renaming, shapes
+from wmmadiag.diagnose.operators.shapes import leaves, made_of, renaming, shapes
 
 _FARTHEST = 3
 
@@ -54,4 +54,4 @@ def swapped(program: Program) -> Iterator[Draft]:
                     continue
                 left, right = places[own.start], others[its.start]
                 note = f"{own.text} and {its.text} exchanged with line {other.unit.source.place(other.node).line}"
-                yield several([(left, Text(its.text)), (right, Text(own.text))], note)
+                yield several([(left, Text(made_of(left, its.text))), (right, Text(made_of(right, own.text)))], note)

@@ -28,7 +28,8 @@ def assignment(program: Program) -> Iterator[Draft]:
     ]
     for statement, one in [*_assignments(program), *steps]:
         left, right = one.operands
-        if left.type.kind not in ("integer", "float", "half", "bool", "byte"):
+        # Of what a macro stands for, the compiler knows the type.
+        if left.type.kind not in ("integer", "float", "half", "bool", "byte") and left.operator not in program.macros:
             continue
         for symbol in _OTHERS.get(one.operator, ()):
             text = f"{left.text} {symbol} {right.text}"
