@@ -1,12 +1,13 @@
 """Whether what undoes a bug is among the changes of the operators: `python benchmarks/operators.py [NAME…]`.
 
-For every wrong kernel with its truth (kernels/*/wrong) and every bug of tests/diagnose/{unseen,public_style,blind}, the
-changes of the broken source near the bug are made. Nothing is compiled or run. NAMEs pick the bugs whose name
+For every wrong kernel with its truth (kernels/*/wrong) and every bug of the sets in tests/diagnose, the changes of the
+broken source near the bug are made. Nothing is compiled or run. NAMEs pick the bugs whose name
 contains one.
 
 whole    one change makes the right text of it, compared without blanks, comments and parentheses, or a text that is
          equal by algebra (`same_text.py`)
 parts    of a kernel that several edits mend: each of them alone is one change's work
+wider    as parts, with the operators of the second round
 
 --counts adds how many changes each source has in all, and the seconds of the processor's time that reading it and
 making them takes, for one broken source of each kernel. --misses lists the bugs without a change. --operators tells
@@ -20,7 +21,7 @@ import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,7 +40,7 @@ from wmmadiag.diagnose.operators.registry import changes_of
 
 FILE = "kernel.cu"
 ROOT = Path(__file__).resolve().parents[1]
-SETS = ("wrong", "unseen", "public_style", "blind")
+SETS = ("wrong", "unseen", "public_style", "blind", "blind2", "blind3", "blind4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +64,21 @@ class Found:
 
     Attributes:
         changes: near it.
-        whole: the changes that make all of it right; parts: for each fix, the changes that do it alone.
+        whole: the changes that make all of it right; parts: for each fix, the changes that do it alone; wider: the
+            same of the second round's operators.
     """
 
     bug: Bug
     changes: list[Change]
     whole: list[Change] = field(default_factory=list)
     parts: list[list[Change]] = field(default_factory=list)
+    wider: list[list[Change]] = field(default_factory=list)
+
+    @property
+    def missed(self) -> list[int]:
+        """The numbers of the fixes that no operator does."""
+        both = zip(self.parts, self.wider, strict=True)
+        return [] if self.whole else [at for at, hits in enumerate(both) if not any(hits)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,18 +105,26 @@ def bugs() -> Iterator[Bug]:
             held = tomllib.loads(file.with_name(f"{name}.toml").read_text("utf-8"))
             right = file.with_name(f"{name}.cu").read_text("utf-8")
             for bug, what in tomllib.loads(file.read_text("utf-8")).items():
-                at = right.index(what["old"])
-                broken = right[:at] + what["new"] + right[at + len(what["old"]) :]
-                yield Bug(folder, f"{name}/{bug}", held["entry"], broken, (_around(broken, at, what),))
+                broken, fixes = _broken(right, what.get("edits", [what]))
+                yield Bug(folder, f"{name}/{bug}", held["entry"], broken, fixes)
 
 
-def _around(broken: str, at: int, what: dict[str, str]) -> tuple[str, str]:
-    """The edit that undoes a bug, with so much around it that it stands once."""
-    start, end = at, at + len(what["new"])
-    while broken.count(broken[start:end]) != 1:
-        start, end = max(0, start - 20), min(len(broken), end + 20)
-    old = broken[start:end]
-    return old, broken[start:at] + what["old"] + broken[at + len(what["new"]) : end]
+def _broken(right: str, edits: Sequence[Mapping[str, str]]) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """A right text with a bug's edits made, and what undoes each, with so much around it that it stands once."""
+    placed = sorted((right.index(edit["old"]), edit["old"], edit["new"]) for edit in edits)
+    broken, position, at = "", 0, []
+    for start, old, new in placed:
+        broken += right[position:start]
+        at.append((len(broken), len(broken) + len(new), old))
+        broken, position = broken + new, start + len(old)
+    broken += right[position:]
+    fixes = []
+    for first, last, old in at:
+        start, end = first, last
+        while start == end or broken.count(broken[start:end]) != 1:
+            start, end = max(0, start - 20), min(len(broken), end + 20)
+        fixes.append((broken[start:end], broken[start:first] + old + broken[last:end]))
+    return broken, tuple(fixes)
 
 
 def found(bug: Bug) -> Found:
@@ -119,9 +136,12 @@ def found(bug: Bug) -> Found:
     each = [Region(bug.text, bug.text.replace(old, new, 1)) for old, new in bug.fixes]
     together = Region(bug.text, right) if len(each) > 1 else each[0]
     near = [(FILE, *region.near) for region in each]
-    changes = list(changes_of(program(texts, bug.entry, near)))
+    held = program(texts, bug.entry, near)
+    changes = list(changes_of(held))
     one = Found(bug, changes)
     one.parts = [[change for change in changes if region.undone_by(change.edits)] for region in each]
+    further = list(changes_of(held, wider=True)) if not all(one.parts) else []
+    one.wider = [[change for change in further if region.undone_by(change.edits)] for region in each]
     one.whole = [change for change in changes if together.undone_by(change.edits)]
     return one
 
@@ -137,7 +157,8 @@ def counted(bug: Bug) -> Counted:
 def table(results: Sequence[Found], counts: Sequence[Counted]) -> None:
     """Recall and counts, one row for each set."""
     print(
-        f"{'set':14} {'bugs':>5} {'whole':>6} {'parts':>6} {'of one edit':>12}   changes: median, max    seconds: max"
+        f"{'set':14} {'bugs':>5} {'whole':>6} {'parts':>6} {'wider':>6} {'of one edit':>12}"
+        "   changes: median, max    seconds: max"
     )
     for name in SETS:
         rows = [one for one in results if one.bug.set == name]
@@ -147,7 +168,8 @@ def table(results: Sequence[Found], counts: Sequence[Counted]) -> None:
         parts = sum(bool(one.whole) or all(one.parts) for one in rows)
         single = [one for one in rows if len(one.bug.fixes) == 1]
         hit = sum(bool(one.whole) for one in single)
-        print(f"{name:14} {len(rows):5} {whole:6} {parts:6} {hit:5} of {len(single):3}", end="")
+        wider = sum(not one.missed for one in rows)
+        print(f"{name:14} {len(rows):5} {whole:6} {parts:6} {wider:6} {hit:5} of {len(single):3}", end="")
         sizes = [one for one in counts if one.bug.set == name]
         if sizes:
             held = [len(one.changes) for one in sizes]
@@ -159,9 +181,8 @@ def table(results: Sequence[Found], counts: Sequence[Counted]) -> None:
 def misses(results: Sequence[Found]) -> None:
     """What no change undoes."""
     for one in results:
-        for (old, new), hits in zip(one.bug.fixes, one.parts, strict=True):
-            if not hits and not one.whole:
-                print(f"{one.bug.set} {one.bug.name}\n  - {old.strip()}\n  + {new.strip()}")
+        for old, new in (one.bug.fixes[at] for at in one.missed):
+            print(f"{one.bug.set} {one.bug.name}\n  - {old.strip()}\n  + {new.strip()}")
 
 
 def by_operator(results: Sequence[Found], counts: Sequence[Counted]) -> None:
@@ -172,7 +193,7 @@ def by_operator(results: Sequence[Found], counts: Sequence[Counted]) -> None:
     for source in counts:
         made.update((change.operator, change.role) for change in source.changes)
     for one in results:
-        for hits in one.parts:
+        for hits in (*one.parts, *one.wider):
             keys = {(change.operator, change.role) for change in hits}
             undone.update(keys)
             if len(keys) == 1:

@@ -71,7 +71,7 @@ def search_of(monkeypatch: pytest.MonkeyPatch):
             return [SimpleNamespace(right=number == UNDOING, shape="", runs=()) for number in numbers]
 
         sources = {FILE: parse(trials.texts[FILE], FILE)}
-        monkeypatch.setattr(mending, "ranked_changes", lambda *_: (sources, ranks(count)))
+        monkeypatch.setattr(mending, "ranked_changes", lambda *_, wider=False: (sources, [] if wider else ranks(count)))
         monkeypatch.setattr(mending, "tried_launches", lambda *_: [])
         monkeypatch.setattr(mending, "suspicion_of", lambda *_: None)
         monkeypatch.setattr(mending, "rendered_entry", lambda *_: "k")
@@ -118,6 +118,33 @@ def test_changes_of_a_findings_lines_are_checked_first() -> None:
     race = Finding("races", "write-read", Level.ERROR, "two threads", Place(FILE, 4), Place(FILE, 6))
     run: Any = SimpleNamespace(findings=[race])
     assert [one.line[1] for one in mending._at_findings(order, run, sources)] == [4, 6, 5, 7]
+
+
+LOOPS = """__global__ void k(float* out, int* done) {
+    for (int i = 0; i < 4; ++i) {
+        out[i] = 1.0f;
+    }
+    // all of it is written
+    if (threadIdx.x == 0) {
+        atomicAdd(done, 1);
+    }
+    int none = 5;
+}
+"""
+
+
+def test_what_orders_accesses_comes_first_where_a_statement_around_one_ends() -> None:
+    sources = {FILE: parse(LOOPS.encode(), FILE)}
+    end, later = LOOPS.index("    }\n    //") + 5, LOOPS.index("    int none")
+
+    def put(at: int, role: str) -> Ranked:
+        change = Change("made", (TextEdit(FILE, at, at, "f();"),), "insertion", role, "")
+        return Ranked(change, (FILE, LOOPS.count("\n", 0, at) + 1), (), 0.0)
+
+    order = [put(later, "barrier"), put(end, "statement"), put(end, "barrier")]
+    race = Finding("races", "blocks-read-write", Level.ERROR, "two blocks", Place(FILE, 3))
+    run: Any = SimpleNamespace(findings=[race])
+    assert mending._at_findings(order, run, sources) == [order[2], order[1], order[0]]
 
 
 def test_beside_a_line_is_where_its_values_are_made_and_used() -> None:

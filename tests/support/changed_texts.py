@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from wmmadiag.diagnose.changes import Change, applied
-from wmmadiag.diagnose.operators.registry import changes
+from collections.abc import Iterator
+
+from wmmadiag.diagnose.changes import Change, Texts, applied
+from wmmadiag.diagnose.operators.places import program
+from wmmadiag.diagnose.operators.registry import all_operators, changes
 
 HEAD = """#include <mma.h>
 using namespace nvcuda;
@@ -27,11 +30,22 @@ def made(body: str, operator: str, head: str = "") -> list[tuple[Change, str]]:
     source = kernel(body, head)
     texts = {"k.cu": source.encode()}
     found = []
-    for change in changes(texts, "k<64>"):
+    for change in _all(texts, operator):
         if change.operator == operator:
             text = applied(texts, [change])["k.cu"].decode()
             found.append((change, squeezed(text)))
     return found
+
+
+def _all(texts: Texts, operator: str) -> Iterator[Change]:
+    """The changes of a round; of the second one also what the first one makes."""
+    run = all_operators(wider=True).get(operator)
+    if run is None:
+        yield from changes(texts, "k<64>")
+        return
+    for draft in run(program(texts, "k<64>")):
+        if applied(texts, [Change(operator, draft.edits, draft.kind, draft.role, draft.note)]) != texts:
+            yield Change(operator, draft.edits, draft.kind, draft.role, draft.note)
 
 
 def yields(body: str, operator: str, wanted: str, head: str = "") -> bool:

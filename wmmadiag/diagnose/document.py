@@ -64,23 +64,35 @@ def page() -> str:
     """The page's text."""
     rows = [f"| `{one.id}` | {one.title} | {one.help} |" for one in (*NAMES, REFUSED, FAULT, UNKNOWN)]
     lines = [_HEAD + "\n".join(rows), "", "## What is changed", "", "| operator | what it does |", "|---|---|"]
-    for name, run in all_operators().items():
-        words = " ".join((run.__doc__ or "").split("\n\n")[0].split())
-        lines.append(f"| {name} | {words.replace('|', chr(92) + '|')} |")
+    lines += _operators(wider=False)
     lines += [
+        "",
+        "Where none of these changes mends anything, those that are less likely and a great deal more follow:",
+        "",
+        "| operator | what it does |",
+        "|---|---|",
+        *_operators(wider=True),
         "",
         "## How much is tried",
         "",
         "`--effort` counts work, never time: the answer is the same on every machine.",
         "",
-        "| effort | changes | pairs of changes | warp instructions of trials | bugs in one source |",
-        "|---|---|---|---|---|",
+        "| effort | changes | second round | pairs of changes | warp instructions of trials | bugs in one source |",
+        "|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {one.name} | {one.changes:,} | {one.pairs:,} | {one.instructions:,} | {one.bugs} |"
+        f"| {one.name} | {one.changes:,} | {one.wider:,} | {one.pairs:,} | {one.instructions:,} | {one.bugs} |"
         for one in EFFORTS.values()
     ]
     return "\n".join(lines) + "\n"
+
+
+def _operators(*, wider: bool) -> list[str]:
+    rows = []
+    for name, run in all_operators(wider).items():
+        words = " ".join((run.__doc__ or "").split("\n\n")[0].split())
+        rows.append(f"| {name} | {words.replace('|', chr(92) + '|')} |")
+    return rows
 
 
 def main() -> int:

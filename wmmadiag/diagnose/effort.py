@@ -23,6 +23,7 @@ class Effort:
         checked: changes to run with all checks, where only a check shows what is wrong.
         singles: changes to compile one by one, of a source that does not compile.
         pairs: of changes to make at once, where no single one helps.
+        wider: changes of the second round, where none of the first one helps.
     """
 
     name: str
@@ -33,14 +34,15 @@ class Effort:
     checked: int
     singles: int
     pairs: int
+    wider: int
 
 
 EFFORTS: Mapping[str, Effort] = {
     one.name: one
     for one in (
-        Effort("quick", 768, 100_000_000, 4, 1, 12, 8, 0),
-        Effort("normal", 8192, 800_000_000, 8, 2, 64, 24, 4096),
-        Effort("thorough", 32768, 10_000_000_000, 24, 3, 128, 96, 16384),
+        Effort("quick", 768, 100_000_000, 4, 1, 12, 8, 0, 0),
+        Effort("normal", 8192, 800_000_000, 8, 2, 64, 24, 4096, 4096),
+        Effort("thorough", 32768, 10_000_000_000, 24, 3, 128, 96, 16384, 16384),
     )
 }
 DEFAULT = "normal"

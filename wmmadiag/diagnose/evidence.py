@@ -43,17 +43,18 @@ def traced(bench: Workbench, run: CaseRun) -> tuple[ProvenanceRun | None, str]:
 
 
 def ranked_changes(
-    bench: Workbench, run: CaseRun, followed: ProvenanceRun | None, texts: Texts
+    bench: Workbench, run: CaseRun, followed: ProvenanceRun | None, texts: Texts, *, wider: bool = False
 ) -> tuple[Mapping[str, Source], list[Ranked]]:
     """Every change of a source, the likeliest first.
 
     Args:
         run: the failing case; followed: where its elements come from.
         texts: the source as it ran.
+        wider: the changes of the second round, see `operators.registry`.
     """
     sources = {file: parse(text, file) for file, text in texts.items()}
     entry = rendered_entry(bench.card, bench.card.case(run.result.case), bench.variant)
-    every = list(changes_of(texts, entry))
+    every = list(changes_of(texts, entry, wider=wider))
     return sources, ranked(every, sources, suspicion_of(run, followed, sources))
 
 

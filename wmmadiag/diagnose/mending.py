@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from wmmadiag.compile.languages import is_c_family
-from wmmadiag.csource.dependences import Dependences
+from wmmadiag.csource.dependences import Dependences, Line
 from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.certain import is_certain
 from wmmadiag.diagnose.changes import Change, applied
@@ -18,6 +18,7 @@ from wmmadiag.diagnose.confirm import Confirmed, confirmed
 from wmmadiag.diagnose.evidence import clean, ranked_changes, suspicion_of, traced
 from wmmadiag.diagnose.examined import Examined
 from wmmadiag.diagnose.launches import mending_launches, tried_launches
+from wmmadiag.diagnose.names import puts_in_order
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Ledger, Step, Tried, helpful, search, suspects
 from wmmadiag.diagnose.sliding import slid
@@ -30,6 +31,9 @@ from wmmadiag.provenance import ProvenanceRun
 from wmmadiag.subject.bench import CaseRun
 from wmmadiag.subject.card import Case, LaunchShape
 from wmmadiag.subject.symbols import rendered_entry
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 Progress: TypeAlias = Callable[[str], None]
 """Told what comes next."""
@@ -111,24 +115,19 @@ def _numbers(found: Examined, base: _Base, cases: Sequence[Case], tell: Progress
             sources, order = ranked_changes(found.bench, base.run, base.followed, trials.texts)
             found.sources = sources
             launched = mending_launches(outcomes.result(), suspicion_of(base.run, base.followed, sources), shape)
-    tried: list[Tried] = []
-    answers: list[Confirmed] = []
-    while True:
-        done = {one.ranked.change for one in tried}
-        more = search(trials, [one for one in order if one.change not in done], ledger, tell)
-        more += _beside(trials, sources, more, order, ledger)
-        tried += more
-        right = [one for one in more if one.outcome.verdict == "right"]
-        right = slid(trials, rendered_entry(found.bench.card, trials.case, found.bench.variant), right, ledger)
-        answers += _confirmed(found, base, right, cases, tell, launched)
-        if any(one.right for one in answers):
-            return True
-        # What mends this case and not every one says nothing of what was not tried.
-        if ledger.spent or len(tried) == len(order) or ledger.changes > ledger.effort.changes * _AGAIN:
-            break
-        launched = []
+    tried, answers = _tried(found, base, sources, order, cases, tell, launched)
+    if any(one.right for one in answers):
+        return True
     if not base.kept:
         found.suspects = suspects(order, ledger)
+    if ledger.effort.wider and not ledger.spent:
+        tell("ranking what is less likely")
+        _, wider = ranked_changes(found.bench, base.run, base.followed, trials.texts, wider=True)
+        more, others = _tried(found, base, sources, wider[: ledger.effort.wider], cases, tell, ())
+        ledger.complete = ledger.complete and len(more) == len(wider)
+        if any(one.right for one in others):
+            return True
+        tried, answers = tried + more, answers + others
     if len(base.kept) + 1 >= ledger.effort.bugs:
         return False
     if not base.kept and not answers:
@@ -145,6 +144,36 @@ def _numbers(found: Examined, base: _Base, cases: Sequence[Case], tell: Progress
         if _look(found, further, cases, tell):
             return True
     return False
+
+
+def _tried(
+    found: Examined,
+    base: _Base,
+    sources: Mapping[str, Source],
+    order: Sequence[Ranked],
+    cases: Sequence[Case],
+    tell: Progress,
+    launched: Sequence[tuple[Tried, LaunchShape]],
+) -> tuple[list[Tried], list[Confirmed]]:
+    """Changes tried in their order, with what was confirmed of them: until one is right, or nothing more may be
+    tried."""
+    ledger, trials = found.ledger, base.trials
+    tried: list[Tried] = []
+    answers: list[Confirmed] = []
+    while True:
+        done = {one.ranked.change for one in tried}
+        more = search(trials, [one for one in order if one.change not in done], ledger, tell)
+        more += _beside(trials, sources, more, order, ledger)
+        tried += more
+        right = [one for one in more if one.outcome.verdict == "right"]
+        right = slid(trials, rendered_entry(found.bench.card, trials.case, found.bench.variant), right, ledger)
+        answers += _confirmed(found, base, right, cases, tell, launched)
+        # What mends this case and not every one says nothing of what was not tried.
+        if any(one.right for one in answers) or ledger.spent or len(tried) == len(order):
+            return tried, answers
+        if ledger.changes > ledger.effort.changes * _AGAIN:
+            return tried, answers
+        launched = ()
 
 
 def _beside(
@@ -248,10 +277,41 @@ def _by_checks(found: Examined, base: _Base, cases: Sequence[Case], tell: Progre
 
 
 def _at_findings(order: Sequence[Ranked], run: CaseRun, sources: Mapping[str, Source]) -> list[Ranked]:
-    """Changes of the lines that findings are about first, then those beside them: nothing else says what is wrong."""
+    """Changes of the lines that findings are about first, then those beside them: nothing else says what is wrong.
+
+    Where they are about the order of accesses, what puts accesses in order comes first of each.
+    """
     said = {mark.line for mark in marks(run.findings, None, None)}
     beside = Dependences(sources).beside(said)
-    return sorted(order, key=lambda one: 0 if one.line in said else 1 if one.line in beside else 2)
+    unordered = any(one.check == "races" for one in run.findings)
+
+    def far(one: Ranked) -> tuple[int, bool]:
+        lines = _between(one, sources)
+        return 0 if lines & said else 1 if lines & beside else 2, unordered and not puts_in_order(one.change)
+
+    return sorted(order, key=far)
+
+
+def _between(one: Ranked, sources: Mapping[str, Source]) -> set[Line]:
+    """The line of a change; of one that only puts something in, those of the statements before and after it."""
+    edit = one.change.edits[0]
+    if one.change.kind != "insertion":
+        return {one.line}
+    source = sources[edit.file]
+    code = source.code.code
+    before, after = len(code[: edit.start].rstrip()) - 1, len(code) - len(code[edit.start :].lstrip())
+    nodes = [source.root.descendant_for_byte_range(at, at + 1) for at in (before, after) if 0 <= at < len(code)]
+    lines = {one.line}
+    for number, node in enumerate(nodes):
+        while node is not None and node.parent is not None and _ends_alike(node, node.parent, number == 0):
+            node = node.parent
+        if node is not None:
+            lines |= {(edit.file, line + 1) for line in range(node.start_point[0], node.end_point[0] + 1)}
+    return lines
+
+
+def _ends_alike(node: Node, around: Node, last: bool) -> bool:
+    return node.end_byte == around.end_byte if last else node.start_byte == around.start_byte
 
 
 def _harmless(verdict: str) -> bool:

@@ -1,5 +1,8 @@
 """The operators that there are, found by walking the packages beside this module.
 
+Those of the package `wider` make what is less likely and a great deal more: they are asked only where none of the
+others' changes mends anything.
+
 To add one, write one module in one of the packages with a function behind `@operator`: from what an entry reaches to
 drafts of changes. Its docstring says what it changes; its tests say what it must yield, and what it must not. The
 function's name is the operator's.
@@ -21,6 +24,7 @@ Run = Callable[[Program], Iterator[Draft]]
 _FOUND: dict[str, Run] = {}
 # What is read off the source itself comes before what is tried anywhere: of equal changes the first one's name stays.
 _PACKAGES = ("pairs", "calls", "conditions", "order", "declarations", "statements", "expressions", "donors")
+_WIDER = ("wider",)
 
 
 def operator(run: Run) -> Run:
@@ -36,15 +40,15 @@ def operator(run: Run) -> Run:
 
 
 @cache
-def all_operators() -> Mapping[str, Run]:
-    """Every operator by its name, in the order of packages and modules.
+def all_operators(wider: bool = False) -> Mapping[str, Run]:
+    """Every operator by its name, in the order of packages and modules; `wider`: those of the second round.
 
     Raises:
         ValueError: a module in one of the packages has no operator.
     """
     around = __name__.rpartition(".")[0]
     ordered: dict[str, Run] = {}
-    for name in _PACKAGES:
+    for name in _WIDER if wider else _PACKAGES:
         package = importlib.import_module(f"{around}.{name}")
         for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda one: one.name):
             module = importlib.import_module(f"{package.__name__}.{info.name}")
@@ -55,24 +59,33 @@ def all_operators() -> Mapping[str, Run]:
     return ordered
 
 
-def changes(texts: Texts, entry: str, *, places: Iterable[Range] | None = None) -> Iterator[Change]:
+def changes(
+    texts: Texts, entry: str, *, places: Iterable[Range] | None = None, wider: bool = False
+) -> Iterator[Change]:
     """Every change that an operator yields, in the same order each time, each resulting text once.
 
     Args:
         texts: the kernel's own source and the user's headers, UTF-8, by path.
         entry: the kernel as the card names it.
         places: the parts of files that may be changed; None: all that the entry reaches.
+        wider: those of the second round, without what the first one has.
 
     Raises:
         ValueError: no file defines the entry.
     """
-    yield from changes_of(program(texts, entry, places))
+    yield from changes_of(program(texts, entry, places), wider=wider)
 
 
-def changes_of(held: Program) -> Iterator[Change]:
-    """As `changes`, of a program that was read before."""
+def changes_of(held: Program, *, wider: bool = False) -> Iterator[Change]:
+    """As `changes`, of a program that was read before.
+
+    Args:
+        wider: those of the second round, without what the first one has.
+    """
     seen: set[tuple[Difference, ...]] = set()
-    for name, run in all_operators().items():
+    if wider:
+        seen = {_differences(held.texts, one.edits) for one in changes_of(held)}
+    for name, run in all_operators(wider).items():
         for draft in run(held):
             if not held.may_change(draft.edits):
                 continue

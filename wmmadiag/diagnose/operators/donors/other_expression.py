@@ -22,9 +22,9 @@ _WHOLE = frozenset(
 def donor(program: Program) -> Iterator[Draft]:
     """An expression of the same type that stands elsewhere for the same, or shares a name, and is visible here."""
     pool = pools(program)
-    shelf = _Shelf(program)
+    shelf = Shelf(program)
     for one in program.expressions:
-        if not _asked(one):
+        if not asked(one):
             continue
         made = 0
         for other in shelf.likely(one):
@@ -35,7 +35,7 @@ def donor(program: Program) -> Iterator[Draft]:
                 yield replaced(one, text_of(other))
 
 
-class _Shelf:
+class Shelf:
     """The expressions of a program by type, name, and slot: the operand or argument that they are."""
 
     def __init__(self, program: Program) -> None:
@@ -75,7 +75,8 @@ def _offered(one: Expression) -> bool:
     return one.kind in ("binary", "call", "subscript", "conditional", "name", "member", "cast", "unary")
 
 
-def _asked(one: Expression) -> bool:
+def asked(one: Expression) -> bool:
+    """Whether another expression may stand for one: of a name, only where it is all of an index, bound or size."""
     if one.type.kind in ("unknown", "void", "function") or one.assigned or one.statement.kind == "other":
         return False
     if one.kind in ("assignment", "list", "comma", "lambda", "assembly", "literal"):

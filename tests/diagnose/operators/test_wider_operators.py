@@ -1,0 +1,96 @@
+"""Operators of the second round: what each must yield, and a look-alike that it must not."""
+
+from __future__ import annotations
+
+import pytest
+from changed_texts import kernel, made, yields
+
+from wmmadiag.diagnose.changes import applied
+from wmmadiag.diagnose.operators.registry import changes
+
+WARP = "const int w = threadIdx.x / 32, t = threadIdx.x % 32;"
+PAIR = "struct Pair { float x; int at; };\n"
+
+YIELDS = [
+    ("term_composed", f"{WARP} out[w * 16 + t] = a[t]; out[t] = b[w];", "a[t + w * 16]"),
+    ("term_composed", f"{WARP} copy4(out + w * 16, a); out[t] = b[t];", "copy4(out + w * 16, a + w * 16)"),
+    ("term_composed", "int r = threadIdx.x, c = threadIdx.y; out[r * n + c] = a[c];", "a[c + r * n]"),
+    ("element_more", f"{WARP} out[t] = a[t];", "a[t] + b[t]"),
+    ("element_more", f"{WARP} float x = 0.0f; x += a[t]; out[t] = x;", "float x = b[t]"),
+    ("limited", "const int first = blockIdx.x * 8; const int end = first + 8; if (m < n) out[first] = a[end];",
+     "const int end = min(first + 8, n)"),
+    ("limited", "const int i = blockIdx.x * m; const int end = n; for (int k = i; k < end; k += m) out[k] = a[k];",
+     "const int end = min(n, i + m)"),
+    ("limited", "int i = blockIdx.x, j = i - m; out[i] = a[j];", "j = max(i - m, 0)"),
+    ("applied", "int i = threadIdx.x; const float x = (float)(i - m); out[i] = x;", "= fabsf((float)(i - m))"),
+    ("applied", "out[threadIdx.x] = a[m];", "= -a[m]"),
+    ("value_compared", "int i = threadIdx.x, j = threadIdx.y; out[i * n + j] = a[i + j];", "j <= i ? a[i + j] : 0.0f"),
+    ("condition_compared", "int i = threadIdx.x, j = threadIdx.y; if (i < n) out[i * n + j] = a[j];",
+     "i < n && j < m"),
+    ("condition_compared", "int i = threadIdx.x, j = threadIdx.y; if (i < n) out[i * n + j] = a[j];",
+     "i < n && j <= i"),
+    ("condition_compared", "int i = threadIdx.x, j = threadIdx.y; if (i >= n) return; out[i * n + j] = a[j];",
+     "i >= n || j >= m"),
+    ("number_elsewhere", "__shared__ float s[2][64]; int w = threadIdx.x / 32; s[1][0] = a[w * 48]; out[0] = s[0][w];",
+     "s[1][48]"),
+    ("two_leaves", "int t = threadIdx.x; int w = t / 64, v = w / 2; out[v * 32] = a[t]; out[v] = b[w * 16];",
+     "out[w * 16]"),
+    ("number_everywhere", "int w = threadIdx.x / 32; copy4(out + w * 16 + 16, a); out[w * 24] = b[w];",
+     "copy4(out + w * 24 + 24, a)"),
+    ("split_by_power", "const int r = threadIdx.x % 16; const int h = threadIdx.x / 16; out[r * n + h] = a[r];",
+     "const int r = threadIdx.x / 2; const int h = threadIdx.x % 2;"),
+    ("left_early", "for (int i = 0; i < m; ++i) { const int c = i * 8 + threadIdx.x; out[c] = a[c]; } out[n] = 0.0f;",
+     "if (c >= n) break; out[c]"),
+    ("name_for_value", "int i = threadIdx.x; const float x = a[i]; out[i] = sqrtf(b[i]);", "out[i] = sqrtf(x)"),
+    ("aligned", "int i = threadIdx.x, q = i / 4; float x = a[i] + b[i]; float y = a[q]; out[i] = x + y;",
+     "float y = a[q]+b[q]"),
+    ("aligned", "Pair p, o; o.x = __shfl_xor_sync(~0u, p.x, m); o.at = p.at; out[0] = o.x + o.at;",
+     "o.at=__shfl_xor_sync(~0u, p.at, m);"),
+    ("again", "float x = 0, y = 0, x_new = a[0], y_new = a[1]; if (m > n) { x = x_new; } out[0] = x + y;",
+     "x = x_new; y = y_new;"),
+    ("pointer_moved", "out[0] = a[0]; out[1] = b[n * m];", "out[0] = a[0]; a += n * m;"),
+    ("further_donor", "int i = threadIdx.x; out[i * m + 1] = a[i]; out[i * n + 2] = b[i]; out[i * 5] = a[0];",
+     "out[i * n + 2] = a[0]"),
+]  # fmt: skip
+
+NEVER = [
+    ("term_composed", f"{WARP} float r[4]; r[0] = a[t]; out[w] = r[0];", "r[t]"),  # a register is no place of a thread
+    ("term_composed", f"{WARP} if (t < n) out[w] = a[t];", "t + w < n"),
+    ("element_more", f"{WARP} out[t] = a[t] * b[t];", "+ b["),  # both are read
+    ("limited", "int i = threadIdx.x; out[i] = a[i * m];", "a[min(i * m, n)]"),
+    ("applied", "int i = threadIdx.x; out[i] = a[i];", "fabsf(i)"),
+    ("value_compared", "int i = threadIdx.x; out[i] = a[i];", "i < i"),
+    ("condition_compared", "int i = threadIdx.x; { int j = i / 2; out[j] = 0.0f; } if (i < n) out[i] = a[i];", "&& j"),
+    ("number_elsewhere", "float r[4]; r[1] = a[threadIdx.x]; out[48] = r[1];", "r[48]"),
+    ("two_leaves", "const int s = 4 * 8; out[s] = a[threadIdx.x / 2];", "s = 2 * "),  # the same for all threads
+    ("number_everywhere", "int w = threadIdx.x / 32; out[w * 16] = a[w]; out[w * 24] = b[w];", "24] = a"),  # one use
+    ("split_by_power", "const int r = threadIdx.x % 16; const int h = threadIdx.y / 16; out[r * n + h] = a[r];", "/ 2"),
+    ("left_early", "const int c = threadIdx.x; out[c] = a[c];", "break"),
+    ("name_for_value", "int i = threadIdx.x; out[i] = sqrtf(b[i]); const float x = a[i]; out[m] = x;", "sqrtf(x)"),
+    ("aligned", "out[0] = a[0]; if (m < n) { copy4(out, b); }", "copy4(out, b); }  out"),
+    ("again", "float x = 0; { float y = a[1]; out[1] = y; } x = a[0]; out[0] = x;", "y = a[0]"),
+    ("pointer_moved", "int i = threadIdx.x; out[i] = m;", "i += n"),
+    ("further_donor", "int i = threadIdx.x; out[i * m] = a[i]; { int q = i; out[q + 1] = b[0]; }", "a[q + 1]"),
+]
+
+
+@pytest.mark.parametrize(("operator", "body", "wanted"), YIELDS, ids=[f"{row[0]}: {row[2]}" for row in YIELDS])
+def test_wider_operator_yields(operator: str, body: str, wanted: str) -> None:
+    assert yields(body, operator, wanted, PAIR)
+
+
+@pytest.mark.parametrize(("operator", "body", "wanted"), NEVER, ids=[f"{row[0]}: {row[2]}" for row in NEVER])
+def test_wider_operator_does_not_yield(operator: str, body: str, wanted: str) -> None:
+    assert not yields(body, operator, wanted, PAIR)
+
+
+def test_the_second_round_makes_no_text_of_the_first() -> None:
+    texts = {"k.cu": kernel(f"{WARP} out[w * 16 + t] = a[t * n] + b[w]; if (t < m) out[w] = a[t + 8];").encode()}
+    first = {applied(texts, [one])["k.cu"] for one in changes(texts, "k")}
+    second = [applied(texts, [one])["k.cu"] for one in changes(texts, "k", wider=True)]
+    assert len(second) > 100 and not first & set(second) and len(second) == len(set(second))
+
+
+def test_a_value_is_put_as_its_neighbour_is_where_one_name_stands_for_two() -> None:
+    body = "float x = a[m] * alpha; float y = b[m]; out[0] = x + y;"
+    assert any("float y = b[m]*alpha" in text for _, text in made(body, "aligned", PAIR))

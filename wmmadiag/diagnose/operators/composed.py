@@ -1,0 +1,124 @@
+"""What sums, guards and limits are put together of: the coordinates and sizes that are visible at a place."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from wmmadiag.csource import precedence
+from wmmadiag.diagnose.operators import sums
+from wmmadiag.diagnose.operators.making import Text, binary
+from wmmadiag.diagnose.operators.model import Expression
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.pools import Atom, pools
+
+_MOST_COORDINATES, _MOST_SIZES, _MOST_BOUNDS, _MOST_SUMS = 4, 3, 8, 4
+_COUNTING = frozenset({"index", "offset", "coordinate", "compared", "loop start", "argument"})
+_SIZES = frozenset({"pitch", "leading dimension", "extent", "dimension"})
+_BOUNDS = frozenset({"bound", "loop bound"})
+
+
+class _Company:
+    """Which names stand together in statements of a program, and what each whole number is multiplied by."""
+
+    def __init__(self, program: Program) -> None:
+        self.together: dict[str, Counter[str]] = defaultdict(Counter)
+        self.times: dict[str, Counter[str]] = defaultdict(Counter)
+        self.sizes: Counter[str] = Counter()
+        for one in program.all_expressions():
+            if one.parent is None:
+                for name in one.names:
+                    self.together[name].update(one.names)
+            if one.kind != "binary" or one.operator != "*" or not one.type.whole:
+                continue
+            for part, other in (one.operands, one.operands[::-1]):
+                if part.atom and part.varying is False:
+                    self.times[sums.uncast(other).text][part.text] += 1
+                    self.sizes[part.text] += 1
+
+
+def coordinates(program: Program, one: Expression) -> list[Atom]:
+    """The integers in scope that differ between threads and that an expression does not name, the likeliest first:
+    those that stand beside its names in most statements, and those that nothing uses."""
+    pool, company = pools(program), _company(program)
+    rated = []
+    for place, atom in enumerate(pool.at(one)):
+        if not atom.type.whole or atom.varying is False or atom.constant or atom.root in one.names:
+            continue
+        roles = pool.roles.get(atom.text, set())
+        if roles and not roles & _COUNTING:
+            continue
+        often = sum(company.together[name][atom.root] for name in one.names)
+        idle = not roles and atom.root == atom.text
+        rated.append((not idle, -often, -place, atom))
+    return [row[-1] for row in sorted(rated, key=lambda row: row[:-1])][:_MOST_COORDINATES]
+
+
+def terms(program: Program, one: Expression) -> Iterator[Text]:
+    """What might be added to an expression: `c` and `c * s`, with a coordinate `c` and a size `s` that it is multiplied
+    by elsewhere, or that most others are."""
+    pool, company = pools(program), _company(program)
+    visible = {atom.text for atom in pool.at(one)}
+    for coordinate in coordinates(program, one):
+        term = Text(coordinate.text, precedence.POSTFIX)
+        yield term
+        known = [text for text, _ in company.times[coordinate.text].most_common()]
+        found = [text for text in (*known, *sizes(program, one)) if text.isdecimal() or text in visible]
+        yield from (binary(term, "*", Text(text, precedence.POSTFIX)) for text in list(dict.fromkeys(found))[:6])
+
+
+def sizes(program: Program, one: Expression, most: int = _MOST_SIZES) -> list[str]:
+    """The sizes that are visible at a place, by how often something is multiplied by each; first what nothing uses."""
+    pool, company = pools(program), _company(program)
+    visible = [atom for atom in pool.at(one) if atom.type.whole and atom.varying is False]
+    idle = [atom.text for atom in visible if atom.text not in pool.roles and atom.root == atom.text]
+    names = {atom.text for atom in visible}
+    often = [text for text, _ in company.sizes.most_common() if text in names or (len(text) > 1 and text.isdecimal())]
+    others = [atom.text for atom in visible if pool.roles.get(atom.text, set()) & _SIZES]
+    return list(dict.fromkeys([*idle[:1], *often[:most], *others]))[: most + 1]
+
+
+def bounds(program: Program, one: Expression) -> list[Text]:
+    """What an integer may be held to where an expression stands: members of what it names and bounds come first."""
+    pool = pools(program)
+    found = [
+        atom
+        for atom in pool.at(one)
+        if atom.type.whole and atom.varying is not True and atom.root != one.text and atom.text not in one.names
+    ]
+    roles = pool.roles
+    found.sort(
+        key=lambda atom: (
+            atom.root not in one.names,
+            not roles.get(atom.text, set()) & _BOUNDS,
+            atom.constant,
+            -pool.uses[atom.text],
+        )
+    )
+    return [Text(atom.text, precedence.POSTFIX) for atom in found[:_MOST_BOUNDS]]
+
+
+def ends(program: Program, one: Expression) -> Iterator[Text]:
+    """Where something that begins at a whole number may end: a variable declared just before, and a size more."""
+    before = one.statement.block[max(0, one.statement.index - 3) : one.statement.index]
+    made = [variable for statement in before[::-1] for variable in statement.declares]
+    visible = {atom.text: atom for atom in pools(program).at(one)}
+    for variable in made:
+        atom = visible.get(variable.name)
+        if atom is not None and atom.type.whole and not variable.dimensions:
+            more = [text for text in visible if _adds(program, visible[text], atom)][:_MOST_SUMS]
+            yield from (binary(Text(atom.text), "+", Text(text, precedence.POSTFIX)) for text in more)
+
+
+def _adds(program: Program, atom: Atom, to: Atom) -> bool:
+    """Whether it is a size that may be added: one that nothing uses, or that is a factor or step somewhere."""
+    roles = pools(program).roles.get(atom.text, set())
+    fits = not roles or bool(roles & {"pitch", "loop step", "extent"})
+    return atom.type.whole and atom.varying is False and not atom.constant and atom.text != to.text and fits
+
+
+def _company(program: Program) -> _Company:
+    if _Company not in program.kept:
+        program.kept[_Company] = _Company(program)
+    found: _Company = program.kept[_Company]
+    return found

@@ -1,0 +1,81 @@
+"""A statement once more, for another name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from wmmadiag.diagnose.operators.candidates import names_for
+from wmmadiag.diagnose.operators.composed import sizes
+from wmmadiag.diagnose.operators.making import Draft, inserted_after
+from wmmadiag.diagnose.operators.model import Expression, Statement
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.registry import operator
+from wmmadiag.diagnose.operators.renaming import difference, with_parts
+
+_MOST_NAMES, _MOST_PLACES, _MOST_SIZES = 5, 4, 6
+_LONGEST = 200
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+@operator
+def again(program: Program) -> Iterator[Draft]:
+    """A copy after an assignment or call, for another name of the type of what it changes, and with what is called
+    alike renamed alike."""
+    for one in program.statements:
+        target = _changed(one)
+        if target is None or not one.braced or one.end - one.start > _LONGEST:
+            continue
+        scope = program.names_at(one.unit, one.start)
+        there = {other.text for other in one.block}
+        for atom in names_for(program, target, _MOST_NAMES):
+            for parts in ({target.text: atom.text}, difference(target.text, atom.text)):
+                text = _NAME.sub(lambda found: _renamed(found[0], parts, scope), one.text)  # noqa: B023
+                if text not in there:
+                    there.add(text)
+                    yield inserted_after(one, text, text, one.role)
+
+
+@operator
+def pointer_moved(program: Program) -> Iterator[Draft]:
+    """`p += s` and `p += s * t` after a statement that names a pointer `p`, with sizes `s` and `t`."""
+    for body in program.bodies:
+        made: dict[str, int] = {}
+        for one in body.statements:
+            if not one.braced or one.kind not in ("expression", "declaration", "loop", "if"):
+                continue
+            for name in dict.fromkeys(_pointers(one)):
+                made[name.text] = made.get(name.text, 0) + 1
+                if made[name.text] > _MOST_PLACES or name.text not in program.names_at(one.unit, one.end):
+                    continue
+                found = sizes(program, name, _MOST_SIZES)
+                products = [f"{a} * {b}" for number, a in enumerate(found) for b in found[number:]]
+                for size in (*found, *products):
+                    yield inserted_after(one, f"{name.text} += {size};", f"{name.text} += {size}", "statement")
+
+
+def _renamed(name: str, parts: Mapping[str, str], scope: Mapping[str, object]) -> str:
+    made = with_parts(name, parts)
+    return made if made in scope or name in parts else name
+
+
+def _changed(one: Statement) -> Expression | None:
+    """The variable that a statement changes, or an element of it."""
+    whole = one.expressions[0] if one.kind == "expression" and one.expressions else None
+    if whole is None or one.order is not None or whole.kind not in ("assignment", "call") or not whole.operands:
+        return None
+    target = whole.operands[0]
+    while target.kind in ("subscript", "member") or (target.kind == "unary" and target.operator in ("&", "*")):
+        target = target.operands[0]
+    return target if target.kind == "name" and target.type.kind not in ("unknown", "function") else None
+
+
+def _pointers(one: Statement) -> Iterator[Expression]:
+    """The pointers that may be moved which a statement names."""
+    seen: set[str] = set()
+    for whole in one.whole_expressions() if one.kind in ("expression", "declaration") else ():
+        for part in whole.under():
+            fits = part.kind == "name" and part.type.kind == "pointer" and not part.type.constant
+            if fits and part.text not in seen:
+                seen.add(part.text)
+                yield part

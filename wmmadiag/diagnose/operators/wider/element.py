@@ -1,0 +1,75 @@
+"""An element of an array that nothing reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wmmadiag.csource import precedence
+from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced, text_of
+from wmmadiag.diagnose.operators.model import Expression
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.pools import Atom, pools
+from wmmadiag.diagnose.operators.registry import operator
+
+_ROLES = frozenset({"value", "factor", "term", "denominator", "initial value"})
+_REAL = frozenset({"float", "half"})
+_MOST_INDICES = 8
+_OPERATORS = ("+", "*", "-")
+
+
+@operator
+def element_more(program: Program) -> Iterator[Draft]:
+    """`x + t[i]`, `x * t[i]` and `x - t[i]` for a real `x`, and `t[i]` for a real number, with an array `t` of reals
+    that nothing reads and an index `i`."""
+    pool = pools(program)
+    indices = {
+        one.text: one
+        for one in program.all_expressions()
+        if one.role == "index" and one.type.whole and one.varying is not False and one.kind != "literal"
+    }
+    for one in program.expressions:
+        if one.type.kind not in _REAL or one.role not in _ROLES or one.assigned or one.fixed or not _whole(one):
+            continue
+        tables = [atom for atom in pool.at(one) if _idle(program, atom)]
+        if not tables:
+            continue
+        for index in _indices(program, one, indices):
+            for table in tables:
+                made = _read(table, index, one)
+                if one.kind == "literal":
+                    yield replaced(one, made)
+                else:
+                    for symbol in _OPERATORS:
+                        yield replaced(one, binary(text_of(one), symbol, made), f"{symbol} {made.text}")
+
+
+def _idle(program: Program, atom: Atom) -> bool:
+    """Whether it is an array of reals that nothing names."""
+    held = atom.type.of if atom.type.address else None
+    return held is not None and held.kind in _REAL and atom.text not in pools(program).roles
+
+
+def _indices(program: Program, one: Expression, known: dict[str, Expression]) -> list[str]:
+    """The coordinates in scope that its own statement names, the last declared, and what indexes arrays elsewhere."""
+    pool = pools(program)
+    near = {name for whole in one.statement.expressions for name in whole.names}
+    atoms = [
+        atom.text for atom in pool.at(one) if atom.type.whole and atom.varying is not False and atom.root == atom.text
+    ]
+    atoms.sort(key=lambda text: text not in near)
+    others = [text for text, other in known.items() if pool.visible(other, one)]
+    return list(dict.fromkeys([*atoms[:_MOST_INDICES], *others[:_MOST_INDICES]]))
+
+
+def _read(table: Atom, index: str, one: Expression) -> Text:
+    text = f"{table.text}[{index}]"
+    held = table.type.of
+    if held is not None and held.kind == "half" and one.type.kind == "float":
+        text = f"static_cast<float>({text})"
+    return Text(text, precedence.POSTFIX)
+
+
+def _whole(one: Expression) -> bool:
+    """Whether it is a value of its own: no part of a product or sum, and not the reading of an array."""
+    around = one.parent
+    return around is None or around.kind not in ("binary", "member", "subscript")

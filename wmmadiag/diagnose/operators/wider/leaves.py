@@ -1,0 +1,78 @@
+"""Other numbers; two names or numbers of one operation at once."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from wmmadiag.csource import precedence
+from wmmadiag.diagnose.operators.candidates import in_own_array, names_for, replaceable
+from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced, several, text_of
+from wmmadiag.diagnose.operators.model import Expression
+from wmmadiag.diagnose.operators.pairs.split import splits
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.pools import pools
+from wmmadiag.diagnose.operators.registry import operator
+
+_MOST_NUMBERS, _MOST_EACH = 8, 4
+_POWERS = ("2", "4", "8", "16", "32")
+_PLACES = frozenset({"index", "offset", "coordinate", "argument", "loop start", "divisor", "pitch"})
+
+
+@operator
+def number_elsewhere(program: Program) -> Iterator[Draft]:
+    """Any number of the file for one that places something."""
+    counted = Counter(one.text for one in program.all_expressions() if one.kind == "literal" and one.type.whole)
+    often = [text for text, _ in counted.most_common(_MOST_NUMBERS)]
+    for one in program.expressions:
+        if one.kind == "literal" and one.type.whole and one.role in _PLACES and not in_own_array(one):
+            yield from (replaced(one, Text(text)) for text in often)
+
+
+@operator
+def two_leaves(program: Program) -> Iterator[Draft]:
+    """Both operands of an operation on two names or numbers made others at once."""
+    for one in program.expressions:
+        if one.kind != "binary" or not one.type.whole or one.fixed or one.varying is False:
+            continue
+        left, right = one.operands
+        if not all(part.kind == "literal" or replaceable(part) for part in (left, right)):
+            continue
+        for first, second in itertools.product(_others(program, left), _others(program, right)):
+            yield several([(left, first), (right, second)], f"{first.text} {one.operator} {second.text} for {one.text}")
+
+
+def _others(program: Program, one: Expression) -> list[Text]:
+    if one.kind == "literal":
+        return [Text(text) for text in pools(program).alike(one)[:_MOST_EACH]]
+    return [Text(atom.text, precedence.POSTFIX) for atom in names_for(program, one, _MOST_EACH)]
+
+
+@operator
+def number_everywhere(program: Program) -> Iterator[Draft]:
+    """Another number of the file for every use of one that places something in a statement."""
+    counted = Counter(one.text for one in program.all_expressions() if one.kind == "literal" and one.type.whole)
+    often = [text for text, _ in counted.most_common(_MOST_NUMBERS)]
+    for statement in program.statements:
+        uses: dict[str, list[Expression]] = defaultdict(list)
+        for whole in statement.expressions if statement.kind in ("expression", "declaration") else ():
+            for one in whole.under():
+                if one.kind == "literal" and one.type.whole and one.role in (*_PLACES, "leading dimension"):
+                    uses[one.text].append(one)
+        for text, places in uses.items():
+            for other in often if len(places) > 1 else ():
+                if other != text:
+                    yield several([(one, Text(other)) for one in places], f"{other} for every {text}")
+
+
+@operator
+def split_by_power(program: Program) -> Iterator[Draft]:
+    """`x / n` and `x % n` that stand near each other with a power of two for `n`, as they are or exchanged."""
+    for quotient, remainder in splits(program.expressions):
+        held = text_of(quotient.operands[0])
+        for power in _POWERS:
+            made = [binary(held, sign, Text(power)) for sign in ("/", "%")]
+            for texts in (made, made[::-1]):
+                note = f"{texts[0].text} and {texts[1].text} for {quotient.text} and {remainder.text}"
+                yield several([(quotient, texts[0]), (remainder, texts[1])], note)
