@@ -109,7 +109,7 @@ def scored(card: str, truth: Mapping[str, Any] | None, found: Any, seconds: floa
 
     Args:
         card: path below the folder of kernels, "family/wrong/name.toml".
-        found: a `wmmadiag.report.diagnosis.Diagnosis`.
+        found: a `wmmadiag.results.diagnosis.Diagnosis`.
         right: the text that the source should have, where that is known.
     """
     family = card.split("/")[0]

@@ -12,10 +12,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from wmmadiag.batch import Task, run_of, run_task
+from wmmadiag.gate.batch import Task, run_of, run_task
 from wmmadiag.report import html, junit, markdown, sarif, terminal
-from wmmadiag.report.run import KernelRun, Run
-from wmmadiag.report.writing import write_whole
+from wmmadiag.results.run import KernelRun, Run
+from wmmadiag.results.writing import write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 HERE = ROOT / "reports"

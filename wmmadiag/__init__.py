@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from wmmadiag.api import check, compile_cuda, diagnosis, kernel, open_card, render
+    from wmmadiag.api import check, compile_cuda, diagnosis, kernel, open_card
     from wmmadiag.backends import RunLimits
     from wmmadiag.debugger.api import debug
     from wmmadiag.errors import (
@@ -37,9 +37,10 @@ if TYPE_CHECKING:
     from wmmadiag.launch import RunStats
     from wmmadiag.launchable import Kernel
     from wmmadiag.place import Place
+    from wmmadiag.report.terminal import render
 
 _WHERE = {
-    "wmmadiag.api": ("check", "compile_cuda", "diagnosis", "kernel", "open_card", "render"),
+    "wmmadiag.api": ("check", "compile_cuda", "diagnosis", "kernel", "open_card"),
     "wmmadiag.backends": ("RunLimits",),
     "wmmadiag.debugger.api": ("debug",),
     "wmmadiag.errors": (
@@ -57,6 +58,7 @@ _WHERE = {
     "wmmadiag.launch": ("RunStats",),
     "wmmadiag.launchable": ("Kernel",),
     "wmmadiag.place": ("Place",),
+    "wmmadiag.report.terminal": ("render",),
 }
 _MODULES = {name: module for module, names in _WHERE.items() for name in names}
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from wmmadiag.compile import Compilation
     from wmmadiag.compile.ask.signatures import KernelParameter
     from wmmadiag.compile.options import CompilerName
-    from wmmadiag.report.diagnosis import Diagnosis
-    from wmmadiag.report.model import KernelReport
+    from wmmadiag.results.diagnosis import Diagnosis
+    from wmmadiag.results.model import KernelReport
     from wmmadiag.subject.card import Card
     from wmmadiag.subject.check import Compiler, Recorder, Runs, Tracer
 
@@ -224,6 +224,7 @@ def check(
     from wmmadiag.subject import repeating
     from wmmadiag.subject.check import check_card
     from wmmadiag.subject.compiling import SubjectCompiler
+    from wmmadiag.subject.target import card_target
 
     _known_distribution(inputs)
     runs, native = _checked_runs(checks, schedules)
@@ -375,6 +376,7 @@ def diagnosis(
     from wmmadiag.diagnose.engine import diagnose_card
     from wmmadiag.subject import repeating
     from wmmadiag.subject.compiling import SubjectCompiler
+    from wmmadiag.subject.target import card_target
 
     _known_distribution(inputs)
     card = open_card(
@@ -405,27 +407,3 @@ def _tracer() -> Tracer:
     from wmmadiag.provenance.findings import traced_findings
 
     return traced_findings
-
-
-def card_target(card: Card, arch: str | None, backend: str = "emulator") -> str:
-    """The architecture to check for, in its usual spelling."""
-    from wmmadiag.compile import CompileOptions
-    from wmmadiag.compile.languages import is_ptx
-    from wmmadiag.compile.ptx_scan import emulated_target
-    from wmmadiag.compile.sources import read_text
-
-    if arch is None and is_ptx(card.source):
-        arch = emulated_target(read_text(card.source)) or None
-    return CompileOptions(arch=arch or backends.default_arch(backend)).arch
-
-
-def render(report: KernelReport, *, colour: bool = False, verbose: bool = False) -> str:
-    """A report as text for a terminal of 80 columns, ending with a newline.
-
-    Args:
-        colour: with terminal colour codes.
-        verbose: more about right cases, too.
-    """
-    from wmmadiag.report.terminal import render as render_terminal
-
-    return render_terminal(report, colour=colour, verbose=verbose)

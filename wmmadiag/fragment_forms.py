@@ -13,10 +13,10 @@ from itertools import product
 
 from wmmadiag.errors import ConfigurationError, UnsupportedError
 from wmmadiag.numerics.architecture import architecture
+from wmmadiag.numerics.element_types import ALIASES
 from wmmadiag.numerics.tensor_core_forms import FORMS, Form
 from wmmadiag.ptx.instructions import lookup
-from wmmadiag.report.fragments.shapes import ShapeRow
-from wmmadiag.subject.dtypes import ALIASES
+from wmmadiag.results.shapes import ShapeRow
 
 _MOVES = ("ldmatrix", "stmatrix")
 _COUNTS = ("x1", "x2", "x4")

@@ -10,7 +10,7 @@ from wmmadiag.fragment_forms import FragmentForm, find
 from wmmadiag.fragments import FragmentMap, ldmatrix_map, memory_access, mma_map, wmma_map
 from wmmadiag.fragments.footprint import Footprint, footprint
 from wmmadiag.fragments.shared_requests import ROW, Request, fragment_requests, matrix_rows
-from wmmadiag.report.fragments.model import BankPass, FragmentLayout, Holder, Memory
+from wmmadiag.results.fragment_layout import BankPass, FragmentLayout, Holder, Memory
 
 DEFAULT_ARCH = "sm_90"
 _AXES = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n"), "d": ("m", "n"), "": ("row", "column")}

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wmmadiag.compare.observation import Observation
+    from wmmadiag.numerics.element_types import ElementType
     from wmmadiag.ops import Operation
-    from wmmadiag.subject.dtypes import ElementType
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def element_of(array: NDArray[Any]) -> ElementType:
     Raises:
         ConfigurationError: none that kernels have (complex numbers, text, …).
     """
-    from wmmadiag.subject.dtypes import element_type
+    from wmmadiag.numerics.element_types import element_type
 
     found = element_type(array.dtype.name)
     if found is None:
@@ -145,7 +145,7 @@ def element_of(array: NDArray[Any]) -> ElementType:
 
 
 def _element_named(dtype: str) -> ElementType:
-    from wmmadiag.subject.dtypes import TYPES, element_type
+    from wmmadiag.numerics.element_types import TYPES, element_type
     from wmmadiag.subject.suggest import did_you_mean
 
     found = element_type(str(dtype))

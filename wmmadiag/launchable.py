@@ -227,7 +227,7 @@ def _converted(parameter: KernelParameter, argument: object, place: Place | None
     import numpy as np
 
     from wmmadiag.gpu.arrays import DeviceArray
-    from wmmadiag.subject.dtypes import element_type
+    from wmmadiag.numerics.element_types import element_type
 
     name, declared = parameter.name or "an unnamed parameter", parameter.type
 
@@ -265,7 +265,7 @@ def _check_elements(
     parameter: KernelParameter, array: NDArray[Any], refusal: Callable[[str, str], ConfigurationError]
 ) -> None:
     """Refuse elements of another size or kind; vector types and structs may point to anything."""
-    from wmmadiag.subject.dtypes import element_type
+    from wmmadiag.numerics.element_types import element_type
 
     known = element_type(parameter.dtype or "")
     if parameter.lanes > 1 or known is None:

@@ -13,16 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
+from wmmadiag.testing.options import OPTIONS, option, reports_folder
+
 if TYPE_CHECKING:
     from wmmadiag.testing.cards import CardFile
 
-OPTIONS = (
-    ("arch", "append", "SM", "target, such as sm_80; may be repeated"),
-    ("backend", "store", "NAME", "emulator (default), gpu or both"),
-    ("checks", "store", "NAMES", "what to look for besides wrong numbers: all, default, none, or races,async,…"),
-    ("reports", "store", "FOLDER", "where failing tests write their reports (default: in pytest's cache folder)"),
-    ("diagnose", "store", "YES", "say why a case fails (default: yes)"),
-)
 _FORMAT = re.compile(rb"^\s*format\s*=\s*\d+", re.MULTILINE)
 _OTHER_KEYS = re.compile(rb"^\s*\[*\s*(source|entry|arguments|launch|computes)\b", re.MULTILINE)
 _MAX_CARD = 1 << 20
@@ -81,23 +76,6 @@ def pytest_runtest_makereport(
         if folder is not None:
             report.sections.append(("wmmadiag", str(write(folder, item.nodeid))))
     return report
-
-
-def option(config: pytest.Config, name: str) -> Any:
-    """An option's value: of the command line, else of the configuration file, else None."""
-    given = config.getoption(f"wmmadiag_{name}", default=None)
-    return given if given else config.getini(f"wmmadiag_{name}") or None
-
-
-def reports_folder(config: pytest.Config) -> Path | None:
-    """Where reports go; None where nobody said and pytest's cache is switched off."""
-    chosen = option(config, "reports")
-    if chosen:
-        folder = config.invocation_params.dir / str(chosen)
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
-    cache = getattr(config, "cache", None)
-    return None if cache is None else Path(cache.mkdir("wmmadiag"))
 
 
 def _is_card(path: Path) -> bool:

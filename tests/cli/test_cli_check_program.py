@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from wmmadiag.batch import Outcome, Task
 from wmmadiag.cli.check_program import ProgramCheck, lines
 from wmmadiag.cli.main import main
+from wmmadiag.gate.batch import Outcome, Task
 from wmmadiag.programs.cards import has_main
 from wmmadiag.programs.run import Found, ProgramResult
-from wmmadiag.report.model import CaseResult, KernelReport, ReportedFinding
+from wmmadiag.results.model import CaseResult, KernelReport, ReportedFinding
 
 
 @pytest.mark.parametrize(

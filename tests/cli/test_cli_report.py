@@ -91,7 +91,7 @@ def test_an_interrupted_check_leaves_the_old_report(run, monkeypatch):
     def interrupt(*_words, **_options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("wmmadiag.batch.run_task", interrupt)
+    monkeypatch.setattr("wmmadiag.gate.batch.run_task", interrupt)
     assert run("check", "right.toml", "--no-cache", "--json", "run.json").code == 130
     assert Path("run.json").read_text() == "old" and not list(Path().glob(".run*"))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wmmadiag.subject.dtypes import TYPES
+from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.subject.inputs import rounded
 
 F32 = np.float32

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wmmadiag.compare.comparison import compare
+from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.catalogue.attention import attention
 from wmmadiag.ops.evaluation import judge, reference
 from wmmadiag.subject.distributions import DISTRIBUTIONS
-from wmmadiag.subject.dtypes import TYPES
 from wmmadiag.subject.inputs import draw
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from wmmadiag.compare.comparison import compare, compare_outputs
+from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.ops.evaluation import tolerance
 from wmmadiag.ops.parts.rounding import Judgement
 from wmmadiag.subject.card import Tolerance
-from wmmadiag.subject.dtypes import TYPES
 
 F32, F16, S8 = TYPES["f32"], TYPES["f16"], TYPES["s8"]
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_product_bounds import check
 
+from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.ops.parts.epilogue import FUNCTIONS
 from wmmadiag.subject.distributions import DISTRIBUTIONS
-from wmmadiag.subject.dtypes import TYPES
 from wmmadiag.subject.inputs import draw
 
 ERF = np.frompyfunc(math.erf, 1, 1)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from test_attention_bound import STYLES, Style, parameters
 
 from wmmadiag.compare.comparison import compare
+from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.ops.evaluation import judge, reference
 from wmmadiag.ops.parts.score_terms import score_terms
 from wmmadiag.subject.distributions import DISTRIBUTIONS
-from wmmadiag.subject.dtypes import TYPES
 from wmmadiag.subject.inputs import draw
 
 F32 = np.float32

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from wmmadiag.report.diagnosis import Cause, Diagnosis, Fix
+from wmmadiag.results.diagnosis import Cause, Diagnosis, Fix
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))

@@ -16,8 +16,8 @@ from wmmadiag.diagnose.trials.expected import _accepted
 from wmmadiag.emulator.trials import ElementRules, JudgedItems, TrialBase, TrialLaunch, TrialLimits, TrialResult
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Launch
+from wmmadiag.numerics.element_types import TYPES, poison_pattern, storage_dtype
 from wmmadiag.ops.parts.rounding import Judgement
-from wmmadiag.subject.dtypes import TYPES, poison_pattern, storage_dtype
 
 SELECT = "ld.const.u32 %r100, [sel];\n"
 BLOCKS, THREADS = 4, 32

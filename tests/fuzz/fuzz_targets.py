@@ -174,8 +174,8 @@ def _runs() -> list[bytes]:
 
 
 def _made_run() -> bytes:
-    from wmmadiag.batch import Task, check_all, run_of
-    from wmmadiag.report import json_file
+    from wmmadiag.gate.batch import Task, check_all, run_of
+    from wmmadiag.results import json_file
 
     card = ROOT / "kernels" / "gemm" / "kernel.toml"
     tasks = [Task(card, None, ("odd",), options={"use_cache": False}, record=True)]
@@ -184,7 +184,8 @@ def _made_run() -> bytes:
 
 def _read_run(data: bytes) -> str:
     """Read a run and render all reports of it."""
-    from wmmadiag.report import github, html, json_file, junit, markdown, sarif, terminal
+    from wmmadiag.report import github, html, junit, markdown, sarif, terminal
+    from wmmadiag.results import json_file
 
     run = json_file.parse(data, "run.json")
     for render in (github.render, html.render, junit.render, markdown.render, sarif.render, terminal.render_run):

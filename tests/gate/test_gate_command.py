@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from small_kernels import HANG, PYTHON_CARD, write_card, write_right, write_wrong
 
-from wmmadiag import batch
+from wmmadiag.gate import batch
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from wmmadiag.compare.observation import Observation
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.gate.known_failures import Known, failures_of, read_baseline, rendered
 from wmmadiag.place import Place
-from wmmadiag.report.model import CaseResult, Overwritten, Problem, ReportedFinding
+from wmmadiag.results.model import CaseResult, Overwritten, Problem, ReportedFinding
 
 ENTRY = """format = 1
 

@@ -9,8 +9,8 @@ import pytest
 from small_kernels import HANG, RIGHT, write_card, write_right, write_wrong
 
 from wmmadiag.api import open_card
-from wmmadiag.batch import Task, check_all
 from wmmadiag.gate import result_cache
+from wmmadiag.gate.batch import Task, check_all
 
 pytestmark = pytest.mark.usefixtures("here")
 

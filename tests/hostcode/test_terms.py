@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import combined, number, symbol
-from wmmadiag.subject.expressions import evaluate
+from wmmadiag.ops.expressions import evaluate
 
 N, B = symbol("n"), symbol("b")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wmmadiag.report.model import CaseResult
+from wmmadiag.results.model import CaseResult
 from wmmadiag.subject.card_files.read import load_card
 from wmmadiag.subject.check import check_card
 

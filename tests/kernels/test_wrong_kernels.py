@@ -13,7 +13,7 @@ import pytest
 
 from wmmadiag import api
 from wmmadiag.diagnose.names import every_name
-from wmmadiag.report.model import CaseResult
+from wmmadiag.results.model import CaseResult
 from wmmadiag.subject.card_files.read import load_card
 
 if sys.version_info >= (3, 11):

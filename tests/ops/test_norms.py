@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wmmadiag
+from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.ops import OPERATIONS
-from wmmadiag.subject.dtypes import TYPES
 from wmmadiag.subject.inputs import draw
 
 F32 = np.float32

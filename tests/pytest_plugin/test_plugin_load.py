@@ -14,7 +14,17 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-HEAVY = ("numpy", "cuda", "ml_dtypes", "msgspec", "jinja2", "wmmadiag.api", "wmmadiag.testing", "wmmadiag.subject")
+HEAVY = (
+    "numpy",
+    "cuda",
+    "ml_dtypes",
+    "msgspec",
+    "jinja2",
+    "wmmadiag.api",
+    "wmmadiag.testing.cards",
+    "wmmadiag.testing.close",
+    "wmmadiag.subject",
+)
 
 
 @pytest.mark.subprocess

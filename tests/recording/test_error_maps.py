@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from wmmadiag.api import check
 from wmmadiag.compare.comparison import classify
+from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.ops.parts.rounding import Judgement
 from wmmadiag.recording import Recorder, run_of
 from wmmadiag.recording.error_maps import Room, error_codes, packed
-from wmmadiag.report.maps import ALLOWED, AT_BOUND, EXACT, INFINITE, LARGEST, NAN, UNBOUNDED, UNWRITTEN
-from wmmadiag.subject.dtypes import TYPES
+from wmmadiag.results.maps import ALLOWED, AT_BOUND, EXACT, INFINITE, LARGEST, NAN, UNBOUNDED, UNWRITTEN
 
 
 def codes(observed, expected, bound, poison=None, free=None):

@@ -8,7 +8,7 @@ import pytest
 
 from wmmadiag.api import open_card
 from wmmadiag.recording.fragments import fragment_maps
-from wmmadiag.report.diagnosis import Cause, Diagnosis, Fix
+from wmmadiag.results.diagnosis import Cause, Diagnosis, Fix
 
 SOURCE = """#include <mma.h>
 using namespace nvcuda;

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from wmmadiag.compare.comparison import compare
+from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.ops.parts.rounding import Judgement
-from wmmadiag.report.model import CaseResult, CompiledVariant, KernelReport, Overwritten, Problem, ResourceUse
-from wmmadiag.subject.dtypes import TYPES
+from wmmadiag.results.model import CaseResult, CompiledVariant, KernelReport, Overwritten, Problem, ResourceUse
 
 F16 = TYPES["f16"]
 

@@ -10,11 +10,11 @@ from example_reports import broken, case, everything, passing, report, seen
 
 from wmmadiag.compare.observation import TILE
 from wmmadiag.recording.error_maps import Room, packed
-from wmmadiag.report.diagnosis import Cause, Diagnosis, Excerpt, Fix, Tested, Work
-from wmmadiag.report.maps import NAN, FragmentCell, FragmentMap, OwnedPlane, TileOwner
-from wmmadiag.report.model import ReportedFinding
-from wmmadiag.report.run import KernelRun, Rule, Run, SourceText, Unchecked
 from wmmadiag.report.terminal_diagnosis import RULED_OUT
+from wmmadiag.results.diagnosis import Cause, Diagnosis, Excerpt, Fix, Tested, Work
+from wmmadiag.results.maps import NAN, FragmentCell, FragmentMap, OwnedPlane, TileOwner
+from wmmadiag.results.model import ReportedFinding
+from wmmadiag.results.run import KernelRun, Rule, Run, SourceText, Unchecked
 
 SOURCE = """\
 // two tiles of keys

@@ -7,7 +7,7 @@ from example_runs import full, run
 
 from wmmadiag.report.comparison import compare_runs
 from wmmadiag.report.comparison_text import render, verdict
-from wmmadiag.report.run import KernelRun, Unchecked
+from wmmadiag.results.run import KernelRun, Unchecked
 
 RUN = full()
 RIGHT = RUN.kernels[0].report.cases[0]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from wmmadiag.report.finding_lines import FULL, SHORT, finding_lines
-from wmmadiag.report.model import ReportedFinding
+from wmmadiag.results.finding_lines import FULL, SHORT, finding_lines
+from wmmadiag.results.model import ReportedFinding
 
 ONE = ReportedFinding(
     "races", "read-write", "error", "this line reads s, line 7 writes; no barrier orders them", "k.cu:9:5", "k.cu:7:5",

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from example_runs import all_right, diagnosed, diagnosis, full, run
 
-from wmmadiag.report import comparison_text, github, json_file, junit, markdown, sarif, terminal, terminal_diagnosis
+from wmmadiag.report import comparison_text, github, junit, markdown, sarif, terminal, terminal_diagnosis
 from wmmadiag.report.comparison import compare_runs
-from wmmadiag.report.model import KernelReport
+from wmmadiag.results import json_file
+from wmmadiag.results.model import KernelReport
 
 GOLD = Path(__file__).parent / "gold"
 

@@ -11,7 +11,7 @@ from example_runs import all_right, error_map, full, run, source
 
 from wmmadiag.recording.error_maps import Room
 from wmmadiag.report import html
-from wmmadiag.report.run import KernelRun
+from wmmadiag.results.run import KernelRun
 
 VOID = {"meta", "br", "meter", "link", "img", "input"} - {"meter"}
 

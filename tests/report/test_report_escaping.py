@@ -12,9 +12,10 @@ from example_runs import HOSTILE, hostile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wmmadiag.report import github, html, json_file, junit, markdown, sarif, terminal, terminal_diagnosis
+from wmmadiag.report import github, html, junit, markdown, sarif, terminal, terminal_diagnosis
 from wmmadiag.report.markdown import code, escaped, fenced
-from wmmadiag.report.text import DiffLine, Edit, diff_lines, edits, one_line, split_place, visible
+from wmmadiag.results import json_file
+from wmmadiag.results.text import DiffLine, Edit, diff_lines, edits, one_line, split_place, visible
 
 TEXTS = st.text(st.characters(), max_size=40)
 FEW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -10,8 +10,9 @@ import pytest
 from example_runs import all_right, full, hostile
 
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.report import json_file, schema, writing
-from wmmadiag.report.model import FORMAT_VERSION
+from wmmadiag.report import schema
+from wmmadiag.results import json_file, writing
+from wmmadiag.results.model import FORMAT_VERSION
 
 
 def test_the_published_schema_is_current():
@@ -102,7 +103,8 @@ def test_reading_and_rendering_needs_no_numpy(tmp_path):
     path.write_text(json_file.render(full()), "utf-8")
     code = (
         "import sys; from pathlib import Path\n"
-        "from wmmadiag.report import github, html, json_file, junit, markdown, sarif, terminal\n"
+        "from wmmadiag.report import github, html, junit, markdown, sarif, terminal\n"
+        "from wmmadiag.results import json_file\n"
         "run = json_file.read(Path(sys.argv[1]))\n"
         "[one.render(run) for one in (github, html, junit, markdown, sarif)]; terminal.render_run(run)\n"
         "sys.exit('numpy' in sys.modules)"

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from example_reports import broken, everything, passing
 
-from wmmadiag.report.model import KernelReport, to_builtins
 from wmmadiag.report.terminal import WIDTH, render
+from wmmadiag.results.model import KernelReport, to_builtins
 
 GOLD = Path(__file__).parent / "gold"
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.ops.expressions import ExpressionError, Scope, evaluate, names_in
 from wmmadiag.place import Place
-from wmmadiag.subject.expressions import ExpressionError, Scope, evaluate, names_in
 
 SYMBOLS = {"S": 100, "D": 64, "x": 1.5}
 

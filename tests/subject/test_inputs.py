@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.numerics.element_types import TYPES, element_type, poison_pattern, storage_dtype
 from wmmadiag.subject.distributions import DISTRIBUTIONS
-from wmmadiag.subject.dtypes import TYPES, element_type, poison_pattern, storage_dtype
 from wmmadiag.subject.inputs import draw, rounded
 from wmmadiag.subject.storage import Placement, damage, is_poison, poisoned
 

@@ -17,7 +17,7 @@ from wmmadiag.bundle.model import FORMAT, MANIFEST, RUN, VERSION, Manifest
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from wmmadiag.report.run import Run
+    from wmmadiag.results.run import Run
 
 MAX_ENTRIES = 5000
 MAX_BYTES = 256 << 20
@@ -59,7 +59,7 @@ def read_bundle(path: Path) -> Bundle:
 
 def contents(data: bytes, name: str) -> Bundle:
     """The bundle in some bytes; `name` is for messages. Raises as `read_bundle`."""
-    from wmmadiag.report import json_file
+    from wmmadiag.results import json_file
 
     entries = _entries(data, name)
     if MANIFEST not in entries or RUN not in entries:

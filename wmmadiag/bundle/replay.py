@@ -15,8 +15,8 @@ from wmmadiag.errors import ConfigurationError, UndecidedError
 
 if TYPE_CHECKING:
     from wmmadiag.compile import Compilation, CompileOptions
-    from wmmadiag.report.model import CaseResult
-    from wmmadiag.report.run import Run
+    from wmmadiag.results.model import CaseResult
+    from wmmadiag.results.run import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,6 @@ def _outcome(case: CaseResult) -> object:
 
 
 def _words(case: CaseResult) -> str:
-    from wmmadiag.report.terminal import brief
+    from wmmadiag.results.brief import brief
 
     return f"{case.status} ({brief(case)})" if brief(case) else case.status

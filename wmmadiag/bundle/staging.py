@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wmmadiag.bundle.model import BundleOptions, InputHash
-    from wmmadiag.report.run import Run
+    from wmmadiag.results.run import Run
     from wmmadiag.subject.check import Compiler
 
 

@@ -20,7 +20,7 @@ from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from wmmadiag.compile import Compilation, CompileOptions
-    from wmmadiag.report.run import Run
+    from wmmadiag.results.run import Run
     from wmmadiag.subject.card import Card
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest date that a zip archive can hold: the same check gives the same bytes
@@ -39,7 +39,8 @@ def write_bundle(card_path: Path, target: Path, *, include_paths: tuple[str, ...
     Raises:
         ConfigurationError: the card is wrong, or needs what no bundle can hold; the file cannot be written.
     """
-    from wmmadiag.api import card_target, open_card
+    from wmmadiag.api import open_card
+    from wmmadiag.subject.target import card_target
 
     if card_path.suffix != ".toml":
         raise ConfigurationError(
@@ -145,8 +146,8 @@ def _relative(path: Path, base: Path) -> str:
 
 def _write(target: Path, manifest: Manifest, run: Run, files: Mapping[str, bytes], ptx: Mapping[str, str]) -> None:
     from wmmadiag.bundle.read import contents
-    from wmmadiag.report import json_file
-    from wmmadiag.report.writing import write_bytes
+    from wmmadiag.results import json_file
+    from wmmadiag.results.writing import write_bytes
 
     entries = {
         MANIFEST: msgspec.json.format(msgspec.json.encode(manifest), indent=1),

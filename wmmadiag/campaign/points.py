@@ -17,8 +17,8 @@ from wmmadiag.campaign.plan import Plan, Subjects
 from wmmadiag.campaign.sizes import SizeRange, edges, grid_steps
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.ops import OPERATIONS
+from wmmadiag.ops.expressions import Scope, names_in
 from wmmadiag.subject.card import Card, Case, Expression, Variant
-from wmmadiag.subject.expressions import Scope, names_in
 from wmmadiag.subject.symbols import case_scope
 
 
@@ -175,7 +175,7 @@ def _shown(path: Path, folder: Path) -> str:
 
 
 def _space(plan: Plan, subjects: Subjects, shown: str, card: Card) -> Space:
-    from wmmadiag.api import card_target
+    from wmmadiag.subject.target import card_target
 
     variants = [card.variant(name) for name in subjects.variants] if subjects.variants else list(card.variants)
     swept = subjects.sizes.keys() & _symbols(card)

@@ -12,7 +12,7 @@ from wmmadiag.campaign.points import Point, key_of
 from wmmadiag.errors import WmmadiagError
 
 if TYPE_CHECKING:
-    from wmmadiag.report.model import CaseResult
+    from wmmadiag.results.model import CaseResult
     from wmmadiag.subject.check import Session
 
 
@@ -163,14 +163,14 @@ def _message(case: CaseResult) -> str:
 
 
 def _line(text: str) -> str:
-    from wmmadiag.report.text import one_line
+    from wmmadiag.results.text import one_line
 
     return one_line(text.splitlines()[0] if text else "")[:500]
 
 
 def digest_of(setting: Setting, subject: str, arch: str) -> str:
     """A hash of all that a subject's results depend on besides the point: card, source, headers, this package."""
-    from wmmadiag.batch import Task
+    from wmmadiag.gate.batch import Task
     from wmmadiag.gate.result_cache import result_key, tool_fingerprint
 
     path = Path(setting.folder) / subject

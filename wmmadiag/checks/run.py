@@ -14,7 +14,7 @@ from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.launch import Launch, LoadedKernel, RunStats
 from wmmadiag.place import Place, own_place
-from wmmadiag.report.model import ReportedFinding, SuggestedLine
+from wmmadiag.results.model import ReportedFinding, SuggestedLine
 
 
 @dataclass(slots=True)

@@ -12,8 +12,8 @@ from wmmadiag.cli.console import Console
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from wmmadiag.batch import Outcome
     from wmmadiag.gate.acceptance import Acceptance
+    from wmmadiag.gate.batch import Outcome
     from wmmadiag.gate.known_failures import Known
 
 
@@ -56,7 +56,7 @@ def write(args: argparse.Namespace, outcomes: Sequence[Outcome], console: Consol
     """
     from wmmadiag.gate.acceptance import new_entries
     from wmmadiag.gate.known_failures import DAYS, rendered
-    from wmmadiag.report.writing import write_whole
+    from wmmadiag.results.writing import write_whole
 
     path = Path(args.write_baseline)
     today = datetime.date.today()

@@ -36,8 +36,8 @@ from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from wmmadiag.cli.check_program import ProgramCheck
-    from wmmadiag.report.diagnosis import Diagnosis
-    from wmmadiag.report.model import KernelReport
+    from wmmadiag.results.diagnosis import Diagnosis
+    from wmmadiag.results.model import KernelReport
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,10 +85,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; returns the exit code."""
-    from wmmadiag.batch import Outcome, Task, check_all, exit_code, plan, run_of
     from wmmadiag.cli.baseline import opened, write
     from wmmadiag.cli.check_program import check_program, settled
     from wmmadiag.cli.check_program import lines as program_lines
+    from wmmadiag.gate.batch import Outcome, Task, check_all, exit_code, plan, run_of
     from wmmadiag.programs.cards import has_main
     from wmmadiag.subject.find_cards import find_subjects, without_declared_wrong
 

@@ -17,9 +17,9 @@ from wmmadiag.cli.arguments import definitions
 from wmmadiag.errors import UndecidedError, WmmadiagError
 
 if TYPE_CHECKING:
-    from wmmadiag.batch import Outcome, Task
+    from wmmadiag.gate.batch import Outcome, Task
     from wmmadiag.programs.run import ProgramResult
-    from wmmadiag.report.run import KernelRun
+    from wmmadiag.results.run import KernelRun
 
 SECONDS = 30.0
 """A program may take so long under `check`, with all that is judged of it; `run` has no such limit."""
@@ -180,7 +180,7 @@ def _base(name: str) -> str:
 
 def _judged(task: Task, launch: Mapping[str, Any]) -> Outcome:
     """The check of the source with the geometry and the numbers of a launch."""
-    from wmmadiag.batch import run_task
+    from wmmadiag.gate.batch import run_task
 
     numbers = {
         one["name"]: one["value"] for one in launch["arguments"] if isinstance(one.get("value"), int) and one["value"]

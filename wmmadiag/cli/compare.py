@@ -29,9 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; returns the exit code."""
-    from wmmadiag.report import comparison_text, json_file
+    from wmmadiag.report import comparison_text
     from wmmadiag.report.comparison import compare_runs
-    from wmmadiag.report.model import to_builtins
+    from wmmadiag.results import json_file
+    from wmmadiag.results.model import to_builtins
 
     if args.json == args.markdown == STDOUT:
         raise ConfigurationError("only one of --json and --markdown can go to standard output", hint="name a file")

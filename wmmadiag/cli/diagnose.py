@@ -82,7 +82,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     )
     console.clear()
     if args.json:
-        from wmmadiag.report.model import to_builtins
+        from wmmadiag.results.model import to_builtins
 
         write_json(to_builtins(found), args.json, console)
     if args.json != STDOUT:

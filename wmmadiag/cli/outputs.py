@@ -17,10 +17,10 @@ from wmmadiag.cli.console import Console
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from wmmadiag.report.run import Run
+    from wmmadiag.results.run import Run
 
 FORMATS: Mapping[str, tuple[str, str]] = {
-    "json": ("wmmadiag.report.json_file", "all of it, for `wmmadiag report` and `compare`"),
+    "json": ("wmmadiag.results.json_file", "all of it, for `wmmadiag report` and `compare`"),
     "html": ("wmmadiag.report.html", "one page with maps, for a browser"),
     "markdown": ("wmmadiag.report.markdown", "for a comment on a pull request"),
     "sarif": ("wmmadiag.report.sarif", "SARIF 2.1.0, for code scanning"),
@@ -114,7 +114,7 @@ def write_text(text: str, file: str, console: Console) -> None:
     Raises:
         ConfigurationError: the file cannot be written.
     """
-    from wmmadiag.report.writing import write_whole
+    from wmmadiag.results.writing import write_whole
 
     if file == STDOUT:
         console.print(text)
@@ -129,7 +129,7 @@ def write_outputs(run: Run, outputs: Outputs, console: Console) -> None:
     Raises:
         ConfigurationError: a file cannot be written.
     """
-    from wmmadiag.report.writing import write_whole
+    from wmmadiag.results.writing import write_whole
 
     for name, value in outputs.files.items():
         text = _render(name)(run)

@@ -22,7 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; returns what the run itself ended with."""
-    from wmmadiag.report import json_file, terminal
+    from wmmadiag.report import terminal
+    from wmmadiag.results import json_file
 
     outputs = chosen_outputs(args)
     read = json_file.read(Path(args.run))

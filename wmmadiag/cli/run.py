@@ -127,7 +127,7 @@ def _tell(result: ProgramResult, console: Console, verbose: bool) -> None:
 
 def found_lines(result: ProgramResult, verbose: bool) -> list[str]:
     """What was found, and why it ended where it did not end by itself."""
-    from wmmadiag.report.finding_lines import finding_lines
+    from wmmadiag.results.finding_lines import finding_lines
 
     told = []
     for one in result.found:

@@ -21,7 +21,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; returns the exit code."""
     from wmmadiag.compile.options import CompileOptions
     from wmmadiag.fragment_forms import rows
-    from wmmadiag.report.fragments import shapes as shape_table
+    from wmmadiag.results import shapes as shape_table
 
     arch = CompileOptions(arch=args.arch).arch if args.arch else ""
     found = rows(arch)

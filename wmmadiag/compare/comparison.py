@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.compare.observation import MAX_RANGES, TILE, Axis, ElementDifference, Observation, TileMap
+from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.ops.parts.rounding import Doubles, Judgement
-from wmmadiag.subject.dtypes import ElementType
 
 Where: TypeAlias = NDArray[np.bool_]
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wmmadiag.api import Macros, card_target, open_card
+from wmmadiag.api import Macros, open_card
 from wmmadiag.debugger.session import Session
 from wmmadiag.debugger.target import open_target
+from wmmadiag.subject.target import card_target
 
 if TYPE_CHECKING:
     from wmmadiag.compile.options import CompilerName

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from wmmadiag.debugger.machine import Machine, Watch
 from wmmadiag.emulator.extents import Extent, Part
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.numerics.element_types import TYPES, ElementType, element_type
 from wmmadiag.subject.binding import BoundCase
-from wmmadiag.subject.dtypes import TYPES, ElementType, element_type
 from wmmadiag.subject.suggest import did_you_mean
 
 _ELEMENT = re.compile(r"\s*&?\s*([A-Za-z_]\w*)\s*((?:\[[^\]]*\]\s*)*)")
@@ -137,7 +137,7 @@ class Arrays:
     def values(self, element: Element) -> NDArray[Any]:
         """The values now, in the declared shape, or that of what its indices leave; a copy."""
         part, kind = element.part, self.type_of(element.part.name, element.part.item)
-        from wmmadiag.subject.dtypes import storage_dtype
+        from wmmadiag.numerics.element_types import storage_dtype
 
         rest = part.shape[len(element.index) :]
         strides = part.strides[len(element.index) :]

@@ -12,7 +12,7 @@ from wmmadiag.errors import ConfigurationError
 if TYPE_CHECKING:
     from wmmadiag.debugger.moment import Moment
     from wmmadiag.debugger.session import Session
-    from wmmadiag.report.diagnosis import Cause
+    from wmmadiag.results.diagnosis import Cause
 
 EFFORT = "quick"
 """How much a debugger's user waits for; see `diagnose.effort`."""

@@ -21,7 +21,7 @@ from wmmadiag.diagnose.spec import reproduced
 from wmmadiag.diagnose.watched import blocks_of
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.place import Place, own_place
-from wmmadiag.report.diagnosis import Cause, Fix, Verdict
+from wmmadiag.results.diagnosis import Cause, Fix, Verdict
 from wmmadiag.subject.bench import CaseRun
 from wmmadiag.subject.binding import bind
 

@@ -15,7 +15,7 @@ from wmmadiag.csource.variables import declared
 from wmmadiag.diagnose.excerpts import excerpt, place_of
 from wmmadiag.diagnose.names import FAULT, REFUSED
 from wmmadiag.place import Place
-from wmmadiag.report.diagnosis import Cause, Fix, Verdict
+from wmmadiag.results.diagnosis import Cause, Fix, Verdict
 
 if TYPE_CHECKING:
     from wmmadiag.subject.bench import CaseRun

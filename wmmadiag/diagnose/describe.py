@@ -14,7 +14,7 @@ from wmmadiag.diagnose.names import NAMES, UNKNOWN, name_of
 from wmmadiag.diagnose.spec import reproduced
 from wmmadiag.diagnose.symptoms import symptoms
 from wmmadiag.place import Place
-from wmmadiag.report.diagnosis import Cause, Diagnosis, Outcome, Tested, Work
+from wmmadiag.results.diagnosis import Cause, Diagnosis, Outcome, Tested, Work
 from wmmadiag.subject.bench import CaseRun
 
 if TYPE_CHECKING:

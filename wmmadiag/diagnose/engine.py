@@ -21,7 +21,7 @@ from wmmadiag.subject.readings import card_read_as
 from wmmadiag.subject.repeating import options, repeating
 
 if TYPE_CHECKING:
-    from wmmadiag.report.diagnosis import Diagnosis
+    from wmmadiag.results.diagnosis import Diagnosis
     from wmmadiag.subject.compiling import SubjectCompiler
 
 _SLOW = 40_000_000

@@ -7,7 +7,7 @@ from pathlib import Path
 from wmmadiag.csource.nodes import ancestors, at
 from wmmadiag.csource.tree import Source
 from wmmadiag.place import Place
-from wmmadiag.report.diagnosis import Excerpt
+from wmmadiag.results.diagnosis import Excerpt
 
 _AROUND = 3
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from wmmadiag.gate.known_failures import Known, failures_of, relative_card
 
 if TYPE_CHECKING:
-    from wmmadiag.batch import Outcome
-    from wmmadiag.report.model import CaseResult
+    from wmmadiag.gate.batch import Outcome
+    from wmmadiag.results.model import CaseResult
 
 
 @dataclass(slots=True)

@@ -21,8 +21,8 @@ else:  # pragma: no cover
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.place import Place
-from wmmadiag.report.model import CaseResult
-from wmmadiag.report.text import one_line
+from wmmadiag.results.model import CaseResult
+from wmmadiag.results.text import one_line
 from wmmadiag.subject.card import Places
 from wmmadiag.subject.card_files.places import key_lines
 from wmmadiag.subject.card_files.table import Table

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from wmmadiag.errors import WmmadiagError
 
 if TYPE_CHECKING:
-    from wmmadiag.batch import Outcome, Task
+    from wmmadiag.gate.batch import Outcome, Task
     from wmmadiag.subject.card import Card
 
 KIND = "results"
@@ -43,8 +43,9 @@ def result_key(task: Task) -> str | None:
 
 
 def _key(task: Task) -> str | None:
-    from wmmadiag.api import card_target, open_card
+    from wmmadiag.api import open_card
     from wmmadiag.compile.cache import digest
+    from wmmadiag.subject.target import card_target
 
     text = task.path.read_bytes()
     named = ("entry", "computes", "grid", "block", "shared", "macros", "symbols", "include_paths", "std")
@@ -110,9 +111,9 @@ def cached_outcome(task: Task, key: str) -> Outcome | None:
     """A task's outcome from an earlier run; None if there is none, or it cannot be read."""
     import msgspec
 
-    from wmmadiag.batch import Outcome
     from wmmadiag.compile import cache
-    from wmmadiag.report.run import KernelRun
+    from wmmadiag.gate.batch import Outcome
+    from wmmadiag.results.run import KernelRun
 
     record = cache.load(key, KIND)
     if record is None:
@@ -135,8 +136,8 @@ def cached_outcome(task: Task, key: str) -> Outcome | None:
 def keep_outcome(outcome: Outcome, key: str) -> None:
     """Keep an outcome, if it will be the same next time and its files are still those that `key` was made of."""
     from wmmadiag.compile import cache
-    from wmmadiag.report.model import to_builtins
-    from wmmadiag.report.run import KernelRun
+    from wmmadiag.results.model import to_builtins
+    from wmmadiag.results.run import KernelRun
 
     report = outcome.report
     if report is None or any(

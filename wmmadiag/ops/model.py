@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from wmmadiag.subject.dtypes import ElementType
+from wmmadiag.numerics.element_types import ElementType
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,8 +10,8 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from wmmadiag.ops.expressions import ExpressionError, Number, evaluate
 from wmmadiag.ops.model import Operation, Role, Values
-from wmmadiag.subject.expressions import ExpressionError, Number, evaluate
 
 Shape = tuple[int, ...]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from wmmadiag.ops.expressions import ExpressionError, evaluate
 from wmmadiag.ops.model import Operation, Values
 from wmmadiag.ops.shapes import Shape, ShapeMismatch, extents_of, numbers_of
-from wmmadiag.subject.expressions import ExpressionError, evaluate
 
 
 def floating_operations(operation: Operation, shapes: Mapping[str, Shape], parameters: Values) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.launch import DeviceMemory
-from wmmadiag.subject.dtypes import element_type, storage_dtype
+from wmmadiag.numerics.element_types import element_type, storage_dtype
 
 if TYPE_CHECKING:
     from wmmadiag.programs.device import DeviceKernel

@@ -14,7 +14,7 @@ from typing import Any
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.programs.child import Served
 from wmmadiag.programs.run import Found, ProgramResult, take_record
-from wmmadiag.report.finding_lines import finding_lines
+from wmmadiag.results.finding_lines import finding_lines
 
 LAUNCH_FAILURE = 719
 

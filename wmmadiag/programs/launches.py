@@ -19,7 +19,7 @@ from wmmadiag.launch import DeviceMemory, Dim3, Launch
 from wmmadiag.programs.device import DeviceKernel
 from wmmadiag.programs.footprint import Footprint
 from wmmadiag.programs.progress import Progress
-from wmmadiag.report.model import ReportedFinding
+from wmmadiag.results.model import ReportedFinding
 
 FAULTS = {
     "out-of-bounds": 700, "read-only": 700, "wrong-space": 717, "misaligned": 716, "assertion": 710, "deadlock": 702,

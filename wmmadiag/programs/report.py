@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wmmadiag.programs.run import ProgramResult
-from wmmadiag.report.model import CaseResult, KernelReport, Problem, Status
-from wmmadiag.report.run import KernelRun
+from wmmadiag.results.model import CaseResult, KernelReport, Problem, Status
+from wmmadiag.results.run import KernelRun
 
 
 def kernel_run(result: ProgramResult, sources: Sequence[Path], arch: str, seconds: float) -> KernelRun:

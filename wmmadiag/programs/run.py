@@ -17,7 +17,7 @@ from typing import Any
 
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.programs.build import BuiltProgram
-from wmmadiag.report.model import ReportedFinding
+from wmmadiag.results.model import ReportedFinding
 
 UNDECIDED = 3
 

@@ -8,7 +8,7 @@ from wmmadiag.errors import WmmadiagError
 from wmmadiag.launch import LoadedKernel
 from wmmadiag.place import Place
 from wmmadiag.provenance.trace import trace
-from wmmadiag.report.model import ReportedFinding
+from wmmadiag.results.model import ReportedFinding
 from wmmadiag.subject.binding import BoundCase
 
 

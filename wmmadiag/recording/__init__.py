@@ -1,6 +1,6 @@
 """What a report shows besides numbers in a table: error maps of failing cases, who wrote each tile, the sources.
 
-Collected while a check runs (`Recorder`), kept as plain data (`wmmadiag.report.run`).
+Collected while a check runs (`Recorder`), kept as plain data (`wmmadiag.results.run`).
 """
 
 from __future__ import annotations

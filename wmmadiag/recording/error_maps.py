@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.compare.comparison import Classes, classify
-from wmmadiag.report.maps import (
+from wmmadiag.results.maps import (
     ALLOWED,
     AT_BOUND,
     EXACT,

@@ -23,9 +23,9 @@ from wmmadiag.emulator.observer import AccessKind, MemorySpace, memory_event
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.fragments.map import ELEMENT_BITS
 from wmmadiag.fragments.wmma import wmma_map
-from wmmadiag.report.diagnosis import Cause, Diagnosis
-from wmmadiag.report.maps import FragmentCell, FragmentMap
-from wmmadiag.report.text import edits, split_place
+from wmmadiag.results.diagnosis import Cause, Diagnosis
+from wmmadiag.results.maps import FragmentCell, FragmentMap
+from wmmadiag.results.text import edits, split_place
 from wmmadiag.subject.bench import CaseRun, Workbench
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card

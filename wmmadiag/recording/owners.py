@@ -8,7 +8,7 @@ import numpy as np
 
 from wmmadiag.compare.observation import TILE
 from wmmadiag.emulator import EmulatedKernel
-from wmmadiag.report.maps import OwnedPlane, TileOwner
+from wmmadiag.results.maps import OwnedPlane, TileOwner
 from wmmadiag.subject.binding import BoundArgument, BoundCase
 from wmmadiag.subject.writers import WARPS, Writers, last_writers
 

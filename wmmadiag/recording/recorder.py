@@ -9,14 +9,14 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wmmadiag.report.maps import ErrorMap, FragmentMap, OwnedPlane
-from wmmadiag.report.model import KernelReport
-from wmmadiag.report.run import KernelRun, Rule, Run, SourceText, Unchecked
+from wmmadiag.results.maps import ErrorMap, FragmentMap, OwnedPlane
+from wmmadiag.results.model import KernelReport
+from wmmadiag.results.run import KernelRun, Rule, Run, SourceText, Unchecked
 
 if TYPE_CHECKING:
     from wmmadiag.launch import LoadedKernel
     from wmmadiag.recording.error_maps import Room
-    from wmmadiag.report.diagnosis import Diagnosis
+    from wmmadiag.results.diagnosis import Diagnosis
     from wmmadiag.subject.binding import BoundCase
     from wmmadiag.subject.card import Card
     from wmmadiag.subject.verdict import Verdict

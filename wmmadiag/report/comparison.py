@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from wmmadiag.report.model import CaseResult, Status
-from wmmadiag.report.run import Run
-from wmmadiag.report.terminal import brief
+from wmmadiag.results.brief import brief
+from wmmadiag.results.model import CaseResult, Status
+from wmmadiag.results.run import Run
 
 Kind: TypeAlias = Literal["new failure", "worse status", "fixed", "still failing", "added", "gone", "right"]
 """new failure: wrong now, and was not. worse status: not right any more, undecided or in error. added: right, and new.

@@ -6,7 +6,7 @@ import textwrap
 
 from wmmadiag.report.comparison import Change, Kind, RunComparison
 from wmmadiag.report.markdown import LIMIT, escaped, folded, tabled
-from wmmadiag.report.text import one_line
+from wmmadiag.results.text import one_line
 
 WIDTH = 80
 _TITLES: dict[Kind, str] = {

@@ -6,8 +6,8 @@ The form and its escapes are those of actions/toolkit, `packages/core/src/comman
 from __future__ import annotations
 
 from wmmadiag.report.marks import Mark, marks
-from wmmadiag.report.run import Run
-from wmmadiag.report.text import split_place, visible
+from wmmadiag.results.run import Run
+from wmmadiag.results.text import split_place, visible
 
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 

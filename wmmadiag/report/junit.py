@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from wmmadiag.report.model import CaseResult, KernelReport
-from wmmadiag.report.run import KernelRun, Run, Unchecked
-from wmmadiag.report.terminal import brief, case_text
-from wmmadiag.report.text import one_line, visible
+from wmmadiag.report.terminal import case_text
+from wmmadiag.results.brief import brief
+from wmmadiag.results.model import CaseResult, KernelReport
+from wmmadiag.results.run import KernelRun, Run, Unchecked
+from wmmadiag.results.text import one_line, visible
 
 
 def render(run: Run) -> str:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from xml.sax.saxutils import escape, quoteattr
 
 from wmmadiag.compare.observation import TILE, TileMap
-from wmmadiag.report.maps import (
+from wmmadiag.results.maps import (
     AT_BOUND,
     EXACT,
     INFINITE,
@@ -26,7 +26,7 @@ from wmmadiag.report.maps import (
     FragmentMap,
     Plane,
 )
-from wmmadiag.report.text import visible
+from wmmadiag.results.text import visible
 
 Box: TypeAlias = tuple[int, int, int, str, str, str]
 """Row, column, width in cells, colour, sign, and what hovering tells."""

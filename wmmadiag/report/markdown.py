@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from tabulate import tabulate
 
-from wmmadiag.report.diagnosis import Cause, Diagnosis
-from wmmadiag.report.model import CaseResult, Status
-from wmmadiag.report.run import KernelRun, Run
-from wmmadiag.report.terminal import brief, case_text
+from wmmadiag.report.terminal import case_text
 from wmmadiag.report.terminal_diagnosis import fix_effect, how_sure, work_line
-from wmmadiag.report.text import one_line, visible
+from wmmadiag.results.brief import brief
+from wmmadiag.results.diagnosis import Cause, Diagnosis
+from wmmadiag.results.model import CaseResult, Status
+from wmmadiag.results.run import KernelRun, Run
+from wmmadiag.results.text import one_line, visible
 
 LIMIT = 60_000
 """Bytes of UTF-8. GitHub takes 65,536 characters for a comment; the rest is room for what others put around it."""

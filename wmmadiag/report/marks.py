@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from wmmadiag.report.diagnosis import Fix
-from wmmadiag.report.model import CaseResult
-from wmmadiag.report.run import KernelRun, Run
-from wmmadiag.report.terminal import brief
 from wmmadiag.report.terminal_diagnosis import fix_effect
+from wmmadiag.results.brief import brief
+from wmmadiag.results.diagnosis import Fix
+from wmmadiag.results.model import CaseResult
+from wmmadiag.results.run import KernelRun, Run
 
 MarkLevel: TypeAlias = Literal["error", "warning", "note"]
 

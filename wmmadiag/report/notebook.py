@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from wmmadiag.compare.observation import Observation
     from wmmadiag.report.comparison import RunComparison
-    from wmmadiag.report.diagnosis import Diagnosis
-    from wmmadiag.report.model import KernelReport
-    from wmmadiag.report.run import Run
+    from wmmadiag.results.diagnosis import Diagnosis
+    from wmmadiag.results.model import KernelReport
+    from wmmadiag.results.run import Run
 
 _MOST = 4
 """Maps of one thing that are drawn."""
@@ -54,7 +54,7 @@ def observation_html(seen: Observation) -> str:
     from textwrap import dedent
 
     from wmmadiag.report.terminal import observation_lines
-    from wmmadiag.report.text import visible
+    from wmmadiag.results.text import visible
 
     return _text(dedent(visible("\n".join(observation_lines(seen))))) + _boxes(_tiles([seen]))
 

@@ -12,8 +12,8 @@ import msgspec
 
 from wmmadiag.diagnose.names import every_name
 from wmmadiag.report.marks import Mark, marks
-from wmmadiag.report.run import Run
-from wmmadiag.report.text import edits, one_line, split_place, visible
+from wmmadiag.results.run import Run
+from wmmadiag.results.text import edits, one_line, split_place, visible
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 

@@ -8,10 +8,10 @@ from typing import Any, get_args
 
 import msgspec
 
-from wmmadiag.report.diagnosis import Diagnosis
-from wmmadiag.report.json_file import SCHEMA_ID
-from wmmadiag.report.model import DERIVED, FORMAT_VERSION, KernelReport, Status
-from wmmadiag.report.run import Run, Unchecked
+from wmmadiag.results.diagnosis import Diagnosis
+from wmmadiag.results.json_file import SCHEMA_ID
+from wmmadiag.results.model import DERIVED, FORMAT_VERSION, KernelReport, Status
+from wmmadiag.results.run import Run, Unchecked
 
 PATH = Path(__file__).with_name("schema.json")
 _NOT_FINITE = ["nan", "inf", "-inf"]

@@ -8,8 +8,11 @@ from dataclasses import replace
 from itertools import pairwise
 
 from wmmadiag.compare.observation import Axis, ElementDifference, Observation
-from wmmadiag.report.finding_lines import finding_lines
-from wmmadiag.report.model import (
+from wmmadiag.report.terminal_diagnosis import diagnosis_lines
+from wmmadiag.report.tile_map import LEGEND, tile_map_lines
+from wmmadiag.results.brief import brief, margin, share
+from wmmadiag.results.finding_lines import finding_lines
+from wmmadiag.results.model import (
     CaseResult,
     CompiledVariant,
     KernelReport,
@@ -18,10 +21,8 @@ from wmmadiag.report.model import (
     ResourceUse,
     Status,
 )
-from wmmadiag.report.run import Run
-from wmmadiag.report.terminal_diagnosis import diagnosis_lines
-from wmmadiag.report.text import visible, visible_in_colour
-from wmmadiag.report.tile_map import LEGEND, tile_map_lines
+from wmmadiag.results.run import Run
+from wmmadiag.results.text import visible, visible_in_colour
 
 WIDTH = 80
 FULL = 3
@@ -102,17 +103,6 @@ def case_text(report: KernelReport, case: CaseResult) -> str:
     backend = _BACKENDS.get(report.backend, report.backend)
     title = f"{report.name}: {report.operation}, {report.source}, {report.arch} on {backend}"
     return visible("\n".join([title, *(line for line in lines if line)]) + "\n")
-
-
-def brief(case: CaseResult) -> str:
-    """What is the matter with a case, in one sentence without its name."""
-    if case.problem is not None:
-        return case.problem.message
-    wrong = [f"{o.output}: {_share(o)}" for o in case.observations if o.wrong and o.against == "reference"]
-    if wrong:
-        return "; ".join(wrong)
-    errors = [one.message for one in case.findings if one.level == "error"]
-    return "memory overwritten" if case.overwritten else "; ".join(errors) or _margin(case)
 
 
 def render_run(run: Run, *, colour: bool = False, verbose: bool = False) -> str:
@@ -217,10 +207,10 @@ def _head(case: CaseResult, width: int, colour: bool) -> tuple[list[str], int]:
 def _brief_lines(case: CaseResult, width: int, colour: bool) -> list[str]:
     """A case in one or two lines."""
     lines, length = _head(case, width, colour)
-    wrong = [f"{o.output}: {_share(o)}" for o in case.observations if o.wrong and o.against == "reference"]
+    wrong = [f"{o.output}: {share(o)}" for o in case.observations if o.wrong and o.against == "reference"]
     if case.problem is not None:
         wrong = [f"{case.problem.place}: " * bool(case.problem.place) + case.problem.message]
-    text = "; ".join(wrong) or ("memory overwritten" if case.overwritten else _margin(case))
+    text = "; ".join(wrong) or ("memory overwritten" if case.overwritten else margin(case))
     notes = [line for note in case.notes if case.status == "passed" for line in wrapped(note, " " * 10)]
     if case.accepted:
         notes += wrapped(f"accepted: {case.accepted}", " " * 10)
@@ -256,14 +246,6 @@ def _case_lines(case: CaseResult, width: int, colour: bool) -> list[str]:
     if case.repeat and case.status != "passed":
         lines.append(f"    repeat: {case.repeat}")
     return [*lines, ""]
-
-
-def _margin(case: CaseResult) -> str:
-    """How much of the bound a right case used, at most."""
-    used = [o.max_in_bounds for o in case.observations if o.against == "reference" and o.max_in_bounds is not None]
-    if used:
-        return f"at most {max(used):.2g} of the bound" if max(used) > 0 else "exact"
-    return "exact" if case.observations else ""
 
 
 def _dim3(value: tuple[int, int, int]) -> str:
@@ -309,7 +291,7 @@ def observation_lines(seen: Observation) -> list[str]:
         used = "" if seen.max_in_bounds is None else f", at most {seen.max_in_bounds:.2g} of it"
         text = f"{title}{against}: all {seen.elements} elements within the {seen.criterion}{used}"
         return wrapped(text, "    ", "      ")
-    lines = wrapped(f"{title}{against}: {_share(seen)}, by the {seen.criterion}", "    ", "      ")
+    lines = wrapped(f"{title}{against}: {share(seen)}, by the {seen.criterion}", "    ", "      ")
     kinds = [
         f"{count} {what}"
         for count, what in (
@@ -346,14 +328,6 @@ def observation_lines(seen: Observation) -> list[str]:
 
 def _times(ratio: float) -> str:
     return f"{ratio:.2g}x" if ratio < 10 else f"{ratio:.0f}x" if ratio < 1e6 else f"{ratio:.1e}x"
-
-
-def _share(seen: Observation) -> str:
-    if seen.wrong == seen.elements:
-        return f"all {seen.elements} elements wrong"
-    percent = 100.0 * seen.wrong / seen.elements
-    shown = "over 99.9 %" if percent > 99.9 else "under 0.01 %" if percent < 0.01 else f"{percent:.3g} %"
-    return f"{seen.wrong} of {seen.elements} elements wrong ({shown})"
 
 
 def _index(index: Iterable[int]) -> str:

@@ -6,8 +6,8 @@ import math
 import textwrap
 from collections.abc import Sequence
 
-from wmmadiag.report.diagnosis import Cause, Diagnosis, Excerpt, Fix, FixStatus, Tested
-from wmmadiag.report.text import diff_lines, one_line, split_place, visible
+from wmmadiag.results.diagnosis import Cause, Diagnosis, Excerpt, Fix, FixStatus, Tested
+from wmmadiag.results.text import diff_lines, one_line, split_place, visible
 
 WIDTH = 80
 RULED_OUT = 8

@@ -90,7 +90,7 @@ def right_one(candidates: Iterator[tuple[str, Card | None]]) -> tuple[str, Card]
     Args:
         candidates: with what they assume, in words; None for what made no card, which costs work, too.
     """
-    from wmmadiag.api import card_target
+    from wmmadiag.subject.target import card_target
 
     work = Work()
     session: Session | None = None
@@ -117,7 +117,7 @@ def right_alternative(card: Card) -> tuple[str, Card] | None:
 
     Words are empty where it is right as it was derived; None where it is right by none.
     """
-    from wmmadiag.api import card_target
+    from wmmadiag.subject.target import card_target
 
     session = session_for(card, card_target(card, None), None, None)
     work = Work()

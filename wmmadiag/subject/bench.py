@@ -20,7 +20,7 @@ from wmmadiag.checks.run import CheckedRuns, emulator_of
 from wmmadiag.emulator import Budget, EmulatedKernel
 from wmmadiag.errors import BudgetError, WmmadiagError
 from wmmadiag.launch import Launch, LoadedKernel
-from wmmadiag.report.model import CaseResult
+from wmmadiag.results.model import CaseResult
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.card import Card, Case, LaunchShape, Variant
 from wmmadiag.subject.check import Session, run_case

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Argument as LaunchArgument
 from wmmadiag.launch import Dim3, Launch, View
+from wmmadiag.numerics.element_types import ElementType, storage_dtype
 from wmmadiag.ops import OPERATIONS
+from wmmadiag.ops.expressions import Scope
 from wmmadiag.subject.card import Argument, Card, Case, Expression, LaunchShape, Tolerance, Variant
-from wmmadiag.subject.dtypes import ElementType, storage_dtype
-from wmmadiag.subject.expressions import Scope
 from wmmadiag.subject.inputs import default_distribution, draw, draw_meaningful, rounded
 from wmmadiag.subject.placement import place_view
 from wmmadiag.subject.shapes import check_shapes

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.place import Place
-from wmmadiag.subject.dtypes import ElementType
 
 if TYPE_CHECKING:
     from wmmadiag.subject.drafts.kernel import Kernel

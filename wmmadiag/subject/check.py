@@ -21,7 +21,7 @@ from wmmadiag.errors import (
 )
 from wmmadiag.launch import Launch, LoadedKernel, RunStats
 from wmmadiag.place import chain_of, own_place
-from wmmadiag.report.model import (
+from wmmadiag.results.model import (
     CaseResult,
     CompiledVariant,
     KernelReport,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from wmmadiag.errors import CompileError, ConfigurationError
-from wmmadiag.report.model import CompiledVariant, KernelReport, ResourceUse
+from wmmadiag.results.model import CompiledVariant, KernelReport, ResourceUse
 from wmmadiag.subject.card import Card
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from wmmadiag.docstrings import write_page
+from wmmadiag.numerics.element_types import ALIASES, TYPES
 from wmmadiag.ops import OPERATIONS, Operation
+from wmmadiag.ops.expressions import CONSTANTS, FUNCTIONS
 from wmmadiag.subject import card_keys
 from wmmadiag.subject.distributions import HARD, INDEPENDENT
-from wmmadiag.subject.dtypes import ALIASES, TYPES
-from wmmadiag.subject.expressions import CONSTANTS, FUNCTIONS
 
 _HEAD = """\
 # Kernel cards

@@ -16,14 +16,14 @@ import numpy as np
 from wmmadiag.errors import KernelFault, WmmadiagError
 from wmmadiag.launch import Launch
 from wmmadiag.ops import OPERATIONS
-from wmmadiag.report.model import KernelReport, Problem
+from wmmadiag.ops.expressions import names_in
+from wmmadiag.results.model import KernelReport, Problem
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.check import Session
 from wmmadiag.subject.drafts.guess import distance_for
 from wmmadiag.subject.drafts.model import Draft, DraftArgument
 from wmmadiag.subject.drafts.numbers import PASSED
-from wmmadiag.subject.expressions import names_in
 
 
 def tried_at_all(card: Card, report: KernelReport, session: Session) -> KernelReport:

@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from wmmadiag.numerics.element_types import ElementType, storage_dtype
 from wmmadiag.ops.model import Drawn, HardInput
 from wmmadiag.ops.parts.hard_inputs import SCORES
 from wmmadiag.subject.distributions import INDEPENDENT
-from wmmadiag.subject.dtypes import ElementType, storage_dtype
 
 Values: TypeAlias = NDArray[np.float64]
 Tensor: TypeAlias = tuple[tuple[int, ...], ElementType]

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.numerics.element_types import ElementType
+from wmmadiag.ops.expressions import ExpressionError, evaluate
 from wmmadiag.subject.card import Card, FromRole, FromSymbols
-from wmmadiag.subject.dtypes import ElementType
-from wmmadiag.subject.expressions import ExpressionError, evaluate
 
 Convert: TypeAlias = "Callable[[NDArray[Any]], Any]"
 

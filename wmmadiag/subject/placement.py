@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.ops import OPERATIONS, Role
+from wmmadiag.ops.expressions import Scope
 from wmmadiag.subject.card import Argument, Card, Expression, View
-from wmmadiag.subject.expressions import Scope
 from wmmadiag.subject.storage import Placement
 
 _MAX_ELEMENTS = 1 << 34

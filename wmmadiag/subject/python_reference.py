@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.place import Place
 from wmmadiag.subject.card import Card
-from wmmadiag.subject.dtypes import ElementType
 from wmmadiag.subject.library_reference import call_library
 
 Doubles: TypeAlias = NDArray[np.float64]

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from wmmadiag.ops import OPERATIONS, Assumed, Reading, readings
+from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.card import Argument, Card, View
-from wmmadiag.subject.expressions import names_in
 from wmmadiag.subject.packed import packed_views
 
 

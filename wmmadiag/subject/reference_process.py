@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from wmmadiag.deadline import out_of_time, seconds_left
 from wmmadiag.errors import BudgetError, ConfigurationError, WmmadiagError
+from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.processes import Child, ChildEnded, ChildSilent
 from wmmadiag.subject.card import Card
-from wmmadiag.subject.dtypes import ElementType
 from wmmadiag.subject.python_reference import Doubles, python_reference
 
 SECONDS = 300.0

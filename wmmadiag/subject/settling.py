@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from wmmadiag.report.model import CaseResult, KernelReport, Problem
+from wmmadiag.results.model import CaseResult, KernelReport, Problem
 from wmmadiag.subject.alternatives import Tried, Work, alternatives, elements
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.check import Session

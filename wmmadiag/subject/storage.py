@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from wmmadiag.subject.dtypes import ElementType, poison_pattern, storage_dtype
+from wmmadiag.numerics.element_types import ElementType, poison_pattern, storage_dtype
 
 _BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 

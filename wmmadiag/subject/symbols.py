@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.ops import OPERATIONS
+from wmmadiag.ops.expressions import Scope
 from wmmadiag.place import Place
 from wmmadiag.subject.card import Card, Case, Computes, Expression, Variant
-from wmmadiag.subject.expressions import Scope
 
 Parameters: TypeAlias = Mapping[str, float | int | bool | str]
 

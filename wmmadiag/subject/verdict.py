@@ -19,7 +19,7 @@ from wmmadiag.ops import OPERATIONS, readings
 from wmmadiag.ops.evaluation import judge, reference, tolerance
 from wmmadiag.ops.model import Setting
 from wmmadiag.ops.parts.rounding import Judgement
-from wmmadiag.report.model import Problem, Status
+from wmmadiag.results.model import Problem, Status
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.fitting import Meant, fitting_reading
 from wmmadiag.subject.readings import assumed_reading

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from wmmadiag.errors import ConfigurationError, WmmadiagError
-from wmmadiag.pytest_plugin import option, reports_folder
+from wmmadiag.testing.options import option, reports_folder
 
 if TYPE_CHECKING:
     from _pytest._code.code import ExceptionInfo, TerminalRepr
 
-    from wmmadiag.report.diagnosis import Diagnosis
-    from wmmadiag.report.model import KernelReport
-    from wmmadiag.report.run import Run
+    from wmmadiag.results.diagnosis import Diagnosis
+    from wmmadiag.results.model import KernelReport
+    from wmmadiag.results.run import Run
     from wmmadiag.subject.card import Card
 
 _YES = {"yes": True, "true": True, "on": True, "1": True, "no": False, "false": False, "off": False, "0": False}
@@ -78,8 +78,8 @@ class CardFile(pytest.File):
 
     def collect(self) -> Iterator[CardCase]:
         """One test per case, variant and architecture: `tail[wmma-sm_90]`."""
-        from wmmadiag.api import card_target
         from wmmadiag.subject.card_files.read import load_card
+        from wmmadiag.subject.target import card_target
 
         chosen = settings(self.config)
         try:

@@ -190,8 +190,8 @@ class _Details:
         from wmmadiag.ops.parts.rounding import Judgement
         from wmmadiag.recording import run_of
         from wmmadiag.recording.error_maps import Room, error_codes, packed
-        from wmmadiag.report.model import CaseResult, KernelReport
-        from wmmadiag.report.run import KernelRun
+        from wmmadiag.results.model import CaseResult, KernelReport
+        from wmmadiag.results.run import KernelRun
 
         reference = isinstance(self.wanted, Reference)
         expected = self.wanted.value if reference else np.asarray(self.wanted, np.float64)
@@ -207,4 +207,4 @@ class _Details:
 
 
 if TYPE_CHECKING:
-    from wmmadiag.report.run import Run
+    from wmmadiag.results.run import Run

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from wmmadiag.report.run import Run
+    from wmmadiag.results.run import Run
 
 
 def write_reports(run: Run, folder: Path, test: str) -> Path:
@@ -20,8 +20,9 @@ def write_reports(run: Run, folder: Path, test: str) -> Path:
     Raises:
         ConfigurationError: the folder cannot be written.
     """
-    from wmmadiag.report import html, json_file
-    from wmmadiag.report.writing import write_whole
+    from wmmadiag.report import html
+    from wmmadiag.results import json_file
+    from wmmadiag.results.writing import write_whole
 
     words = re.sub(r"[^A-Za-z0-9_.-]+", "-", test).strip("-.")
     stem = f"{words[-100:]}-{hashlib.sha256(test.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"

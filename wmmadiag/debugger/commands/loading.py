@@ -32,8 +32,9 @@ def _card(interpreter: Interpreter, words: Sequence[str]) -> Reply:
         return Reply(f"{now.card.path}: {now.title}", {"card": str(now.card.path), "title": now.title})
     if len(words) > 2:
         raise ConfigurationError(f"card takes no '{words[2]}'", hint="card PATH [CASE]")
-    from wmmadiag.api import card_target, open_card
+    from wmmadiag.api import open_card
     from wmmadiag.subject.find_cards import one_subject
+    from wmmadiag.subject.target import card_target
 
     card = open_card(one_subject(Path(words[0]).expanduser()))
     return _loaded(

@@ -118,7 +118,7 @@ def _examine(interpreter: Interpreter, words: Sequence[str]) -> Reply:
     size = min(count * item, end - element.start) // item * item
     raw = session.arrays.read(element.space, element.start, size)
     kind = session.arrays.type_of(element.part.name, item)
-    from wmmadiag.subject.dtypes import storage_dtype
+    from wmmadiag.numerics.element_types import storage_dtype
 
     values = raw.view(storage_dtype(kind)) if kind.bytes == item else raw
     rows = []

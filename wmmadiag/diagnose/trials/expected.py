@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from wmmadiag.emulator.trials import JudgedItems
 from wmmadiag.errors import UnsupportedError
+from wmmadiag.numerics.element_types import ElementType, poison_pattern
 from wmmadiag.ops.parts.rounding import Judgement
 from wmmadiag.subject.binding import BoundArgument, BoundCase
-from wmmadiag.subject.dtypes import ElementType, poison_pattern
 
 Doubles: TypeAlias = NDArray[np.float64]
 Masks: TypeAlias = Mapping[str, NDArray[np.bool_]]

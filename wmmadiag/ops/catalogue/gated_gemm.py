@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.ops.model import (
     Alternative,
     Arrays,
@@ -35,7 +36,6 @@ from wmmadiag.ops.parts.rounding import (
 )
 from wmmadiag.ops.parts.settings import PRODUCTS, inputs_rounded, kept_in, sums_kept_in
 from wmmadiag.ops.parts.traits import TENSOR_CORES
-from wmmadiag.subject.dtypes import TYPES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

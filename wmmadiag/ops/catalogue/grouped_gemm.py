@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.ops.model import (
     Alternative,
     Arrays,
@@ -28,7 +29,6 @@ from wmmadiag.ops.parts.rounding import (
 )
 from wmmadiag.ops.parts.settings import PRODUCTS, inputs_rounded, sums_kept_in
 from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
-from wmmadiag.subject.dtypes import ElementType
 
 
 def _starts(shape: tuple[int, ...], _: ElementType, rows: int, rng: np.random.Generator) -> Doubles:

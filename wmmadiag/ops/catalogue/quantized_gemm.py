@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.ops.model import Alternative, Arrays, Choice, Elements, Operation, Parameter, Role, Told, Values
 from wmmadiag.ops.parts.drawn import WORDS, ZERO_POINTS
 from wmmadiag.ops.parts.epilogue import spread
@@ -23,7 +24,6 @@ from wmmadiag.ops.parts.rounding import (
 )
 from wmmadiag.ops.parts.settings import PRODUCTS, sums_kept_in
 from wmmadiag.ops.parts.traits import TENSOR_CORES
-from wmmadiag.subject.dtypes import TYPES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.ops.model import Drawn
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import Doubles
-from wmmadiag.subject.dtypes import ElementType
 
 
 def _bits(shape: tuple[int, ...], _: ElementType, __: int, rng: np.random.Generator) -> Doubles:

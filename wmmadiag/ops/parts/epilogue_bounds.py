@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from wmmadiag.numerics.element_types import TYPES, ElementType
 from wmmadiag.ops.parts.epilogue import FUNCTIONS, Activation, spread
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import Arithmetic, Doubles, Parameters, magnitudes
-from wmmadiag.subject.dtypes import TYPES, ElementType
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.ops.model import Choice, Distance, Elements, HardInput, Parameter, Role, Values
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, oracle_error, output_rounding
 from wmmadiag.ops.parts.settings import kept_in
-from wmmadiag.subject.dtypes import TYPES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

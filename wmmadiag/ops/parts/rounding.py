@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from wmmadiag.numerics.element_types import TYPES, ElementType
 from wmmadiag.ops.parts.late import np
-from wmmadiag.subject.dtypes import TYPES, ElementType
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

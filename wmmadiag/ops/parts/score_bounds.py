@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import Arithmetic, Doubles, Parameters
 from wmmadiag.ops.parts.score_terms import ScoreTerms
 from wmmadiag.ops.parts.scores import ScoreRows
-from wmmadiag.subject.dtypes import TYPES
 
 
 def terms_error(

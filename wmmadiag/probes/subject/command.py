@@ -57,8 +57,9 @@ def probe_card(
         ConfigurationError: no such card, case, variant, backend or architecture.
         UndecidedError: no probe is for what the card says that the kernel computes.
     """
-    from wmmadiag.api import card_target, open_card
+    from wmmadiag.api import open_card
     from wmmadiag.subject.compiling import SubjectCompiler
+    from wmmadiag.subject.target import card_target
 
     card = open_card(path)
     operation = card.computes.operation
@@ -123,7 +124,7 @@ def as_text(probed: Probed, *, verbose: bool, width: int) -> str:
 
 def as_data(probed: Probed) -> dict[str, Any]:
     """As JSON holds it."""
-    from wmmadiag.report.model import to_builtins
+    from wmmadiag.results.model import to_builtins
 
     data: dict[str, Any] = to_builtins(probed)
     return data

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.ops.parts.epilogue import NEUTRAL
 from wmmadiag.ops.parts.rounding import Doubles
 from wmmadiag.ops.parts.scores import as_heads
 from wmmadiag.probes.subject.rerun import Run
 from wmmadiag.subject.binding import BoundCase
-from wmmadiag.subject.dtypes import ElementType
 from wmmadiag.subject.inputs import rounded
 
 # The value behind a position that nothing was read for, and one that is no single element's (a sum, a NaN).

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wmmadiag.report.model import CaseResult, KernelReport
-from wmmadiag.report.run import KernelRun, Run
+from wmmadiag.results.model import CaseResult, KernelReport
+from wmmadiag.results.run import KernelRun, Run
 
 if TYPE_CHECKING:
     from wmmadiag.campaign.run import Campaign

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from wmmadiag.report.fragments.model import FragmentLayout
 from wmmadiag.report.fragments.text import bank_label, bank_title, label, legend
+from wmmadiag.results.fragment_layout import FragmentLayout
 
 
 def render(layout: FragmentLayout) -> str:

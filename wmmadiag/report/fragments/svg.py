@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from wmmadiag.report.fragments.model import FragmentLayout, Memory
 from wmmadiag.report.fragments.text import bank_label, bank_title, label, legend
+from wmmadiag.results.fragment_layout import FragmentLayout, Memory
 
 _BOX = 46.0  # least width of a box, px
 _LINE = 24.0  # least height of a box

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from itertools import zip_longest
 
-from wmmadiag.report.fragments.model import BankPass, FragmentLayout, Holder
+from wmmadiag.results.fragment_layout import BankPass, FragmentLayout, Holder
 
 WIDTH = 80
 # Light backgrounds, one per group of four lanes, with black on them: to be read on any terminal.

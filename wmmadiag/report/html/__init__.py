@@ -1,7 +1,7 @@
 """A run as one self-contained HTML page: no network, no other files, everything from users' files escaped.
 
 `page.html` is the template, `style.css` and `maps.js` are put into it. Maps of errors travel as compressed arrays
-(`wmmadiag.report.maps`) that the page draws; all the rest is plain HTML and reads without scripts.
+(`wmmadiag.results.maps`) that the page draws; all the rest is plain HTML and reads without scripts.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wmmadiag.report.html.views import views
-from wmmadiag.report.run import Run
-from wmmadiag.report.text import visible
+from wmmadiag.results.run import Run
+from wmmadiag.results.text import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment

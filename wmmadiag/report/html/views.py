@@ -9,8 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from wmmadiag.compare.observation import TILE, Observation
-from wmmadiag.report.diagnosis import Cause, Diagnosis, Fix
-from wmmadiag.report.maps import (
+from wmmadiag.report.terminal_diagnosis import fix_effect, how_sure, number, work_line
+from wmmadiag.results.brief import brief
+from wmmadiag.results.diagnosis import Cause, Diagnosis, Fix
+from wmmadiag.results.maps import (
     ALLOWED,
     AT_BOUND,
     SPECIAL,
@@ -19,11 +21,9 @@ from wmmadiag.report.maps import (
     FragmentCell,
     FragmentMap,
 )
-from wmmadiag.report.model import CaseResult, ReportedFinding, Status
-from wmmadiag.report.run import KernelRun, Run
-from wmmadiag.report.terminal import brief
-from wmmadiag.report.terminal_diagnosis import fix_effect, how_sure, number, work_line
-from wmmadiag.report.text import dedented, diff_lines, split_place, visible
+from wmmadiag.results.model import CaseResult, ReportedFinding, Status
+from wmmadiag.results.run import KernelRun, Run
+from wmmadiag.results.text import dedented, diff_lines, split_place, visible
 
 MAP_ROOM = 4_000_000
 """Characters of a page that maps may take."""

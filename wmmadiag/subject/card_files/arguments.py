@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from wmmadiag.numerics.element_types import ALIASES, TYPES, ElementType, element_type
 from wmmadiag.ops import OPERATIONS, Operation
 from wmmadiag.subject import card_keys
 from wmmadiag.subject.card import Argument, Expression, View
 from wmmadiag.subject.card_files.table import Table
 from wmmadiag.subject.distributions import DISTRIBUTIONS
-from wmmadiag.subject.dtypes import ALIASES, TYPES, ElementType, element_type
 from wmmadiag.subject.packed import packed_views
 from wmmadiag.subject.suggest import did_you_mean
 

@@ -12,13 +12,13 @@ from itertools import combinations, islice, permutations, product
 
 from wmmadiag.hostcode.terms import Term
 from wmmadiag.ops import OPERATIONS
+from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.guess import Parameter, covered_roles, role_named
 from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.meanings import is_real
 from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument, Wishes
 from wmmadiag.subject.drafts.numbers import PASSED, unknown_symbols
-from wmmadiag.subject.expressions import names_in
 
 _MOST = 96
 _SMALLEST = 16  # of an extent that a constant fixes

@@ -214,9 +214,9 @@ def _launched(
     path: Path, kernel: Kernel, operation: str, meant: Assignment, options: SubjectOptions
 ) -> Iterator[tuple[Draft, int]]:
     """The draft by one meaning of the arguments; where its launch is open, one by each that covers the output."""
-    from wmmadiag.api import card_target
     from wmmadiag.subject.alternatives import replace_card
     from wmmadiag.subject.check import session_for
+    from wmmadiag.subject.target import card_target
 
     wishes = _wishes(options)
 

@@ -7,7 +7,9 @@ import re
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import NotWritten, Term
 from wmmadiag.hostcode.values import KernelName, Pointer, Struct, Unknown, Value
+from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops import OPERATIONS
+from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts import storage
 from wmmadiag.subject.drafts.code_facts import accumulator_types, told_by_formulas, uses_tf32
 from wmmadiag.subject.drafts.evidence import product_of
@@ -16,8 +18,6 @@ from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.meanings import Meanings, is_real, meanings, sized_by, with_rows
 from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument, Open, Wishes, is_input
 from wmmadiag.subject.drafts.numbers import give_number, unknown_symbols
-from wmmadiag.subject.dtypes import element_type
-from wmmadiag.subject.expressions import names_in
 
 _HALF = frozenset({"half", "__half", "f16"})
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.model import Distance
-from wmmadiag.subject.dtypes import element_type
 
 
 @dataclass(frozen=True, slots=True)

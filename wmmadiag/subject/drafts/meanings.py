@@ -16,11 +16,11 @@ import numpy as np
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import NotWritten, Number, Term
 from wmmadiag.hostcode.values import Struct, Unknown, Value
+from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.drafts.code_facts import fragment_extents
 from wmmadiag.subject.drafts.guess import Parameter, roles_for, symbol_for, value_for
 from wmmadiag.subject.drafts.kernel import Kernel
-from wmmadiag.subject.dtypes import element_type
 
 _FRAGMENT = 32  # at most: `#define M 16` is a fragment's shape far more often than a matrix's
 

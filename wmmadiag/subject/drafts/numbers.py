@@ -9,12 +9,12 @@ from collections.abc import Collection
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import NotWritten, Term
 from wmmadiag.ops import OPERATIONS
+from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts import storage
 from wmmadiag.subject.drafts.guess import distance_for, value_for
 from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.meanings import Meanings, is_real, meaning_of
 from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument, Open
-from wmmadiag.subject.expressions import names_in
 
 PASSED = "as the source passes it"
 

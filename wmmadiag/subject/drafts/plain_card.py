@@ -11,12 +11,12 @@ from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.events import Launch
 from wmmadiag.hostcode.terms import NotWritten, Term
 from wmmadiag.hostcode.values import Pointer, Value
+from wmmadiag.numerics.element_types import element_type, storage_dtype
 from wmmadiag.subject.drafts.guess import Parameter
 from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.meanings import Meanings
 from wmmadiag.subject.drafts.model import Wishes
 from wmmadiag.subject.drafts.text import toml_value
-from wmmadiag.subject.dtypes import element_type, storage_dtype
 
 # Unit roundoff, IEEE 754 and bfloat16; sums of narrower products err more than an f32 output's own rounding.
 _ROUNDING = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-11, "f64": 2.0**-40}

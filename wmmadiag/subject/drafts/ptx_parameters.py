@@ -15,11 +15,11 @@ from pathlib import Path
 
 from wmmadiag.hostcode.types import split_list
 from wmmadiag.launch import field_offsets
+from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ptx import demangle
 from wmmadiag.ptx.parameter_uses import MemberUse, ParameterUse
 from wmmadiag.ptx.types import WIDTHS
 from wmmadiag.subject.drafts.guess import Parameter
-from wmmadiag.subject.dtypes import element_type
 
 _DECLARED = {"u8": "u8", "u16": "u16", "u32": "s32", "u64": "u64", "s32": "s32", "s64": "s64", "s8": "s8", "s16": "s16",
              "f16": "f16", "f32": "f32", "f64": "f64", "b32": "s32", "b64": "u64"}  # fmt: skip

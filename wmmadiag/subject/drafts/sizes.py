@@ -14,8 +14,8 @@ from itertools import product
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import Term
 from wmmadiag.ops import OPERATIONS
+from wmmadiag.ops.expressions import ExpressionError, evaluate, names_in
 from wmmadiag.subject.drafts.model import Draft
-from wmmadiag.subject.expressions import ExpressionError, evaluate, names_in
 
 _NAMES = ("small", "tiles")
 RAGGED = "tail"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from wmmadiag.report.model import ReportedFinding
+from wmmadiag.results.model import ReportedFinding
 
 WIDTH = 80
 FULL = 4

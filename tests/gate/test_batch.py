@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from wmmadiag.batch import Outcome, Task, check_all, exit_code, plan
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.gate.batch import Outcome, Task, check_all, exit_code, plan
 
-KERNELS = Path(__file__).parents[1] / "kernels"
+KERNELS = Path(__file__).parents[2] / "kernels"
 PV, QKT = KERNELS / "pv" / "kernel.toml", KERNELS / "qkt" / "kernel.toml"
 ATTENTION = KERNELS / "attention" / "kernel.toml"
 

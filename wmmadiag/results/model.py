@@ -1,6 +1,6 @@
 """The report as data: what every format is a pure function of. Needs no NumPy.
 
-`FORMAT_VERSION` history: 1: first. 2: `CaseResult.findings`. 3: `wmmadiag.report.run.Run` around several kernels.
+`FORMAT_VERSION` history: 1: first. 2: `CaseResult.findings`. 3: `wmmadiag.results.run.Run` around several kernels.
 4: causes have names, readings and the work that they took; "reproduced" and hypotheses are gone.
 """
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from wmmadiag.compare.observation import Observation
-from wmmadiag.report.model import Problem, ReportedFinding
+from wmmadiag.results.model import Problem, ReportedFinding
 
 Outcome: TypeAlias = Literal["right", "diagnosed", "undecided", "error"]
 """right: no case is wrong and no check found an error. undecided: wrong, but no cause was shown. error: nothing ran,

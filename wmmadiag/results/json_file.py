@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.report.model import FORMAT_VERSION, to_builtins
-from wmmadiag.report.run import Run
+from wmmadiag.results.model import FORMAT_VERSION, to_builtins
+from wmmadiag.results.run import Run
 
 SCHEMA_ID = "https://wmmadiag.invalid/schema/run-3.json"
 

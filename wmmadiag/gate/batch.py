@@ -13,9 +13,9 @@ from wmmadiag.errors import ConfigurationError, SeveralKernelsError, WmmadiagErr
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-    from wmmadiag.report.diagnosis import Diagnosis
-    from wmmadiag.report.model import KernelReport, Status
-    from wmmadiag.report.run import KernelRun, Run
+    from wmmadiag.results.diagnosis import Diagnosis
+    from wmmadiag.results.model import KernelReport, Status
+    from wmmadiag.results.run import KernelRun, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ def _parallel(
 
     from wmmadiag.processes import Child, ChildEnded
 
-    idle = [Child("wmmadiag.batch:answer") for _ in range(min(jobs, len(work)))]
+    idle = [Child("wmmadiag.gate.batch:answer") for _ in range(min(jobs, len(work)))]
     busy: dict[Connection, tuple[int, Child]] = {}
     outcomes: dict[int, Outcome] = {}
     waiting = list(range(len(work)))[::-1]
@@ -312,7 +312,7 @@ def _asked(options: Mapping[str, Any]) -> dict[str, str]:
 def run_of(outcomes: Sequence[Outcome], *, command: str = "", seconds: float = 0.0) -> Run:
     """What was recorded of finished tasks, as one run."""
     from wmmadiag import recording
-    from wmmadiag.report.run import Unchecked
+    from wmmadiag.results.run import Unchecked
 
     kernels = [one.recorded for one in outcomes if one.recorded is not None]
     unchecked = [

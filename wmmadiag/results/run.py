@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from wmmadiag.report.diagnosis import Diagnosis
-from wmmadiag.report.maps import ErrorMap, FragmentMap
-from wmmadiag.report.model import FORMAT_VERSION, KernelReport, Status
+from wmmadiag.results.diagnosis import Diagnosis
+from wmmadiag.results.maps import ErrorMap, FragmentMap
+from wmmadiag.results.model import FORMAT_VERSION, KernelReport, Status
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Many cases of many kernels, on this machine or on many: planned, run, journalled, shrunk, explained."""
