@@ -12,6 +12,7 @@ is mended in general, or stays.
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import random
 import shutil
@@ -119,10 +120,12 @@ def expand_pairs(target: Path, folder: Path = HERE, *, most: int = 1, seed: int 
 
 
 if __name__ == "__main__":
-    folder = HERE.parent / sys.argv[2] if len(sys.argv) > 2 else HERE  # an absolute path stays one
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("target", type=Path, metavar="DIR", help="a folder that is made")
+    parser.add_argument("set", nargs="?", default="unseen", help="a folder beside this one")
+    parser.add_argument("--pairs", action="store_true", help="two bugs at once in each kernel")
+    asked = parser.parse_args()
+    folder = HERE.parent / asked.set
     if not any(folder.glob("*.bugs.toml")):
-        sys.exit(f"{folder} has no kernels (*.bugs.toml)")
-    if sys.argv[3:] == ["--pairs"]:
-        expand_pairs(Path(sys.argv[1]), folder)
-    else:
-        expand(Path(sys.argv[1]), folder)
+        parser.error(f"{folder} has no kernels (*.bugs.toml)")
+    (expand_pairs if asked.pairs else expand)(asked.target, folder)
