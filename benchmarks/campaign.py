@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import re
 import resource
 import shutil
@@ -28,7 +29,7 @@ from wmmadiag.campaign.cluster import Done, answers, cluster
 from wmmadiag.campaign.journal import Journal
 from wmmadiag.campaign.plan import Plan, Subjects
 from wmmadiag.campaign.points import key_of, points, spaces
-from wmmadiag.campaign.run import Campaign, here, run_campaign
+from wmmadiag.campaign.run import Campaign, Executor, here, run_campaign
 from wmmadiag.campaign.sizes import SizeRange
 from wmmadiag.campaign.work import Result, Setting, Unit, run_unit, session_of
 from wmmadiag.errors import WmmadiagError
@@ -193,67 +194,74 @@ def _gemm(folder: Path, cases: int) -> Plan:
     sizes = {name: SizeRange(1, 130) for name in "MNK"}
     card = KERNELS / "gemm" / "kernel.toml"
     subjects = Subjects((card,), Place("", 1), sizes)
-    return Plan(folder / "gemm.toml", "gemm", (subjects,), how="random", cases=cases, slice=16)
+    return Plan(folder / "gemm.toml", "gemm", (subjects,), how="random", cases=cases)
 
 
 def workers() -> int:
-    """The same cases with one worker and with two, each after a campaign that warms its processes."""
+    """The same cases with one worker and with two in turns, each after a campaign that warms its processes."""
     with tempfile.TemporaryDirectory() as folder:
-        rates = []
-        for count in (1, 2, 1, 2):
-            plan = _gemm(Path(folder), 400)
-            journal = plan.path.with_suffix(".journal")
-            with cluster(workers=count) as client:
-                seconds = 0.0
-                for seed in (1, 2):
-                    journal.unlink(missing_ok=True)
-                    with Journal(journal) as opened:
-                        began = time.perf_counter()
-                        done = run_campaign(replace(plan, seed=seed), opened, partial(answers, client), effort="")
-                        seconds = time.perf_counter() - began
-                rates.append(done.tally.cases / seconds)
-                print(f"{count} workers: {rates[-1]:.0f} cases/s")
-        print(f"two against one: {(rates[1] + rates[3]) / (rates[0] + rates[2]):.2f}")
+        plan = _gemm(Path(folder), 1600)
+        rates: dict[int, list[float]] = {1: [], 2: []}
+        for _ in range(4):
+            for count in rates:
+                with cluster(workers=count) as client:
+                    timed(replace(plan, cases=64 * count), partial(answers, client))
+                    seconds, _ = timed(replace(plan, seed=2), partial(answers, client))
+                rates[count].append(plan.cases / seconds)
+                print(f"{count} workers: {rates[count][-1]:.0f} cases/s, load {os.getloadavg()[0]:.1f}")
+        ratios = [two / one for one, two in zip(rates[1], rates[2], strict=True)]
+        print(f"two against one: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
     return 0
 
 
+def timed(plan: Plan, execute: Executor) -> tuple[float, float]:
+    """Seconds that a campaign takes, and seconds of this process's processors."""
+    journal = plan.path.with_suffix(".journal")
+    journal.unlink(missing_ok=True)
+    with Journal(journal) as opened:
+        began, used = time.perf_counter(), time.process_time()
+        run_campaign(plan, opened, execute, effort="")
+        return time.perf_counter() - began, time.process_time() - used
+
+
 def overhead() -> int:
-    """A case in a campaign, in one process and with one worker, against the same case in `check`'s own loop."""
+    """Processor time of a case in a campaign, in one process and with one worker, against `check`'s own loop.
+
+    Processor time and not time, so that what else runs on the machine tells little; client, scheduler and worker
+    together, though they work side by side.
+    """
     with tempfile.TemporaryDirectory() as folder:
         plan = _gemm(Path(folder), 400)
-        seconds: dict[str, list[float]] = {"check": [], "here": [], "one worker": []}
+        used: dict[str, list[float]] = {"check": [], "here": [], "one worker": [], "of this, client and scheduler": []}
         with cluster(workers=1) as client:
-            for turn in range(6):
-                took = {"check": checked(plan)}
-                for way, execute in (("here", here), ("one worker", partial(answers, client))):
-                    journal = plan.path.with_suffix(".journal")
-                    journal.unlink(missing_ok=True)
-                    with Journal(journal) as opened:
-                        began = time.perf_counter()
-                        run_campaign(plan, opened, execute, effort="")
-                        took[way] = time.perf_counter() - began
+            for turn in range(8):
+                took = {"check": checked(plan), "here": timed(plan, here)[1]}
+                before = sum(client.run(time.process_time).values())
+                _, took["of this, client and scheduler"] = timed(plan, partial(answers, client))
+                worker = sum(client.run(time.process_time).values()) - before
+                took["one worker"] = worker + took["of this, client and scheduler"]
                 for way, one in took.items() if turn else ():  # the first one warms up
-                    seconds[way].append(one / plan.cases)
-        for way, each in seconds.items():
-            beyond = min(each) - min(seconds["check"])
-            print(
-                f"{way}: {min(each) * 1e3:.2f} ms a case (median {statistics.median(each) * 1e3:.2f}),"
-                f" {beyond * 1e3:.2f} ms beyond check"
-            )
+                    used[way].append(one / plan.cases * 1e3)
+        for way, each in used.items():
+            print(f"{way}: {statistics.median(each):.2f} ms a case ({min(each):.2f} to {max(each):.2f})")
+        for way in ("here", "one worker"):
+            beyond = [one - base for one, base in zip(used[way], used["check"], strict=True)]
+            print(f"{way} beyond check: {statistics.median(beyond):.2f} ms ({min(beyond):.2f} to {max(beyond):.2f})")
+        print(f"load {os.getloadavg()[0]:.1f}")
     return 0
 
 
 def checked(plan: Plan) -> float:
-    """Seconds that a check takes for a plan's cases, its card read before."""
+    """Seconds of processors that a check takes for a plan's cases, its card read before."""
     (subjects,) = plan.subjects
     (space,) = spaces(plan, subjects)
     setting = Setting(str(plan.path.parent))
     chosen = list(points(plan, space))
     session = session_of(setting, "", chosen[0])
-    began = time.perf_counter()
+    began = time.process_time()
     for point in chosen:
         run_case(session, point.case(session.card), session.card.variant(point.variant), None, "")
-    return time.perf_counter() - began
+    return time.process_time() - began
 
 
 def nothing(unit: Unit) -> list[Result]:

@@ -91,7 +91,8 @@ def answers(
     threads = max(1, sum(client.nthreads().values()))
     waiting = iter(works)
     running: dict[Future[Any], Work] = {}
-    arriving = as_completed(loop=client.loop)
+    # With results, which come while this process is at others; asked for one by one, each costs two round trips.
+    arriving = as_completed(loop=client.loop, with_results=True, raise_errors=False)
 
     def more() -> None:
         while len(running) < IN_FLIGHT * threads:
@@ -104,9 +105,9 @@ def answers(
 
     more()
     while running:
-        future = next(arriving)
+        future, answer = next(arriving)
         work = running.pop(future)
-        yield _done(work, future)
+        yield _failed(work, answer[1]) if future.status == "error" else Done(work, answer)
         future.release()
         more()
 
@@ -118,12 +119,9 @@ class _None:
 _NONE = _None()
 
 
-def _done(work: Work, future: Future[Any]) -> Done[Work, Any]:
+def _failed(work: Work, error: BaseException) -> Done[Work, Any]:
     from distributed import KilledWorker
 
-    error = future.exception()
-    if error is None:
-        return Done(work, future.result())
     if isinstance(error, KilledWorker):
         return Done(work, error="it ended each process that ran it", killed=True)
     return Done(work, error=f"{type(error).__name__}: {error}")
