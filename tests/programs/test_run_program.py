@@ -245,3 +245,85 @@ int main() {
     )
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode in (2, 3), done.stdout + done.stderr  # what its source alone leads to
+
+
+INTERNAL = r"""
+#include <cstdio>
+static __device__ int counter = 5;
+static __constant__ int step[2];
+namespace { __device__ int hidden[4]; __constant__ float half_ten = 5.0f; }
+static __device__ int unseen_by_the_host;
+namespace open { __device__ int seen = 7; static __device__ int inner = 1; }
+__global__ void count() {
+    atomicAdd(&counter, step[1]);
+    hidden[2] += 3 + (int)half_ten;
+    unseen_by_the_host += 4;
+    open::seen++;
+    open::inner += 2;
+}
+__global__ void told(int* out) { *out = unseen_by_the_host; }
+int main() {
+    int by[2] = {1, 10}, *out, unseen, first, third[4], seen, inner;
+    cudaMalloc(&out, sizeof(int));
+    cudaMemcpyToSymbol(step, by, sizeof by);
+    count<<<1, 1>>>();
+    count<<<1, 1>>>();
+    told<<<1, 1>>>(out);
+    cudaMemcpy(&unseen, out, sizeof(int), cudaMemcpyDeviceToHost);
+    cudaMemcpyFromSymbol(&first, counter, sizeof first);
+    cudaMemcpyFromSymbol(third, hidden, sizeof third);
+    cudaMemcpyFromSymbol(&seen, open::seen, sizeof seen);
+    cudaMemcpyFromSymbol(&inner, open::inner, sizeof inner);
+    printf("%d %d %d %d %d\n", first, third[2], unseen, seen, inner);
+}
+"""
+
+
+def test_variables_of_internal_linkage_are_the_programs_own(tmp_path: Path) -> None:
+    done = run(tmp_path, INTERNAL)
+    assert done.stdout == "25 16 8 9 5\n", done.stderr
+    assert done.returncode == 0, done.stderr
+
+
+PART = r"""
+#include <cstdio>
+static __device__ int counter = START;
+static __device__ int step(int by) { return by * SCALE; }
+namespace {
+__global__ void add(int by) { atomicAdd(&counter, step(by)); }
+__global__ void add(float by) { atomicAdd(&counter, 100 * step((int)by)); }
+}
+__device__ int NAME() { return atomicAdd(&counter, step(1)); }
+int NAME(int by) {
+    add<<<1, 1>>>(by);
+    add<<<1, 1>>>(float(by));
+    int now;
+    cudaMemcpyFromSymbol(&now, counter, sizeof now);
+    return now;
+}
+"""
+ALL_PARTS = r"""
+#include <cstdio>
+int first(int); int second(int);
+__device__ int first(); __device__ int second();
+static __device__ int counter = 1;
+__global__ void both(int* out) { *out = ++counter + first() * 10 + second() * 100; }
+int main() {
+    int *out, now;
+    cudaMalloc(&out, sizeof(int));
+    printf("%d %d\n", first(2), second(3));
+    both<<<1, 1>>>(out);
+    cudaMemcpy(&now, out, sizeof(int), cudaMemcpyDeviceToHost);
+    printf("%d %d %d\n", now, first(0), second(0));
+}
+"""
+
+
+def test_names_of_internal_linkage_are_each_sources_own(tmp_path: Path) -> None:
+    for number, name in enumerate(("first", "second"), 1):
+        macros = f"#define NAME {name}\n#define START {number * 1000}\n#define SCALE {number}"
+        (tmp_path / f"{name}.cu").write_text(macros + PART)
+    done = run(tmp_path, ALL_PARTS, "first.cu", "second.cu")
+    # 1000 + 2 + 200, 2000 + 6 + 600; then 2 + 1202 * 10 + 2606 * 100, and both counters a step further
+    assert done.stdout == "1202 2606\n272622 1203 2608\n", done.stdout + done.stderr
+    assert done.returncode == 0, done.stderr

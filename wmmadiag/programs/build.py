@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,11 +46,13 @@ class Symbol:
     Attributes:
         name: mangled.
         start, size: offset in the shared object, and bytes.
+        unit: number of the source that alone knows it by this name; None: it is the whole program's.
     """
 
     name: str
     start: int
     size: int
+    unit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +62,13 @@ class Unit:
     Attributes:
         source: its path as the user gave it.
         kernels: base name of each kernel that it or its headers define → the names of its parameters.
+        variables: names of the device's variables that it or its headers define.
         expressions: the instantiations of kernel templates that its host code uses, as NVRTC takes them.
     """
 
     source: str
     kernels: Mapping[str, tuple[str, ...]]
+    variables: frozenset[str]
     expressions: tuple[str, ...]
 
 
@@ -103,9 +108,10 @@ class _Prepared:
         """Whether it includes a header of `native/headers`."""
         return any((NATIVE / "headers" / name).is_file() for name in self.tree.unresolved)
 
-    def texts(self, folder: Path) -> dict[Path, bytes]:
-        """The files to write, the source itself first."""
+    def texts(self, folder: Path, unit: int) -> dict[Path, bytes]:
+        """The files to write, the source itself, the program's `unit`-th, first."""
         paths = {file.key: folder / f"{number}_{Path(file.key).name}" for number, file in enumerate(self.tree.every())}
+        paths[next(iter(paths))] = folder / _object_source(unit)
         return {paths[file.key]: self._text(file, paths) for file in self.tree.every()}
 
     def _text(self, file: SourceFile, paths: Mapping[str, Path]) -> bytes:
@@ -193,7 +199,12 @@ def read_program(folder: Path, runtime: Path) -> BuiltProgram:
     """What `build` left in a folder."""
     record = json.loads((folder / "program.json").read_text("utf-8"))
     units = tuple(
-        Unit(one["source"], {name: tuple(names) for name, names in one["kernels"].items()}, tuple(one["expressions"]))
+        Unit(
+            one["source"],
+            {name: tuple(names) for name, names in one["kernels"].items()},
+            frozenset(one["variables"]),
+            tuple(one["expressions"]),
+        )
         for one in record["units"]
     )
     kernels, variables = (tuple(Symbol(*one) for one in record[what]) for what in ("kernels", "variables"))
@@ -209,7 +220,7 @@ def _described(library: Path, prepared: Sequence[_Prepared]) -> dict[str, object
     kernels: list[Symbol] = []
     variables: list[Symbol] = []
     main = None
-    for kind, symbol in _symbols(library):
+    for kind, symbol in _symbols(library, len(prepared)):
         if symbol.name == "main" and kind == "T":
             main = symbol.start
         elif kind in "TtWwVvuU":
@@ -218,14 +229,16 @@ def _described(library: Path, prepared: Sequence[_Prepared]) -> dict[str, object
         elif _base(symbol.name) in shadows:
             variables.append(symbol)
     units = []
-    for one in prepared:
+    for number, one in enumerate(prepared):
         known = {name: parameters for each in one.names for name, parameters in each.kernels.items()}
-        readable = [demangle(symbol.name) for symbol in kernels if _base(symbol.name) in known]
+        owned = sorted({name for each in one.names for name in each.variables})
+        its = [symbol for symbol in kernels if symbol.unit in (None, number) and _base(symbol.name) in known]
+        readable = [demangle(symbol.name) for symbol in its]
         expressions = dict.fromkeys(_expression(name) for name in readable if name.endswith(">") and LAMBDA not in name)
-        units.append({"source": one.name, "kernels": known, "expressions": list(expressions)})
+        units.append({"source": one.name, "kernels": known, "variables": owned, "expressions": list(expressions)})
     kernels.sort(key=lambda one: one.start)
     listed = {"kernels": kernels, "variables": variables}
-    rows = {what: [(one.name, one.start, one.size) for one in some] for what, some in listed.items()}
+    rows = {what: [dataclasses.astuple(one) for one in some] for what, some in listed.items()}
     return {"units": units, **rows, "managed": managed, "main": main}
 
 
@@ -244,12 +257,28 @@ def _base(name: str) -> str:
     return demangle(name).partition("<")[0].rpartition("::")[2]
 
 
-def _symbols(library: Path) -> Iterable[tuple[str, Symbol]]:
-    listed = subprocess.run(["nm", "-S", "--defined-only", str(library)], capture_output=True, text=True, check=True)
+def _symbols(library: Path, units: int) -> Iterator[tuple[str, Symbol]]:
+    """(kind as nm writes it, symbol) of a program's library.
+
+    A table of symbols holds those of internal linkage behind the name of the file that they were compiled from, file
+    by file as they were linked, and the others at its end.
+    """
+    command = ["nm", "-aSp", "--defined-only", str(library)]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True)
+    expected = {_object_source(number): number for number in range(units)}
+    unit: int | None = None
     for line in listed.stdout.splitlines():
         words = line.split()
-        if len(words) == 4:
-            yield words[2], Symbol(words[3], int(words[0], 16), int(words[1], 16))
+        if words[1:2] == ["a"]:
+            unit = expected.get(words[-1])
+        elif len(words) == 4:
+            kind, own = words[2], words[2].islower() and words[2] not in "uvw"
+            yield kind, Symbol(words[3], int(words[0], 16), int(words[1], 16), unit if own else None)
+
+
+def _object_source(number: int) -> str:
+    """The name of the file that a source is written to for the compiler."""
+    return f"wmmadiag_unit_{number}.cu"
 
 
 def _compile(
@@ -274,7 +303,7 @@ def _compile(
             number, one = item
             inside = work / str(number)
             inside.mkdir()
-            texts = one.texts(inside)
+            texts = one.texts(inside, number)
             for path, text in texts.items():
                 path.write_bytes(text)
             made = work / f"{number}.o"

@@ -171,7 +171,7 @@ class Served:
         from wmmadiag.programs.progress import Progress
 
         spec = self.spec
-        addresses = {}
+        placed = []
         for one in self.program.variables:
             address = self.runtime.wmmadiag_variable(
                 one.name.encode(),
@@ -179,7 +179,7 @@ class Served:
                 ctypes.c_uint64(self.located() + one.start),
                 int(_own_name(one.name) in self.program.managed),
             )
-            addresses[one.name] = address
+            placed.append((one, address))
             self.shadows[self.located() + one.start] = (one, address)
         checks = select(spec["checks"])
         budget = Budget(spec["instructions"], spec["seconds"])
@@ -192,7 +192,7 @@ class Served:
             std=spec["std"], extra=tuple(spec["extra"]),
         )  # fmt: skip
         self.device = DeviceHalf(
-            self.program.units, options, how, addresses, self.placed, self.runtime.wmmadiag_heap_bytes,
+            self.program.units, options, how, placed, self.placed, self.runtime.wmmadiag_heap_bytes,
             spec["use_cache"],
         )  # fmt: skip
         self.launcher = Launcher(

@@ -11,15 +11,15 @@ from pathlib import Path
 
 from wmmadiag.compile import Compilation, CompileOptions, compile_source, compile_text
 from wmmadiag.compile.model import Entry, Resources
-from wmmadiag.compile.names import base_name, demangle
+from wmmadiag.compile.names import base_name, demangle, parameter_types, qualified_name
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions
 from wmmadiag.emulator.lower import lower
 from wmmadiag.errors import CompileError, ConfigurationError, UnsupportedError
 from wmmadiag.programs.build import LAMBDA, Symbol, Unit
-from wmmadiag.programs.link import heap, linked, missing, private
+from wmmadiag.programs.link import heap, linked, missing, original, private
 from wmmadiag.programs.shipped import NATIVE
 from wmmadiag.ptx import parse
-from wmmadiag.ptx.ir import Module, Parameter, Space
+from wmmadiag.ptx.ir import Module, Parameter, Space, Variable
 
 HEAP_LISTS = 40
 """`lists` of native/device/heap.cu."""
@@ -94,20 +94,21 @@ class DeviceHalf:
         units: the sources.
         options: for the compiler.
         how: for the emulator, with the checks' names.
-        addresses: where the device's variables lie, by their names in the PTX.
+        shadows: the host's shadows of the device's variables, and where those lie on the device.
         place: gives a variable of the device an address, with its contents; `heap`: bytes for malloc in kernels.
     """
 
     units: Sequence[Unit]
     options: CompileOptions
     how: EmulatorOptions
-    addresses: Mapping[str, int]
+    shadows: Sequence[tuple[Symbol, int]]
     place: Callable[[str, bytes], int]
     heap: Callable[[], int]
     use_cache: bool = True
 
     def __post_init__(self) -> None:
-        self._known: dict[str, DeviceKernel] = {}
+        self._known: dict[Symbol, DeviceKernel] = {}
+        self._unseen: dict[tuple[int, str], int] = {}
         self.kernels: list[DeviceKernel] = []
         self.modules: list[LoadedModule] = []
 
@@ -129,9 +130,9 @@ class DeviceHalf:
             CompileError: NVRTC refused the source.
             UnsupportedError: it reaches something that is not emulated.
         """
-        if symbol.name not in self._known:
-            self._known[symbol.name] = self._load(symbol)
-        return self._known[symbol.name]
+        if symbol not in self._known:
+            self._known[symbol] = self._load(symbol)
+        return self._known[symbol]
 
     def load_module(self, ptx: str) -> int:
         """The number, from 1, of PTX that the program loads.
@@ -157,7 +158,7 @@ class DeviceHalf:
         if entry is None:
             return None
         addresses = {variable: address for variable, (address, _) in module.variables.items()}
-        return self._loaded(module.compilation, entry, {}, addresses)
+        return self._loaded(module.compilation, entry, None, addresses)
 
     def _load(self, symbol: Symbol) -> DeviceKernel:
         readable = demangle(symbol.name)
@@ -167,35 +168,57 @@ class DeviceHalf:
                 hint="give the kernel a struct with a __device__ operator() in its place",
             )
         base = readable.partition("<")[0].rpartition("::")[2]
-        for unit in self.units:
-            if base not in unit.kernels:
+        for number, unit in enumerate(self.units):
+            if base not in unit.kernels or symbol.unit not in (None, number):
                 continue
             compilation = self.compile(unit)
-            entry = next((one for one in compilation.entries if one.name == symbol.name), None)
-            entry = entry or next((one for one in compilation.entries if _same(one, symbol.name)), None)
+            entry = _entry_of(compilation.entries, symbol.name)
             if entry is not None:
-                return self._loaded(compilation, entry, unit.kernels, self.addresses)
+                return self._loaded(compilation, entry, number, {})
         raise ConfigurationError(
             f"the device half has no kernel {readable}",
             hint="the compiler's notes say why it was not instantiated: wmmadiag check SOURCE -v",
         )
 
+    def _places(self, module: Module, unit: int) -> dict[str, int]:
+        """Where the variables of a source lie, by their names in its PTX.
+
+        What has internal linkage bears a name of each compiler's own: it is the variable of the same name and source.
+        One that only kernels use has no shadow; it is placed here, once for all of the source's kernels.
+        """
+        shared = {one.name: address for one, address in self.shadows if one.unit is None}
+        own = {qualified_name(one.name): address for one, address in self.shadows if one.unit == unit}
+        found = {}
+        for one in module.variables.values():
+            readable = qualified_name(original(one.name))
+            if one.name in shared:
+                found[one.name] = shared[one.name]
+            elif readable in own:
+                found[one.name] = own[readable]
+            elif one.space is Space.GLOBAL and readable.rpartition("::")[2] in self.units[unit].variables:
+                self._place_unseen(one, (unit, readable), found)
+        return found
+
+    def _place_unseen(self, variable: Variable, key: tuple[int, str], found: dict[str, int]) -> None:
+        if key not in self._unseen and (data := _contents(variable)) is not None:
+            self._unseen[key] = self.place(key[1], data)
+        if key in self._unseen:
+            found[variable.name] = self._unseen[key]
+
     def _complete(
-        self, module: Module, absent: frozenset[str], compilation: Compilation, addresses: Mapping[str, int]
+        self, module: Module, absent: frozenset[str], unit: int | None, addresses: Mapping[str, int]
     ) -> tuple[Module, Mapping[str, int]]:
         """A kernel's module with what other sources of the program define, and the addresses of their variables."""
         known = dict(addresses)
         if absent & {"malloc", "free"}:
             text, own = self._heap
-            module, known = linked(module, [text]), known | own
-        others = [
-            self.compile(one, separately=True).ptx
-            for one in self.units
-            if missing(module) and one.source != compilation.source
-        ]
-        for number in range(1, len(others) + 1):
-            known |= {private(name, number): address for name, address in addresses.items()}
-        return linked(module, others), known
+            module, known = linked(module, parse(text, name="heap.cu")), known | own
+        for number, one in enumerate(self.units):
+            if number != unit and missing(module):
+                text = private(self.compile(one, separately=True).ptx, number)
+                other = parse(text, name=f"module {number}")
+                module, known = linked(module, other), self._places(other, number) | known
+        return module, known
 
     def turn_heap(self, view: Callable[[int], int]) -> None:
         """Before a launch: what earlier ones freed may be given out by malloc.
@@ -230,14 +253,22 @@ class DeviceHalf:
         self,
         compilation: Compilation,
         entry: Entry,
-        named: Mapping[str, tuple[str, ...]],
+        unit: int | None,
         addresses: Mapping[str, int],
     ) -> DeviceKernel:
+        """Make a kernel ready.
+
+        Args:
+            unit: number of the source; None: PTX that the program brought, with the `addresses` of its variables.
+        """
         from wmmadiag.compile.origin import origin_of, ptx_name
 
         module = parse(compilation.ptx, name=ptx_name(compilation.ptx), entry=entry.name)
+        named: Mapping[str, tuple[str, ...]] = {}
+        if unit is not None:
+            addresses, named = self._places(module, unit), self.units[unit].kernels
         if absent := missing(module):
-            module, addresses = self._complete(module, absent, compilation, addresses)
+            module, addresses = self._complete(module, absent, unit, addresses)
         lowered = lower(module, entry.name, self.options.arch, addresses=addresses)
         origin = origin_of(compilation.ptx)
         parameters = tuple(one for one in lowered.entry.parameters if isinstance(one, Parameter))
@@ -250,6 +281,27 @@ class DeviceHalf:
         return made
 
 
-def _same(entry: Entry, symbol: str) -> bool:
-    """Whether an entry is the kernel of a body: each compiler has its own names for what has internal linkage."""
-    return "".join(entry.demangled.split()) == "".join(demangle(symbol).split())
+def _contents(variable: Variable) -> bytes | None:
+    """What a variable holds at first; None where that hangs on addresses, or it is none of this module's."""
+    initial = variable.initializer
+    if variable.extern or not variable.size or (initial is not None and initial.relocations):
+        return None
+    return bytes(variable.size) if initial is None else bytes(initial.data)
+
+
+def _entry_of(entries: Sequence[Entry], symbol: str) -> Entry | None:
+    """The kernel of a body: of the same symbol, or of the same name and parameters.
+
+    Each compiler has its own names for what has internal linkage; overloads differ in their parameters alone.
+    """
+    if (exact := next((one for one in entries if one.name == symbol), None)) is not None:
+        return exact
+    name, parameters = _bare(demangle(symbol)), _bare(parameter_types(symbol))
+    alike = [one for one in entries if _bare(one.demangled) == name]
+    same = [one for one in alike if _bare(parameter_types(one.name)) == parameters]
+    found = same or alike
+    return found[0] if len(found) == 1 else None
+
+
+def _bare(text: str | None) -> str:
+    return "".join((text or "").split())

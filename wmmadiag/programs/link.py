@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 
 from wmmadiag.emulator.select_control import DEVICE_RUNTIME
-from wmmadiag.ptx import parse
 from wmmadiag.ptx.ir import Module, SymbolAddress
 
-_PRIVATE = re.compile(r"\b(_ZL\w+|_ZN\d+_GLOBAL__N_\w+)")
+_INTERNAL = re.compile(
+    r"^\.(?:global|const)\s[^;={]*?([\w$]+)\s*(?:\[[^;={]*)?[;=]|^\.func\s(?:\s*\([^)]*\))?\s*([\w$]+)", re.MULTILINE
+)
+"""A variable or function of a module that no word (`.visible`, `.weak`, `.extern`, `.common`) opens to others."""
+_FROM = "$from"
 _HEAP = re.compile(r"\bwmmadiag_(malloc|free)\b")
 
 
@@ -29,31 +31,30 @@ def missing(module: Module) -> frozenset[str]:
     )
 
 
-def linked(module: Module, others: Iterable[str]) -> Module:
-    """A module with the functions and variables of others that it lacks.
-
-    Args:
-        module: a kernel's.
-        others: PTX, asked for while something is missing.
-    """
-    for number, text in enumerate(others, 1):
-        if not missing(module):
-            break
-        other = parse(private(text, number), name=f"module {number}")
-        functions = dict(module.functions)
-        for name, function in other.functions.items():
-            known = functions.get(name)
-            if not function.entry and (known is None or (known.declared_only and not function.declared_only)):
-                functions[name] = function
-        variables = {**other.variables, **module.variables}
-        variables |= {name: one for name, one in other.variables.items() if variables[name].extern}
-        module = replace(module, functions=functions, variables=variables)
-    return module
+def linked(module: Module, other: Module) -> Module:
+    """A module with the functions and variables of another that it lacks."""
+    functions = dict(module.functions)
+    for name, function in other.functions.items():
+        known = functions.get(name)
+        if not function.entry and (known is None or (known.declared_only and not function.declared_only)):
+            functions[name] = function
+    variables = {**other.variables, **module.variables}
+    variables |= {name: one for name, one in other.variables.items() if variables[name].extern}
+    return replace(module, functions=functions, variables=variables)
 
 
 def private(ptx: str, number: int) -> str:
     """PTX whose names with internal linkage are its own, among those of other sources."""
-    return _PRIVATE.sub(rf"\1$from{number}", ptx)
+    names = {one for found in _INTERNAL.finditer(ptx) for one in found.groups() if one}
+    if not names:
+        return ptx
+    whole = re.compile(r"(?<![\w$%.])(?:" + "|".join(map(re.escape, sorted(names))) + r")(?![\w$])")
+    return whole.sub(lambda found: f"{found[0]}{_FROM}{number}", ptx)
+
+
+def original(name: str) -> str:
+    """A name as it was before `private`."""
+    return name.partition(_FROM)[0]
 
 
 def heap(ptx: str) -> str:

@@ -226,6 +226,16 @@ int main() {
     cublasHandle_t h;
     ok(cublasCreate(&h), "create");
     ok(cublasSetMathMode(h, CUBLAS_TF32_TENSOR_OP_MATH), "math mode");
+    int version, major, minor, processors;
+    ok(cublasGetVersion(h, &version), "version");
+    ok(cublasGetProperty(MAJOR_VERSION, &major), "major version");
+    ok(cublasGetProperty(MINOR_VERSION, &minor), "minor version");
+    expect(version / 100 == major * 100 + minor, "parts of the version");
+    expect(cublasGetCudartVersion() == CUDART_VERSION, "version of the runtime");
+    ok(cublasSetSmCountTarget(h, 7), "processors");
+    ok(cublasGetSmCountTarget(h, &processors), "processors that were set");
+    expect(processors == 7, "processors that were set");
+    expect(cublasSetSmCountTarget(h, -1) == CUBLAS_STATUS_INVALID_VALUE, "processors below zero");
     gemm_case<float, float, float>(h, CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32, "gemm f32");
     gemm_case<double, double, double>(h, CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F, "gemm f64");
     gemm_case<__half, __half, __half>(h, CUDA_R_16F, CUDA_R_16F, CUBLAS_COMPUTE_16F, "gemm f16");

@@ -604,6 +604,13 @@ cublasStatus_t cublasGetVersion(cublasHandle_t, int* version) {
     *version = CUBLAS_VERSION;
     return CUBLAS_STATUS_SUCCESS;
 }
+cublasStatus_t cublasGetProperty(libraryPropertyType type, int* value) {
+    if (value == nullptr || type < MAJOR_VERSION || type > PATCH_LEVEL) return CUBLAS_STATUS_INVALID_VALUE;
+    const int parts[] = {CUBLAS_VER_MAJOR, CUBLAS_VER_MINOR, CUBLAS_VER_PATCH};
+    *value = parts[type];
+    return CUBLAS_STATUS_SUCCESS;
+}
+size_t cublasGetCudartVersion() { return CUDART_VERSION; }
 cublasStatus_t cublasSetStream(cublasHandle_t h, cudaStream_t stream) { return set(h, &cublasContext::stream, stream); }
 cublasStatus_t cublasGetStream(cublasHandle_t h, cudaStream_t* stream) { return get(h, &cublasContext::stream, stream); }
 cublasStatus_t cublasSetPointerMode(cublasHandle_t h, cublasPointerMode_t mode) { return set(h, &cublasContext::pointers, mode); }
@@ -613,6 +620,10 @@ cublasStatus_t cublasGetAtomicsMode(cublasHandle_t h, cublasAtomicsMode_t* mode)
 // The mode allows the chip less precision; ours stays what it is.
 cublasStatus_t cublasSetMathMode(cublasHandle_t h, cublasMath_t mode) { return set(h, &cublasContext::math, mode); }
 cublasStatus_t cublasGetMathMode(cublasHandle_t h, cublasMath_t* mode) { return get(h, &cublasContext::math, mode); }
+cublasStatus_t cublasSetSmCountTarget(cublasHandle_t h, int count) {
+    return count < 0 ? CUBLAS_STATUS_INVALID_VALUE : set(h, &cublasContext::processors, count);
+}
+cublasStatus_t cublasGetSmCountTarget(cublasHandle_t h, int* count) { return get(h, &cublasContext::processors, count); }
 // No operation here needs one.
 // Wishes about speed, and about how products of floats are emulated by smaller ones: ours are in float64, nearer to the truth than any.
 static cublasStatus_t taken(cublasHandle_t h) { return h == nullptr ? CUBLAS_STATUS_NOT_INITIALIZED : CUBLAS_STATUS_SUCCESS; }

@@ -9,6 +9,7 @@ struct cublasContext {
     cublasPointerMode_t pointers = CUBLAS_POINTER_MODE_HOST;
     cublasAtomicsMode_t atomics = CUBLAS_ATOMICS_NOT_ALLOWED;
     cublasMath_t math = CUBLAS_DEFAULT_MATH;
+    int processors = 0;  // that a program wishes to be used; 0: all
 };
 
 namespace wmmadiag::libraries {
