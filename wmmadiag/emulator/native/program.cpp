@@ -28,36 +28,6 @@ const Operation* find_operation(std::string_view name) {
     return nullptr;
 }
 
-void FragmentMap::prepare() {
-    const unsigned register_bits = register_bytes * 8u;
-    if (register_bytes != 4 && register_bytes != 8) refuse("fragment registers of " + std::to_string(register_bytes) + " bytes");
-    if (elements == 0 || element_bits == 0 || unsigned{elements} * element_bits > register_bits || registers == 0)
-        refuse("fragment elements do not fit their register");
-    if (index.size() != std::size_t{registers} * elements * lanes) refuse("fragment map has the wrong length");
-    const unsigned count = unsigned{lines} * width;
-    if (count == 0 || lines > lanes || count * element_bits > 2048 * 8) refuse("fragment of " + std::to_string(count) + " elements");
-    for (const auto i : index)
-        if (i < 0 || static_cast<unsigned>(i) >= count) refuse("fragment map points outside its matrix");
-
-    words.resize(std::size_t{registers} * lanes);
-    quads = true;
-    for (unsigned r = 0; r < registers; ++r) {
-        for (unsigned l = 0; l < lanes; ++l) {
-            const auto first = static_cast<unsigned>(index[std::size_t{r} * elements * lanes + l]);
-            bool whole = unsigned{elements} * element_bits == register_bits && first % elements == 0;
-            for (unsigned e = 1; e < elements; ++e) whole &= static_cast<unsigned>(index[(std::size_t{r} * elements + e) * lanes + l]) == first + e;
-            if (!whole) {
-                if (element_bits != 8 && element_bits != 16) refuse("fragment of narrow elements that are not whole words");
-                words.clear();
-                quads = false;
-                return;
-            }
-            words[std::size_t{r} * lanes + l] = static_cast<std::uint16_t>(first / elements);
-            if (l % 4 != 0) quads &= words[std::size_t{r} * lanes + l] == words[std::size_t{r} * lanes + l - 1] + 1;
-        }
-    }
-}
-
 void Program::Free::operator()(std::byte* p) const { std::free(p); }
 
 Program::Program(ProgramSource source) : source_(std::move(source)) {

@@ -74,10 +74,17 @@ struct FragmentMap {
     std::uint8_t register_bytes = 0;  // 4 or 8
     std::vector<std::int16_t> index;  // [register][element][lane]: line * width + position in the line
 
-    // Derived by `prepare`. Where a register is a whole word of the dense matrix, [register][lane] of those words; and whether
-    // each four lanes from a multiple of four hold words that follow each other.
+    // Derived by `prepare`. Where a register is a whole word of the dense matrix: [register][lane] of those words.
     std::vector<std::uint16_t> words;
-    bool quads = false;
+    // How the words of each four lanes from a multiple of four lie. quads: they follow each other. pairs: they alternate with those of
+    // the next register, which are each the word after; both numbers of such a pair have the same pieces.
+    enum class Order : std::uint8_t { elements, words, pairs, quads } order = Order::elements;
+    struct Piece {
+        std::uint16_t line, byte;  // where the four words begin (pairs: the eight)
+        std::uint16_t dense;       // the same, in bytes from the dense matrix's begin
+    };
+    std::vector<Piece> pieces;  // of pairs and quads: [register][lane / 4]
+    bool squares = false;       // quads of 16 bytes; those of a register begin at the same byte of eight lines that follow each other
 
     // Throws std::invalid_argument when the sizes do not agree.
     void prepare();

@@ -32,35 +32,36 @@ struct alignas(64) DecodedB {
 
 // Operands' exponents, Width at a time. Finite nonzero: that of the format, not normalised; else a mark.
 template <Element Type, int Width>
-[[gnu::always_inline]] inline typename Vectors<Width>::H exponents(const std::uint16_t* bits) {
+[[gnu::always_inline]] inline typename Vectors<Width>::H exponents(const typename Vectors<Width>::H& bits, std::int16_t zero = zero_mark,
+                                                                   std::int16_t special = special_mark) {
     using H = typename Vectors<Width>::H;
     constexpr Format format = format_of(Type);
     constexpr int bias = (1 << (format.exponent_bits - 1)) - 1;
     constexpr std::int16_t all_ones = (1 << format.exponent_bits) - 1;
-    const H magnitude = load<H>(bits) & std::int16_t{0x7fff};
+    const H magnitude = bits & std::int16_t{0x7fff};
     const H biased = magnitude >> format.fraction_bits;
     H exponent = biased - std::int16_t{bias};
     exponent = biased == 0 ? H{} + std::int16_t{1 - bias} : exponent;
-    exponent = magnitude == 0 ? H{} + std::int16_t{zero_mark} : exponent;
-    return biased == all_ones ? H{} + std::int16_t{special_mark} : exponent;
+    exponent = magnitude == 0 ? H{} + zero : exponent;
+    return biased == all_ones ? H{} + special : exponent;
 }
 
 // Finite values exactly; Inf and NaN as anything.
 template <Element Type, int Width>
-[[gnu::always_inline]] inline typename Vectors<Width>::F values(const std::uint16_t* bits) {
+[[gnu::always_inline]] inline typename Vectors<Width>::F values(const typename Vectors<Width>::UH& bits) {
     using V = Vectors<Width>;
     using F = typename V::F;
     using I = typename V::I;
     if constexpr (Type == Element::bf16) {
-        return (F)(__builtin_convertvector(load<typename V::UH>(bits), I) << 16);
+        return (F)(__builtin_convertvector(bits, I) << 16);
     } else {
 #if defined(__AVX512F__)
-        if constexpr (Width == 16) return (F)_mm512_cvtph_ps((__m256i)load<typename V::UH>(bits));
+        if constexpr (Width == 16) return (F)_mm512_cvtph_ps((__m256i)bits);
 #endif
 #if defined(__F16C__)
-        if constexpr (Width == 8) return (F)_mm256_cvtph_ps((__m128i)load<typename V::UH>(bits));
+        if constexpr (Width == 8) return (F)_mm256_cvtph_ps((__m128i)bits);
 #endif
-        const I h = __builtin_convertvector(load<typename V::UH>(bits), I);
+        const I h = __builtin_convertvector(bits, I);
         const I biased = (h >> 10) & 31;
         const I significand = (h & 0x3ff) | (biased == 0 ? I{} : I{} + 0x400);
         const I scale = ((biased == 0 ? I{} + 1 : biased) + (127 - 25)) << 23;  // 2^(exponent - 10)
@@ -124,10 +125,11 @@ constexpr int exponents_width = native_width == 4 ? 8 : 16;
 // 16-bit operands; count is a multiple of 16.
 template <Element Type>
 inline void decode_a16(const std::uint16_t* bits, int count, DecodedA& out) {
-    for (int at = 0; at < count; at += native_width) store(out.value + at, values<Type, native_width>(bits + at));
+    for (int at = 0; at < count; at += native_width)
+        store(out.value + at, values<Type, native_width>(load<typename Vectors<native_width>::UH>(bits + at)));
     for (int at = 0; at < count; at += exponents_width) {
         using V = Vectors<exponents_width>;
-        const auto wide = __builtin_convertvector((typename V::UH)exponents<Type, exponents_width>(bits + at), typename V::I);
+        const auto wide = __builtin_convertvector((typename V::UH)exponents<Type, exponents_width>(load<typename V::H>(bits + at)), typename V::I);
         store(out.exponent + at, wide | (wide << 16));
     }
 }
@@ -136,9 +138,11 @@ template <Element Type>
 inline void decode_b16(const std::uint16_t* bits, int n, int k, DecodedB& out) {
     alignas(64) std::uint16_t turned[max_k * max_n];
     for (int j = 0; j < n; j += 8)
-        for (int p = 0; p < k; p += 8) transpose_8x8(bits + j * k + p, k, turned + p * n + j, n);
-    for (int at = 0; at < n * k; at += native_width) store(out.value + at, values<Type, native_width>(turned + at));
-    for (int at = 0; at < n * k; at += exponents_width) store(out.exponent + at, exponents<Type, exponents_width>(turned + at));
+        for (int p = 0; p < k; p += 8) transpose_8x8([&](int i) { return bits + (j + i) * k + p; }, [&](int i) { return turned + (p + i) * n + j; });
+    for (int at = 0; at < n * k; at += native_width)
+        store(out.value + at, values<Type, native_width>(load<typename Vectors<native_width>::UH>(turned + at)));
+    for (int at = 0; at < n * k; at += exponents_width)
+        store(out.exponent + at, exponents<Type, exponents_width>(load<typename Vectors<exponents_width>::H>(turned + at)));
 }
 
 template <Element Type>

@@ -98,43 +98,74 @@ inline SumShape sum_shape(const MmaRule& rule) {
     return {rule.fraction_bits, rule.zero_exponent, rule.result_bits < 23 ? static_cast<std::int32_t>(~0u << (23 - rule.result_bits)) : -1};
 }
 
-// The products of one step for Width outputs of one row, and C: the new C (bits); adds to `bad` the outputs that need the scalar
-// path. C and the result are f32 bits; with HalfSum their values are those of f16. `b` has rows of N columns.
-template <Element Type, bool HalfSum, int Width, int N, int Step>
-[[gnu::always_inline]] inline typename Vectors<Width>::I step_outputs(const SumShape& shape, const float* a, const float* b,
+// A sum of aligned terms, in units of `unit` (a power of two), as f16 to the nearest even; f32 bits.
+template <int Width>
+[[gnu::always_inline]] inline typename Vectors<Width>::I finish_half(const typename Vectors<Width>::U& sum, const typename Vectors<Width>::F& unit) {
+    using F = typename Vectors<Width>::F;
+    using I = typename Vectors<Width>::I;
+    using U = typename Vectors<Width>::U;
+    U magnitude = (I)sum < 0 ? 0u - sum : sum;
+    // More than 24 bits: drop 8, keeping whether one was set; the one rounding is then float to half.
+    const U low = magnitude & 0xffu;
+    const U kept = (magnitude - low) | (low != 0 ? U{} + 0x100u : U{});
+    magnitude = magnitude >= 0x1000000u ? kept : magnitude;
+    const I result = round_to_half<Width>((F)((I)(__builtin_convertvector((I)magnitude, F) * unit) | (I)(sum & 0x80000000u)));
+    return (result & 0x7fffffff) == 0 ? I{} : result;
+}
+
+// The same as f32, toward zero.
+template <int Width>
+[[gnu::always_inline]] inline typename Vectors<Width>::I finish_float(const typename Vectors<Width>::U& sum, const typename Vectors<Width>::F& unit) {
+    using F = typename Vectors<Width>::F;
+    using I = typename Vectors<Width>::I;
+    using U = typename Vectors<Width>::U;
+#if defined(__AVX512F__)
+    if constexpr (Width == 16) return (I)((F)_mm512_cvt_roundepi32_ps((__m512i)sum, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC) * unit);
+#endif
+    // Clearing the bits below the 24th, and at least the next: conversion to float then truncates.
+    U magnitude = (I)sum < 0 ? 0u - sum : sum;
+    magnitude &= ~(magnitude >> 24);
+    return (I)(__builtin_convertvector((I)magnitude, F) * unit) | (I)(sum & 0x80000000u);
+}
+
+// Exponents that only special products reach; bf16 and tf32: or products that are too large for the fast path.
+template <Element Type>
+inline constexpr int largest_product_exponent = Type == Element::bf16 || Type == Element::tf32 ? greatest_exponent : 40;
+
+// The products of one step for Width outputs, and C: the new C (bits); adds to `bad` the outputs that need the scalar path. C and the
+// result are f32 bits; with HalfSum their values are those of f16. product(p) gives products p as floats.
+template <Element Type, bool HalfSum, int Width, int Step, class Product>
+[[gnu::always_inline]] inline typename Vectors<Width>::I step_outputs(const SumShape& shape, Product&& product,
                                                                       const typename Vectors<Width>::I& product_exponent,
                                                                       const typename Vectors<Width>::I& c, typename Vectors<Width>::I& bad) {
     using V = Vectors<Width>;
     using F = typename V::F;
     using I = typename V::I;
     using U = typename V::U;
+    // Exponents where a float has them: biased, shifted.
+    constexpr auto in_place = [](int exponent) { return (exponent + 127) << 23; };
     const int fraction_bits = shape.fraction_bits;
-    const I c_biased = (c >> 23) & 255;
-    const I nothing = product_exponent < zero_product_limit;
-    I e_max = product_exponent, c_exponent;
+    I c_exponent = c & 0x7f800000;
+    bad |= (product_exponent > largest_product_exponent<Type>) | (c_exponent > in_place(greatest_exponent));
+    I e_max = (I)((U)((product_exponent > least_exponent ? product_exponent : I{} + least_exponent) + 127) << 23);
+    I low{};  // C and all products tiny or zero
     if constexpr (HalfSum) {
-        c_exponent = c_biased - 127;
-        c_exponent = c_exponent > -14 ? c_exponent : I{} - 14;
         // A zero C takes part with e_zero; so does a zero product, but then C != 0 and e_max >= -14 > e_zero.
-        c_exponent = c_biased == 0 ? I{} + shape.zero_exponent : c_exponent;
-        e_max = e_max > c_exponent ? e_max : c_exponent;
-        bad |= e_max > greatest_exponent;
-        e_max = e_max > greatest_exponent ? I{} : e_max;
+        const I normal = c_exponent > in_place(-14) ? c_exponent : I{} + in_place(-14);
+        c_exponent = c_exponent == 0 ? I{} + in_place(shape.zero_exponent) : normal;
     } else {
-        c_exponent = (c_biased > 1 ? c_biased : I{} + 1) - 127;
-        e_max = e_max > c_exponent ? e_max : c_exponent;
-        bad |= e_max > greatest_exponent;
+        low = (product_exponent < least_exponent) & (c_exponent < in_place(least_exponent));
         // Products of f16 and smaller never come near the lower end; zero products leave C alone (below).
-        if constexpr (Type == Element::bf16 || Type == Element::tf32) bad |= (e_max < least_exponent) & ~nothing;
-        e_max = e_max > greatest_exponent ? I{} + greatest_exponent : e_max;
-        e_max = e_max < least_exponent ? I{} + least_exponent : e_max;
+        if constexpr (Type == Element::bf16 || Type == Element::tf32) bad |= low & (product_exponent >= zero_product_limit);
     }
-    const F scale = (F)((fraction_bits + 127 - e_max) << 23);
+    e_max = e_max > c_exponent ? e_max : c_exponent;
+    const F scale = (F)((U{} + (static_cast<std::uint32_t>(fraction_bits + 254) << 23)) - (U)e_max);
+    const F unit = (F)(e_max - (fraction_bits << 23));
     // 16 products are below 16 * 4 * 2^25: they fit.
     const auto products = [&](int begin) [[gnu::always_inline]] {
         U part{};
 #pragma GCC unroll 16
-        for (int p = begin; p < begin + (Step < 16 ? Step : 16); ++p) part += (U)truncate<Width>(load<F>(b + p * N) * a[p] * scale);
+        for (int p = begin; p < begin + (Step < 16 ? Step : 16); ++p) part += (U)truncate<Width>(product(p) * scale);
         return part;
     };
     U sum = products(0);
@@ -148,30 +179,15 @@ template <Element Type, bool HalfSum, int Width, int N, int Step>
         bad |= ((I)sum > limit) | ((I)sum < -limit);
     }
     sum += (U)truncate<Width>((F)c * scale);
-    const U sign = sum & 0x80000000u;
-    U magnitude = (I)sum < 0 ? 0u - sum : sum;
-    const F unit = (F)((e_max + (127 - fraction_bits)) << 23);
-    if constexpr (HalfSum) {
-        // More than 24 bits: drop 8, keeping whether one was set; the one rounding is then float to half.
-        const U low = magnitude & 0xffu;
-        const U kept = (magnitude - low) | (low != 0 ? U{} + 0x100u : U{});
-        magnitude = magnitude >= 0x1000000u ? kept : magnitude;
-        const I result = round_to_half<Width>((F)((I)(__builtin_convertvector((I)magnitude, F) * unit) | (I)sign));
-        return (result & 0x7fffffff) == 0 ? I{} : result;
-    } else {
-        // Clearing the bits below the 24th, and at least the next: conversion to float then truncates.
-        magnitude &= ~(magnitude >> 24);
-        I result = (I)(__builtin_convertvector((I)magnitude, F) * unit);
-        I kept_c = c;
-        if constexpr (is_byte<Type>) {
-            result &= shape.result_mask;
-            kept_c &= shape.result_mask;
-        }
-        // All products zero and C tiny: C itself (to the bits that are kept), -0 becoming +0.
-        const I tiny = nothing & (c_exponent < least_exponent);
-        const I plain_c = (kept_c & 0x7fffffff) == 0 ? I{} : kept_c;
-        return tiny ? plain_c : result | (I)sign;
+    if constexpr (HalfSum) return finish_half<Width>(sum, unit);
+    I result = finish_float<Width>(sum, unit), kept_c = c;
+    if constexpr (is_byte<Type>) {
+        result &= shape.result_mask;
+        kept_c &= shape.result_mask;
     }
+    // All products zero and C tiny: C itself (to the bits that are kept), -0 becoming +0.
+    const I plain_c = (kept_c & 0x7fffffff) == 0 ? I{} : kept_c;
+    return low ? plain_c : result;
 }
 
 // sum + C in f16 or f32, to nearest (MmaRule::widen); overflowed sums and special C go to the scalar path.
@@ -242,7 +258,10 @@ void mma_float(const MmaRule& rule, const void* a, const void* b, const void* c,
 #pragma GCC unroll 8
                 for (int begin = 0; begin < K; begin += Step) {
                     const I e = __builtin_convertvector(load<typename V::H>(largest[begin / Step] + part), I);
-                    sum = step_outputs<Type, HalfSum, Width, N, Step>(shape, row_value + begin, db.value + begin * N + column, e, sum, bad);
+                    const auto product = [&](int p) [[gnu::always_inline]] {
+                        return load<typename V::F>(db.value + (begin + p) * N + column) * row_value[begin + p];
+                    };
+                    sum = step_outputs<Type, HalfSum, Width, Step>(shape, product, e, sum, bad);
                 }
                 if (widen) sum = add_addend<HalfSum, Width>(sum, original, bad);
                 if (narrow_d) sum = float_bits_to_half<Width>(sum);
@@ -291,9 +310,13 @@ MmaFunction select_sum(const MmaRule& rule) {
     return is_half_sum(rule) ? select_shape<Type, true>(rule) : select_shape<Type, false>(rule);
 }
 
+inline bool has_float_path(const MmaRule& rule) {
+    return rule.m <= max_m && rule.m % 8 == 0 && !rule.software && rule.fraction_bits >= 10 && rule.fraction_bits <= 25;
+}
+
 // The vectorised function for this rule, or nullptr if there is none.
 inline MmaFunction select_float(const MmaRule& rule) {
-    if (rule.m > max_m || rule.m % 8 != 0 || rule.software || rule.fraction_bits > 25 || rule.fraction_bits < 10) return nullptr;
+    if (!has_float_path(rule)) return nullptr;
     switch (rule.a) {
         case Element::f16: return select_sum<Element::f16>(rule);
         case Element::bf16: return select_shape<Element::bf16, false>(rule);

@@ -83,11 +83,12 @@ template <int Width>
     return all != 0;
 }
 
-// In-place-free transposition of one 8x8 block of 16-bit elements; rows `from_stride`, `to_stride` elements apart.
-[[gnu::always_inline]] inline void transpose_8x8(const std::uint16_t* from, int from_stride, std::uint16_t* to, int to_stride) {
+// Transposes one 8x8 block of 16-bit elements that does not overlap its result: from(i) and to(i) give rows, of any alignment.
+template <class From, class To>
+[[gnu::always_inline]] inline void transpose_8x8(From&& from, To&& to) {
 #if defined(__SSE2__)
     __m128i r[8], s[8];
-    for (int i = 0; i < 8; ++i) r[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i * from_stride));
+    for (int i = 0; i < 8; ++i) r[i] = load<__m128i>(from(i));
     for (int i = 0; i < 4; ++i) {
         s[2 * i] = _mm_unpacklo_epi16(r[2 * i], r[2 * i + 1]);
         s[2 * i + 1] = _mm_unpackhi_epi16(r[2 * i], r[2 * i + 1]);
@@ -97,16 +98,14 @@ template <int Width>
         const __m128i low01 = _mm_unpacklo_epi32(s[half], s[2 + half]), low23 = _mm_unpackhi_epi32(s[half], s[2 + half]);
         const __m128i high01 = _mm_unpacklo_epi32(s[4 + half], s[6 + half]);
         const __m128i high23 = _mm_unpackhi_epi32(s[4 + half], s[6 + half]);
-        std::uint16_t* row = to + 4 * half * to_stride;
-        const auto put = [&](int i, __m128i value) { _mm_storeu_si128(reinterpret_cast<__m128i*>(row + i * to_stride), value); };
-        put(0, _mm_unpacklo_epi64(low01, high01));
-        put(1, _mm_unpackhi_epi64(low01, high01));
-        put(2, _mm_unpacklo_epi64(low23, high23));
-        put(3, _mm_unpackhi_epi64(low23, high23));
+        store(to(4 * half), _mm_unpacklo_epi64(low01, high01));
+        store(to(4 * half + 1), _mm_unpackhi_epi64(low01, high01));
+        store(to(4 * half + 2), _mm_unpacklo_epi64(low23, high23));
+        store(to(4 * half + 3), _mm_unpackhi_epi64(low23, high23));
     }
 #else
     for (int i = 0; i < 8; ++i)
-        for (int j = 0; j < 8; ++j) to[j * to_stride + i] = from[i * from_stride + j];
+        for (int j = 0; j < 8; ++j) std::memcpy(reinterpret_cast<char*>(to(j)) + 2 * i, reinterpret_cast<const char*>(from(i)) + 2 * j, 2);
 #endif
 }
 

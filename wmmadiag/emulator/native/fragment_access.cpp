@@ -1,0 +1,195 @@
+// Whole fragments between registers and memory. See fragment_access.hpp.
+#include "fragment_access.hpp"
+
+#include "access.hpp"
+#include "fragment_moves.hpp"
+
+namespace wmmadiag {
+
+namespace {
+
+// Where a whole fragment lies in memory: lines of `width` elements, `stride` elements apart.
+struct Footprint {
+    std::uint64_t base, stride;
+    std::uint32_t lines, width, bits;
+    bool along;                       // memory lines are the dense matrix's lines
+    std::uint64_t pitch, pitch_of_8;  // bits from line to line, and from eight to eight
+
+    [[nodiscard]] std::uint64_t line_bytes(std::uint32_t line) const { return (line % 8 * pitch + line / 8 * pitch_of_8) / 8; }
+    [[nodiscard]] std::uint32_t bytes() const { return width * bits / 8; }  // of a line
+    // No byte belongs to two lines.
+    [[nodiscard]] bool apart() const { return pitch / 8 >= bytes() && pitch_of_8 >= 8 * pitch; }
+};
+
+Footprint footprint_at(const Warp& warp, const Inst& inst, const FragmentMap& map, const Addresses& addresses) {
+    const auto* ldm = inst.s[1] == no_operand ? nullptr : warp.at<std::uint32_t>(inst.s[1]);
+    Footprint to{};
+    to.along = (inst.flags & flag::transposed) == 0;
+    to.base = addresses.lane[0];
+    to.lines = to.along ? map.lines : map.width;
+    to.width = to.along ? map.width : map.lines;
+    to.stride = ldm != nullptr ? ldm[0] : to.width;
+    to.bits = map.element_bits;
+    // inst.count: elements to which the chip cuts the leading dimension; whole: before it multiplies by the line, see
+    // wmmadiag/fragments/memory_access.py
+    const std::uint64_t unit = inst.count, bits = unit * to.bits;
+    const bool whole = (inst.flags & flag::whole_ldm) != 0;
+    to.pitch = to.stride / unit * bits;
+    to.pitch_of_8 = whole ? 8 * to.pitch : 8 * to.stride / unit * bits;
+    return to;
+}
+
+// The lanes' common base and leading dimension; a fault when they differ, since the operation is then undefined.
+bool common_footprint(Warp& warp, const Inst& inst, const FragmentMap& map, const Addresses& addresses, Footprint& to) {
+    const auto* ldm = inst.s[1] == no_operand ? nullptr : warp.at<std::uint32_t>(inst.s[1]);
+    std::uint64_t differ = 0;
+    for (const auto address : addresses.lane) differ |= address ^ addresses.lane[0];
+    if (ldm != nullptr)
+        for (unsigned l = 0; l < lanes; ++l) differ |= ldm[l] ^ ldm[0];
+    if (differ != 0) [[unlikely]] {
+        unsigned l = 1;
+        while (addresses.lane[l] == addresses.lane[0] && (ldm == nullptr || ldm[l] == ldm[0])) ++l;
+        warp.fail(FaultKind::bad_operand, Mask{1} << l, "the address or the leading dimension differs between the lanes of the warp");
+        return false;
+    }
+    to = footprint_at(warp, inst, map, addresses);
+    return true;
+}
+
+// Where the lines lie on the host.
+struct Lines {
+    Addresses addresses;
+    std::uintptr_t shift;
+
+    [[nodiscard]] std::byte* operator[](unsigned line) const {
+        return reinterpret_cast<std::byte*>(shift + static_cast<std::uintptr_t>(addresses.lane[line]));
+    }
+};
+
+// Checks every line of the footprint, and finds them. Lines are charged to lane 0.
+Flow reach_lines(Warp& warp, const Inst& inst, const Footprint& f, AccessKind kind, Lines& to) {
+    to.addresses = {};
+    for (std::uint32_t i = 0; i < f.lines; ++i) to.addresses.lane[i] = f.base + f.line_bytes(i);
+    const Mask mask = f.lines == lanes ? all_lanes : (Mask{1} << f.lines) - 1;
+    Reached reached;
+    const auto flow = reach(warp, inst.space, mask, to.addresses, f.bytes(), inst.register_bytes, kind, reached);
+    if (flow == Flow::fault) {
+        warp.fault.text = "line " + std::to_string(warp.fault.lane) + " of the fragment (" + std::to_string(f.lines) + " lines of " +
+                          std::to_string(f.bytes()) + " bytes, leading dimension " + std::to_string(f.stride) + " elements)";
+        warp.fault.lane = 0;
+        return flow;
+    }
+    to.shift = reached.together ? reached.shift : 0;
+    if (!reached.together)
+        for (std::uint32_t i = 0; i < f.lines; ++i) to.addresses.lane[i] = reinterpret_cast<std::uintptr_t>(reached.pointers[i]);
+    return flow;
+}
+
+// Memory lines run across the dense matrix's lines. Elements of at least a byte: narrower ones have one layout only.
+template <class T>
+void copy_across(Dense& dense, const FragmentMap& map, unsigned position, std::byte* p, bool store) {
+    auto* matrix = dense.as<T>() + position;
+    for (unsigned i = 0; i < map.lines; ++i) {
+        auto& element = matrix[std::size_t{i} * map.width];
+        if (store) std::memcpy(p + i * sizeof(T), &element, sizeof(T));
+        else std::memcpy(&element, p + i * sizeof(T), sizeof(T));
+    }
+}
+
+// By way of the dense matrix: any map, any layout; lines in their order.
+template <bool storing>
+void move_lines(const Warp& warp, const FragmentMap& map, const Slots& slots, const Footprint& footprint, const Lines& line) {
+    Dense dense;
+    if (storing) to_dense(warp, map, slots, dense);
+    const std::size_t bytes = footprint.bytes();
+    for (unsigned i = 0; i < footprint.lines; ++i) {
+        if (footprint.along) {
+            auto* ours = dense.bytes + i * bytes;
+            std::memcpy(storing ? line[i] : ours, storing ? ours : line[i], bytes);
+            continue;
+        }
+        switch (footprint.bits) {
+            case 64: copy_across<std::uint64_t>(dense, map, i, line[i], storing); break;
+            case 32: copy_across<std::uint32_t>(dense, map, i, line[i], storing); break;
+            case 16: copy_across<std::uint16_t>(dense, map, i, line[i], storing); break;
+            default: copy_across<std::uint8_t>(dense, map, i, line[i], storing); break;
+        }
+    }
+    if (!storing) to_lanes(warp, map, slots, dense);
+}
+
+// A map of squares, 16-bit elements, memory lines across them: each register is eight by eight elements, turned.
+template <bool storing>
+void move_squares(const Warp& warp, const FragmentMap& map, const Slots& slots, const Lines& line) {
+    for (unsigned r = 0; r < map.registers; ++r) {
+        const unsigned which = storing ? map.registers - 1 - r : r;  // backwards: the first register counts
+        const auto& piece = map.pieces[which * quads_of_warp];
+        auto* ours = warp.at<std::byte>(slots[which]);
+        const auto in_register = [&](unsigned i) { return ours + i * sizeof(Quads<std::uint32_t>::One); };
+        const auto in_memory = [&](unsigned i) { return line[piece.byte / sizeof(std::uint16_t) + i] + piece.line * sizeof(std::uint16_t); };
+        if (storing) transpose_8x8(in_register, in_memory);
+        else transpose_8x8(in_memory, in_register);
+    }
+}
+
+template <bool storing>
+Flow move_fragment(Warp& warp, const Inst& inst, Mask active) {
+    if (const auto flow = warp.converge_whole(active); flow != Flow::next) return flow;
+    const auto& slots = tensor_op(warp, inst).d;
+    const auto& map = fragment_map(warp, tensor_op(warp, inst).d_map);
+    Addresses addresses;
+    compute_addresses(warp, inst, addresses);
+    Footprint footprint{};
+    if (!common_footprint(warp, inst, map, addresses, footprint)) return Flow::fault;
+    Lines line;
+    const auto flow = reach_lines(warp, inst, footprint, storing ? AccessKind::store : AccessKind::load, line);
+    if (flow != Flow::next) return flow;
+    const bool direct = !map.pieces.empty() && (!storing || footprint.apart());
+    if (direct && footprint.along) {
+        const auto at = [&](const Piece& piece) { return line[piece.line] + piece.byte; };
+        with_word(map, [&](auto word) {
+            if (storing) put_pieces<decltype(word)>(warp, map, slots, at);
+            else take_pieces<decltype(word)>(warp, map, slots, at);
+        });
+    } else if (direct && map.squares && map.element_bits == 16) {
+        move_squares<storing>(warp, map, slots, line);
+    } else {
+        move_lines<storing>(warp, map, slots, footprint, line);
+    }
+    return Flow::next;
+}
+
+}  // namespace
+
+Flow load_fragment(Warp& warp, const Inst& inst, Mask active) { return move_fragment<false>(warp, inst, active); }
+Flow store_fragment(Warp& warp, const Inst& inst, Mask active) { return move_fragment<true>(warp, inst, active); }
+
+bool fragment_store_keeps(const Warp& warp, const Inst& inst, std::uint64_t address, std::span<const std::byte> there) {
+    const auto& op = tensor_op(warp, inst);
+    const auto& map = fragment_map(warp, op.d_map);
+    Addresses addresses;
+    compute_addresses(warp, inst, addresses);
+    auto f = footprint_at(warp, inst, map, addresses);
+    if (inst.space == Space::generic) f.base -= window_of(space_of(f.base));
+    Dense dense;
+    to_dense(warp, map, op.d, dense);
+    const std::size_t element = f.bits / 8, bytes = f.width * element;
+    if (element == 0) return false;
+    bool known = false;
+    for (std::size_t done = 0; done < there.size(); ++done) {
+        const auto at = address + done;
+        bool here = false;
+        for (std::uint32_t line = 0; line < f.lines; ++line) {
+            const auto start = f.base + f.line_bytes(line);
+            if (at < start || at >= start + bytes) continue;
+            const auto position = (at - start) / element, within = (at - start) % element;
+            const auto index = f.along ? line * std::size_t{f.width} + position : position * f.lines + line;
+            here = dense.bytes[index * element + within] == there[done];
+            known = true;
+        }
+        if (!here) return false;
+    }
+    return known;
+}
+
+}  // namespace wmmadiag
