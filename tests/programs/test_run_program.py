@@ -327,3 +327,48 @@ def test_names_of_internal_linkage_are_each_sources_own(tmp_path: Path) -> None:
     # 1000 + 2 + 200, 2000 + 6 + 600; then 2 + 1202 * 10 + 2606 * 100, and both counters a step further
     assert done.stdout == "1202 2606\n272622 1203 2608\n", done.stdout + done.stderr
     assert done.returncode == 0, done.stderr
+
+
+BULK = r"""
+#include <cooperative_groups.h>
+#include <cuda/barrier>
+#include <cstdio>
+using Barrier = cuda::barrier<cuda::thread_scope_block>;
+__global__ void reversed(const float* in, float* out) {
+    __shared__ Barrier barrier;
+    __shared__ alignas(16) float part[64];
+    auto block = cooperative_groups::this_thread_block();
+    if (block.thread_rank() == 0) init(&barrier, block.size());
+    block.sync();
+    cuda::memcpy_async(block, part, in, cuda::aligned_size_t<16>(sizeof part), barrier);
+    barrier.arrive_and_wait();
+    out[threadIdx.x] = part[63 - threadIdx.x];
+}
+int main() {
+    float host[64], *in, *out;
+    for (int i = 0; i < 64; ++i) host[i] = i;
+    cudaMalloc(&in, sizeof host);
+    cudaMalloc(&out, sizeof host);
+    cudaMemcpy(in, host, sizeof host, cudaMemcpyHostToDevice);
+    reversed<<<1, 64>>>(in, out);
+    cudaMemcpy(host, out, sizeof host, cudaMemcpyDeviceToHost);
+    puts(host[3] == 60 ? "PASSED" : "FAILED");
+}
+"""
+ASKS = """
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#error "Hopper alone"
+#endif
+"""
+
+
+def test_bulk_copy_of_a_header_runs_as_an_older_chip_is_given_it(tmp_path: Path) -> None:
+    done = run(tmp_path, BULK)
+    assert done.stdout == "PASSED\n", done.stderr
+    assert done.returncode == 0, done.stderr
+    assert "note: reversed runs as compiled for sm_89: program.cu:12" in done.stderr
+    # A source that asks for its architecture may be another program there: refused, nothing run in its place.
+    done = run(tmp_path, ASKS + BULK)
+    assert done.returncode == 3, done.stderr
+    assert "cp.async.bulk" in done.stderr
+    assert done.stdout == ""

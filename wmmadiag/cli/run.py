@@ -138,6 +138,7 @@ def found_lines(result: ProgramResult, verbose: bool) -> list[str]:
             more = f"; in {one.launches} launches" if one.launches > 1 else ""
             lines.append(f"      {one.where}{more}")
         told.append("\n".join(line.removeprefix("    ") for line in lines))
+    told += [f"note: {one}" for one in result.notes]
     if result.crash:
         told.append(f"error: {result.crash}")
     if result.ended:

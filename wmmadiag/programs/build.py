@@ -64,12 +64,14 @@ class Unit:
         kernels: base name of each kernel that it or its headers define → the names of its parameters.
         variables: names of the device's variables that it or its headers define.
         expressions: the instantiations of kernel templates that its host code uses, as NVRTC takes them.
+        portable: whether none of its files asks which architecture it is compiled for.
     """
 
     source: str
     kernels: Mapping[str, tuple[str, ...]]
     variables: frozenset[str]
     expressions: tuple[str, ...]
+    portable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,7 @@ class _Prepared:
 
 _COLLECTIVES = re.compile(r'[<"]cub/(?:block|warp|thread|grid|util)[^>"]*[>"]')
 """Parts of CUB for kernels, which are one header for the host."""
+_ARCHITECTURE = re.compile(rb"__CUDA_ARCH|\bNV_(?:IF|IS|PROVIDES|DISPATCH)_|\bNV_ANY_TARGET\b")
 _HOST_TEMPLATES = re.compile(r'[<"](cub/device/[^>"]*)[>"]')
 
 
@@ -204,6 +207,7 @@ def read_program(folder: Path, runtime: Path) -> BuiltProgram:
             {name: tuple(names) for name, names in one["kernels"].items()},
             frozenset(one["variables"]),
             tuple(one["expressions"]),
+            one["portable"],
         )
         for one in record["units"]
     )
@@ -235,7 +239,9 @@ def _described(library: Path, prepared: Sequence[_Prepared]) -> dict[str, object
         its = [symbol for symbol in kernels if symbol.unit in (None, number) and _base(symbol.name) in known]
         readable = [demangle(symbol.name) for symbol in its]
         expressions = dict.fromkeys(_expression(name) for name in readable if name.endswith(">") and LAMBDA not in name)
-        units.append({"source": one.name, "kernels": known, "variables": owned, "expressions": list(expressions)})
+        portable = not any(_ARCHITECTURE.search(file.data) for file in one.tree.every())
+        described = {"source": one.name, "kernels": known, "variables": owned, "portable": portable}
+        units.append({**described, "expressions": list(expressions)})
     kernels.sort(key=lambda one: one.start)
     listed = {"kernels": kernels, "variables": variables}
     rows = {what: [dataclasses.astuple(one) for one in some] for what, some in listed.items()}

@@ -210,6 +210,8 @@ class Served:
             return INVALID_DEVICE_FUNCTION
         self.prepare()
         self.describe(self.device.kernel(self.program.kernels[at]), info)
+        while self.device.notes:
+            self.send(note=self.device.notes.pop())
         return 0
 
     def describe(self, kernel: Any, info: Any) -> None:

@@ -23,6 +23,9 @@ from wmmadiag.ptx.ir import Module, Parameter, Space, Variable
 
 HEAP_LISTS = 40
 """`lists` of native/device/heap.cu."""
+_BULK_COPIES = 90
+BEFORE_BULK_COPIES = "sm_89"
+"""The last architecture before bulk copies and clusters: its PTX runs on each later chip, too."""
 _SEPARATELY = "--relocatable-device-code=true"
 
 
@@ -96,6 +99,7 @@ class DeviceHalf:
         how: for the emulator, with the checks' names.
         shadows: the host's shadows of the device's variables, and where those lie on the device.
         place: gives a variable of the device an address, with its contents; `heap`: bytes for malloc in kernels.
+        notes: what the user should know of kernels that were made ready.
     """
 
     units: Sequence[Unit]
@@ -111,15 +115,17 @@ class DeviceHalf:
         self._unseen: dict[tuple[int, str], int] = {}
         self.kernels: list[DeviceKernel] = []
         self.modules: list[LoadedModule] = []
+        self.notes: list[str] = []
 
-    def compile(self, unit: Unit, *, separately: bool = False) -> Compilation:
+    def compile(self, unit: Unit, *, separately: bool = False, arch: str = "") -> Compilation:
         """The PTX of a source, with the instantiations that the host half uses.
 
         Args:
             separately: with functions that it does not call itself, for kernels of other sources.
+            arch: of the PTX, "sm_89"; "": the device's.
         """
         extra = (*self.options.extra, *([_SEPARATELY] if separately else ()))
-        options = replace(self.options, name_expressions=unit.expressions, extra=extra)
+        options = replace(self.options, name_expressions=unit.expressions, extra=extra, arch=arch or self.options.arch)
         return compile_source(Path(unit.source), options, use_cache=self.use_cache)
 
     def kernel(self, symbol: Symbol) -> DeviceKernel:
@@ -174,11 +180,36 @@ class DeviceHalf:
             compilation = self.compile(unit)
             entry = _entry_of(compilation.entries, symbol.name)
             if entry is not None:
-                return self._loaded(compilation, entry, number, {})
+                return self._loaded_or_older(compilation, entry, number)
         raise ConfigurationError(
             f"the device half has no kernel {readable}",
             hint="the compiler's notes say why it was not instantiated: wmmadiag check SOURCE -v",
         )
+
+    def _loaded_or_older(self, compilation: Compilation, entry: Entry, number: int) -> DeviceKernel:
+        """Make a kernel ready; where a header gave it what is not emulated, as `nvcc -arch=sm_89` compiles it.
+
+        A source that does not ask for its architecture means the same program by both: that PTX runs on the device,
+        too. One that asks may have nothing to run there.
+        """
+        try:
+            return self._loaded(compilation, entry, number, {})
+        except UnsupportedError as refused:
+            unit = self.units[number]
+            number_of_arch = self.options.arch.removeprefix("sm_")
+            if not (unit.portable and number_of_arch.isdigit() and int(number_of_arch) >= _BULK_COPIES):
+                raise
+            older = self.compile(unit, arch=BEFORE_BULK_COPIES)
+            kernel = _entry_of(older.entries, entry.name)
+            if kernel is None:
+                raise
+            try:
+                made = self._loaded(older, kernel, number, {})
+            except UnsupportedError:
+                raise refused from None
+            reason = str(refused).partition("\n")[0]
+            self.notes.append(f"{made.name} runs as compiled for {BEFORE_BULK_COPIES}: {reason}")
+            return made
 
     def _places(self, module: Module, unit: int) -> dict[str, int]:
         """Where the variables of a source lie, by their names in its PTX.

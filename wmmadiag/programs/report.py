@@ -16,7 +16,7 @@ def kernel_run(result: ProgramResult, sources: Sequence[Path], arch: str, second
     level = {"error": 0, "warning": 1, "advice": 2}
     case = CaseResult(
         variant="program", case="main", status=status, symbols={}, problem=problem, seconds=seconds,
-        output=result.output, notes=tuple(one.where for one in result.found if one.where),
+        output=result.output, notes=(*result.notes, *(one.where for one in result.found if one.where)),
         findings=tuple(sorted((one.finding for one in result.found), key=lambda one: level[one.level])),
     )  # fmt: skip
     source = str(sources[0])

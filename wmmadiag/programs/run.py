@@ -52,6 +52,7 @@ class ProgramResult:
         captured: launches for `capture.card_text`, each with `source` and `where`, if that was asked for.
         crash: what is known of the signal that ended it.
         output: what it printed, if it was run quietly.
+        notes: what the user should know of how kernels were compiled.
     """
 
     status: int
@@ -65,6 +66,7 @@ class ProgramResult:
     captured: list[dict[str, Any]] = field(default_factory=list)
     crash: str = ""
     output: str = ""
+    notes: list[str] = field(default_factory=list)
 
     @property
     def exit_code(self) -> int:
@@ -191,6 +193,8 @@ def take_record(
         result.launches, result.watched, result.sampled, result.unfollowed = record["launches"]
     if "ended" in record:
         result.ended = record["ended"]
+    if "note" in record:
+        result.notes.append(record["note"])
     if "internal" in record:
         result.internal = record["internal"]
     if "signal" in record:
