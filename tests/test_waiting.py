@@ -16,7 +16,7 @@ from wmmadiag import waiting
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(waiting, "FIRST", 0.05)
-    monkeypatch.setattr(waiting, "_AGAIN", 0.02)
+    monkeypatch.setattr(waiting, "AGAIN", 0.02)
     lines: list[str] = []
     waiting.tell_by(lines.append)
     yield lines
