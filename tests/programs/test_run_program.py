@@ -372,3 +372,57 @@ def test_bulk_copy_of_a_header_runs_as_an_older_chip_is_given_it(tmp_path: Path)
     assert done.returncode == 3, done.stderr
     assert "cp.async.bulk" in done.stderr
     assert done.stdout == ""
+
+
+OF_MACROS = r"""
+#include <cstdio>
+#define ELEMENTWISE(NAME, OP) \
+    __global__ void NAME##_kernel(const float* a, float* b, int n) { \
+        int i = blockIdx.x * blockDim.x + threadIdx.x; \
+        if (i < n) b[i] = a[i] OP 2; \
+    }
+#define DEVICE(NAME, OP) \
+    static __device__ __forceinline__ float NAME(float x[], int at) { return x[at] OP threadIdx.x; }
+#define BOTH(NAME) __host__ __device__ int NAME(int x) { return x * 3; }
+#define TEMPLATE(NAME) \
+    namespace { template <class T, int N = 4> \
+    __global__ void __launch_bounds__(32) NAME(T (*f)[N], T by) { f[0][threadIdx.x] = treble(by); } }
+ELEMENTWISE(add, +)
+ELEMENTWISE(mul, *)
+DEVICE(less, -)
+BOTH(treble)
+TEMPLATE(fill)
+__global__ void take(float* b) { b[threadIdx.x] = less(b, threadIdx.x); }
+int main() {
+    float *a, *b, out[4];
+    cudaMallocManaged(&a, 16);
+    cudaMalloc(&b, 16);
+    for (int i = 0; i < 4; ++i) a[i] = i;
+    auto told = [&] {
+        cudaMemcpy(out, b, 16, cudaMemcpyDeviceToHost);
+        printf("%g %g %g %g\n", out[0], out[1], out[2], out[3]);
+    };
+    add_kernel<<<1, 4>>>(a, b, 4);
+    told();
+    mul_kernel<<<1, 4>>>(a, b, 4);
+    told();
+    take<<<1, 4>>>(b);
+    told();
+    fill<float><<<1, 4>>>((float (*)[4])b, (float)treble(1));
+    told();
+}
+"""
+
+
+def test_kernels_and_functions_that_macros_define(tmp_path: Path) -> None:
+    done = run(tmp_path, OF_MACROS)
+    assert done.stdout == "2 3 4 5\n0 2 4 6\n0 1 2 3\n9 9 9 9\n", done.stdout + done.stderr
+    assert done.returncode == 0, done.stderr
+    # Half of a definition is no kernel that can be launched: named, never run empty.
+    half = OF_MACROS.replace("        if (i < n) b[i] = a[i] OP 2; \\\n    }", "        if (i < n) b[i] = a[i] OP 2;")
+    half = half.replace("ELEMENTWISE(add, +)", "ELEMENTWISE(add, +) }").replace(
+        "ELEMENTWISE(mul, *)", "ELEMENTWISE(mul, *) }"
+    )
+    done = run(tmp_path, half)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "blockDim" in done.stderr

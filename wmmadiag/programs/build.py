@@ -28,7 +28,7 @@ from wmmadiag.csource.edits import ByteEdit, applied
 from wmmadiag.errors import CompileError
 from wmmadiag.place import Place
 from wmmadiag.programs.compiler import compiler_version, host_compiler, run_compiler
-from wmmadiag.programs.host import MARKS, DeviceNames, device_names, host_edits, named_line
+from wmmadiag.programs.host import MARKER, MARKS, DeviceNames, device_names, host_edits, named_line
 from wmmadiag.programs.runtime import prelude, prune, runtime_library
 from wmmadiag.programs.shipped import NATIVE
 
@@ -224,17 +224,20 @@ def _described(library: Path, prepared: Sequence[_Prepared]) -> dict[str, object
     kernels: list[Symbol] = []
     variables: list[Symbol] = []
     main = None
-    for kind, symbol in _symbols(library, len(prepared)):
+    defined = list(_symbols(library, len(prepared)))
+    of_macros = {name: symbol.unit for _, symbol in defined if (name := _marked(symbol.name))}
+    for kind, symbol in defined:
         if symbol.name == "main" and kind == "T":
             main = symbol.start
         elif kind in "TtWwVvuU":
-            if _base(symbol.name) in names:
+            if _base(symbol.name) in names or symbol.name in of_macros:
                 kernels.append(symbol)
         elif _base(symbol.name) in shadows:
             variables.append(symbol)
     units = []
     for number, one in enumerate(prepared):
         known = {name: parameters for each in one.names for name, parameters in each.kernels.items()}
+        known |= {_base(name): () for name, unit in of_macros.items() if unit in (None, number)}
         owned = sorted({name for each in one.names for name in each.variables})
         its = [symbol for symbol in kernels if symbol.unit in (None, number) and _base(symbol.name) in known]
         readable = [demangle(symbol.name) for symbol in its]
@@ -257,6 +260,12 @@ def _expression(name: str) -> str:
             end += 1
         name = f"{name[:at]}&{name[at + 2 : end - 1].partition('(')[0]}{name[end:]}"
     return name
+
+
+def _marked(name: str) -> str:
+    """The kernel of a macro that a symbol marks: "_ZZ3addPfiE26wmmadiag…" → "_Z3addPfi"; "" for any other."""
+    found = re.fullmatch(rf"_ZZ(\w+)E\d+{MARKER}(?:_\d+)?", name)
+    return f"_Z{found[1]}" if found else ""
 
 
 def _base(name: str) -> str:

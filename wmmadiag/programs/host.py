@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 MARKS = re.compile(rb"__global__|__device__|<<<")
 """What a file holds that has to be rewritten."""
 
+MARKER = "wmmadiag_kernel_of_a_macro"
+"""A variable of the body of each kernel that a macro defines: its symbol names the kernel."""
+_HEADS = re.compile(rb"__global__|__device__")
+_DEFINITION = re.compile(rb"#[ \t]*define\b")
+_NAME_OF_PARAMETER = re.compile(rb"(?<!\w)([A-Za-z_]\w*(?:\s*##\s*\w+)*)\s*(?:\[[^\]]*\]\s*)?\Z")
+_NAME_OF_POINTER = re.compile(rb"\(\s*[*&]\s*([A-Za-z_]\w*)\s*\)")
+"""`float (*rows)[4]`."""
 _NOINLINE = re.compile(rb"(?<!\()\b__noinline__\b")
 _TRAP = "{ __builtin_trap(); }"
 _OPENED = {b")": b"(", b"]": b"[", b">": b"<"}
@@ -57,7 +64,7 @@ def device_names(declared: Declarations) -> DeviceNames:
 
 def host_edits(source: Source, declared: Declarations) -> list[ByteEdit]:
     """The changes that make a file the host's; every line keeps its number."""
-    bodies = list(_bodies(source, declared))
+    bodies = [*_bodies(source, declared), *_macro_bodies(source)]
     inside = [(one.start, one.end) for one in bodies]
     launches = [edit for edit in _launches(source) if not any(start <= edit.start < end for start, end in inside)]
     words = [
@@ -95,6 +102,83 @@ def _stub(source: Source, kernel: Function, body: Node) -> Iterator[ByteEdit]:
         names.append(f"(void*)&{name}{'...' if pack else ''}")
     listed = ", ".join([*names, "nullptr"])
     yield _replaced(source, body, f"{{ void* wmmadiag_[] = {{{listed}}}; ::wmmadiag_stub(wmmadiag_); }}")
+
+
+def _macro_bodies(source: Source) -> Iterator[ByteEdit]:
+    """Kernels and device functions that macros define: they have no tree, so they are found by their brackets."""
+    code = _readable(source)
+    for span in spans(source.data):
+        if span.kind != "directive" or not _DEFINITION.match(source.data, span.start):
+            continue
+        at = span.start
+        while (head := _HEADS.search(code, at, span.end)) is not None:
+            at = head.end()
+            parameters, body = _signature(code, head.end(), span.end)
+            if parameters is None or body is None:
+                continue
+            begin = max(code.rfind(b"}", span.start, head.start()), code.rfind(b";", span.start, head.start()))
+            words = code[max(begin, span.start) : parameters[0]]
+            names = _parameter_names(code[parameters[0] + 1 : parameters[1] - 1])
+            at = body[1]
+            text = ""
+            if b"__global__" in words and names is not None:
+                listed = ", ".join([*(f"(void*)&{one}" for one in names), "nullptr"])
+                marked = f'static char {MARKER}; asm volatile("" : : "g"(&{MARKER}));'
+                text = f"{{ {marked} void* wmmadiag_[] = {{{listed}}}; ::wmmadiag_stub(wmmadiag_); }}"
+            elif b"__global__" not in words and b"__host__" not in words and b"constexpr" not in words:
+                text = _TRAP
+            if text:
+                yield ByteEdit(body[0], body[1], text + "\\\n" * source.data.count(b"\n", *body))
+
+
+def _signature(code: bytes, at: int, end: int) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+    """(begin, end) of the last parentheses before a function's body, and of that body; None: it is no definition."""
+    parameters = None
+    while at < end:
+        letter = code[at : at + 1]
+        if letter == b"(":
+            closed = _closed(code, at, end)
+            if closed is None:
+                return None, None
+            parameters, at = (at, closed), closed
+            continue
+        if letter == b"{":
+            closed = _closed(code, at, end)
+            return parameters, None if closed is None else (at, closed)
+        if letter in b";=}":
+            return None, None
+        at += 1
+    return None, None
+
+
+def _closed(code: bytes, at: int, end: int) -> int | None:
+    """The offset behind the bracket that closes the one at `at`."""
+    depth = 0
+    for offset in range(at, end):
+        depth += (code[offset] in b"([{") - (code[offset] in b")]}")
+        if depth == 0:
+            return offset + 1
+    return None
+
+
+def _parameter_names(text: bytes) -> list[str] | None:
+    """The names in a list of parameters; None where one has none, or they are a pack."""
+    text = text.replace(b"\\\n", b" ").strip()
+    if not text or text == b"void":
+        return []
+    parts, depth, begin = [], 0, 0
+    for offset, letter in enumerate(text + b","):
+        depth += (letter in b"([{<") - (letter in b")]}>")
+        if letter == ord(",") and depth == 0:
+            parts.append(text[begin:offset].partition(b"=")[0].strip())
+            begin = offset + 1
+    names = []
+    for one in parts:
+        found = _NAME_OF_POINTER.search(one) or _NAME_OF_PARAMETER.search(one)
+        if found is None or b"..." in one or found.start() == 0:
+            return None
+        names.append(found[1].decode())
+    return names
 
 
 def _replaced(source: Source, body: Node, text: str) -> ByteEdit:
