@@ -13,7 +13,7 @@ from wmmadiag.diagnose.certain import by_itself
 from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.confirm import Confirmed
 from wmmadiag.diagnose.excerpts import excerpt, place_of, statement_lines
-from wmmadiag.diagnose.names import REFUSED, TARGETS, UNKNOWN, Name, name_of, puts_in_order
+from wmmadiag.diagnose.names import ORDERS, REFUSED, TARGETS, UNKNOWN, Name, name_of, puts_in_order
 from wmmadiag.diagnose.patch import unified
 from wmmadiag.diagnose.search import Tried
 from wmmadiag.diagnose.sidebyside import Difference, first_difference, of_two_ends
@@ -87,9 +87,14 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
         refused = first.result.problem if first.compilation is None else None
         name = REFUSED if refused is not None else name_of(change, shown.what if shown is not None else "")
         other = shown.place if shown is not None and shown.place.line != line[1] else end if last else None
-        if other is None and last and puts_in_order(change):  # it may stand anywhere between two accesses
+        early = _too_early(first, best, line) if last and change.role in ORDERS else None
+        if early is not None:
+            other = early
+        elif other is None and last and puts_in_order(change):  # it may stand anywhere between two accesses
             other = next((_line(one) for one in best.alike if one.ranked.line != line), None)
-        if rivals and last and verdict == "likely":  # where the runs first differ is among the evidence
+        if (
+            rivals and last and verdict == "likely" and early is None
+        ):  # where the runs first differ is among the evidence
             other = _at(rivals[0])
         said = place_of(refused.place) if refused is not None else None
         if said is not None and (said.file, said.line) != line:
@@ -112,6 +117,19 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
             readings=tuple(_readings(best)) if last and pair is None else (),
             share=round(share, 3),
         )
+
+
+def _too_early(first: CaseRun, best: Confirmed, line: tuple[str, int]) -> Place | None:
+    """Where the kernel itself makes, or calls for, an access that nothing kept in order before the change did."""
+    kept = {(one.check, one.kind) for run in best.runs for one in run.findings}
+    for one in first.findings:
+        if one.check != "races" or (one.check, one.kind) in kept:
+            continue
+        for place in (one.other, one.place):
+            outer = list(place.frames())[-1] if place is not None else None
+            if outer is not None and outer.line and (outer.file, outer.line) != line:
+                return Place(outer.file, outer.line)
+    return None
 
 
 def _as_simple(one: Confirmed, best: Confirmed) -> bool:
