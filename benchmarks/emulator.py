@@ -40,6 +40,17 @@ def numpy_attention(q: Halves, k: Halves, v: Halves) -> NDArray[np.float32]:
     return np.matmul(weights, v32)
 
 
+def torch_attention(q: Halves, k: Halves, v: Halves, threads: int) -> Callable[[], object] | None:
+    """Torch's attention in float32 on as many CPU threads; None where torch is not installed."""
+    try:
+        import torch
+    except ModuleNotFoundError:
+        return None
+    torch.set_num_threads(threads)
+    q32, k32, v32 = (torch.from_numpy(x.astype(np.float32)) for x in (q, k, v))
+    return lambda: torch.nn.functional.scaled_dot_product_attention(q32, k32, v32)
+
+
 def alternate(functions: Sequence[Callable[[], object]], runs: int) -> list[float]:
     """Median seconds of each function, timed in turn after one warm-up each."""
     times: list[list[float]] = [[] for _ in functions]
@@ -81,13 +92,16 @@ def main() -> None:
     fused_launch = Launch((S // 64, B * H, 1), (128, 1, 1), [q, k, v, o, S, scale], shared_bytes=FUSED_SHARED)
     stats = fused.launch(fused_launch)
     error = float(np.abs(o - expected).max())
-    reference, emulated = alternate(
-        [lambda: numpy_attention(q, k, v), lambda: fused.launch(fused_launch)], options.runs
-    )
+    in_torch = torch_attention(q, k, v, options.threads)
+    sides = [lambda: numpy_attention(q, k, v), lambda: fused.launch(fused_launch), *([in_torch] if in_torch else [])]
+    reference, emulated, *of_torch = alternate(sides, options.runs)
     rows.append(["float32 NumPy attention", f"{reference:.3f} s", ""])
     rows.append(
         ["emulated WMMA attention, 64×64 tiles", f"{emulated:.3f} s", f"{emulated / reference:.2f} × NumPy (bar: 2)"]
     )
+    for seconds in of_torch:
+        ratio = f"the emulator: {emulated / seconds:.1f} × torch (bar: 10)"
+        rows.append(["torch's attention in float32", f"{seconds:.4f} s", ratio])
     rows.append(["  its largest difference from NumPy", f"{error:.1e}", ""])
     rows.append(
         [
