@@ -48,17 +48,19 @@ Flow reach(Warp& warp, Space space, Mask active, const Addresses& addresses, std
     const bool write = kind != AccessKind::load && kind != AccessKind::async_load;
     const bool read = kind != AccessKind::store && kind != AccessKind::async_store;
     std::uint64_t low = ~std::uint64_t{0}, high = 0, bits = 0;
-    const auto see = [&](std::uint64_t a) {
-        low = std::min(low, a);
-        high = std::max(high, a);
-        bits |= a;
-    };
     if (active == all_lanes) {
-        for (const auto a : addresses.lane) see(a);
-    } else if ((active & (active + 1)) == 0) {  // the first lanes, such as a fragment's lines
-        for (unsigned l = 0, count = static_cast<unsigned>(std::countr_one(active)); l < count; ++l) see(addresses.lane[l]);
+        for (const auto a : addresses.lane) {
+            low = std::min(low, a);
+            high = std::max(high, a);
+            bits |= a;
+        }
     } else {
-        for (Mask m = active; m != 0; m &= m - 1) see(addresses.lane[std::countr_zero(m)]);
+        for (Mask m = active; m != 0; m &= m - 1) {
+            const auto a = addresses.lane[std::countr_zero(m)];
+            low = std::min(low, a);
+            high = std::max(high, a);
+            bits |= a;
+        }
     }
     if ((bits & (alignment - 1)) != 0) {
         for (Mask m = active; m != 0; m &= m - 1) {
