@@ -79,6 +79,50 @@ def test_a_change_that_alters_what_was_right_is_told_as_one() -> None:
     assert found.right and not found.disturbed
 
 
+SQUARES = """#include <cuda_fp16.h>
+extern "C" __global__ void squares(const half* x, half* y, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = __float2half(__half2float(x[i]) + __half2float(x[i]));
+}
+"""
+CARD = """format = 1
+name = "squares"
+source = "squares.cu"
+entry = "squares"
+tolerance = { atol = %s, rtol = %s }
+arguments = [
+  { name = "x", role = "x", dtype = "f16", shape = ["N"] },
+  { name = "y", role = "y", dtype = "f16", shape = ["N"], direction = "out" },
+  { name = "n", dtype = "s32", value = "N" },
+]
+launch = { grid = "ceil_div(N, 64)", block = 64 }
+computes = { python = "squares.py:squares" }
+cases = [{ name = "small", N = 100 }]
+"""
+
+
+@pytest.mark.parametrize(
+    ("atol", "rtol", "unfit"),
+    [("1e-2", "0.0", "small on inputs growing_max"), ("1e-6", "1e-3", "")],
+    ids=["too narrow for large numbers", "wide enough"],
+)
+def test_a_tolerance_is_said_of_the_cards_own_inputs(tmp_path: Path, atol: str, rtol: str, unfit: str) -> None:
+    """Beyond it on harder ones no change is refuted, and none is proven."""
+    (tmp_path / "squares.cu").write_text(SQUARES, "utf-8")
+    (tmp_path / "squares.toml").write_text(CARD % (atol, rtol), "utf-8")
+    (tmp_path / "squares.py").write_text("def squares(inputs, symbols):\n    return inputs['x'] ** 2\n", "utf-8")
+    card = load_card(tmp_path / "squares.toml")
+    bench = case_bench(card, card.variants[0].name, "sm_90", "emulator", "default", None, "", None)
+    case = bench.cases()[0]
+    baseline = {case.name: bench.run(case)}
+    texts = {str(bench.source): bench.source.read_bytes()}
+    change = replacing(bench.source, "x[i]) + __half2float", "x[i]) * __half2float", 1.0)
+    (found,) = confirmed(bench, [case], baseline, [change], (), texts, 8)
+    assert found.right
+    assert found.unfit == unfit
+
+
 def test_what_a_warp_stores_for_nothing_is_seen() -> None:
     """Half of the warps add up what nobody takes from them; the right kernel, ragged edges and all, has none such."""
     card = load_card(Path(__file__).parent / "blind3/gptq_linear.toml")

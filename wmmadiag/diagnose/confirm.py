@@ -55,7 +55,8 @@ class Confirmed:
         intrusive: another one mends as much, and alters far less.
         shape: of a changed launch; None for the card's.
         disturbed: the case that was right before, in which it alters accesses all the same; "" for none.
-        unfit: sizes that other cases have, on which it is wrong; "" for none.
+        unfit: what it is wrong on though no case asks for it: sizes mixed of theirs, or hard inputs where the tolerance
+            is the card's own; "" for nothing.
         unread: what the kernel does for nothing all the same.
     """
 
@@ -141,8 +142,9 @@ def confirmed(
         first = found[0]
         unfit = next((case.name for case in mixed_sizes(cases, cases[0]) if _passes(bench, first, case) is False), "")
         found[0] = replace(
-            first, disturbed=_disturbed(cases, baseline, first), unfit=unfit, unread=_unread(cases, first)
-        )
+            first, disturbed=_disturbed(cases, baseline, first), unfit=unfit or _beyond(bench, cases[-1], first),
+            unread=_unread(cases, first),
+        )  # fmt: skip
     return found
 
 
@@ -297,10 +299,32 @@ def _runs(bench: Workbench, cases: Sequence[Case], baseline: Mapping[str, CaseRu
             run = bench.run(cases[-1], texts, inputs=name)
         except ConfigurationError:  # of arrays that are stored as these inputs do not know them
             continue
-        # What overflows as it stands on these inputs is nothing that a change must mend.
-        if run.passed or math.isfinite(run.max_difference) or _finite(bench, cases[-1], name):
+        # What overflows as it stands on these inputs is nothing that a change must mend; nor is what a tolerance of the
+        # card's own, which is said of its own inputs, does not allow.
+        if run.passed or (not _tolerated(bench, cases[-1]) and _judged(bench, cases[-1], run, name)):
             yield run
 
 
-def _finite(bench: Workbench, case: Case, inputs: str) -> bool:
-    return math.isfinite(bench.run(case, inputs=inputs).max_difference)
+def _judged(bench: Workbench, case: Case, run: CaseRun, inputs: str) -> bool:
+    """Whether numbers came out, of a change's run or of the source as it stands."""
+    return math.isfinite(run.max_difference) or math.isfinite(bench.run(case, inputs=inputs).max_difference)
+
+
+def _tolerated(bench: Workbench, case: Case) -> bool:
+    """Whether somebody said how far off a result may be: the bound is then not derived from the inputs."""
+    return (case.tolerance or bench.card.tolerance) is not None
+
+
+def _beyond(bench: Workbench, case: Case, one: Confirmed) -> str:
+    """The case and the hard inputs on which a change is wrong by a tolerance that was not said of them; "" for none."""
+    if bench.inputs or not _tolerated(bench, case):
+        return ""
+    used = bench if one.shape is None else bench.launched(one.shape)
+    for name in OPERATIONS[bench.card.computes.operation].hard_inputs:
+        try:
+            run = used.run(case, one.texts, inputs=name)
+        except ConfigurationError:
+            continue
+        if not run.passed and math.isfinite(run.max_difference):
+            return f"{case.name} on inputs {name}"
+    return ""
