@@ -9,13 +9,17 @@ namespace wmmadiag {
 
 namespace {
 
-Flow multiply(Warp& warp, const Inst& inst, Mask active) {
-    if (const auto flow = warp.converge_whole(active); flow != Flow::next) return flow;
-    const auto& op = tensor_op(warp, inst);
-    Dense a, b, c, d;
-    to_dense(warp, fragment_map(warp, op.a_map), op.a, a);
-    to_dense(warp, fragment_map(warp, op.b_map), op.b, b);
-    to_dense(warp, fragment_map(warp, op.c_map), op.c, c);
+// A product with A, C and D as they lie in the registers; B as in memory.
+void multiply_squares(const Warp& warp, const TensorOp& op, const Dense& b) {
+    const std::byte *a[squares_limit], *c[squares_limit];
+    std::byte* d[squares_limit];
+    for (std::size_t i = 0; i < op.a_squares.size(); ++i) a[i] = warp.at<std::byte>(op.a_squares[i]);
+    for (std::size_t i = 0; i < op.c_squares.size(); ++i) c[i] = warp.at<std::byte>(op.c_squares[i]);
+    for (std::size_t i = 0; i < op.d_squares.size(); ++i) d[i] = warp.at<std::byte>(op.d_squares[i]);
+    op.squares(op.rule, a, b.bytes, c, d);
+}
+
+void multiply_dense(const Warp& warp, const TensorOp& op, const Dense& a, const Dense& b, const Dense& c, Dense& d) {
     const auto size = [&](std::uint32_t map) {
         const auto& m = fragment_map(warp, map);
         return std::size_t{m.lines} * m.width * m.element_bits / 8 / op.tiles;
@@ -23,7 +27,27 @@ Flow multiply(Warp& warp, const Inst& inst, Mask active) {
     for (unsigned t = 0; t < op.tiles; ++t)
         op.function(op.rule, a.bytes + t * size(op.a_map), b.bytes + t * size(op.b_map), c.bytes + t * size(op.c_map), d.bytes + t * size(op.d_map));
     to_lanes(warp, fragment_map(warp, op.d_map), op.d, d);
-    if (auto* observer = warp.block().observer()) observer->tensor({warp.where(), &op, a.bytes, b.bytes, c.bytes, d.bytes});
+}
+
+Flow multiply(Warp& warp, const Inst& inst, Mask active) {
+    if (const auto flow = warp.converge_whole(active); flow != Flow::next) return flow;
+    const auto& op = tensor_op(warp, inst);
+    auto* observer = warp.block().observer();
+    Dense a, b, c, d;
+    to_dense(warp, fragment_map(warp, op.b_map), op.b, b);
+    if (op.squares != nullptr && observer == nullptr) {
+        multiply_squares(warp, op, b);
+        return Flow::next;
+    }
+    to_dense(warp, fragment_map(warp, op.a_map), op.a, a);
+    to_dense(warp, fragment_map(warp, op.c_map), op.c, c);
+    if (op.squares != nullptr) {
+        multiply_squares(warp, op, b);
+        to_dense(warp, fragment_map(warp, op.d_map), op.d, d);
+    } else {
+        multiply_dense(warp, op, a, b, c, d);
+    }
+    if (observer != nullptr) observer->tensor({warp.where(), &op, a.bytes, b.bytes, c.bytes, d.bytes});
     return Flow::next;
 }
 

@@ -1,4 +1,5 @@
 // What the engine derives of a fragment map before it runs anything. See program.hpp.
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -78,6 +79,20 @@ void FragmentMap::prepare() {
     squares = order == Order::quads && register_bytes == 4;
     for (std::size_t p = 0; p < pieces.size(); ++p)
         if (p % quads_of_warp != 0) squares &= pieces[p].line == pieces[p - 1].line + 1 && pieces[p].byte == pieces[p - 1].byte;
+}
+
+std::vector<Operand> FragmentMap::squares_in(const std::vector<Operand>& slots) const {
+    constexpr unsigned square_lines = 8, square_bytes = 16;
+    const unsigned line_bytes = unsigned{width} * element_bits / 8, chunks = line_bytes / square_bytes;
+    if (!squares || lines % square_lines != 0 || line_bytes % square_bytes != 0) return {};
+    std::vector<Operand> found(lines / square_lines * chunks, no_operand);
+    for (std::size_t r = registers; r-- > 0;) {  // the first register counts
+        const auto& piece = pieces[r * quads_of_warp];
+        if (piece.line % square_lines != 0 || piece.byte % square_bytes != 0) return {};
+        found[piece.line / square_lines * chunks + piece.byte / square_bytes] = slots[r];
+    }
+    if (std::find(found.begin(), found.end(), no_operand) != found.end()) return {};
+    return found;
 }
 
 }  // namespace wmmadiag

@@ -74,6 +74,12 @@ Program::Program(ProgramSource source) : source_(std::move(source)) {
             refuse("fragments do not have the shape of the multiplication");
         op.function = select_mma(op.rule);
         if (op.function == nullptr) refuse("no tensor-core function for this rule");
+        op.a_squares = source_.maps[op.a_map].squares_in(op.a);
+        op.c_squares = source_.maps[op.c_map].squares_in(op.c);
+        op.d_squares = source_.maps[op.d_map].squares_in(op.d);
+        const auto usable = [](const std::vector<Operand>& squares) { return !squares.empty() && squares.size() <= squares_limit; };
+        if (op.tiles == 1 && usable(op.a_squares) && usable(op.c_squares) && usable(op.d_squares) && op.d_squares.size() == op.d.size())
+            op.squares = select_mma_squares(op.rule);
     }
     if (source_.code.empty()) refuse("no instructions");
     code_.reserve(source_.code.size());

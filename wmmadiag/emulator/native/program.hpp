@@ -88,6 +88,9 @@ struct FragmentMap {
 
     // Throws std::invalid_argument when the sizes do not agree.
     void prepare();
+
+    // Of registers `slots`, those that hold the matrix's squares, [line / 8][16 bytes of a line]; none where some square is missing.
+    [[nodiscard]] std::vector<Operand> squares_in(const std::vector<Operand>& slots) const;
 };
 
 struct TensorOp {
@@ -99,6 +102,9 @@ struct TensorOp {
     // that keeps lanes' registers together is free.
     std::vector<std::uint16_t> column_order;
     std::uint8_t tiles = 1;  // independent matrices that follow each other (mma.m8n8k4 f16: 4)
+    // Derived: where the maps of A, C and D are squares and the rule has a function for those, it, and the registers in its order.
+    MmaSquares squares = nullptr;
+    std::vector<Operand> a_squares, c_squares, d_squares;
 };
 
 struct Inst {

@@ -4,8 +4,8 @@
 // internal linkage.
 #include "tensor_core.hpp"
 
-#include "tensor_core_float.hpp"
 #include "tensor_core_scalar.hpp"
+#include "tensor_core_squares.hpp"
 
 namespace wmmadiag {
 namespace {
@@ -121,9 +121,12 @@ void mma_float_scalar(const MmaRule& rule, const void* a, const void* b, const v
 
 }  // namespace
 
+MmaSquares select_mma_squares(const MmaRule& rule) { return select_squares(rule); }
+
 MmaFunction select_mma(const MmaRule& rule) {
     if (rule.d == Element::f64) return mma_f64;
     if (is_integer(rule)) return rule.a == Element::b1 ? mma_bits : mma_integer;
+    if (select_squares(rule) != nullptr) return mma_by_squares;
     const MmaFunction fast = select_float(rule);
     return fast != nullptr ? fast : mma_float_scalar;
 }

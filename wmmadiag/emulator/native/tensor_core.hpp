@@ -4,6 +4,7 @@
 // wmmadiag/numerics/tensor_core.py; this file only computes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace wmmadiag {
@@ -38,6 +39,14 @@ using MmaFunction = void (*)(const MmaRule&, const void* a, const void* b, const
 
 // The fastest function for this rule: vectorised where exact, scalar for the operands (NaN, Inf, extreme exponents) that need it.
 MmaFunction select_mma(const MmaRule& rule);
+
+// The same with A, C and D in squares of 8 lines x 16 bytes, each 128 bytes that follow each other, as in a register of 32 lanes:
+//   a: [m / 8][k / 8], c and d: [m / 8][n / 4]. b as above. Squares of d may be those of a or c.
+using MmaSquares = void (*)(const MmaRule&, const std::byte* const* a, const void* b, const std::byte* const* c, std::byte* const* d);
+
+// nullptr for rules that have none: f16 and bf16 operands with f32 sums do.
+MmaSquares select_mma_squares(const MmaRule& rule);
+inline constexpr unsigned squares_limit = 16;  // of one matrix
 
 // The plain scalar definition, used by tests to check the fast paths.
 void mma_reference(const MmaRule&, const void* a, const void* b, const void* c, void* d);
