@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+
 import numpy as np
 import pytest
 from ptx_kernels import result, run
@@ -302,3 +304,12 @@ def test_a_phase_that_never_completes_is_a_deadlock():
     with pytest.raises(KernelFault, match="deadlock") as error:
         run(body, np.zeros(32, np.uint32), options=EmulatorOptions(threads=1))
     assert "warp 0" in error.value.detail
+
+
+def test_a_loop_that_never_waits_takes_bounded_memory():
+    """A chip has finished most of a million copies when the last one is issued; so has the emulator."""
+    copy = "cp.async.ca.shared.global [%rd1], [%rd2], 4;"
+    loop = f"mov.u32 %r9, 0; L: {copy} add.u32 %r9, %r9, 1; setp.lt.u32 %p1, %r9, 1000000; @%p1 bra L; "
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert copied(loop + WAIT, size=4).tolist() == SOURCE[:32].tolist()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 350 << 10  # 430 and more where all are kept

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from wmmadiag.emulator import native
-from wmmadiag.emulator.native import _core
 from wmmadiag.errors import UnsupportedError
 from wmmadiag.numerics.formats import FORMATS, encode
 from wmmadiag.numerics.operands import matrix_dtype, pack_a, pack_b
@@ -76,15 +75,7 @@ def _native(rule: MmaRule, a: Bits, b: Bits, c: Bits, *, reference: bool = False
     return np.asarray(d).view(matrix_dtype(rule.d)).reshape(rule.m, rule.n)
 
 
-def _runnable_isas() -> list[str]:
-    """Engines that are installed and that this CPU can run."""
-    order = ["baseline", "avx2", "avx512"]
-    best = _core.best_isa()
-    runnable = order[: order.index(best) + 1] if best in order else [best]
-    return [isa for isa in native.isas() if isa in runnable]
-
-
-ISAS = _runnable_isas()
+ISAS = native.isas()
 
 
 @pytest.mark.parametrize("rule", RULES)

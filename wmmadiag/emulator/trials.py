@@ -69,6 +69,9 @@ class TrialResult:
         damaged: items changed that must stay as they are.
         first: the lowest wrong element, or -1.
         instructions: warp instructions spent.
+        error: how far off the wrong elements that were looked at are, from 0 to 1 each.
+        looked: elements that were looked at.
+        trace: of all that was looked at: two runs with the same one left the same bytes there.
     """
 
     end: End
@@ -80,6 +83,9 @@ class TrialResult:
     damaged: int
     first: int
     instructions: int
+    error: float
+    looked: int
+    trace: int
 
 
 @dataclass(frozen=True, slots=True)

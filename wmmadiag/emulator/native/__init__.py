@@ -41,16 +41,19 @@ WINDOW_SIZE = 1 << 32
 _ENGINES = Path(_core.__file__).parent  # not this file's folder: an editable installation keeps them apart
 
 
+_ORDER = ("baseline", "avx2", "avx512")
+"""Instruction sets, each with all of those before it."""
+
+
 def isas() -> tuple[str, ...]:
-    """Instruction sets for which an engine is installed."""
-    return tuple(sorted(path.stem.removeprefix("engine_") for path in _ENGINES.glob("engine_*.so")))
+    """Instruction sets that this CPU has and for which an engine is installed; the best one last."""
+    able = _ORDER[: _ORDER.index(str(_core.best_isa())) + 1]
+    return tuple(name for name in able if (_ENGINES / f"engine_{name}.so").exists())
 
 
 def isa() -> str:
     """The instruction set whose engine is used: WMMADIAG_ISA, or the best that this CPU and this installation have."""
-    wanted = os.environ.get("WMMADIAG_ISA")
-    best = str(_core.best_isa())
-    return wanted or (best if best in isas() else "baseline")
+    return os.environ.get("WMMADIAG_ISA") or next(reversed(isas()), "baseline")
 
 
 @lru_cache
@@ -63,7 +66,7 @@ def engine(isa_name: str | None = None) -> Any:
     chosen = isa_name or isa()
     if chosen not in isas():
         raise ConfigurationError(
-            f"no engine for instruction set {chosen!r}",
+            f"no engine for instruction set {chosen!r} that this CPU can run",
             hint=f"set WMMADIAG_ISA to one of {', '.join(isas()) or '(none installed)'}, or reinstall wmmadiag",
         )
     return _core.open_engine(str(_ENGINES / f"engine_{chosen}.so"))

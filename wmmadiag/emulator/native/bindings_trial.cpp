@@ -1,4 +1,5 @@
 // Trials for Python: the launch and what is expected go in as arrays, results come out as rows.
+#include <cmath>
 #include <cstring>
 
 #include "bindings.hpp"
@@ -27,6 +28,18 @@ ItemType type_from(const std::string& name) {
     throw std::invalid_argument("unknown item type " + name);
 }
 
+double scale_of(const std::vector<double>& values) {
+    double sum = 0;
+    std::size_t count = 0;
+    for (const auto value : values) {
+        if (!std::isfinite(value)) continue;
+        sum += std::fabs(value);
+        ++count;
+    }
+    const auto mean = count == 0 ? 1 : sum / static_cast<double>(count);
+    return mean > 0 && std::isfinite(mean) ? mean : 1;
+}
+
 struct PyTrials {
     LoadedProgram loaded;  // outlives the trials
     nb::object memory;     // keeps the regions' arrays alive
@@ -47,6 +60,7 @@ PyTrials trials(const Engine& engine, const LoadedProgram& loaded, std::array<st
     setup.selector = selector;
     for (const auto& [base, type, element, poisoned, bits] : arrays) setup.arrays.push_back({base, type_from(type), copied(element), poisoned, bits});
     setup.expected = {copied(value), copied(bound), copied(accepted), copied(wrong)};
+    setup.expected.scale = scale_of(setup.expected.value);
     return {loaded, std::move(memory), engine.trials(std::move(setup))};
 }
 
@@ -63,7 +77,7 @@ decltype(auto) running(Body&& body) {
 
 nb::tuple row(const TrialResult& r) {
     return nb::make_tuple(end_names[static_cast<unsigned>(r.end)], fault_name(r.fault), r.in_order, r.wrong, r.mended, r.broken, r.damaged, r.first,
-                          r.instructions);
+                          r.instructions, r.error, r.looked, r.trace);
 }
 
 nb::tuple base(PyTrials& self, std::uint64_t budget) {

@@ -1,6 +1,7 @@
 // cp.async and mbarrier.
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "access.hpp"
 
@@ -8,10 +9,13 @@ namespace wmmadiag {
 
 namespace {
 
-// Lets the copies of `mask`'s lanes land whose group is below `until[lane]`.
-void land(Warp& warp, Mask mask, const std::array<std::uint32_t, lanes>& until) {
+// Copies of a warp in flight. A chip ends them without being asked, and a loop that never waits must not take all memory.
+constexpr std::size_t most_in_flight = 4096;
+
+// Lets the copies of `mask`'s lanes land whose group is below `until[lane]`, of the first `count` copies.
+void land(Warp& warp, Mask mask, const std::array<std::uint32_t, lanes>& until, std::size_t count = most_in_flight) {
     auto* memory = warp.block().shared_memory();
-    for (auto& copy : warp.copies) {
+    for (auto& copy : std::span(warp.copies).first(std::min(count, warp.copies.size()))) {
         Mask landed = 0;
         for (Mask m = copy.lanes_left & mask; m != 0; m &= m - 1) {
             const auto lane = static_cast<unsigned>(std::countr_zero(m));
@@ -31,10 +35,10 @@ void land(Warp& warp, Mask mask, const std::array<std::uint32_t, lanes>& until) 
     std::erase_if(warp.copies, [](const AsyncCopy& copy) { return copy.lanes_left == 0; });
 }
 
-void land_all(Warp& warp, Mask mask) {
+void land_all(Warp& warp, Mask mask, std::size_t count = most_in_flight) {
     std::array<std::uint32_t, lanes> until;
     until.fill(0xffffffffu);
-    land(warp, mask, until);
+    land(warp, mask, until, count);
 }
 
 // s: destination (shared), source (global), bytes to read or no_operand, "ignore source" predicate or no_operand.
@@ -75,6 +79,7 @@ Flow copy_async(Warp& warp, const Inst& inst, Mask active) {
     }
     if (auto* observer = warp.block().observer())
         observer->async({warp.where(), AsyncKind::issue, active, inst.bytes, copy.destination.data(), copy.group.data(), 0});
+    if (warp.copies.size() == most_in_flight) land_all(warp, all_lanes, most_in_flight / 2);
     warp.copies.push_back(std::move(copy));
     if (warp.block().shared().spec.eager_copies) land_all(warp, active);
     return Flow::next;

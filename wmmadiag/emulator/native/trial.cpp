@@ -88,7 +88,12 @@ struct Plan {
 struct Count {
     std::uint64_t wrong = 0, mended = 0, broken = 0, damaged = 0;
     std::int64_t first = -1;
+    double error = 0;
+    std::uint64_t looked = 0, trace = 0;
 };
+
+// One step of FNV-1a over 64 bits at a time.
+constexpr std::uint64_t traced(std::uint64_t trace, std::uint64_t bits) { return (trace ^ bits) * 0x100000001b3u; }
 
 // One thread's memory and blocks.
 class Worker {
@@ -340,6 +345,13 @@ private:
         return !array.poisoned || std::memcmp(at, &array.poison, item_bytes(array.type)) != 0;  // little endian
     }
 
+    [[nodiscard]] double distance(const JudgedArray& array, std::size_t element, const std::byte* at) const {
+        const auto value = item_value(array.type, at);
+        if (!std::isfinite(value)) return 1;
+        const auto difference = std::fabs(value - plan_.setup.expected.value[element]);
+        return std::isfinite(difference) ? difference / (difference + plan_.setup.expected.scale) : 1;
+    }
+
     void judge(const JudgedArray& array, std::uint32_t item, const std::byte* at, const std::byte* initial, Count& to) const {
         const auto element = array.element[item];
         if (element == free_item) return;
@@ -349,7 +361,12 @@ private:
         }
         const auto e = static_cast<std::size_t>(element);
         const bool right = is_right(array, e, at), before = plan_.setup.expected.wrong[e] == 0;
+        std::uint64_t bits = 0;
+        std::memcpy(&bits, at, item_bytes(array.type));
+        to.trace = traced(traced(to.trace, e), bits);
+        ++to.looked;
         to.wrong += right ? 0 : 1;
+        to.error += right ? 0 : distance(array, e, at);
         to.mended += right && !before ? 1 : 0;
         to.broken += !right && before ? 1 : 0;
         if (!right && (to.first < 0 || element < to.first)) to.first = element;
@@ -418,6 +435,8 @@ private:
         });
         result.wrong = result.mended = result.broken = result.damaged = 0;
         result.first = -1;
+        result.error = 0;
+        result.looked = result.trace = 0;
         add(seen, result);
         return result;
     }
@@ -440,6 +459,9 @@ private:
         to.mended += seen.mended;
         to.broken += seen.broken;
         to.damaged += seen.damaged;
+        to.error += seen.error;
+        to.looked += seen.looked;
+        to.trace = traced(to.trace, seen.trace);
         if (seen.first >= 0 && (to.first < 0 || seen.first < to.first)) to.first = seen.first;
     }
 

@@ -39,6 +39,7 @@ struct Expected {
     std::vector<double> value, bound;
     std::vector<std::uint8_t> accepted;
     std::vector<std::uint8_t> wrong;  // whether the program that is to be mended gets it wrong
+    double scale = 1;                 // mean magnitude of the finite values, which `TrialResult::error` is told by
 };
 
 struct TrialSetup {
@@ -60,6 +61,9 @@ struct TrialResult {
     std::uint64_t damaged = 0;       // guard items changed
     std::int64_t first = -1;         // the lowest wrong element; -1: none
     std::uint64_t instructions = 0;  // warp instructions
+    double error = 0;                // how far off the wrong elements are, from 0 to 1 each: |difference| / (|difference| + scale)
+    std::uint64_t looked = 0;        // elements looked at
+    std::uint64_t trace = 0;         // of all bytes that were looked at: two runs with the same one wrote the same
 };
 
 struct TrialLimits {
