@@ -16,10 +16,10 @@ from wmmadiag.cli.main import main
 from wmmadiag.emulator import native
 from wmmadiag.errors import CompileError, ConfigurationError
 from wmmadiag.fidelity import bundle, report
-from wmmadiag.fidelity.compare import Piece, compared, emulated
+from wmmadiag.fidelity.compare import Compared, Piece, compared, emulated
 from wmmadiag.fidelity.families import FAMILIES
 from wmmadiag.fidelity.lane_operands import drawing
-from wmmadiag.fidelity.run import Plan, pieces, run_fidelity
+from wmmadiag.fidelity.run import Fidelity, Plan, pieces, run_fidelity
 from wmmadiag.fidelity.tensor import drawn_matrices, from_registers, tensor_case, tensor_forms, to_registers
 from wmmadiag.gpu.assemble import Assembly
 from wmmadiag.launch import Launch, LoadedKernel, RunStats
@@ -203,6 +203,16 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
                 bundle.repeated(path)
             except ConfigurationError as error:
                 assert str(path) in error.message
+
+
+def test_what_is_left_out_is_not_taken_for_equal() -> None:
+    piece = Piece("tensor", "one", "sm_90", 1, 1)
+    found = Fidelity(Plan("sm_90"))
+    assert not found.complete
+    found.add(Compared(piece, outputs=8))
+    assert found.complete
+    found.add(Compared(piece, left_out="the assembler refuses it"))
+    assert not found.complete
 
 
 def test_without_a_gpu_it_says_so(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    """Compare; 0 if all agree, 1 if not, 3 if something could not be compared."""
+    """Compare; 0 if all agree, 1 if not, 3 if something, or all, could not be compared."""
     from wmmadiag.campaign.journal import Journal
     from wmmadiag.cli.campaign_executor import executor
     from wmmadiag.fidelity.report import as_json, text
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         today = datetime.date.today().isoformat()
         written = json.dumps(as_json(found, where, today, time.monotonic() - began), indent=1)
         write_text(written + "\n", args.json, console)
-    return 1 if found.differing else 3 if found.errors else 0
+    return 1 if found.differing else 0 if found.complete else 3
 
 
 def _telling(console: Console, began: float) -> Callable[[Fidelity], None]:

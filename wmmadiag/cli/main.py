@@ -17,6 +17,7 @@ INTERNAL_ERROR = 70  # sysexits.h, EX_SOFTWARE
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 TERMINATED = 143
+_LACKING = "the system has no more {}\nnext: take a smaller case, or raise the limit (ulimit -a)"
 
 
 class _Terminated(KeyboardInterrupt):
@@ -57,6 +58,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BROKEN_PIPE
 
 
+def _lacks_memory() -> bool:
+    """Whether a limit leaves no memory for a product of matrices: OpenBLAS then ends the process with status 1, which
+    here says that a kernel is wrong. So a copy of this process is asked first, and what it takes then is kept."""
+    from wmmadiag.processes.apart import apart, memory_is_limited
+    from wmmadiag.processes.child import ChildEnded
+
+    if not memory_is_limited():
+        return False
+    try:
+        apart(_product)
+        _product()
+    except (ChildEnded, OSError):
+        return True
+    except Exception:  # it is raised again, and told, where it belongs
+        return False
+    return False
+
+
+def _product() -> None:
+    import numpy as np
+
+    square = np.ones((256, 256))
+    _ = square @ square
+
+
 def _run(argv: list[str]) -> int:
     from wmmadiag.cli.console import Console, tolerant_streams
     from wmmadiag.cli.dispatch import dispatch
@@ -64,6 +90,9 @@ def _run(argv: list[str]) -> int:
     from wmmadiag.waiting import long_waits, tell_by
 
     console = Console()
+    if _lacks_memory():
+        console.error(_LACKING.format("memory"))
+        return 3
     tell_by(console.progress)
     try:
         tolerant_streams()
@@ -83,9 +112,7 @@ def _run(argv: list[str]) -> int:
     except Exception as error:
         lacking = lacking_of(error)
         if lacking:
-            console.error(
-                f"the system has no more {lacking}\nnext: take a smaller case, or raise the limit (ulimit -a)"
-            )
+            console.error(_LACKING.format(lacking))
             return 3
         what = f"{type(error).__name__}: {error}".strip().rstrip(":")
         console.error(

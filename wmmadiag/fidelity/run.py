@@ -88,6 +88,11 @@ class Fidelity:
     def differing(self) -> int:
         return sum(one.differing for one in self.counts.values())
 
+    @property
+    def complete(self) -> bool:
+        """Whether something was compared, and nothing was left out."""
+        return self.outputs > 0 and not self.errors and not any(one.left_out for one in self.counts.values())
+
 
 def pieces(plan: Plan) -> Iterator[Piece]:
     """What a plan compares, the same for the same plan.
