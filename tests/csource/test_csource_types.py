@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wmmadiag.csource.declarations import declarations
+from wmmadiag.csource.declarations import declarations, local_aliases
 from wmmadiag.csource.nodes import descendants
 from wmmadiag.csource.scopes import Scopes
 from wmmadiag.csource.tree import parse
@@ -107,3 +107,14 @@ def test_members_of_unions_and_structs_without_a_name_have_types() -> None:
     assert kinds == {"main": "record", "out": "array", "inner": "record", "lost": "unknown", "x": "unknown"}
     assert types.member(types.member(shared, "main"), "x").of == Type("float", "float")
     assert types.member(types.member(shared, "inner"), "q").whole
+
+
+def test_types_that_a_function_names() -> None:
+    source = parse("""
+    struct Tile { int pitch; };
+    __global__ void k() { using Held = Tile; typedef float real; { using Twice = int; } }
+    __device__ void f() { using Twice = float; }
+    """)
+    named = local_aliases(source)
+    assert named == {"Held": "Tile", "real": "float"}  # Twice means two things
+    assert Types([declarations(source)], named).read("Held") == Type("record", "Tile")

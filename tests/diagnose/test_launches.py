@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wmmadiag.diagnose.confirm import Confirmed, confirmed
-from wmmadiag.diagnose.engine import case_bench
+from wmmadiag.diagnose.engine import case_bench, diagnose_card
 from wmmadiag.diagnose.launches import launches, mending_launches, tried_launches
 from wmmadiag.diagnose.suspicion import Suspicion
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
@@ -35,7 +35,7 @@ def answers(bench: Workbench) -> list[Confirmed]:
     case = failing(bench)
     trials = TrialBench(bench.card, bench.variant, case)
     assert bench.card.launch is not None
-    found = mending_launches(tried_launches(trials, bench.card.launch), Suspicion({}), bench.card.launch)
+    found = mending_launches(tried_launches(trials, bench.card.launch), Suspicion({}), bench.card.launch, fewer=False)
     cases = sorted(bench.cases(), key=lambda one: one.name != case.name)
     baseline = {one.name: bench.run(one) for one in cases}
     return confirmed(bench, cases, baseline, [], (), trials.texts, 8, found)
@@ -68,3 +68,35 @@ def test_every_extent_and_the_shared_memory_are_varied() -> None:
     assert {("ceil_div(N, 64)", "M"), ("M", "N / 64"), ("2 * (N / 64)", "M")} <= grids
     assert {one.shape.shared for one in made} == {"96 * D", "2 * (96 * D)"}
     assert all(one.shape.shared == 0 for one in launches(replace(shape, shared=0)))
+
+
+HALVES = """__global__ void halves(const float* x, float* y) {
+    int t = threadIdx.x;
+    y[t] = blockIdx.x == 0 ? x[t] / 4.0f : x[t] * 4.0f;
+}
+"""
+
+
+def test_fewer_threads_are_no_answer_where_a_change_of_the_source_is(tmp_path: Path) -> None:
+    """One block alone would hide what the second one overwrites; the source says what it should have computed."""
+    (tmp_path / "k.cu").write_text(HALVES, "utf-8")
+    (tmp_path / "ref.py").write_text("def quarter(arrays, sizes):\n    return {'y': arrays['x'] / 4.0}\n", "utf-8")
+    arguments = "".join(
+        f'[[arguments]]\nrole = "{role}"\ndtype = "f32"\ndirection = "{way}"\nshape = ["M"]\n'
+        for role, way in (("x", "in"), ("y", "out"))
+    )
+    (tmp_path / "k.toml").write_text(
+        'format = 1\nsource = "k.cu"\nentry = "halves"\ntolerance = { atol = 1e-6, rtol = 1e-6 }\n'
+        '[computes]\npython = "ref.py:quarter"\n'
+        f'{arguments}[launch]\ngrid = ["2"]\nblock = ["M"]\n[[cases]]\nname = "one"\nM = 32\n',
+        "utf-8",
+    )
+    card = load_card(tmp_path / "k.toml")
+    assert card.launch is not None
+    bench = case_bench(card, card.variants[0].name, "sm_90", "emulator", "default", None, "", None)
+    outcomes = tried_launches(TrialBench(card, bench.variant, failing(bench)), card.launch)
+    assert mending_launches(outcomes, Suspicion({}), card.launch, fewer=False) == []
+    fewer = mending_launches(outcomes, Suspicion({}), card.launch, fewer=True)
+    assert "half of 2 in x of the grid" in {tried.ranked.change.note for tried, _ in fewer}
+    first = diagnose_card(card, threads=1).causes[0]
+    assert first.name != "launch" and first.place.endswith("k.cu:3")

@@ -101,6 +101,13 @@ def test_a_search_whose_effort_is_spent_ends(search_of, limit: str) -> None:
     assert len(trials.tried) < 1000 and UNDOING not in trials.tried
 
 
+def test_a_search_ends_where_operators_give_one_change_twice(search_of, monkeypatch: pytest.MonkeyPatch) -> None:
+    once = ranks
+    monkeypatch.setitem(globals(), "ranks", lambda count: [*once(count), *once(count)])
+    mended, held = search_of(_Trials([CHANCE]), Ledger(EFFORTS["normal"]), 100)
+    assert not mended and set(held[0]) == {CHANCE}
+
+
 KERNEL = """__global__ void k(float* out, const float* in) {
     __shared__ float s[64];
     int t = threadIdx.x;

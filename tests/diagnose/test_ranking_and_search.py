@@ -66,6 +66,12 @@ def test_findings_and_faults_mark_their_lines() -> None:
     ]
 
 
+def test_a_fault_marks_the_calls_that_led_to_it() -> None:
+    wrapped = Place("k.cu", 3, inlined_at=Place("k.cu", 10))
+    found = marks([], None, Place("/usr/local/cuda/include/crt/mma.hpp", 77, inlined_at=wrapped))
+    assert [(one.line, one.kind) for one in found] == [(("k.cu", 3), "fault"), (("k.cu", 10), "fault")]
+
+
 def changing(line: int, old: str, new: str, operator: str = "number", role: str = "index") -> Change:
     start = sum(len(text) + 1 for text in KERNEL.split("\n")[: line - 1])
     start = KERNEL.index(old, start)

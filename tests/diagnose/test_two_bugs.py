@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +23,7 @@ from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Ledger, Tried
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
-from wmmadiag.diagnose.two_bugs import alike_pairs, likeliest_pairs, mending_pairs
+from wmmadiag.diagnose.two_bugs import alike_pairs, kindred_pairs, likeliest_pairs, mending_pairs, nearer_pairs
 from wmmadiag.subject.card_files.read import load_card
 
 ROOT = Path(__file__).parents[2]
@@ -63,7 +64,7 @@ d = i + n;
 """
 
 
-def test_what_one_operator_does_twice_or_undoes_elsewhere_is_a_pair() -> None:
+def test_what_is_done_twice_or_undone_elsewhere_is_a_pair() -> None:
     parts = [
         tried(TWICE, "i / n", "i % n", 0.0),
         tried(TWICE, "i % n", "i / n", 0.0),
@@ -72,9 +73,23 @@ def test_what_one_operator_does_twice_or_undoes_elsewhere_is_a_pair() -> None:
     ]
     made = alike_pairs(parts, {"k.cu": TWICE.encode()}, 10)
     assert [(one.first.line[1], one.second.line[1]) for one in made] == [(1, 2), (2, 3), (1, 3)]  # near ones first
-    assert made[0].score == 0.0 > made[2].score
-    other = replace(parts[1], ranked=replace(parts[1].ranked, change=replace(parts[1].ranked.change, operator="other")))
-    assert alike_pairs([parts[0], other], {"k.cu": TWICE.encode()}, 10) == []
+    # The second one is one of three places; log 3 less, and the distance.
+    assert made[0].score == pytest.approx(-math.log(3)) and made[0].score > made[2].score
+    idle = [replace(one, outcome=replace(one.outcome, idle=True)) for one in parts]
+    assert alike_pairs(idle[:3], {"k.cu": TWICE.encode()}, 10) == []  # neither changes a bit
+    assert len(alike_pairs([idle[0], parts[1]], {"k.cu": TWICE.encode()}, 10)) == 1  # one may hide the other
+
+
+def test_what_brings_results_nearer_is_tried_beside_the_rest_and_one_operator_twice() -> None:
+    first, second, third = (tried(TWICE, old, "0", 0.0) for old in ("a = i", "b = i", "c = i"))
+    nearer = replace(third, outcome=replace(third.outcome, nearer=0.5))
+    idle = replace(second, outcome=replace(second.outcome, idle=True))
+    made = nearer_pairs([first, idle, nearer], 10)
+    assert [(one.first.line[1], one.second.line[1]) for one in made] == [(1, 3)]
+    assert nearer_pairs([first, second, third], 10) == []
+    other = replace(second, ranked=replace(second.ranked, change=replace(second.ranked.change, operator="other")))
+    kindred = kindred_pairs([first, other, third], 10)
+    assert [(one.first.line[1], one.second.line[1]) for one in kindred] == [(1, 3)]
 
 
 def test_names_that_were_exchanged_in_two_statements_are_a_pair() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wmmadiag.csource.nodes import field
+from wmmadiag.csource.nodes import descendants, field
 from wmmadiag.csource.tree import Source
 from wmmadiag.csource.variables import Variable, declared
 
@@ -128,6 +128,19 @@ def declarations(source: Source) -> Declarations:
     reader = _Reader(source)
     reader.read()
     return Declarations(tuple(reader.functions), tuple(reader.records), tuple(reader.variables), tuple(reader.aliases))
+
+
+def local_aliases(source: Source) -> dict[str, str]:
+    """The types that function bodies give a name, by that name; without those that stand for several."""
+    reader = _Reader(source)
+    for body in descendants(source.root, "compound_statement"):
+        for node in body.named_children:
+            if node.type in ("alias_declaration", "type_definition"):
+                reader.alias(node, "", None)
+    meant: dict[str, set[str]] = {}
+    for name, text, _ in reader.aliases:
+        meant.setdefault(name, set()).add(text)
+    return {name: texts.pop() for name, texts in meant.items() if len(texts) == 1}
 
 
 def head_words(source: Source, start: int, end: int) -> frozenset[str]:

@@ -81,6 +81,25 @@ class Dependences:
         ahead = {(unit.file, line) for unit in before for line in unit.lines}
         return ahead | set(self.distances([(unit.file, line) for unit in units for line in unit.lines], 1))
 
+    def by_different_pointers(self, lines: Iterable[Line], others: Iterable[Line]) -> bool:
+        """Whether some lines and some others reach the same memory, each through pointers into it of their own."""
+        ways, further = [list(self._ways(some)) for some in (lines, others)]
+        met = [(way, other) for way in ways for other in further if way[1] & other[1]]
+        return bool(met) and not any(way[0] & other[0] for way, other in met)
+
+    def _ways(self, lines: Iterable[Line]) -> Iterator[tuple[set[Key], set[Key]]]:
+        """For each pointer that lines name: it and the pointers that it is made of, and the memory behind them."""
+        units = [unit for line in lines for unit in self._by_line.get(line, ())]
+        for key in {key for unit in units for key in (*unit.uses, *unit.stores, *unit.places)}:
+            pointers, memory, front = set[Key](), set[Key](), [key] if key in self._stands_for else []
+            while front:
+                one = front.pop()
+                made_of = self._stands_for.get(one, set()) - {one}
+                (pointers if made_of else memory).add(one)
+                front += made_of - pointers
+            if pointers:
+                yield pointers, memory
+
     def _further(self, front: Sequence[Unit], walk: _Walk, known: Container[Line]) -> list[Unit]:
         """The units one dependence behind those of a front that were not met before."""
         found: list[Unit] = []

@@ -13,6 +13,7 @@ from wmmadiag.diagnose.certain import by_itself
 from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.confirm import Confirmed
 from wmmadiag.diagnose.excerpts import excerpt, place_of, statement_lines
+from wmmadiag.diagnose.meeting import ordered_by, sides, through_two_pointers
 from wmmadiag.diagnose.names import ORDERS, REFUSED, TARGETS, UNKNOWN, Name, name_of, puts_in_order
 from wmmadiag.diagnose.patch import unified
 from wmmadiag.diagnose.search import Tried
@@ -69,6 +70,7 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
         and not best.disturbed
         and end is None
         and not of_two_ends(best.tried.ranked.change, difference)
+        and not (puts_in_order(best.tried.ranked.change) and _overlap(found, first, best))
     )
     sure = share >= _SURE and not found.bench.card.assumed and settled
     verdict: Verdict = "proven" if sure else "likely"
@@ -92,10 +94,8 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
             other = early
         elif other is None and last and puts_in_order(change):  # it may stand anywhere between two accesses
             other = next((_line(one) for one in best.alike if one.ranked.line != line), None)
-        if (
-            rivals and last and verdict == "likely" and early is None
-        ):  # where the runs first differ is among the evidence
-            other = _at(rivals[0])
+        if rivals and last and verdict == "likely" and early is None:
+            other = _at(rivals[0])  # where the runs first differ is among the evidence
         said = place_of(refused.place) if refused is not None else None
         if said is not None and (said.file, said.line) != line:
             other = said
@@ -120,16 +120,18 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
 
 
 def _too_early(first: CaseRun, best: Confirmed, line: tuple[str, int]) -> Place | None:
-    """Where the kernel itself makes, or calls for, an access that nothing kept in order before the change did."""
-    kept = {(one.check, one.kind) for run in best.runs for one in run.findings}
-    for one in first.findings:
-        if one.check != "races" or (one.check, one.kind) in kept:
-            continue
-        for place in (one.other, one.place):
-            outer = list(place.frames())[-1] if place is not None else None
-            if outer is not None and outer.line and (outer.file, outer.line) != line:
-                return Place(outer.file, outer.line)
+    """An access that nothing kept in order before the change did, as a line of the function that both stand in."""
+    for one in ordered_by(first, best.runs):
+        for place in sides(one)[::-1]:
+            if place.line and (place.file, place.line) != line:
+                return Place(place.file, place.line)
     return None
+
+
+def _overlap(found: Examined, first: CaseRun, best: Confirmed) -> bool:
+    """Whether what an order mends may be memory that overlaps: other pointers, or another change, say so."""
+    others = any(one.right and not puts_in_order(one.tried.ranked.change) for one in found.answers)
+    return others or through_two_pointers(ordered_by(first, best.runs), found.sources)
 
 
 def _as_simple(one: Confirmed, best: Confirmed) -> bool:

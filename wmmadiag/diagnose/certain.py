@@ -14,7 +14,7 @@ from wmmadiag.csource.tree import parse
 from wmmadiag.csource.variables import declared
 from wmmadiag.diagnose.excerpts import excerpt, place_of
 from wmmadiag.diagnose.names import FAULT, REFUSED
-from wmmadiag.place import Place
+from wmmadiag.place import Place, own_place
 from wmmadiag.results.diagnosis import Cause, Fix, Verdict
 
 if TYPE_CHECKING:
@@ -48,16 +48,26 @@ def by_itself(run: CaseRun) -> Cause:
     if trap is not None:
         evidence.insert(0, f"{problem.place}: {problem.message}")
     verdict: Verdict = "proven" if refused or trap is not None else "undecided"
+    caller = _caller(run) if trap is None else None
+    other = arrays[1][2] if len(arrays) > 1 else caller
     return Cause(
         name=REFUSED.id if refused else FAULT.id,
         verdict=verdict,
         sentence=trap.message if trap is not None else problem.message,
         place=str(arrays[0][2]) if arrays else str(place) if trap is not None else problem.place,
-        other=str(arrays[1][2]) if len(arrays) > 1 else "",
-        excerpt=excerpt(arrays[0][2] if arrays else place, arrays[1][2] if len(arrays) > 1 else None),
+        other=str(other) if other is not None else "",
+        excerpt=excerpt(arrays[0][2] if arrays else place, other),
         evidence=tuple(evidence),
         fix=Fix(problem.hint) if problem.hint else None,
     )
+
+
+def _caller(run: CaseRun) -> Place | None:
+    """Where the kernel calls the helper that a run died in."""
+    if run.error is None or run.error.place is None:
+        return None
+    _, *callers = own_place(run.error.place).frames()
+    return Place(callers[-1].file, callers[-1].line) if callers and callers[-1].line else None
 
 
 def _words(lines: Sequence[str]) -> list[str]:

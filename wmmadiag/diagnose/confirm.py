@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wmmadiag.checks.run import emulator_of
-from wmmadiag.csource.declarations import declarations
 from wmmadiag.csource.nodes import LOOPS, ancestors, at, called, descendants
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.changes import Texts as Bytes
 from wmmadiag.diagnose.excerpts import statement_lines
 from wmmadiag.diagnose.intrusion import Touch, altered, touches
+from wmmadiag.diagnose.meeting import function_at, homes
 from wmmadiag.diagnose.names import puts_in_order
 from wmmadiag.diagnose.ranking import after_trial
 from wmmadiag.diagnose.search import Tried
@@ -112,9 +112,11 @@ def confirmed(
     for one in right:
         places.setdefault(_place(one, sources), []).append(one)
     found: list[Confirmed] = []
+    met = homes(baseline[cases[0].name].findings)
     for place, group in places.items():
         if place == _ANYWHERE:
-            group.sort(key=lambda one: _times(one, sources))  # the fewest waits, and of these the likeliest
+            # The fewest waits; of these, where both accesses are made or called for, and the likeliest.
+            group.sort(key=lambda one: (_times(one, sources), _function(one, sources) not in met))
         for one in group[: most if place == _ANYWHERE else _ALIKE]:
             if len(found) >= most:
                 break
@@ -251,6 +253,11 @@ def _times(one: Tried, sources: Mapping[str, Source]) -> int:
     return _done(sources, edit.file, edit.start, _DEEP)
 
 
+def _function(one: Tried, sources: Mapping[str, Source]) -> str:
+    edit = one.ranked.change.edits[0]
+    return function_at(sources, edit.file, edit.start)
+
+
 def _done(sources: Mapping[str, Source], file: str, start: int, deep: int) -> int:
     """How often a place is come to: by the loops around it, and by each call of the function that it is in.
 
@@ -261,8 +268,7 @@ def _done(sources: Mapping[str, Source], file: str, start: int, deep: int) -> in
     around = (node, *ancestors(node))
     loops = sum(loop.type in LOOPS and loop.start_byte < start < loop.end_byte for loop in around)
     own: int = _ROUNDS**loops
-    functions = declarations(sources[file]).functions
-    name = next((f.name for f in functions if f.body is not None and f.body.start_byte <= start < f.body.end_byte), "")
+    name = function_at(sources, file, start)
     if not name or not deep:
         return own
     calls = [
@@ -300,9 +306,14 @@ def _runs(bench: Workbench, cases: Sequence[Case], baseline: Mapping[str, CaseRu
         except ConfigurationError:  # of arrays that are stored as these inputs do not know them
             continue
         # What overflows as it stands on these inputs is nothing that a change must mend; nor is what a tolerance of the
-        # card's own, which is said of its own inputs, does not allow.
-        if run.passed or (not _tolerated(bench, cases[-1]) and _judged(bench, cases[-1], run, name)):
+        # card's own, which is said of its own inputs, does not allow; and what cannot be judged refutes nothing.
+        if run.passed or (_decided(run) and not _tolerated(bench, cases[-1]) and _judged(bench, cases[-1], run, name)):
             yield run
+
+
+def _decided(run: CaseRun) -> bool:
+    """Whether it is known to be right or wrong: not where rounding alone may explain any value."""
+    return run.result.problem is None or run.result.problem.kind != "undecided"
 
 
 def _judged(bench: Workbench, case: Case, run: CaseRun, inputs: str) -> bool:
@@ -325,6 +336,6 @@ def _beyond(bench: Workbench, case: Case, one: Confirmed) -> str:
             run = used.run(case, one.texts, inputs=name)
         except ConfigurationError:
             continue
-        if not run.passed and math.isfinite(run.max_difference):
+        if not run.passed and _decided(run) and math.isfinite(run.max_difference):
             return f"{case.name} on inputs {name}"
     return ""

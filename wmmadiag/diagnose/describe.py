@@ -19,6 +19,7 @@ from wmmadiag.subject.bench import CaseRun
 
 if TYPE_CHECKING:
     from wmmadiag.diagnose.examined import Examined
+    from wmmadiag.diagnose.trials.outcomes import Outcome as TrialOutcome
 
 
 def described(found: Examined, backend: str, repeat: str, seconds: float) -> Diagnosis:
@@ -108,14 +109,17 @@ def _symptoms(found: Examined, first: CaseRun, causes: Sequence[Cause]) -> Itera
         yield f"{one.place}: {one.message}"
     if causes and causes[0].verdict != "undecided":
         return
-    for help_ in found.helps[:2]:
-        line = help_.ranked.line
-        yield (
-            f"{Place(line[0], line[1])}: {help_.ranked.change.note} makes {help_.outcome.mended:,} wrong elements right"
-            " and none wrong"
-        )
+    for helping in found.helps[:2]:
+        yield f"{Place(*helping.ranked.line)}: {helping.ranked.change.note} {_helps(helping.outcome)}"
     if first.bound is not None and first.verdict is not None:
         yield from (one.sentence() for one in reproduced(first.bound, first.verdict)[:2])
+
+
+def _helps(outcome: TrialOutcome) -> str:
+    if not outcome.mended:
+        return "lets the kernel end, with wrong numbers"
+    broken = f"{outcome.broken:,} wrong" if outcome.broken else "none wrong"
+    return f"makes {outcome.mended:,} wrong elements right and {broken}"
 
 
 def _unseen(found: Examined) -> Iterator[str]:

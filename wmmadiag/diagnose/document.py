@@ -49,8 +49,9 @@ loop's other end beside it.
 Trials tell where to look next. What is changed where nothing is wrong seldom makes wrong elements right: once a change
 mends a good part of the block that was looked at and breaks less, the others of its line come forward.
 
-Where no change mends everything, one that mends a case, or makes wrong elements right and none wrong, is kept, and the
-search goes on from there, with a way back; then two changes are made at once. The launch is a place like any other.
+Where no change mends everything, one that mends a case, or makes wrong elements right and hardly any wrong, is kept,
+and the search goes on from there, with a way back; then two changes are made at once. The launch is a place like any
+other; fewer threads are the answer only where no change of the source is.
 
 What is said of a cause is the first access that differs between the kernel and the mended kernel, side by side on the
 same inputs. Its name follows from the role of what was changed.

@@ -13,7 +13,6 @@ from wmmadiag.diagnose.operators.registry import changes as changes_of
 from wmmadiag.diagnose.ranking import Ranked, ranked
 from wmmadiag.diagnose.suspicion import Suspicion, marks, pattern, suspicion
 from wmmadiag.errors import WmmadiagError
-from wmmadiag.place import own_place
 from wmmadiag.provenance import ProvenanceRun, trace
 from wmmadiag.provenance.expected import has_products
 from wmmadiag.subject.bench import CaseRun, Workbench
@@ -60,5 +59,5 @@ def ranked_changes(
 
 def suspicion_of(run: CaseRun, followed: ProvenanceRun | None, sources: Mapping[str, Source]) -> Suspicion:
     """How suspicious the lines of a source are by what a failing run of it showed."""
-    fault = own_place(run.error.place) if run.error is not None and run.error.place is not None else None
+    fault = run.error.place if run.error is not None else None
     return suspicion(marks(run.findings, followed, fault), Dependences(sources), pattern(run))

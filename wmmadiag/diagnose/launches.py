@@ -25,9 +25,9 @@ def launches(shape: LaunchShape) -> Iterator[LaunchChange]:
     """Other launches: of each extent twice, half, one more and one less; extents exchanged; rounded up; more memory."""
     for what, extents in (("grid", shape.grid), ("block", shape.block)):
         for axis, one in enumerate(extents):
-            for words, other in _others(one, fine=what == "grid"):
+            for words, other, fewer in _others(one, fine=what == "grid"):
                 made = (*extents[:axis], other, *extents[axis + 1 :])
-                yield LaunchChange(_with(shape, what, made), f"{words} in {_AXES[axis]} of the {what}")
+                yield LaunchChange(_with(shape, what, made), f"{words} in {_AXES[axis]} of the {what}", fewer)
         for one, other in ((0, 1), (1, 2), (0, 2)):
             if other < len(extents) and extents[one] != extents[other]:
                 swapped = list(extents)
@@ -39,16 +39,16 @@ def launches(shape: LaunchShape) -> Iterator[LaunchChange]:
         yield LaunchChange(replace(shape, shared=f"2 * ({shape.shared})"), note)
 
 
-def _others(one: Expression, *, fine: bool) -> Iterator[tuple[str, Expression]]:
+def _others(one: Expression, *, fine: bool) -> Iterator[tuple[str, Expression, bool]]:
     quotient = _QUOTIENT.match(str(one))
     if quotient is not None and fine:
         rounded = f"ceil_div({quotient['dividend']}, {quotient['divisor']})"
-        yield f"{one} rounded up", rounded
-    yield f"twice {one}", f"2 * ({one})"
-    yield f"half of {one}", f"ceil_div({one}, 2)"
+        yield f"{one} rounded up", rounded, False
+    yield f"twice {one}", f"2 * ({one})", False
+    yield f"half of {one}", f"ceil_div({one}, 2)", True
     if fine:
-        yield f"one more than {one}", f"({one}) + 1"
-        yield f"one less than {one}", f"max(1, ({one}) - 1)"
+        yield f"one more than {one}", f"({one}) + 1", False
+        yield f"one less than {one}", f"max(1, ({one}) - 1)", True
 
 
 def _with(shape: LaunchShape, what: str, extents: tuple[Expression, ...]) -> LaunchShape:
@@ -65,17 +65,18 @@ def tried_launches(trials: TrialBench, shape: LaunchShape) -> list[Outcome]:
 
 
 def mending_launches(
-    outcomes: Sequence[Outcome], suspicion: Suspicion, shape: LaunchShape
+    outcomes: Sequence[Outcome], suspicion: Suspicion, shape: LaunchShape, *, fewer: bool
 ) -> list[tuple[Tried, LaunchShape]]:
     """Of launches that were tried, those with which the case is right, each as a change of the launch's own line.
 
     Args:
         shape: the launch as it is.
+        fewer: those with fewer threads, or the others.
     """
     found = []
     for outcome in outcomes:
         change = outcome.change
-        if outcome.verdict == "right" and isinstance(change, LaunchChange):
+        if outcome.verdict == "right" and isinstance(change, LaunchChange) and change.fewer == fewer:
             made = Change("launch", (), "static", "launch", change.note)
             words = tuple(_features(suspicion))
             score = sum(fitted().get(word, 0.0) for word in words)

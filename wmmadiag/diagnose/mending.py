@@ -105,6 +105,7 @@ def _numbers(found: Examined, base: _Base, cases: Sequence[Case], tell: Progress
     """Search where the numbers are wrong, from a source in which some changes are kept; whether it is mended."""
     ledger, trials = found.ledger, base.trials
     launched: list[tuple[Tried, LaunchShape]] = []
+    smaller: list[tuple[Tried, LaunchShape]] = []
     if base.kept:
         sources, order = ranked_changes(found.bench, base.run, base.followed, trials.texts)
     else:
@@ -114,13 +115,16 @@ def _numbers(found: Examined, base: _Base, cases: Sequence[Case], tell: Progress
             outcomes = beside.submit(tried_launches, trials, shape)
             sources, order = ranked_changes(found.bench, base.run, base.followed, trials.texts)
             found.sources = sources
-            launched = mending_launches(outcomes.result(), suspicion_of(base.run, base.followed, sources), shape)
+            suspicion = suspicion_of(base.run, base.followed, sources)
+            launched, smaller = (
+                mending_launches(outcomes.result(), suspicion, shape, fewer=fewer) for fewer in (False, True)
+            )
     tried, answers = _tried(found, base, sources, order, cases, tell, launched)
     if any(one.right for one in answers):
         return True
     if not base.kept:
         found.suspects = suspects(order, ledger)
-    if ledger.effort.wider and not ledger.spent:
+    if ledger.effort.wider and not ledger.spent and not base.kept:
         tell("ranking what is less likely")
         _, wider = ranked_changes(found.bench, base.run, base.followed, trials.texts, wider=True)
         more, others = _tried(found, base, sources, wider[: ledger.effort.wider], cases, tell, ())
@@ -129,12 +133,7 @@ def _numbers(found: Examined, base: _Base, cases: Sequence[Case], tell: Progress
             return True
         tried, answers = tried + more, answers + others
     if len(base.kept) + 1 >= ledger.effort.bugs:
-        return False
-    if not base.kept and not answers:
-        made = mending_pairs(trials, tried, ledger.effort.pairs, ledger, tell)
-        found.pairs |= {pair.both: pair for pair, _ in made}
-        if any(one.right for one in _confirmed(found, base, [one for _, one in made], cases, tell, ())):
-            return True
+        return any(one.right for one in _confirmed(found, base, [], cases, tell, smaller))
     helps = helpful(trials, tried, ledger, tell)
     if not base.kept:
         found.helps = tuple(helps)
@@ -143,7 +142,15 @@ def _numbers(found: Examined, base: _Base, cases: Sequence[Case], tell: Progress
             break
         if _look(found, further, cases, tell):
             return True
-    return False
+    if base.kept:
+        return False
+    if not answers:
+        made = mending_pairs(trials, tried, ledger.effort.pairs, ledger, tell)
+        found.pairs |= {pair.both: pair for pair, _ in made}
+        if any(one.right for one in _confirmed(found, base, [one for _, one in made], cases, tell, ())):
+            return True
+    # Fewer threads hide what they do to each other: that is an answer where the source has none.
+    return any(one.right for one in _confirmed(found, base, [], cases, tell, smaller))
 
 
 def _tried(
@@ -169,7 +176,7 @@ def _tried(
         right = slid(trials, rendered_entry(found.bench.card, trials.case, found.bench.variant), right, ledger)
         answers += _confirmed(found, base, right, cases, tell, launched)
         # What mends this case and not every one says nothing of what was not tried.
-        if any(one.right for one in answers) or ledger.spent or len(tried) == len(order):
+        if any(one.right for one in answers) or ledger.spent or not more or len(tried) == len(order):
             return tried, answers
         if ledger.changes > ledger.effort.changes * _AGAIN:
             return tried, answers

@@ -28,6 +28,8 @@ _AGAIN = 512
 """Changes that are looked at once more for that."""
 _SUSPECTS = 3
 """Lines that are named where nothing mends."""
+_MOSTLY = 16
+"""Elements that must become right for each that becomes wrong, of a change that helps."""
 _STARTS = 3
 """Changes that mend a part, from which the search goes on."""
 
@@ -170,16 +172,24 @@ def suspects(ranked: Sequence[Ranked], ledger: Ledger) -> tuple[Line, ...]:
 
 
 def helpful(bench: Bench, tried: Sequence[Tried], ledger: Ledger, tell: Tell) -> list[Tried]:
-    """Of changes that were tried, those that make wrong elements right and none wrong, the most helpful first."""
+    """Of changes that were tried, those that make wrong elements right and hardly any wrong, the most helpful first.
+
+    What another bug still spoils may have been right by chance.
+    """
     again = [one.ranked for one in tried if one.outcome.verdict == "same"]
     again = sorted(again, key=lambda one: -one.score)[:_AGAIN]
-    known = [one for one in tried if one.outcome.verdict == "better"]
+    known = [one for one in tried if _helps(one.outcome)]
     if again and not ledger.spent:
         tell(f"looking for one of several bugs, {len(again):,} changes")
         found = bench.try_batch([one.change for one in again], looks=_LOOKS)
         ledger.note(found)
-        known += [Tried(one, outcome) for one, outcome in zip(again, found, strict=True) if outcome.verdict == "better"]
+        known += [Tried(one, outcome) for one, outcome in zip(again, found, strict=True) if _helps(outcome)]
     return sorted(known, key=lambda one: (-_mended(one.outcome), -one.ranked.score))[:_STARTS]
+
+
+def _helps(outcome: Outcome) -> bool:
+    mostly = outcome.verdict == "worse" and outcome.mended >= _MOSTLY * outcome.broken
+    return outcome.verdict == "better" or (mostly and outcome.mended > 0)
 
 
 def _mended(outcome: Outcome) -> int:

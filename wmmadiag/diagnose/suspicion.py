@@ -51,8 +51,10 @@ def marks(findings: Iterable[Finding], traced: ProvenanceRun | None, fault: Plac
         for place in (one.place, one.other):
             if place is not None and place.line:
                 found.append(_mark(place, "finding", one.check))
-    if fault is not None and fault.line:
-        found.append(_mark(fault, "fault", ""))
+    own = own_place(fault) if fault is not None else None
+    for place in own.frames() if own is not None else ():  # a wrapper's callers say which of its calls it was
+        if place.line:
+            found.append(Mark((place.file, place.line), "fault", ""))
     for seen in traced.disagreements if traced is not None else ():
         kind = "departure" if seen.because_of is None else "consequence"
         found.append(_mark(seen.place, kind, seen.kind))

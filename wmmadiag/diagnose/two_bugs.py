@@ -1,16 +1,16 @@
 """Two changes at once, where neither alone makes anything right: a mistake that was made twice, or two mistakes.
 
-A mistake is seldom made twice in two ways: of all pairs, those come first in which an operator does the same at two
-places, or at one what it undoes at the other, as where two indices are exchanged; the nearer the likelier. The pairs of
-the likeliest changes follow, whatever they are.
+A mistake is seldom made twice in two ways: of all pairs, those come first in which the same is done at two places, or
+at one what is undone at the other, as where two indices are exchanged; the nearer the likelier. Then each change that
+brings the results nearer to what they should be, beside any other; pairs by one operator; and those of the likeliest
+changes, whatever they are. What changes no bit of what is wrong is no part of a pair.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from wmmadiag.diagnose.changes import Change, TextEdit, Texts, together
@@ -24,6 +24,10 @@ _LIKELIEST = 96
 """Changes of which any two are made: as many as one program holds with ease."""
 _ALONE = 32
 """Of so many pairs one at most may need a program of its own."""
+_NEARER = 0.1
+"""Share of how far off results are that must be gone of what brings them nearer."""
+_HELPING = 24
+"""Changes that bring results nearest, of which each is made beside others."""
 _BATCH = 1024
 _PART = 4
 """Of a search's warp instructions such a part may be spent on pairs, whatever the search has spent before."""
@@ -55,13 +59,22 @@ class _Bench(Protocol):
 
 
 def alike_pairs(tried: Sequence[Tried], texts: Texts, most: int) -> list[Pair]:
-    """Pairs of changes by one operator that do the same, or undo each other, the likeliest first."""
-    groups: dict[tuple[str, frozenset[tuple[str, ...]]], list[Ranked]] = {}
-    for one in _in_vain(tried):
-        done = {_done(edit, texts) for edit in one.change.edits}
-        if len(done) == 1:
-            groups.setdefault((one.change.operator, done.pop()), []).append(one)
-    return _likeliest((pair for some in groups.values() for pair in _pairs(some)), most)
+    """Pairs of changes that do the same, or undo each other, the likeliest first."""
+    groups: dict[frozenset[tuple[str, ...]], list[Tried]] = {}
+    for one in tried:
+        done = {_done(edit, texts) for edit in one.ranked.change.edits}
+        if len(done) == 1 and _in_vain(one):
+            groups.setdefault(done.pop(), []).append(one)
+    # Where the same mistake is made twice, what comes of one may hide what comes of the other.
+    telling = (some for some in groups.values() if not all(one.outcome.idle for one in some))
+    return _likeliest((pair for some in telling for pair in _repeated([one.ranked for one in some])), most)
+
+
+def _repeated(some: Sequence[Ranked]) -> Iterator[Pair]:
+    """Pairs of one group: where a mistake was made once, it was made again at one of the group's other places."""
+    best = max(one.score for one in some)
+    whole = best + math.log(sum(math.exp(max(one.score - best, -60.0)) for one in some))
+    return (replace(pair, score=pair.score - whole) for pair in _pairs(some))
 
 
 def _done(edit: TextEdit, texts: Texts) -> frozenset[tuple[str, ...]]:
@@ -70,9 +83,25 @@ def _done(edit: TextEdit, texts: Texts) -> frozenset[tuple[str, ...]]:
     return frozenset(map(tuple, difference(old, edit.text)))
 
 
+def nearer_pairs(tried: Sequence[Tried], most: int) -> list[Pair]:
+    """Pairs of a change that brings results nearer and any other, the likeliest first."""
+    helping = sorted((one for one in tried if one.outcome.nearer >= _NEARER), key=lambda one: -one.outcome.nearer)
+    first = [one.ranked for one in helping if _tells(one)][:_HELPING]
+    others = _best(_telling(tried), max(1, most // max(1, len(first))))
+    return _likeliest((pair for one in first for pair in _with(one, others)), most)
+
+
+def kindred_pairs(tried: Sequence[Tried], most: int) -> list[Pair]:
+    """Pairs of the likeliest changes by one operator, the likeliest first."""
+    groups: dict[str, list[Ranked]] = {}
+    for one in _best(_telling(tried)):
+        groups.setdefault(one.change.operator, []).append(one)
+    return _likeliest((pair for some in groups.values() for pair in _pairs(some[:_LIKELIEST])), most)
+
+
 def likeliest_pairs(tried: Sequence[Tried], most: int) -> list[Pair]:
     """Pairs of the likeliest changes, the likeliest first."""
-    return _likeliest(_pairs(sorted(_in_vain(tried), key=lambda one: -one.score)[:_LIKELIEST]), most)
+    return _likeliest(_pairs(_best(_telling(tried), _LIKELIEST)), most)
 
 
 def mending_pairs(
@@ -82,16 +111,23 @@ def mending_pairs(
 
     Args:
         tried: each alone.
-        most: pairs of each of both kinds.
+        most: pairs of each kind.
     """
     enough = ledger.instructions + ledger.effort.instructions // _PART
     done: set[Change] = set()
-    for every in (alike_pairs(tried, bench.texts, most), likeliest_pairs(tried, most)):
+    kinds: Sequence[Callable[[], list[Pair]]] = (
+        lambda: alike_pairs(tried, bench.texts, most),
+        lambda: nearer_pairs(tried, most),
+        lambda: kindred_pairs(tried, most),
+        lambda: likeliest_pairs(tried, most),
+    )
+    for kind in kinds:
+        every = [one for one in kind() if one.both not in done]
+        done |= {one.both for one in every}
         for start in range(0, len(every), _BATCH):
             if ledger.instructions >= enough:
                 return []
-            part = [one for one in every[start : start + _BATCH] if one.both not in done]
-            done |= {one.both for one in part}
+            part = every[start : start + _BATCH]
             tell(f"trying two changes at once, {start + 1:,} to {start + len(part):,} of {len(every):,}")
             outcomes = bench.try_pairs([(one.first.change, one.second.change) for one in _beside(part)])
             ledger.note(outcomes)
@@ -102,13 +138,30 @@ def mending_pairs(
     return []
 
 
-def _in_vain(tried: Sequence[Tried]) -> Iterator[Ranked]:
-    return (one.ranked for one in tried if one.outcome.verdict not in ("right", "refused"))
+def _in_vain(one: Tried) -> bool:
+    return one.outcome.verdict not in ("right", "refused")
+
+
+def _telling(tried: Sequence[Tried]) -> Iterator[Ranked]:
+    return (one.ranked for one in tried if _tells(one))
+
+
+def _tells(one: Tried) -> bool:
+    return _in_vain(one) and not one.outcome.idle
+
+
+def _best(some: Iterable[Ranked], most: int | None = None) -> list[Ranked]:
+    return sorted(some, key=lambda one: -one.score)[:most]
 
 
 def _pairs(some: Sequence[Ranked]) -> Iterator[Pair]:
-    for pair in itertools.combinations(some, 2):
-        first, second = sorted(pair, key=lambda one: one.line)
+    for number, one in enumerate(some):
+        yield from _with(one, some[number + 1 :])
+
+
+def _with(one: Ranked, others: Iterable[Ranked]) -> Iterator[Pair]:
+    for other in others:
+        first, second = sorted((one, other), key=lambda each: each.line)
         if first.line != second.line and _apart(first.change, second.change):
             yield Pair(first, second, first.score + second.score - _distance(first, second))
 

@@ -208,7 +208,9 @@ def _cause(cause: Cause, sentence: bool) -> str:
         more = [text for text in (fix_effect(cause.fix), cause.fix.note) if text]
         lines += [escaped(text) + "\n" for text in more]
     if cause.readings:
-        lines.append("These mend it as well:\n\n" + "\n".join(f"- {escaped(line)}" for line in cause.readings) + "\n")
+        lines.append(
+            "These make the case right as well:\n\n" + "\n".join(f"- {escaped(line)}" for line in cause.readings) + "\n"
+        )
     return "\n".join(lines)
 
 

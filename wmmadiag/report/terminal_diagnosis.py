@@ -77,7 +77,7 @@ def _cause_lines(cause: Cause, number: int, of: int, colour: bool) -> list[str]:
     if cause.fix is not None:
         lines += _fix_lines(cause.fix, colour)
     if cause.readings:
-        lines += ["     these mend it as well", *_items(cause.readings, "       ")]
+        lines += ["     these make the case right as well", *_items(cause.readings, "       ")]
     return lines
 
 

@@ -84,7 +84,7 @@ class Cause:
         evidence: how we know, one line each, the strongest first.
         consequences: what else was seen that follows from it, one line each.
         fix: the change that was tried, or a suggestion, or None.
-        readings: further changes of the same place that mend it as well, one line each.
+        readings: further changes of the same place that make the failing case right as well, one line each.
         share: likelihood of its place among all places where a change mends it, or was not tried; 0 to 1.
     """
 

@@ -56,6 +56,13 @@ YIELDS = [
         "wmma::mem_col_major",
     ),
     ("application", "float d = n; out[0] = 1.0f / d;", "1.0f / sqrtf(d)"),
+    (
+        "once",
+        "for (int k = 0; k < n; k += 16) for (int j = 0; j < 2; ++j) out[j] = a[k];",
+        "if (k == 0) out[j] = a[k];",
+    ),
+    ("once", "for (int k = m; k < n; k += 16) { out[k] = a[k]; }", "if (k + (16) >= n) out[k] = a[k];"),
+    ("once", "for (int i = n; i > 0; --i) { out[i] = a[i]; }", "if (i - 1 <= 0) out[i] = a[i];"),
 ]
 
 NEVER = [
@@ -72,6 +79,8 @@ NEVER = [
     ("sibling_function", "out[0] = place(m, n);", "copy4(m, n)"),
     ("sibling_enumerator", "out[0] = a[0];", "major"),
     ("application", "out[0] = 1.0f;", "sqrtf(1.0f)"),
+    ("once", "for (int i = 0; i < n; ++i) { __syncthreads(); out[i] = a[i]; }", "__syncthreads(); }"),
+    ("once", "int i = 0; while (i < n) { out[i] = a[i]; ++i; }", "if (i == 0)"),
 ]
 
 

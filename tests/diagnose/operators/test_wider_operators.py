@@ -15,6 +15,9 @@ YIELDS = [
     ("term_composed", f"{WARP} out[w * 16 + t] = a[t]; out[t] = b[w];", "a[t + w * 16]"),
     ("term_composed", f"{WARP} copy4(out + w * 16, a); out[t] = b[t];", "copy4(out + w * 16, a + w * 16)"),
     ("term_composed", "int r = threadIdx.x, c = threadIdx.y; out[r * n + c] = a[c];", "a[c + r * n]"),
+    ("term_composed", f"{WARP} copy4(out + w * 16, a); out[t] = b[t * n];", "a + w * 16 * n)"),
+    ("terms_rescaled", f"{WARP} out[w * 8 + t + t % 2 * 4] = a[t];", "t * 2 + t % 2]"),
+    ("terms_rescaled", f"{WARP} out[w + t / 4] = a[t];", "out[w * 8 + t]"),
     ("element_more", f"{WARP} out[t] = a[t];", "a[t] + b[t]"),
     ("element_more", f"{WARP} float x = 0.0f; x += a[t]; out[t] = x;", "float x = b[t]"),
     ("limited", "const int first = blockIdx.x * 8; const int end = first + 8; if (m < n) out[first] = a[end];",
@@ -54,6 +57,7 @@ YIELDS = [
 ]  # fmt: skip
 
 NEVER = [
+    ("terms_rescaled", f"{WARP} out[t + 8] = a[t];", "out[t * 2 + 8]"),  # one term alone that varies
     ("term_composed", f"{WARP} float r[4]; r[0] = a[t]; out[w] = r[0];", "r[t]"),  # a register is no place of a thread
     ("term_composed", f"{WARP} if (t < n) out[w] = a[t];", "t + w < n"),
     ("element_more", f"{WARP} out[t] = a[t] * b[t];", "+ b["),  # both are read

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from wmmadiag.csource.declarations import Declarations, Function, declarations
+from wmmadiag.csource.declarations import Declarations, Function, declarations, local_aliases
 from wmmadiag.csource.lexical import Macro
 from wmmadiag.csource.nodes import descendants
 from wmmadiag.csource.scopes import Scopes
@@ -146,7 +146,7 @@ class _Reaching:
         shared = {
             one.name: one for each in self.declared for one in each.variables if len(self.declared) > 1 and one.name
         }
-        types = Types(self.declared, {})
+        types = Types(self.declared, {k: v for one in self.units for k, v in local_aliases(one.source).items()})
         returns = {
             name: types.read(listed[0][1].returns) if not _generic(listed[0][1]) else UNKNOWN
             for name, listed in self.functions.items()

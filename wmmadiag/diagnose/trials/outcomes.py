@@ -24,10 +24,12 @@ class LaunchChange:
 
     Attributes:
         note: in a few words, for the user.
+        fewer: it has fewer threads: what these do wrong to each other, or leave to each other, then shows no more.
     """
 
     shape: LaunchShape
     note: str
+    fewer: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,10 @@ class Outcome:
             is wrong in. Where it is not (it rounds otherwise, or an undefined value is another one), only a
             confirmation tells.
         reason: why it was refused, or how it died; "" otherwise.
+        nearer: share of how far off the elements that were looked at are, in the mean, which is gone; below 0: they are
+            farther off.
+            Of a run that dies like the kernel: share of its work that comes after where the kernel dies.
+        idle: what was looked at is as it was, byte by byte.
     """
 
     change: Change | LaunchChange
@@ -58,6 +64,8 @@ class Outcome:
     work: int = 0
     faithful: bool = True
     reason: str = ""
+    nearer: float = 0.0
+    idle: bool = False
 
     @property
     def partly(self) -> bool:
@@ -72,11 +80,13 @@ def outcome_of(
     reference: TrialResult,
     expected: Expected,
     faithful: bool,
+    before: TrialResult,
 ) -> Outcome:
     """A trial's result in words.
 
     Args:
         reference: the kernel's own run.
+        before: the trial's program without a change, looked at like the result.
     """
     ended = reference.end == "finished"
     return Outcome(
@@ -91,7 +101,21 @@ def outcome_of(
         result.instructions,
         faithful,
         result.fault if result.end == "fault" else "",
+        _nearer(result, before),
+        result.end == before.end and result.end in _JUDGED and result.trace == before.trace,
     )
+
+
+_JUDGED = ("finished", "stopped")
+
+
+def _nearer(result: TrialResult, before: TrialResult) -> float:
+    if result.end in _JUDGED and before.end in _JUDGED:
+        was, now = (one.error / max(1, one.looked) for one in (before, result))
+        return 1.0 - now / was if was > 0.0 else 0.0
+    if result.end == before.end == "fault" and result.instructions > 0:
+        return 1.0 - before.instructions / result.instructions
+    return 0.0
 
 
 def _verdict(result: TrialResult, reference: TrialResult) -> TrialVerdict:

@@ -10,6 +10,7 @@ from pathlib import Path
 from wmmadiag.compile import ptx_scan
 from wmmadiag.compile.build import Built, build, nvrtc_options
 from wmmadiag.compile.driver import source_tree, uses_nvcc
+from wmmadiag.compile.host_headers import brought
 from wmmadiag.compile.model import Entry, find_entries, source_name
 from wmmadiag.compile.names import base_name, demangle
 from wmmadiag.compile.nvrtc import NvrtcResult
@@ -69,9 +70,10 @@ class Prepared:
         for file in edits:
             if file not in self.keys:
                 raise ValueError(f"{file} is no file of {self.root}")
-        texts = {self.keys[file]: text for file, text in self.texts.items()}
+        # Of a library's headers, too, something may have been left out.
+        texts = {**self._built.texts, **{self.keys[file]: text for file, text in self.texts.items()}}
         root, headers = in_memory(self._built.own.tree, texts, {self.keys[file]: some for file, some in edits.items()})
-        headers.update(dict.fromkeys(self._built.empty, b""))
+        headers.update({one: brought(one) for one in self._built.empty})
         return root, headers
 
     def renamed(self, name: str) -> tuple[str, ...]:

@@ -80,6 +80,7 @@ class TrialBench:
         values, judgements, _ = expectation(self._bound)
         self._expected = expected_of(self._bound, values, judgements)
         self._programs = Programs(self._prepared)
+        self._looked: dict[int, TrialResult] = {}  # by how many blocks of it
         self._wrong: NDArray[np.uint8] = np.zeros(self._expected.value.size, np.uint8)
         self._begin()
 
@@ -284,7 +285,7 @@ class TrialBench:
             except WmmadiagError as error:
                 outcomes.append(self._refused(change, error.message))
                 continue
-            outcomes.append(outcome_of(change, ran[extents], self.reference, self._expected, True))
+            outcomes.append(outcome_of(change, ran[extents], self.reference, self._expected, True, self.reference))
         return outcomes
 
     def _outcomes(self, batch: Batch, limits: TrialLimits) -> dict[Change, Outcome]:
@@ -298,21 +299,18 @@ class TrialBench:
         self, kernel: EmulatedKernel, changes: Mapping[int, Change], limits: TrialLimits
     ) -> dict[Change, Outcome]:
         """Run a program with each of some selectors."""
-        true, results = self._run(self._launch(kernel), list(changes), limits)
+        launch, selectors = self._launch(kernel), [0, *changes]
+        if self.reference.end == "finished":
+            own = launch.base(self._base_budget).result
+            before, *results = launch.run(selectors, limits, self._share)
+        else:
+            before, *results = staged(launch, selectors, limits, self._share)
+            own = before
+        true = faithful(own, self.reference)
         return {
-            change: outcome_of(change, result, self.reference, self._expected, true)
+            change: outcome_of(change, result, self.reference, self._expected, true, before)
             for change, result in zip(changes.values(), results, strict=True)
         }
-
-    def _run(
-        self, launch: TrialLaunch, selectors: list[int], limits: TrialLimits
-    ) -> tuple[bool, Sequence[TrialResult]]:
-        """Whether a program does what the kernel does, and what each selector gives."""
-        if self.reference.end == "finished":
-            base = launch.base(self._base_budget)
-            return faithful(base.result, self.reference), launch.run(selectors, limits, self._share)
-        own, *results = staged(launch, [0, *selectors], limits, self._share)
-        return faithful(own, self.reference), results
 
     def _alone(self, change: Change, made: Program | str, limits: TrialLimits) -> Outcome:
         if isinstance(made, str):
@@ -323,7 +321,15 @@ class TrialBench:
             return self._refused(change, error.message)
         launch.adopt(self._plain_launch)
         result = staged(launch, [0], limits, 1)[0] if self.wrong_before is None else launch.run([0], limits, 1)[0]
-        return outcome_of(change, result, self.reference, self._expected, True)
+        return outcome_of(change, result, self.reference, self._expected, True, self._before(limits))
+
+    def _before(self, limits: TrialLimits) -> TrialResult:
+        """The kernel as it is, looked at like a trial."""
+        if self.reference.end != "finished":
+            return self.reference
+        if limits.looks not in self._looked:
+            self._looked[limits.looks] = self._plain_launch.run([0], limits, 1)[0]
+        return self._looked[limits.looks]
 
     def _refused(self, change: Change | LaunchChange, message: str) -> Outcome:
         return Outcome(change, "refused", self.wrong_before, reason=message)

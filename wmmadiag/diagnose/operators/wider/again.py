@@ -31,9 +31,10 @@ def again(program: Program) -> Iterator[Draft]:
         for atom in names_for(program, target, _MOST_NAMES):
             for parts in ({target.text: atom.text}, difference(target.text, atom.text)):
                 text = _NAME.sub(lambda found: _renamed(found[0], parts, scope), one.text)  # noqa: B023
-                if text not in there:
-                    there.add(text)
-                    yield inserted_after(one, text, text, one.role)
+                for made in (text, *_less(one, text)):
+                    if made not in there:
+                        there.add(made)
+                        yield inserted_after(one, made, made, one.role)
 
 
 @operator
@@ -52,6 +53,14 @@ def pointer_moved(program: Program) -> Iterator[Draft]:
                 products = [f"{a} * {b}" for number, a in enumerate(found) for b in found[number:]]
                 for size in (*found, *products):
                     yield inserted_after(one, f"{name.text} += {size};", f"{name.text} += {size}", "statement")
+
+
+def _less(one: Statement, text: str) -> Iterator[str]:
+    """A step of a pointer with one factor less: what it goes through may have fewer dimensions."""
+    whole = one.expressions[0]
+    if whole.operator == "+=" and whole.operands[0].type.kind == "pointer":
+        parts = text.removesuffix(";").split(" * ")
+        yield from (" * ".join([*parts[:at], *parts[at + 1 :]]) + ";" for at in range(1, len(parts)))
 
 
 def _renamed(name: str, parts: Mapping[str, str], scope: Mapping[str, object]) -> str:

@@ -1,0 +1,56 @@
+"""Accesses that met without order: which lines name them, and whether pointers overlap instead."""
+
+from __future__ import annotations
+
+from wmmadiag.checks.finding import Finding, Level
+from wmmadiag.csource.tree import parse
+from wmmadiag.diagnose.meeting import function_at, homes, sides, through_two_pointers
+from wmmadiag.place import Place
+
+SOURCE = b"""__device__ void put(float* to, float v) { to[threadIdx.x] = v; }
+__device__ float step(float (*tile)[8], float v) {
+    put(tile[0], v);
+    float w = tile[0][7 - threadIdx.x];
+    return w;
+}
+__global__ void k(float* out) {
+    extern __shared__ char raw[];
+    __shared__ float t[2][8];
+    float* a = reinterpret_cast<float*>(raw);
+    float* b = reinterpret_cast<float*>(raw + 16);
+    float* part = a + 4;
+    out[0] = step(t, 1.0f);
+    out[1] = a[threadIdx.x];
+    b[threadIdx.x] = 1.0f;
+    part[threadIdx.x] = 2.0f;
+}
+"""
+
+
+def at(line: int, function: str = "k(float*)", inside: Place | None = None) -> Place:
+    return Place("k.cu", line, 1, function, inside)
+
+
+def race(place: Place, other: Place | None) -> Finding:
+    return Finding("races", "read-write", Level.ERROR, "", place, other)
+
+
+STEP = at(13)
+READ = at(4, "step(float (*)[8], float)", STEP)
+WRITE = at(1, "put(float*, float)", at(3, "step(float (*)[8], float)", STEP))
+
+
+def test_accesses_are_named_where_both_are_made_or_called_for() -> None:
+    read, write = sides(race(READ, WRITE))
+    assert (read.line, write.line) == (4, 3)
+    assert homes([race(READ, WRITE)]) == {"step"}
+    assert function_at({"k.cu": parse(SOURCE, "k.cu")}, "k.cu", SOURCE.index(b"float w")) == "step"
+    assert [one.line for one in sides(race(READ, None))] == [4, 4]
+
+
+def test_pointers_into_one_memory_may_overlap() -> None:
+    sources = {"k.cu": parse(SOURCE, "k.cu")}
+    assert through_two_pointers([race(at(14), at(15))], sources)  # a and b, both of raw
+    assert not through_two_pointers([race(at(14), at(16))], sources)  # part is a part of a
+    assert not through_two_pointers([race(READ, WRITE)], sources)  # one array
+    assert not through_two_pointers([race(at(14), None)], sources)
