@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
@@ -146,3 +147,38 @@ def test_children_end_with_their_parent(servant, tmp_path, number, busy):
     parent.send_signal(number)
     out, err = parent.communicate(timeout=30)  # returns when nobody holds the pipes any more
     assert gone(child) and gone(offspring) and (out, err) == ("", "")
+
+
+def test_a_child_that_two_threads_end_at_once(servant, monkeypatch):
+    servant.ask("hello")
+    close, closed = os.close, []
+
+    def ended_meanwhile(descriptor):
+        close(descriptor)
+        closed.append(descriptor)
+        servant.stop()  # as another thread does that waited for an answer
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "close", ended_meanwhile)
+        servant.stop()
+    assert len(closed) == len(set(closed)) > 0
+    assert servant.ask("again")[1] == "again"
+
+
+def test_a_child_ended_while_another_thread_waits_for_its_answer(servant):
+    servant.ask("hello")
+    raised = []
+
+    def wait():
+        try:
+            servant.ask("sleep")
+        except (ChildEnded, OSError) as error:
+            raised.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    time.sleep(0.2)
+    servant.stop()
+    waiting.join(30)
+    assert len(raised) == 1
+    assert servant.ask("again")[1] == "again"

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,11 +67,13 @@ class Child:
         self._connection: Connection | None = None
         self._life = -1
         self._folder = ""
+        self._ending = threading.Lock()
 
     @property
     def running(self) -> bool:
         """Whether the next request meets a child that has answered before."""
-        return self._process is not None and self._process.poll() is None
+        process = self._process
+        return process is not None and process.poll() is None
 
     def connection(self) -> Connection:
         """The connection to the running child."""
@@ -137,21 +140,27 @@ class Child:
         return self.receive(seconds)
 
     def _ended(self) -> ChildEnded:
-        status = None
-        if self._process is not None:
+        status, process = None, self._process
+        if process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):  # its connection has closed, but it lives
-                status = self._process.wait(_END_SECONDS)
+                status = process.wait(_END_SECONDS)
         self.stop()
         return ChildEnded(status)
 
     def stop(self) -> None:
-        """End the child and what it started; the next request starts another."""
-        if self._connection is not None:
-            self._connection.close()
-        if self._process is not None:
+        """End the child and what it started; the next request starts another.
+
+        Two threads may both find that it must end, one of them while it waits for an answer: each descriptor is closed
+        once, since its number may be somebody else's by the second time.
+        """
+        with self._ending:
+            connection, process, life = self._connection, self._process, self._life
+            self._connection, self._process, self._life = None, None, -1
+        if process is not None:  # first: who waits for its answer then sees that it has ended
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-        if self._life >= 0:
-            os.close(self._life)
-        self._connection, self._process, self._life = None, None, -1
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if connection is not None:
+            connection.close()
+        if life >= 0:
+            os.close(life)
