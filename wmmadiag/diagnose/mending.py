@@ -20,6 +20,7 @@ from wmmadiag.diagnose.examined import Examined
 from wmmadiag.diagnose.launches import mending_launches, tried_launches
 from wmmadiag.diagnose.names import puts_in_order
 from wmmadiag.diagnose.ranking import Ranked
+from wmmadiag.diagnose.screening import screened
 from wmmadiag.diagnose.search import Ledger, Step, Tried, helpful, search, suspects
 from wmmadiag.diagnose.sliding import slid
 from wmmadiag.diagnose.suspicion import marks
@@ -174,6 +175,7 @@ def _tried(
         tried += more
         right = [one for one in more if one.outcome.verdict == "right"]
         right = slid(trials, rendered_entry(found.bench.card, trials.case, found.bench.variant), right, ledger)
+        right = screened(trials, right, _others(found, base, cases), ledger)
         answers += _confirmed(found, base, right, cases, tell, launched)
         # What mends this case and not every one says nothing of what was not tried.
         if any(one.right for one in answers) or ledger.spent or not more or len(tried) == len(order):
@@ -181,6 +183,12 @@ def _tried(
         if ledger.changes > ledger.effort.changes * _AGAIN:
             return tried, answers
         launched = ()
+
+
+def _others(found: Examined, base: _Base, cases: Sequence[Case]) -> list[Case]:
+    """The cases that ran, but for the bench's own: those that are wrong as the source stands first."""
+    ran = [case for case in _affordable(found, cases) if case.name != base.trials.case.name]
+    return sorted(ran, key=lambda case: found.baseline[case.name].passed)
 
 
 def _beside(

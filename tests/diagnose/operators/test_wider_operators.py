@@ -52,6 +52,17 @@ YIELDS = [
     ("again", "float x = 0, y = 0, x_new = a[0], y_new = a[1]; if (m > n) { x = x_new; } out[0] = x + y;",
      "x = x_new; y = y_new;"),
     ("pointer_moved", "out[0] = a[0]; out[1] = b[n * m];", "out[0] = a[0]; a += n * m;"),
+    ("other_pitches", "int i = threadIdx.x, j = threadIdx.y; out[i] = a[i + j * n];", "a[i * n + j]"),
+    ("other_pitches", "int w = threadIdx.x / 32; for (int k = 0; k < n; ++k) out[k * m] += a[w * 16 + k * n];",
+     "a[w * 16 * m + k]"),
+    ("other_pitches", "int i = threadIdx.x, j = threadIdx.y; copy4(out + i + j * n, a + i * m + j * n);",
+     "copy4(out + i * n + j"),
+    ("other_pitches", "int i = threadIdx.x, j = threadIdx.y; out[i * m] = sqrtf(b[i + j * n] * n);",
+     "b[i * m + j] * m"),  # and what the statement calls the pitch elsewhere
+    ("other_pitches", "int i = threadIdx.x, j = threadIdx.y; out[i * m] = a[m * n + j * 16 + i + j * n];",
+     "a[m * n + (j * 16 + i) * n + j]"),
+    ("other_pitches", "int i = threadIdx.x, j = threadIdx.y; out[i] = a[(i + 16 * j) * n + j];",
+     "a[i + 16 * j + j * n]"),
     ("further_donor", "int i = threadIdx.x; out[i * m + 1] = a[i]; out[i * n + 2] = b[i]; out[i * 5] = a[0];",
      "out[i * n + 2] = a[0]"),
 ]  # fmt: skip
@@ -74,6 +85,8 @@ NEVER = [
     ("aligned", "out[0] = a[0]; if (m < n) { copy4(out, b); }", "copy4(out, b); }  out"),
     ("again", "float x = 0; { float y = a[1]; out[1] = y; } x = a[0]; out[0] = x;", "y = a[0]"),
     ("pointer_moved", "int i = threadIdx.x; out[i] = m;", "i += n"),
+    ("other_pitches", "int i = threadIdx.x; out[i] = a[i + m * n];", "a[i * n"),  # one term alone that varies
+    ("other_pitches", "int i = threadIdx.x, j = threadIdx.y; out[i] = a[i + j * n];", "a[i + j]"),  # one changed alone
     ("further_donor", "int i = threadIdx.x; out[i * m] = a[i]; { int q = i; out[q + 1] = b[0]; }", "a[q + 1]"),
 ]
 

@@ -1,0 +1,156 @@
+"""Changes that mend one case alike, told apart by another one; and an operand that is read as if it lay otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from wmmadiag.diagnose.changes import Change, TextEdit
+from wmmadiag.diagnose.effort import EFFORTS
+from wmmadiag.diagnose.engine import diagnose_card
+from wmmadiag.diagnose.ranking import Ranked
+from wmmadiag.diagnose.screening import screened
+from wmmadiag.diagnose.search import Ledger, Tried
+from wmmadiag.diagnose.trials.outcomes import Outcome, TrialVerdict
+from wmmadiag.subject.card_files.read import load_card
+
+
+class _Trials:
+    """On its further case each change fares as its note says."""
+
+    def __init__(self) -> None:
+        self.cases: list[str] = []
+
+    def keeping(self, *, case: Any) -> _Trials:
+        self.cases.append(case.name)
+        return self
+
+    def try_batch(self, changes: Sequence[Change], *, looks: int) -> list[Outcome]:
+        assert looks == 0  # each is looked at whole
+        split = [one.note.split() for one in changes]
+        return [
+            Outcome(one, cast(TrialVerdict, verdict), 8, work=5, nearer=float(nearer))
+            for one, (verdict, nearer) in zip(changes, split, strict=True)
+        ]
+
+
+def right(*fates: str) -> list[Tried]:
+    """Changes that are right on the failing case, the likeliest first."""
+    made = []
+    for number, fate in enumerate(fates):
+        change = Change("number", (TextEdit("k.cu", 0, 1, str(number)),), "expression", "index", fate)
+        ranked = Ranked(change, ("k.cu", 1), (), -float(number))
+        made.append(Tried(ranked, Outcome(change, "right", 8)))
+    return made
+
+
+def order(some: Sequence[Tried], trials: _Trials, ledger: Ledger, *names: str) -> list[str]:
+    cases = cast(Any, [SimpleNamespace(name=name) for name in names])
+    return [one.ranked.change.note for one in screened(cast(Any, trials), some, cases, ledger)]
+
+
+def test_what_is_right_on_another_case_comes_first_and_then_what_is_nearest() -> None:
+    trials, ledger = _Trials(), Ledger(EFFORTS["normal"])
+    some = right("fault 0", "same 0.1", "better 0.4", "right 0", "right 1")
+    assert order(some, trials, ledger, "wide") == ["right 0", "right 1", "better 0.4", "same 0.1", "fault 0"]
+    assert trials.cases == ["wide"] and ledger.changes == 5 and ledger.instructions == 25
+
+
+def test_few_changes_are_left_to_the_confirmation() -> None:
+    trials, ledger = _Trials(), Ledger(EFFORTS["normal"])
+    assert order(right("fault 0", "right 0"), trials, ledger, "wide") == ["fault 0", "right 0"]
+    assert not trials.cases and not ledger.changes
+
+
+def test_nothing_is_screened_on_a_case_more_once_all_work_is_spent() -> None:
+    trials, ledger = _Trials(), Ledger(EFFORTS["normal"], changes=EFFORTS["normal"].changes)
+    fates = ["same 0", "right 0", "same 0", "right 0"]
+    assert order(right(*fates), trials, ledger, "wide") == fates and not trials.cases
+
+
+SCORES = """__global__ void scores(const float* q, const float* k, float* s, int keys, int dim) {
+    int row = blockIdx.x, lane = threadIdx.x;
+    for (int tile = 0; tile < keys / 16; ++tile) {
+        float sum = 0.0f;
+        for (int d = 0; d < dim; ++d)
+            sum += q[row * dim + d] * k[tile * 16 + lane + d * keys];
+        s[row * keys + tile * 16 + lane] = sum;
+    }
+}
+"""
+CARD = """format = 1
+source = "k.cu"
+entry = "scores"
+tolerance = { atol = 1e-4, rtol = 1e-4 }
+
+[computes]
+python = "reference.py:scores"
+
+[[arguments]]
+role = "q"
+dtype = "f32"
+shape = ["M", "K"]
+direction = "in"
+
+[[arguments]]
+role = "k"
+dtype = "f32"
+shape = ["N", "K"]
+direction = "in"
+
+[[arguments]]
+role = "s"
+dtype = "f32"
+shape = ["M", "N"]
+direction = "out"
+
+[[arguments]]
+name = "keys"
+dtype = "s32"
+value = "N"
+
+[[arguments]]
+name = "dim"
+dtype = "s32"
+value = "K"
+
+[launch]
+grid = ["M"]
+block = ["16"]
+
+[[cases]]
+name = "square"
+M = 4
+N = 32
+K = 32
+
+[[cases]]
+name = "wide"
+M = 3
+N = 64
+K = 32
+"""
+REFERENCE = """def scores(inputs, sizes):
+    return {"s": inputs["q"] @ inputs["k"].T}
+"""
+
+
+@pytest.fixture
+def transposed(tmp_path: Path) -> Path:
+    (tmp_path / "k.cu").write_text(SCORES)
+    (tmp_path / "k.toml").write_text(CARD)
+    (tmp_path / "reference.py").write_text(REFERENCE)
+    return tmp_path / "k.toml"
+
+
+def test_an_operand_that_is_read_as_if_it_lay_the_other_way(transposed: Path) -> None:
+    """At the square case `keys` and `dim` are one number: only the other one says which of them mends."""
+    found = diagnose_card(load_card(transposed))
+    cause = found.causes[0]
+    assert cause.verdict in ("proven", "likely") and cause.place.endswith("k.cu:6"), cause
+    assert cause.fix is not None and cause.fix.status == "verified"
+    assert "k[(tile * 16 + lane) * dim + d]" in cause.fix.diff, cause.fix.diff
