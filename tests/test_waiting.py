@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from wmmadiag import waiting
+from wmmadiag.compile import waiting
 
 
 @pytest.fixture

@@ -20,6 +20,9 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from wmmadiag.api import check, compile_cuda, diagnosis, kernel, open_card
+    from wmmadiag.api.fragment_layouts import fragment_map
+    from wmmadiag.api.judging import Reference, compare_arrays, reference
+    from wmmadiag.api.launchable import Kernel
     from wmmadiag.backends import RunLimits
     from wmmadiag.debugger.api import debug
     from wmmadiag.errors import (
@@ -32,10 +35,7 @@ if TYPE_CHECKING:
         UnsupportedError,
         WmmadiagError,
     )
-    from wmmadiag.fragment_layouts import fragment_map
-    from wmmadiag.judging import Reference, compare_arrays, reference
     from wmmadiag.launch import RunStats
-    from wmmadiag.launchable import Kernel
     from wmmadiag.place import Place
     from wmmadiag.report.terminal import render
 
@@ -53,10 +53,10 @@ _WHERE = {
         "UnsupportedError",
         "WmmadiagError",
     ),
-    "wmmadiag.fragment_layouts": ("fragment_map",),
-    "wmmadiag.judging": ("Reference", "compare_arrays", "reference"),
+    "wmmadiag.api.fragment_layouts": ("fragment_map",),
+    "wmmadiag.api.judging": ("Reference", "compare_arrays", "reference"),
     "wmmadiag.launch": ("RunStats",),
-    "wmmadiag.launchable": ("Kernel",),
+    "wmmadiag.api.launchable": ("Kernel",),
     "wmmadiag.place": ("Place",),
     "wmmadiag.report.terminal": ("render",),
 }

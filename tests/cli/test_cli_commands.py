@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wmmadiag import installation
+from wmmadiag.cli import installation
 from wmmadiag.errors import ConfigurationError
 
 pytestmark = pytest.mark.usefixtures("here")

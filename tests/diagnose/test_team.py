@@ -17,7 +17,7 @@ from wmmadiag.diagnose.trials import team, trial_bench
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.team import Part
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
-from wmmadiag.processes import Child
+from wmmadiag.processes.child import Child
 from wmmadiag.subject.card import Card
 
 pytestmark = pytest.mark.subprocess

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from fuzz_mutations import made
 from fuzz_targets import TARGETS
 
-from wmmadiag.processes import Child, ChildEnded, ChildSilent
+from wmmadiag.processes.child import Child, ChildEnded, ChildSilent
 
 PART = 100
 SECONDS = 60.0

@@ -10,7 +10,7 @@ import pytest
 from fuzz_mutations import made
 from fuzz_targets import TARGETS
 
-from wmmadiag.processes import Child
+from wmmadiag.processes.child import Child
 
 RUNS = {"ptx": 400, "gate": 40, "card": 300, "source": 80, "bundle": 60, "run": 40, "entry": 60}
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from wmmadiag.api import kernel
+from wmmadiag.api.launchable import Kernel
 from wmmadiag.backends import RunLimits, default_arch
 from wmmadiag.gpu.devices import available
-from wmmadiag.launchable import Kernel
 
 REASON = available()
 

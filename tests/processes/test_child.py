@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from wmmadiag.processes import Child, ChildEnded, ChildSilent
+from wmmadiag.processes.child import Child, ChildEnded, ChildSilent
 
 pytestmark = pytest.mark.subprocess
 
@@ -126,7 +126,7 @@ def test_stopping_ends_what_the_child_started(servant):
 PARENT = """
     import sys, time
     sys.path.insert(0, {folder!r})
-    from wmmadiag.processes import Child
+    from wmmadiag.processes.child import Child
     child = Child("a_servant:serve")
     pid = child.ask("a")[0]
     offspring = child.ask("offspring")[1]

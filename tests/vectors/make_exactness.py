@@ -1,4 +1,4 @@
-"""Writes docs/exactness.md and wmmadiag/exactness.json: how many recorded outputs the emulator repeats bit for bit.
+"""Writes docs/exactness.md and wmmadiag/cli/exactness.json: how many recorded outputs the emulator repeats bit for bit.
 
     python tests/vectors/make_exactness.py
 
@@ -229,7 +229,7 @@ def main() -> None:
     summary = [asdict(Line(arch, group, "", total, wrong)) for (arch, group), (total, wrong) in groups.items()]
     for row in summary:
         del row["what"]
-    (ROOT / "wmmadiag" / "exactness.json").write_text(json.dumps(summary, indent=1) + "\n", "ascii")
+    (ROOT / "wmmadiag" / "cli" / "exactness.json").write_text(json.dumps(summary, indent=1) + "\n", "ascii")
     print(f"{sum(one.outputs for one in found):,} outputs, {sum(one.differing for one in found):,} differ")
 
 

@@ -11,8 +11,8 @@ import re
 import sys
 from pathlib import Path
 
+from wmmadiag.checks.docstrings import prose_and_examples, write_page
 from wmmadiag.checks.registry import Check
-from wmmadiag.docstrings import prose_and_examples, write_page
 
 PAGE = "docs/checks.md"
 _TABLE = re.compile(r"(?<=<!-- table -->\n).*?(?=\n<!-- end of the table -->)", re.DOTALL)

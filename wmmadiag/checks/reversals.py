@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.checks.finding import Finding, Level
-from wmmadiag.deadline import seconds_left
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.kernel import Budget
 from wmmadiag.errors import BudgetError, WmmadiagError
 from wmmadiag.launch import Launch
+from wmmadiag.processes.deadline import seconds_left
 
 Arrays: TypeAlias = Mapping[int, NDArray[np.generic]]
 """Bytes of a launch's arrays, by their position among its arguments."""

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.checks.finding import Finding, Level
-from wmmadiag.deadline import seconds_left
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions
 from wmmadiag.errors import BudgetError, WmmadiagError
 from wmmadiag.launch import Launch
+from wmmadiag.processes.deadline import seconds_left
 
 _SEED = 7
 _FEW = 12  # warps: of more there are more orders than anybody tries

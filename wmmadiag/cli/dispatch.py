@@ -89,7 +89,7 @@ def dispatch(argv: list[str], console: Console) -> int:
 
 
 def _version() -> str:
-    from wmmadiag.installation import nvrtc_package
+    from wmmadiag.compile.toolchain import nvrtc_package
 
     package = nvrtc_package()
     return f"wmmadiag {__version__}" + (f" (NVRTC {package})" if package else "")

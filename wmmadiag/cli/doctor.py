@@ -12,7 +12,7 @@ from wmmadiag.cli.console import Console, terminal_width
 from wmmadiag.cli.outputs import STDOUT, add_json, write_json
 
 if TYPE_CHECKING:
-    from wmmadiag.installation import Component
+    from wmmadiag.cli.installation import Component
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; returns the exit code."""
-    from wmmadiag.installation import examine
+    from wmmadiag.cli.installation import examine
 
     found = []
     for component in examine():

@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; returns the exit code."""
-    from wmmadiag import shipped
+    from wmmadiag.subject import shipped
 
     if args.copy:
         shipped.copy(Path(args.copy))

@@ -39,9 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; returns the exit code."""
+    from wmmadiag.api.fragment_layouts import fragment_map
     from wmmadiag.compile.options import CompileOptions
     from wmmadiag.errors import ConfigurationError
-    from wmmadiag.fragment_layouts import fragment_map
     from wmmadiag.report.fragments import markdown as fragment_markdown
     from wmmadiag.report.fragments import svg as fragment_svg
     from wmmadiag.report.fragments import text as fragment_text

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; returns the exit code."""
     from wmmadiag.api import DEFAULT_ARCH, compile_cuda
-    from wmmadiag.listing import listing
+    from wmmadiag.ptx.listing import listing
     from wmmadiag.subject.find_cards import check_exists
 
     source = Path(args.source)

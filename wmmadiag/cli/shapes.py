@@ -19,8 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Run the command; returns the exit code."""
+    from wmmadiag.api.fragment_forms import rows
     from wmmadiag.compile.options import CompileOptions
-    from wmmadiag.fragment_forms import rows
     from wmmadiag.results import shapes as shape_table
 
     arch = CompileOptions(arch=args.arch).arch if args.arch else ""

@@ -9,6 +9,7 @@ import functools
 import hashlib
 import os
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -157,3 +158,11 @@ def _header_stamp(folders: tuple[Path, ...]) -> tuple[str, ...]:
                 continue
             stamps.append(f"{name}:{hashlib.sha256(data).hexdigest()}")
     return tuple(stamps)
+
+
+def nvrtc_package() -> str:
+    """Version of the installed NVRTC package, "" if there is none; NVRTC itself is not loaded."""
+    try:
+        return metadata.version("nvidia-cuda-nvrtc")
+    except metadata.PackageNotFoundError:
+        return ""

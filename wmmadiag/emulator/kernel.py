@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.compile.origin import Origin
-from wmmadiag.deadline import seconds_left
 from wmmadiag.emulator import native
 from wmmadiag.emulator.extents import Extent, Part
 from wmmadiag.emulator.faults import LaunchView, budget_error, fault_error
@@ -30,8 +29,9 @@ from wmmadiag.emulator.naming import ArrayNames
 from wmmadiag.emulator.output_words import Words, watched
 from wmmadiag.errors import ConfigurationError, KernelFault, UnsupportedError, WmmadiagError
 from wmmadiag.launch import Launch, RunStats, struct_bytes
+from wmmadiag.launch.scalars import scalar_bytes
+from wmmadiag.processes.deadline import seconds_left
 from wmmadiag.ptx.ir import Parameter
-from wmmadiag.scalars import scalar_bytes
 
 POISON = 0x7FFF7EAD
 """What shared and local memory holds before the kernel writes it: a NaN as f32, and two NaNs as f16."""

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Importing them registers their operations.
-from wmmadiag.collection import paused_collection
 from wmmadiag.emulator import native, select_lane, select_memory, select_tensor, select_warp
 from wmmadiag.emulator.control_flow import Block, frontier_order, linearise, split_blocks
 from wmmadiag.emulator.decoded import UNSEEN, Decoded, Value
@@ -22,6 +20,9 @@ from wmmadiag.emulator.select_control import expand
 from wmmadiag.emulator.selection import Selector
 from wmmadiag.errors import ConfigurationError, UnsupportedError
 from wmmadiag.place import Place
+
+# Importing them registers their operations.
+from wmmadiag.processes.collection import paused_collection
 from wmmadiag.ptx.ir import Function, Module, Space
 
 _ = (select_lane, select_memory, select_tensor, select_warp)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
-from wmmadiag import shipped
 from wmmadiag.fidelity.cases import Array
 from wmmadiag.launch import LoadedKernel
+from wmmadiag.subject import shipped
 
 if TYPE_CHECKING:
     from wmmadiag.subject.binding import BoundCase

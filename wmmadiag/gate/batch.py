@@ -171,7 +171,7 @@ def _parallel(
     """Outcomes in order, from processes that end when the generator is closed; one that dies costs its own task."""
     from multiprocessing.connection import Connection, wait
 
-    from wmmadiag.processes import Child, ChildEnded
+    from wmmadiag.processes.child import Child, ChildEnded
 
     idle = [Child("wmmadiag.gate.batch:answer") for _ in range(min(jobs, len(work)))]
     busy: dict[Connection, tuple[int, Child]] = {}

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.compile.ptx_scan import first_places
-from wmmadiag.deadline import seconds_left
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.gpu.arrays import DeviceArray
 from wmmadiag.gpu.assemble import OPTIMISED, Assembly
@@ -24,8 +23,9 @@ from wmmadiag.gpu.session import Session
 from wmmadiag.gpu.wire import Address, Buffer, Done, Failed, Job, Pointer, Timing, WireArgument, WireField
 from wmmadiag.gpu.workers import worker
 from wmmadiag.launch import Launch, RunStats, field_offsets
+from wmmadiag.launch.scalars import scalar_bytes
 from wmmadiag.place import Place
-from wmmadiag.scalars import scalar_bytes
+from wmmadiag.processes.deadline import seconds_left
 
 
 @dataclass(frozen=True, slots=True)

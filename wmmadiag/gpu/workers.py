@@ -10,7 +10,7 @@ from wmmadiag.errors import BudgetError, UndecidedError, WmmadiagError
 from wmmadiag.gpu.assemble import OPTIMISED, Assembly
 from wmmadiag.gpu.meanings import meaning
 from wmmadiag.gpu.wire import Failed
-from wmmadiag.processes import Child, ChildEnded, ChildSilent
+from wmmadiag.processes.child import Child, ChildEnded, ChildSilent
 
 _START_SECONDS = 120.0
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
-from wmmadiag import backends, shipped
+from wmmadiag import backends
 from wmmadiag.errors import KernelFault
 from wmmadiag.launch import Argument, Launch, LoadedKernel
+from wmmadiag.subject import shipped
 
 if TYPE_CHECKING:
     from wmmadiag.compile import Compilation

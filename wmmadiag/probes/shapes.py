@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag import shipped
 from wmmadiag.errors import CompileError
 from wmmadiag.fragments import wmma_shapes
 from wmmadiag.numerics.tensor_core_forms import parse_shape
 from wmmadiag.probes.answer import Answer, Answered
 from wmmadiag.probes.machine import DTYPES, Machine
 from wmmadiag.probes.registry import Probe
+from wmmadiag.subject import shipped
 
 _SOURCE = "shapes.cu"
 _BITS = {"s4": 4, "u4": 4, "b1": 1}

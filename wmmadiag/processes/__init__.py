@@ -1,5 +1,1 @@
-"""Child processes that never outlive this one, and never take it with them."""
-
-from wmmadiag.processes.child import Child, ChildEnded, ChildSilent
-
-__all__ = ["Child", "ChildEnded", "ChildSilent"]
+"""Child processes that never outlive this one and never take it with them; deadlines, and the collector paused."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wmmadiag.place import Place
 from wmmadiag.ptx.demangle import demangle, short_name
@@ -26,6 +27,9 @@ from wmmadiag.ptx.ir import (
     Variable,
     Vector,
 )
+
+if TYPE_CHECKING:
+    from wmmadiag.compile import Compilation
 
 _WIDEST_SOURCE = 96
 
@@ -176,3 +180,21 @@ class _Sources:
         lines = self._lines[place.file]
         text = lines[place.line - 1].strip() if 0 < place.line <= len(lines) else ""
         return text if len(text) <= _WIDEST_SOURCE else text[: _WIDEST_SOURCE - 1] + "…"
+
+
+def listing(compilation: Compilation, entry: str | None = None) -> str:
+    """The listing of one kernel, or of all and the functions that they call.
+
+    Raises:
+        ConfigurationError: there is no such kernel, or none at all.
+        PtxSyntaxError: the PTX is malformed.
+    """
+    from wmmadiag.compile.languages import is_ptx
+    from wmmadiag.ptx.parser import parse
+
+    source = compilation.source
+    wanted = None
+    if entry is not None or not compilation.entries:
+        wanted = compilation.entry(entry).name
+    module = parse(compilation.ptx, name=source if is_ptx(source) else f"PTX of {source}", entry=wanted or "")
+    return dump(module, entry=wanted, sources={source: compilation.text})

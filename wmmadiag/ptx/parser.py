@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from wmmadiag.collection import paused_collection
 from wmmadiag.errors import PtxSyntaxError, UnsupportedError
 from wmmadiag.place import Place
+from wmmadiag.processes.collection import paused_collection
 from wmmadiag.ptx.body import BodyParser
 from wmmadiag.ptx.cursor import Cursor
 from wmmadiag.ptx.debug import DebugInfo, Locations, extract

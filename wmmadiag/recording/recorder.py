@@ -103,7 +103,7 @@ def versions() -> dict[str, str]:
     from importlib import metadata
 
     from wmmadiag import __version__
-    from wmmadiag.installation import nvrtc_package
+    from wmmadiag.compile.toolchain import nvrtc_package
 
     found = {"wmmadiag": __version__, "Python": platform.python_version(), "NVRTC": nvrtc_package()}
     for package in ("numpy", "cuda-python", "ml-dtypes"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from wmmadiag.docstrings import write_page
+from wmmadiag.checks.docstrings import write_page
 from wmmadiag.numerics.element_types import ALIASES, TYPES
 from wmmadiag.ops import OPERATIONS, Operation
 from wmmadiag.ops.expressions import CONSTANTS, FUNCTIONS

@@ -15,10 +15,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from wmmadiag.deadline import out_of_time, seconds_left
 from wmmadiag.errors import BudgetError, ConfigurationError, WmmadiagError
 from wmmadiag.numerics.element_types import ElementType
-from wmmadiag.processes import Child, ChildEnded, ChildSilent
+from wmmadiag.processes.child import Child, ChildEnded, ChildSilent
+from wmmadiag.processes.deadline import out_of_time, seconds_left
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.python_reference import Doubles, python_reference
 

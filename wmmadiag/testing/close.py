@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.foreign_arrays import host_array, is_array
+from wmmadiag.testing.foreign_arrays import host_array, is_array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from wmmadiag.api.judging import Reference
     from wmmadiag.compare.observation import Observation
-    from wmmadiag.judging import Reference
 
 
 class KernelMismatch(AssertionError):
@@ -88,7 +88,7 @@ def assert_kernel_close(
     __tracebackhide__ = True
     import numpy as np
 
-    from wmmadiag import judging
+    from wmmadiag.api import judging
 
     parameters, foreign = _split(operation, given)
     inputs = {role: host_array(value, role) for role, value in foreign.items()}
@@ -185,8 +185,8 @@ class _Details:
         """The comparison as a run of one case, with maps of the error."""
         import numpy as np
 
+        from wmmadiag.api.judging import Reference, element_of
         from wmmadiag.compare.comparison import classify
-        from wmmadiag.judging import Reference, element_of
         from wmmadiag.ops.parts.rounding import Judgement
         from wmmadiag.recording import run_of
         from wmmadiag.recording.error_maps import Room, error_codes, packed

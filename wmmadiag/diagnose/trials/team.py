@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, TypeAlias
 
 from wmmadiag.diagnose.changes import Change
-from wmmadiag.processes import Child, ChildEnded
+from wmmadiag.processes.child import Child, ChildEnded
 from wmmadiag.subject.card import Card, Case, Variant
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from wmmadiag.backends.differential.both import BothKernel
+from wmmadiag.backends.differential.reasons import atomic_sums
 from wmmadiag.compile import compile_text
-from wmmadiag.differential.both import BothKernel
-from wmmadiag.differential.reasons import atomic_sums
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions, load
 from wmmadiag.errors import KernelFault
 from wmmadiag.gpu.devices import Device

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from wmmadiag.api.fragment_forms import FragmentForm, find
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.fragment_forms import FragmentForm, find
 from wmmadiag.fragments import FragmentMap, ldmatrix_map, memory_access, mma_map, wmma_map
 from wmmadiag.fragments.footprint import Footprint, footprint
 from wmmadiag.fragments.shared_requests import ROW, Request, fragment_requests, matrix_rows

@@ -86,7 +86,7 @@ def _gpu(limits: RunLimits, checks: tuple[str, ...]) -> Loader:
 
 
 def _both(limits: RunLimits, checks: tuple[str, ...]) -> Loader:
-    from wmmadiag.differential import load
+    from wmmadiag.backends.differential import load
     from wmmadiag.gpu import GpuOptions, device
 
     device()

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.differential.difference import Difference, differences
-from wmmadiag.differential.reasons import last_store, reasons
-from wmmadiag.differential.tensor_replay import replay
+from wmmadiag.backends.differential.difference import Difference, differences
+from wmmadiag.backends.differential.reasons import last_store, reasons
+from wmmadiag.backends.differential.tensor_replay import replay
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions
 from wmmadiag.emulator import load as load_emulated
 from wmmadiag.errors import KernelFault, WmmadiagError

@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import pytest
 
 import wmmadiag
+from wmmadiag.api.fragment_forms import rows
 from wmmadiag.errors import ConfigurationError, UnsupportedError
-from wmmadiag.fragment_forms import rows
 from wmmadiag.report.fragments import markdown as fragment_markdown
 from wmmadiag.report.fragments import svg as fragment_svg
 from wmmadiag.report.fragments import text as fragment_text

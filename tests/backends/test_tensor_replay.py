@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wmmadiag.differential.tensor_replay import _maps, kernel_text, replay
+from wmmadiag.backends.differential.tensor_replay import _maps, kernel_text, replay
 from wmmadiag.emulator import EmulatorOptions, load
 from wmmadiag.gpu.assemble import assemble, nvjitlink
 from wmmadiag.launch import Launch, RunStats

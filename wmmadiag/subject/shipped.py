@@ -28,7 +28,7 @@ def probes() -> Path:
 
 
 def _folder(name: str) -> Path:
-    package = Path(__file__).parent
+    package = Path(__file__).parents[1]
     for folder in (package / "shipped" / name, package.parent / name):
         if folder.is_dir():
             return folder

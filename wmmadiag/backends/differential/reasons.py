@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.differential.difference import Difference
+from wmmadiag.backends.differential.difference import Difference
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.faults import coordinates
 from wmmadiag.errors import WmmadiagError

@@ -67,14 +67,6 @@ def examine() -> Iterator[Component]:
             yield Component(name, False, required, f"{type(error).__name__}: {error}", _REINSTALL)
 
 
-def nvrtc_package() -> str:
-    """Version of the installed NVRTC package, "" if there is none; NVRTC itself is not loaded."""
-    try:
-        return metadata.version("nvidia-cuda-nvrtc")
-    except metadata.PackageNotFoundError:
-        return ""
-
-
 def _python() -> Component:
     version = platform.python_version()
     enough = sys.version_info >= (3, 10)
@@ -83,7 +75,7 @@ def _python() -> Component:
 
 
 def _wmmadiag() -> Component:
-    return Component("wmmadiag", True, True, f"{__version__} in {Path(__file__).parent}")
+    return Component("wmmadiag", True, True, f"{__version__} in {Path(__file__).parents[1]}")
 
 
 def _packages() -> Component:

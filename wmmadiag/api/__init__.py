@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from wmmadiag import backends
-from wmmadiag.deadline import deadline
+from wmmadiag.api.launchable import Kernel
 from wmmadiag.errors import CompileError, ConfigurationError
-from wmmadiag.launchable import Kernel
+from wmmadiag.processes.deadline import deadline
 
 if TYPE_CHECKING:
     from wmmadiag.backends import RunLimits
