@@ -255,7 +255,8 @@ def rewritten(term: Term, rules: Sequence[tuple[Term, Term]]) -> Term:
             return other
     if not any(isinstance(one, Term) for one in term.args):
         return term
-    return combined(term.op, *(rewritten(one, rules) for one in term.args))
+    args = [rewritten(one, rules) if isinstance(one, Term) else one for one in term.args]
+    return combined(term.op, *args) if all(isinstance(one, Term) for one in args) else term
 
 
 _PYTHON: Mapping[type[ast.AST], str] = {
