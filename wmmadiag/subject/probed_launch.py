@@ -12,6 +12,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,14 +110,15 @@ def probed_launches(card: Card, session: Session, blocks: Sequence[tuple[int, ..
             continue
         shape, symbols = argument.placements[role].shape, _extents(card, role)
         for layout in _layouts(card, argument, role):
-            found = _covering(block, first, layout, shape, symbols, alone, written)
-            if found is None:
-                continue
-            if found.exact:
-                yield found
-            else:
-                later.append(found)
-            break
+            covered = False
+            for found in _coverings(block, first, layout, shape, symbols, alone, written):
+                covered = True
+                if found.exact:
+                    yield found
+                else:
+                    later.append(found)
+            if covered:
+                break
     yield from later
 
 
@@ -191,7 +193,7 @@ def _layouts(card: Card, argument: BoundArgument, role: str) -> list[tuple[int, 
     return list(dict.fromkeys(found))
 
 
-def _covering(
+def _coverings(
     block: tuple[int, ...],
     first: _Mask,
     layout: tuple[int, ...],
@@ -199,59 +201,96 @@ def _covering(
     symbols: tuple[str, ...],
     alone: str,
     written: Callable[[Dim3, tuple[int, ...]], _Mask | None],
-) -> ProbedLaunch | None:
-    """The grid of such blocks that covers an output that lies so; None if there is none.
+) -> Iterator[ProbedLaunch]:
+    """The grids of such blocks that cover an output that lies so; those with one extent to each of their axes first.
+
+    Without guards, what lies behind one matrix is the next: what its blocks write does not tell whether an axis of the
+    grid counts both.
 
     Args:
         first: which elements of the storage the first block writes.
         shape: of the output, `symbols`: its extents as expressions, those of a leading axis that it lacks before.
-        alone: an extent that is only counted by an axis of the grid of its own: without guards, what lies behind one
-            matrix is the next.
+        alone: an extent that is only counted by an axis of the grid of its own.
         written: what a grid of blocks writes; None if the run dies.
     """
-    symbols = symbols[-len(shape) :]
     tile = _box(first, layout, shape)
     if tile is None or any(tile.low):
-        return None
-    covered = {axis: (tile.extent[axis] >= shape[axis]) for axis in range(len(shape))}
-    exact = True
-    grid: list[str] = []
-    steps = {symbols[axis]: extent for axis, extent in enumerate(tile.extent) if extent < shape[axis]}
-    for place in range(3):
+        return
+    seen = cache(partial(written, block=block))
+    yield from _Covering(block, first, tile, layout, shape, symbols[-len(shape) :], alone, seen).grids(
+        (), {axis: tile.extent[axis] for axis in range(len(shape)) if tile.extent[axis] < shape[axis]}, {}, True
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Covering:
+    """One block's tile, seen from which further blocks lie somewhere; see `_coverings`."""
+
+    block: tuple[int, ...]
+    first: _Mask
+    tile: _Box
+    layout: tuple[int, ...]
+    shape: tuple[int, ...]
+    symbols: tuple[str, ...]
+    alone: str
+    written: Callable[[Dim3], _Mask | None]
+
+    def grids(
+        self, grid: tuple[str, ...], left: Mapping[int, int], steps: Mapping[str, int], exact: bool
+    ) -> Iterator[ProbedLaunch]:
+        """The launches whose grid begins so. `left`: axes that are not covered, with the tile's extent."""
+        if not left:
+            while len(grid) > 1 and grid[-1] == "1":
+                grid = grid[:-1]
+            whole = {self.symbols[axis]: extent for axis, extent in enumerate(self.tile.extent)
+                     if extent < self.shape[axis]}  # fmt: skip
+            yield ProbedLaunch(grid or ("1",), self.block, {**whole, **steps}, exact)
+        elif len(grid) < 3:
+            stopped = False
+            for factors, rest, found, still in self._stops(len(grid), left, steps, exact):
+                stopped = True
+                yield from self.grids((*grid, factors), rest, found, still)
+            if not stopped:
+                yield from self.grids((*grid, "1"), left, steps, exact)
+
+    def _stops(
+        self, place: int, left: Mapping[int, int], steps: Mapping[str, int], exact: bool
+    ) -> Iterator[tuple[str, Mapping[int, int], Mapping[str, int], bool]]:
+        """What one axis of the grid covers: one extent, then that and the next, ….
+
+        Yields: its expression, the axes that are left then, steps by symbol, and whether nothing overlaps.
+        """
+        shape, symbols = self.shape, self.symbols
         factors: list[str] = []
-        count, known, row = 1, first, tile  # other axes of the grid are seen from the first block again
-        while not all(covered.values()) and count < _MOST_TILES:
+        left, steps = dict(left), dict(steps)
+        count, known, row = 1, self.first, self.tile  # other axes of the grid are seen from the first block again
+        while left and count < _MOST_TILES:
             grown = [1, 1, 1]
             grown[place] = count + 1
-            more = written((grown[0], grown[1], grown[2]), block)
-            next_tile = None if more is None else _box(more & ~known, layout, shape)
+            more = self.written((grown[0], grown[1], grown[2]))
+            next_tile = None if more is None else _box(more & ~known, self.layout, shape)
             if next_tile is None:
-                break
+                return
             moved = [axis for axis, at in enumerate(next_tile.low) if at > 0]
-            if len(moved) != 1 or covered[moved[0]] or (factors and symbols[moved[0]] == alone):
-                break
+            if len(moved) != 1 or moved[0] not in left or (factors and symbols[moved[0]] == self.alone):
+                return
             axis, step = moved[0], next_tile.low[moved[0]]
-            overlap = next_tile.extent[axis] < tile.extent[axis]
+            overlap = next_tile.extent[axis] < self.tile.extent[axis]
             if overlap and factors:  # without guards, what lies behind one row is the next
-                break
+                return
             if overlap:  # what is new of it begins behind the first tile's end
                 step = next_tile.extent[axis]
-            if step > tile.extent[axis]:
-                return None  # a gap: too few threads
+            if step > self.tile.extent[axis]:
+                return  # a gap: too few threads
             exact &= not overlap
             steps[symbols[axis]] = step
-            covered[axis] = True
+            del left[axis]
             tiles = -(-shape[axis] // step)
             factors.append(symbols[axis] if step == 1 else f"ceil_div({symbols[axis]}, {step})")
             count *= tiles
             row = _Box(row.low, tuple(shape[one] if one == axis else own for one, own in enumerate(row.extent)))
-            known = _filled(row, known, layout, shape)
-        grid.append(" * ".join(factors) or "1")
-    if not all(covered.values()):
-        return None
-    while len(grid) > 1 and grid[-1] == "1":
-        grid.pop()
-    return ProbedLaunch(tuple(grid), block, steps, exact)
+            known = _filled(row, known, self.layout, shape)
+            yield " * ".join(factors), dict(left), dict(steps), exact
 
 
 def _logical(mask: _Mask, layout: tuple[int, ...], shape: tuple[int, ...]) -> _Mask | None:

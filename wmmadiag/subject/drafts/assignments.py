@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import combinations, islice, permutations, product
 
 from wmmadiag.hostcode.terms import Term
-from wmmadiag.ops import OPERATIONS
+from wmmadiag.numerics.element_types import element_type
+from wmmadiag.ops import OPERATIONS, Role
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.guess import Parameter, covered_roles, role_named
@@ -23,6 +24,8 @@ from wmmadiag.subject.drafts.numbers import PASSED, unknown_symbols
 _MOST = 96
 _SMALLEST = 16  # of an extent that a constant fixes
 _MOST_CONSTANTS = 6
+_INDEX = 4  # bytes
+_MOST_RENAMED = 4  # extents whose names may mislead
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +63,13 @@ def assignments(kernel: Kernel, operation: str, *, always: bool = False) -> Iter
     if not pointers and not drafted.open and not always:
         return
     unsaid = [one.parameter.name for one in drafted.arguments if _is_open(drafted, one) or _is_counted(drafted, one)]
+    named = [one.parameter.name for one in drafted.arguments if _is_open(drafted, one) or _is_extent(one, operation)]
+    lists = [numbers] if unsaid == numbers else [unsaid, numbers]
+    # Names are only what is likeliest: `hidden` is the depth of one product and the width of another.
+    lists += [named] if numbers and named not in lists and len(named) <= _MOST_RENAMED else []
     chosen = (
         Assignment(roles, extents, symbols, constants, layouts)
-        for open_ones in ([numbers] if unsaid == numbers else [unsaid, numbers])
+        for open_ones in lists
         for roles in _roles(kernel, operation, pointers)
         for layouts in _layouts(drafted, operation)
         for extents, symbols, constants in _extents(drafted, kernel, operation, open_ones)
@@ -125,6 +132,12 @@ def _is_open(drafted: Draft, argument: DraftArgument) -> bool:
     return argument.value in (TODO, "") or bool(unknown_symbols(drafted, argument.value, drafted.usual))
 
 
+def _is_extent(argument: DraftArgument, operation: str) -> bool:
+    """Whether a number is one extent."""
+    parameter = argument.parameter
+    return not parameter.pointer and not is_real(parameter) and argument.value in OPERATIONS[operation].extents
+
+
 def _is_counted(drafted: Draft, argument: DraftArgument) -> bool:
     """Whether a number is what host code happens to pass, by names that mean nothing here: `B * T` for a GEMM's K."""
     parameter = argument.parameter
@@ -152,10 +165,18 @@ def _roles(kernel: Kernel, operation: str, unnamed: Sequence[Parameter]) -> Iter
         pairs = list(zip(unnamed, chosen, strict=True))
         if any(known[role].output and one.const for one, role in pairs):
             continue
+        if any(known[role].required and not known[role].output and _is_index(one, known[role]) for one, role in pairs):
+            continue
         if any_const and any(not known[role].output and not known[role].updates and not one.const
                              for one, role in pairs if not _is_updated(operation, role)):  # fmt: skip
             continue
         yield {one.name: role for one, role in pairs}
+
+
+def _is_index(parameter: Parameter, role: Role) -> bool:
+    """Whether the elements are numbers that no product is of: indices, counts, sums of bytes."""
+    element = element_type(parameter.dtype or "")
+    return element is not None and not element.is_float and element.bytes >= _INDEX and role.element != "int"
 
 
 def _layouts(drafted: Draft, operation: str) -> Iterator[Mapping[str, str]]:

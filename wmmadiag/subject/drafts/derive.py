@@ -21,6 +21,7 @@ from wmmadiag.subject.drafts.asking import NotDerived, asked, check_operation, n
 from wmmadiag.subject.drafts.assignments import Assignment, assigned, assignments
 from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.guess import role_named
+from wmmadiag.subject.drafts.instantiated import instantiations
 from wmmadiag.subject.drafts.kernel import Kernel, read_kernel
 from wmmadiag.subject.drafts.launched import is_only_unlaunched, launched_drafts
 from wmmadiag.subject.drafts.model import Draft, Wishes
@@ -152,7 +153,7 @@ def _tried(
     from wmmadiag.subject.alternatives import right_one
 
     def candidates(operation: str) -> Iterator[tuple[str, Card | None]]:
-        for counted, one in _counted(kernel, operation, options):
+        for counted, one in _completed(path, kernel, operation, options):
             meanings = assignments(one, operation, always=bool(counted))
             for meant in islice(filter(partial(_keeps, one, operation, promised), meanings), _most_tried(one)):
                 said = ", ".join(filter(None, [f"taken as {operation}", meant.meaning(), counted]))
@@ -193,6 +194,16 @@ def _keeps(kernel: Kernel, operation: str, promised: frozenset[str], meant: Assi
 def _most_tried(kernel: Kernel) -> int | None:
     """How many meanings are tried of a kernel: fewer where each takes runs that look for its launch."""
     return _MOST_PROBED if kernel.launch is None else None
+
+
+def _completed(path: Path, kernel: Kernel, operation: str, options: SubjectOptions) -> Iterator[tuple[str, Kernel]]:
+    """The kernel with what the source leaves open of it: template arguments, numbers that host code counts."""
+    from wmmadiag.compile.sources import read_text
+
+    if kernel.uninstantiated:
+        yield from instantiations(path, read_text(path), kernel, operation, options)
+    else:
+        yield from _counted(kernel, operation, options)
 
 
 def _counted(kernel: Kernel, operation: str, options: SubjectOptions) -> Iterator[tuple[str, Kernel]]:

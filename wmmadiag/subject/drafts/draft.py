@@ -251,7 +251,7 @@ def _filled(passed: Value | None) -> str:
 def _entry(result: Draft, kernel: Kernel, meant: Meanings) -> None:
     """The instantiation that the host chooses; arguments that depend on sizes stay expressions."""
     if kernel.uninstantiated:
-        wanted = ", ".join(kernel.uninstantiated)
+        wanted = ", ".join(one.name for one in kernel.uninstantiated)
         what = f"the template arguments {wanted}"
         result.open.append(Open(what, "the source instantiates it nowhere", f"--entry '{kernel.entry}<{wanted}>'"))
 

@@ -36,6 +36,7 @@ from wmmadiag.subject.drafts.which_kernel import chosen_kernel, chosen_remark
 
 if TYPE_CHECKING:
     from wmmadiag.compile.ask import Scope as AskScope
+    from wmmadiag.csource.declarations import TemplateParameter
     from wmmadiag.csource.variables import Variable
     from wmmadiag.subject.open_subject import SubjectOptions
 
@@ -57,6 +58,7 @@ class Kernel:
         fixed: host symbols that the kernel's own code names, too.
         named: numbers that the files name besides.
         uninstantiated: its template parameters that nothing in the source gives a value.
+        declared: its definition.
         guards: names of its numbers → what the indices are multiples of that it compares with them.
     """
 
@@ -74,7 +76,8 @@ class Kernel:
     fixed: frozenset[str] = frozenset()
     named: Mapping[str, Number] = field(default_factory=dict)
     guards: Mapping[str, int] = field(default_factory=dict)
-    uninstantiated: tuple[str, ...] = ()
+    uninstantiated: tuple[TemplateParameter, ...] = ()
+    declared: Found | None = None
 
     @property
     def usual(self) -> Values:
@@ -161,7 +164,8 @@ def read_kernel(path: Path, text: str, options: SubjectOptions) -> Kernel:
         ),
         file_constants(machine, scope),
         guarded(program, function, constants),
-        tuple(one.name for one in function.function.template or () if not arguments and not one.default),
+        tuple(one for one in function.function.template or () if not arguments and not one.default),
+        function,
     )
 
 

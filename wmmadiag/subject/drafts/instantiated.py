@@ -1,0 +1,139 @@
+"""The instantiations of a kernel template that nobody instantiates: the arguments that its own code admits.
+
+The code asserts, gives its shared arrays their sizes, and divides by numbers: whatever breaks none of that may be what
+it is made for. The compiler says of each combination whether it holds (`wmmadiag.compile.ask`); which are right a run
+says. Names and usual sizes decide only what comes first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+from itertools import islice, product
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wmmadiag.csource.nodes import bare, descendants
+from wmmadiag.csource.variables import declared
+from wmmadiag.errors import WmmadiagError
+from wmmadiag.hostcode.program import Found
+from wmmadiag.subject.drafts.code_facts import without_comments
+from wmmadiag.subject.drafts.guess import symbol_for
+from wmmadiag.subject.drafts.kernel import Kernel, read_kernel
+from wmmadiag.subject.drafts.kernel_types import compile_options
+
+if TYPE_CHECKING:
+    from wmmadiag.csource.declarations import TemplateParameter
+    from wmmadiag.subject.open_subject import SubjectOptions
+
+_TILES, _COUNTS = ("64", "32", "128", "16", "8"), ("4", "2", "3", "8", "1")
+_EITHER = ("64", "32", "4", "16", "2", "128", "8", "1")
+_TYPES = ("half", "__nv_bfloat16", "float", "double", "signed char", "unsigned char")
+_MOST_PARAMETERS = 6
+_MOST_ASKED, _MOST_TRIED = 240, 12
+_STATIC = 48 * 1024  # bytes of shared memory that a kernel may declare
+
+
+def instantiations(
+    path: Path, text: str, kernel: Kernel, operation: str, options: SubjectOptions
+) -> Iterator[tuple[str, Kernel]]:
+    """The instantiations that may be meant, the likeliest first, with what they assume in words.
+
+    One that the compiler refuses is found out where it is compiled.
+    """
+    open_ones, found = kernel.uninstantiated, kernel.declared
+    if not open_ones or found is None or len(open_ones) > _MOST_PARAMETERS:
+        return
+    every = [_candidates(one, kernel, operation) for one in open_ones]
+    if not all(every) or any(one.pack for one in open_ones):
+        return
+    names = [one.name for one in open_ones]
+    ranked = sorted(product(*(range(len(one)) for one in every)), key=lambda ranks: (sum(ranks), max(ranks)))
+    chosen = [{name: one[rank] for name, one, rank in zip(names, every, ranks, strict=True)}
+              for ranks in ranked[:_MOST_ASKED]]  # fmt: skip
+    for arguments in islice(_admitted(path, text, found, chosen, options), _MOST_TRIED):
+        entry = f"{found.function.qualified}<{', '.join(arguments.values())}>"
+        try:
+            one = read_kernel(path, text, replace(options, entry=entry))
+        except WmmadiagError:
+            continue
+        yield ", ".join(f"{name} = {value}" for name, value in arguments.items()), one
+
+
+def _candidates(parameter: TemplateParameter, kernel: Kernel, operation: str) -> Sequence[str]:
+    """What an argument may be, the likeliest first; nothing for what is no type and no number."""
+    kind, name = parameter.type.replace("const", "").strip(), parameter.name
+    if kind == "bool":
+        return ("false", "true")
+    if kind == "typename" and (members := set(re.findall(rf"\b{re.escape(name)}\s*::\s*(\w+)", kernel.code))):
+        return _classes_with(members, kernel)
+    if kind == "typename":
+        spoken = [one for one in _TYPES if re.search(rf"\b{re.escape(one.removeprefix('__'))}\b", kernel.text)]
+        return list(dict.fromkeys([*spoken, *(one for one in _TYPES if one in ("half", "float"))]))
+    if not re.fullmatch(r"(?:unsigned|int|long|short|u?int\d*(?:_t)?|size_t|uint|std::size_t|\s)+", kind):
+        return ()
+    code = without_comments(kernel.code)
+    own = re.escape(name)
+    divided = rf"\b{own}\s*[/%]\s*\d|<\s*{own}\s*;[^;)]*\+=\s*\d\d?\b"
+    counted = rf"%\s*{own}\b|\b{own}\s*-\s*[12]\b|/\s*{own}\b|\b{own}\s*\*\s*(?:32|WARP\w*|warpSize)\b"
+    if re.search(divided, code) or symbol_for(name, operation) is not None:
+        return _TILES
+    return _COUNTS if re.search(counted, code) else _EITHER
+
+
+def _classes_with(members: Set[str], kernel: Kernel) -> Sequence[str]:
+    """The classes of the source that have members of these names, as a parameter must whose members the code names."""
+    if kernel.machine is None:
+        return ()
+    found = []
+    for several in kernel.machine.program.classes.values():
+        for one in several:
+            words = {*re.findall(r"\w+", one.source.text(one.record.node))}
+            if members <= words and one.record.template is None and one.record.name:
+                found.append(one.record.qualified)
+    return found
+
+
+def _admitted(
+    path: Path, text: str, found: Found, chosen: Sequence[Mapping[str, str]], options: SubjectOptions
+) -> Iterator[Mapping[str, str]]:
+    """The combinations of arguments that break nothing that the code demands; first those of which that is known."""
+    from wmmadiag.compile.ask import Asked, Constant, Value, ask, scope_at
+
+    demands = list(_demands(found))
+    whole = " && ".join(f"({one})" for one, _ in demands)
+    if not demands:
+        yield from chosen
+        return
+    last = max((node for _, node in demands), key=lambda node: node.start_byte)
+    questions = [Value(whole, scope_at(found.source, last, whole, arguments)) for arguments in chosen]
+    try:
+        answers = ask(Asked(text, path.as_posix(), compile_options(options)), questions)
+    except WmmadiagError:
+        yield from chosen
+        return
+    told = [(arguments, answers[one]) for arguments, one in zip(chosen, questions, strict=True)]
+    yield from (arguments for arguments, answer in told if isinstance(answer, Constant) and answer.value)
+    yield from (arguments for arguments, answer in told if not isinstance(answer, Constant))
+
+
+def _demands(found: Found) -> Iterator[tuple[str, object]]:
+    """What a kernel's body demands of its template's arguments, as conditions with the places where they stand."""
+    body = found.function.body
+    if body is None:
+        return
+    source, held, last = found.source, [], None
+    for node in descendants(body, "static_assert_declaration", "declaration"):
+        if node.type == "static_assert_declaration":
+            condition = node.child_by_field_name("condition")
+            if condition is not None:
+                yield source.words(bare(condition)), node
+            continue
+        for one in declared(source, node):
+            sizes = [source.words(size) for size in one.dimensions if size is not None]
+            if one.shared and "extern" not in one.words and not one.pointers:
+                held.append(" * ".join([f"sizeof({one.type})", *(f"({size})" for size in sizes)]))
+                last = node
+    if last is not None:
+        yield f"{' + '.join(held)} <= {_STATIC}", last
