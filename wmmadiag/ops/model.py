@@ -42,11 +42,21 @@ class Drawn:
     Attributes:
         values: draws them.
         role, axis: the extent that they count along: lengths of rows of keys are below the keys' number.
+        times: another extent, by which that one is multiplied: keys of a page.
     """
 
     values: Draw
     role: str = ""
     axis: int = -2
+    times: tuple[str, int] | None = None
+
+    def extent(self, shapes: Mapping[str, tuple[int, ...]]) -> int:
+        """The number that the values count along, of tensors of these shapes; 0 where they do not tell it."""
+        found = 1
+        for role, axis in filter(None, ((self.role, self.axis), self.times)):
+            shape = shapes.get(role, ())
+            found *= shape[axis] if len(shape) >= -axis else 0
+        return found
 
 
 @dataclass(frozen=True, slots=True)

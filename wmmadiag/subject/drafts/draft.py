@@ -141,7 +141,7 @@ def _open_term(result: Draft, argument: DraftArgument, wishes: Wishes) -> None:
         result.open.append(Open(f"the layout of '{name}'", why))
     if argument.role == "mask":
         result.open.append(Open(f"the meaning of '{name}'", "mask_hides = true in [computes] if 1 hides a key"))
-    if argument.role == "lengths":
+    if argument.role == "lengths" and role.usual:
         why = (
             "taken for how many keys each batch has, every query computed; for packed sequences describe the kernel by "
             "a Python function (`wmmadiag init` with --computes python)"

@@ -1,0 +1,134 @@
+"""Attention of one query per head over keys and values in pages, as decoding has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from wmmadiag.numerics.element_types import ElementType
+from wmmadiag.ops.catalogue.attention import OPERATION as WHOLE
+from wmmadiag.ops.model import Alternative, Arrays, Choice, Drawn, Elements, Operation, Role, Told, Values
+from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.rounding import Doubles, Judgement
+from wmmadiag.ops.parts.sequence import ADDED, DERIVED, EXTENTS
+from wmmadiag.ops.parts.traits import EXPONENTIAL
+
+assert WHOLE.oracle is not None and WHOLE.bound is not None
+_ORACLE, _BOUND = WHOLE.oracle, WHOLE.bound
+
+
+def _pages(shape: tuple[int, ...], _: ElementType, pages: int, rng: np.random.Generator) -> Doubles:
+    """Which page is where: every page once, in no order."""
+    count = int(np.prod(shape))
+    return np.resize(rng.permutation(max(pages, 1)), count).reshape(shape).astype(np.float64)
+
+
+def _lengths(shape: tuple[int, ...], _: ElementType, keys: int, rng: np.random.Generator) -> Doubles:
+    """Odd numbers from a quarter of all keys of a sequence on, different ones."""
+    each = max(keys // int(np.prod(shape)), 2)
+    odd = np.arange(each // 4 | 1, each, 2)
+    count = int(np.prod(shape))
+    return rng.choice(odd, count, replace=count > odd.size).reshape(shape).astype(np.float64)
+
+
+def _gathered(inputs: Arrays) -> dict[str, np.ndarray]:
+    """The tensors of a plain attention: keys (B, Hkv, X·P, D), queries (B, H, 1, D), lengths."""
+    table = inputs["table"].astype(np.int64)
+    table = table if table.ndim == 2 else table[None]
+    found = {"q": inputs["q"][..., None, :], "lengths": inputs["lengths"]}
+    found |= {role: inputs[role] for role in ("alibi_slopes",) if role in inputs}
+    for role in "kv":
+        pages = inputs[role][table]  # (B, X, P, Hkv, D)
+        pages = pages.reshape(pages.shape[0], -1, *pages.shape[3:])
+        found[role] = pages.swapaxes(1, 2)
+    return found
+
+
+def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+    found = _ORACLE({**parameters, "alignment": "bottom-right"}, _gathered(inputs))
+    return {"o": found["o"][..., 0, :], "lse": found["lse"][..., 0]}
+
+
+def _bound(
+    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
+) -> dict[str, Judgement]:
+    """The bound of `attention`, over the keys that the table names."""
+    told = {"o": expected["o"][..., None, :], "lse": expected["lse"][..., None]}
+    found = _BOUND({**parameters, "alignment": "bottom-right"}, _gathered(inputs), told, elements)
+    judged = {}
+    for role, one in found.items():
+        axis = -2 if role == "o" else -1
+        free = None if one.nonfinite_ok is None else one.nonfinite_ok.squeeze(axis)
+        judged[role] = Judgement(one.bound.squeeze(axis), free)
+    return judged
+
+
+OPERATION = Operation(
+    name="paged_attention",
+    meaning="O[b, h] = attention of one query over the keys k[table[b, j // P], j mod P], j < lengths[b]",
+    notes="The keys and values of a sequence lie in pages of P; `table` names the pages of each, `lengths` says how many "
+    "keys it has. Those that are drawn have every page once, in no order, and lengths that are no multiples of P.",
+    roles={
+        "q": Role("BHD", ("B", "H", "D"), spellings=WHOLE.roles["q"].spellings),
+        "k": Role("NPHD", ("N", "P", "Hkv", "D"), spellings=WHOLE.roles["k"].spellings + " kpages kpool kdata"),
+        "v": Role("NPHD", ("N", "P", "Hkv", "Dv"), spellings=WHOLE.roles["v"].spellings + " vpages vpool vdata"),
+        "table": Role(
+            "BX",
+            ("B", "X"),
+            element="int",
+            drawn=Drawn(_pages, "k", -4),
+            spellings="table blocktable blocktables pagetable pagetables pages pageindices blockindices kvindices",
+        ),
+        "lengths": Role(
+            "B",
+            ("B",),
+            element="int",
+            drawn=Drawn(_lengths, "k", -4, ("k", -3)),
+            spellings=WHOLE.roles["lengths"].spellings,
+        ),
+        "alibi_slopes": ADDED["alibi_slopes"],
+        "o": Role("BHD", ("B", "H", "Dv"), output=True, spellings=WHOLE.roles["o"].spellings),
+        "lse": Role("BH", ("B", "H"), output=True, required=False, spellings="lse softmaxlse logsumexp"),
+    },
+    parameters={
+        name: one for name, one in WHOLE.parameters.items()
+        if name not in ("mask_hides", "causal", "alignment", "window_left", "window_right")
+    },
+    oracle=_oracle,
+    bound=_bound,
+    symbols={"B": "1", "H": "1", "N": "B*X", "Hkv": "H", "Dv": "D"},
+    separate=("B", "H", "Hkv"),
+    made_for={"D": "head dimension", "P": "number of keys in a page"},
+    divisors={"Hkv": "H"},
+    extents={
+        "B": EXTENTS["B"] + " nseq numseqs numsequences seqs",
+        "Hkv": EXTENTS["Hkv"],
+        "H": EXTENTS["H"],
+        "X": "x maxblocks maxblocksperseq maxnumblocksperseq maxpages maxpagesperseq pagesperseq blocksperseq tablestride "
+        "blocktablestride maxnumpages maxnumblocks",
+        "N": "numblocks numpages npages nblocks",
+        "P": "p page pagesize blocksize tokensperpage pagelen blocktokens",
+        "Dv": EXTENTS["Dv"],
+        "D": EXTENTS["D"],
+    },
+    derived=DERIVED,
+    cases=({"B": 2, "H": 4, "D": 64, "X": 4, "P": 16}, {"B": 3, "H": 8, "Hkv": 2, "D": 64, "X": 5, "P": 16}),
+    work="2*B*H*X*P*(D + Dv)",
+    told=Told(
+        "paged pagedattention decode pagedattn kvcache",
+        parts=("attention", "gemm", "softmax", "qkt", "pv"),
+        needs=(EXPONENTIAL,),
+        open="its source does not tell how its pages lie",
+    ),
+    choices=(
+        Choice(
+            "How do the keys and values of a page lie?",
+            "storage",
+            (
+                Alternative("pages of rows, heads within", layouts={"k": "NPHD", "v": "NPHD"}),
+                Alternative("pages of heads, rows within", layouts={"k": "NHPD", "v": "NHPD"}),
+            ),
+            ("k",),
+        ),
+        *(one for one in WHOLE.choices if one.kind == "arithmetic" or "multiplied by" in one.question),
+    ),
+)
