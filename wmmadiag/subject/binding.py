@@ -235,9 +235,7 @@ def _fill(
         if argument.values is not None:
             values[role] = _given(argument, placement.shape, scope)
         elif kind is not None and not argument.inputs:
-            values[role] = draw_meaningful(
-                kind, role, (placement.shape, argument.element), kind.extent(shapes), seed
-            )
+            values[role] = draw_meaningful(kind, role, (placement.shape, argument.element), kind.extent(shapes), seed)
     bound = []
     for index, (argument, (views, count)) in enumerate(zip(card.arguments, placed, strict=True)):
         if argument.value is not None:

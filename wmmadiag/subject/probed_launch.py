@@ -12,7 +12,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -216,7 +216,7 @@ def _coverings(
     tile = _box(first, layout, shape)
     if tile is None or any(tile.low):
         return
-    seen = cache(partial(written, block=block))
+    seen = cache(lambda grid: written(grid, block))
     yield from _Covering(block, first, tile, layout, shape, symbols[-len(shape) :], alone, seen).grids(
         (), {axis: tile.extent[axis] for axis in range(len(shape)) if tile.extent[axis] < shape[axis]}, {}, True
     )

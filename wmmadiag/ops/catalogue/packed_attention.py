@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.ops.catalogue.attention import OPERATION as WHOLE
@@ -11,6 +13,9 @@ from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement
 from wmmadiag.ops.parts.sequence import ADDED, DERIVED, EXTENTS
 from wmmadiag.ops.parts.traits import EXPONENTIAL
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 assert WHOLE.oracle is not None and WHOLE.bound is not None
 _ORACLE, _BOUND = WHOLE.oracle, WHOLE.bound
@@ -24,7 +29,7 @@ def _starts(shape: tuple[int, ...], _: ElementType, rows: int, __: np.random.Gen
     return np.concatenate([[0], cuts[:-1] | 1, [rows]]).astype(np.float64)  # odd: no tile's size divides them
 
 
-def _sequences(inputs: Arrays) -> Iterator[tuple[slice, dict[str, np.ndarray]]]:
+def _sequences(inputs: Arrays) -> Iterator[tuple[slice, dict[str, NDArray[Any]]]]:
     """The rows of each sequence's queries, and its tensors with heads first."""
     starts = inputs["starts"].astype(np.int64)
     of_keys = inputs.get("key_starts", inputs["starts"]).astype(np.int64)
@@ -55,10 +60,10 @@ def _bound(
         told = {"o": expected["o"][rows].swapaxes(0, 1), "lse": expected["lse"][:, rows]}
         found = _BOUND(parameters, tensors, told, elements)
         for role, bound in bounds.items():
-            one, own = found[role], (slice(None), rows) if role == "lse" else rows
-            turned = (lambda array: array) if role == "lse" else (lambda array: array.swapaxes(0, 1))
-            bound[own] = turned(one.bound)
-            free[role][own] = False if one.nonfinite_ok is None else turned(one.nonfinite_ok)
+            one = found[role]
+            heads_first = (bound, free[role]) if role == "lse" else (bound.swapaxes(0, 1), free[role].swapaxes(0, 1))
+            heads_first[0][:, rows] = one.bound
+            heads_first[1][:, rows] = False if one.nonfinite_ok is None else one.nonfinite_ok
     return {role: Judgement(bound, free[role] if free[role].any() else None) for role, bound in bounds.items()}
 
 
@@ -66,8 +71,8 @@ OPERATION = Operation(
     name="packed_attention",
     meaning="attention of each sequence: O[i] over the keys of its own, starts[b] ≤ i < starts[b + 1]",
     notes="Queries, keys and values of all sequences lie one behind the other. `starts` has one number more than there "
-    "are sequences, `key_starts` those of keys where they are others. All parameters are those of `attention`, for each "
-    "sequence by itself.",
+    "are sequences, `key_starts` those of keys where they are others. All parameters are those of `attention`, of each "
+    "sequence.",
     roles={
         "q": Role("THD", ("T", "H", "D"), spellings=WHOLE.roles["q"].spellings),
         "k": Role("UHD", ("U", "Hkv", "D"), spellings=WHOLE.roles["k"].spellings),
@@ -77,8 +82,8 @@ OPERATION = Operation(
             ("B + 1",),
             element="int",
             drawn=Drawn(_starts, "q", -3),
-            spellings="starts offsets cuseqlens cuseqlensq cuseqlen cuqseqlens qcuseqlens cumseqlens cumseqlensq culens "
-            "cuq qoindptr indptr qindptr seqoffsets seqstarts qoffsets",
+            spellings="starts offsets cuseqlens cuseqlensq cuseqlen cuqseqlens qcuseqlens cumseqlens cumseqlensq "
+            "culens cuq qoindptr indptr qindptr seqoffsets seqstarts qoffsets",
         ),
         "key_starts": Role(
             "E",
@@ -86,9 +91,10 @@ OPERATION = Operation(
             required=False,
             element="int",
             drawn=Drawn(_starts, "k", -3),
-            spellings="keystarts cuseqlensk cukseqlens kcuseqlens cuseqlenskv cumseqlensk cuk kvindptr kvoffsets koffsets",
+            spellings="keystarts cuseqlensk cukseqlens kcuseqlens cuseqlenskv cumseqlensk cuk kvindptr "
+            "kvoffsets koffsets",
         ),
-        "alibi_slopes": ADDED["alibi_slopes"],
+        "alibi_slopes": replace(ADDED["alibi_slopes"], axes="H", shape=("H",)),
         "o": Role("THD", ("T", "H", "Dv"), output=True, spellings=WHOLE.roles["o"].spellings),
         "lse": Role("HT", ("H", "T"), output=True, required=False, spellings="lse softmaxlse logsumexp"),
     },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.ops.catalogue.attention import OPERATION as WHOLE
@@ -11,6 +12,9 @@ from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement
 from wmmadiag.ops.parts.sequence import ADDED, DERIVED, EXTENTS
 from wmmadiag.ops.parts.traits import EXPONENTIAL
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 assert WHOLE.oracle is not None and WHOLE.bound is not None
 _ORACLE, _BOUND = WHOLE.oracle, WHOLE.bound
@@ -30,7 +34,7 @@ def _lengths(shape: tuple[int, ...], _: ElementType, keys: int, rng: np.random.G
     return rng.choice(odd, count, replace=count > odd.size).reshape(shape).astype(np.float64)
 
 
-def _gathered(inputs: Arrays) -> dict[str, np.ndarray]:
+def _gathered(inputs: Arrays) -> dict[str, NDArray[Any]]:
     """The tensors of a plain attention: keys (B, Hkv, X·P, D), queries (B, H, 1, D), lengths."""
     table = inputs["table"].astype(np.int64)
     table = table if table.ndim == 2 else table[None]
@@ -65,8 +69,8 @@ def _bound(
 OPERATION = Operation(
     name="paged_attention",
     meaning="O[b, h] = attention of one query over the keys k[table[b, j // P], j mod P], j < lengths[b]",
-    notes="The keys and values of a sequence lie in pages of P; `table` names the pages of each, `lengths` says how many "
-    "keys it has. Those that are drawn have every page once, in no order, and lengths that are no multiples of P.",
+    notes="The keys and values of a sequence lie in pages of P; `table` names the pages of each, `lengths` says how "
+    "many keys it has. Those that are drawn have every page once, in no order, and lengths that are no multiples of P.",
     roles={
         "q": Role("BHD", ("B", "H", "D"), spellings=WHOLE.roles["q"].spellings),
         "k": Role("NPHD", ("N", "P", "Hkv", "D"), spellings=WHOLE.roles["k"].spellings + " kpages kpool kdata"),
@@ -90,7 +94,8 @@ OPERATION = Operation(
         "lse": Role("BH", ("B", "H"), output=True, required=False, spellings="lse softmaxlse logsumexp"),
     },
     parameters={
-        name: one for name, one in WHOLE.parameters.items()
+        name: one
+        for name, one in WHOLE.parameters.items()
         if name not in ("mask_hides", "causal", "alignment", "window_left", "window_right")
     },
     oracle=_oracle,
@@ -103,15 +108,15 @@ OPERATION = Operation(
         "B": EXTENTS["B"] + " nseq numseqs numsequences seqs",
         "Hkv": EXTENTS["Hkv"],
         "H": EXTENTS["H"],
-        "X": "x maxblocks maxblocksperseq maxnumblocksperseq maxpages maxpagesperseq pagesperseq blocksperseq tablestride "
-        "blocktablestride maxnumpages maxnumblocks",
+        "X": "x maxblocks maxblocksperseq maxnumblocksperseq maxpages maxpagesperseq pagesperseq blocksperseq "
+        "tablestride blocktablestride maxnumpages maxnumblocks",
         "N": "numblocks numpages npages nblocks",
         "P": "p page pagesize blocksize tokensperpage pagelen blocktokens",
         "Dv": EXTENTS["Dv"],
         "D": EXTENTS["D"],
     },
     derived=DERIVED,
-    cases=({"B": 2, "H": 4, "D": 64, "X": 4, "P": 16}, {"B": 3, "H": 8, "Hkv": 2, "D": 64, "X": 5, "P": 16}),
+    cases=({"B": 2, "H": 4, "D": 64, "X": 3, "P": 16}, {"B": 3, "H": 4, "Hkv": 2, "D": 64, "X": 4, "P": 16}),
     work="2*B*H*X*P*(D + Dv)",
     told=Told(
         "paged pagedattention decode pagedattn kvcache",

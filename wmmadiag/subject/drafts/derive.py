@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _PROBED_TILE = 256
 _MOST_PROBED = 12
 _TURN = 12  # candidates of one operation; of two each that is tried, one is a card
-_SYMBOL, _COUNTS, _MOST_COUNTED = "--symbol ", (4, 2, 1), 2
+_SYMBOL, _COUNTS, _MOST_COUNTED = "--symbol ", (2, 4, 1), 2
 
 
 def kernel_of(path: Path, options: SubjectOptions) -> Kernel:

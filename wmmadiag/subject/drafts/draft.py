@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial, reduce
 
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import NotWritten, Term
@@ -196,7 +197,9 @@ def _stored(result: Draft, kernel: Kernel, meant: Meanings) -> storage.Storage:
         axes = storage.extents(result.operation, role, laid)
         rank = tensor.rank or storage.rank_of(axes, tensor, meant, machine)
         axes = storage.kept_axes(axes, rank)
-        if what == "size" and -len(axes) <= index < len(axes):
+        if what == "numel" and axes:
+            meant.by_symbol[name] = reduce(partial(terms.combined, "*"), [extent for _, extent in axes])
+        elif what == "size" and -len(axes) <= index < len(axes):
             meant.by_symbol[name] = axes[index][1]
         elif what == "stride" and -len(axes) <= index < len(axes):
             found = terms.ONE

@@ -24,6 +24,8 @@ from wmmadiag.subject.drafts.kernel import Kernel, read_kernel
 from wmmadiag.subject.drafts.kernel_types import compile_options
 
 if TYPE_CHECKING:
+    from tree_sitter import Node
+
     from wmmadiag.csource.declarations import TemplateParameter
     from wmmadiag.subject.open_subject import SubjectOptions
 
@@ -118,7 +120,7 @@ def _admitted(
     yield from (arguments for arguments, answer in told if not isinstance(answer, Constant))
 
 
-def _demands(found: Found) -> Iterator[tuple[str, object]]:
+def _demands(found: Found) -> Iterator[tuple[str, Node]]:
     """What a kernel's body demands of its template's arguments, as conditions with the places where they stand."""
     body = found.function.body
     if body is None:
