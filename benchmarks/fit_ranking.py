@@ -1,18 +1,20 @@
 """Fits the weights of the ranking: `python benchmarks/fit_ranking.py --store DIR [--write]`.
 
-For each wrong kernel the change that undoes its bug is known: the one after which the text is the right source's again.
-The weights are those that make it likeliest among all changes of its kernel (a conditional logit with a quadratic
-penalty). They are fitted to kernels/*/wrong, and to random edits of the sources that these should be
-(`seeded_edits.py`), each compiled and run: what does not break a kernel, such as another number of stages, is no bug.
-What is told of other sets is how the weights rank there.
+For each wrong kernel the changes that undo its bug are known: those after which the text is the right source's again,
+or, of a bug of several places, is right at one of them. Where none of the first round's changes does, those of the
+second round are looked at. The weights are those that make the undoing likeliest among all changes of its kernel (a
+conditional logit with a quadratic penalty), fitted to kernels/*/wrong and to every set of tests/diagnose that has been
+scored. What is told of how well they rank is of kernels left out of the fit, a tenth of all at a time.
 
-place    of the undoing in the ranking, 1 the first: median, 90th percentile, and how many are among the first 192
+place    of the undoing in the ranking, 1 the first: median, 90th percentile, and how many are among the first 192;
+         by a sample of the other changes
 found    kernels among whose changes the undoing is
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
 import math
 import os
@@ -33,13 +35,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 from diagnosis import right_source
 
 ROOT = Path(__file__).resolve().parents[1]
-SETS = ("unseen", "public_style", "blind")
-PENALTY = 0.25
+SETS = ("unseen", "public_style", "blind", "blind2", "blind3", "blind4", "blind5", "blind6")
+"""Folders of tests/diagnose; one that has not been scored yet is not among them."""
+PENALTY = 0.5
 LEAST = 0.02
 """Of a weight that is kept."""
-SLIP = 0.1
-"""What a random edit counts, beside a bug that somebody thought of. It and the penalty are the ones, of twelve pairs,
-by which the undoings of `unseen`, `public_style` and `blind` rank first (mean of the place's logarithm)."""
 INTERACTION = 4.0
 """Times the penalty, of the weights of features that are of two things at once."""
 STEPS = 150
@@ -48,9 +48,10 @@ BY_CHANCE = 0.005
 kernels of `blind`, 15 did: 7 are barriers that order the same accesses as the undoing, 4 say the same at another place,
 and 4 change a size. Where all were tried, 1 of 3,000 did."""
 SAMPLE = 600
+"""Other changes of each kernel that stand for all of them."""
+FOLDS = 10
 TRIED, TRIALS = 384, 160
 """Changes that are tried of each kernel to measure what mending a part tells, and kernels of which they are."""
-SLIPS = 1500
 
 
 @dataclass(frozen=True)
@@ -75,22 +76,25 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One wrong kernel: the features of each change, and which of them undo the bug.
+    """One wrong kernel: the features of its changes, those that undo the bug first.
 
     Attributes:
+        set: the folder that it is of.
         card: its path, for people; `family`: kernels that share a source share it.
-        words: per change, numbers into `names`.
+        changes: those that undo the bug, `undoing` of them; then a sample of the others, of which there are `others`.
     """
 
+    set: str
     card: str
     family: str
     changes: Sequence[Sequence[str]]
-    undoing: Sequence[int]
+    undoing: int
+    others: int
 
     @property
-    def slip(self) -> bool:
-        """Whether the bug is a random edit."""
-        return not self.card.endswith(".toml")
+    def each(self) -> float:
+        """How many of the others one of the sample stands for."""
+        return self.others / max(1, len(self.changes) - self.undoing)
 
 
 def seen(job: tuple[Path, Path]) -> Evidence | None:
@@ -133,64 +137,69 @@ def _shown(name: str, failing: tuple[Any, Any], source: str, right: str, card: s
     return Evidence(name, source, entry, right, found, pattern(run), card)
 
 
-def slipped(job: tuple[Evidence, int]) -> Evidence | None:
-    """A random edit of the source that a wrong one should be, and what running it shows; None where it is no bug."""
-    from seeded_edits import seeded
-
-    warnings.simplefilter("ignore")
-    from wmmadiag.diagnose.engine import case_bench
-    from wmmadiag.subject.card_files.read import load_card
-
-    one, number = job
-    made = seeded(one.right, one.entry.partition("<")[0].rpartition("::")[2], random.Random(number))
-    if made is None:
-        return None
-    try:
-        card = load_card(Path(one.path))
-        bench = case_bench(card, card.variants[0].name, "sm_90", "emulator", "default", None, "", None)
-        for case in bench.cases():
-            run = bench.run(case, {card.source.resolve(): made.text})
-            if run.compilation is None:
-                return None
-            if not run.passed:
-                name = f"{one.card.split('/')[0]}/{made.kind} {number}"
-                return _shown(name, (bench, run), made.text, one.right, one.path)
-    except Exception as error:
-        print(f"{one.card}, slip {number}: {type(error).__name__}: {error}", file=sys.stderr)
-    return None
-
-
-def read(one: Evidence) -> Kernel | None:
-    """The changes of one wrong kernel, described."""
-    from same_text import Region
-
+def read(job: tuple[str, Evidence]) -> Kernel | None:
+    """The changes of one wrong kernel of a set, described."""
     from wmmadiag.csource.dependences import Dependences
     from wmmadiag.csource.tree import parse
     from wmmadiag.diagnose.operators.registry import changes
     from wmmadiag.diagnose.ranking import described
     from wmmadiag.diagnose.suspicion import Mark, suspicion
 
+    name, one = job
     file = "kernel.cu"
     texts = {file: one.source.encode()}
     sources = {file: parse(texts[file], file)}
     found = [Mark((file, line), kind, detail) for line, kind, detail in one.marks]
     try:
         listed = list(changes(texts, one.entry))
+        undoing = undone_by(one, listed)
+        if not undoing:
+            listed = list(changes(texts, one.entry, wider=True))
+            undoing = undone_by(one, listed)
     except ValueError as error:
         print(f"{one.card}: {error}", file=sys.stderr)
         return None
-    words = [told for _, _, told in described(listed, sources, suspicion(found, Dependences(sources), one.pattern))]
-    region = Region(one.source, one.right)
-    undoing = [number for number, change in enumerate(listed) if region.undone_by(change.edits)]
-    return Kernel(one.card, one.card.split("/")[0], words, undoing)
+    others = sorted(set(range(len(listed))) - set(undoing))
+    if not undoing:
+        return Kernel(name, one.card, one.card.split("/")[0], (), 0, len(others))
+    chosen = {*undoing, *random.Random(len(listed)).sample(others, min(SAMPLE, len(others)))}
+    seen_there = suspicion(found, Dependences(sources), one.pattern)
+    words = [told for _, _, told in described(listed, sources, seen_there, chosen)]
+    rows = sorted(zip(sorted(chosen), words, strict=True), key=lambda row: row[0] not in undoing)
+    return Kernel(name, one.card, one.card.split("/")[0], [told for _, told in rows], len(undoing), len(others))
 
 
-def gathered(folder: Path, jobs: int, store: Path, most: int, random_edits: int = 0) -> list[Kernel]:
-    """The wrong kernels below a folder, run or from what an earlier run stored; `most` of them, 0 for all.
+def undone_by(one: Evidence, changes: Sequence[Any]) -> list[int]:
+    """Which changes make the right text of a wrong one; where none does, those that do it at one of several places."""
+    from same_text import Region
 
-    Args:
-        random_edits: of their right sources to try; those that are bugs follow.
-    """
+    whole = Region(one.source, one.right)
+    undoing = [number for number, change in enumerate(changes) if whole.undone_by(change.edits)]
+    if undoing:
+        return undoing
+    old, new = one.source.splitlines(keepends=True), one.right.splitlines(keepends=True)
+    every = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    hunks = [part for code in every if code[0] != "equal" for part in _by_line(*code[1:])]
+    if len(hunks) < 2:
+        return []
+    texts = ["".join([*old[:first], *new[start:end], *old[last:]]) for first, last, start, end in hunks]
+    regions = [Region(one.source, text) for text in texts]
+    return [
+        number
+        for number, change in enumerate(changes)
+        if any(part.undone_by(change.edits, spelled=True) for part in regions)
+    ]
+
+
+def _by_line(first: int, last: int, start: int, end: int) -> list[tuple[int, int, int, int]]:
+    """Lines that differ, one by one where each stands for one."""
+    if last - first != end - start:
+        return [(first, last, start, end)]
+    return [(first + at, first + at + 1, start + at, start + at + 1) for at in range(last - first)]
+
+
+def gathered(folder: Path, jobs: int, store: Path, most: int) -> list[Kernel]:
+    """The wrong kernels below a folder, run or from what an earlier run stored; `most` of them, 0 for all."""
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         if store.exists():
             held = [Evidence(**json.loads(line)) for line in store.read_text("utf-8").splitlines()]
@@ -198,12 +207,9 @@ def gathered(folder: Path, jobs: int, store: Path, most: int, random_edits: int 
             cards = [p for p in sorted(folder.glob("*/wrong/*.toml")) if not p.name.endswith(".truth.toml")]
             cards = sorted(random.Random(0).sample(cards, most)) if 0 < most < len(cards) else cards
             held = [one for one in pool.map(seen, [(folder, card) for card in cards]) if one is not None]
-            rights = list({one.right: one for one in held}.values())
-            tries = [(rights[number % len(rights)], number) for number in range(random_edits if rights else 0)]
-            held += [one for one in pool.map(slipped, tries) if one is not None]
             store.parent.mkdir(parents=True, exist_ok=True)
             store.write_text("".join(json.dumps(vars(one)) + "\n" for one in held), "utf-8")
-        return [one for one in pool.map(read, held, chunksize=4) if one is not None]
+        return [one for one in pool.map(read, [(store.stem, one) for one in held], chunksize=4) if one is not None]
 
 
 def parts_mended(one: Evidence) -> tuple[int, int, int, int]:
@@ -244,24 +250,23 @@ def parts_mended(one: Evidence) -> tuple[int, int, int, int]:
         return 0, 0, 0, 0
 
 
-def fitted(kernels: Sequence[Kernel], penalty: float = PENALTY, slip: float = SLIP) -> dict[str, float]:
-    """The weights under which the undoings are likeliest among all changes; a random edit counts `slip`."""
+def fitted(kernels: Sequence[Kernel], penalty: float = PENALTY) -> dict[str, float]:
+    """The weights under which the undoings are likeliest among all changes."""
     used = [one for one in kernels if one.undoing]
     names = sorted({word for one in used for change in one.changes for word in change})
     number = {word: at for at, word in enumerate(names)}
-    tables = [_table(one, number, SAMPLE) for one in used]
-    counts = [slip if one.slip else 1.0 for one in used]
+    tables = [_table(one, number) for one in used]
     weights = np.zeros(len(names))
     held = penalty * np.array([INTERACTION if _of_two(name) else 1.0 for name in names])
     first, second = np.zeros_like(weights), np.zeros_like(weights)
     for step in range(1, STEPS + 1):  # Adam (Kingma and Ba 2015), on all kernels at once
         gradient = held * weights
-        for count, (rows, columns, offsets, undoing) in zip(counts, tables, strict=True):
+        for rows, columns, offsets, undoing in tables:
             scores = np.bincount(rows, weights[columns], offsets.size) + offsets
             share = np.exp(scores - scores.max())
             share /= share.sum()
             wanted = np.where(undoing, share, 0.0)
-            gradient += count * np.bincount(columns, (share - wanted / wanted.sum())[rows], len(names))
+            gradient += np.bincount(columns, (share - wanted / wanted.sum())[rows], len(names))
         first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
         weights -= 0.05 * (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
     return {name: round(float(weight), 3) for name, weight in zip(names, weights, strict=True) if abs(weight) >= LEAST}
@@ -272,18 +277,12 @@ def _of_two(name: str) -> bool:
     return " " in name
 
 
-def _table(one: Kernel, number: Mapping[str, int], most: int) -> tuple[Any, Any, Any, Any]:
-    """(row, feature) pairs, what a row counts for, and which rows undo the bug; of many changes a sample stands in."""
-    others = np.setdiff1d(np.arange(len(one.changes)), list(one.undoing))
-    offset = 0.0
-    if others.size > most:
-        offset = math.log(others.size / most)
-        others = np.random.default_rng(len(one.changes)).choice(others, most, replace=False)
-    chosen = [*one.undoing, *others.tolist()]
-    pairs = [(row, number[word]) for row, at in enumerate(chosen) for word in one.changes[at]]
+def _table(one: Kernel, number: Mapping[str, int]) -> tuple[Any, Any, Any, Any]:
+    """(row, feature) pairs, what a row counts for, and which rows undo the bug."""
+    pairs = [(row, number[word]) for row, change in enumerate(one.changes) for word in change]
     rows, columns = np.array(pairs).T
-    undoing = np.arange(len(chosen)) < len(one.undoing)
-    return rows, columns, np.where(undoing, 0.0, offset), undoing
+    undoing = np.arange(len(one.changes)) < one.undoing
+    return rows, columns, np.where(undoing, 0.0, math.log(one.each) if one.others else 0.0), undoing
 
 
 def places(kernels: Sequence[Kernel], weights: Mapping[str, float]) -> Iterator[tuple[Kernel, int]]:
@@ -291,8 +290,8 @@ def places(kernels: Sequence[Kernel], weights: Mapping[str, float]) -> Iterator[
     for one in kernels:
         if one.undoing:
             scores = np.array([sum(weights.get(word, 0.0) for word in change) for change in one.changes])
-            best = scores[list(one.undoing)].max()
-            yield one, int((scores > best).sum()) + 1
+            before = (scores[one.undoing :] > scores[: one.undoing].max()).sum()
+            yield one, round(float(before) * one.each) + 1
 
 
 def told(name: str, kernels: Sequence[Kernel], found: Sequence[tuple[Kernel, int]]) -> list[str]:
@@ -321,48 +320,58 @@ def main() -> int:
         "--store", type=Path, metavar="DIR", required=True, help="keep there what runs showed, and take it from there"
     )
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="N kernels of each set")
-    parser.add_argument("--slips", type=int, default=SLIPS, metavar="N", help=f"random edits to try ({SLIPS})")
+    parser.add_argument(
+        "--trials", type=int, default=TRIALS, metavar="N", help=f"wrong kernels to try changes of ({TRIALS})"
+    )
     options = parser.parse_args()
     from tabulate import tabulate
 
     def kept(name: str) -> Path:
         return Path(options.store) / f"{name}.jsonl"
 
-    own = gathered(ROOT / "kernels", options.jobs, kept("wrong"), options.sample, options.slips)
-    rows = []
-    families = sorted({one.family for one in own})
-    split = [
-        ([one for one in own if one.family != name], [one for one in own if one.family == name]) for name in families
-    ]
-    with ProcessPoolExecutor(options.jobs, mp_context=get_context("fork")) as pool:
-        every = pool.submit(fitted, own)
-        others_weights = list(pool.map(fitted, [rest for rest, _ in split]))
-        weights = every.result()
-    left_out = [pair for used, (_, held) in zip(others_weights, split, strict=True) for pair in places(held, used)]
-    rows.append(told("wrong, fitted", own, list(places(own, weights))))
-    rows.append(told("wrong, each family left out", own, left_out))
+    own = gathered(ROOT / "kernels", options.jobs, kept("wrong"), options.sample)
     sys.path.insert(0, str(ROOT / "tests" / "diagnose" / "unseen"))
     from expand import expand
 
     for name in SETS:
         with tempfile.TemporaryDirectory() as folder:
             expand(Path(folder), ROOT / "tests" / "diagnose" / name)
-            others = gathered(Path(folder), options.jobs, kept(name), options.sample)
-        rows.append(told(name, others, list(places(others, weights))))
+            own += gathered(Path(folder), options.jobs, kept(name), options.sample)
+    families = sorted({(one.set, one.family) for one in own})
+    random.Random(0).shuffle(families)
+    parts = [frozenset(families[number::FOLDS]) for number in range(min(FOLDS, len(families)))]
+    split = [
+        (
+            [one for one in own if (one.set, one.family) not in part],
+            [one for one in own if (one.set, one.family) in part],
+        )
+        for part in parts
+    ]
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("fork")) as pool:
+        every = pool.submit(fitted, own)
+        others_weights = list(pool.map(fitted, [rest for rest, _ in split]))
+        weights = every.result()
+    left_out = [pair for used, (_, held) in zip(others_weights, split, strict=True) for pair in places(held, used)]
+    rows = []
+    for name in ("wrong", *SETS):
+        mine = [one for one in own if one.set == name]
+        rows.append(told(f"{name}, left out", mine, [pair for pair in left_out if pair[0].set == name]))
+        rows.append(told(f"{name}, fitted", mine, list(places(mine, weights))))
     held = [Evidence(**json.loads(line)) for line in kept("wrong").read_text("utf-8").splitlines()]
-    chosen = random.Random(0).sample(held, min(TRIALS, len(held)))
+    chosen = random.Random(0).sample(held, min(options.trials, len(held)))
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
         counts = [sum(column) for column in zip(*pool.map(parts_mended, chosen), strict=True)] or [0] * 4
     own_share, share = (counts[0] + 0.5) / (counts[1] + 1), (counts[2] + 0.5) / (counts[3] + 1)
-    partly = round(math.log(own_share / share), 2) if counts[1] else 0.0
+    from wmmadiag.diagnose.ranking import WEIGHTS
+    from wmmadiag.diagnose.ranking import partly as known
+
+    partly = round(math.log(own_share / share), 2) if counts[1] else known()
     print(
         f"lines of which a change mends a part: the bug's {counts[0]} of {counts[1]}, others {counts[2]} of {counts[3]}"
     )
     heads = ["set", "kernels", "found", "median place", "90th percentile", "among the first 192"]
     print(tabulate(rows, headers=heads, disable_numparse=True))
     if options.write:
-        from wmmadiag.diagnose.ranking import WEIGHTS
-
         made = {
             "fitted": "python benchmarks/fit_ranking.py --store DIR --write", "by_chance": BY_CHANCE, "partly": partly,
             "weights": weights,

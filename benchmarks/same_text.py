@@ -73,8 +73,12 @@ class Region:
         # What undoes a difference changes the statements that differ, or what stands directly beside them.
         self.near = self._beyond(-1, self.start), self._beyond(1, self.end)
 
-    def undone_by(self, edits: Sequence[TextEdit]) -> bool:
-        """Whether the edits make of the wrong text the right one."""
+    def undone_by(self, edits: Sequence[TextEdit], *, spelled: bool = False) -> bool:
+        """Whether the edits make of the wrong text the right one.
+
+        Args:
+            spelled: by its spelling alone, blanks and comments aside, which is told sooner.
+        """
         first, last = min(one.start for one in edits), max(one.end for one in edits)
         if last < self.near[0] or first > self.near[1]:
             return False
@@ -98,7 +102,7 @@ class Region:
             self._plain[block] = _plain(expected)
         if _plain(made) == self._plain[block]:
             return True
-        if block[1] - block[0] == len(self.wrong) or not _words(made) ^ _words(expected) <= self.neutral:
+        if spelled or block[1] - block[0] == len(self.wrong) or not _words(made) ^ _words(expected) <= self.neutral:
             return False
         if block not in self._right:
             self._right[block] = _form(expected, self.zeros)

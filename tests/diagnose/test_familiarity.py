@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import random
-import re
-import sys
-from pathlib import Path
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from wmmadiag.csource.tree import parse
 from wmmadiag.diagnose.changes import TextEdit
 from wmmadiag.diagnose.familiarity import Familiarity
-
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-from seeded_edits import seeded  # noqa: E402 - not a package
 
 SOURCE = """__global__ void k(float* a, float* b, int lda, int ldb, int r, int c) {
     a[r * lda + c] = 0; // b[r * lda + c]
@@ -26,7 +16,6 @@ SOURCE = """__global__ void k(float* a, float* b, int lda, int ldb, int r, int c
     b[r * lda + c] = 0;
 }
 """
-KERNEL = (ROOT / "kernels" / "gemm" / "kernel.cu").read_text("utf-8")
 
 
 def of(old: str, new: str) -> tuple[int, int]:
@@ -54,15 +43,21 @@ def test_familiarity_is_in_quarters(at: int, text: str) -> None:
     assert 0 <= gone <= 4 and 0 <= come <= 4
 
 
-@given(st.integers(0, 10_000))
-def test_a_random_edit_changes_one_place_down_to_the_kernels_end(seed: int) -> None:
-    made = seeded(KERNEL, "gemm_wmma", random.Random(seed))
-    if made is None:
-        return
-    old, new = KERNEL.split("\n"), made.text.split("\n")
-    changed = [at for at, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]]
-    assert changed[0] + 1 >= made.line and made.text != KERNEL
-    head = next(at for at, line in enumerate(old) if re.search(r"\bgemm_wmma\b\s*\(", line))
-    end = next(at for at in range(head, len(old)) if old[at].startswith("}"))
-    assert changed[0] <= end
-    assert made.text == seeded(KERNEL, "gemm_wmma", random.Random(seed)).text  # type: ignore[union-attr]
+def words(old: str, new: str) -> list[str]:
+    start = SOURCE.index(old)
+    known = Familiarity({"k.cu": parse(SOURCE, "k.cu")})
+    return list(known.words(TextEdit("k.cu", start, start + len(old), new)))
+
+
+def test_a_name_is_told_by_its_parts_and_where_it_stands() -> None:
+    assert words("ldb +", "lda +") == [
+        "shape:known to known", "token:name to name", "name here:False", "name uses:3", "name parts:0 of 2",
+        "name again:2",
+    ]  # fmt: skip
+    assert "name here:True" in words("b[r * ldb", "b[ldb * ldb")
+
+
+def test_a_number_and_a_sign_are_told_by_what_becomes_of_them() -> None:
+    more = ["shape:known to known", "token:number to number", "number:one more"]
+    assert words("1] = 1;\n    b", "2] = 1;\n    b") == more
+    assert words("* ldb", "/ ldb") == ["shape:known to new", "token:* to /"]

@@ -17,6 +17,8 @@ from wmmadiag.diagnose.confirm import Confirmed, _done, confirmed
 from wmmadiag.diagnose.effort import effort_named
 from wmmadiag.diagnose.engine import case_bench, diagnose_card
 from wmmadiag.diagnose.excerpts import statement_lines
+from wmmadiag.diagnose.frugal import repeats, strays
+from wmmadiag.diagnose.proof import disturbed, unfit
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Ledger, Tried
 from wmmadiag.diagnose.sizes import mixed_sizes
@@ -24,8 +26,9 @@ from wmmadiag.diagnose.sliding import slid
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.diagnose.unread import unread
+from wmmadiag.diagnose.watched import Lines, watched
 from wmmadiag.place import Place
-from wmmadiag.subject.bench import Workbench
+from wmmadiag.subject.bench import CaseRun, Workbench
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card import Case
 from wmmadiag.subject.card_files.read import load_card
@@ -48,10 +51,15 @@ def replacing(source: Path, old: str, new: str, score: float, *, role: str = "in
     return Tried(Ranked(change, (str(source), line), (), score), Outcome(change, "right", 1, 0))
 
 
+def ran(bench: Workbench) -> tuple[dict[str, CaseRun], list[Case]]:
+    """What the cases give, and the cases, those that fail first."""
+    baseline = {case.name: bench.run(case) for case in bench.cases()}
+    return baseline, sorted(bench.cases(), key=lambda case: baseline[case.name].passed)
+
+
 def answers(name: str, *changes: tuple[str, str, float]) -> list[Confirmed]:
     bench = bench_of(name)
-    baseline = {case.name: bench.run(case) for case in bench.cases()}
-    cases = sorted(bench.cases(), key=lambda case: baseline[case.name].passed)
+    baseline, cases = ran(bench)
     tried = [replacing(bench.source, *one) for one in changes]
     texts = {str(bench.source): bench.source.read_bytes()}
     return confirmed(bench, cases, baseline, tried, (), texts, 8)
@@ -71,12 +79,14 @@ def test_a_change_that_alters_nearly_every_access_is_the_weaker_answer() -> None
 
 def test_a_change_that_alters_what_was_right_is_told_as_one() -> None:
     """With smaller tiles no tile is cut off, in the case that fails: the other one was right and is altered as well."""
-    (found,) = answers("attention/wrong/pipe_tail_not_cleared", ("BN = 32", "BN = 16", 1.0))
-    assert found.right and found.disturbed == "full"
+    name = "attention/wrong/pipe_tail_not_cleared"
+    baseline, cases = ran(bench_of(name))
+    (found,) = answers(name, ("BN = 32", "BN = 16", 1.0))
+    assert found.right and disturbed(cases, baseline, found) == "full"
     undoing = "src + (size_t)(first + r) * D + c, 16);\n"
     zeros = f"{undoing}        else\n            *reinterpret_cast<uint4*>(&dst[r][c]) = make_uint4(0, 0, 0, 0);\n"
-    (found,) = answers("attention/wrong/pipe_tail_not_cleared", (undoing, zeros, 1.0))
-    assert found.right and not found.disturbed
+    (found,) = answers(name, (undoing, zeros, 1.0))
+    assert found.right and not disturbed(cases, baseline, found)
 
 
 SQUARES = """#include <cuda_fp16.h>
@@ -103,11 +113,11 @@ cases = [{ name = "small", N = 100 }]
 
 
 @pytest.mark.parametrize(
-    ("atol", "rtol", "unfit"),
+    ("atol", "rtol", "where"),
     [("1e-2", "0.0", "small on inputs growing_max"), ("1e-6", "1e-3", "")],
     ids=["too narrow for large numbers", "wide enough"],
 )
-def test_a_tolerance_is_said_of_the_cards_own_inputs(tmp_path: Path, atol: str, rtol: str, unfit: str) -> None:
+def test_a_tolerance_is_said_of_the_cards_own_inputs(tmp_path: Path, atol: str, rtol: str, where: str) -> None:
     """Beyond it on harder ones no change is refuted, and none is proven."""
     (tmp_path / "squares.cu").write_text(SQUARES, "utf-8")
     (tmp_path / "squares.toml").write_text(CARD % (atol, rtol), "utf-8")
@@ -120,7 +130,7 @@ def test_a_tolerance_is_said_of_the_cards_own_inputs(tmp_path: Path, atol: str, 
     change = replacing(bench.source, "x[i]) + __half2float", "x[i]) * __half2float", 1.0)
     (found,) = confirmed(bench, [case], baseline, [change], (), texts, 8)
     assert found.right
-    assert found.unfit == unfit
+    assert unfit(bench, [case], found) == where
 
 
 def test_what_a_warp_stores_for_nothing_is_seen() -> None:
@@ -137,6 +147,70 @@ def test_what_a_warp_stores_for_nothing_is_seen() -> None:
         found.append(unread(kernel, [bind(card, case, bench.variant, seed=0, inputs="") for case in bench.cases()]))
     line = text[: text.index("store_matrix_sync(&partial")].count("\n") + 1
     assert found[0] is None and found[1] is not None and (found[1].place.line, found[1].warp) == (line, 2)
+
+
+SUMS = """extern "C" __global__ void sums(const float* x, float* y, int n)
+{
+    volatile __shared__ float part[64];
+    __shared__ float beside[64];
+    part[threadIdx.x] = 0.0f;
+    beside[threadIdx.x] = 0.0f;
+    for (int i = threadIdx.x; i < n; i += 64) part[threadIdx.x] += x[i];
+    for (int i = threadIdx.x; i < n / 2; i += 64) beside[threadIdx.x] += part[i % 64];
+    y[threadIdx.x] = part[threadIdx.x] + beside[threadIdx.x];
+}
+"""
+SUMS_CARD = """format = 1
+name = "sums"
+source = "sums.cu"
+entry = "sums"
+arguments = [
+  { name = "x", role = "x", dtype = "f32", shape = ["N"] },
+  { name = "y", role = "y", dtype = "f32", shape = [64], direction = "out" },
+  { name = "n", dtype = "s32", value = "N" },
+]
+launch = { grid = 1, block = 64 }
+computes = { python = "sums.py:sums" }
+cases = [{ name = "small", N = 256 }]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "again", "into"),
+    [
+        ("x[i];", "x[i / 2];", "", ""),
+        ("i += 64) part", "i += 32) part", "global", ""),
+        ("i < n / 2; i += 64", "i < n / 2; i += 32", "shared", ""),
+        ("i < n; i += 64", "i < n / 2; i += 64", "", ""),
+        ("part[threadIdx.x] = 0.0f", "part[2 * threadIdx.x] = 0.0f", "", "beside"),
+    ],
+    ids=["others", "all twice", "values twice", "fewer", "over the end"],
+)
+def test_a_kernel_that_does_more_than_it_must_was_meant_otherwise(
+    tmp_path: Path, old: str, new: str, again: str, into: str
+) -> None:
+    (tmp_path / "sums.cu").write_text(SUMS, "utf-8")
+    (tmp_path / "sums.toml").write_text(SUMS_CARD, "utf-8")
+    (tmp_path / "sums.py").write_text("def sums(inputs, symbols):\n    return inputs['x'][:64]\n", "utf-8")
+    card = load_card(tmp_path / "sums.toml")
+    bench = case_bench(card, card.variants[0].name, "sm_90", "emulator", "none", None, "", None)
+    assert SUMS.count(old) == 1
+    changed = SUMS.replace(old, new)
+    source = str(bench.source.resolve())
+    case = bench.cases()[0]
+    watches, extents = [], []
+    for text in (SUMS, changed):
+        run = bench.run(case, {bench.source.resolve(): text})
+        kernel = emulator_of(run.kernel) if run.kernel is not None else None
+        assert kernel is not None
+        bound = bind(card, case, bench.variant, seed=0, inputs="")
+        watches.append(watched(bound, kernel, [0]))
+        extents.append(kernel.named_memory(bound.launch))
+    assert repeats(*watches) == again
+    found = strays(*watches, Lines({source: (SUMS, changed)}), (extents[0], extents[1]))
+    assert (found[1] if found is not None else "") == into
+    if found is not None:
+        assert found[0].line == 5
 
 
 def test_mixed_sizes_are_those_of_other_cases_one_at_a_time() -> None:
@@ -210,6 +284,7 @@ def test_a_statement_put_in_is_named_where_it_is_needed() -> None:
     ledger = Ledger(effort_named("normal"))
     (moved,) = slid(trials, "attention_kernel", [tried], ledger)
     assert moved.outcome.verdict == "right" and moved.ranked.line[1] == 60 and ledger.changes > 0
+    assert moved.also and tried.ranked.line in moved.also and moved.ranked.line not in moved.also
     barrier = Tried(
         Ranked(Change("made", change.edits, "insertion", "barrier", ""), tried.ranked.line, (), 0.0), outcome
     )

@@ -12,12 +12,13 @@ from wmmadiag.checks.run import emulator_of
 from wmmadiag.diagnose.certain import by_itself
 from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.confirm import Confirmed
-from wmmadiag.diagnose.excerpts import excerpt, place_of, statement_lines
-from wmmadiag.diagnose.meeting import ordered_by, sides, through_two_pointers
-from wmmadiag.diagnose.names import ORDERS, REFUSED, TARGETS, UNKNOWN, Name, name_of, puts_in_order
+from wmmadiag.diagnose.excerpts import excerpt, place_of
+from wmmadiag.diagnose.meeting import ordered_by, sides
+from wmmadiag.diagnose.names import ORDERS, REFUSED, UNKNOWN, Name, name_of, puts_in_order
 from wmmadiag.diagnose.patch import unified
+from wmmadiag.diagnose.proof import doubts, other_end
 from wmmadiag.diagnose.search import Tried
-from wmmadiag.diagnose.sidebyside import Difference, first_difference, of_two_ends
+from wmmadiag.diagnose.sidebyside import Difference, first_difference
 from wmmadiag.diagnose.spec import reproduced
 from wmmadiag.diagnose.watched import blocks_of
 from wmmadiag.errors import WmmadiagError
@@ -29,10 +30,6 @@ from wmmadiag.subject.binding import bind
 if TYPE_CHECKING:
     from wmmadiag.diagnose.examined import Examined
 
-_ELEMENTS = frozenset(
-    {"leading-dimension", "transposed", "wrong-axis", "wrong-matrix", "shifted", "misplaced", "broken-operand"}
-)
-"""Kinds of disagreements about which element is where."""
 _SURE = 0.9
 """Likelihood of a change among all that may mend the kernel, from which on its place is no longer one of several."""
 _READINGS = 4
@@ -58,20 +55,10 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
     rivals = [one for one in others if one.further == best.further and one.intrusive == best.intrusive]
     share = 1.0 / (1.0 + sum(_times(one - best.score) for one in (*(one.score for one in rivals), found.ledger.left)))
     difference = _difference(found, first, best)
-    end = _other_end(found, best, difference)
-    # A kernel and its launch are two ends of one agreement, code and a constant that it is written for are as well:
-    # either may be what was not meant.
-    settled = (
-        best.shape is None
-        and not any(_as_simple(one, best) for one in rivals)
-        and not best.unfit
-        and best.unread is None
-        and not best.tried.ranked.agreed
-        and not best.disturbed
-        and end is None
-        and not of_two_ends(best.tried.ranked.change, difference)
-        and not (puts_in_order(best.tried.ranked.change) and _overlap(found, first, best))
-    )
+    end = other_end(found, best, difference)
+    alone = not found.steps and best.tried.ranked.change not in found.pairs
+    against = list(doubts(found, first, best, difference)) if alone else []
+    settled = not against and end is None and not any(_as_simple(one, best) for one in rivals)
     sure = share >= _SURE and not found.bench.card.assumed and settled
     verdict: Verdict = "proven" if sure else "likely"
     pair = found.pairs.get(best.tried.ranked.change)
@@ -92,6 +79,8 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
         early = _too_early(first, best, line) if last and change.role in ORDERS else None
         if early is not None:
             other = early
+        elif other is None and last and best.tried.also and change is best.tried.ranked.change:
+            other = Place(*best.tried.also[0])  # or anywhere between
         elif other is None and last and puts_in_order(change):  # it may stand anywhere between two accesses
             other = next((_line(one) for one in best.alike if one.ranked.line != line), None)
         if rivals and last and verdict == "likely" and early is None:
@@ -111,7 +100,7 @@ def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iter
             instead=_instead(found, first) if last else "",
             explains=rest if last or pair is not None else mended[number],
             of=whole if rest or not last else 0,
-            evidence=tuple(_evidence(found, first, best, rivals, shown, last)),
+            evidence=tuple(_evidence(found, first, best, rivals, against, shown, last)),
             consequences=tuple(_gone(first, best)) if last else (),
             fix=_fix(found, first, best, change, alone=len(steps) == 1, last=last),
             readings=tuple(_readings(best)) if last and pair is None else (),
@@ -128,27 +117,9 @@ def _too_early(first: CaseRun, best: Confirmed, line: tuple[str, int]) -> Place 
     return None
 
 
-def _overlap(found: Examined, first: CaseRun, best: Confirmed) -> bool:
-    """Whether what an order mends may be memory that overlaps: other pointers, or another change, say so."""
-    others = any(one.right and not puts_in_order(one.tried.ranked.change) for one in found.answers)
-    return others or through_two_pointers(ordered_by(first, best.runs), found.sources)
-
-
 def _as_simple(one: Confirmed, best: Confirmed) -> bool:
     """Whether another change mends as simply: to put a statement in is more than to alter one that stands there."""
     return one.tried.ranked.change.kind != "insertion" or best.tried.ranked.change.kind == "insertion"
-
-
-def _other_end(found: Examined, best: Confirmed, difference: Difference | None) -> Place | None:
-    """Where elements depart, of a change that only says which register is which: there it could be mended as well."""
-    change = best.tried.ranked.change
-    if difference is not None or found.traced is None or found.steps or change.role not in TARGETS:
-        return None
-    seen = [one for one in found.traced.disagreements if one.because_of is None and one.kind in _ELEMENTS]
-    places = [own_place(place) for one in seen for place in (one.place, one.other) if place is not None]
-    edit = change.edits[0]
-    first, last = statement_lines(found.sources[edit.file], edit.start)
-    return next((one for one in places if one.file != best.line[0] or not first <= one.line <= last), None)
 
 
 def _times(difference: float) -> float:
@@ -183,6 +154,7 @@ def _evidence(
     first: CaseRun,
     best: Confirmed,
     rivals: Sequence[Confirmed],
+    against: Sequence[str],
     difference: Difference | None,
     last: bool,
 ) -> Iterator[str]:
@@ -197,14 +169,7 @@ def _evidence(
         return
     if difference is not None:
         yield f"{difference.place}: the first access that differs between the kernel and the changed kernel"
-    if best.tried.ranked.agreed:
-        yield "other places are written for this constant: one of them may be what is wrong"
-    if best.disturbed:
-        yield f"it also alters what is read and written in the case {best.disturbed}, which was right without it"
-    if best.unfit:
-        yield f"it is wrong in {best.unfit}, which no case asks for"
-    if best.unread is not None:
-        yield best.unread.sentence()
+    yield from against
     for one in rivals[:_READINGS]:
         yield f"a change at {_at(one)} mends it as well: {one.tried.ranked.change.note}"
     for one in [one for one in found.answers if one.right and one.intrusive and not best.intrusive][:_READINGS]:

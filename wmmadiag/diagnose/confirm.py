@@ -19,8 +19,7 @@ from wmmadiag.diagnose.meeting import function_at, homes
 from wmmadiag.diagnose.names import puts_in_order
 from wmmadiag.diagnose.ranking import after_trial
 from wmmadiag.diagnose.search import Tried
-from wmmadiag.diagnose.sizes import further_sizes, mixed_sizes
-from wmmadiag.diagnose.unread import Unread, unread
+from wmmadiag.diagnose.sizes import further_sizes
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.ops.registry import OPERATIONS
 from wmmadiag.subject.bench import CaseRun, Workbench
@@ -54,10 +53,6 @@ class Confirmed:
         altered: share of the failing case's accesses that are no longer made, where that may tell it from others.
         intrusive: another one mends as much, and alters far less.
         shape: of a changed launch; None for the card's.
-        disturbed: the case that was right before, in which it alters accesses all the same; "" for none.
-        unfit: what it is wrong on though no case asks for it: sizes mixed of theirs, or hard inputs where the tolerance
-            is the card's own; "" for nothing.
-        unread: what the kernel does for nothing all the same.
     """
 
     tried: Tried
@@ -69,9 +64,6 @@ class Confirmed:
     further: int = 0
     altered: float = 0.0
     intrusive: bool = False
-    disturbed: str = ""
-    unfit: str = ""
-    unread: Unread | None = None
     shape: LaunchShape | None = None
 
     @property
@@ -139,15 +131,7 @@ def confirmed(
         if found[-1].right:
             break
     found = _weighed(baseline[cases[0].name], _told_apart(bench, cases, found))
-    found = sorted(found, key=lambda one: (not one.right, -one.further, one.intrusive, -one.score))
-    if found and found[0].right:
-        first = found[0]
-        unfit = next((case.name for case in mixed_sizes(cases, cases[0]) if _passes(bench, first, case) is False), "")
-        found[0] = replace(
-            first, disturbed=_disturbed(cases, baseline, first), unfit=unfit or _beyond(bench, cases[-1], first),
-            unread=_unread(cases, first),
-        )  # fmt: skip
-    return found
+    return sorted(found, key=lambda one: (not one.right, -one.further, one.intrusive, -one.score))
 
 
 def _told_apart(bench: Workbench, cases: Sequence[Case], found: Sequence[Confirmed]) -> list[Confirmed]:
@@ -158,14 +142,14 @@ def _told_apart(bench: Workbench, cases: Sequence[Case], found: Sequence[Confirm
         return list(found)
     counts = {id(one): 0 for one in rivals}
     for case in further_sizes(cases, cases[0]):
-        passed = [one for one in rivals if _passes(bench, one, case)]
+        passed = [one for one in rivals if passes(bench, one, case)]
         if 0 < len(passed) < len(rivals):
             for one in passed:
                 counts[id(one)] += 1
     return [replace(one, further=counts.get(id(one), 0)) for one in found]
 
 
-def _passes(bench: Workbench, one: Confirmed, case: Case) -> bool | None:
+def passes(bench: Workbench, one: Confirmed, case: Case) -> bool | None:
     """Whether a case passes with a change; None where the card's arguments cannot be made at its sizes."""
     used = bench if one.shape is None else bench.launched(one.shape)
     try:
@@ -193,31 +177,14 @@ def _weighed(broken: CaseRun, found: Sequence[Confirmed]) -> list[Confirmed]:
     ]
 
 
-def _disturbed(cases: Sequence[Case], baseline: Mapping[str, CaseRun], one: Confirmed) -> str:
-    """The smallest case that was right, where a change alters what is read and written in it; "" for none."""
-    for case, mended in zip(cases, one.runs, strict=False):
-        if baseline[case.name].passed and mended.result.case == case.name:
-            return case.name if share_altered(touched(baseline[case.name]), mended) > 0 else ""
-    return ""
-
-
 def share_altered(before: Counter[Touch] | None, mended: CaseRun) -> float:
     """Share of a run's memory accesses that another one does not make; 0 where they cannot be seen."""
     after = touched(mended)
     return altered(before, after) if before is not None and after is not None else 0.0
 
 
-def _unread(cases: Sequence[Case], one: Confirmed) -> Unread | None:
-    """What the kernel stores for nothing in every case, with a change."""
-    runs = [run for case, run in zip(cases, one.runs, strict=False) if run.result.case == case.name]
-    kernels = {id(run.kernel): emulator_of(run.kernel) for run in runs if run.kernel is not None}
-    kernel = next(iter(kernels.values()), None)
-    if kernel is None or len(kernels) != 1:  # each case is compiled for itself: what one does not do another may
-        return None
-    return unread(kernel, (_fresh(run.bound) for run in runs if run.bound is not None))
-
-
-def _fresh(old: BoundCase) -> BoundCase:
+def fresh(old: BoundCase) -> BoundCase:
+    """A case with arrays as they were before it ran."""
     return bind(old.card, old.case, old.variant, seed=old.seed, inputs=old.distribution)
 
 
@@ -227,7 +194,7 @@ def touched(run: CaseRun) -> Counter[Touch] | None:
     old = run.bound
     if kernel is None or old is None:
         return None
-    return touches(_fresh(old), kernel)
+    return touches(fresh(old), kernel)
 
 
 def _work_before(baseline: Mapping[str, CaseRun]) -> int:
@@ -307,11 +274,11 @@ def _runs(bench: Workbench, cases: Sequence[Case], baseline: Mapping[str, CaseRu
             continue
         # What overflows as it stands on these inputs is nothing that a change must mend; nor is what a tolerance of the
         # card's own, which is said of its own inputs, does not allow; and what cannot be judged refutes nothing.
-        if run.passed or (_decided(run) and not _tolerated(bench, cases[-1]) and _judged(bench, cases[-1], run, name)):
+        if run.passed or (decided(run) and not tolerated(bench, cases[-1]) and _judged(bench, cases[-1], run, name)):
             yield run
 
 
-def _decided(run: CaseRun) -> bool:
+def decided(run: CaseRun) -> bool:
     """Whether it is known to be right or wrong: not where rounding alone may explain any value."""
     return run.result.problem is None or run.result.problem.kind != "undecided"
 
@@ -321,21 +288,6 @@ def _judged(bench: Workbench, case: Case, run: CaseRun, inputs: str) -> bool:
     return math.isfinite(run.max_difference) or math.isfinite(bench.run(case, inputs=inputs).max_difference)
 
 
-def _tolerated(bench: Workbench, case: Case) -> bool:
+def tolerated(bench: Workbench, case: Case) -> bool:
     """Whether somebody said how far off a result may be: the bound is then not derived from the inputs."""
     return (case.tolerance or bench.card.tolerance) is not None
-
-
-def _beyond(bench: Workbench, case: Case, one: Confirmed) -> str:
-    """The case and the hard inputs on which a change is wrong by a tolerance that was not said of them; "" for none."""
-    if bench.inputs or not _tolerated(bench, case):
-        return ""
-    used = bench if one.shape is None else bench.launched(one.shape)
-    for name in OPERATIONS[bench.card.computes.operation].hard_inputs:
-        try:
-            run = used.run(case, one.texts, inputs=name)
-        except ConfigurationError:
-            continue
-        if not run.passed and _decided(run) and math.isfinite(run.max_difference):
-            return f"{case.name} on inputs {name}"
-    return ""

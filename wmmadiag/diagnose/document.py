@@ -20,14 +20,17 @@ source; each is run on the failing case, many of them in one program with a swit
 with which every element is right is then held to every case, with all checks, on other values and on inputs that are
 hard for the operation.
 
-- **proven**: with this change, and nothing else, everything that ran is right, and no change elsewhere does as well. Or
-  the run itself is the proof: what the compiler, ptxas or the launch refuses.
+- **proven**: with this change, and nothing else, everything that ran is right; no change elsewhere does as well, what
+  it puts in belongs to one place alone, and with it the kernel does no more than it must. Or the run itself is the
+  proof: what the compiler, ptxas or the launch refuses.
 - **likely**: a change mends everything, but something was assumed that nobody said; or a change at another place mends
   it as well, and both places are named; or it alters what the kernel reads and writes in a case that was right; or it
   is another launch, where the kernel could be written for the one that there is; or several pieces of an address in
   shared memory, whose other end, who writes it or who reads it, could be meant as well; or a constant that three places
   or more are written for (with one stage, no buffer is the wrong one); or one of two bugs; or the changed kernel is
-  wrong with one size of another case in place of its own; or a warp still stores what no thread of its block reads.
+  wrong with one size of another case in place of its own; or a warp still stores what no thread of its block reads; or
+  a statement put in mends at other places as well; or the changed kernel reads nothing new and what it read before more
+  often; or a line goes on into an array that it kept out of before.
 - **undecided**: nothing that was tried mends it. The lines that what was seen speaks of most are named; what was seen,
   what was ruled out and by what, and changes that mend a part are listed.
 

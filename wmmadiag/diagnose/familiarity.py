@@ -9,13 +9,17 @@ from __future__ import annotations
 import bisect
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.changes import TextEdit
 
 _TOKEN = re.compile(rb"[A-Za-z_]\w*|\d[\w.]*|[^\s\w]")
+_NAME = re.compile(rb"[A-Za-z_]")
+_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_STOPS = frozenset({b";", b"{", b"}"})
 _RUN = 3
 _QUARTERS = 4
 
@@ -25,6 +29,25 @@ class _Tokens:
     texts: Sequence[bytes]
     starts: Sequence[int]
     ends: Sequence[int]
+    stops: Sequence[int]
+    """Where statements end: at which tokens."""
+
+    def around(self, first: int, last: int) -> tuple[int, int]:
+        """From which token to which the statement goes that holds some of them."""
+        at = bisect.bisect_left(self.stops, first)
+        end = bisect.bisect_left(self.stops, last)
+        start = self.stops[at - 1] + 1 if at else 0
+        return min(start, first), self.stops[end] if end < len(self.stops) else len(self.texts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Changed:
+    """Tokens `first` to `last` of a file, and what stands there instead."""
+
+    first: int
+    last: int
+    old: Sequence[bytes]
+    new: Sequence[bytes]
 
 
 class Familiarity:
@@ -33,14 +56,63 @@ class Familiarity:
     def __init__(self, sources: Mapping[str, Source]) -> None:
         self._files: dict[str, _Tokens] = {}
         self._runs: Counter[tuple[bytes, ...]] = Counter()
+        self._shapes: Counter[tuple[bytes, ...]] = Counter()
+        self._names: Counter[bytes] = Counter()
         for file, source in sources.items():
             found = list(_TOKEN.finditer(source.code.code))
-            one = _Tokens([held[0] for held in found], [held.start() for held in found], [held.end() for held in found])
+            texts = [held[0] for held in found]
+            stops = [at for at, text in enumerate(texts) if text in _STOPS]
+            one = _Tokens(texts, [held.start() for held in found], [held.end() for held in found], stops)
             self._files[file] = one
-            self._runs.update(_runs(one.texts))
+            self._runs.update(_runs(texts))
+            self._names.update(texts)
+            self._shapes.update(
+                _shape(texts[start + 1 : stop]) for start, stop in zip([-1, *stops], [*stops, len(texts)], strict=True)
+            )
 
     def of(self, edit: TextEdit) -> tuple[int, int]:
         """How many quarters of the runs that an edit takes away stand elsewhere too, and of those that it puts in."""
+        one = self._changed(edit)
+        held = self._files[edit.file].texts
+        before, after = held[max(0, one.first - _RUN + 1) : one.first], held[one.last : one.last + _RUN - 1]
+        gone = _runs([*before, *one.old, *after])
+        come = _runs([*before, *one.new, *after])
+        lost = Counter(gone)
+        elsewhere = sum(self._runs[one] > lost[one] for one in gone)
+        known = sum(self._runs[one] > lost[one] for one in come)
+        return _quarters(elsewhere, len(gone)), _quarters(known, len(come))
+
+    def words(self, edit: TextEdit) -> Iterator[str]:
+        """What an edit makes of a statement's shape, and of one token, in words that weights are given to."""
+        one = self._changed(edit)
+        held = self._files[edit.file]
+        around = held.around(one.first, one.last)
+        old, new = held.texts[around[0] : around[1]], [*held.texts[around[0] : one.first], *one.new]
+        gone = self._shapes[_shape(old)] > 1
+        come = self._shapes[_shape([*new, *held.texts[one.last : around[1]]])] > 0
+        yield f"shape:{'known' if gone else 'new'} to {'known' if come else 'new'}"
+        if len(one.old) == len(one.new) == 1:
+            yield from self._token(one.old[0], one.new[0], old)
+
+    def _token(self, old: bytes, new: bytes, around: Sequence[bytes]) -> Iterator[str]:
+        """What is told of one token that stands for another one, by the statement around it."""
+        kinds = tuple("name" if _NAME.match(one) else "number" if one[:1].isdigit() else "sign" for one in (old, new))
+        if kinds == ("sign", "sign"):
+            yield f"token:{old.decode()} to {new.decode()}"
+            return
+        yield f"token:{kinds[0]} to {kinds[1]}"
+        if kinds == ("number", "number"):
+            yield f"number:{_relation(old, new)}"
+        if kinds[1] == "name":
+            yield f"name here:{new in around}"
+            yield f"name uses:{_bucket(self._names[new])}"
+        if kinds == ("name", "name"):
+            mine, theirs = parts_of(old.decode("utf-8", "replace")), parts_of(new.decode("utf-8", "replace"))
+            yield f"name parts:{min(2, len(mine & theirs))} of {min(3, len(mine | theirs))}"
+            yield f"name again:{_bucket(self._names[old])}"
+
+    def _changed(self, edit: TextEdit) -> _Changed:
+        """The tokens that an edit takes away and puts in, without what stands at both ends of either."""
         held = self._files[edit.file]
         # Tokens that an edit touches go with it.
         first = bisect.bisect_right(held.ends, edit.start)
@@ -50,13 +122,39 @@ class Familiarity:
             old, new, first = old[1:], new[1:], first + 1
         while old and new and old[-1] == new[-1]:
             old, new, last = old[:-1], new[:-1], last - 1
-        before, after = held.texts[max(0, first - _RUN + 1) : first], held.texts[last : last + _RUN - 1]
-        gone = _runs([*before, *old, *after])
-        come = _runs([*before, *new, *after])
-        lost = Counter(gone)
-        elsewhere = sum(self._runs[one] > lost[one] for one in gone)
-        known = sum(self._runs[one] > lost[one] for one in come)
-        return _quarters(elsewhere, len(gone)), _quarters(known, len(come))
+        return _Changed(first, max(first, last), old, new)
+
+
+def _shape(tokens: Sequence[bytes]) -> tuple[bytes, ...]:
+    """A statement's tokens with a letter for each name that is no function's, and for each number."""
+    following = [*tokens[1:], b""]
+    return tuple(
+        b"v" if _NAME.match(one) and after != b"(" else b"0" if one[:1].isdigit() else one
+        for one, after in zip(tokens, following, strict=False)
+    )
+
+
+def _relation(old: bytes, new: bytes) -> str:
+    """How one number is made of another one."""
+    try:
+        one, other = (int(value.rstrip(b"uUlL"), 0) for value in (old, new))
+    except ValueError:
+        return "real"
+    if one == 0 or other == 0:
+        return "from nought" if one == 0 else "to nought"
+    known = {1: "one more", -1: "one less"}.get(other - one)
+    return known or ("times" if other % one == 0 else "part" if one % other == 0 else "other")
+
+
+def _bucket(count: int) -> int:
+    return min(count.bit_length(), 6)
+
+
+@cache
+def parts_of(name: str) -> frozenset[str]:
+    """The parts that the last component of a name is written of: `ld` and `a` of `s.ld_a`."""
+    plain = re.split(r"\.|->|::", name)[-1]
+    return frozenset(part.lower() for part in _PARTS.findall(plain) if not part.isdigit())
 
 
 def _runs(tokens: Sequence[bytes]) -> list[tuple[bytes, ...]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -70,14 +70,24 @@ def ranked(
 
 
 def described(
-    changes: Sequence[Change], sources: Mapping[str, Source], suspicion: Suspicion
+    changes: Sequence[Change],
+    sources: Mapping[str, Source],
+    suspicion: Suspicion,
+    chosen: Container[int] | None = None,
 ) -> Iterator[tuple[Change, Line, tuple[str, ...]]]:
-    """Each change with its line and features, in the order given."""
+    """Each change with its line and features, in the order given.
+
+    Args:
+        chosen: the numbers of those that are yielded; None: all.
+    """
     familiarity, sharing = Familiarity(sources), Sharing(sources)
     before: Counter[tuple[str, str, int]] = Counter()
-    for change in changes:
-        line = line_of(change, sources)
+    for number, change in enumerate(changes):
         place = change.operator, change.edits[0].file, change.edits[0].start
+        if chosen is not None and number not in chosen:
+            before[place] += 1
+            continue
+        line = line_of(change, sources)
         told = [
             *features(change, line, sources, suspicion),
             *_nth(change.operator, before[place]),
@@ -100,6 +110,7 @@ def _familiar(familiarity: Familiarity, change: Change) -> Iterator[str]:
     yield f"gone:{gone}"
     yield f"come:{come}"
     yield f"familiar:{gone} to {come}"
+    yield from familiarity.words(change.edits[0])
 
 
 def _feeding(change: Change, sharing: Sharing) -> Iterator[str]:

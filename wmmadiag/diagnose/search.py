@@ -52,10 +52,15 @@ class Bench(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A change that was tried on the failing case."""
+    """A change that was tried on the failing case.
+
+    Attributes:
+        also: lines where what it puts in makes the case right as well; None where that was not tried.
+    """
 
     ranked: Ranked
     outcome: Outcome
+    also: tuple[Line, ...] | None = None
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from wmmadiag.diagnose.search import Ledger, Tried
 if TYPE_CHECKING:
     from wmmadiag.diagnose.trials.outcomes import Outcome
 
-_MOST = 2
+_MOST = 4
 """Changes that are moved."""
 _PLACES = 96
 """Where one is tried."""
@@ -40,11 +40,11 @@ def slid(bench: _Bench, entry: str, right: Sequence[Tried], ledger: Ledger) -> l
     Args:
         entry: the kernel as the card names it.
     """
-    moved = {id(one) for one in [one for one in right if _movable(one.ranked.change)][:_MOST]}
+    moved = {id(one) for one in [one for one in right if movable(one.ranked.change)][:_MOST]}
     return [_moved(bench, entry, one, ledger) if id(one) in moved else one for one in right]
 
 
-def _movable(change: Change) -> bool:
+def movable(change: Change) -> bool:
     """Whether it is one statement put somewhere, and none that orders others: where those stand is their meaning."""
     return (
         change.kind == "insertion"
@@ -64,13 +64,14 @@ def _moved(bench: _Bench, entry: str, one: Tried, ledger: Ledger) -> Tried:
         if outcome.verdict == "right"
     ]  # fmt: skip
     if not found:
-        return one
+        return replace(one, also=())
     outermost = min(depth for depth, _ in found)
     last = max(number for depth, number in found if depth == outermost)
     there = places[last][0]
     sources = {file: parse(text, file) for file, text in bench.texts.items()}
+    lines = [one.ranked.line, *(line_of(places[number][0], sources) for _, number in found)]
     ranked = replace(one.ranked, change=there, line=line_of(there, sources))
-    return Tried(ranked, outcomes[last])
+    return Tried(ranked, outcomes[last], tuple(line for line in dict.fromkeys(lines) if line != ranked.line))
 
 
 def _later(texts: Texts, entry: str, change: Change) -> Iterator[tuple[Change, int]]:

@@ -44,6 +44,18 @@ YIELDS = [
      "const int r = threadIdx.x / 2; const int h = threadIdx.x % 2;"),
     ("left_early", "for (int i = 0; i < m; ++i) { const int c = i * 8 + threadIdx.x; out[c] = a[c]; } out[n] = 0.0f;",
      "if (c >= n) break; out[c]"),
+    ("left_early", "for (int c = 0; c < m; ++c) { float x = a[n + c]; out[c] = x; }", "if (n + c >= m) break; float x"),
+    ("divisible", "int i = threadIdx.x - m; if (i < 0) return; i /= n; out[i] = a[i];", "i < 0 || i % n != 0"),
+    ("divisible", "int i = threadIdx.x - m; if (i >= 0) out[i / n] = a[i];", "i >= 0 && i % n == 0"),
+    ("counted_round", "const int S = 3; __shared__ float s[S][8]; for (int k = 0; k < n; ++k) s[k & 1][0] = a[k];",
+     "s[k % S][0]"),
+    ("exchanged", "int i = threadIdx.x; int r = i / n % m; out[r] = a[i];", "i / m % n"),
+    ("exchanged", "int l = threadIdx.x; out[(l >> 4) * 8 + (l & 7) + (l >> 3 & 1) * n] = a[l];",
+     "(l >> 3 & 1) * 8 + (l & 7) + (l >> 4) * n"),
+    ("both_terms", "int r = threadIdx.x, c = threadIdx.y; if (c < r) out[m + r] = a[n + c];", "if (c + n < r + m)"),
+    ("piece_end", "const int first = blockIdx.x * m; int end = first; for (int k = 0; k < end; ++k) out[k] = a[first];",
+     "int end = first + m;"),
+    ("piece_end", "for (int k = 0; k < n; k += m) { if (k < n) out[k] = a[k]; }", "if (k + m < n)"),
     ("name_for_value", "int i = threadIdx.x; const float x = a[i]; out[i] = sqrtf(b[i]);", "out[i] = sqrtf(x)"),
     ("aligned", "int i = threadIdx.x, q = i / 4; float x = a[i] + b[i]; float y = a[q]; out[i] = x + y;",
      "float y = a[q]+b[q]"),
@@ -68,6 +80,10 @@ YIELDS = [
 ]  # fmt: skip
 
 NEVER = [
+    ("divisible", "int i = threadIdx.x; if (i < 0) return; out[i] = a[m / n];", "m % n"),  # it is not asked about `m`
+    ("exchanged", "int i = threadIdx.x; out[i] = a[n]; out[m] = b[i];", "a[m]"),  # in another statement
+    ("counted_round", "int i = threadIdx.x; out[i % n] = a[i];", "i % m"),
+    ("both_terms", "int r = threadIdx.x, c = threadIdx.y; if (c == r) out[m + r] = a[n + c];", "c + n == r + m"),
     ("terms_rescaled", f"{WARP} out[t + 8] = a[t];", "out[t * 2 + 8]"),  # one term alone that varies
     ("term_composed", f"{WARP} float r[4]; r[0] = a[t]; out[w] = r[0];", "r[t]"),  # a register is no place of a thread
     ("term_composed", f"{WARP} if (t < n) out[w] = a[t];", "t + w < n"),

@@ -15,7 +15,8 @@ from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import pools
 from wmmadiag.diagnose.operators.registry import operator
 
-_MOST_NUMBERS, _MOST_EACH = 8, 4
+_MOST_NUMBERS, _MOST_EACH, _MOST_SIZES = 8, 4, 6
+_COUNTS = frozenset({"dimension", "divisor"})
 _POWERS = ("2", "4", "8", "16", "32")
 _PLACES = frozenset({"index", "offset", "coordinate", "argument", "loop start", "divisor", "pitch"})
 
@@ -76,3 +77,19 @@ def split_by_power(program: Program) -> Iterator[Draft]:
             for texts in (made, made[::-1]):
                 note = f"{texts[0].text} and {texts[1].text} for {quotient.text} and {remainder.text}"
                 yield several([(quotient, texts[0]), (remainder, texts[1])], note)
+
+
+@operator
+def counted_round(program: Program) -> Iterator[Draft]:
+    """`x % n` for `x % 2` or `x & 1`, with a size `n` that has a name."""
+    for one in program.expressions:
+        if one.kind != "binary" or one.operator not in ("%", "&") or not one.type.whole or one.fixed:
+            continue
+        number, by = one.operands
+        if by.kind == "literal":
+            roles = pools(program).roles
+            named = [atom for atom in pools(program).at(one) if atom.type.whole and atom.varying is False]
+            named.sort(key=lambda atom: (not roles.get(atom.text, set()) & _COUNTS, not atom.constant))
+            named = named[:_MOST_SIZES]
+            for atom in named:
+                yield replaced(one, binary(text_of(number), "%", Text(atom.text, precedence.POSTFIX)))

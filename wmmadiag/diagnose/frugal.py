@@ -1,0 +1,93 @@
+"""What a changed kernel does more than it needs to: it was meant otherwise, though it is right.
+
+A loop in half its steps reads everything twice, and hides that a half of what was read is not added up; an array that
+is cleared over twice its length takes its neighbour along, which nobody clears.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmmadiag.diagnose.watched import SPACES, STORES, Event, Lines, Watch, touched_by
+from wmmadiag.emulator.extents import Extent
+from wmmadiag.emulator.observer import AccessKind
+from wmmadiag.place import Place
+
+_SPACES = tuple(SPACES.index(name) for name in ("global", "shared"))
+_MORE = 1.05
+"""Times as often, from which on something is read more often."""
+_LOOKS = 512
+"""Addresses of a line that are looked up."""
+
+
+def repeats(before: Watch, after: Watch) -> str:
+    """The space of which a changed kernel reads nothing new, and what it reads more often; "" for none.
+
+    What is written in between is another value: in shared memory reads are counted for each byte that is stored.
+    """
+    for space in _SPACES:
+        (old, reads, stores), (new, more, further) = (_counted(one, space) for one in (before, after))
+        if not reads or more <= _MORE * reads or not np.isin(new, old, assume_unique=True).all():
+            continue
+        if space == _SPACES[0] or more * max(1, stores) > _MORE * reads * max(1, further):
+            return SPACES[space]
+    return ""
+
+
+def _counted(watch: Watch, space: int) -> tuple[NDArray[np.uint64], int, int]:
+    """Which (block, byte) are read, how many bytes in all, and how many are stored."""
+    read, total, stored = [np.empty(0, np.uint64)], 0, 0
+    for block, lines in watch.events.items():
+        for event in (one for some in lines.values() for one in some if one[1] == space):
+            count = _lanes(event) * event[4]
+            stored += count * (event[2] in STORES)
+            if event[2] not in STORES - {AccessKind.ATOMIC}:
+                total += count
+                read.append(_bytes(event) + np.uint64(block << 48))
+    return np.unique(np.concatenate(read)), total, stored
+
+
+def _lanes(event: Event) -> int:
+    return event[3].bit_count()
+
+
+def _bytes(event: Event) -> NDArray[np.uint64]:
+    _, _, _, active, size, addresses = event
+    places: NDArray[np.uint64] = np.add.outer(touched_by(active, addresses), np.arange(size, dtype=np.uint64))
+    return places.reshape(-1)
+
+
+def strays(
+    before: Watch, after: Watch, lines: Lines, extents: tuple[Sequence[Extent], Sequence[Extent]]
+) -> tuple[Place, str] | None:
+    """A line that goes on into another array than those it kept to before: where, and which one."""
+    for line in sorted({line for held in after.events.values() for line in held}):
+        back = lines.back(line)
+        if back is None:
+            continue
+        old, new = (
+            _arrays([event for held in watch.events.values() for event in held.get(at, ())], known)
+            for watch, at, known in ((before, back, extents[0]), (after, line, extents[1]))
+        )
+        further = sorted(new - old)
+        if old and old < new:
+            return after.places[line], further[0]
+    return None
+
+
+def _arrays(events: Sequence[Event], extents: Sequence[Extent]) -> set[str]:
+    """The names of the arrays that some accesses touch."""
+    found: set[str] = set()
+    for space in _SPACES:
+        known = sorted((one for one in extents if one.space == SPACES[space] and one.size), key=lambda one: one.start)
+        touched = [touched_by(one[3], one[5]) for one in events if one[1] == space] if known else []
+        if touched:
+            places = np.unique(np.concatenate(touched))
+            places = np.unique(np.append(places[:: max(1, len(places) // _LOOKS)], places[-1]))
+            at = np.searchsorted(np.array([one.start for one in known], np.uint64), places, side="right") - 1
+            pairs = zip(at.tolist(), places.tolist(), strict=True)
+            found |= {known[number].array(place) for number, place in pairs if number >= 0}
+    return found

@@ -1,0 +1,149 @@
+"""What speaks against a proof of a change with which everything is right: then it is likely, and no more.
+
+A change is proven where nothing else mends as simply, where the changed kernel does what the kernel did and no more
+than it must, and where what the change is about could not have been meant otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wmmadiag.checks.run import emulator_of
+from wmmadiag.csource.tree import Source
+from wmmadiag.diagnose.confirm import Confirmed, decided, fresh, passes, share_altered, tolerated, touched
+from wmmadiag.diagnose.excerpts import statement_lines
+from wmmadiag.diagnose.frugal import repeats, strays
+from wmmadiag.diagnose.meeting import ordered_by, through_two_pointers
+from wmmadiag.diagnose.names import TARGETS, puts_in_order
+from wmmadiag.diagnose.sidebyside import Difference, of_two_ends
+from wmmadiag.diagnose.sizes import mixed_sizes
+from wmmadiag.diagnose.sliding import movable
+from wmmadiag.diagnose.unread import Unread, unread
+from wmmadiag.diagnose.watched import Lines, blocks_of, watched
+from wmmadiag.errors import ConfigurationError, WmmadiagError
+from wmmadiag.ops.registry import OPERATIONS
+from wmmadiag.place import Place, own_place
+from wmmadiag.subject.bench import CaseRun, Workbench
+from wmmadiag.subject.card import Case
+
+if TYPE_CHECKING:
+    from wmmadiag.diagnose.examined import Examined
+
+_ELEMENTS = frozenset(
+    {"leading-dimension", "transposed", "wrong-axis", "wrong-matrix", "shifted", "misplaced", "broken-operand"}
+)
+"""Kinds of disagreements about which element is where."""
+
+
+def doubts(found: Examined, first: CaseRun, best: Confirmed, difference: Difference | None) -> Iterator[str]:
+    """Why a change may not be what was meant, though it mends everything; one sentence each."""
+    change = best.tried.ranked.change
+    ran = [one for one in found.bench.cases() if one.name in found.baseline]
+    cases = sorted(ran, key=lambda one: one.name != found.case.name)
+    if best.shape is not None:
+        yield "the kernel could as well be written for the launch that there is"
+    if best.tried.ranked.agreed:
+        yield "other places are written for this constant: one of them may be what is wrong"
+    if of_two_ends(change, difference):
+        yield "who writes this memory and who reads it would agree as well if the other end were changed"
+    if puts_in_order(change) and _overlap(found, first, best):
+        yield "it orders accesses through different pointers, whose memory should perhaps not overlap"
+    if movable(change) and best.tried.also != ():
+        yield f"what it puts in mends {_places(best.tried.also)} as well"
+    if case := disturbed(cases, found.baseline, best):
+        yield f"it also alters what is read and written in the case {case}, which was right without it"
+    if where := unfit(found.bench, cases, best):
+        yield f"it is wrong in {where}, which no case asks for"
+    if (idle := _unread(cases, best)) is not None:
+        yield idle.sentence()
+    if best.shape is None:
+        yield from _more_than_needed(found.sources, first, best)
+
+
+def other_end(found: Examined, best: Confirmed, difference: Difference | None) -> Place | None:
+    """Where elements depart, of a change that only says which register is which: there it could be mended as well."""
+    change = best.tried.ranked.change
+    if difference is not None or found.traced is None or found.steps or change.role not in TARGETS:
+        return None
+    seen = [one for one in found.traced.disagreements if one.because_of is None and one.kind in _ELEMENTS]
+    places = [own_place(place) for one in seen for place in (one.place, one.other) if place is not None]
+    edit = change.edits[0]
+    start, end = statement_lines(found.sources[edit.file], edit.start)
+    return next((one for one in places if one.file != best.line[0] or not start <= one.line <= end), None)
+
+
+def _overlap(found: Examined, first: CaseRun, best: Confirmed) -> bool:
+    """Whether what an order mends may be memory that overlaps: other pointers, or another change, say so."""
+    others = any(one.right and not puts_in_order(one.tried.ranked.change) for one in found.answers)
+    return others or through_two_pointers(ordered_by(first, best.runs), found.sources)
+
+
+def _places(lines: Sequence[tuple[str, int]] | None) -> str:
+    if not lines:
+        return "perhaps at other places"
+    return "at " + ", ".join(f"{Path(file).name}:{line}" for file, line in lines)
+
+
+def disturbed(cases: Sequence[Case], baseline: Mapping[str, CaseRun], one: Confirmed) -> str:
+    """The smallest case that was right, where a change alters what is read and written in it; "" for none."""
+    for case, mended in zip(cases, one.runs, strict=False):
+        if baseline[case.name].passed and mended.result.case == case.name:
+            return case.name if share_altered(touched(baseline[case.name]), mended) > 0 else ""
+    return ""
+
+
+def unfit(bench: Workbench, cases: Sequence[Case], one: Confirmed) -> str:
+    """What a change is wrong on though no case asks for it; "" for nothing.
+
+    Sizes mixed of the cases' own; and inputs that are hard for the operation, by a tolerance that was not said of them.
+    """
+    wrong = next((case.name for case in mixed_sizes(cases, cases[0]) if passes(bench, one, case) is False), "")
+    if wrong or bench.inputs or not tolerated(bench, cases[-1]):
+        return wrong
+    used = bench if one.shape is None else bench.launched(one.shape)
+    for name in OPERATIONS[bench.card.computes.operation].hard_inputs:
+        try:
+            run = used.run(cases[-1], one.texts, inputs=name)
+        except ConfigurationError:
+            continue
+        if not run.passed and decided(run) and math.isfinite(run.max_difference):
+            return f"{cases[-1].name} on inputs {name}"
+    return ""
+
+
+def _unread(cases: Sequence[Case], one: Confirmed) -> Unread | None:
+    """What the kernel stores for nothing in every case, with a change."""
+    runs = [run for case, run in zip(cases, one.runs, strict=False) if run.result.case == case.name]
+    kernels = {id(run.kernel): emulator_of(run.kernel) for run in runs if run.kernel is not None}
+    kernel = next(iter(kernels.values()), None)
+    if kernel is None or len(kernels) != 1:  # each case is compiled for itself: what one does not do another may
+        return None
+    return unread(kernel, (fresh(run.bound) for run in runs if run.bound is not None))
+
+
+def _more_than_needed(sources: Mapping[str, Source], first: CaseRun, best: Confirmed) -> Iterator[str]:
+    """What the changed kernel does for nothing, and the kernel did not."""
+    mended = best.runs[0]
+    one, two = (emulator_of(run.kernel) if run.kernel is not None else None for run in (first, mended))
+    if one is None or two is None or first.bound is None or mended.bound is None:
+        return
+    texts = {
+        file: (source.data.decode("utf-8", "replace"), best.texts.get(Path(file).resolve(), ""))
+        for file, source in sources.items()
+    }
+    lines = Lines({file: pair for file, pair in texts.items() if pair[1] and pair[0] != pair[1]})
+    blocks = blocks_of(first.bound.launch)
+    try:
+        before, after = watched(fresh(first.bound), one, blocks), watched(fresh(mended.bound), two, blocks)
+        extents = one.named_memory(first.bound.launch), two.named_memory(mended.bound.launch)
+    except WmmadiagError:
+        return
+    if before.cut or after.cut:
+        return
+    if space := repeats(before, after):
+        yield f"with it the kernel reads nothing in {space} memory that it did not read before, only more often"
+    if (found := strays(before, after, lines, extents)) is not None:
+        yield f"{found[0]}: with it, this line goes on into {found[1]}"
