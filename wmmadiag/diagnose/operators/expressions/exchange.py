@@ -45,9 +45,9 @@ def _coordinates(program: Program, one: Expression) -> Iterator[Draft]:
         if first.pitch is None and second.pitch is None:
             continue
         yield _swapped(*places)
-        for own, other in ((places[0], second), (places[1], first)):  # `b * s` may be one coordinate
-            if other.pitch is not None and other.pitch.kind == "literal" and other.expression is not own:
-                yield _swapped(*sorted((own, other.expression), key=lambda part: part.start))
+        for own, term in ((places[0], second), (places[1], first)):  # `b * s` may be one coordinate
+            if term.pitch is not None and term.pitch.kind == "literal" and term.expression is not own:
+                yield _swapped(*sorted((own, term.expression), key=lambda part: part.start))
         pitch = first.pitch or second.pitch
         # The other coordinate has the other pitch.
         if pitch is not None and (first.pitch is None or second.pitch is None):
