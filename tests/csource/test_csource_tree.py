@@ -13,7 +13,7 @@ from wmmadiag.csource.declarations import declarations
 from wmmadiag.csource.edits import ByteEdit, applied, replacing
 from wmmadiag.csource.lexical import macros
 from wmmadiag.csource.nodes import at, descendants, walk
-from wmmadiag.csource.scopes import visible
+from wmmadiag.csource.scopes import Scopes
 from wmmadiag.csource.tree import parse
 
 ROOT = Path(__file__).parents[2]
@@ -109,10 +109,41 @@ def test_what_a_place_sees() -> None:
     read = next(
         node for node in descendants(source.root, "subscript_expression") if source.text(node) == "q[i * n + tid]"
     )
-    seen = visible(source, read)
+    seen = Scopes(source).at(read.start_byte)
     assert {"i", "tid", "row", "s", "q", "out", "p", "n", "BM"} <= set(seen)
     assert "hidden" not in seen
     assert seen["s"].shared and [source.text(one) for one in seen["s"].dimensions if one] == ["BM", "64 + 8"]
+
+
+SPACES = """namespace cfg { constexpr int TM = 64; namespace in { constexpr int Q = 1; } }
+namespace cfg { constexpr int TK = TM /*again*/; }
+namespace { constexpr int OWN = 3; }
+namespace short_name = cfg;
+int /*outside*/ x;
+__global__ void k(int* o) {
+    using namespace short_name;
+    int TM = 3;
+    o[0] = TM + TK /*directive*/;
+    { using cfg::in::Q; o[1] = Q /*declaration*/; }
+    o[2] = OWN /*after*/;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("mark", "seen", "unseen"),
+    [
+        ("again", {"TM"}, {"Q", "OWN"}),
+        ("outside", {"OWN"}, {"TM", "TK", "Q"}),
+        ("directive", {"TK", "TM", "OWN", "o"}, {"Q"}),
+        ("declaration", {"TK", "Q"}, set()),
+        ("after", {"TK", "OWN"}, {"Q"}),
+    ],
+)
+def test_names_of_namespaces_are_seen_where_they_can_be_written(mark: str, seen: set[str], unseen: set[str]) -> None:
+    found = Scopes(parse(SPACES)).at(SPACES.index(f"/*{mark}*/"))
+    assert seen <= set(found) and not unseen & set(found)
+    assert mark == "again" or "TM" not in seen or found["TM"].kind == "local", "what is declared hides what is imported"
 
 
 def test_an_edit_on_a_node_is_an_edit_of_its_text() -> None:

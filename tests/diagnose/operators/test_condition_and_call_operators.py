@@ -47,6 +47,12 @@ YIELDS = [
     ("else_nought", f"{ROWS} if (r < n) out[r] = a[r];", "out[r] = r < n ? a[r] : 0.0f;"),
     ("arguments", "out[0] = place(m, n);", "place(n, m)"),
     ("arguments", f"{FRAGMENTS} wmma::mma_sync(acc, fb, fa, acc);", "mma_sync(acc, fa, fb, acc)"),
+    (
+        "argument_again",
+        f"{FRAGMENTS} wmma::fragment<wmma::accumulator, 16, 16, 16, float> r[2][2];"
+        " wmma::mma_sync(r[m][n], fa, fb, r[m][0]);",
+        "mma_sync(r[m][n], fa, fb, r[m][n])",
+    ),
     ("sibling_function", "copy4(out, a);", "copy4t(out, a)"),
     ("sibling_function", "out[0] = fmaxf(a[0], a[1]);", "fminf(a[0], a[1])"),
     ("sibling_function", "out[0] = __shfl_down_sync(0xffffffff, a[0], 1);", "__shfl_xor_sync(0xffffffff, a[0], 1)"),
@@ -75,6 +81,8 @@ NEVER = [
     ("guard_more", f"{ROWS} float x; x = a[r]; out[0] = x;", "if (r < n) x"),
     ("value_guarded", f"{ROWS} out[r] = 1.0f;", "? 1.0f"),
     ("else_nought", f"{ROWS} if (r < n) out[r] += a[r];", "? a[r] : 0.0f"),
+    ("argument_again", "out[0] = place(m, n);", "place(m, m)"),  # numbers: any name may stand for one
+    ("argument_again", f"{FRAGMENTS} wmma::mma_sync(acc, fa, fb, acc);", "mma_sync(acc, fa, fa, acc)"),
     ("arguments", "copy4(out, a);", "copy4(a, out)"),  # a const pointer for one that is written through
     ("sibling_function", "out[0] = place(m, n);", "copy4(m, n)"),
     ("sibling_enumerator", "out[0] = a[0];", "major"),

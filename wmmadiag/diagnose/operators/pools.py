@@ -137,13 +137,14 @@ class Pools:
     def _siblings_of_constant(self, one: Expression) -> None:
         scope, _, _ = one.text.rpartition("::")
         record = self.program.reader.types.records.get(self.program.reader.types.read(scope).name)
-        records = [record] if record is not None else []
-        for found in records:
-            for member in found.members:
-                if {"static", "constexpr"} & member.words and member.name:
-                    text = f"{scope}::{member.name}"
-                    kind = self.program.reader.types.variable(member)
-                    self._scoped.setdefault(text, Atom(text, kind, False, "", True))
+        held = [member for member in record.members if {"static", "constexpr"} & member.words] if record else []
+        held += [known.variable for known in one.unit.scopes.spaces.get(tuple(scope.split("::")), ())
+                 if known.variable.constant]  # fmt: skip
+        for member in held:
+            if member.name:
+                text = f"{scope}::{member.name}"
+                kind = self.program.reader.types.variable(member)
+                self._scoped.setdefault(text, Atom(text, kind, False, "", True))
 
 
 def slot(one: Expression) -> Slot:

@@ -1,4 +1,4 @@
-"""Arguments exchanged."""
+"""Arguments exchanged, and one of them passed twice."""
 
 from __future__ import annotations
 
@@ -27,3 +27,15 @@ def arguments(program: Program) -> Iterator[Draft]:
             static = fragments and not first.type.same(second.type)
             note = f"{first.text} and {second.text} exchanged"
             yield several([(first, text_of(second)), (second, text_of(first))], note, static=static)
+
+
+@operator
+def argument_again(program: Program) -> Iterator[Draft]:
+    """`f(a, b, a)` for `f(a, b, c)`: an argument of the same type that the call has already; no number."""
+    for one in program.expressions:
+        if one.kind != "call":
+            continue
+        for first, second in itertools.permutations(one.operands, 2):
+            alike = first.type.kind != "integer" and first.type.same(second.type) and first.text != second.text
+            if alike and not first.assigned and not first.fixed:
+                yield several([(first, text_of(second))], f"{second.text} for {first.text}, as beside it")
