@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from barrier_trial import Outcome, try_barrier
 
 from wmmadiag import emulator
 from wmmadiag.checks import native_names, select
-from wmmadiag.checks.barrier_place import missing_barrier, missing_barriers
-from wmmadiag.checks.barrier_trial import Outcome, try_barrier
+from wmmadiag.checks.barrier_place import missing_barriers
 from wmmadiag.checks.run import reported, run_checks
 from wmmadiag.compile import CompileOptions, compile_source
 from wmmadiag.emulator import EmulatorOptions
@@ -200,7 +200,7 @@ def test_no_place(name, tmp_path):
     errors = [one for one in found if one.level.value == "error"]
     assert errors
     for one in errors:
-        assert missing_barrier(kernel.kernel, one) is None and one.suggested is None
+        assert not missing_barriers(kernel.kernel, one) and one.suggested is None
         assert "put __syncthreads() after" not in one.hint
 
 
@@ -231,7 +231,7 @@ def test_a_trial_that_cannot_run(tmp_path):
     path = tmp_path / "kernel.cu"
     path.write_text(HEAD + CASES["between a write and a read"][0] + "}\n")
     kernel, launch, (seen,) = run(path)
-    place = missing_barrier(kernel.kernel, seen)
+    place = missing_barriers(kernel.kernel, seen)[0]
     assert place is not None
     for ptx in ("no such instruction;", "trap;"):
         trial = try_barrier(compiled(path).ptx, "k", launch, seen, [replace(place, ptx=(ptx,))])

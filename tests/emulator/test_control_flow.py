@@ -142,7 +142,7 @@ def walk(nodes: list[Decoded], target, choices: list[int], added: set[int]) -> l
 
 @settings(max_examples=300, deadline=None)
 @given(node_lists(values=6))
-def test_registers_that_are_alive_together_share_no_slot(program):
+def test_registers_that_are_alive_together_share_no_slot(program):  # noqa: C901 - brute force
     """Brute force: at each node, what may still be read keeps its bytes when the node writes."""
     nodes, labels, _ = program
     blocks = split_blocks(nodes, labels)

@@ -69,11 +69,6 @@ class BarrierPlace:
         return f"put {call} after line {self.after}, before line {self.before}"
 
 
-def missing_barrier(kernel: LoweredKernel, finding: Finding) -> BarrierPlace | None:
-    """The first of `missing_barriers`, or None."""
-    return next(iter(missing_barriers(kernel, finding)), None)
-
-
 def missing_barriers(kernel: LoweredKernel, finding: Finding) -> tuple[BarrierPlace, ...]:
     """The places that need a barrier for the two accesses of a race to be ordered; most often one.
 

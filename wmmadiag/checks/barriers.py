@@ -26,7 +26,7 @@ from wmmadiag.place import Place
 _NO_PC = 0xFFFFFFFF
 
 
-def describe(raw: Raw, context: Context) -> Finding | None:
+def describe(raw: Raw, context: Context) -> Finding | None:  # noqa: C901 - one case a kind
     """The finding for one kind of participation."""
     place = user_line(context, raw["pc"])
     other = user_line(context, raw["other_pc"]) if raw["other_pc"] != _NO_PC else None

@@ -87,10 +87,6 @@ class Flow:
                     queue.append(above)
         return None
 
-    def loops_of(self, block: int) -> tuple[Loop, ...]:
-        """The loops that hold a block, the innermost first."""
-        return tuple(loop for loop in self.loops if block in loop.body)
-
 
 _last: list[tuple[LoweredKernel, Flow]] = []
 

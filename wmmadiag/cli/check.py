@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,8 +36,10 @@ from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from wmmadiag.cli.check_program import ProgramCheck
+    from wmmadiag.gate.batch import Task
     from wmmadiag.results.diagnosis import Diagnosis
     from wmmadiag.results.model import KernelReport
+    from wmmadiag.results.run import Run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,7 +90,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from wmmadiag.cli.baseline import opened, write
     from wmmadiag.cli.check_program import check_program, settled
     from wmmadiag.cli.check_program import lines as program_lines
-    from wmmadiag.gate.batch import Outcome, Task, check_all, exit_code, plan, run_of
+    from wmmadiag.gate.batch import Outcome, check_all, exit_code, plan, run_of
     from wmmadiag.programs.cards import has_main
     from wmmadiag.subject.find_cards import find_subjects, without_declared_wrong
 
@@ -102,17 +104,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     tasks = plan(paths, args.arch or [None], args.case, args.variant, _options(args))
     tasks = [replace(task, record=outputs.wanted, diagnose=args.diagnose) for task in tasks]
 
-    def progress(task: Task, done: int, cases: int, what: str) -> None:
-        number = f"{tasks.index(task) + 1}/{len(tasks)} " if len(tasks) > 1 and task in tasks else ""
-        if cases and what and what.endswith(str(task.path)):  # told for all processes together
-            console.progress(f"[{done}/{cases}] {what}")
-        elif cases and what:
-            place = f"case {done + 1}/{cases}" if done < cases else "diagnosis"
-            console.progress(f"[{number}{place}] {what}")
-
     outcomes: list[Outcome] = []
     programs: list[ProgramCheck] = []
-    for judged in check_all(tasks, jobs=args.jobs, progress=progress):
+    for judged in check_all(tasks, jobs=args.jobs, progress=_progress(tasks, console)):
         outcome = judged if baseline is None else baseline.applied(judged)
         whole, guessed = None, False
         if not args.no_main and args.backend == "emulator" and has_main(outcome.task.path):
@@ -143,14 +137,29 @@ def run(args: argparse.Namespace, console: Console) -> int:
         console.note("\n".join(baseline.lines()))
     if outputs.wanted:
         run = run_of(outcomes, command=_command(args), seconds=time.perf_counter() - started)
-        whole_runs = {one.path: one for one in programs}.values()
-        ran = [made for one in whole_runs if (made := one.run((args.arch or ["sm_90"])[0])) is not None]
-        run = replace(run, kernels=(*run.kernels, *ran))
-        write_outputs(run, outputs, console)
+        write_outputs(_with_programs(run, programs, args), outputs, console)
     if args.write_baseline is not None:
         write(args, outcomes, console)
         return exit_code([one for one in outcomes if one.error] or [replace(outcomes[0], code=0)])
     return exit_code(outcomes)
+
+
+def _progress(tasks: Sequence[Task], console: Console) -> Callable[[Task, int, int, str], None]:
+    def progress(task: Task, done: int, cases: int, what: str) -> None:
+        number = f"{tasks.index(task) + 1}/{len(tasks)} " if len(tasks) > 1 and task in tasks else ""
+        if cases and what and what.endswith(str(task.path)):  # told for all processes together
+            console.progress(f"[{done}/{cases}] {what}")
+        elif cases and what:
+            place = f"case {done + 1}/{cases}" if done < cases else "diagnosis"
+            console.progress(f"[{number}{place}] {what}")
+
+    return progress
+
+
+def _with_programs(run: Run, programs: list[ProgramCheck], args: argparse.Namespace) -> Run:
+    whole_runs = {one.path: one for one in programs}.values()
+    ran = [made for one in whole_runs if (made := one.run((args.arch or ["sm_90"])[0])) is not None]
+    return replace(run, kernels=(*run.kernels, *ran))
 
 
 def _bundled(args: argparse.Namespace, outputs: Outputs, console: Console) -> int:

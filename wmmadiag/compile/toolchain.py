@@ -18,12 +18,6 @@ from wmmadiag.errors import ConfigurationError
 if TYPE_CHECKING:
     from wmmadiag.compile.nvrtc_library import NvrtcLibrary
 
-_WHEELS = {
-    "nvrtc": "nvidia-cuda-nvrtc",
-    "cudart": "nvidia-cuda-runtime nvidia-cuda-crt",
-    "cccl": "nvidia-cuda-cccl",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:

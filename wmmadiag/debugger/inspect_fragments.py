@@ -9,7 +9,7 @@ from wmmadiag.debugger.fragment_names import Use, fragment_uses
 from wmmadiag.debugger.fragment_view import FragmentOrigin, FragmentView, register_names
 from wmmadiag.debugger.lines import MULTIPLICATIONS, Lines
 from wmmadiag.debugger.machine import Conditions, Machine, Standing
-from wmmadiag.debugger.registers import LETTERS, Layout, fragment_values, layout
+from wmmadiag.debugger.registers import LETTERS, fragment_values, layout
 from wmmadiag.debugger.target import Target
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.binding import BoundCase
@@ -142,7 +142,3 @@ class FragmentInspection:
             name or letter, text or name or letter, where.letter, where.type, values, where.lane, where.position,
             register_names(where), self.lines.places[pc], state, self.machine.block, warp, self.machine.time, origin,
         )  # fmt: skip
-
-    def layout_at(self, pc: int, letter: str) -> Layout | None:
-        """Where an operation's operand lies."""
-        return layout(self.target.kernel.kernel, self.target.kernel.kernel.nodes[pc], letter)

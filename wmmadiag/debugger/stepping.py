@@ -13,7 +13,6 @@ from wmmadiag.debugger.travel import Travel
 from wmmadiag.errors import ConfigurationError
 
 Unit: TypeAlias = Literal["line", "next", "instruction", "tensor", "fragment", "barrier"]
-UNITS: tuple[Unit, ...] = ("line", "next", "instruction", "tensor", "fragment", "barrier")
 
 
 class Stepping(Travel):

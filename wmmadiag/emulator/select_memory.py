@@ -31,10 +31,6 @@ def _order(instruction: Instruction) -> int:
     return flags | (READ_ONLY if attributes.get("nc") else 0)
 
 
-def _vec(instruction: Instruction) -> int:
-    return int(instruction.attributes.get("vec", "v1").removeprefix("v"))
-
-
 @selects("ld")
 def load(select: Selector, instruction: Instruction) -> None:
     type_name = instruction.attributes["type"]

@@ -7,8 +7,6 @@ from wmmadiag.emulator.modifiers import pack
 from wmmadiag.emulator.selection import Selector, selects
 from wmmadiag.ptx.ir import Immediate, Instruction
 
-_FULL = 0xFFFFFFFF
-
 
 def _require_sync(select: Selector, instruction: Instruction) -> None:
     if instruction.attributes.get("sync") == "0":

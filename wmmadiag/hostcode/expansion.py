@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _VALUE = re.compile(r"[\w\s.'+\-*/%<>()|&~^:,]+")
-_STATEMENT = re.compile(r"\b(?:for|if|do|while|return|__\w+__)\b")
 _LONGEST = 20000
 # What the toolkit and a compiler define; newer than any version that sources ask for.
 _PROVIDED = {

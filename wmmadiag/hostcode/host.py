@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from wmmadiag.csource.variables import Variable
 
 _MOST_RUNS = 48
-_PLAIN_INTEGERS = ("int", "unsigned", "size_t", "int64_t", "long", "auto")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from wmmadiag.hostcode.evaluation import evaluate, handles
 from wmmadiag.hostcode.machine import Machine
 from wmmadiag.hostcode.program import plain_name
 from wmmadiag.hostcode.scopes import Scope
-from wmmadiag.hostcode.terms import ONE, ZERO, Number, Term, combined, number
+from wmmadiag.hostcode.terms import ONE, ZERO, Term, combined, number
 from wmmadiag.hostcode.types import bytes_of, plain
 from wmmadiag.hostcode.values import Cell, FunctionName, KernelName, Struct, Text, TypeName, Unknown, Value
 
@@ -225,13 +225,6 @@ def _at_file_scope(machine: Machine, text: str) -> str:
         return machine.program.enums.get(match[0], match[0])
 
     return re.sub(r"(?<![\w:.])[A-Za-z_]\w*", qualified, text)
-
-
-def number_text(known: Number) -> str:
-    """A number as C++ has it."""
-    if isinstance(known, bool):
-        return "true" if known else "false"
-    return f"{known:g}" if isinstance(known, float) else str(known)
 
 
 def template_text(machine: Machine, value: Value) -> str:

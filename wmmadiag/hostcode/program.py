@@ -24,17 +24,6 @@ if TYPE_CHECKING:
 Site: TypeAlias = tuple[str, int]
 """A place in a file: its name, and an offset."""
 
-# The runtime's launching functions; the first argument is the kernel, or the second after a configuration.
-LAUNCHING = frozenset(
-    {
-        "cudaLaunchKernel",
-        "cudaLaunchCooperativeKernel",
-        "cudaLaunchKernelEx",
-        "cudaLaunchKernelExC",
-        "hipLaunchKernelGGL",
-    }
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Found:

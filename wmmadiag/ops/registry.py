@@ -41,24 +41,8 @@ def catalogued(package: ModuleType) -> Mapping[str, Operation]:
 
 def mistakes(operation: Operation) -> Iterator[str]:
     """What does not fit together in an operation, each a clause for its author."""
-    for name, role in operation.roles.items():
-        if len(role.axes) != len(role.shape):
-            yield f"the role '{name}' has {len(role.axes)} axes and {len(role.shape)} extents"
-        if len(set(role.axes)) != len(role.axes):
-            yield f"the role '{name}' has an axis twice"
-        if set(role.usual) - set(role.axes):
-            yield f"the role '{name}' is usually spread over an axis that it has not"
-        if role.updates and role.updates not in operation.roles:
-            yield f"the role '{name}' updates '{role.updates}', which is no role"
-    for name, parameter in operation.parameters.items():
-        if parameter.kind not in _PARAMETER_KINDS:
-            yield f"the parameter '{name}' is of the unknown kind '{parameter.kind}'"
-        if (parameter.kind == "word") != bool(parameter.words):
-            yield f"the parameter '{name}' has words, or needs some"
-        if parameter.words and parameter.default not in parameter.words:
-            yield f"the default of the parameter '{name}' is none of its words"
-        if name in operation.roles:
-            yield f"'{name}' is a role and a parameter"
+    yield from _of_roles(operation)
+    yield from _of_parameters(operation)
     for packed in operation.packed.values():
         if unknown := set(packed.parts) - set(operation.roles):
             yield f"'{min(unknown)}' is packed with others, but no role"
@@ -68,6 +52,30 @@ def mistakes(operation: Operation) -> Iterator[str]:
             yield f"a distance is that of '{distance.role}', which is no role"
     for choice in operation.choices:
         yield from (f"{choice.question} {mistake}" for mistake in _of_choice(operation, choice))
+
+
+def _of_roles(operation: Operation) -> Iterator[str]:
+    for name, role in operation.roles.items():
+        if len(role.axes) != len(role.shape):
+            yield f"the role '{name}' has {len(role.axes)} axes and {len(role.shape)} extents"
+        if len(set(role.axes)) != len(role.axes):
+            yield f"the role '{name}' has an axis twice"
+        if set(role.usual) - set(role.axes):
+            yield f"the role '{name}' is usually spread over an axis that it has not"
+        if role.updates and role.updates not in operation.roles:
+            yield f"the role '{name}' updates '{role.updates}', which is no role"
+
+
+def _of_parameters(operation: Operation) -> Iterator[str]:
+    for name, parameter in operation.parameters.items():
+        if parameter.kind not in _PARAMETER_KINDS:
+            yield f"the parameter '{name}' is of the unknown kind '{parameter.kind}'"
+        if (parameter.kind == "word") != bool(parameter.words):
+            yield f"the parameter '{name}' has words, or needs some"
+        if parameter.words and parameter.default not in parameter.words:
+            yield f"the default of the parameter '{name}' is none of its words"
+        if name in operation.roles:
+            yield f"'{name}' is a role and a parameter"
 
 
 def _twice(operation: Operation) -> Iterator[str]:

@@ -9,7 +9,7 @@ name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -329,8 +329,3 @@ def named_line(name: str) -> bytes:
     """The directive that gives a file its own name."""
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
     return f'#line 1 "{escaped}"\n'.encode("utf-8", "surrogateescape")
-
-
-def kernels_of(names: Sequence[DeviceNames]) -> dict[str, tuple[str, ...]]:
-    """The kernels of several files."""
-    return {name: parameters for one in names for name, parameters in one.kernels.items()}

@@ -72,7 +72,7 @@ def _of_type(one: Expression) -> str:
     return "initial value" if one.atom or number else "value"
 
 
-def _descend(one: Expression, role: str, orders: Mapping[str, Order]) -> None:
+def _descend(one: Expression, role: str, orders: Mapping[str, Order]) -> None:  # noqa: C901 - one row a kind
     one.role = role
     if one.kind == "binary":
         _binary(one, role, orders)

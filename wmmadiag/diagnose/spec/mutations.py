@@ -70,7 +70,13 @@ def _becomes(node: ast.AST, function: ast.FunctionDef, siblings: Sequence[str]) 
         yield from _of_call(node, siblings)
     elif isinstance(node, ast.IfExp):
         yield from (node.body, node.orelse)
-    elif isinstance(node, ast.If):
+    else:
+        yield from _of_part(node)
+
+
+def _of_part(node: ast.AST) -> Iterator[ast.AST | None]:
+    """Of statements, and of what is no value by itself."""
+    if isinstance(node, ast.If):
         yield ast.If(ast.Constant(True), node.body, node.orelse)
         yield ast.If(ast.Constant(False), node.body, node.orelse or [ast.Pass()])
     elif isinstance(node, ast.Slice):

@@ -37,7 +37,6 @@ from wmmadiag.subject.drafts.which_kernel import chosen_kernel, chosen_remark
 if TYPE_CHECKING:
     from wmmadiag.compile.ask import Scope as AskScope
     from wmmadiag.csource.declarations import TemplateParameter
-    from wmmadiag.csource.variables import Variable
     from wmmadiag.subject.open_subject import SubjectOptions
 
 _C_TYPES = {"f16": "half", "bf16": "__nv_bfloat16", "tf32": "float"}
@@ -271,8 +270,3 @@ def _launch_bounds(function: Found) -> tuple[str, ...]:
 
 def _mentions(code: str, name: str) -> bool:
     return re.search(rf"\b{re.escape(name)}\b", code) is not None
-
-
-def declared_parameters(function: Found) -> Sequence[Variable]:
-    """The parameters of a kernel as declared."""
-    return function.function.parameters
