@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from wmmadiag.compile.waiting import AGAIN, FIRST
 from wmmadiag.errors import ConfigurationError, WmmadiagError
+from wmmadiag.processes.waiting import AGAIN, FIRST
 
 MIN_WIDTH = 80
 _RED = "31;1"

@@ -86,8 +86,8 @@ def _product() -> None:
 def _run(argv: list[str]) -> int:
     from wmmadiag.cli.console import Console, tolerant_streams
     from wmmadiag.cli.dispatch import dispatch
-    from wmmadiag.compile.waiting import long_waits, tell_by
     from wmmadiag.errors import WmmadiagError, lacking_of
+    from wmmadiag.processes.waiting import long_waits, tell_by
 
     console = Console()
     if _lacks_memory():

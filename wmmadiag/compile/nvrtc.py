@@ -8,10 +8,10 @@ from functools import partial
 
 from wmmadiag.compile.nvrtc_library import INVALID_OPTION
 from wmmadiag.compile.toolchain import nvrtc_library
-from wmmadiag.compile.waiting import waited_for
 from wmmadiag.errors import ConfigurationError, UndecidedError
 from wmmadiag.processes.apart import apart, memory_is_limited
 from wmmadiag.processes.child import ChildEnded
+from wmmadiag.processes.waiting import waited_for
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from wmmadiag.compile import waiting
+from wmmadiag.processes import waiting
 
 
 @pytest.fixture
