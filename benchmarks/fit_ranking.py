@@ -25,6 +25,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,7 @@ class Kernel:
         set: the folder that it is of.
         card: its path, for people; `family`: kernels that share a source share it.
         changes: those that undo the bug, `undoing` of them; then a sample of the others, of which there are `others`.
+        further: whether they are of the second round, since nothing of the first one undoes it.
     """
 
     set: str
@@ -90,6 +92,7 @@ class Kernel:
     changes: Sequence[Sequence[str]]
     undoing: int
     others: int
+    further: bool = False
 
     @property
     def each(self) -> float:
@@ -153,7 +156,8 @@ def read(job: tuple[str, Evidence]) -> Kernel | None:
     try:
         listed = list(changes(texts, one.entry))
         undoing = undone_by(one, listed)
-        if not undoing:
+        further = not undoing
+        if further:
             listed = list(changes(texts, one.entry, wider=True))
             undoing = undone_by(one, listed)
     except ValueError as error:
@@ -166,7 +170,9 @@ def read(job: tuple[str, Evidence]) -> Kernel | None:
     seen_there = suspicion(found, Dependences(sources), one.pattern)
     words = [told for _, _, told in described(listed, sources, seen_there, chosen)]
     rows = sorted(zip(sorted(chosen), words, strict=True), key=lambda row: row[0] not in undoing)
-    return Kernel(name, one.card, one.card.split("/")[0], [told for _, told in rows], len(undoing), len(others))
+    return Kernel(
+        name, one.card, one.card.split("/")[0], [told for _, told in rows], len(undoing), len(others), further
+    )
 
 
 def undone_by(one: Evidence, changes: Sequence[Any]) -> list[int]:
@@ -250,17 +256,25 @@ def parts_mended(one: Evidence) -> tuple[int, int, int, int]:
         return 0, 0, 0, 0
 
 
-def fitted(kernels: Sequence[Kernel], penalty: float = PENALTY) -> dict[str, float]:
-    """The weights under which the undoings are likeliest among all changes."""
+def fitted(
+    kernels: Sequence[Kernel], penalty: float = PENALTY, prior: Mapping[str, float] | None = None
+) -> dict[str, float]:
+    """The weights under which the undoings are likeliest among all changes.
+
+    Args:
+        prior: weights fitted to other kernels before, from which these are to be as near as the penalty asks.
+    """
+    known = prior or {}
     used = [one for one in kernels if one.undoing]
     names = sorted({word for one in used for change in one.changes for word in change})
     number = {word: at for at, word in enumerate(names)}
     tables = [_table(one, number) for one in used]
-    weights = np.zeros(len(names))
+    before = np.array([known.get(word, 0.0) for word in names])
+    weights = before.copy()
     held = penalty * np.array([INTERACTION if _of_two(name) else 1.0 for name in names])
     first, second = np.zeros_like(weights), np.zeros_like(weights)
     for step in range(1, STEPS + 1):  # Adam (Kingma and Ba 2015), on all kernels at once
-        gradient = held * weights
+        gradient = held * (weights - before)
         for rows, columns, offsets, undoing in tables:
             scores = np.bincount(rows, weights[columns], offsets.size) + offsets
             share = np.exp(scores - scores.max())
@@ -269,7 +283,8 @@ def fitted(kernels: Sequence[Kernel], penalty: float = PENALTY) -> dict[str, flo
             gradient += np.bincount(columns, (share - wanted / wanted.sum())[rows], len(names))
         first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
         weights -= 0.05 * (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
-    return {name: round(float(weight), 3) for name, weight in zip(names, weights, strict=True) if abs(weight) >= LEAST}
+    made = {**known, **{name: round(float(weight), 3) for name, weight in zip(names, weights, strict=True)}}
+    return {name: weight for name, weight in made.items() if abs(weight) >= LEAST}
 
 
 def _of_two(name: str) -> bool:
@@ -292,6 +307,20 @@ def places(kernels: Sequence[Kernel], weights: Mapping[str, float]) -> Iterator[
             scores = np.array([sum(weights.get(word, 0.0) for word in change) for change in one.changes])
             before = (scores[one.undoing :] > scores[: one.undoing].max()).sum()
             yield one, round(float(before) * one.each) + 1
+
+
+def further(kernels: Sequence[Kernel], weights: Mapping[str, float]) -> float:
+    """What the score of a change of the second round is less by than that of one of the first, as a logarithm."""
+    wholes: dict[bool, list[float]] = {False: [], True: []}
+    for one in kernels:
+        if one.undoing:
+            scores = np.array([sum(weights.get(word, 0.0) for word in change) for change in one.changes])
+            scores[one.undoing :] += math.log(one.each) if one.others else 0.0
+            wholes[one.further].append(float(scores.max() + math.log(np.exp(scores - scores.max()).sum())))
+    first, second = wholes[False], wholes[True]
+    if not first or not second:
+        return 0.0
+    return round(math.log(len(second) / len(first)) + float(np.mean(first) - np.mean(second)), 2)
 
 
 def told(name: str, kernels: Sequence[Kernel], found: Sequence[tuple[Kernel, int]]) -> list[str]:
@@ -319,7 +348,13 @@ def main() -> int:
     parser.add_argument(
         "--store", type=Path, metavar="DIR", required=True, help="keep there what runs showed, and take it from there"
     )
-    parser.add_argument("--sample", type=int, default=0, metavar="N", help="N kernels of each set")
+    parser.add_argument(
+        "--sample",
+        type=int,
+        default=0,
+        metavar="N",
+        help="N kernels of each set; the weights that there are stand for the others",
+    )
     parser.add_argument(
         "--trials", type=int, default=TRIALS, metavar="N", help=f"wrong kernels to try changes of ({TRIALS})"
     )
@@ -337,6 +372,9 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             expand(Path(folder), ROOT / "tests" / "diagnose" / name)
             own += gathered(Path(folder), options.jobs, kept(name), options.sample)
+    from wmmadiag.diagnose.ranking import fitted as before
+
+    prior = before() if options.sample else None
     families = sorted({(one.set, one.family) for one in own})
     random.Random(0).shuffle(families)
     parts = [frozenset(families[number::FOLDS]) for number in range(min(FOLDS, len(families)))]
@@ -348,8 +386,8 @@ def main() -> int:
         for part in parts
     ]
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("fork")) as pool:
-        every = pool.submit(fitted, own)
-        others_weights = list(pool.map(fitted, [rest for rest, _ in split]))
+        every = pool.submit(fitted, own, PENALTY, prior)
+        others_weights = list(pool.map(partial(fitted, prior=prior), [rest for rest, _ in split]))
         weights = every.result()
     left_out = [pair for used, (_, held) in zip(others_weights, split, strict=True) for pair in places(held, used)]
     rows = []
@@ -374,7 +412,7 @@ def main() -> int:
     if options.write:
         made = {
             "fitted": "python benchmarks/fit_ranking.py --store DIR --write", "by_chance": BY_CHANCE, "partly": partly,
-            "weights": weights,
+            "further": further(own, weights), "weights": weights,
         }  # fmt: skip
         WEIGHTS.write_text(json.dumps(made, indent=0, sort_keys=True) + "\n", "utf-8")
     return 0

@@ -71,7 +71,9 @@ def search_of(monkeypatch: pytest.MonkeyPatch):
             return [SimpleNamespace(right=number == UNDOING, shape="", runs=()) for number in numbers]
 
         sources = {FILE: parse(trials.texts[FILE], FILE)}
-        monkeypatch.setattr(mending, "ranked_changes", lambda *_, wider=False: (sources, [] if wider else ranks(count)))
+        monkeypatch.setattr(
+            mending, "ranked_changes", lambda *_, wider=False, **__: (sources, [] if wider else ranks(count))
+        )
         monkeypatch.setattr(mending, "tried_launches", lambda *_: [])
         monkeypatch.setattr(mending, "suspicion_of", lambda *_: None)
         monkeypatch.setattr(mending, "rendered_entry", lambda *_: "k")

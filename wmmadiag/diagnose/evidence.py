@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from wmmadiag.checks.races import LATENT
 from wmmadiag.checks.run import emulator_of
 from wmmadiag.csource.dependences import Dependences
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.diagnose.changes import Texts
+from wmmadiag.diagnose.operators.places import Range
 from wmmadiag.diagnose.operators.registry import changes as changes_of
-from wmmadiag.diagnose.ranking import Ranked, ranked
+from wmmadiag.diagnose.ranking import Ranked, further, ranked
 from wmmadiag.diagnose.suspicion import Suspicion, marks, pattern, suspicion
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.provenance import ProvenanceRun, trace
@@ -42,7 +43,13 @@ def traced(bench: Workbench, run: CaseRun) -> tuple[ProvenanceRun | None, str]:
 
 
 def ranked_changes(
-    bench: Workbench, run: CaseRun, followed: ProvenanceRun | None, texts: Texts, *, wider: bool = False
+    bench: Workbench,
+    run: CaseRun,
+    followed: ProvenanceRun | None,
+    texts: Texts,
+    *,
+    wider: bool = False,
+    places: Iterable[Range] | None = None,
 ) -> tuple[Mapping[str, Source], list[Ranked]]:
     """Every change of a source, the likeliest first.
 
@@ -50,11 +57,12 @@ def ranked_changes(
         run: the failing case; followed: where its elements come from.
         texts: the source as it ran.
         wider: the changes of the second round, see `operators.registry`.
+        places: the parts of files that may be changed; None: all.
     """
     sources = {file: parse(text, file) for file, text in texts.items()}
     entry = rendered_entry(bench.card, bench.card.case(run.result.case), bench.variant)
-    every = list(changes_of(texts, entry, wider=wider))
-    return sources, ranked(every, sources, suspicion_of(run, followed, sources))
+    every = list(changes_of(texts, entry, places=places, wider=wider))
+    return sources, ranked(every, sources, suspicion_of(run, followed, sources), less=further() if wider else 0.0)
 
 
 def suspicion_of(run: CaseRun, followed: ProvenanceRun | None, sources: Mapping[str, Source]) -> Suspicion:

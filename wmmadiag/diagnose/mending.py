@@ -19,9 +19,10 @@ from wmmadiag.diagnose.evidence import clean, ranked_changes, suspicion_of, trac
 from wmmadiag.diagnose.examined import Examined
 from wmmadiag.diagnose.launches import mending_launches, tried_launches
 from wmmadiag.diagnose.names import puts_in_order
+from wmmadiag.diagnose.operators.places import Range
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.screening import screened
-from wmmadiag.diagnose.search import Ledger, Step, Tried, helpful, search, suspects
+from wmmadiag.diagnose.search import Step, Tried, helpful, search, suspects
 from wmmadiag.diagnose.sliding import slid
 from wmmadiag.diagnose.suspicion import marks
 from wmmadiag.diagnose.trials.outcomes import Outcome
@@ -171,14 +172,14 @@ def _tried(
     while True:
         done = {one.ranked.change for one in tried}
         more = search(trials, [one for one in order if one.change not in done], ledger, tell)
-        more += _beside(trials, sources, more, order, ledger)
+        more += _beside(found, base, sources, more, order)
         tried += more
         right = [one for one in more if one.outcome.verdict == "right"]
         right = slid(trials, rendered_entry(found.bench.card, trials.case, found.bench.variant), right, ledger)
         right = screened(trials, right, _others(found, base, cases), ledger)
         answers += _confirmed(found, base, right, cases, tell, launched)
         # What mends this case and not every one says nothing of what was not tried.
-        if any(one.right for one in answers) or ledger.spent or not more or len(tried) == len(order):
+        if any(one.right for one in answers) or ledger.spent or not more:
             return tried, answers
         if ledger.changes > ledger.effort.changes * _AGAIN:
             return tried, answers
@@ -192,20 +193,37 @@ def _others(found: Examined, base: _Base, cases: Sequence[Case]) -> list[Case]:
 
 
 def _beside(
-    trials: TrialBench, sources: Mapping[str, Source], tried: Sequence[Tried], order: Sequence[Ranked], ledger: Ledger
+    found: Examined, base: _Base, sources: Mapping[str, Source], tried: Sequence[Tried], order: Sequence[Ranked]
 ) -> list[Tried]:
-    """What was not tried of the lines beside what mends the case: where a value is made, and where it is used.
+    """What was not tried of the lines beside what mends the case: where a value is made, and where it is used; of what
+    puts accesses in order, where these stand.
 
-    Before a change is the answer, its nearest rivals are tried, however unlikely they seemed.
+    Before a change is the answer, its nearest rivals are tried, however unlikely they seemed: those of the second
+    round, too.
     """
-    right = [one.ranked.line for one in tried if one.outcome.verdict == "right"]
+    ledger, trials = found.ledger, base.trials
+    right = [one.ranked for one in tried if one.outcome.verdict == "right"]
     if not right or ledger.spent:
         return []
-    done, near = {one.ranked.change for one in tried}, Dependences(sources).beside(right[:_NEAREST])
+    lines = [one.line for one in right[:_NEAREST]]
+    if any(puts_in_order(one.change) for one in right[:_NEAREST]):
+        lines += [mark.line for mark in marks(base.run.findings, None, None)]
+    done, near = {one.ranked.change for one in tried}, Dependences(sources).beside(lines)
     rest = [one for one in order if one.line in near and one.change not in done][:_RIVALS]
+    if ledger.effort.wider:
+        places = [_bytes_of(sources, line) for line in sorted(near | set(lines)) if line[0] in sources]
+        _, wider = ranked_changes(found.bench, base.run, base.followed, trials.texts, wider=True, places=places)
+        rest += wider[: _RIVALS // 2]
     outcomes = trials.try_batch([one.change for one in rest])
     ledger.note(outcomes)
     return [Tried(one, outcome) for one, outcome in zip(rest, outcomes, strict=True)]
+
+
+def _bytes_of(sources: Mapping[str, Source], line: Line) -> Range:
+    """The bytes of a line."""
+    lines = sources[line[0]].data.split(b"\n")[: line[1]]
+    end = sum(len(one) + 1 for one in lines) - 1
+    return line[0], end - len(lines[-1]), end
 
 
 def _confirmed(

@@ -58,12 +58,17 @@ def ranked(
     sources: Mapping[str, Source],
     suspicion: Suspicion,
     weights: Mapping[str, float] | None = None,
+    less: float = 0.0,
 ) -> list[Ranked]:
-    """The changes, the likeliest first; equally likely ones in the order given."""
+    """The changes, the likeliest first; equally likely ones in the order given.
+
+    Args:
+        less: what is added to every score.
+    """
     used = weights if weights is not None else fitted()
     sharing = Sharing(sources)
     found = [
-        Ranked(change, line, words, sum(used.get(word, 0.0) for word in words), sharing.agreed(change))
+        Ranked(change, line, words, less + sum(used.get(word, 0.0) for word in words), sharing.agreed(change))
         for change, line, words in described(changes, sources, suspicion)
     ]
     return sorted(found, key=lambda one: -one.score)
@@ -205,6 +210,12 @@ def partly() -> float:
     return float(_file().get("partly", 0.0))
 
 
+def further() -> float:
+    """How much less likely, as a logarithm, a change of the second round is than one of the first of the same score."""
+    return float(_file().get("further", 0.0))
+
+
+@cache
 def _file() -> dict[str, Any]:
     if not WEIGHTS.exists():
         return {"weights": {}, "by_chance": 1.0}
