@@ -35,7 +35,8 @@ hard for the operation.
   what was ruled out and by what, and changes that mend a part are listed.
 
 Before anything is the answer, what was not tried of the lines beside it is, changes of the second round among it: where
-its values are made, and where they are used; of what puts accesses in order, where these stand. A statement put in does not count against a change of one that stands there, which is simpler.
+its values are made, and where they are used; of what puts accesses in order, where these stand. A statement put in does
+not count against a change of one that stands there, which is simpler.
 
 Where no change mends anything alone, two are made at once, any two of a program's: first those by which one operator
 does the same at two places, or undoes at one what it does at the other, near ones before far ones; then the likeliest.
