@@ -370,3 +370,27 @@ def test_limits_that_host_headers_would_bring() -> None:
     """nvcc reads host headers first, so sources use FLT_MAX and the like without including anything."""
     made = compile_text("__global__ void k(float* x) { x[0] = FLT_MAX; x[1] = INT_MAX; x[2] = M_PI; }\n", "k.cu")
     assert f"{0x7F7FFFFF}" in made.ptx  # FLT_MAX as bits, 2139095039
+
+
+def test_a_function_of_both_halves_that_no_kernel_meets_may_need_the_host() -> None:
+    text = """#include <thrust/random.h>
+struct draw { __host__ __device__ float operator()(int n) const { thrust::default_random_engine e; return e() + n; } };
+__global__ void k(float* p) { p[threadIdx.x] = 1; }
+"""
+    assert [one.name for one in compile_text(text, "a.cu").entries] == ["_Z1kPf"]
+    met = text.replace("= 1", "= draw()(1)")
+    with pytest.raises(CompileError, match="thrust"):
+        compile_text(met, "a.cu")
+
+
+def test_concepts_and_numbers_of_the_standard_library() -> None:
+    text = """#include <concepts>
+#include <numbers>
+template <class T> concept Number = std::integral<T> || std::floating_point<T>;
+template <Number T> __global__ void k(T* p) { p[threadIdx.x] = T(std::numbers::pi); }
+static_assert(std::same_as<int, int> && !std::same_as<int, const int> && std::convertible_to<int, float>);
+static_assert(std::unsigned_integral<unsigned> && std::signed_integral<long> && std::invocable<int (*)(int), int>);
+static_assert(std::totally_ordered<float> && std::copy_constructible<int> && std::numbers::e_v<float> > 2.7f);
+"""
+    options = CompileOptions(std="c++20", name_expressions=("k<float>", "k<int>"))
+    assert len(compile_text(text, "a.cu", options).entries) == 2

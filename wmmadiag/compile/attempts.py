@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wmmadiag.compile.blanking import without_host_code
 from wmmadiag.compile.diagnostics import Diagnostic, error_from, error_hint
-from wmmadiag.compile.host_only import Part, in_operand, judged
+from wmmadiag.compile.host_only import Part, for_host_too, in_operand, judged, kernels_reach
 from wmmadiag.compile.instantiations import KernelTemplate, boolean_choices
 from wmmadiag.compile.missing import where_to_find
 from wmmadiag.compile.model import CompileNote
@@ -36,19 +36,24 @@ class Attempts:
         templates: the kernel templates that there are.
         expressions: name expressions found in host code.
         parts: key of a file → its declarations; a library's file is here once the compiler refused something in it.
+        classes: key of a file → what is compiled at its end: its extended lambdas as classes.
         standard: standard headers that are read first.
         empty: header → the directive that named it: taken as empty.
+        named: what else the compiler is asked for.
     """
 
     own: OwnFiles
     templates: Sequence[KernelTemplate]
     expressions: list[str]
     parts: dict[str, tuple[Part, ...]]
+    classes: Mapping[str, bytes] = field(default_factory=dict)
     standard: list[str] = field(default_factory=list)
     empty: dict[str, Place] = field(default_factory=dict)
     refused: dict[str, dict[tuple[int, int], Diagnostic]] = field(default_factory=dict)
     kept: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
+    named: Sequence[str] = ()
     _skipped: list[CompileNote] = field(default_factory=list)
+    _reached: frozenset[str] | None = None
     _texts: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -70,7 +75,7 @@ class Attempts:
             if key not in self._texts:
                 source = self.own.parsed(self._file(key))
                 refused, kept = self.refused.get(key, {}), self.kept.get(key, set())
-                self._texts[key] = without_host_code(source, parts, refused, kept)
+                self._texts[key] = without_host_code(source, parts, refused, kept) + self.classes.get(key, b"")
         return self._texts
 
     def notes(self) -> tuple[CompileNote, ...]:
@@ -232,12 +237,23 @@ class Attempts:
                 continue
             part = self._part_at(file, place)
             known = self.refused.setdefault(file.key, {})
-            if part is None or part.verdict != "unsure" or part.extent in known:
+            if part is None or part.extent in known:
+                return False
+            if part.verdict != "unsure" and not self._of_host_alone(file, part):
                 return False
             known[part.extent] = error
             self._texts.pop(file.key, None)
             return True
         return False
+
+    def _of_host_alone(self, file: SourceFile, part: Part) -> bool:
+        """Whether a function of both halves is one that no kernel can meet: nothing that runs hangs on it."""
+        if not for_host_too(self.own.parsed(file), part.item):
+            return False
+        if self._reached is None:
+            self._reached = kernels_reach(self.own.sources, (*self.expressions, *self.named))
+        name = part.item.name if part.item.parent is None else part.item.scope.rpartition("::")[2]
+        return name not in self._reached and name != "operator"
 
     def _part_at(self, file: SourceFile, place: Place) -> Part | None:
         """The smallest declaration around a place; the class, for a field of it."""

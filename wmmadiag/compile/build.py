@@ -26,6 +26,7 @@ from wmmadiag.compile.precompiled import in_use, precompiling
 from wmmadiag.compile.sources import SourceTree, in_memory
 from wmmadiag.compile.toolchain import Toolchain
 from wmmadiag.csource.edits import ByteEdit
+from wmmadiag.csource.lambdas import NAME, appended
 
 PRELUDE = "wmmadiag_prelude.h"
 ASK = "wmmadiag_ask.h"
@@ -95,14 +96,17 @@ def build(
     if earlier is None:
         check_limits(own)
     text = behind.text() if behind is not None else ""
-    parts = judged(own.sources, (*options.name_expressions, text))
+    classes = _lambdas(own, options.name_expressions)
+    parts = judged(
+        own.sources, (*options.name_expressions, text, *(one.decode("utf-8", "replace") for one in classes.values()))
+    )
     templates = kernel_templates(own.kernels())
     everything = [part for some in parts.values() for part in some]
     named = scoped_arguments(qualified_expressions(options.name_expressions, templates), everything)
     found: tuple[str, ...] = ()
     if not named and behind is None:
         found = scoped_arguments(wanted_instantiations(own.sources, parts, templates), everything)
-    attempts = Attempts(own, templates, list(found), parts)
+    attempts = Attempts(own, templates, list(found), parts, classes, named=named)
     if earlier is not None:
         attempts.resume(earlier.attempts)
     host_headers = tuple(name for name in tree.unresolved if is_host_header(name))
@@ -135,6 +139,15 @@ def build(
         if not attempts.react(of_source) and not (behind is not None and behind.drop(errors)):
             break
     raise attempts.failure(errors, result.log)
+
+
+def _lambdas(own: OwnFiles, expressions: Sequence[str]) -> dict[str, bytes]:
+    """Key of a file → the classes for those of its extended lambdas that name expressions name."""
+    wanted = frozenset(name for text in expressions for name in NAME.findall(text))
+    if not wanted:
+        return {}
+    made = {key: appended(source, source.name, wanted) for key, source in own.sources.items()}
+    return {key: text for key, text in made.items() if text}
 
 
 def rebuild(

@@ -11,7 +11,7 @@ _STANDARD_NAMES = """
 any atomic barrier bitset charconv chrono codecvt compare complex condition_variable coroutine csetjmp csignal
 cstdarg ctime cuchar cwchar cwctype deque exception execution expected filesystem format forward_list fstream
 future generator iomanip ios iosfwd iostream istream iterator latch list locale map memory memory_resource
-mutex numbers numeric optional ostream print queue random ranges ratio regex scoped_allocator semaphore set
+mutex numeric optional ostream print queue random ranges ratio regex scoped_allocator semaphore set
 shared_mutex source_location span spanstream sstream stack stacktrace stdexcept stop_token streambuf string
 string_view strstream syncstream system_error thread tuple typeindex typeinfo unordered_map unordered_set
 valarray variant vector cerrno errno.h cfenv fenv.h cinttypes inttypes.h ciso646 clocale locale.h setjmp.h

@@ -124,6 +124,33 @@ class _Known:
         return one.words[index]
 
 
+def kernels_reach(sources: Mapping[str, Source], wanted: Iterable[str]) -> frozenset[str]:
+    """The words that kernels, and texts that the compiler is given besides, can meet through what the files declare."""
+    by_name: dict[str, list[frozenset[str]]] = {}
+    waiting = [word for text in wanted for word in re.findall(r"[A-Za-z_]\w*", text)]
+    for source in sources.values():
+        for name, macro in source.code.macros.items():
+            by_name.setdefault(name, []).append(frozenset(re.findall(r"[A-Za-z_]\w*", macro.body)))
+        for item in outline(source):
+            words = _words(source.code.code[item.start : item.end])
+            if "__global__" in head_words(source, item.start, item.head_end):
+                waiting += words
+            elif item.kind != "macro" and item.name:
+                by_name.setdefault(item.name, []).append(words)
+    reached: set[str] = set()
+    while waiting:
+        word = waiting.pop()
+        if word not in reached:
+            reached.add(word)
+            waiting += (inner for words in by_name.get(word, ()) for inner in words)
+    return frozenset(reached)
+
+
+def for_host_too(source: Source, item: Item) -> bool:
+    """Whether it is a function that both halves have."""
+    return item.kind == "function" and "__host__" in head_words(source, item.start, item.head_end)
+
+
 def _runs_on_device(one: _File, index: int) -> bool:
     if one.heads[index] & DEVICE_WORDS:
         return True

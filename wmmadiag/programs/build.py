@@ -110,13 +110,18 @@ class _Prepared:
         """Whether it includes a header of `native/headers`."""
         return any((NATIVE / "headers" / name).is_file() for name in self.tree.unresolved)
 
-    def texts(self, folder: Path, unit: int) -> dict[Path, bytes]:
-        """The files to write, the source itself, the program's `unit`-th, first."""
+    def texts(self, folder: Path, unit: int, *, closures: bool) -> dict[Path, bytes]:
+        """The files to write, the source itself, the program's `unit`-th, first.
+
+        Args:
+            closures: whether extended lambdas become objects of classes.
+        """
         paths = {file.key: folder / f"{number}_{Path(file.key).name}" for number, file in enumerate(self.tree.every())}
         paths[next(iter(paths))] = folder / _object_source(unit)
-        return {paths[file.key]: self._text(file, paths) for file in self.tree.every()}
+        self.names.clear()
+        return {paths[file.key]: self._text(file, paths, closures) for file in self.tree.every()}
 
-    def _text(self, file: SourceFile, paths: Mapping[str, Path]) -> bytes:
+    def _text(self, file: SourceFile, paths: Mapping[str, Path], closures: bool) -> bytes:
         edits = [
             ByteEdit(
                 one.start, one.end, f'#include "{paths[target]}"' + "\n" * file.data.count(b"\n", one.start, one.end)
@@ -133,7 +138,7 @@ class _Prepared:
         if MARKS.search(file.data):
             source = self.own.parsed(file)
             declared = self.own.declared.get(file.key) or declarations(source)
-            edits += host_edits(source, declared)
+            edits += host_edits(source, declared, closures=closures)
             self.names.append(device_names(declared))
         return named_line(file.name) + applied(file.data, sorted(edits, key=lambda one: (one.start, one.end)))
 
@@ -316,12 +321,23 @@ def _compile(
 
         def one_object(item: tuple[int, _Prepared]) -> Path:
             number, one = item
-            inside = work / str(number)
-            inside.mkdir()
-            texts = one.texts(inside, number)
-            for path, text in texts.items():
-                path.write_bytes(text)
             made = work / f"{number}.o"
+            texts = _written(one, work / str(number), number, closures=True)
+            try:
+                compiled(one, texts, made)
+            except CompileError:
+                plain = _written(one, work / str(number), number, closures=False)
+                if list(plain.values()) == list(texts.values()):
+                    raise
+                try:  # kernels over its lambdas are refused by name then
+                    compiled(one, plain, made)
+                except CompileError:
+                    plain.clear()
+                if not plain:
+                    raise
+            return made
+
+        def compiled(one: _Prepared, texts: Mapping[Path, bytes], made: Path) -> None:
             beside = f"-iquote{Path(one.name).parent}"
             openmp = ["-fopenmp"] if any(b"omp.h" in text or b"#pragma omp" in text for text in texts.values()) else []
             run_compiler(
@@ -329,7 +345,6 @@ def _compile(
                  "-c", str(next(iter(texts))), "-o", str(made)],
                 one.name,
             )  # fmt: skip
-            return made
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             objects = list(pool.map(one_object, enumerate(prepared)))
@@ -347,6 +362,14 @@ def _compile(
         if not folder.exists():
             ready.replace(folder)
     prune(folder.parent, _MAX_KEPT)
+
+
+def _written(one: _Prepared, folder: Path, number: int, *, closures: bool) -> dict[Path, bytes]:
+    folder.mkdir(exist_ok=True)
+    texts = one.texts(folder, number, closures=closures)
+    for path, text in texts.items():
+        path.write_bytes(text)
+    return texts
 
 
 def _nvrtc(prepared: Sequence[_Prepared]) -> list[str]:

@@ -295,7 +295,7 @@ class Served:
 
         arguments = captured(request.kernel, request.parameters, memory)
         self.send(
-            captured=arguments, kernel=request.kernel.name, place=request.place, number=self.launcher.launches,
+            captured=arguments, kernel=request.kernel.entry.demangled, place=request.place, number=self.launcher.launches,
             grid=request.grid, block=request.block, shared=request.shared, source=request.kernel.compilation.source,
         )  # fmt: skip
 

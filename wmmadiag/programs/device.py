@@ -12,6 +12,7 @@ from pathlib import Path
 from wmmadiag.compile import Compilation, CompileOptions, compile_source, compile_text
 from wmmadiag.compile.model import Entry, Resources
 from wmmadiag.compile.names import base_name, demangle, parameter_types, qualified_name
+from wmmadiag.csource.lambdas import NAME as LAMBDA_CLASS
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions
 from wmmadiag.emulator.lower import lower
 from wmmadiag.errors import CompileError, ConfigurationError, UnsupportedError
@@ -170,8 +171,9 @@ class DeviceHalf:
         readable = demangle(symbol.name)
         if LAMBDA in readable:
             raise UnsupportedError(
-                f"{readable}: kernels over a lambda of the host are not emulated",
-                hint="give the kernel a struct with a __device__ operator() in its place",
+                f"{readable}: this lambda cannot be had for the device",
+                hint="it must be marked __device__ or __host__ __device__, and capture variables of functions by value"
+                " (no `this`, no reference, no pack); or give the kernel a struct with a __device__ operator()",
             )
         base = readable.partition("<")[0].rpartition("::")[2]
         for number, unit in enumerate(self.units):
@@ -307,9 +309,24 @@ class DeviceHalf:
         names = given if len(given) == len(parameters) else tuple(f"argument {i}" for i in range(len(parameters)))
         checked = EmulatedKernel(lowered, self.how, origin)
         bare = EmulatedKernel(lowered, replace(self.how, checks=()), origin)
-        made = DeviceKernel(len(self.kernels), entry.demangled, parameters, names, checked, bare, compilation, entry)
+        made = DeviceKernel(
+            len(self.kernels), shown(entry.demangled), parameters, names, checked, bare, compilation, entry
+        )
         self.kernels.append(made)
         return made
+
+
+def shown(name: str) -> str:
+    """A kernel's name for the user: lambdas as such, not as the classes that stand for them."""
+    while (found := LAMBDA_CLASS.search(name)) is not None:
+        end, depth = found.end(), 0
+        while end < len(name):
+            depth += {"<": 1, ">": -1}.get(name[end], 0)
+            end += 1
+            if depth == 0:
+                break
+        name = f"{name[: found.start()]}lambda{name[end:]}"
+    return name
 
 
 def _contents(variable: Variable) -> bytes | None:

@@ -17,6 +17,7 @@ from wmmadiag.csource.declarations import Declarations, Function
 from wmmadiag.csource.edits import ByteEdit
 from wmmadiag.csource.lexical import spans
 from wmmadiag.csource.tree import Source
+from wmmadiag.programs.closures import closure_edits
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -62,10 +63,18 @@ def device_names(declared: Declarations) -> DeviceNames:
     return DeviceNames(kernels, frozenset(one.name for one in variables), managed)
 
 
-def host_edits(source: Source, declared: Declarations) -> list[ByteEdit]:
-    """The changes that make a file the host's; every line keeps its number."""
+def host_edits(source: Source, declared: Declarations, *, closures: bool = True) -> list[ByteEdit]:
+    """The changes that make a file the host's; every line keeps its number.
+
+    Args:
+        closures: whether extended lambdas become objects of classes.
+    """
     bodies = [*_bodies(source, declared), *_macro_bodies(source)]
     inside = [(one.start, one.end) for one in bodies]
+    if closures:
+        objects = closure_edits(source, inside, called=b"thrust/" in source.data)
+        bodies += [edit for _, edits in objects for edit in edits]
+        inside += [(one.node.start_byte, one.node.end_byte) for one, _ in objects]
     launches = [edit for edit in _launches(source) if not any(start <= edit.start < end for start, end in inside)]
     words = [
         ByteEdit(found.start(), found.end(), "__attribute__((noinline))")

@@ -93,6 +93,13 @@ void wmmadiag_stub(void** arguments);
 bool wmmadiag_configure(const char* file, int line, dim3 grid, dim3 block, size_t shared, cudaStream_t stream);
 }
 
+// What an array that a lambda captures is.
+template <class T, unsigned long N>
+struct wmmadiag_array {
+    T held[N];
+    operator const T*() const { return held; }
+};
+
 namespace wmmadiag_host {
 
 inline bool configure(const char* file, int line, dim3 grid, dim3 block, size_t shared = 0, cudaStream_t stream = nullptr) {
@@ -131,15 +138,39 @@ void operator*(void (*kernel)(Parameters...), Arranged<Arguments...>&& how) {
 
 using Properties = cudaDeviceProp;
 
-struct At {
-    At(const char* file, int line, const char* text) { wmmadiag_at(file, line, text); }
-};
-
 // Allocations know their elements' size, for messages.
-template <class Function, class T, class... More>
-cudaError_t allocate(const At&, Function&& function, T** pointer, More... more) {
-    if constexpr (!std::is_void_v<T>) wmmadiag_item(sizeof(T));
-    return function(reinterpret_cast<void**>(pointer), more...);
+template <class T, class... More>
+std::integral_constant<std::size_t, sizeof(T)> item(T**, const More&...);
+template <class... More>
+std::integral_constant<std::size_t, 0> item(void**, const More&...);
+template <class... More>
+std::integral_constant<std::size_t, 0> item(const void**, const More&...);
+std::integral_constant<std::size_t, 0> item(...);
+template <class Found>
+void element(const Found&) {
+    if (Found::value != 0) wmmadiag_item(Found::value);
+}
+
+// What an extended lambda captures of an expression.
+template <class T>
+struct Capturing {
+    using type = T;
+};
+template <class T, std::size_t N>
+struct Capturing<T[N]> {
+    using type = wmmadiag_array<T, N>;
+};
+template <class T>
+using Captured = typename Capturing<std::remove_cv_t<std::remove_reference_t<T>>>::type;
+template <class T>
+T&& capture(T&& value) {
+    return static_cast<T&&>(value);
+}
+template <class T, std::size_t N>
+wmmadiag_array<std::remove_cv_t<T>, N> capture(T (&value)[N]) {
+    wmmadiag_array<std::remove_cv_t<T>, N> made;
+    for (std::size_t i = 0; i < N; ++i) made.held[i] = value[i];
+    return made;
 }
 
 }  // namespace wmmadiag_host
@@ -229,7 +260,7 @@ inline double max(double a, float b) { return fmax(a, b); }
 // The calls whose place messages name.
 #define WMMADIAG_HERE(...) ::wmmadiag_at(__FILE__, __LINE__, #__VA_ARGS__)
 #define WMMADIAG_ALLOCATION(function, ...) \
-    ::wmmadiag_host::allocate({__FILE__, __LINE__, #__VA_ARGS__}, [](auto... a) { return ::function(a...); }, __VA_ARGS__)
+    (WMMADIAG_HERE(__VA_ARGS__), ::wmmadiag_host::element(decltype(::wmmadiag_host::item(__VA_ARGS__)){}), ::function(__VA_ARGS__))
 #define cudaMalloc(...) WMMADIAG_ALLOCATION(cudaMalloc, __VA_ARGS__)
 #define cudaMallocManaged(...) WMMADIAG_ALLOCATION(cudaMallocManaged, __VA_ARGS__)
 #define cudaMallocHost(...) WMMADIAG_ALLOCATION(cudaMallocHost, __VA_ARGS__)

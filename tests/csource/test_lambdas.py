@@ -1,0 +1,68 @@
+"""Extended lambdas as classes: what they capture, and what cannot be one."""
+
+from __future__ import annotations
+
+import pytest
+
+from wmmadiag.csource.lambdas import Functor, appended, functors
+from wmmadiag.csource.tree import parse
+
+
+def only(text: str) -> Functor | None:
+    found = list(functors(parse(text, "a.cu")))
+    return found[0] if found else None
+
+
+def test_captures_are_the_variables_of_the_function_that_the_body_uses() -> None:
+    one = only(
+        "float scale;\n"
+        "template <class T, int N = 4>\n"
+        "void f(T* out, int n, int unused) {\n"
+        "  constexpr int M = N + 1; using index = int;\n"
+        "  run(n, [=] __device__ (index i) { float t = n; { int out2 = M; t += out2; } out[i] = t * scale; });\n"
+        "}\n"
+    )
+    assert one is not None
+    assert [name for name, _ in one.captures] == ["n", "out"]
+    assert one.given == ("T", "N")
+    assert "static constexpr int M = N + 1;" in one.head and "using index = int;" in one.head
+    assert one.head.startswith("template <class wmmadiag_0, class wmmadiag_1, class T, int N> struct ")
+    assert one.head.rstrip().endswith("__device__ auto operator()(index i) const")
+    assert one.device_only
+    assert one.made().count("decltype(") == 2
+
+
+def test_initialised_captures_generic_parameters_and_mutable() -> None:
+    one = only(
+        "void f(int n) { run([a = n + 1, n] __host__ __device__ (auto x) mutable -> int { return a += x + n; }); }"
+    )
+    assert one is not None and not one.device_only
+    assert one.captures == (("a", "n + 1"), ("n", "n"))
+    assert "template <class wmmadiag_any_1> " in one.head
+    assert one.head.rstrip().endswith("auto operator()(wmmadiag_any_1 x) -> int")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "void f(int n) { run([&] __device__ (int i) { g(n); }); }",
+        "void f(int n) { run([&n] __device__ (int i) { g(n); }); }",
+        "struct S { int n; void f() { run([=] __device__ (int i) { g(n); }); } };",
+        "struct S { int n; void f() { run([this] __device__ (int i) { g(this->n); }); } };",
+        "void f(int n) { run([=](int i) { g(n); }); }",
+        "void f() { struct P { int x; }; run([=] __device__ (int i) { P p; g(p.x); }); }",
+    ],
+)
+def test_what_has_no_class(text: str) -> None:
+    assert only(text) is None
+
+
+def test_classes_stand_at_their_own_lines_in_their_namespaces() -> None:
+    text = "namespace a { namespace {\nvoid f(int n) {\n  run([=] __device__ (int i) {\n    g(n); });\n}\n} }\n"
+    source = parse(text, "a.cu")
+    (one,) = functors(source)
+    made = appended(source, "a.cu", {one.name}).decode()
+    assert "namespace a { namespace { extern" in made
+    assert '#line 3 "a.cu"' in made
+    assert made.endswith('#line 8 "a.cu"\n')
+    assert appended(source, "a.cu", {"wmmadiag_lambda_00000000"}) == b""
