@@ -294,8 +294,9 @@ class Served:
         from wmmadiag.programs.capture import captured
 
         arguments = captured(request.kernel, request.parameters, memory)
+        name = request.kernel.entry.demangled
         self.send(
-            captured=arguments, kernel=request.kernel.entry.demangled, place=request.place, number=self.launcher.launches,
+            captured=arguments, kernel=name, place=request.place, number=self.launcher.launches,
             grid=request.grid, block=request.block, shared=request.shared, source=request.kernel.compilation.source,
         )  # fmt: skip
 
