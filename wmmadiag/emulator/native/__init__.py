@@ -1,6 +1,7 @@
 """The native core: the engine for this CPU, and the parts of it that tests use directly.
 
-An engine library exists per instruction set (baseline, AVX2, AVX-512); the best one that the CPU has is opened. The
+Wheels have an engine library for each instruction set (baseline, AVX2, AVX-512), of which the best one that the CPU has
+is opened; what is built from source has the one of the machine that built it, unless WMMADIAG_ENGINES=all. The
 environment variable WMMADIAG_ISA chooses another, for tests: all give the same bits.
 """
 
@@ -67,7 +68,8 @@ def engine(isa_name: str | None = None) -> Any:
     if chosen not in isas():
         raise ConfigurationError(
             f"no engine for instruction set {chosen!r} that this CPU can run",
-            hint=f"set WMMADIAG_ISA to one of {', '.join(isas()) or '(none installed)'}, or reinstall wmmadiag",
+            hint=f"set WMMADIAG_ISA to one of {', '.join(isas()) or '(none installed)'}, or install wmmadiag again on "
+            "this machine (from source the engine is that of its builder's CPU; with WMMADIAG_ENGINES=all every one)",
         )
     return _core.open_engine(str(_ENGINES / f"engine_{chosen}.so"))
 

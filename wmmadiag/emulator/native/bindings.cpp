@@ -15,6 +15,7 @@
 #include <tuple>
 
 #include "bindings.hpp"
+#include "isa.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -249,19 +250,6 @@ void mma(const Engine& engine, const nb::object& rule, const ConstBytes& a, cons
     const auto function = reference ? engine.mma_reference() : engine.mma(r);
     if (function == nullptr) throw std::invalid_argument("no tensor-core function for this rule");
     function(r, a.data(), b.data(), c.data(), d.data());
-}
-
-// The best instruction set that this CPU has, among those an engine is built for.
-const char* best_isa() {
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-    if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
-        return "avx512";
-    if (avx2) return "avx2";
-#endif
-    return "baseline";
 }
 
 const Engine& open_engine(const std::string& path) {

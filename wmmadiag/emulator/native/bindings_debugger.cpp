@@ -16,7 +16,7 @@ struct PyDebugger {
 };
 
 // An interrupt from the keyboard ends the run and is no exception; any other signal's exception stays set.
-bool keep_going() {
+bool keep_stepping() {
     const nb::gil_scoped_acquire gil;
     if (PyErr_CheckSignals() == 0) return true;
     if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0) PyErr_Clear();
@@ -24,7 +24,7 @@ bool keep_going() {
 }
 
 template <class Body>
-auto running(Body&& body) {
+auto stepping(Body&& body) {
     const auto result = [&] {
         const nb::gil_scoped_release release;
         return body();
@@ -52,8 +52,8 @@ std::vector<std::uint8_t> table_from(const PyDebugger& self, const nb::bytes& by
     return table;
 }
 
-nb::dict run(PyDebugger& self, const nb::bytes& before, std::uint32_t block, std::uint32_t warp, const std::vector<WatchRow>& watches,
-             const nb::bytes& nan, bool block_end, std::uint64_t skip, std::uint64_t until, bool last) {
+nb::dict run_on(PyDebugger& self, const nb::bytes& before, std::uint32_t block, std::uint32_t warp, const std::vector<WatchRow>& watches,
+                const nb::bytes& nan, bool block_end, std::uint64_t skip, std::uint64_t until, bool last) {
     StopConditions conditions;
     conditions.before = table_from(self, before);
     conditions.nan = table_from(self, nan);
@@ -69,7 +69,7 @@ nb::dict run(PyDebugger& self, const nb::bytes& before, std::uint32_t block, std
     conditions.skip = skip;
     conditions.until = until;
     conditions.last = last;
-    const auto stop = running([&] { return self.machine->run(conditions, keep_going); });
+    const auto stop = stepping([&] { return self.machine->run(conditions, keep_stepping); });
     nb::dict to;
     to["reason"] = reason_names[static_cast<unsigned>(stop.reason)];
     to["time"] = stop.time;
@@ -119,10 +119,10 @@ nb::list barriers(const PyDebugger& self) {
 
 void bind_debugger(nb::module_& m) {
     nb::class_<PyDebugger>(m, "Debugger")
-        .def("run", &run, "before"_a, "block"_a, "warp"_a, "watches"_a, "nan"_a, "block_end"_a, "skip"_a, "until"_a, "last"_a)
-        .def("seek", [](PyDebugger& self, std::uint64_t time) { return running([&] { return self.machine->seek(time, keep_going); }); })
+        .def("run", &run_on, "before"_a, "block"_a, "warp"_a, "watches"_a, "nan"_a, "block_end"_a, "skip"_a, "until"_a, "last"_a)
+        .def("seek", [](PyDebugger& self, std::uint64_t time) { return stepping([&] { return self.machine->seek(time, keep_stepping); }); })
         .def("watch", [](PyDebugger& self, const std::string& check, std::vector<std::int64_t> table,
-                         std::uint64_t time) { return running([&] { return self.machine->watch(check, std::move(table), time, keep_going); }); })
+                         std::uint64_t time) { return stepping([&] { return self.machine->watch(check, std::move(table), time, keep_stepping); }); })
         .def("findings", [](PyDebugger& self) { return finding_rows(self.machine->findings()); })
         .def("tags", [](PyDebugger& self, std::uint32_t warp, Operand slot, unsigned bytes) { return self.machine->tags(warp, slot, bytes); })
         .def_prop_ro("time", [](const PyDebugger& self) { return self.machine->time(); })

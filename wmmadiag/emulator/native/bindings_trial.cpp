@@ -87,8 +87,8 @@ nb::tuple base(PyTrials& self, std::uint64_t budget) {
                           found.wrong_blocks);
 }
 
-nb::list run(PyTrials& self, const std::vector<std::uint32_t>& selectors, std::uint64_t times, std::uint64_t slack, std::uint64_t budget,
-             unsigned looks, unsigned threads) {
+nb::list run_all(PyTrials& self, const std::vector<std::uint32_t>& selectors, std::uint64_t times, std::uint64_t slack, std::uint64_t budget,
+                 unsigned looks, unsigned threads) {
     TrialLimits limits;
     limits.times = times;
     limits.slack = slack;
@@ -108,7 +108,7 @@ void bind_trials(nb::module_& m) {
         .def("base", &base, "budget"_a)
         .def(
             "adopt", [](PyTrials& self, const PyTrials& other) { return self.trials->adopt(*other.trials); }, "other"_a)
-        .def("run", &run, "selectors"_a, "times"_a, "slack"_a, "budget"_a, "looks"_a, "threads"_a);
+        .def("run", &run_all, "selectors"_a, "times"_a, "slack"_a, "budget"_a, "looks"_a, "threads"_a);
     m.def("trials", &trials, "engine"_a, "program"_a, "grid"_a, "block"_a, "regions"_a, "shared_base"_a, "shared_bytes"_a, "dynamic_bytes"_a,
           "poison"_a, "register_poison"_a, "patience"_a, "selector"_a, "arrays"_a, "value"_a, "bound"_a, "accepted"_a, "wrong"_a, "memory"_a);
 }

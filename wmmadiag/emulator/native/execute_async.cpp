@@ -216,13 +216,13 @@ Flow pending_count(Warp& warp, const Inst& inst, Mask active) {
     return Flow::next;
 }
 
-constexpr std::array table{
+constexpr std::array async_table{
     Operation{"cp.async", copy_async}, Operation{"cp.async.commit_group", commit_group},   Operation{"cp.async.wait_group", wait_group},
     Operation{"mbarrier", mbarrier},   Operation{"mbarrier.pending_count", pending_count},
 };
 
 }  // namespace
 
-std::span<const Operation> async_operations() { return table; }
+std::span<const Operation> async_operations() { return async_table; }
 
 }  // namespace wmmadiag

@@ -134,10 +134,10 @@ Flow atomic(Warp& warp, const Inst& inst, Mask active) {
     return warp.fail(FaultKind::unsupported, active, "this atomic");
 }
 
-constexpr std::array table{Operation{"atom", atomic}};
+constexpr std::array atomic_table{Operation{"atom", atomic}};
 
 }  // namespace
 
-std::span<const Operation> atomic_operations() { return table; }
+std::span<const Operation> atomic_operations() { return atomic_table; }
 
 }  // namespace wmmadiag

@@ -192,7 +192,7 @@ Flow assertion(Warp& warp, const Inst& inst, Mask active) {
     return warp.fail(FaultKind::assertion, active, file + ":" + std::to_string(line) + ": " + function + ": assertion `" + message + "` failed");
 }
 
-constexpr std::array table{
+constexpr std::array control_table{
     Operation{"lane", run_lane},
     Operation{"bra", branch, true},
     Operation{"brx.idx", branch_indexed, true},
@@ -211,6 +211,6 @@ constexpr std::array table{
 
 }  // namespace
 
-std::span<const Operation> control_operations() { return table; }
+std::span<const Operation> control_operations() { return control_table; }
 
 }  // namespace wmmadiag

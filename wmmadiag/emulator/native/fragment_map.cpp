@@ -9,8 +9,6 @@ namespace wmmadiag {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& what) { throw std::invalid_argument("decoded program: " + what); }
-
 constexpr unsigned quad = 4, quads_of_warp = lanes / quad, words_limit = 2048 * 8;
 
 // Words of the dense matrix that the registers are, [register][lane]; none where a register gathers elements of several words.

@@ -16,8 +16,6 @@ namespace wmmadiag {
 
 namespace {
 
-constexpr auto poll_interval = std::chrono::milliseconds(20);
-
 // State that the workers of one attempt share.
 class Attempt {
 public:

@@ -11,9 +11,9 @@
 
 namespace wmmadiag {
 
-namespace {
+void refuse(const std::string& what) { throw std::invalid_argument("decoded program: " + what); }
 
-[[noreturn]] void refuse(const std::string& what) { throw std::invalid_argument("decoded program: " + what); }
+namespace {
 
 constexpr std::uint64_t slot_bytes_limit = 512;  // a 128-bit register of 32 lanes
 

@@ -12,6 +12,9 @@
 
 namespace wmmadiag {
 
+// Throws std::invalid_argument: a program that cannot be.
+[[noreturn]] void refuse(const std::string& what);
+
 class Warp;
 struct Inst;
 

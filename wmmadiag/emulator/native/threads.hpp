@@ -1,6 +1,7 @@
 // Threads, as far as the system gives them.
 #pragma once
 
+#include <chrono>
 #include <new>
 #include <system_error>
 #include <thread>
@@ -8,6 +9,9 @@
 #include <vector>
 
 namespace wmmadiag {
+
+// How often one that waits for others looks whether somebody wants it to end.
+inline constexpr auto poll_interval = std::chrono::milliseconds(20);
 
 // Starts `count` threads of body(index), or as many as the system has; the results never depend on how many.
 // Throws std::bad_alloc if it has none at all.

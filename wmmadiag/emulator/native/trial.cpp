@@ -19,8 +19,6 @@ namespace wmmadiag {
 
 namespace {
 
-constexpr auto poll_interval = std::chrono::milliseconds(20);
-
 constexpr std::uint64_t item_bytes(ItemType type) {
     switch (type) {
         case ItemType::s8:

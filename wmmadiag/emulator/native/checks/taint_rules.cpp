@@ -23,7 +23,7 @@ unsigned type_bytes(std::string_view type) {
     return bits < 16 ? 2 : bits / 8;
 }
 
-TaintRule rule_of(std::string_view name) {
+TaintRule taint_rule_of(std::string_view name) {
     constexpr auto silent = std::to_array<std::string_view>({"exit",
                                                              "trap",
                                                              "nop",
@@ -145,7 +145,7 @@ using Slots = std::vector<std::uint64_t>;  // a bit per slot
 
 std::vector<TaintRule> taint_rules(const ProgramSource& source) {
     std::vector<TaintRule> by_operation;
-    for (const auto& name : source.operations) by_operation.push_back(rule_of(name));
+    for (const auto& name : source.operations) by_operation.push_back(taint_rule_of(name));
     std::vector<TaintRule> rules;
     for (const auto& raw : source.code) rules.push_back(by_operation[raw.op]);
     return rules;

@@ -11,16 +11,8 @@ namespace {
 
 constexpr float mask_value = -9999.0f;  // what is added to a masked score is at least as low as this
 
-float half_value(std::uint16_t h) {
-    const auto exponent = static_cast<int>(h >> 10 & 31), mantissa = static_cast<int>(h & 1023);
-    const float sign = (h >> 15) != 0 ? -1.0f : 1.0f;
-    if (exponent == 31) return mantissa != 0 ? std::nanf("") : sign * INFINITY;
-    return sign * (exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -24) : std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25));
-}
-
 // The index that a statistic of rows or columns has, and of which axis.
 Axis known_axis(Tag t) { return (t & row_known) != 0 ? Axis::row : Axis::column; }
-std::uint32_t index(Tag t, Axis axis) { return axis == Axis::row ? row(t) : column(t); }
 
 }  // namespace
 

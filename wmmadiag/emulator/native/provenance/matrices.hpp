@@ -15,6 +15,7 @@
 namespace wmmadiag::provenance {
 
 enum class Axis : std::uint8_t { row, column };
+constexpr std::uint32_t index(Tag t, Axis axis) { return axis == Axis::row ? row(t) : column(t); }
 constexpr Axis other(Axis axis) { return axis == Axis::row ? Axis::column : Axis::row; }
 
 // Left operand's contracted axis and right operand's; `left` is the one that is listed first in a canonical order, so that a product and

@@ -45,7 +45,6 @@ Magnitude magnitude(Element type, const void* matrix, std::size_t index) {
 }
 
 constexpr Tag step_of(Axis axis) { return axis == Axis::row ? Tag{1} << row_shift : 1; }
-constexpr std::uint32_t index(Tag t, Axis axis) { return axis == Axis::row ? row(t) : column(t); }
 
 constexpr unsigned most_k = 256;
 

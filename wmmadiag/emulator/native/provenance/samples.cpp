@@ -17,13 +17,6 @@ T word(const void* from, std::size_t index) {
     return v;
 }
 
-double half_value(std::uint16_t h) {
-    const auto exponent = static_cast<int>(h >> 10 & 31), mantissa = static_cast<int>(h & 1023);
-    const double sign = (h >> 15) != 0 ? -1.0 : 1.0;
-    if (exponent == 31) return mantissa != 0 ? std::nan("") : sign * HUGE_VAL;
-    return sign * (exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(mantissa + 1024, exponent - 25));
-}
-
 // An element of a dense matrix of a multiplication; false for types that are not sampled.
 bool value_of(Element type, const void* matrix, std::size_t index, double& to) {
     switch (type) {
@@ -38,6 +31,13 @@ bool value_of(Element type, const void* matrix, std::size_t index, double& to) {
 }
 
 }  // namespace
+
+float half_value(std::uint16_t h) {
+    const auto exponent = static_cast<int>(h >> 10 & 31), mantissa = static_cast<int>(h & 1023);
+    const float sign = (h >> 15) != 0 ? -1.0f : 1.0f;
+    if (exponent == 31) return mantissa != 0 ? std::nanf("") : sign * INFINITY;
+    return sign * (exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -24) : std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25));
+}
 
 bool Provenance::sampled(Tag tag) const { return is_regular(tag) && (tag & residual) == 0 && matrices_[matrix(tag)].depth != 0; }
 
