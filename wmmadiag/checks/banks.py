@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from operator import itemgetter
 
 from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.checks.naming import user_line
@@ -24,6 +25,7 @@ from wmmadiag.checks.registry import Check, Context, Raw
 from wmmadiag.fragments import ELEMENT_BITS, memory_access, wmma_map
 from wmmadiag.fragments.footprint import footprint
 from wmmadiag.fragments.shared_requests import fragment_requests
+from wmmadiag.ptx.operation import operation
 
 _WORTH_SAYING = 2.0
 """Times the passes or sectors that would do, from which on an access is named."""
@@ -60,19 +62,16 @@ def _fragments(raw: Raw, text: str, arch: str) -> tuple[int, int]:
     seen = [int(value) for value in raw["values"]]
     taken = needed = 0
     for base, step, count in zip(seen[0::3], seen[1::3], seen[2::3], strict=True):
-        each = _passes(text.split()[0], arch, base, step)
+        each = _passes(text, arch, base, step)
         taken += count * each[0]
         needed += count * each[1]
     return taken, needed
 
 
 @cache
-def _passes(opcode: str, arch: str, base: int, step: int) -> tuple[int, int]:
+def _passes(text: str, arch: str, base: int, step: int) -> tuple[int, int]:
     """(passes taken, passes needed) of one load or store; `step` is bytes from one line to the next."""
-    words = opcode.split(".")
-    matrix, type_ = words[2], words[-1]
-    layout = next(word for word in words if word in ("row", "col"))
-    shape = next(word for word in words if word.startswith("m") and word[1:2].isdigit())
+    matrix, type_, layout, shape = itemgetter("matrix", "type", "layout", "shape")(operation(text).attributes)
     fragment = wmma_map(shape, matrix, type_, arch)
     where = footprint(
         fragment, layout, step * 8 // ELEMENT_BITS[type_], memory_access(shape, matrix, type_, layout, "shared")

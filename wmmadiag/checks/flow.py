@@ -13,6 +13,7 @@ from enum import IntEnum
 from wmmadiag.emulator.control_flow import ENDS
 from wmmadiag.emulator.decoded import SPACES, Decoded, Value
 from wmmadiag.emulator.lower import LoweredKernel
+from wmmadiag.ptx.operation import operation
 
 
 class Level(IntEnum):
@@ -302,7 +303,11 @@ def _result(node: Decoded, levels: Mapping[Value, Level]) -> Level:
     if node.op in ("vote", "redux"):
         return Level.WARP
     if node.op == "shfl":
-        broadcast = "idx" in node.text and node.s[1] is not None and _level(levels, node.s[1]) <= Level.WARP
+        broadcast = (
+            operation(node.text).attributes["mode"] == "idx"
+            and node.s[1] is not None
+            and _level(levels, node.s[1]) <= Level.WARP
+        )
         return Level.WARP if broadcast else level
     if level is not Level.INDEX:
         return level
@@ -317,6 +322,6 @@ def _result(node: Decoded, levels: Mapping[Value, Level]) -> Level:
         return Level.WARP
     if name == "setp" and constants:  # t < 32, t > 31
         compared = {"lt": 0, "ge": 0, "lo": 0, "hs": 0, "gt": 31, "le": 31, "hi": 31, "ls": 31}
-        if compared.get((*node.text.split("."), "")[1]) == constants[0] % 32:
+        if compared.get(operation(node.text).attributes["compare"]) == constants[0] % 32:
             return Level.WARP
     return Level.LANE

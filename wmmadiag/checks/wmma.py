@@ -21,6 +21,7 @@ Good:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 
 from wmmadiag.checks.array_bases import accessed_arrays
 from wmmadiag.checks.finding import Finding, Level
@@ -31,6 +32,7 @@ from wmmadiag.emulator.extents import Extent
 from wmmadiag.fragments import memory_access
 from wmmadiag.fragments.map import ELEMENT_BITS
 from wmmadiag.fragments.memory_access import MemoryAccess
+from wmmadiag.ptx.operation import operation
 
 _LDM_BYTES = 16  # PTX ISA, wmma.load: "stride must be a multiple of 16 bytes"
 _SAFE_BYTES = 16  # no fragment access needs more than this on any chip that was measured
@@ -38,12 +40,8 @@ _MATRIX_ROW = 16  # of ldmatrix and stmatrix, bytes
 
 
 def _rule(node: Decoded, space: str) -> tuple[str, int, MemoryAccess]:
-    """(matrix, element bits, how the chip reaches memory) of a fragment load or store, from its opcode."""
-    words = node.text.split()[0].split(".")
-    matrix = words[2]
-    layout = next(word for word in words if word in ("row", "col"))
-    shape = next(word for word in words if word.startswith("m") and word[1:2].isdigit())
-    type_ = words[-1]
+    """(matrix, element bits, how the chip reaches memory) of a fragment load or store, from its modifiers."""
+    matrix, type_, layout, shape = itemgetter("matrix", "type", "layout", "shape")(operation(node.text).attributes)
     return matrix, ELEMENT_BITS[type_], memory_access(shape, matrix, type_, layout, space)
 
 

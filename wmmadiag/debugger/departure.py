@@ -15,6 +15,7 @@ from wmmadiag.errors import BudgetError, ConfigurationError, KernelFault, Wmmadi
 from wmmadiag.place import Place, own_place
 from wmmadiag.provenance import Disagreement
 from wmmadiag.provenance.model import Stage
+from wmmadiag.ptx.operation import Flow, operation
 
 if TYPE_CHECKING:
     from wmmadiag.debugger.moment import Moment
@@ -259,8 +260,8 @@ def _stores(session: Session) -> list[Place]:
     """The places of instructions that write global memory, each line once."""
     found: dict[tuple[str, int], Place] = {}
     for node, place in zip(session.target.kernel.kernel.nodes, session.lines.places, strict=True):
-        words = node.text.split()[0].split(".") if node.text else [""]
-        writes = words[0] in ("st", "red", "atom") or node.op == "wmma.store"
-        if writes and place.line and not {"shared", "local", "param"} & set(words):
+        does = operation(node.text)
+        inside = does.attributes.get("space") in ("shared", "local", "param")
+        if does.flow in (Flow.STORE, Flow.UPDATE) and place.line and not inside:
             found.setdefault((place.file, place.line), place)
     return list(found.values())

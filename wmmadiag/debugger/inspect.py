@@ -16,7 +16,6 @@ from wmmadiag.debugger.machine import ANY, Conditions
 from wmmadiag.debugger.registers import (
     raw_register,
     register_numbers,
-    register_type,
 )
 from wmmadiag.emulator.decoded import Value
 from wmmadiag.emulator.faults import coordinates
@@ -24,6 +23,7 @@ from wmmadiag.emulator.kernel import REGISTER_POISON
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Dim3
 from wmmadiag.place import Place
+from wmmadiag.ptx.operation import operation
 from wmmadiag.subject.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class Inspection(FragmentInspection):
         for node in self.target.kernel.kernel.nodes:
             for value in node.written():
                 if value.name and value in slots:
-                    kind = register_type(node)
+                    kind = operation(node.text).type
                     if value.name not in found or (kind and not found[value.name][1]):
                         found[value.name] = (value, kind)
         for value in slots:

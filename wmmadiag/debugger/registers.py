@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +13,7 @@ from wmmadiag.emulator.decoded import Decoded, Value
 from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.emulator.observer import register_values
 from wmmadiag.emulator.registers import LANES
+from wmmadiag.ptx.operation import Flow, operation
 
 _FLOATS: dict[str, Any] = {
     "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "tf32": np.float32, "f64": np.float64,
@@ -70,9 +70,9 @@ def layout(kernel: LoweredKernel, node: Decoded, letter: str) -> Layout | None:
     rule: Any = spec.rule
     order: tuple[int, ...] = ()
     if rule is None:
-        words = node.text.split()[0].split(".")
-        matrix = next((word for word in words[1:] if word in LETTERS), "d")
-        number, values, kind = spec.maps[3], spec.registers[3], words[-1]
+        does = operation(node.text)
+        matrix = does.attributes.get("matrix", "d")
+        number, values, kind = spec.maps[3], spec.registers[3], does.type
     else:
         matrix = letter
         at = LETTERS.index(letter)
@@ -126,15 +126,6 @@ def decoded(words: NDArray[np.uint64], kind: str, bits: int) -> NDArray[Any]:
     return numbers
 
 
-def register_type(node: Decoded) -> str:
-    """The type that an instruction's text gives its destination, "" when it does not say: `fma.rn.f32` → "f32"."""
-    words = node.text.split(None, 1)[0].split(".") if node.text else []
-    types = [word for word in words[1:] if re.fullmatch(r"[fbsu]\d+(x2)?|bf16(x2)?|tf32|pred", word)]
-    if not types or words[0] == "setp":
-        return ""
-    return types[0]
-
-
 def register_numbers(raw: NDArray[Any], kind: str) -> NDArray[Any]:
     """A register's bits as what an instruction's type says they are."""
     if raw.dtype == bool or raw.ndim > 1:
@@ -157,12 +148,11 @@ def nan_table(kernel: LoweredKernel, kinds: dict[str, int]) -> bytes:
     for pc, node in enumerate(kernel.nodes):
         if node.op == "mma" and node.tensor is not None:
             table[pc] = kinds.get(str(getattr(node.tensor.rule, "d", "")), 0)
-        elif node.d is not None and node.op not in _CARRIERS and not node.op.startswith(("ld", "mov", "selp", "atom")):
-            kind = register_type(node)
+        elif node.d is not None and (does := operation(node.text)).flow in (Flow.COMPUTE, Flow.CONVERT):
+            kind = does.type
             if kinds.get(kind, 0) and node.d.bytes == _BYTES.get(kind, 0):
                 table[pc] = kinds[kind]
     return bytes(table)
 
 
-_CARRIERS = frozenset({"shfl", "prmt", "bra", "vprintf", "clock"})
 _BYTES = {"f16": 2, "bf16": 2, "f16x2": 4, "bf16x2": 4, "f32": 4, "tf32": 4, "f64": 8, "f32x2": 8}
