@@ -12,6 +12,7 @@ from wmmadiag.ops import OPERATIONS, Assumed, readings
 from wmmadiag.subject.drafts.code_facts import told_by_formulas
 
 READING = Path(__file__).parents[1] / "reading" / "unseen3"
+LATER = READING.parent / "unseen4"
 BLIND = Path(__file__).parents[1] / "diagnose" / "blind3"
 
 
@@ -27,6 +28,11 @@ def symbols(report):
         (BLIND / "streamk_gemm.cu", "streamk::gemm_streamk<streamk::DefaultShape>"),
         (BLIND / "matmul_dweight.cu", "BT is K, C is N, OC is M and A stored as K×M"),
         (READING / "thrust_bias_gemm.cu", "b is bias"),
+        (LATER / "multistage_bare.cu", "kM = 64, kN = 64"),
+        (LATER / "alibi_attention_bare.cu", "kDim = 64"),
+        (LATER / "swiglu_ffn_torch.cu", "dim is K, hidden is N and weights stored as N×K"),
+        (LATER / "paged_decode_gqa.cu", "pages of heads, rows within"),
+        (LATER / "varlen_attention_torch.cu", "taken as packed_attention"),
     ],
     ids=lambda value: value.stem if isinstance(value, Path) else "",
 )

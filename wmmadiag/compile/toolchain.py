@@ -1,15 +1,16 @@
-"""Where NVRTC and the CUDA headers are: PyPI wheels or an installed toolkit, found by cuda.pathfinder.
+"""Where NVRTC and the CUDA headers are: PyPI wheels, or whatever else cuda.pathfinder finds, such as a toolkit.
 
 Nothing here needs a driver, and nothing CUDA is imported before the first call.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
+import sys
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,6 +64,10 @@ def nvrtc_library() -> NvrtcLibrary:
     """
     from wmmadiag.compile.nvrtc_library import NvrtcLibrary
 
+    own = _in_wheels("lib/libnvrtc.so.*[0-9]")
+    if own is not None:
+        with contextlib.suppress(OSError):
+            return NvrtcLibrary(str(own))
     try:
         from cuda import pathfinder
 
@@ -82,7 +87,22 @@ def has_nvrtc() -> bool:
     return True
 
 
+def _in_wheels(pattern: str) -> Path | None:
+    """The one file of NVIDIA's wheels, in the folder of packages where cuda.pathfinder looks first, that is called so.
+
+    Importing cuda.pathfinder costs more than a small kernel's compilation; None where it has to choose.
+    """
+    folders = (Path(one) / "nvidia" for one in sys.path if one)
+    first = next((one for one in folders if one.is_dir()), None)
+    found = list(first.glob(f"*/{pattern}")) if first is not None else []
+    return found[0] if len(found) == 1 else None
+
+
 def _header_folder(component: str, header: str) -> Path | None:
+    for prefix in ("include", "include/cccl"):
+        own = _in_wheels(f"{prefix}/{header}")
+        if own is not None:
+            return own.parents[header.count("/")]
     from cuda import pathfinder
 
     try:
@@ -156,6 +176,8 @@ def _header_stamp(folders: tuple[Path, ...]) -> tuple[str, ...]:
 
 def nvrtc_package() -> str:
     """Version of the installed NVRTC package, "" if there is none; NVRTC itself is not loaded."""
+    from importlib import metadata
+
     try:
         return metadata.version("nvidia-cuda-nvrtc")
     except metadata.PackageNotFoundError:

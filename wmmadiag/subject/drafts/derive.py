@@ -201,7 +201,10 @@ def _completed(path: Path, kernel: Kernel, operation: str, options: SubjectOptio
     from wmmadiag.compile.sources import read_text
 
     if kernel.uninstantiated:
-        yield from instantiations(path, read_text(path), kernel, operation, options)
+        before: list[str] = []  # a kernel that is wrong with most arguments is not hidden by one with which it is right
+        for said, one in instantiations(path, read_text(path), kernel, operation, options):
+            yield f"{said} (and not right with {'; '.join(before)})" if before else said, one
+            before.append(said)
     else:
         yield from _counted(kernel, operation, options)
 

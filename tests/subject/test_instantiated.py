@@ -1,0 +1,63 @@
+"""Templates that nobody instantiates: which arguments are tried, and that one that is wrong is no verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import wmmadiag
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.subject.drafts.instantiated import instantiations
+from wmmadiag.subject.drafts.kernel import read_kernel
+from wmmadiag.subject.open_subject import SubjectOptions
+
+BARE = Path(__file__).parents[1] / "reading" / "unseen4" / "multistage_bare.cu"
+KERNELS = Path(__file__).parents[2] / "kernels"
+
+
+def tried(path, text, operation="gemm"):
+    kernel = read_kernel(path, text, SubjectOptions())
+    return [said for said, _ in instantiations(path, text, kernel, operation, SubjectOptions())]
+
+
+def test_what_the_code_asserts_and_its_shared_arrays_decide_which_arguments_are_tried():
+    found = [dict(part.split(" = ") for part in one.split(", ")) for one in tried(BARE, BARE.read_text())]
+    assert found
+    for one in found:
+        assert one["kM"] == one["kN"] == "64" and int(one["kK"]) % 16 == 0 and int(one["kStages"]) >= 2
+        stage = 64 * (int(one["kK"]) + 8) * 2 + int(one["kK"]) * (64 + 8) * 2
+        assert stage * int(one["kStages"]) <= 48 * 1024
+
+
+def test_an_assertion_that_leaves_one_value_leaves_that_one(tmp_path):
+    text = BARE.read_text().replace('static_assert(kStages >= 2, "");', 'static_assert(kStages == 3 && kK == 32, "");')
+    assert tried(tmp_path / "k.cu", text) == ["kM = 64, kN = 64, kK = 32, kStages = 3"]
+
+
+def test_a_class_whose_members_the_code_names_is_one_of_the_source():
+    path = KERNELS / "gemm" / "kernel.cu"
+    assert tried(path, path.read_text()) == [f"T = {one}" for one in ("F16", "BF16", "TF32", "S8", "F64")]
+
+
+def test_a_template_of_a_template_is_not_guessed(tmp_path):
+    text = "template <template <int> class T> __global__ void k(const float* a, float* d) { d[0] = a[T<2>::x]; }"
+    assert tried(tmp_path / "k.cu", text) == []
+
+
+def test_a_wrong_template_is_asked_about(tmp_path):
+    path = tmp_path / "k.cu"
+    path.write_text(BARE.read_text().replace("fb[j], acc[i][j]", "fb[i], acc[i][j]"))
+    with pytest.raises(ConfigurationError, match="not everything about the kernel") as asked:
+        wmmadiag.check(path)
+    assert "the template arguments kM, kN, kK, kStages" in asked.value.detail
+
+
+def test_arguments_with_which_it_is_not_right_are_told(tmp_path):
+    text = BARE.read_text()
+    path = tmp_path / "k.cu"
+    path.write_text(text.replace("kk < kK; kk += 16", "kk < kK; kk += 32"))  # half of a tile, unless it is 16 deep
+    report = wmmadiag.check(path)
+    assert report.exit_code == 0
+    told = " ".join(report.assumed)
+    assert "kK = 16" in told and "not right with kM = 64, kN = 64, kK = 64" in told
