@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from trial_changes import change, edit, product
 
+from wmmadiag.compile.nvrtc import NvrtcResult, run_nvrtc
 from wmmadiag.diagnose.changes import Change, TextEdit, Texts
+from wmmadiag.diagnose.trials import programs
 from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.subject.card import Card
@@ -269,3 +272,17 @@ def nth_of(texts: Texts, around: str, old: str) -> int:
     """Which occurrence of `old` is the one in `around`."""
     text = next(iter(texts.values())).decode()
     return text[: text.index(around) + around.index(old)].count(old)
+
+
+def test_a_compiler_that_fails_in_haste_compiles_as_for_the_users_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # NVRTC 13.5 ends `__dp4a` with "unsupported operation" where it may take no time.
+    def unhurried(text: bytes, name: str, options: list[str], **more: Any) -> NvrtcResult:
+        if any(one.startswith("--Ofast-compile") for one in options):
+            return NvrtcResult(False, f"{name}(3) Error: unsupported operation", status="NVRTC_ERROR_COMPILATION")
+        return run_nvrtc(text, name, options, **more)
+
+    monkeypatch.setattr(programs, "run_nvrtc", unhurried)
+    bench = bench_of(product(tmp_path, ("i * n + col", "i * k + col")), threads=1)
+    assert words(bench.try_batch([change(edit(bench.texts, "i * k + col", "i * n + col"))])) == ["right"]

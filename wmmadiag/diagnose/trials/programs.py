@@ -28,7 +28,7 @@ from wmmadiag.diagnose.trials.copies import Definition, copied, in_wrapper, own_
 from wmmadiag.diagnose.trials.prepared import Prepared
 from wmmadiag.diagnose.trials.schemata import HEADER, directives, header, inside, render
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions, lower
-from wmmadiag.errors import CompileError, ConfigurationError, WmmadiagError
+from wmmadiag.errors import CompileError, WmmadiagError
 from wmmadiag.ptx import parse
 from wmmadiag.ptx.ir import Module
 
@@ -117,10 +117,11 @@ class Programs:
         """
         try:
             return Program(self._made({}), {})
-        except ConfigurationError:
+        except WmmadiagError:
             if self.level == "full":
                 raise
-            self.level = self.batch_level = "full"  # a compiler that cannot do with less
+            # A compiler that knows no haste, or does not know all that it compiles otherwise (NVRTC 13.5: `__dp4a`).
+            self.level = self.batch_level = "full"
             return self.plain()
 
     def single(self, change: Change) -> Program:
