@@ -25,7 +25,7 @@ from wmmadiag.checks.registry import Check, Context, Raw
 from wmmadiag.fragments import ELEMENT_BITS, memory_access, wmma_map
 from wmmadiag.fragments.footprint import footprint
 from wmmadiag.fragments.shared_requests import fragment_requests
-from wmmadiag.ptx.operation import operation
+from wmmadiag.ptx.meaning import meaning
 
 _WORTH_SAYING = 2.0
 """Times the passes or sectors that would do, from which on an access is named."""
@@ -71,7 +71,7 @@ def _fragments(raw: Raw, text: str, arch: str) -> tuple[int, int]:
 @cache
 def _passes(text: str, arch: str, base: int, step: int) -> tuple[int, int]:
     """(passes taken, passes needed) of one load or store; `step` is bytes from one line to the next."""
-    matrix, type_, layout, shape = itemgetter("matrix", "type", "layout", "shape")(operation(text).attributes)
+    matrix, type_, layout, shape = itemgetter("matrix", "type", "layout", "shape")(meaning(text).attributes)
     fragment = wmma_map(shape, matrix, type_, arch)
     where = footprint(
         fragment, layout, step * 8 // ELEMENT_BITS[type_], memory_access(shape, matrix, type_, layout, "shared")

@@ -13,7 +13,7 @@ from enum import IntEnum
 from wmmadiag.emulator.control_flow import ENDS
 from wmmadiag.emulator.decoded import SPACES, Decoded, Value
 from wmmadiag.emulator.lower import LoweredKernel
-from wmmadiag.ptx.operation import operation
+from wmmadiag.ptx.meaning import meaning
 
 
 class Level(IntEnum):
@@ -304,7 +304,7 @@ def _result(node: Decoded, levels: Mapping[Value, Level]) -> Level:
         return Level.WARP
     if node.op == "shfl":
         broadcast = (
-            operation(node.text).attributes["mode"] == "idx"
+            meaning(node.text).attributes["mode"] == "idx"
             and node.s[1] is not None
             and _level(levels, node.s[1]) <= Level.WARP
         )
@@ -322,6 +322,6 @@ def _result(node: Decoded, levels: Mapping[Value, Level]) -> Level:
         return Level.WARP
     if name == "setp" and constants:  # t < 32, t > 31
         compared = {"lt": 0, "ge": 0, "lo": 0, "hs": 0, "gt": 31, "le": 31, "hi": 31, "ls": 31}
-        if compared.get(operation(node.text).attributes["compare"]) == constants[0] % 32:
+        if compared.get(meaning(node.text).attributes["compare"]) == constants[0] % 32:
             return Level.WARP
     return Level.LANE

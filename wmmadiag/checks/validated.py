@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from wmmadiag.emulator.control_flow import ENDS
 from wmmadiag.emulator.decoded import Decoded, Value
 from wmmadiag.emulator.lower import LoweredKernel
-from wmmadiag.ptx.operation import operation
+from wmmadiag.ptx.meaning import meaning
 
 _NO_VALUE_LEAVES = frozenset({"ld", "st", "atom", "red", "bra", "exit", "shfl", "vote", "match", "redux"})
 """Operations whose result is not made of their operands' values alone, or that let these out of the thread."""
@@ -58,7 +58,7 @@ def is_validated(kernel: LoweredKernel, pc: int) -> bool:
 def _swaps(node: Decoded, load: Decoded) -> bool:
     """Whether it is a compare-and-swap of the place that a load reads: the same register and offset, as wide."""
     same = (node.s[:1], node.immediate, node.space) == (load.s[:1], load.immediate, load.space)
-    compares = node.op == "atom" and operation(node.text).attributes["operation"] == "cas"
+    compares = node.op == "atom" and meaning(node.text).attributes["operation"] == "cas"
     return compares and same and _bytes(node) == _bytes(load) and load.count < 2
 
 

@@ -15,7 +15,7 @@ from wmmadiag.errors import BudgetError, ConfigurationError, KernelFault, Wmmadi
 from wmmadiag.place import Place, own_place
 from wmmadiag.provenance import Disagreement
 from wmmadiag.provenance.model import Stage
-from wmmadiag.ptx.operation import Flow, operation
+from wmmadiag.ptx.meaning import Dataflow, meaning
 
 if TYPE_CHECKING:
     from wmmadiag.debugger.moment import Moment
@@ -260,8 +260,8 @@ def _stores(session: Session) -> list[Place]:
     """The places of instructions that write global memory, each line once."""
     found: dict[tuple[str, int], Place] = {}
     for node, place in zip(session.target.kernel.kernel.nodes, session.lines.places, strict=True):
-        does = operation(node.text)
+        does = meaning(node.text)
         inside = does.attributes.get("space") in ("shared", "local", "param")
-        if does.flow in (Flow.STORE, Flow.UPDATE) and place.line and not inside:
+        if does.flow in (Dataflow.STORE, Dataflow.UPDATE) and place.line and not inside:
             found.setdefault((place.file, place.line), place)
     return list(found.values())

@@ -23,7 +23,7 @@ from wmmadiag.emulator.kernel import REGISTER_POISON
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Dim3
 from wmmadiag.place import Place
-from wmmadiag.ptx.operation import operation
+from wmmadiag.ptx.meaning import meaning
 from wmmadiag.subject.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class Inspection(FragmentInspection):
         for node in self.target.kernel.kernel.nodes:
             for value in node.written():
                 if value.name and value in slots:
-                    kind = operation(node.text).type
+                    kind = meaning(node.text).type
                     if value.name not in found or (kind and not found[value.name][1]):
                         found[value.name] = (value, kind)
         for value in slots:

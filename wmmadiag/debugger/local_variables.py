@@ -23,7 +23,7 @@ from wmmadiag.debugger.definitions import Definitions
 from wmmadiag.debugger.machine import Conditions
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.place import Place
-from wmmadiag.ptx.operation import operation
+from wmmadiag.ptx.meaning import meaning
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -192,7 +192,7 @@ def _results(session: Inspection, pcs: Sequence[int], kind: _Kind) -> list[tuple
         (pc, value)
         for pc in pcs
         for value in nodes[pc].written()
-        if value.name and value not in read and _fits(value, operation(nodes[pc].text).type, kind)
+        if value.name and value not in read and _fits(value, meaning(nodes[pc].text).type, kind)
     ]
     # Constants that other statements need are set up anywhere.
     computed = [one for one in found if any(True for _ in nodes[one[0]].read())]

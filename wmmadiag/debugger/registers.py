@@ -13,7 +13,7 @@ from wmmadiag.emulator.decoded import Decoded, Value
 from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.emulator.observer import register_values
 from wmmadiag.emulator.registers import LANES
-from wmmadiag.ptx.operation import Flow, operation
+from wmmadiag.ptx.meaning import Dataflow, meaning
 
 _FLOATS: dict[str, Any] = {
     "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "tf32": np.float32, "f64": np.float64,
@@ -70,7 +70,7 @@ def layout(kernel: LoweredKernel, node: Decoded, letter: str) -> Layout | None:
     rule: Any = spec.rule
     order: tuple[int, ...] = ()
     if rule is None:
-        does = operation(node.text)
+        does = meaning(node.text)
         matrix = does.attributes.get("matrix", "d")
         number, values, kind = spec.maps[3], spec.registers[3], does.type
     else:
@@ -148,7 +148,7 @@ def nan_table(kernel: LoweredKernel, kinds: dict[str, int]) -> bytes:
     for pc, node in enumerate(kernel.nodes):
         if node.op == "mma" and node.tensor is not None:
             table[pc] = kinds.get(str(getattr(node.tensor.rule, "d", "")), 0)
-        elif node.d is not None and (does := operation(node.text)).flow in (Flow.COMPUTE, Flow.CONVERT):
+        elif node.d is not None and (does := meaning(node.text)).flow in (Dataflow.COMPUTE, Dataflow.CONVERT):
             kind = does.type
             if kinds.get(kind, 0) and node.d.bytes == _BYTES.get(kind, 0):
                 table[pc] = kinds[kind]

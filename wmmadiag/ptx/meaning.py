@@ -12,7 +12,7 @@ from wmmadiag.ptx.instructions import lookup
 from wmmadiag.ptx.ir import Access
 
 
-class Flow(Enum):
+class Dataflow(Enum):
     """What an operation does to values."""
 
     MOVE = "passes values on as they are"
@@ -30,28 +30,30 @@ class Flow(Enum):
 
 
 _FLOWS = {
-    Flow.MOVE: "mov selp slct prmt cvta szext",
-    Flow.COMPUTE: "add sub mul fma mad div rcp sqrt rsqrt sin cos lg2 ex2 tanh abs neg min max copysign mul24 "
+    Dataflow.MOVE: "mov selp slct prmt cvta szext",
+    Dataflow.COMPUTE: "add sub mul fma mad div rcp sqrt rsqrt sin cos lg2 ex2 tanh abs neg min max copysign mul24 "
     "mad24 sad rem popc clz bfind fns brev bfe bfi bmsk dp4a dp2a addc subc madc and or xor not cnot "
     "lop3 shl shr shf createpolicy",
-    Flow.COMPARE: "setp set testp isspacep",
-    Flow.CONVERT: "cvt",
-    Flow.LOAD: "ld ldu wmma.load ldmatrix",
-    Flow.STORE: "st wmma.store stmatrix",
-    Flow.UPDATE: "atom red",
-    Flow.EXCHANGE: "shfl vote match redux elect activemask movmatrix",
-    Flow.MULTIPLY: "wmma.mma mma",
-    Flow.ORDER: "bar barrier membar fence mbarrier",
-    Flow.COPY: "cp",
-    Flow.CONTROL: "bra brx ret exit trap brkpt nanosleep pmevent griddepcontrol setmaxnreg prefetch "
+    Dataflow.COMPARE: "setp set testp isspacep",
+    Dataflow.CONVERT: "cvt",
+    Dataflow.LOAD: "ld ldu wmma.load ldmatrix",
+    Dataflow.STORE: "st wmma.store stmatrix",
+    Dataflow.UPDATE: "atom red",
+    Dataflow.EXCHANGE: "shfl vote match redux elect activemask movmatrix",
+    Dataflow.MULTIPLY: "wmma.mma mma",
+    Dataflow.ORDER: "bar barrier membar fence mbarrier",
+    Dataflow.COPY: "cp",
+    Dataflow.CONTROL: "bra brx ret exit trap brkpt nanosleep pmevent griddepcontrol setmaxnreg prefetch "
     "prefetchu applypriority discard",
 }  # fmt: skip
-FLOWS: Mapping[str, Flow] = MappingProxyType({name: flow for flow, names in _FLOWS.items() for name in names.split()})
+FLOWS: Mapping[str, Dataflow] = MappingProxyType(
+    {name: flow for flow, names in _FLOWS.items() for name in names.split()}
+)
 """Opcode → what it does; "wmma.load", where the second word decides."""
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class InstructionMeaning:
     """What an instruction as written does.
 
     Attributes:
@@ -61,16 +63,16 @@ class Operation:
     """
 
     opcode: str
-    flow: Flow
+    flow: Dataflow
     attributes: Mapping[str, str]
     type: str
 
 
-_NOTHING = Operation("", Flow.CONTROL, MappingProxyType({}), "")
+_NOTHING = InstructionMeaning("", Dataflow.CONTROL, MappingProxyType({}), "")
 
 
 @cache
-def operation(text: str) -> Operation:
+def meaning(text: str) -> InstructionMeaning:
     """The record of an instruction, from its opcode with modifiers as written; operands behind a space do not matter.
 
     Where several forms differ in operands only, it is that of the first.
@@ -82,4 +84,4 @@ def operation(text: str) -> Operation:
     words = name.split(".")
     flow = FLOWS[words[0] if words[0] in FLOWS else ".".join(words[:2])]
     written = next((spec.type for spec in found[0].specs if spec.access is Access.WRITE), "")
-    return Operation(words[0], flow, found[0].attributes, found[0].attributes.get("type", written))
+    return InstructionMeaning(words[0], flow, found[0].attributes, found[0].attributes.get("type", written))

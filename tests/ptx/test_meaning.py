@@ -5,13 +5,21 @@ import pytest
 from wmmadiag.fidelity.written import spellings
 from wmmadiag.ptx.instructions import lookup, rows
 from wmmadiag.ptx.ir import Access
-from wmmadiag.ptx.operation import FLOWS, Flow, operation
+from wmmadiag.ptx.meaning import FLOWS, Dataflow, meaning
 
 SHORTEST = sorted(
     {min(spellings(form), key=len) for forms in rows().values() for form in forms if form.opcode != "mma"}
 )
-WRITES_NOTHING = {Flow.STORE, Flow.COPY}
-NEEDS_A_RESULT = {Flow.MOVE, Flow.COMPUTE, Flow.COMPARE, Flow.CONVERT, Flow.LOAD, Flow.EXCHANGE, Flow.MULTIPLY}
+WRITES_NOTHING = {Dataflow.STORE, Dataflow.COPY}
+NEEDS_A_RESULT = {
+    Dataflow.MOVE,
+    Dataflow.COMPUTE,
+    Dataflow.COMPARE,
+    Dataflow.CONVERT,
+    Dataflow.LOAD,
+    Dataflow.EXCHANGE,
+    Dataflow.MULTIPLY,
+}
 
 
 def test_every_opcode_of_the_table_has_a_flow_and_no_other_has_one() -> None:
@@ -20,13 +28,15 @@ def test_every_opcode_of_the_table_has_a_flow_and_no_other_has_one() -> None:
 
 @pytest.mark.parametrize("text", [one for one in SHORTEST if lookup(one)])
 def test_a_flow_agrees_with_what_the_row_reads_and_writes(text: str) -> None:
-    does = operation(text)
+    does = meaning(text)
     specs = lookup(text)[0].specs
     written = [spec for spec in specs if spec.access is Access.WRITE]
     assert not (does.flow in WRITES_NOTHING and written)
     assert written or does.flow not in NEEDS_A_RESULT
-    assert does.flow not in (Flow.LOAD, Flow.STORE, Flow.UPDATE) or any(spec.type == "addr" for spec in specs)
-    assert does.flow is not Flow.COMPARE or text.startswith("set.") or written[0].type == "pred"
+    assert does.flow not in (Dataflow.LOAD, Dataflow.STORE, Dataflow.UPDATE) or any(
+        spec.type == "addr" for spec in specs
+    )
+    assert does.flow is not Dataflow.COMPARE or text.startswith("set.") or written[0].type == "pred"
 
 
 @pytest.mark.parametrize(
@@ -42,6 +52,6 @@ def test_a_flow_agrees_with_what_the_row_reads_and_writes(text: str) -> None:
     ],
 )
 def test_modifiers_are_read_by_name(text: str, type_: str, attributes: dict[str, str]) -> None:
-    does = operation(text)
+    does = meaning(text)
     assert does.type == type_
     assert {name: does.attributes[name] for name in attributes} == attributes
