@@ -35,6 +35,40 @@ def test_every_block_waits_for_all(tmp_path, blocks):
     assert np.array_equal(out, np.arange(3)[:, None] * 1000 + np.roll(np.arange(blocks * 64), -64))
 
 
+def test_more_blocks_than_a_chip_has_multiprocessors_wait_for_each_other_in_few_turns(tmp_path):
+    blocks = 300
+    out, parts = np.zeros((2, blocks * 64), np.float32), np.zeros(blocks * 64, np.float32)
+    stats = kernel(tmp_path).launch(blocks, 64, out, parts, 2)
+    assert np.array_equal(out, np.arange(2)[:, None] * 1000 + np.roll(np.arange(blocks * 64), -64))
+    assert stats.warp_instructions < 1000 * blocks
+
+
+POLLING = """
+__global__ void k(volatile int* flags, int* out) {
+    // each block waits for the one behind it, each warp for the other
+    __shared__ volatile int turn;
+    if (threadIdx.x == 0) turn = 0;
+    __syncthreads();
+    if (threadIdx.x == 32) {
+        while (blockIdx.x + 1 < gridDim.x && flags[blockIdx.x + 1] == 0) {}
+        out[blockIdx.x] = blockIdx.x + 1 < gridDim.x ? flags[blockIdx.x + 1] + 1 : 1;
+        turn = 1;
+    }
+    if (threadIdx.x == 0) {
+        while (turn == 0) __nanosleep(10);
+        flags[blockIdx.x] = out[blockIdx.x];
+    }
+}
+"""
+
+
+def test_blocks_that_poll_give_way(tmp_path):
+    (tmp_path / "k.cu").write_text(POLLING)
+    flags, out = np.zeros(300, np.int32), np.zeros(300, np.int32)
+    wmmadiag.kernel(tmp_path / "k.cu", arch="sm_80").launch(300, 64, flags, out)
+    assert np.array_equal(out, np.arange(300, 0, -1))
+
+
 @pytest.mark.parametrize(("sync", "kinds"), [("grid.sync()", set()), ("__syncthreads()", {"races"})])
 def test_races_between_blocks(tmp_path, sync, kinds):
     out, parts = np.zeros((2, 256), np.float32), np.zeros(256, np.float32)

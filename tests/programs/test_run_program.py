@@ -117,6 +117,38 @@ def test_what_the_host_compiler_refuses_has_a_next_step(tmp_path: Path) -> None:
     assert "next: texture references left CUDA with 12.0" in done.stderr
 
 
+def test_two_main_functions_are_no_program(tmp_path: Path) -> None:
+    (tmp_path / "other.cu").write_text("int main() { return 1; }\n")
+    done = run(tmp_path, "int main() {}\n", "other.cu")
+    assert done.returncode == 2
+    assert "other.cu: a second main function; the first is in program.cu" in done.stderr
+
+
+CONVERTED = r"""
+#include <cstdio>
+struct Stream {
+    cudaStream_t held;
+    Stream() { cudaStreamCreate(&held); }
+    Stream(const Stream&) = delete;
+    ~Stream() { cudaStreamDestroy(held); }
+    operator cudaStream_t() const { return held; }
+};
+int main() {
+    Stream stream;
+    float *a, *b;
+    bool good = cudaMallocAsync((void**)&a, 64, stream) == cudaSuccess;
+    good = good && cudaMallocAsync(&b, 64, 0) == cudaSuccess;
+    good = good && cudaFreeAsync(a, stream) == cudaSuccess && cudaFreeAsync(b, 0) == cudaSuccess;
+    puts(good ? "good" : "bad");
+}
+"""
+
+
+def test_arguments_of_allocations_are_converted(tmp_path: Path) -> None:
+    done = run(tmp_path, CONVERTED)
+    assert (done.returncode, done.stdout) == (0, "good\n"), done.stderr
+
+
 FAULTS = r"""
 #include <cstdio>
 __global__ void fill(float* y, int n) { y[threadIdx.x] = n; }

@@ -27,7 +27,7 @@ from wmmadiag.csource.declarations import declarations
 from wmmadiag.csource.edits import ByteEdit, applied
 from wmmadiag.errors import CompileError
 from wmmadiag.place import Place
-from wmmadiag.programs.compiler import compiler_version, host_compiler, run_compiler
+from wmmadiag.programs.compiler import compiler_version, host_compiler, one_main, run_compiler
 from wmmadiag.programs.host import MARKER, MARKS, DeviceNames, device_names, host_edits, named_line
 from wmmadiag.programs.runtime import prelude, prune, runtime_library
 from wmmadiag.programs.shipped import NATIVE
@@ -348,6 +348,7 @@ def _compile(
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             objects = list(pool.map(one_object, enumerate(prepared)))
+        one_main([one.name for one in prepared], objects)
         made = work / "program.so"
         # muldefs: device functions of headers are each source's own for nvcc, and mean nothing to the host.
         defined = "-Wl,-z,defs,-z,muldefs"

@@ -75,3 +75,20 @@ def run_compiler(command: Sequence[str], source: str) -> None:
     message = first["message"] if first else f"{Path(command[0]).name}: {said}"
     named = next((step for word, step in _GONE.items() if re.search(rf"[‘'`]{word}\b", message)), _NEXT_STEP)
     raise CompileError(f"host code: {message}", place=place, detail=log[-4000:], hint=named)
+
+
+def one_main(sources: Sequence[str], objects: Sequence[Path]) -> None:
+    """Refuse a program with two beginnings, of which the linker, which takes what is defined twice, would choose one.
+
+    Raises:
+        CompileError: there are two.
+    """
+    begins = []
+    for name, made in zip(sources, objects, strict=True) if len(objects) > 1 else ():
+        listed = subprocess.run(["nm", "--defined-only", str(made)], capture_output=True, text=True, check=True).stdout
+        begins += [name] if re.search(r" T main$", listed, re.M) else []
+    if len(begins) > 1:
+        raise CompileError(
+            f"{begins[1]}: a second main function; the first is in {begins[0]}",
+            hint="give the sources of one program alone",
+        )

@@ -60,6 +60,7 @@ std::uint64_t Block::executed() const {
 }
 
 BlockStatus Block::run(std::uint64_t& quota) {
+    waits_ = false;
     for (;;) {
         if (turn_.position == order_.size()) {
             if (!turn_.alive) {
@@ -75,8 +76,10 @@ BlockStatus Block::run(std::uint64_t& quota) {
                 fail_deadlock();
                 return BlockStatus::faulted;
             }
+            waits_ = turn_.polls;
             turn_ = {};
             turn_.rounds = rounds;
+            if (waits_) return BlockStatus::running;
         }
         auto& warp = warps_[order_[turn_.position]];
         if (turn_.left == 0) {
@@ -103,6 +106,7 @@ BlockStatus Block::run(std::uint64_t& quota) {
             turn_.left = 0;
             ++turn_.position;
             turn_.idle &= status == WarpStatus::gave_way && turn_.in_vain && !turn_.moved;
+            turn_.polls &= status == WarpStatus::gave_way && warp.polls();
         }
     }
 }

@@ -80,6 +80,8 @@ public:
         turn_.in_vain = !moved;
         turn_.moved |= moved;
     }
+    // Whether the last run ended since every warp that could run polls: it waits for other blocks, as it seems.
+    [[nodiscard]] bool waits() const { return waits_; }
     [[nodiscard]] const Warp& next_warp() const { return warps_[order_[turn_.position]]; }
 
     // bar.sync / bar.arrive / bar.red of `active` lanes of `warp`. `threads` 0 = the whole block.
@@ -127,6 +129,7 @@ private:
         bool in_vain = false;      // the warp that has the turn waited at an mbarrier whose phase is not over,
         bool moved = false;        // ... or arrived at one, or passed one
         bool idle = true;          // in this round every warp that ran did nothing but wait in vain
+        bool polls = true;         // ... or poll
         std::uint64_t rounds = 0;  // so many rounds before it were idle
     };
 
@@ -134,6 +137,7 @@ private:
     Observer* observer_;
     std::uint64_t index_ = 0;
     Turn turn_;
+    bool waits_ = false;
     std::vector<Warp> warps_;
     std::vector<std::uint32_t> order_;
     std::array<Barrier, barrier_count> barriers_{};

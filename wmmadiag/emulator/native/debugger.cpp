@@ -122,7 +122,9 @@ private:
             thin_out();
         }
         auto left = std::min(quota, snapshots_.back().time + interval_ - time());
-        note(block_->run(left));
+        auto status = block_->run(left);
+        while (status == BlockStatus::running && block_->waits()) status = block_->run(left);
+        note(status);
     }
 
     bool run_on(std::uint64_t until, const std::function<bool()>& poll) {

@@ -72,7 +72,7 @@ Flow apply(Warp& warp, const Inst& inst, Mask active, const Addresses& addresses
     const auto bytes = static_cast<std::uint32_t>(sizeof(T)) * count;
     // Global f32 addition flushes subnormals, shared does not (PTX ISA, atom).
     const bool may_flush = std::is_same_v<T, float> && op == AtomicOp::add && inst.space != Space::shared;
-    return access(warp, inst.space, active, addresses, bytes, bytes, AccessKind::atomic, [&](unsigned lane, std::byte* p) {
+    const auto flow = access(warp, inst.space, active, addresses, bytes, bytes, AccessKind::atomic, [&](unsigned lane, std::byte* p) {
         for (unsigned i = 0; i < count; ++i) {
             const auto* slots = inst.extra + 3 * std::size_t{i};
             T old;
@@ -95,6 +95,10 @@ Flow apply(Warp& warp, const Inst& inst, Mask active, const Addresses& addresses
             if (slots[0] != no_operand) warp.at<T>(slots[0])[lane] = old;
         }
     });
+    if (flow != Flow::next || active == 0 || count != 1 || inst.extra[0] == no_operand) return flow;
+    std::uint64_t value = 0;
+    std::memcpy(&value, warp.at<T>(inst.extra[0]) + std::countr_zero(active), sizeof(T));
+    return warp.polled(inst, value);
 }
 
 struct Quad {

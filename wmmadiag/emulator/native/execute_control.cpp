@@ -33,7 +33,7 @@ Flow fence(Warp& warp, const Inst& inst, Mask active) {
     if (auto* observer = warp.block().observer()) observer->fence(warp.where(), active);
     return Flow::next;
 }
-Flow sleep(Warp&, const Inst&, Mask) { return Flow::yield; }
+Flow sleep(Warp& warp, const Inst&, Mask) { return warp.sleep(); }
 
 // s: barrier id, thread count or no_operand, predicate (bar.red). code: of bar.red 0 popc, 1 and, 2 or.
 Flow arrive(Warp& warp, const Inst& inst, Mask active, bool wait) {

@@ -82,10 +82,20 @@ Flow with_types(unsigned bytes, unsigned register_bytes, F&& f) {
     }
 }
 
+// Whether a strong load of one element has read the same again: most of those that wait for other threads are such loads.
+Flow polled(Warp& warp, const Inst& inst, Mask active, Flow flow) {
+    if (flow != Flow::next || active == 0 || inst.count != 1 || inst.extra[0] == no_operand || inst.register_bytes > sizeof(std::uint64_t))
+        return flow;
+    std::uint64_t value = 0;
+    const auto lane = static_cast<unsigned>(std::countr_zero(active));
+    std::memcpy(&value, warp.at<std::byte>(inst.extra[0]) + std::size_t{lane} * inst.register_bytes, inst.register_bytes);
+    return warp.polled(inst, value);
+}
+
 Flow load(Warp& warp, const Inst& inst, Mask active) {
     Addresses addresses;
     compute_addresses(warp, inst, addresses);
-    return with_types(inst.bytes, inst.register_bytes, [&](auto memory, auto reg) {
+    const auto flow = with_types(inst.bytes, inst.register_bytes, [&](auto memory, auto reg) {
         using Memory = decltype(memory);
         using Register = decltype(reg);
         if constexpr (!std::is_same_v<Memory, Wide> && sizeof(Memory) < sizeof(Register)) {
@@ -93,6 +103,7 @@ Flow load(Warp& warp, const Inst& inst, Mask active) {
         }
         return load_as<Memory, Register, false>(warp, inst, active, addresses);
     });
+    return (inst.flags & flag::strong) != 0 ? polled(warp, inst, active, flow) : flow;
 }
 
 Flow store(Warp& warp, const Inst& inst, Mask active) {

@@ -230,7 +230,8 @@ private:
             done[index] = 1;
             block_->start(index);
             auto quota = limits.times * known.base.instructions[index] + limits.slack;
-            const auto status = block_->run(quota);
+            auto status = block_->run(quota);
+            while (status == BlockStatus::running && block_->waits()) status = block_->run(quota);
             result.instructions += block_->executed();
             if (any<&Touched::read_shared>()) return false;
             if (status == BlockStatus::faulted) {

@@ -64,6 +64,8 @@ void Warp::start(Block& block, std::uint32_t index, std::uint32_t threads) {
     executed_ = 0;
     slice_end_ = group_slice;
     giving_way_ = false;
+    polled_ = nullptr;
+    polls_ = false;
     groups_.clear();
     copies.clear();
     commits.fill(0);
@@ -87,7 +89,21 @@ std::byte* Warp::local(unsigned lane) const {
 
 bool Warp::ready() { return live_ != 0 && ((mask_ != 0 && groups_.empty()) || select()); }
 
+Flow Warp::polled(const Inst& inst, std::uint64_t value) {
+    constexpr std::uint32_t enough = 2;
+    again_ = polled_ == &inst && seen_ == value ? again_ + 1 : 0;
+    polled_ = &inst;
+    seen_ = value;
+    return again_ < enough ? Flow::next : sleep();
+}
+
+Flow Warp::sleep() {
+    polls_ = true;
+    return Flow::yield;
+}
+
 WarpStatus Warp::run(std::uint64_t& quota) {
+    polls_ = false;
     const auto* observer = block_->observer();
     return observer && observer->wants_instructions() ? run_loop<true>(quota) : run_loop<false>(quota);
 }

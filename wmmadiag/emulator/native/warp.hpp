@@ -104,6 +104,11 @@ public:
     Flow block_at_barrier(Mask active, std::uint32_t barrier);
     void release(std::uint32_t barrier, const Barrier& result);  // lanes that wait at it go on
 
+    // What a strong access or an atomic has read, as the last one did at the same instruction: the warp polls, and gives way.
+    Flow polled(const Inst&, std::uint64_t value);
+    Flow sleep();
+    [[nodiscard]] bool polls() const { return polls_; }
+
     Flow fail(FaultKind kind, Mask lane_mask, std::string text = {});
     Flow fail_access(FaultKind kind, unsigned lane, Space space, std::uint64_t address, std::uint64_t bytes, bool write);
 
@@ -132,6 +137,10 @@ private:
     void fill_presets(std::uint32_t threads);
 
     Block* block_ = nullptr;
+    const Inst* polled_ = nullptr;  // the last strong access or atomic,
+    std::uint64_t seen_ = 0;        // what it read,
+    std::uint32_t again_ = 0;       // and how often it has read that
+    bool polls_ = false;            // its last turn ended since it polled
     const Inst* code_ = nullptr;
     std::byte* registers_ = nullptr;
     std::byte* constants_ = nullptr;
