@@ -118,6 +118,11 @@ LOST = {
         Level.ERROR,
         512,
     ),
+    "another block, with sums of a warp": (
+        "int n = __reduce_add_sync(~0u, lane) / 496; for (int r = warp; r < 16; r += 4) out[r * 32 + lane] = x[r + b] * n;",
+        Level.ERROR,
+        512,
+    ),
     "another block, with fences": (
         "for (int r = warp; r < 16; r += 4) out[r * 32 + lane] = x[r + b]; __threadfence();",
         Level.WARNING,

@@ -29,9 +29,10 @@ from wmmadiag.emulator.faults import coordinates
 from wmmadiag.emulator.output_words import Writers
 from wmmadiag.launch import View
 from wmmadiag.place import Place
+from wmmadiag.ptx.meaning import meaning
 
 _MOST_WARPS = 8
-_ORDERING = ("atom", "red", "membar", "fence")  # operations by which blocks may agree on an order
+_ORDERING = frozenset({"atom", "red", "membar", "fence"})  # opcodes by which blocks may agree on an order
 
 
 def describe(raw: Raw, context: Context) -> Finding | None:
@@ -62,7 +63,7 @@ def _lost(raw: Raw, context: Context) -> Finding:
     where, earlier = user_line(context, raw["pc"]), user_line(context, raw["other_pc"])
     address = int(raw["address"])
     extent = extent_at(context, "global", address)
-    unordered = between_blocks and not any(node.op.startswith(_ORDERING) for node in context.kernel.nodes)
+    unordered = between_blocks and not any(meaning(node.text).opcode in _ORDERING for node in context.kernel.nodes)
     who = "another block" if between_blocks else "another warp"
     return Finding(
         check="coverage",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from wmmadiag.emulator.observer import AccessKind, MemorySpace, memory_event
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.fragments.map import ELEMENT_BITS
 from wmmadiag.fragments.wmma import wmma_map
+from wmmadiag.ptx.meaning import meaning
 from wmmadiag.results.diagnosis import Cause, Diagnosis
 from wmmadiag.results.maps import FragmentCell, FragmentMap
 from wmmadiag.results.text import edits, split_place
@@ -33,7 +35,6 @@ from wmmadiag.subject.compiling import SubjectCompiler, Texts
 
 MAX_LOADS = 4096
 """Fragment loads of one run that are compared."""
-_LOAD = re.compile(r"wmma\.load\.([abc])\.sync(?:\.aligned)?\.(row|col)\.(m\d+n\d+k\d+)(?:\.(?:shared|global))?\.(\w+)")
 
 
 class _Enough(Exception):
@@ -142,7 +143,7 @@ def _loads(run: CaseRun, bound: BoundCase, line: int) -> _Seen:
     wanted = frozenset(
         pc
         for pc, node in enumerate(kernel.kernel.nodes)
-        if _LOAD.search(node.text) and user_line(context, pc).line == line
+        if node.op == "wmma.load" and user_line(context, pc).line == line
     )
     observer = _Loads(wanted)
     options = replace(kernel.options, observer=observer, checks=(), check_table=(), threads=1)
@@ -157,10 +158,8 @@ def _loads(run: CaseRun, bound: BoundCase, line: int) -> _Seen:
 def _drawn(arch: str, place: str, seen: Sequence[_Seen], wrong: _Load, right: _Load) -> FragmentMap | None:
     sides = []
     for (_, context), load in zip(seen, (wrong, right), strict=True):
-        form = _LOAD.search(context.kernel.nodes[load.pc].text)
-        if form is None:
-            return None
-        matrix, layout, shape, kind = form.groups()
+        does = meaning(context.kernel.nodes[load.pc].text)
+        matrix, layout, shape, kind = itemgetter("matrix", "layout", "shape", "type")(does.attributes)
         where = wmma_map(shape, matrix, kind, arch)
         width = ELEMENT_BITS[kind] // 8
         if width == 0 or len(load.lines) != where.shape[0 if layout == "row" else 1]:
