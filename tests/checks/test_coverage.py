@@ -119,7 +119,7 @@ LOST = {
         512,
     ),
     "another block, with sums of a warp": (
-        "int n = __reduce_add_sync(~0u, lane) / 496; for (int r = warp; r < 16; r += 4) out[r * 32 + lane] = x[r + b] * n;",
+        "int n = __reduce_add_sync(~0u, 1) / 32; for (int r = warp; r < 16; r += 4) out[r * 32 + lane] = x[r + b] * n;",
         Level.ERROR,
         512,
     ),

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from plain_formats import FORMATS, encode
+from plain_mma import reference_mma
 
 from wmmadiag.emulator import native
 from wmmadiag.errors import UnsupportedError
-from wmmadiag.numerics.formats import FORMATS, encode
 from wmmadiag.numerics.operands import matrix_dtype, pack_a, pack_b
-from wmmadiag.numerics.reference import reference_mma
 from wmmadiag.numerics.tensor_core import MmaRule, mma_rule
 from wmmadiag.numerics.tensor_core_forms import FORMS
 

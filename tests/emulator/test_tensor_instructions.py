@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from plain_formats import encode
 from ptx_kernels import kernel, result, run
 
 from wmmadiag.emulator import EmulatorOptions, native
@@ -11,7 +12,6 @@ from wmmadiag.errors import KernelFault, UnsupportedError
 from wmmadiag.fragments import FragmentMap, ldmatrix_map, mma_map, stmatrix_map, wmma_map
 from wmmadiag.launch import Launch
 from wmmadiag.numerics.architecture import architecture
-from wmmadiag.numerics.formats import encode
 from wmmadiag.numerics.operands import pack_a, pack_b
 from wmmadiag.numerics.tensor_core import mma_rule
 from wmmadiag.numerics.tensor_core_forms import FORMS, parse_shape

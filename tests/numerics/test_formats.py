@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from wmmadiag.errors import ConfigurationError
-from wmmadiag.numerics.formats import (
+from plain_formats import (
     FORMATS,
     decode,
     encode,
@@ -23,6 +21,8 @@ from wmmadiag.numerics.formats import (
     ulp_distance,
     unit_roundoff,
 )
+
+from wmmadiag.errors import ConfigurationError
 
 DTYPES: dict[str, Any] = {
     "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,

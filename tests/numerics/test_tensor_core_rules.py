@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from plain_mma import reference_mma
 
 from wmmadiag.emulator import native
 from wmmadiag.errors import UnsupportedError
 from wmmadiag.numerics.architecture import FAMILIES, architecture
 from wmmadiag.numerics.operands import pack_a, pack_b
-from wmmadiag.numerics.reference import reference_mma
 from wmmadiag.numerics.tensor_core import SUM_TABLE, mma_rule
 from wmmadiag.numerics.tensor_core_forms import FORMS, parse_shape, shapes
 

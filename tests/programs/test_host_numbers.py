@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plain_formats import decode, encode
 
 from wmmadiag.compile.toolchain import toolchain
-from wmmadiag.numerics.formats import decode, encode
 
 SOURCE = r"""
 #include <cuda_bf16.h>

@@ -6,7 +6,6 @@ addresses differ is drawn, lane by lane (`wmmadiag.fragments`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
@@ -118,9 +117,12 @@ _Seen = tuple[list[_Load], Context]
 
 def _form(seen: Sequence[_Seen], wrong: _Load, right: _Load) -> bool:
     """Whether the two loads read the same lines in another layout."""
-    return _LOAD.findall(seen[0][1].kernel.nodes[wrong.pc].text) != _LOAD.findall(
-        seen[1][1].kernel.nodes[right.pc].text
-    )
+    return _stated(seen[0][1], wrong) != _stated(seen[1][1], right)
+
+
+def _stated(context: Context, load: _Load) -> tuple[str, ...]:
+    """(matrix, layout, shape, type) of a load."""
+    return itemgetter("matrix", "layout", "shape", "type")(meaning(context.kernel.nodes[load.pc].text).attributes)
 
 
 def _mended(source: Path, diff: str, line: int) -> tuple[Texts, int]:
@@ -158,8 +160,7 @@ def _loads(run: CaseRun, bound: BoundCase, line: int) -> _Seen:
 def _drawn(arch: str, place: str, seen: Sequence[_Seen], wrong: _Load, right: _Load) -> FragmentMap | None:
     sides = []
     for (_, context), load in zip(seen, (wrong, right), strict=True):
-        does = meaning(context.kernel.nodes[load.pc].text)
-        matrix, layout, shape, kind = itemgetter("matrix", "layout", "shape", "type")(does.attributes)
+        matrix, layout, shape, kind = _stated(context, load)
         where = wmma_map(shape, matrix, kind, arch)
         width = ELEMENT_BITS[kind] // 8
         if width == 0 or len(load.lines) != where.shape[0 if layout == "row" else 1]:

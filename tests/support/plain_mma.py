@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from plain_formats import decode, encode, format_of
 
-from wmmadiag.numerics.formats import decode, encode, format_of
 from wmmadiag.numerics.operands import matrix_dtype
 from wmmadiag.numerics.tensor_core import MmaRule
 
