@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -120,9 +119,10 @@ def _form(seen: Sequence[_Seen], wrong: _Load, right: _Load) -> bool:
     return _stated(seen[0][1], wrong) != _stated(seen[1][1], right)
 
 
-def _stated(context: Context, load: _Load) -> tuple[str, ...]:
+def _stated(context: Context, load: _Load) -> tuple[str, str, str, str]:
     """(matrix, layout, shape, type) of a load."""
-    return itemgetter("matrix", "layout", "shape", "type")(meaning(context.kernel.nodes[load.pc].text).attributes)
+    does = meaning(context.kernel.nodes[load.pc].text).attributes
+    return does["matrix"], does["layout"], does["shape"], does["type"]
 
 
 def _mended(source: Path, diff: str, line: int) -> tuple[Texts, int]:
