@@ -23,37 +23,23 @@ from wmmadiag.subject.verdict import judge_case
 
 @dataclass(frozen=True, slots=True)
 class BenchRow:
-    """One variant of one case, or a reference.
+    """One variant of one case, or a reference."""
 
-    Attributes:
-        name: of the variant, or "torch SDPA".
-        case: its name.
-        status: of the check before the timing: "passed", "failed", "undecided", "reference", or "error".
-        seconds: median.
-        spread: between the fastest and the slowest half's medians, as a share of the median.
-        operations: of the matrix products.
-        peak: share of the device's measured `mma.sync` rate, 0.0 if not known.
-        registers, spills, shared: per thread, bytes per thread, bytes per block; -1 if not known.
-        occupancy: warps on a multiprocessor over what it can hold, 0.0 if not known.
-        warp_instructions: executed (emulator).
-        difference: largest absolute difference from torch's output, NaN if not compared.
-        note: what went wrong, or "".
-    """
-
-    name: str
-    case: str
-    status: str
-    seconds: float = 0.0
-    spread: float = 0.0
-    operations: float = 0.0
-    peak: float = 0.0
+    name: str  # of the variant, or "torch SDPA"
+    case: str  # its name
+    status: str  # of the check before the timing: "passed", "failed", "undecided", "reference", or "error"
+    seconds: float = 0.0  # median
+    spread: float = 0.0  # between the fastest and the slowest half's medians, as a share of the median
+    operations: float = 0.0  # of the matrix products
+    peak: float = 0.0  # share of the device's measured `mma.sync` rate, 0.0 if not known
+    # registers, spills, shared: per thread, bytes per thread, bytes per block; -1 if not known
     registers: int = -1
     spills: int = -1
     shared: int = -1
-    occupancy: float = 0.0
-    warp_instructions: int = 0
-    difference: float = float("nan")
-    note: str = ""
+    occupancy: float = 0.0  # warps on a multiprocessor over what it can hold, 0.0 if not known
+    warp_instructions: int = 0  # executed (emulator)
+    difference: float = float("nan")  # largest absolute difference from torch's output, NaN if not compared
+    note: str = ""  # what went wrong, or ""
 
     @property
     def rate(self) -> float:

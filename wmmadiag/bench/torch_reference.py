@@ -19,17 +19,11 @@ _TORCH_TYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "
 
 @dataclass(frozen=True, slots=True)
 class TorchAttention:
-    """What torch did.
+    """What torch did."""
 
-    Attributes:
-        output: [B, H, S, D], float64.
-        seconds: median on the GPU.
-        version: of torch.
-    """
-
-    output: NDArray[np.float64]
-    seconds: float
-    version: str
+    output: NDArray[np.float64]  # [B, H, S, D], float64
+    seconds: float  # median on the GPU
+    version: str  # of torch
 
 
 def torch_attention(

@@ -34,21 +34,15 @@ class BundleOptions:
 
 @dataclass(frozen=True, slots=True)
 class StoredCompilation:
-    """One compiled source.
+    """One compiled source."""
 
-    Attributes:
-        source: its path in the bundle.
-        macros, expressions, std: what it was compiled with.
-        ptx: path of the PTX in the archive.
-        record: entries, notes and log, as `wmmadiag.compile.records` has them.
-    """
-
-    source: str
+    source: str  # its path in the bundle
+    # macros, expressions, std: what it was compiled with
     macros: Mapping[str, str | None]
     expressions: tuple[str, ...]
     std: str
-    ptx: str
-    record: dict[str, Any]
+    ptx: str  # path of the PTX in the archive
+    record: dict[str, Any]  # entries, notes and log, as `wmmadiag.compile.records` has them
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +57,16 @@ class InputHash:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """All of a bundle but its files.
-
-    Attributes:
-        card: path of the card among `files`.
-        files: path → SHA-256 of the card, the sources and their headers.
-        versions: of what made it, by name.
-    """
+    """All of a bundle but its files."""
 
     format: str
     version: int
-    card: str
+    card: str  # path of the card among `files`
     options: BundleOptions
-    files: Mapping[str, str]
+    files: Mapping[str, str]  # path → SHA-256 of the card, the sources and their headers
     compilations: tuple[StoredCompilation, ...]
     inputs: tuple[InputHash, ...]
-    versions: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)  # of what made it, by name
 
 
 def stored_key(

@@ -27,19 +27,12 @@ _HINT = "make it again with `wmmadiag check CARD --bundle FILE`"
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A bundle that was read.
+    """A bundle that was read."""
 
-    Attributes:
-        manifest: what it says of itself.
-        run: the outcome to expect.
-        files: path → content of the card, the sources and the headers.
-        ptx: path in the archive → text.
-    """
-
-    manifest: Manifest
-    run: Run
-    files: Mapping[str, bytes]
-    ptx: Mapping[str, str]
+    manifest: Manifest  # what it says of itself
+    run: Run  # the outcome to expect
+    files: Mapping[str, bytes]  # path → content of the card, the sources and the headers
+    ptx: Mapping[str, str]  # path in the archive → text
 
 
 def read_bundle(path: Path) -> Bundle:

@@ -21,15 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A check that was repeated.
+    """A check that was repeated."""
 
-    Attributes:
-        run: what came out.
-        differences: from what was to be expected, one line each; none if the outcome is the same.
-    """
-
-    run: Run
-    differences: tuple[str, ...]
+    run: Run  # what came out
+    differences: tuple[str, ...]  # from what was to be expected, one line each; none if the outcome is the same
 
 
 def replay(bundle: Bundle, *, backend: str = "emulator") -> Replayed:

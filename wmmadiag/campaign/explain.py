@@ -19,42 +19,31 @@ from wmmadiag.subject.card import Expression
 
 @dataclass(frozen=True, slots=True)
 class ToExplain:
-    """One group's smallest case so far, and the sizes that the plan tries.
-
-    Attributes:
-        digest: of what its subject is made of.
-        effort: of the diagnosis, "" for none.
-    """
+    """One group's smallest case so far, and the sizes that the plan tries."""
 
     setting: Setting
-    digest: str
+    digest: str  # of what its subject is made of
     result: Result
     axes: Mapping[str, Sequence[Expression]]
-    effort: str = "quick"
+    effort: str = "quick"  # of the diagnosis, "" for none
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One group of failures, explained.
+    """One group of failures, explained."""
 
-    Attributes:
-        subject, failures: of the group.
-        example: the smallest case that fails so.
-        cause, verdict, sentence, place, change: as a diagnosis has them; "" where none was asked for or found.
-        command: that repeats it.
-        effort: of the diagnosis that was asked for, "" for none.
-    """
-
+    # subject, failures: of the group
     subject: str
     failures: tuple[str, ...]
-    example: Result
+    example: Result  # the smallest case that fails so
+    # cause, verdict, sentence, place, change: as a diagnosis has them; "" where none was asked for or found
     cause: str = ""
     verdict: str = ""
     sentence: str = ""
     place: str = ""
     change: str = ""
-    command: str = ""
-    effort: str = ""
+    command: str = ""  # that repeats it
+    effort: str = ""  # of the diagnosis that was asked for, "" for none
 
     def same_as(self) -> tuple[str, ...]:
         """What two findings share that have one cause."""

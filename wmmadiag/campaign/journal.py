@@ -25,14 +25,10 @@ _SYNC_SECONDS = 1.0
 
 @dataclass(slots=True)
 class Journal:
-    """A journal that this process alone appends to.
+    """A journal that this process alone appends to."""
 
-    Attributes:
-        path: its file.
-        damaged: lines (from 1) that were found to be no records, other than a torn last one.
-    """
-
-    path: Path
+    path: Path  # its file
+    # lines (from 1) that were found to be no records, other than a torn last one
     damaged: list[int] = field(default_factory=list)
     _file: int = -1
     _synced: float = 0.0

@@ -38,55 +38,39 @@ Sizes = Mapping[str, "SizeRange | tuple[Expression, ...]"]
 
 @dataclass(frozen=True, slots=True)
 class Subjects:
-    """Kernels that are tried in the same way.
+    """Kernels that are tried in the same way."""
 
-    Attributes:
-        paths: cards, sources, and folders of cards.
-        sizes: symbol → the range that the kernels take, of which the edges are tried, or the values to try.
-        requires: expressions over symbols that must not be 0: other combinations are left out.
-        variants: names to take; empty for all.
-        wrong: whether kernels are taken, too, that are broken on purpose (a truth file stands beside the card).
-        main: whether a source with a `main` is run, and stands for the launches that it makes.
-    """
-
-    paths: tuple[Path, ...]
+    paths: tuple[Path, ...]  # cards, sources, and folders of cards
     place: Place
-    sizes: Sizes
-    requires: tuple[str, ...] = ()
-    variants: tuple[str, ...] = ()
+    sizes: Sizes  # symbol → the range that the kernels take, of which the edges are tried, or the values to try
+    requires: tuple[str, ...] = ()  # expressions over symbols that must not be 0: other combinations are left out
+    variants: tuple[str, ...] = ()  # names to take; empty for all
+    # whether kernels are taken, too, that are broken on purpose (a truth file stands beside the card)
     wrong: bool = False
-    main: bool = True
+    main: bool = True  # whether a source with a `main` is run, and stands for the launches that it makes
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is tried.
+    """What is tried."""
 
-    Attributes:
-        path: the plan's file.
-        arches: targets; "" for the card's or the default one.
-        inputs: distributions; "" for the card's own.
-        seeds, schedules, displaced: of inputs; other orders of warps and copies; bytes behind a multiple of 512.
-        how: one of `COVERS`; cases: at most so many of each subject, 0 for all; seed: of the sample.
-        checks, backend, instructions: of each run, the last in warp instructions, 0 for no limit.
-        slice: cases in one task.
-    """
-
-    path: Path
+    path: Path  # the plan's file
     name: str
     subjects: tuple[Subjects, ...]
-    arches: tuple[str, ...] = ("",)
-    inputs: tuple[str, ...] = ("",)
+    arches: tuple[str, ...] = ("",)  # targets; "" for the card's or the default one
+    inputs: tuple[str, ...] = ("",)  # distributions; "" for the card's own
+    # seeds, schedules, displaced: of inputs; other orders of warps and copies; bytes behind a multiple of 512
     seeds: tuple[int, ...] = (0,)
     schedules: tuple[int, ...] = (0,)
     displaced: tuple[int, ...] = (0,)
-    how: str = "pairwise"
+    how: str = "pairwise"  # one of `COVERS`; cases: at most so many of each subject, 0 for all; seed: of the sample
     cases: int = 0
     seed: int = 0
+    # checks, backend, instructions: of each run, the last in warp instructions, 0 for no limit
     checks: str = "default"
     backend: str = "emulator"
     instructions: int = 200_000_000
-    slice: int = 64
+    slice: int = 64  # cases in one task
 
 
 def read_plan(path: Path) -> Plan:

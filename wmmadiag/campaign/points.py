@@ -24,23 +24,16 @@ from wmmadiag.subject.symbols import case_scope
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One case of a campaign.
+    """One case of a campaign."""
 
-    Attributes:
-        subject: the card or source, as the plan's folder sees it.
-        arch: target; variant, base: names in the card, the latter of the case whose other symbols are taken.
-        sizes: symbols in place of that case's; inputs, seed: "" and the card's own.
-        schedules: other orders; displaced: bytes.
-    """
-
-    subject: str
-    arch: str
+    subject: str  # the card or source, as the plan's folder sees it
+    arch: str  # target; variant, base: names in the card, the latter of the case whose other symbols are taken
     variant: str
     base: str
-    sizes: Mapping[str, Expression]
+    sizes: Mapping[str, Expression]  # symbols in place of that case's; inputs, seed: "" and the card's own
     inputs: str = ""
     seed: int = 0
-    schedules: int = 0
+    schedules: int = 0  # other orders; displaced: bytes
     displaced: int = 0
 
     def name(self) -> str:
@@ -74,15 +67,11 @@ def key_of(point: Point, digest: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """All points of one subject.
-
-    Attributes:
-        axes: name → values, those that need another compilation first.
-    """
+    """All points of one subject."""
 
     subject: str
     card: Card
-    axes: Mapping[str, Sequence[Any]]
+    axes: Mapping[str, Sequence[Any]]  # name → values, those that need another compilation first
     requires: tuple[str, ...]
 
     def __len__(self) -> int:

@@ -30,22 +30,14 @@ Known = Callable[[Result], bool]
 
 @dataclass(slots=True)
 class Progress:
-    """How far a campaign is.
+    """How far a campaign is."""
 
-    Attributes:
-        planned: cases in all, those that requirements leave out among them; 0 where nobody has counted them.
-        done: judged so far, earlier runs included.
-        here: of these, judged by this run.
-        failing: so far; began: when this run did, in seconds of `time.monotonic`.
-        what: it does now.
-    """
-
-    planned: int = 0
-    done: int = 0
-    here: int = 0
-    failing: int = 0
+    planned: int = 0  # cases in all, those that requirements leave out among them; 0 where nobody has counted them
+    done: int = 0  # judged so far, earlier runs included
+    here: int = 0  # of these, judged by this run
+    failing: int = 0  # so far; began: when this run did, in seconds of `time.monotonic`
     began: float = field(default_factory=time.monotonic)
-    what: str = "cases"
+    what: str = "cases"  # it does now
 
 
 Tell = Callable[[Progress], None]
@@ -53,23 +45,15 @@ Tell = Callable[[Progress], None]
 
 @dataclass(slots=True)
 class Campaign:
-    """What came of one.
-
-    Attributes:
-        digests: what each (subject, architecture) is made of.
-        tally: of all cases, those of earlier runs included.
-        findings: one for each group of failures.
-        repeated: records that an earlier run wrote twice, or of kernels that have changed since: not counted.
-        damaged: lines of the journal that were no records.
-    """
+    """What came of one."""
 
     plan: Plan
     setting: Setting
-    digests: dict[tuple[str, str], str] = field(default_factory=dict)
-    tally: Tally = field(default_factory=Tally)
-    findings: dict[Group, Finding] = field(default_factory=dict)
-    repeated: int = 0
-    damaged: tuple[int, ...] = ()
+    digests: dict[tuple[str, str], str] = field(default_factory=dict)  # what each (subject, architecture) is made of
+    tally: Tally = field(default_factory=Tally)  # of all cases, those of earlier runs included
+    findings: dict[Group, Finding] = field(default_factory=dict)  # one for each group of failures
+    repeated: int = 0  # records that an earlier run wrote twice, or of kernels that have changed since: not counted
+    damaged: tuple[int, ...] = ()  # lines of the journal that were no records
 
     def holds(self, result: Result) -> bool:
         """Whether a journal's result is of a kernel of this plan, as it is now."""

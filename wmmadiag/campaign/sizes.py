@@ -10,16 +10,12 @@ from functools import lru_cache
 
 @dataclass(frozen=True, slots=True)
 class SizeRange:
-    """Sizes that a kernel takes.
+    """Sizes that a kernel takes."""
 
-    Attributes:
-        low, high: first and last.
-        multiple_of: of what they all are multiples.
-    """
-
+    # low, high: first and last
     low: int
     high: int
-    multiple_of: int = 1
+    multiple_of: int = 1  # of what they all are multiples
 
     def __contains__(self, size: int) -> bool:
         return self.low <= size <= self.high and size % self.multiple_of == 0

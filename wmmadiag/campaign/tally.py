@@ -23,36 +23,23 @@ Cell = tuple[str, str, str, str]
 
 @dataclass(slots=True)
 class Failures:
-    """Cases that fail alike.
+    """Cases that fail alike."""
 
-    Attributes:
-        count: how many; accepted: how many of them a baseline accepts.
-        smallest: of them, the one with the fewest warp instructions.
-    """
-
-    count: int
-    smallest: Result
+    count: int  # how many; accepted: how many of them a baseline accepts
+    smallest: Result  # of them, the one with the fewest warp instructions
     accepted: int = 0
 
 
 @dataclass(slots=True)
 class Tally:
-    """All results so far.
+    """All results so far."""
 
-    Attributes:
-        statuses: cases by status, "accepted" for failures that are known.
-        subjects: likewise, by subject.
-        groups: failures by what they are.
-        cells: (cases, failing ones) by two axes' values.
-        listed: failing cases.
-        instructions, seconds: of all runs.
-    """
-
-    statuses: Counter[str] = field(default_factory=Counter)
-    subjects: dict[str, Counter[str]] = field(default_factory=dict)
-    groups: dict[Group, Failures] = field(default_factory=dict)
-    cells: dict[Cell, list[int]] = field(default_factory=dict)
-    listed: list[Result] = field(default_factory=list)
+    statuses: Counter[str] = field(default_factory=Counter)  # cases by status, "accepted" for failures that are known
+    subjects: dict[str, Counter[str]] = field(default_factory=dict)  # likewise, by subject
+    groups: dict[Group, Failures] = field(default_factory=dict)  # failures by what they are
+    cells: dict[Cell, list[int]] = field(default_factory=dict)  # (cases, failing ones) by two axes' values
+    listed: list[Result] = field(default_factory=list)  # failing cases
+    # instructions, seconds: of all runs
     instructions: int = 0
     seconds: float = 0.0
     _values: dict[str, set[str]] = field(default_factory=dict)

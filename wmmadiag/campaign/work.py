@@ -18,14 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How all cases of a campaign run.
+    """How all cases of a campaign run."""
 
-    Attributes:
-        folder: of the plan, absolute; subjects are relative to it.
-        checks, backend, instructions: as the plan has them.
-    """
-
-    folder: str
+    folder: str  # of the plan, absolute; subjects are relative to it
+    # checks, backend, instructions: as the plan has them
     checks: str = "default"
     backend: str = "emulator"
     instructions: int = 0
@@ -33,15 +29,11 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One task: cases of one compiled kernel.
-
-    Attributes:
-        digest: of what their subject is made of.
-    """
+    """One task: cases of one compiled kernel."""
 
     setting: Setting
     points: tuple[Point, ...]
-    digest: str
+    digest: str  # of what their subject is made of
 
     def halves(self) -> tuple[Unit, Unit]:
         """Two tasks in place of one that ended its process."""
@@ -51,26 +43,17 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one case.
+    """What became of one case."""
 
-    Attributes:
-        key: of the case; see `key_of`.
-        status: as a report's case has it.
-        failures: what it failed with, as a baseline names it (`wmmadiag.gate.known_failures`).
-        message: the first thing to say of a failure, one line.
-        wrong: elements out of bounds; instructions: warp instructions; seconds: of the run.
-        in_bounds: the largest share of a bound that a right output used.
-    """
-
-    key: str
+    key: str  # of the case; see `key_of`
     point: Point
-    status: str
-    failures: tuple[str, ...] = ()
-    message: str = ""
-    wrong: int = 0
+    status: str  # as a report's case has it
+    failures: tuple[str, ...] = ()  # what it failed with, as a baseline names it (`wmmadiag.gate.known_failures`)
+    message: str = ""  # the first thing to say of a failure, one line
+    wrong: int = 0  # elements out of bounds; instructions: warp instructions; seconds: of the run
     instructions: int = 0
     seconds: float = 0.0
-    in_bounds: float = 0.0
+    in_bounds: float = 0.0  # the largest share of a bound that a right output used
 
 
 def run_unit(unit: Unit) -> list[Result]:

@@ -31,29 +31,19 @@ _PTX = {
 
 @dataclass(frozen=True, slots=True)
 class BarrierPlace:
-    """A place for what is missing.
+    """A place for what is missing."""
 
-    Attributes:
-        pc: it stands before this operation.
-        ptx_line: and before this line (1-based) of the PTX.
-        ptx: the PTX instructions, one per line.
-        text: the CUDA statement, "__syncthreads();".
-        insert: where in the source; None when the lines leave no place between them.
-        after, before: the source lines of the accesses that it must part, in the order of the program;
-            `before` may be the smaller one when the way goes round a loop.
-        at_loop_end: it parts one iteration from the next.
-        some_exited: threads may have returned before they reach it.
-    """
-
-    pc: int
-    ptx_line: int
-    ptx: tuple[str, ...]
-    text: str
-    insert: InsertAt | None
+    pc: int  # it stands before this operation
+    ptx_line: int  # and before this line (1-based) of the PTX
+    ptx: tuple[str, ...]  # the PTX instructions, one per line
+    text: str  # the CUDA statement, "__syncthreads();"
+    insert: InsertAt | None  # where in the source; None when the lines leave no place between them
+    # after, before: the source lines of the accesses that it must part, in the order of the program; `before` may be
+    # the smaller one when the way goes round a loop
     after: int
     before: int
-    at_loop_end: bool = False
-    some_exited: bool = False
+    at_loop_end: bool = False  # it parts one iteration from the next
+    some_exited: bool = False  # threads may have returned before they reach it
 
     def words(self) -> str:
         """ "put __syncthreads() after line 71, before line 74"."""

@@ -24,49 +24,29 @@ class Level(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class InsertAt:
-    """A statement to insert into the user's source.
+    """A statement to insert into the user's source."""
 
-    Attributes:
-        file: path as the compiler was given it.
-        line: 1-based, of the source as it was compiled.
-        where: before or after that line.
-        text: the statement, "__syncthreads();".
-    """
-
-    file: str
-    line: int
-    where: Literal["before", "after"]
-    text: str
+    file: str  # path as the compiler was given it
+    line: int  # 1-based, of the source as it was compiled
+    where: Literal["before", "after"]  # before or after that line
+    text: str  # the statement, "__syncthreads();"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One cause at one place (or between two), however often it happened.
+    """One cause at one place (or between two), however often it happened."""
 
-    Attributes:
-        check: name of the check, such as "races".
-        kind: stable id within it, such as "read-write".
-        level: how grave it is.
-        message: one sentence.
-        place: the user's line (with the inlined chain).
-        other: the second line of a pair (the other access of a race, the writer), or None.
-        count: how often it happened in the run.
-        detail: further lines: first seen at which block, warp and lane, which element.
-        hint: the next step.
-        pairs: program counters of the two instructions of a pair; several where the compiler copied the lines.
-        suggested: a statement that would mend it, where the evidence says which and where.
-        fragment: it is a whole fragment's access, not one thread's.
-    """
-
-    check: str
-    kind: str
-    level: Level
-    message: str
-    place: Place
-    other: Place | None = None
-    count: int = 1
+    check: str  # name of the check, such as "races"
+    kind: str  # stable id within it, such as "read-write"
+    level: Level  # how grave it is
+    message: str  # one sentence
+    place: Place  # the user's line (with the inlined chain)
+    other: Place | None = None  # the second line of a pair (the other access of a race, the writer), or None
+    count: int = 1  # how often it happened in the run
+    # further lines: first seen at which block, warp and lane, which element
     detail: tuple[str, ...] = field(default=())
-    hint: str = ""
+    hint: str = ""  # the next step
+    # program counters of the two instructions of a pair; several where the compiler copied the lines
     pairs: tuple[tuple[int, int], ...] = ()
-    suggested: InsertAt | None = None
-    fragment: bool = False
+    suggested: InsertAt | None = None  # a statement that would mend it, where the evidence says which and where
+    fragment: bool = False  # it is a whole fragment's access, not one thread's

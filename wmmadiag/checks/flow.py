@@ -39,29 +39,17 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Control flow over basic blocks.
+    """Control flow over basic blocks."""
 
-    Attributes:
-        starts: first program counter of each block, ascending; and, last, the number of operations.
-        successors: of each block.
-        dominator: the immediate dominator of each block; the entry's is itself.
-        post_dominator: the immediate post-dominator, or None where only the end is.
-        loops: natural loops, the innermost of nested ones first.
-        control: among which threads each block is reached together.
-        control_after_exit: the same, not counting branches that take threads to the end of the kernel.
-        dependences: per block, the blocks whose branch decides whether it is reached.
-        branch: among which threads the branch at the end of each block goes the same way.
-    """
-
-    starts: tuple[int, ...]
-    successors: tuple[tuple[int, ...], ...]
-    dominator: tuple[int, ...]
-    post_dominator: tuple[int | None, ...]
-    loops: tuple[Loop, ...]
-    control: tuple[Level, ...]
-    control_after_exit: tuple[Level, ...]
-    dependences: tuple[frozenset[int], ...]
-    branch: tuple[Level, ...]
+    starts: tuple[int, ...]  # first program counter of each block, ascending; and, last, the number of operations
+    successors: tuple[tuple[int, ...], ...]  # of each block
+    dominator: tuple[int, ...]  # the immediate dominator of each block; the entry's is itself
+    post_dominator: tuple[int | None, ...]  # the immediate post-dominator, or None where only the end is
+    loops: tuple[Loop, ...]  # natural loops, the innermost of nested ones first
+    control: tuple[Level, ...]  # among which threads each block is reached together
+    control_after_exit: tuple[Level, ...]  # the same, not counting branches that take threads to the end of the kernel
+    dependences: tuple[frozenset[int], ...]  # per block, the blocks whose branch decides whether it is reached
+    branch: tuple[Level, ...]  # among which threads the branch at the end of each block goes the same way
 
     def block(self, pc: int) -> int:
         """The block that holds a program counter."""

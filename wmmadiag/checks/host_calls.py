@@ -27,15 +27,10 @@ _SHARED = 2
 
 @dataclass(frozen=True)
 class HostCalls:
-    """The calls of one file that are about a kernel.
+    """The calls of one file that are about a kernel."""
 
-    Attributes:
-        asked: the file, as it was compiled.
-        kernel: name, without scope and template arguments.
-    """
-
-    asked: Asked
-    kernel: str
+    asked: Asked  # the file, as it was compiled
+    kernel: str  # name, without scope and template arguments
 
     @cached_property
     def source(self) -> Source:

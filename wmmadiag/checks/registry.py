@@ -34,24 +34,16 @@ Raw: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The run that findings are about.
+    """The run that findings are about."""
 
-    Attributes:
-        kernel: what ran; `kernel.nodes[pc]` has place and text of an instruction.
-        launch: grid, block, arguments (arrays hold what the run left in them), names.
-        extents: named memory: arguments, global and shared variables, local memory.
-        written: who wrote each element of the arguments that may be written, by index; see `checks.views`.
-        finished: whether the run came to its end.
-        resources: what ptxas said of the kernel, if it was asked.
-        asked: the kernel's source as this process compiled it, for questions to the compiler; None where it did not.
-    """
-
-    kernel: LoweredKernel
-    launch: Launch
-    extents: Sequence[Extent]
+    kernel: LoweredKernel  # what ran; `kernel.nodes[pc]` has place and text of an instruction
+    launch: Launch  # grid, block, arguments (arrays hold what the run left in them), names
+    extents: Sequence[Extent]  # named memory: arguments, global and shared variables, local memory
+    # who wrote each element of the arguments that may be written, by index; see `checks.views`
     written: Mapping[int, Words] = field(default_factory=dict)
-    finished: bool = True
-    resources: Resources | None = None
+    finished: bool = True  # whether the run came to its end
+    resources: Resources | None = None  # what ptxas said of the kernel, if it was asked
+    # the kernel's source as this process compiled it, for questions to the compiler; None where it did not
     asked: Asked | None = None
 
 
@@ -62,27 +54,19 @@ def _nothing(context: Context) -> Sequence[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check.
+    """One check."""
 
-    Attributes:
-        name: as users write it, "bank-conflicts"; the module has underscores for the hyphens.
-        summary: one line.
-        levels: what its findings can be, with the evidence that each level takes, one clause.
-        cost: "free" (looks at the program or the launch only), "low" or "high" (slows the run noticeably).
-        default: part of `--checks default`.
-        native: names of the engine's checks that must watch the run.
-        describe: a raw finding of one of these → a finding, or None when it is none after all. Findings that differ in
-            detail and count alone become one.
-        inspect: findings from the program and the launch, after the run.
-    """
-
-    name: str
-    summary: str
-    levels: Mapping[Level, str]
+    name: str  # as users write it, "bank-conflicts"; the module has underscores for the hyphens
+    summary: str  # one line
+    levels: Mapping[Level, str]  # what its findings can be, with the evidence that each level takes, one clause
+    # "free" (looks at the program or the launch only), "low" or "high" (slows the run noticeably)
     cost: Literal["free", "low", "high"]
-    default: bool
-    native: tuple[str, ...] = ()
+    default: bool  # part of `--checks default`
+    native: tuple[str, ...] = ()  # names of the engine's checks that must watch the run
+    # a raw finding of one of these → a finding, or None when it is none after all. Findings that differ in detail and
+    # count alone become one.
     describe: Callable[[Raw, Context], Finding | None] | None = None
+    # findings from the program and the launch, after the run
     inspect: Callable[[Context], Sequence[Finding]] = _nothing
 
 

@@ -91,19 +91,12 @@ def judged(
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """What a run left.
+    """What a run left."""
 
-    Attributes:
-        arrays: those that may be written.
-        problem: why it did not come to its end, or "".
-        noted: what a run with `_NOTE` noted for one with `_READS`.
-        legal: whether every read that was given a later write's value was given what that write then left.
-    """
-
-    arrays: Arrays
-    problem: str = ""
-    noted: tuple[int, ...] = ()
-    legal: bool = True
+    arrays: Arrays  # those that may be written
+    problem: str = ""  # why it did not come to its end, or ""
+    noted: tuple[int, ...] = ()  # what a run with `_NOTE` noted for one with `_READS`
+    legal: bool = True  # whether every read that was given a later write's value was given what that write then left
 
 
 class _Replays:

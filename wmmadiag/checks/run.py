@@ -22,16 +22,11 @@ class CheckedRuns:
     """Launches kernels and keeps what the checks found in the last launch.
 
     The kernels must have been loaded with `native_names(checks)` in their options.
-
-    Attributes:
-        checks: which to ask.
-        schedules: other orders of warps and copies to try; see `wmmadiag.checks.schedules`.
-        found: of the last launch, also when it died.
     """
 
-    checks: Sequence[Check] = ()
-    schedules: int = 0
-    found: tuple[Finding, ...] = field(default=(), init=False)
+    checks: Sequence[Check] = ()  # which to ask
+    schedules: int = 0  # other orders of warps and copies to try; see `wmmadiag.checks.schedules`
+    found: tuple[Finding, ...] = field(default=(), init=False)  # of the last launch, also when it died
 
     def launch(self, kernel: LoadedKernel, launch: Launch) -> RunStats:
         """Run to completion, as `LoadedKernel.launch`; the arrays hold the first run's results."""

@@ -30,17 +30,12 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """Where statements of a source begin.
+    """Where statements of a source begin."""
 
-    Attributes:
-        lines: how many it has.
-        starts: line before which a statement can be inserted → (open #if, braces) that it stands in.
-        loops: those with braces, inner ones first.
-    """
-
-    lines: int
+    lines: int  # how many it has
+    # line before which a statement can be inserted → (open #if, braces) that it stands in
     starts: Mapping[int, tuple[int, int]]
-    loops: Sequence[Loop]
+    loops: Sequence[Loop]  # those with braces, inner ones first
 
     def between(self, after: int, before: int) -> int:
         """The line before which a statement stands after line `after` and before line `before`, or 0.

@@ -53,19 +53,14 @@ class Writer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The `values` of a raw finding, decoded; see native/checks/uninitialised.cpp.
+    """The `values` of a raw finding, decoded; see native/checks/uninitialised.cpp."""
 
-    Attributes:
-        first, last, bytes: addresses that the first block wrote such values to, and how many bytes.
-        holes: [begin, end) of shared memory that nothing had written.
-        writers: what had written shared memory.
-    """
-
+    # first, last, bytes: addresses that the first block wrote such values to, and how many bytes
     first: int
     last: int
     bytes: int
-    holes: tuple[tuple[int, int], ...]
-    writers: tuple[Writer, ...]
+    holes: tuple[tuple[int, int], ...]  # [begin, end) of shared memory that nothing had written
+    writers: tuple[Writer, ...]  # what had written shared memory
 
 
 def decode(values: Sequence[int]) -> Seen:

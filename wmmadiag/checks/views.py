@@ -18,21 +18,16 @@ from wmmadiag.launch import View
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An argument that may be written, with who wrote its elements.
+    """An argument that may be written, with who wrote its elements."""
 
-    Attributes:
-        index, name: of the argument.
-        start, item: device address, and bytes of an element.
-        words: of all its storage, uint64 (n,).
-        views: the tensors in it.
-    """
-
+    # index, name: of the argument
     index: int
     name: str
+    # start, item: device address, and bytes of an element
     start: int
     item: int
-    words: Words
-    views: tuple[View, ...]
+    words: Words  # of all its storage, uint64 (n,)
+    views: tuple[View, ...]  # the tensors in it
 
     def of(self, view: View) -> Writers:
         """The writers of one tensor, in its shape."""

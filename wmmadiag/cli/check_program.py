@@ -27,22 +27,16 @@ SECONDS = 30.0
 
 @dataclass
 class ProgramCheck:
-    """What a program did, and said.
+    """What a program did, and said."""
 
-    Attributes:
-        path: the source.
-        result: of its run; None where it could not be built, for which see `why`.
-        judged: by the captured launch that they are about: as the operation that its kernel was taken for.
-        compares: whether it ends with another exit status where its kernels do nothing; None where that was not tried.
-        seconds: that it took.
-    """
-
-    path: Path
-    result: ProgramResult | None = None
+    path: Path  # the source
+    result: ProgramResult | None = None  # of its run; None where it could not be built, for which see `why`
     why: str = ""
+    # by the captured launch that they are about: as the operation that its kernel was taken for
     judged: list[tuple[str, Outcome]] = field(default_factory=list)
+    # whether it ends with another exit status where its kernels do nothing; None where that was not tried
     compares: bool | None = None
-    seconds: float = 0.0
+    seconds: float = 0.0  # that it took
 
     @property
     def passed(self) -> bool:

@@ -38,21 +38,13 @@ extern "C" __global__ void wmmadiag_self_test(const half* a, const half* b, floa
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One part of the installation.
+    """One part of the installation."""
 
-    Attributes:
-        name: what it is.
-        present: whether it is there and works.
-        required: whether wmmadiag needs it; without the others it does less.
-        detail: version, place, or what is wrong with it.
-        install: command that installs or mends it, "" when there is nothing to do.
-    """
-
-    name: str
-    present: bool
-    required: bool
-    detail: str
-    install: str = ""
+    name: str  # what it is
+    present: bool  # whether it is there and works
+    required: bool  # whether wmmadiag needs it; without the others it does less
+    detail: str  # version, place, or what is wrong with it
+    install: str = ""  # command that installs or mends it, "" when there is nothing to do
 
 
 def examine() -> Iterator[Component]:

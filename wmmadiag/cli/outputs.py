@@ -31,15 +31,10 @@ FORMATS: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Which reports are wanted.
+    """Which reports are wanted."""
 
-    Attributes:
-        files: path by format; "-" is standard output.
-        github: annotations on standard output.
-    """
-
-    files: Mapping[str, str]
-    github: bool
+    files: Mapping[str, str]  # path by format; "-" is standard output
+    github: bool  # annotations on standard output
 
     @property
     def wanted(self) -> bool:

@@ -17,24 +17,15 @@ Where: TypeAlias = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """One output's elements by what is the matter with them; all arrays have its shape.
+    """One output's elements by what is the matter with them; all arrays have its shape."""
 
-    Attributes:
-        values: observed, float64.
-        finite: on both sides.
-        difference: |observed - expected| where finite, else 0.
-        ratio: difference / bound; infinite where only the bound is 0.
-        wrong: by the rules of `compare`.
-        poison: still holds the poison pattern.
-        missing, nan, inf: wrong elements, as `Observation` counts them.
-    """
-
-    values: Doubles
-    finite: Where
-    difference: Doubles
-    ratio: Doubles
-    wrong: Where
-    poison: Where
+    values: Doubles  # observed, float64
+    finite: Where  # on both sides
+    difference: Doubles  # |observed - expected| where finite, else 0
+    ratio: Doubles  # difference / bound; infinite where only the bound is 0
+    wrong: Where  # by the rules of `compare`
+    poison: Where  # still holds the poison pattern
+    # missing, nan, inf: wrong elements, as `Observation` counts them
     missing: Where
     nan: Where
     inf: Where

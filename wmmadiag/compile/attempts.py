@@ -29,29 +29,20 @@ _SEEN_FROM = re.compile(r"at line (\d+) of \"?(.+?)\"?\s*$")
 
 @dataclass
 class Attempts:
-    """The state of a compilation between two attempts.
+    """The state of a compilation between two attempts."""
 
-    Attributes:
-        own: the user's files.
-        templates: the kernel templates that there are.
-        expressions: name expressions found in host code.
-        parts: key of a file → its declarations; a library's file is here once the compiler refused something in it.
-        classes: key of a file → what is compiled at its end: its extended lambdas as classes.
-        standard: standard headers that are read first.
-        empty: header → the directive that named it: taken as empty.
-        named: what else the compiler is asked for.
-    """
-
-    own: OwnFiles
-    templates: Sequence[KernelTemplate]
-    expressions: list[str]
+    own: OwnFiles  # the user's files
+    templates: Sequence[KernelTemplate]  # the kernel templates that there are
+    expressions: list[str]  # name expressions found in host code
+    # key of a file → its declarations; a library's file is here once the compiler refused something in it
     parts: dict[str, tuple[Part, ...]]
+    # key of a file → what is compiled at its end: its extended lambdas as classes
     classes: Mapping[str, bytes] = field(default_factory=dict)
-    standard: list[str] = field(default_factory=list)
-    empty: dict[str, Place] = field(default_factory=dict)
+    standard: list[str] = field(default_factory=list)  # standard headers that are read first
+    empty: dict[str, Place] = field(default_factory=dict)  # header → the directive that named it: taken as empty
     refused: dict[str, dict[tuple[int, int], Diagnostic]] = field(default_factory=dict)
     kept: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
-    named: Sequence[str] = ()
+    named: Sequence[str] = ()  # what else the compiler is asked for
     _skipped: list[CompileNote] = field(default_factory=list)
     _reached: frozenset[str] | None = None
     _texts: dict[str, bytes] = field(default_factory=dict)

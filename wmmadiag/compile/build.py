@@ -35,29 +35,18 @@ _MAX_ROUNDS = 24
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A successful compilation.
+    """A successful compilation."""
 
-    Attributes:
-        result: NVRTC's answer.
-        own: the user's files.
-        texts: key of a file → what was compiled in its place, where something was left out.
-        empty: headers that were taken as empty.
-        expressions: the name expressions that were instantiated, the user's and those found in host code.
-        templates: qualified names of the kernel templates in the source.
-        notes: headers taken as empty, declarations taken for host code, instantiations left out.
-        standard: standard headers that were read first, because device code uses them without including them.
-        attempts: what led to it.
-    """
-
-    result: NvrtcResult
-    own: OwnFiles
-    texts: Mapping[str, bytes]
-    empty: tuple[str, ...]
-    expressions: tuple[str, ...]
-    templates: tuple[str, ...]
-    notes: tuple[CompileNote, ...]
+    result: NvrtcResult  # NVRTC's answer
+    own: OwnFiles  # the user's files
+    texts: Mapping[str, bytes]  # key of a file → what was compiled in its place, where something was left out
+    empty: tuple[str, ...]  # headers that were taken as empty
+    expressions: tuple[str, ...]  # the name expressions that were instantiated, the user's and those found in host code
+    templates: tuple[str, ...]  # qualified names of the kernel templates in the source
+    notes: tuple[CompileNote, ...]  # headers taken as empty, declarations taken for host code, instantiations left out
+    # standard headers that were read first, because device code uses them without including them
     standard: tuple[str, ...]
-    attempts: Attempts = field(repr=False)
+    attempts: Attempts = field(repr=False)  # what led to it
 
 
 class Behind(Protocol):

@@ -33,17 +33,12 @@ _DECLARING = frozenset({"template", "constexpr", "struct", "class", "enum", "usi
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A declaration with its verdict: "device" stays, "host" goes, "unsure" stays until the compiler refuses it.
-
-    Attributes:
-        needed: whether device code may name it.
-        dropped: of host code: whether the compiler might take it, but nothing seems to need it.
-    """
+    """A declaration with its verdict: "device" stays, "host" goes, "unsure" stays until the compiler refuses it."""
 
     item: Item
     verdict: str
-    needed: bool = False
-    dropped: bool = False
+    needed: bool = False  # whether device code may name it
+    dropped: bool = False  # of host code: whether the compiler might take it, but nothing seems to need it
 
     @property
     def extent(self) -> tuple[int, int]:

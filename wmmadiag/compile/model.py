@@ -16,21 +16,13 @@ from wmmadiag.place import Place
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One kernel of the compiled module.
+    """One kernel of the compiled module."""
 
-    Attributes:
-        name: mangled, as in the PTX.
-        demangled: with template arguments, without parameters ("ns::attn<64, 64>").
-        base_name: the identifier alone ("attn").
-        name_expression: the expression that it was instantiated by, or None.
-        place: of its definition in the source, or None.
-    """
-
-    name: str
-    demangled: str
-    base_name: str
-    name_expression: str | None = None
-    place: Place | None = None
+    name: str  # mangled, as in the PTX
+    demangled: str  # with template arguments, without parameters ("ns::attn<64, 64>")
+    base_name: str  # the identifier alone ("attn")
+    name_expression: str | None = None  # the expression that it was instantiated by, or None
+    place: Place | None = None  # of its definition in the source, or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,37 +45,21 @@ class CompileNote:
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """A compiled source.
+    """A compiled source."""
 
-    Attributes:
-        ptx: the PTX text, for every kernel of the source.
-        log: warnings of the compiler, with the user's lines.
-        entries: the kernels, in the order of the PTX.
-        templates: names of kernel templates of the source that were not instantiated.
-        includes: the files that were read besides the source, toolkit and stub headers apart.
-        options: as they were used.
-        compiler: which compiler made it, with its version ("NVRTC 13.5", "nvcc 13.0", "PTX file").
-        source: the path as the user gave it.
-        source_hash: SHA-256 of everything that the result depends on, hexadecimal.
-        notes: what the user should know about it.
-        cached: whether it came from the cache.
-        seconds: wall time of the call that made it.
-        text: the source's own text, as it was given.
-    """
-
-    ptx: str
-    log: str
-    entries: tuple[Entry, ...]
-    templates: tuple[str, ...]
-    includes: tuple[str, ...]
-    options: CompileOptions
-    compiler: str
-    source: str
-    source_hash: str
-    notes: tuple[CompileNote, ...] = ()
-    cached: bool = False
-    seconds: float = 0.0
-    text: str = field(default="", repr=False)
+    ptx: str  # the PTX text, for every kernel of the source
+    log: str  # warnings of the compiler, with the user's lines
+    entries: tuple[Entry, ...]  # the kernels, in the order of the PTX
+    templates: tuple[str, ...]  # names of kernel templates of the source that were not instantiated
+    includes: tuple[str, ...]  # the files that were read besides the source, toolkit and stub headers apart
+    options: CompileOptions  # as they were used
+    compiler: str  # which compiler made it, with its version ("NVRTC 13.5", "nvcc 13.0", "PTX file")
+    source: str  # the path as the user gave it
+    source_hash: str  # SHA-256 of everything that the result depends on, hexadecimal
+    notes: tuple[CompileNote, ...] = ()  # what the user should know about it
+    cached: bool = False  # whether it came from the cache
+    seconds: float = 0.0  # wall time of the call that made it
+    text: str = field(default="", repr=False)  # the source's own text, as it was given
 
     def entry(self, name: str | None = None) -> Entry:
         """The kernel called `name`: plain, qualified, mangled, or a name expression. None: the only kernel.

@@ -16,22 +16,15 @@ from wmmadiag.processes.waiting import waited_for
 
 @dataclass(frozen=True, slots=True)
 class NvrtcResult:
-    """What NVRTC answered.
+    """What NVRTC answered."""
 
-    Attributes:
-        ok: whether the program compiled.
-        log: its log, "" when it said nothing.
-        ptx, cubin: what it made, by what the options asked for.
-        lowered: name expression → mangled name.
-        status: NVRTC's result name, e.g. "NVRTC_ERROR_COMPILATION".
-    """
-
-    ok: bool
-    log: str
+    ok: bool  # whether the program compiled
+    log: str  # its log, "" when it said nothing
+    # ptx, cubin: what it made, by what the options asked for
     ptx: str = ""
     cubin: bytes = b""
-    lowered: Mapping[str, str] = field(default_factory=dict)
-    status: str = ""
+    lowered: Mapping[str, str] = field(default_factory=dict)  # name expression → mangled name
+    status: str = ""  # NVRTC's result name, e.g. "NVRTC_ERROR_COMPILATION".
 
 
 def run_nvrtc(

@@ -13,19 +13,12 @@ from wmmadiag.compile.options import CompileOptions
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A source as the compiler got it.
+    """A source as the compiler got it."""
 
-    Attributes:
-        file: its name, as places in the PTX show it.
-        text: of the file.
-        options: that it was compiled with.
-        resources: what ptxas said of its kernels, if it was asked.
-    """
-
-    file: str
-    text: str
-    options: CompileOptions
-    resources: tuple[Resources, ...] = ()
+    file: str  # its name, as places in the PTX show it
+    text: str  # of the file
+    options: CompileOptions  # that it was compiled with
+    resources: tuple[Resources, ...] = ()  # what ptxas said of its kernels, if it was asked
 
 
 _MOST = 64

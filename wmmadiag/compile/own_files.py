@@ -19,15 +19,10 @@ _ROUNDS = 8
 
 @dataclass(frozen=True)
 class OwnFiles:
-    """The user's own files of one compilation.
+    """The user's own files of one compilation."""
 
-    Attributes:
-        tree: all files, read.
-        defines: macro → text, as options define them.
-    """
-
-    tree: SourceTree
-    defines: Mapping[str, str | None]
+    tree: SourceTree  # all files, read
+    defines: Mapping[str, str | None]  # macro → text, as options define them
 
     @cached_property
     def macros(self) -> dict[str, Macro]:

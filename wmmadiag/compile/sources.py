@@ -42,19 +42,12 @@ _MAX_FILES = 4000
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file as read.
+    """One file as read."""
 
-    Attributes:
-        key: absolute path: the name under which the compiler gets it.
-        name: the path to show, as the user would write it.
-        data: its content.
-        own: whether it is the user's own: the source, or a header beside it.
-    """
-
-    key: str
-    name: str
-    data: bytes
-    own: bool = True
+    key: str  # absolute path: the name under which the compiler gets it
+    name: str  # the path to show, as the user would write it
+    data: bytes  # its content
+    own: bool = True  # whether it is the user's own: the source, or a header beside it
 
     @cached_property
     def text(self) -> str:
@@ -71,25 +64,18 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class SourceTree:
-    """A source with its headers.
+    """A source with its headers."""
 
-    Attributes:
-        root: the source itself.
-        headers: key → header of the user's own, in the order of discovery.
-        outside: key → header that an include path led to.
-        targets: (key of the including file, offset of the directive) → key of the header that it includes.
-        probed: paths asked for by `__has_include`, with whether they exist.
-        unresolved: names in directives that lead to no file of the user's and to no stub or CUDA header.
-        computed: whether some `#include` takes its name from a macro, so that the compiler must search by itself.
-    """
-
-    root: SourceFile
-    headers: Mapping[str, SourceFile]
+    root: SourceFile  # the source itself
+    headers: Mapping[str, SourceFile]  # key → header of the user's own, in the order of discovery
+    # (key of the including file, offset of the directive) → key of the header that it includes
     targets: Mapping[tuple[str, int], str]
-    probed: tuple[tuple[str, bool], ...] = ()
+    probed: tuple[tuple[str, bool], ...] = ()  # paths asked for by `__has_include`, with whether they exist
+    # whether some `#include` takes its name from a macro, so that the compiler must search by itself
     computed: bool = False
+    # names in directives that lead to no file of the user's and to no stub or CUDA header
     unresolved: tuple[str, ...] = ()
-    outside: Mapping[str, SourceFile] = field(default_factory=dict)
+    outside: Mapping[str, SourceFile] = field(default_factory=dict)  # key → header that an include path led to
 
     def files(self) -> tuple[SourceFile, ...]:
         """The user's own: the source, then its headers."""

@@ -22,17 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """What a compilation by NVRTC runs on.
+    """What a compilation by NVRTC runs on."""
 
-    Attributes:
-        version: of NVRTC, (major, minor).
-        arches: the targets that it has, as numbers (75, 80, …).
-        includes: folders with the CUDA headers, then CCCL's.
-    """
-
-    version: tuple[int, int]
-    arches: tuple[int, ...]
-    includes: tuple[Path, ...]
+    version: tuple[int, int]  # of NVRTC, (major, minor)
+    arches: tuple[int, ...]  # the targets that it has, as numbers (75, 80, …)
+    includes: tuple[Path, ...]  # folders with the CUDA headers, then CCCL's
 
     @property
     def name(self) -> str:

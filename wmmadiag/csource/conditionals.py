@@ -20,12 +20,9 @@ _PAIRS = {ord(b")"): ord(b"("), ord(b"]"): ord(b"["), ord(b"}"): ord(b"{")}
 
 @dataclass(slots=True)
 class Group:
-    """One `#if … #endif`.
+    """One `#if … #endif`."""
 
-    Attributes:
-        heads: (start, end, keyword, condition) of each of its directives, `#endif` last.
-    """
-
+    # (start, end, keyword, condition) of each of its directives, `#endif` last
     heads: list[tuple[int, int, str, str]] = field(default_factory=list)
 
     @property

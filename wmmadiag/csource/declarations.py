@@ -26,47 +26,30 @@ _ENDS = re.compile(rb"[;{}:]")
 
 @dataclass(frozen=True, slots=True)
 class TemplateParameter:
-    """One parameter of a template.
+    """One parameter of a template."""
 
-    Attributes:
-        name: "" if it has none.
-        type: of a value parameter as written ("int", "bool"); "typename" for a type, "template" for a template.
-        default: as written, "" for none.
-        pack: whether it is a pack.
-    """
-
-    name: str
-    type: str
-    default: str
-    pack: bool
+    name: str  # "" if it has none
+    type: str  # of a value parameter as written ("int", "bool"); "typename" for a type, "template" for a template
+    default: str  # as written, "" for none
+    pack: bool  # whether it is a pack
     node: Node
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function or a prototype.
+    """A function or a prototype."""
 
-    Attributes:
-        name: as declared; `scope`: its namespaces and classes, "a::b".
-        node: the definition or declaration; `outer`: with the template head around it.
-        start: offset of its first byte, with macros and attributes that no node holds.
-        template: its parameters; None for no template, empty for an explicit specialisation.
-        parameters: in order; `variadic` and packs as parameters without dimensions.
-        body: its compound statement, None for a prototype.
-        words: of its head, macros of the source expanded: "__global__", "static", "constexpr", ….
-        returns: its type as written.
-    """
-
-    name: str
+    name: str  # as declared; `scope`: its namespaces and classes, "a::b"
     scope: str
-    node: Node
+    node: Node  # the definition or declaration; `outer`: with the template head around it
     outer: Node
-    start: int
+    start: int  # offset of its first byte, with macros and attributes that no node holds
+    # its parameters; None for no template, empty for an explicit specialisation
     template: tuple[TemplateParameter, ...] | None
-    parameters: tuple[Variable, ...]
-    body: Node | None
-    words: frozenset[str]
-    returns: str
+    parameters: tuple[Variable, ...]  # in order; `variadic` and packs as parameters without dimensions
+    body: Node | None  # its compound statement, None for a prototype
+    words: frozenset[str]  # of its head, macros of the source expanded: "__global__", "static", "constexpr", …
+    returns: str  # its type as written
 
     @property
     def qualified(self) -> str:
@@ -86,22 +69,17 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A struct, class or union with its body.
+    """A struct, class or union with its body."""
 
-    Attributes:
-        kind: "struct", "class" or "union".
-        members: its data members in order, with those of unions and structs in it that have no name and no variable.
-        spelled: of one without a name, its text, by which variables name it as their type; "" of others.
-    """
-
-    kind: str
+    kind: str  # "struct", "class" or "union"
     name: str
     scope: str
     node: Node
     outer: Node
     template: tuple[TemplateParameter, ...] | None
+    # its data members in order, with those of unions and structs in it that have no name and no variable
     members: tuple[Variable, ...]
-    spelled: str = ""
+    spelled: str = ""  # of one without a name, its text, by which variables name it as their type; "" of others
 
     @property
     def qualified(self) -> str:

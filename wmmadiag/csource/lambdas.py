@@ -40,24 +40,15 @@ _AUTO = re.compile(r"\bauto\b")
 
 @dataclass(frozen=True, slots=True)
 class Functor:
-    """A lambda as a class.
+    """A lambda as a class."""
 
-    Attributes:
-        node: the lambda; `name`: of the class.
-        captures: (member, the expression it is made from).
-        head: of the class template, up to and with the parameters of its call operator.
-        given: what the lambda's place adds to the captures' types as template arguments: "T, N".
-        device_only: whether host code never calls it.
-        namespaces: around it: what opens them.
-    """
-
-    node: Node
+    node: Node  # the lambda; `name`: of the class
     name: str
-    captures: tuple[tuple[str, str], ...]
-    head: str
-    given: tuple[str, ...]
-    device_only: bool
-    namespaces: tuple[str, ...]
+    captures: tuple[tuple[str, str], ...]  # (member, the expression it is made from)
+    head: str  # of the class template, up to and with the parameters of its call operator
+    given: tuple[str, ...]  # what the lambda's place adds to the captures' types as template arguments: "T, N"
+    device_only: bool  # whether host code never calls it
+    namespaces: tuple[str, ...]  # around it: what opens them
 
     @property
     def body(self) -> Node:

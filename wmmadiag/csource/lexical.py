@@ -42,22 +42,16 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """A `#define`.
-
-    Attributes:
-        parameters: names, or None for an object-like macro; "..." for the variadic one.
-        body: replacement text, comments and line continuations taken out.
-        start, end: of the directive; `body_start`: offset of its first byte of replacement text.
-        others: bodies of its other definitions, in branches of a conditional.
-    """
+    """A `#define`."""
 
     name: str
-    parameters: tuple[str, ...] | None
-    body: str
+    parameters: tuple[str, ...] | None  # names, or None for an object-like macro; "..." for the variadic one
+    body: str  # replacement text, comments and line continuations taken out
+    # start, end: of the directive; `body_start`: offset of its first byte of replacement text
     start: int
     end: int
     body_start: int
-    others: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()  # bodies of its other definitions, in branches of a conditional
 
     @property
     def bodies(self) -> tuple[str, ...]:
@@ -188,18 +182,12 @@ def _plain(body: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A source with everything that is no code blanked, byte for byte, so that patterns see code alone.
+    """A source with everything that is no code blanked, byte for byte, so that patterns see code alone."""
 
-    Attributes:
-        data: the source.
-        spans: what is no code.
-        code: as long as `data`; comments, literals' contents and directives are blanks (line ends stay).
-        macros: that it defines, beside those given.
-    """
-
-    data: bytes
-    code: bytes
-    spans: Sequence[Span]
+    data: bytes  # the source
+    code: bytes  # as long as `data`; comments, literals' contents and directives are blanks (line ends stay)
+    spans: Sequence[Span]  # what is no code
+    # that it defines, beside those given
     macros: Mapping[str, Macro] = field(default_factory=lambda: MappingProxyType({}))
 
 

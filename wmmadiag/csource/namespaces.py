@@ -18,18 +18,13 @@ Space = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """Names of a namespace that can be written without it from `start` to `end`.
+    """Names of a namespace that can be written without it from `start` to `end`."""
 
-    Attributes:
-        inside: the namespace that it stands in; `path`: what it names, as written.
-        single: whether the path ends with one variable's name.
-    """
-
-    inside: Space
+    inside: Space  # the namespace that it stands in; `path`: what it names, as written
     path: Space
     start: int
     end: int
-    single: bool = False
+    single: bool = False  # whether the path ends with one variable's name
 
 
 @dataclass(slots=True)

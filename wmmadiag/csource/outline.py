@@ -43,29 +43,21 @@ _WITH_BRACKETS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One declaration.
+    """One declaration."""
 
-    Attributes:
-        kind: "function" (has a body), "prototype", "variable", "record", "enum", "alias" (using, typedef, concept,
-            forward declaration), "directive" (using namespace), "macro" (an invocation, with or without a block),
-            "instantiation" (explicit), "friend", "assertion", "other".
-        name: that it declares or invokes, without scope; "" for none.
-        scope: its namespaces and classes, "a::b".
-        start, end: offsets; with template heads, attributes and macros before it, and the semicolon after it.
-        head_end: offset of its body or initialiser, `end` without one.
-        node: the declaration; `outer`: with the template head around it.
-        parent: index of the class that it is a member of in the same outline, or None.
-    """
-
+    # "function" (has a body), "prototype", "variable", "record", "enum", "alias" (using, typedef, concept, forward
+    # declaration), "directive" (using namespace), "macro" (an invocation, with or without a block), "instantiation"
+    # (explicit), "friend", "assertion", "other"
     kind: str
-    name: str
-    scope: str
+    name: str  # that it declares or invokes, without scope; "" for none
+    scope: str  # its namespaces and classes, "a::b"
+    # start, end: offsets; with template heads, attributes and macros before it, and the semicolon after it
     start: int
     end: int
-    head_end: int
-    node: Node
+    head_end: int  # offset of its body or initialiser, `end` without one
+    node: Node  # the declaration; `outer`: with the template head around it
     outer: Node
-    parent: int | None
+    parent: int | None  # index of the class that it is a member of in the same outline, or None
 
     @property
     def qualified(self) -> str:

@@ -36,17 +36,11 @@ _BYTES: Mapping[str, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """What a name stands for.
+    """What a name stands for."""
 
-    Attributes:
-        dtype: number format of one lane: f16, bf16, f32, f64, i8 … u64, e4m3, e5m2; of a bool u8.
-        lanes: elements of a vector type (half2: 2), else 1.
-        vector: whether it is a vector type, of one element too (float1).
-    """
-
-    dtype: str
-    lanes: int = 1
-    vector: bool = False
+    dtype: str  # number format of one lane: f16, bf16, f32, f64, i8 … u64, e4m3, e5m2; of a bool u8
+    lanes: int = 1  # elements of a vector type (half2: 2), else 1
+    vector: bool = False  # whether it is a vector type, of one element too (float1)
 
     @property
     def bytes(self) -> int:

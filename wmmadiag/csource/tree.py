@@ -27,22 +27,14 @@ _ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One parsed file, or a fragment of one.
+    """One parsed file, or a fragment of one."""
 
-    Attributes:
-        name: the path to show.
-        data: its bytes; offsets of nodes are offsets into it.
-        code: the same with everything blanked that is no code; with its macros.
-        root: of the tree.
-        lines: offset of each line's first byte.
-        chosen: the conditionals of which the tree holds one branch only.
-    """
-
-    name: str
-    data: bytes
-    code: Code
-    root: Node
-    lines: Sequence[int] = field(repr=False)
+    name: str  # the path to show
+    data: bytes  # its bytes; offsets of nodes are offsets into it
+    code: Code  # the same with everything blanked that is no code; with its macros
+    root: Node  # of the tree
+    lines: Sequence[int] = field(repr=False)  # offset of each line's first byte
+    # the conditionals of which the tree holds one branch only
     chosen: tuple[Group, ...] = field(default=(), repr=False)
 
     def text(self, node: Node) -> str:

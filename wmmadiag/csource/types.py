@@ -25,20 +25,13 @@ Kind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type, as far as a tree tells.
-
-    Attributes:
-        name: of an arithmetic type, record or enumeration, one of its spellings for all.
-        of: of a pointer or array, what it holds.
-        arguments: of a fragment, its template arguments as written.
-        constant: whether what has the type cannot be assigned to.
-    """
+    """A type, as far as a tree tells."""
 
     kind: Kind
-    name: str = ""
-    of: Type | None = None
-    arguments: tuple[str, ...] = ()
-    constant: bool = False
+    name: str = ""  # of an arithmetic type, record or enumeration, one of its spellings for all
+    of: Type | None = None  # of a pointer or array, what it holds
+    arguments: tuple[str, ...] = ()  # of a fragment, its template arguments as written
+    constant: bool = False  # whether what has the type cannot be assigned to
 
     @property
     def arithmetic(self) -> bool:

@@ -43,64 +43,46 @@ _NAMES = frozenset({"identifier", "field_identifier", "type_identifier", "namesp
 
 @dataclass(slots=True, eq=False)
 class Callee:
-    """A function or a lambda with a body.
+    """A function or a lambda with a body."""
 
-    Attributes:
-        key: what calls it.
-        results: the units that give a caller something.
-    """
-
-    key: Key
+    key: Key  # what calls it
     kernel: bool
-    results: list[Unit] = field(default_factory=list)
+    results: list[Unit] = field(default_factory=list)  # the units that give a caller something
 
 
 @dataclass(slots=True, eq=False)
 class Unit:
-    """A simple statement, the head of one that governs others, or a definition of a macro.
-
-    Attributes:
-        kind: the type of its node, or "macro".
-        start, end: offsets; with what it governs.
-        lines: its own.
-        around: the units that govern it, the nearest first; blocks: offsets of the blocks around it, likewise.
-        leaves: whether a thread may leave a block around it here.
-        function: whose it is.
-        gives: whether it gives a caller something, beside what it writes through parameters.
-        names: whether it does nothing but give values names.
-        defines: names that it declares or points elsewhere; stores: those whose memory, or value, it writes.
-        uses: names whose values it reads; places: those that only say where it writes.
-    """
+    """A simple statement, the head of one that governs others, or a definition of a macro."""
 
     file: str
-    kind: str
+    kind: str  # the type of its node, or "macro"
+    # start, end: offsets; with what it governs
     start: int
     end: int
-    lines: Sequence[int]
+    lines: Sequence[int]  # its own
+    # the units that govern it, the nearest first; blocks: offsets of the blocks around it, likewise
     around: tuple[Unit, ...] = ()
     blocks: tuple[int, ...] = ()
-    leaves: bool = False
-    function: Callee | None = None
+    leaves: bool = False  # whether a thread may leave a block around it here
+    function: Callee | None = None  # whose it is
+    # names that it declares or points elsewhere; stores: those whose memory, or value, it writes
     defines: set[Key] = field(default_factory=set)
     stores: set[Key] = field(default_factory=set)
+    # names whose values it reads; places: those that only say where it writes
     uses: set[Key] = field(default_factory=set)
     places: set[Key] = field(default_factory=set)
     calls: set[Key] = field(default_factory=set)
-    gives: bool = False
-    names: bool = False
+    gives: bool = False  # whether it gives a caller something, beside what it writes through parameters
+    names: bool = False  # whether it does nothing but give values names
 
 
 @dataclass(slots=True)
 class Units:
-    """All units of some sources.
-
-    Attributes:
-        callees: functions and lambdas by what calls them.
-        stands_for: pointer or reference → the names of what it may be a part of, in the order of declaration.
-    """
+    """All units of some sources."""
 
     units: list[Unit] = field(default_factory=list)
-    callees: dict[Key, list[Callee]] = field(default_factory=dict)
+    callees: dict[Key, list[Callee]] = field(default_factory=dict)  # functions and lambdas by what calls them
+    # pointer or reference → the names of what it may be a part of, in the order of declaration
     stands_for: dict[Key, set[Key]] = field(default_factory=dict)
 
 

@@ -25,29 +25,18 @@ _STORAGE = frozenset({"static", "extern", "register", "inline", "mutable", "thre
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable, a parameter, a member or a constant.
+    """A variable, a parameter, a member or a constant."""
 
-    Attributes:
-        name: "" for a parameter without one.
-        type: as written, qualifiers included, storage and declarator left out: "const T", "unsigned".
-        pointers: levels of `*` of its declarator; `reference`: whether it is one.
-        dimensions: of an array, outermost first; None for `[]`.
-        value: its initialiser, or None.
-        node: the whole declaration; `declarator`: the part of it that is this name's.
-        kind: "local", "parameter", "template", "member", "namespace".
-        words: all words before the declarator ("__shared__", "constexpr", "static", …).
-    """
-
-    name: str
-    type: str
-    pointers: int
+    name: str  # "" for a parameter without one
+    type: str  # as written, qualifiers included, storage and declarator left out: "const T", "unsigned"
+    pointers: int  # levels of `*` of its declarator; `reference`: whether it is one
     reference: bool
-    dimensions: tuple[Node | None, ...]
-    value: Node | None
-    node: Node
+    dimensions: tuple[Node | None, ...]  # of an array, outermost first; None for `[]`
+    value: Node | None  # its initialiser, or None
+    node: Node  # the whole declaration; `declarator`: the part of it that is this name's
     declarator: Node
-    kind: str
-    words: frozenset[str]
+    kind: str  # "local", "parameter", "template", "member", "namespace"
+    words: frozenset[str]  # all words before the declarator ("__shared__", "constexpr", "static", …)
 
     @property
     def shared(self) -> bool:

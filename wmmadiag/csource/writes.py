@@ -31,19 +31,12 @@ _PLACES = frozenset({"subscript_expression", "field_expression", "pointer_expres
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A name that is written.
+    """A name that is written."""
 
-    Attributes:
-        name: the identifier.
-        whole: whether it gets a value itself, not an element of it or what it points to.
-        node: what writes: an assignment, `++`, a call, inline assembly.
-        sure: whether it writes in any case; a function whose text is not known may.
-    """
-
-    name: Node
-    whole: bool
-    node: Node
-    sure: bool
+    name: Node  # the identifier
+    whole: bool  # whether it gets a value itself, not an element of it or what it points to
+    node: Node  # what writes: an assignment, `++`, a call, inline assembly
+    sure: bool  # whether it writes in any case; a function whose text is not known may
 
 
 def writes(node: Node, functions: Mapping[str, Sequence[Function]]) -> Iterator[Write]:

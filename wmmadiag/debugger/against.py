@@ -31,35 +31,22 @@ _TILE_PART = 2.0**-7
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """What a session is compared with.
+    """What a session is compared with."""
 
-    Attributes:
-        name: for messages.
-        outputs: role → what it left.
-        judgements: its rounding bounds by role; None for bits (a GPU's results).
-        session: the other run, where there is one.
-    """
-
-    name: str
-    outputs: Mapping[str, NDArray[Any]]
-    judgements: Mapping[str, Judgement] | None
-    session: Session | None = None
+    name: str  # for messages
+    outputs: Mapping[str, NDArray[Any]]  # role → what it left
+    judgements: Mapping[str, Judgement] | None  # its rounding bounds by role; None for bits (a GPU's results)
+    session: Session | None = None  # the other run, where there is one
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where two runs first differ.
+    """Where two runs first differ."""
 
-    Attributes:
-        kind: "tile" (a multiplication's result) or "value" (a stored output element).
-        words: one sentence.
-        moment: where the session stands: before the instruction.
-        mine, theirs: the fragments, of a tile.
-    """
-
-    kind: str
-    words: str
-    moment: Moment
+    kind: str  # "tile" (a multiplication's result) or "value" (a stored output element)
+    words: str  # one sentence
+    moment: Moment  # where the session stands: before the instruction
+    # mine, theirs: the fragments, of a tile
     mine: FragmentView | None = None
     theirs: FragmentView | None = None
 

@@ -30,19 +30,14 @@ _BY_SIZE = {1: "u8", 2: "f16", 4: "f32", 8: "f64"}
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """Some bytes with a name: an element, or a whole array.
+    """Some bytes with a name: an element, or a whole array."""
 
-    Attributes:
-        text: `sK[3][5]`.
-        extent, part: the memory and the array in it.
-        index: () for all of it.
-        start, size: device address, or offset in shared or local memory; bytes.
-    """
-
-    text: str
+    text: str  # `sK[3][5]`
+    # extent, part: the memory and the array in it
     extent: Extent
     part: Part
-    index: tuple[int, ...]
+    index: tuple[int, ...]  # () for all of it
+    # start, size: device address, or offset in shared or local memory; bytes
     start: int
     size: int
 

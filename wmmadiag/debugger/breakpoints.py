@@ -13,25 +13,15 @@ from wmmadiag.errors import ConfigurationError
 
 @dataclass(slots=True)
 class Breakpoint:
-    """One condition to stop at.
+    """One condition to stop at."""
 
-    Attributes:
-        number: its name.
-        words: "line 86", "watch sK[3][5]".
-        conditions: when.
-        temporary: it goes away when it is met.
-        enabled: whether it counts.
-        hits: how often it was met.
-        element: what a watch watches, or "".
-    """
-
-    number: int
-    words: str
-    conditions: Conditions
-    temporary: bool = False
-    enabled: bool = True
-    hits: int = 0
-    element: str = ""
+    number: int  # its name
+    words: str  # "line 86", "watch sK[3][5]"
+    conditions: Conditions  # when
+    temporary: bool = False  # it goes away when it is met
+    enabled: bool = True  # whether it counts
+    hits: int = 0  # how often it was met
+    element: str = ""  # what a watch watches, or ""
 
     def meets(self, stop: Stop) -> bool:
         """Whether it is this one at which a run with merged conditions stopped; not for watches."""

@@ -20,17 +20,12 @@ EFFORT = "quick"
 
 @dataclass(frozen=True)
 class CauseMoment:
-    """What is broken, and where that runs first.
+    """What is broken, and where that runs first."""
 
-    Attributes:
-        cause: of the diagnosis; its `fix` is the change that mends it, if one was found.
-        line: of the cause, None where no line can be named.
-        moment: where the session stands: before the line first runs; or, for a line without instructions, before the
-            nearest one that depends on it.
-    """
-
-    cause: Cause
-    line: int | None
+    cause: Cause  # of the diagnosis; its `fix` is the change that mends it, if one was found
+    line: int | None  # of the cause, None where no line can be named
+    # where the session stands: before the line first runs; or, for a line without instructions, before the nearest one
+    # that depends on it
     moment: Moment
 
     def __str__(self) -> str:

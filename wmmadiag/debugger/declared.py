@@ -23,13 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class DeclaredFile:
-    """One file of the user's.
+    """One file of the user's."""
 
-    Attributes:
-        source: its tree.
-    """
-
-    source: Source
+    source: Source  # its tree
 
     @property
     def name(self) -> str:
@@ -62,16 +58,12 @@ class DeclaredFile:
 
 @dataclass(frozen=True, eq=False)
 class Local:
-    """A local variable of a function that the kernel runs.
-
-    Attributes:
-        instance: the function with its template arguments, "void copy<64>(half *)"; "" where it runs with several.
-    """
+    """A local variable of a function that the kernel runs."""
 
     file: DeclaredFile
     variable: Variable
     function: Function
-    instance: str
+    instance: str  # the function with its template arguments, "void copy<64>(half *)"; "" where it runs with several
 
 
 class Declared:

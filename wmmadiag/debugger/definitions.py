@@ -51,17 +51,11 @@ _RECORDS = ("struct_specifier", "class_specifier", "union_specifier")
 
 @dataclass(frozen=True, eq=False)
 class Definitions:
-    """What variables of one function are by their definitions.
+    """What variables of one function are by their definitions."""
 
-    Attributes:
-        local: the one that is asked about; the function and its instance are its own.
-        asked: the source, as it was compiled.
-        outside: what built-in variables ("threadIdx.x") and arguments of the kernel hold.
-    """
-
-    local: Local
-    asked: Asked
-    outside: Known
+    local: Local  # the one that is asked about; the function and its instance are its own
+    asked: Asked  # the source, as it was compiled
+    outside: Known  # what built-in variables ("threadIdx.x") and arguments of the kernel hold
 
     @cached_property
     def type(self) -> TypeFacts | None:

@@ -26,25 +26,18 @@ _TRIES = 4096
 
 @dataclass(frozen=True)
 class Departure:
-    """Where a kernel first goes another way than its oracle.
+    """Where a kernel first goes another way than its oracle."""
 
-    Attributes:
-        kind: "provenance" (what is multiplied or stored is not what it must be), "finding" (an error of a check),
-            "fault", "stuck" (a block gets nowhere), "value" (the first store of a wrong output element), "unwritten"
-            (no store of it ever comes).
-        words: one sentence.
-        hint: the next step, or "".
-        others: further lines that belong to it.
-        moment: where the session stands: before the instruction.
-        stages: the intermediate values of the operation, line by line in the order of execution; empty where values
-            were not followed.
-    """
-
+    # "provenance" (what is multiplied or stored is not what it must be), "finding" (an error of a check), "fault",
+    # "stuck" (a block gets nowhere), "value" (the first store of a wrong output element), "unwritten" (no store of it
+    # ever comes)
     kind: str
-    words: str
-    hint: str
-    others: tuple[Place, ...]
-    moment: Moment
+    words: str  # one sentence
+    hint: str  # the next step, or ""
+    others: tuple[Place, ...]  # further lines that belong to it
+    moment: Moment  # where the session stands: before the instruction
+    # the intermediate values of the operation, line by line in the order of execution; empty where values were not
+    # followed
     stages: tuple[Stage, ...] = ()
 
     @property

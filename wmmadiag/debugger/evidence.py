@@ -34,21 +34,13 @@ class SeenFinding:
 
 @dataclass(frozen=True, slots=True)
 class WholeRun:
-    """One run to the end.
+    """One run to the end."""
 
-    Attributes:
-        case: its arrays hold what the run left.
-        error: what the launch died of, or None.
-        found: findings, the gravest first.
-        wrong: role → mask of wrong elements; empty when the launch died.
-        expected: role → the oracle's values.
-    """
-
-    case: BoundCase
-    error: WmmadiagError | None
-    found: tuple[SeenFinding, ...]
-    wrong: Mapping[str, NDArray[np.bool_]]
-    expected: Mapping[str, NDArray[np.float64]]
+    case: BoundCase  # its arrays hold what the run left
+    error: WmmadiagError | None  # what the launch died of, or None
+    found: tuple[SeenFinding, ...]  # findings, the gravest first
+    wrong: Mapping[str, NDArray[np.bool_]]  # role → mask of wrong elements; empty when the launch died
+    expected: Mapping[str, NDArray[np.float64]]  # role → the oracle's values
 
 
 class Evidence:

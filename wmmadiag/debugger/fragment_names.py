@@ -26,21 +26,13 @@ _ARGUMENTS: Mapping[str, Mapping[str, Mapping[str, int]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A fragment of the source in one operation.
+    """A fragment of the source in one operation."""
 
-    Attributes:
-        pc: of the operation.
-        letter: operand: "a" to "d" (of a load or store "d").
-        name: of the variable.
-        text: as the call has it: "q_fragment[kk]".
-        writes: whether the operation writes it.
-    """
-
-    pc: int
-    letter: str
-    name: str
-    text: str
-    writes: bool
+    pc: int  # of the operation
+    letter: str  # operand: "a" to "d" (of a load or store "d")
+    name: str  # of the variable
+    text: str  # as the call has it: "q_fragment[kk]"
+    writes: bool  # whether the operation writes it
 
 
 def fragment_uses(lines: Lines, sources: Mapping[str, Source]) -> tuple[Use, ...]:

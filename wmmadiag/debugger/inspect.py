@@ -32,24 +32,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who accessed some bytes last.
+    """Who accessed some bytes last."""
 
-    Attributes:
-        element: whose.
-        place, code: the user's line.
-        block, warp, lanes: who; lanes of a mask, and of a fragment the lines of its matrix.
-        time: before the instruction that did it.
-        instruction: its PTX.
-    """
-
-    element: str
+    element: str  # whose
+    # place, code: the user's line
     place: Place
     code: str
+    # block, warp, lanes: who; lanes of a mask, and of a fragment the lines of its matrix
     block: tuple[int, int, int]
     warp: int
     lanes: int
-    time: int
-    instruction: str
+    time: int  # before the instruction that did it
+    instruction: str  # its PTX
 
     def __str__(self) -> str:
         who = f"block {self.block}, warp {self.warp}"

@@ -24,17 +24,11 @@ BARRIERS = BLOCK_BARRIERS | {"bar.warp.sync"}
 
 @dataclass(frozen=True)
 class Lines:
-    """The lines of a kernel.
+    """The lines of a kernel."""
 
-    Attributes:
-        kernel: whose they are.
-        main: the file that was compiled.
-        texts: file → its text, as it was compiled where that is known.
-    """
-
-    kernel: LoweredKernel
-    main: str
-    texts: dict[str, str] = field(default_factory=dict)
+    kernel: LoweredKernel  # whose they are
+    main: str  # the file that was compiled
+    texts: dict[str, str] = field(default_factory=dict)  # file → its text, as it was compiled where that is known
 
     @cached_property
     def places(self) -> tuple[Place, ...]:

@@ -40,21 +40,16 @@ _LOOPS = frozenset({"for_statement", "for_range_loop", "while_statement", "do_st
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """A local variable of the selected warp.
+    """A local variable of the selected warp."""
 
-    Attributes:
-        name, type: as declared.
-        line: of the definition: the only one, or the one that the warp executed last.
-        code: its text.
-        values: of the 32 lanes; None where several registers may hold it, or a predicate, which may be its negation.
-        registers: that may hold it, as they are now; empty where the value follows from the definition, and is sure.
-    """
-
+    # name, type: as declared
     name: str
     type: str
-    line: int
-    code: str
+    line: int  # of the definition: the only one, or the one that the warp executed last
+    code: str  # its text
+    # of the 32 lanes; None where several registers may hold it, or a predicate, which may be its negation
     values: NDArray[Any] | None
+    # that may hold it, as they are now; empty where the value follows from the definition, and is sure
     registers: tuple[Register, ...] = ()
 
 

@@ -51,48 +51,34 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Where a run stops; the first that is met counts.
+    """Where a run stops; the first that is met counts."""
 
-    Attributes:
-        before: one byte per instruction, not 0: before a warp runs it. Empty: nowhere.
-        block, warp: where `before` and `nan` count.
-        watches: after an access.
-        nan: one `NAN_KINDS` number per instruction, 0 for others: after it made a NaN. Empty: not looked for.
-        block_end: when a block has ended.
-        skip: so many are let pass.
-        until: time at which to stop anyway.
-    """
-
-    before: bytes = b""
+    before: bytes = b""  # one byte per instruction, not 0: before a warp runs it. Empty: nowhere.
+    # block, warp: where `before` and `nan` count
     block: int = ANY
     warp: int = ANY
-    watches: tuple[Watch, ...] = ()
+    watches: tuple[Watch, ...] = ()  # after an access
+    # one `NAN_KINDS` number per instruction, 0 for others: after it made a NaN. Empty: not looked for.
     nan: bytes = b""
-    block_end: bool = False
-    skip: int = 0
-    until: int = FOREVER
+    block_end: bool = False  # when a block has ended
+    skip: int = 0  # so many are let pass
+    until: int = FOREVER  # time at which to stop anyway
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Why a run stopped.
+    """Why a run stopped."""
 
-    Attributes:
-        reason: "time", "instruction", "watch", "nan", "block-end", "finished", "fault", "interrupted", "stuck" (the
-            block gets nowhere: `progress.py`).
-        time: warp instructions executed by then.
-        block, warp, pc: of the next instruction; for "watch" and "nan" of the one that did it.
-        lanes: mask of those that did it.
-        watch: index of the watch; address: its first byte that was accessed; access: words for how.
-    """
-
+    # "time", "instruction", "watch", "nan", "block-end", "finished", "fault", "interrupted", "stuck" (the block gets
+    # nowhere: `progress.py`)
     reason: str
-    time: int
+    time: int  # warp instructions executed by then
+    # block, warp, pc: of the next instruction; for "watch" and "nan" of the one that did it
     block: int
     warp: int
     pc: int
-    lanes: int = 0
-    watch: int = 0
+    lanes: int = 0  # mask of those that did it
+    watch: int = 0  # index of the watch; address: its first byte that was accessed; access: words for how
     address: int = 0
     access: str = ""
 

@@ -30,36 +30,23 @@ _SAME = 2.0**-6
 
 @dataclass(frozen=True)
 class Held:
-    """What a fragment holds.
+    """What a fragment holds."""
 
-    Attributes:
-        values: (rows, columns), as they are; tags: likewise.
-        operand: whether it is matrix_a or matrix_b.
-        bits: of an element.
-        place: of the operation.
-    """
-
-    values: Doubles
+    values: Doubles  # (rows, columns), as they are; tags: likewise
     tags: NDArray[np.uint64]
-    operand: bool
-    bits: int
-    place: Place
+    operand: bool  # whether it is matrix_a or matrix_b
+    bits: int  # of an element
+    place: Place  # of the operation
 
 
 @dataclass(frozen=True)
 class Oracle:
-    """The oracle's values for fragments of one traced run.
+    """The oracle's values for fragments of one traced run."""
 
-    Attributes:
-        case: freshly bound; matrices: its numbered arguments.
-        raw: what the engine recorded up to the moment.
-        names: of its matrices.
-    """
-
-    case: BoundCase
+    case: BoundCase  # freshly bound; matrices: its numbered arguments
     matrices: Sequence[ArgumentMatrix]
-    raw: Raw
-    names: Names
+    raw: Raw  # what the engine recorded up to the moment
+    names: Names  # of its matrices
 
     def values(self, held: Held) -> tuple[Doubles, str]:
         """Expected values, NaN where the oracle does not say, and words for what they are."""

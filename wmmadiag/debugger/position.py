@@ -13,13 +13,9 @@ from wmmadiag.place import Place
 
 
 class Position(Inspection):
-    """The standing half of a session.
+    """The standing half of a session."""
 
-    Attributes:
-        moment: where it stands, and why.
-    """
-
-    moment: Moment
+    moment: Moment  # where it stands, and why
 
     @property
     def time(self) -> int:

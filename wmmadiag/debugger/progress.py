@@ -28,15 +28,10 @@ _GLOBAL = (0, 1 << 62)
 
 @dataclass(slots=True)
 class Progress:
-    """Looks at a machine from time to time, all the while that one run lasts.
+    """Looks at a machine from time to time, all the while that one run lasts."""
 
-    Attributes:
-        machine: whose progress.
-        suspect: whether a long time without any change is enough.
-    """
-
-    machine: Machine
-    suspect: bool
+    machine: Machine  # whose progress
+    suspect: bool  # whether a long time without any change is enough
     _seen: Any = None
     _quiet: int = 0
 

@@ -25,26 +25,18 @@ LETTERS = "abcd"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the elements of one operand of a fragment operation lie.
+    """Where the elements of one operand of a fragment operation lie."""
 
-    Attributes:
-        letter: "a", "b", "c" or "d"; of a load or store the matrix that it names.
-        type: of an element, such as "f16".
-        bits: of an element in a register.
-        values: the registers, in order.
-        lane, register, element: int (rows, columns): who holds each element, in which of `values`, at which position
-            in it; the first where several do.
-        tiles: independent matrices, which stand below each other.
-    """
-
-    letter: str
-    type: str
-    bits: int
-    values: tuple[Value, ...]
+    letter: str  # "a", "b", "c" or "d"; of a load or store the matrix that it names
+    type: str  # of an element, such as "f16"
+    bits: int  # of an element in a register
+    values: tuple[Value, ...]  # the registers, in order
+    # lane, register, element: int (rows, columns): who holds each element, in which of `values`, at which position in
+    # it; the first where several do
     lane: NDArray[np.int64]
     register: NDArray[np.int64]
     element: NDArray[np.int64]
-    tiles: int = 1
+    tiles: int = 1  # independent matrices, which stand below each other
 
     @property
     def shape(self) -> tuple[int, int]:

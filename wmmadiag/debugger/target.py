@@ -21,24 +21,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One kernel with its inputs.
+    """One kernel with its inputs."""
 
-    Attributes:
-        card, case, variant, arch: which.
-        kernel: every virtual register has storage of its own, so that each can be looked at.
-        compilation: where it comes from.
-        seed, inputs: in place of the card's; None and "" for those.
-        compiler, use_cache: how it was compiled.
-    """
-
+    # card, case, variant, arch: which
     card: Card
     case: Case
     variant: Variant
     arch: str
-    kernel: EmulatedKernel
-    compilation: Compilation
+    kernel: EmulatedKernel  # every virtual register has storage of its own, so that each can be looked at
+    compilation: Compilation  # where it comes from
+    # seed, inputs: in place of the card's; None and "" for those
     seed: int | None = None
     inputs: str = ""
+    # compiler, use_cache: how it was compiled
     compiler: CompilerName = "auto"
     use_cache: bool = True
 

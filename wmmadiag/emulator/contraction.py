@@ -45,17 +45,11 @@ class _Use:
 
 @dataclass(slots=True)
 class _Product:
-    """A multiplication that may go away.
+    """A multiplication that may go away."""
 
-    Attributes:
-        index: of the multiplication.
-        uses: the additions.
-        dropped: indices of it, and of the moves and negations between.
-    """
-
-    index: int
-    uses: list[_Use]
-    dropped: list[int]
+    index: int  # of the multiplication
+    uses: list[_Use]  # the additions
+    dropped: list[int]  # indices of it, and of the moves and negations between
 
 
 class _Body:

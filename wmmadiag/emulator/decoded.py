@@ -27,38 +27,23 @@ CODE_SHIFT = 16
 
 @dataclass(slots=True, eq=False)
 class Value:
-    """A virtual register or a constant.
+    """A virtual register or a constant."""
 
-    Attributes:
-        bytes: per lane: 2, 4, 8 or 16; 0 for a predicate.
-        constant: the broadcast value of a constant, else None.
-        preset: number of the engine's preset that fills it when a warp starts, else None.
-        name: for messages and debuggers: the PTX register's name.
-    """
-
-    bytes: int
-    constant: int | None = None
-    preset: int | None = None
-    name: str = ""
+    bytes: int  # per lane: 2, 4, 8 or 16; 0 for a predicate
+    constant: int | None = None  # the broadcast value of a constant, else None
+    preset: int | None = None  # number of the engine's preset that fills it when a warp starts, else None
+    name: str = ""  # for messages and debuggers: the PTX register's name
 
 
 @dataclass(slots=True, eq=False)
 class TensorSpec:
-    """A fragment operation: maps and registers. A load or store has only `d`.
+    """A fragment operation: maps and registers. A load or store has only `d`."""
 
-    Attributes:
-        rule: MmaRule of a multiplication, else None.
-        maps: for a, b, c, d: a map key of `fragment_maps.MapTable`, or -1.
-        registers: for a, b, c, d: their values.
-        column_order: position of each column in the dense matrices, empty for 0, 1, 2, ….
-        tiles: independent matrices (mma.m8n8k4 f16: 4).
-    """
-
-    rule: object | None
-    maps: tuple[int, int, int, int]
-    registers: tuple[tuple[Value, ...], ...]
-    column_order: tuple[int, ...] = ()
-    tiles: int = 1
+    rule: object | None  # MmaRule of a multiplication, else None
+    maps: tuple[int, int, int, int]  # for a, b, c, d: a map key of `fragment_maps.MapTable`, or -1
+    registers: tuple[tuple[Value, ...], ...]  # for a, b, c, d: their values
+    column_order: tuple[int, ...] = ()  # position of each column in the dense matrices, empty for 0, 1, 2, …
+    tiles: int = 1  # independent matrices (mma.m8n8k4 f16: 4)
 
 
 @dataclass(slots=True, eq=False)

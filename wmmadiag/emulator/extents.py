@@ -11,18 +11,12 @@ from wmmadiag.ptx.demangle import demangle
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """An array inside a range of memory.
+    """An array inside a range of memory."""
 
-    Attributes:
-        name: in the source.
-        offset: of its first element from the start of the range, bytes.
-        item: bytes of an element; 0: not known.
-        shape, strides: extents, and bytes from one index to the next, outermost first.
-    """
-
-    name: str
-    offset: int
-    item: int
+    name: str  # in the source
+    offset: int  # of its first element from the start of the range, bytes
+    item: int  # bytes of an element; 0: not known
+    # shape, strides: extents, and bytes from one index to the next, outermost first
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 
@@ -42,22 +36,15 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """A named range of memory: [start, start + size) in one state space, bytes.
+    """A named range of memory: [start, start + size) in one state space, bytes."""
 
-    Attributes:
-        name: as the PTX or the launch has it.
-        whole: how all of it is indexed, where that is known.
-        parts: arrays in it: the logical tensors of an argument, or what is carved out of a buffer.
-        comma: indices are written `O[0,3]`, as of a tensor, and not `s[0][3]`.
-    """
-
-    name: str
+    name: str  # as the PTX or the launch has it
     space: str
     start: int
     size: int
-    whole: Part | None = None
-    parts: tuple[Part, ...] = ()
-    comma: bool = False
+    whole: Part | None = None  # how all of it is indexed, where that is known
+    parts: tuple[Part, ...] = ()  # arrays in it: the logical tensors of an argument, or what is carved out of a buffer
+    comma: bool = False  # indices are written `O[0,3]`, as of a tensor, and not `s[0][3]`
 
     def of(self, whole: Part, parts: tuple[Part, ...] = (), *, comma: bool = False) -> Extent:
         """The same range with what is known of its elements."""

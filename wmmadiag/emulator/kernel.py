@@ -48,48 +48,33 @@ _MAX_BLOCKS = 0xFFFFFFF0
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a run may use. 0: no limit.
+    """What a run may use. 0: no limit."""
 
-    Attributes:
-        instructions: warp instructions.
-        seconds: wall time.
-    """
-
-    instructions: int = 4_000_000_000
-    seconds: float = 300.0
+    instructions: int = 4_000_000_000  # warp instructions
+    seconds: float = 300.0  # wall time
 
 
 @dataclass(frozen=True, slots=True)
 class EmulatorOptions:
-    """How the emulator runs a launch.
+    """How the emulator runs a launch."""
 
-    Attributes:
-        threads: host threads; 0: as many as this process may use. The result does not depend on it.
-        budget: what the run may use.
-        warp_order: order in which the warps of a block get their turns; empty: 0, 1, 2, ….
-        eager_copies: cp.async data is visible at once, instead of at the wait that covers it.
-        last_block_first: blocks begin in the opposite order, on one thread.
-        patience: warp instructions until a block that does not end lets the next one start; 0: the engine's own number.
-        observer: an object with any of the methods of `wmmadiag.emulator.observer.Observer`.
-        checks: names of the engine's checks to run; what they find is in `EmulatedKernel.raw_findings`.
-        sample: so many blocks, spread over the grid, are watched by the checks, the rest runs bare; 0: all are. Then
-            nothing is said of what hangs on other blocks: races between blocks, memory that nothing has written.
-        begun: address of a 64-bit number that counts the blocks that have begun, for a look at a long launch; 0: none.
-        check_table: what a native check takes from Python; only provenance has one.
-        poison, register_poison: what memory and registers hold that nothing has written.
-    """
-
-    threads: int = 0
-    budget: Budget = Budget()
-    warp_order: tuple[int, ...] = ()
-    eager_copies: bool = False
-    last_block_first: bool = False
+    threads: int = 0  # host threads; 0: as many as this process may use. The result does not depend on it.
+    budget: Budget = Budget()  # what the run may use
+    warp_order: tuple[int, ...] = ()  # order in which the warps of a block get their turns; empty: 0, 1, 2, …
+    eager_copies: bool = False  # cp.async data is visible at once, instead of at the wait that covers it
+    last_block_first: bool = False  # blocks begin in the opposite order, on one thread
+    # warp instructions until a block that does not end lets the next one start; 0: the engine's own number
     patience: int = 0
-    observer: object | None = None
+    observer: object | None = None  # an object with any of the methods of `wmmadiag.emulator.observer.Observer`
+    # names of the engine's checks to run; what they find is in `EmulatedKernel.raw_findings`
     checks: tuple[str, ...] = ()
+    # so many blocks, spread over the grid, are watched by the checks, the rest runs bare; 0: all are. Then nothing is
+    # said of what hangs on other blocks: races between blocks, memory that nothing has written.
     sample: int = 0
+    # address of a 64-bit number that counts the blocks that have begun, for a look at a long launch; 0: none
     begun: int = 0
-    check_table: tuple[int, ...] = ()
+    check_table: tuple[int, ...] = ()  # what a native check takes from Python; only provenance has one
+    # poison, register_poison: what memory and registers hold that nothing has written
     poison: int = POISON
     register_poison: int = REGISTER_POISON
 

@@ -13,19 +13,12 @@ from wmmadiag.numerics.architecture import architecture
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one architecture.
+    """Limits of one architecture."""
 
-    Attributes:
-        shared_per_block: largest static + dynamic shared memory of a block, with the opt-in, bytes.
-        reserved_shared: bytes at the start of shared memory that the system keeps for itself.
-        threads_per_block: largest block.
-        local_per_thread: largest local memory of a thread, bytes.
-    """
-
-    shared_per_block: int
-    reserved_shared: int
-    threads_per_block: int = 1024
-    local_per_thread: int = 512 * 1024
+    shared_per_block: int  # largest static + dynamic shared memory of a block, with the opt-in, bytes
+    reserved_shared: int  # bytes at the start of shared memory that the system keeps for itself
+    threads_per_block: int = 1024  # largest block
+    local_per_thread: int = 512 * 1024  # largest local memory of a thread, bytes
 
 
 _KB = 1024

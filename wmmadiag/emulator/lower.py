@@ -43,30 +43,20 @@ _WIDEST = 512  # bytes of a 128-bit register: room that the engine wants behind 
 
 @dataclass(frozen=True, slots=True)
 class LoweredKernel:
-    """A kernel ready for the engine.
+    """A kernel ready for the engine."""
 
-    Attributes:
-        entry: its PTX function.
-        program: the engine's program.
-        nodes: operations by program counter, with place and text.
-        slots: register-file byte offset of each virtual register.
-        layout: where variables lie.
-        static_shared, dynamic_offset: bytes of static shared memory, and offset at which dynamic memory begins.
-        local_bytes: local memory of a lane.
-        maps: fragment maps, as the engine takes them; `TensorSpec.maps` are positions here.
-        branches: program counter of each branch → where it may go, besides the next operation.
-    """
-
-    entry: Function
+    entry: Function  # its PTX function
     arch: str
-    program: Any
-    nodes: tuple[Decoded, ...]
-    slots: dict[Value, int]
-    layout: MemoryLayout
+    program: Any  # the engine's program
+    nodes: tuple[Decoded, ...]  # operations by program counter, with place and text
+    slots: dict[Value, int]  # register-file byte offset of each virtual register
+    layout: MemoryLayout  # where variables lie
+    # static_shared, dynamic_offset: bytes of static shared memory, and offset at which dynamic memory begins
     static_shared: int
     dynamic_offset: int
-    local_bytes: int
-    maps: tuple[Any, ...] = ()
+    local_bytes: int  # local memory of a lane
+    maps: tuple[Any, ...] = ()  # fragment maps, as the engine takes them; `TensorSpec.maps` are positions here
+    # program counter of each branch → where it may go, besides the next operation
     branches: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     def place(self, pc: int) -> Place:

@@ -28,15 +28,10 @@ _MOST_BYTES = 4 << 20  # of a source file that is read for its declarations
 
 @dataclass(slots=True)
 class ArrayNames:
-    """Turns a kernel's ranges of memory into arrays with elements.
+    """Turns a kernel's ranges of memory into arrays with elements."""
 
-    Attributes:
-        kernel: whose memory it is.
-        origin: the source that it was compiled from, where this process compiled it.
-    """
-
-    kernel: LoweredKernel
-    origin: Origin | None = None
+    kernel: LoweredKernel  # whose memory it is
+    origin: Origin | None = None  # the source that it was compiled from, where this process compiled it
     _source: ArraySource | None = field(default=None, init=False)
 
     def named(self, extents: Sequence[Extent], launch: Launch) -> NamedExtents:

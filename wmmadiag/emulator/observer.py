@@ -98,20 +98,14 @@ class EventPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MemoryEvent:
-    """One access by a warp.
-
-    Attributes:
-        lanes: the active lanes, ascending, int64 (n,). For a fragment load or store: its lines.
-        addresses: of those lanes, uint64 (n,): device addresses, or offsets in shared or local memory.
-        size: bytes that each lane touches.
-    """
+    """One access by a warp."""
 
     where: EventPlace
     space: MemorySpace
     kind: AccessKind
-    lanes: NDArray[np.int64]
-    addresses: NDArray[np.uint64]
-    size: int
+    lanes: NDArray[np.int64]  # the active lanes, ascending, int64 (n,). For a fragment load or store: its lines.
+    addresses: NDArray[np.uint64]  # of those lanes, uint64 (n,): device addresses, or offsets in shared or local memory
+    size: int  # bytes that each lane touches
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +123,12 @@ class TensorEvent:
     """One multiplication, of `tiles` independent matrices.
 
     Operands are the raw bits, unsigned integers as wide as an element; narrower ones than a byte stay packed, as bytes.
-
-    Attributes:
-        a: (tiles, m, k), rows of A.
-        b: (tiles, n, k), columns of B, in their natural order.
-        c, d: (tiles, m, n).
     """
 
     where: EventPlace
-    a: NDArray[Any]
-    b: NDArray[Any]
+    a: NDArray[Any]  # (tiles, m, k), rows of A
+    b: NDArray[Any]  # (tiles, n, k), columns of B, in their natural order
+    # c, d: (tiles, m, n)
     c: NDArray[Any]
     d: NDArray[Any]
 

@@ -23,103 +23,64 @@ End: TypeAlias = Literal["finished", "stopped", "fault", "budget", "interrupted"
 
 @dataclass(frozen=True, slots=True)
 class JudgedItems:
-    """An array argument of the launch, item by item.
+    """An array argument of the launch, item by item."""
 
-    Attributes:
-        argument: its index.
-        type: of an item: "f16", "bf16", "f32", "f64", or "s" or "u" with 8 to 64 bits.
-        element: int32 per item: the number of an element, -1 for what must stay as it is, -2 for what may hold
-            anything.
-        poison: bits of items that nobody has written, or None.
-    """
-
-    argument: int
-    type: str
+    argument: int  # its index
+    type: str  # of an item: "f16", "bf16", "f32", "f64", or "s" or "u" with 8 to 64 bits
+    # int32 per item: the number of an element, -1 for what must stay as it is, -2 for what may hold anything
     element: NDArray[np.int32]
-    poison: int | None
+    poison: int | None  # bits of items that nobody has written, or None
 
 
 @dataclass(frozen=True, slots=True)
 class ElementRules:
-    """What is right, per element; all arrays have one entry per element.
+    """What is right, per element; all arrays have one entry per element."""
 
-    Attributes:
-        value, bound: float64; a number is right at most `bound` away from `value`.
-        accepted: uint8, sum of: 1 NaN, 2 infinity, 4 minus infinity, 8 anything that is not finite.
-        wrong: uint8; not 0 where the program that is to be mended is wrong.
-    """
-
+    # value, bound: float64; a number is right at most `bound` away from `value`
     value: NDArray[np.float64]
     bound: NDArray[np.float64]
-    accepted: NDArray[np.uint8]
-    wrong: NDArray[np.uint8]
+    accepted: NDArray[np.uint8]  # uint8, sum of: 1 NaN, 2 infinity, 4 minus infinity, 8 anything that is not finite
+    wrong: NDArray[np.uint8]  # uint8; not 0 where the program that is to be mended is wrong
 
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """One run.
+    """One run."""
 
-    Attributes:
-        end: "stopped": given up in a block that is no better; then the counts are of what was looked at.
-        fault: kind of the fault that ended it, "none" where none did.
-        in_order: all blocks ran in their order, because one touched what another one wrote.
-        wrong: elements that are wrong.
-        mended: elements that are right and were not.
-        broken: elements that are wrong and were not.
-        damaged: items changed that must stay as they are.
-        first: the lowest wrong element, or -1.
-        instructions: warp instructions spent.
-        error: how far off the wrong elements that were looked at are, from 0 to 1 each.
-        looked: elements that were looked at.
-        trace: of all that was looked at: two runs with the same one left the same bytes there.
-    """
-
-    end: End
-    fault: str
-    in_order: bool
-    wrong: int
-    mended: int
-    broken: int
-    damaged: int
-    first: int
-    instructions: int
-    error: float
-    looked: int
-    trace: int
+    end: End  # "stopped": given up in a block that is no better; then the counts are of what was looked at
+    fault: str  # kind of the fault that ended it, "none" where none did
+    in_order: bool  # all blocks ran in their order, because one touched what another one wrote
+    wrong: int  # elements that are wrong
+    mended: int  # elements that are right and were not
+    broken: int  # elements that are wrong and were not
+    damaged: int  # items changed that must stay as they are
+    first: int  # the lowest wrong element, or -1
+    instructions: int  # warp instructions spent
+    error: float  # how far off the wrong elements that were looked at are, from 0 to 1 each
+    looked: int  # elements that were looked at
+    trace: int  # of all that was looked at: two runs with the same one left the same bytes there
 
 
 @dataclass(frozen=True, slots=True)
 class TrialBase:
-    """The run with selector 0.
-
-    Attributes:
-        independent: no block touched what another one wrote.
-        instructions: warp instructions of each block.
-        wrong: uint8 per element; empty where it did not end.
-        wrong_blocks: those that wrote wrong elements, where blocks are independent; the fewest first.
-    """
+    """The run with selector 0."""
 
     result: TrialResult
-    independent: bool
-    instructions: tuple[int, ...]
-    wrong: NDArray[np.uint8]
-    wrong_blocks: tuple[int, ...]
+    independent: bool  # no block touched what another one wrote
+    instructions: tuple[int, ...]  # warp instructions of each block
+    wrong: NDArray[np.uint8]  # uint8 per element; empty where it did not end
+    wrong_blocks: tuple[int, ...]  # those that wrote wrong elements, where blocks are independent; the fewest first
 
 
 @dataclass(frozen=True, slots=True)
 class TrialLimits:
-    """When a trial is given up.
+    """When a trial is given up."""
 
-    Attributes:
-        times, slack: a launch may use so many times the base's warp instructions, and `slack` more per block.
-        budget: warp instructions of a launch where the base did not end; 0: no limit.
-        looks: blocks with wrong elements that must be no better; 0: never, so that every element is counted.
-    """
-
+    # times, slack: a launch may use so many times the base's warp instructions, and `slack` more per block
     times: int = 4
     slack: int = 1 << 14
-    budget: int = ENDLESS
-    looks: int = 1
+    budget: int = ENDLESS  # warp instructions of a launch where the base did not end; 0: no limit
+    looks: int = 1  # blocks with wrong elements that must be no better; 0: never, so that every element is counted
 
 
 class TrialLaunch:

@@ -43,29 +43,19 @@ class Comparable(Protocol):
 
 @dataclass(frozen=True)
 class Case:
-    """One launch of one PTX module with the single kernel `k`.
+    """One launch of one PTX module with the single kernel `k`."""
 
-    Attributes:
-        key: unique in its family.
-        ptx: the module.
-        inputs: arrays that the kernel reads; passed first.
-        outputs: name → array of [rows, elements], passed after the inputs; zeros before the launch.
-        rows: what each row of the outputs is, for messages.
-        grid, block: in x.
-        sample: elements of a row that a record keeps, evenly spread, besides a digest of the row; 0: all elements,
-            and no digest.
-        entry: the kernel.
-    """
-
-    key: str
-    ptx: str
-    inputs: Sequence[Array]
-    outputs: Mapping[str, Array]
-    rows: Sequence[str]
+    key: str  # unique in its family
+    ptx: str  # the module
+    inputs: Sequence[Array]  # arrays that the kernel reads; passed first
+    outputs: Mapping[str, Array]  # name → array of [rows, elements], passed after the inputs; zeros before the launch
+    rows: Sequence[str]  # what each row of the outputs is, for messages
+    # grid, block: in x
     grid: int
     block: int
+    # elements of a row that a record keeps, evenly spread, besides a digest of the row; 0: all elements, and no digest
     sample: int = 16
-    entry: str = "k"
+    entry: str = "k"  # the kernel
 
     def run(self, kernel: LoadedKernel) -> dict[str, Array]:
         """The outputs of a fresh run."""

@@ -20,31 +20,23 @@ GpuLoader = Callable[[str, str, str, Assembly], LoadedKernel]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one task compares: a case of a family.
-
-    Attributes:
-        seed: of its operands; size: as `Family.make` takes it.
-    """
+    """What one task compares: a case of a family."""
 
     arch: str
     family: str
     key: str
-    seed: int
+    seed: int  # of its operands; size: as `Family.make` takes it
     size: int
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first output that differs.
+    """The first output that differs."""
 
-    Attributes:
-        output: its array; row: what the row is; element: its index in the row.
-        emulator, gpu: bit patterns.
-    """
-
-    output: str
+    output: str  # its array; row: what the row is; element: its index in the row
     row: str
     element: int
+    # emulator, gpu: bit patterns
     emulator: int
     gpu: int
 
@@ -56,19 +48,13 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What came of a piece.
-
-    Attributes:
-        outputs: elements compared; differing: of these.
-        first: the first that differs.
-        left_out: why nothing was compared, as the assembler says it.
-    """
+    """What came of a piece."""
 
     piece: Piece
-    outputs: int = 0
+    outputs: int = 0  # elements compared; differing: of these
     differing: int = 0
-    first: Difference | None = None
-    left_out: str = ""
+    first: Difference | None = None  # the first that differs
+    left_out: str = ""  # why nothing was compared, as the assembler says it
 
 
 def compared(piece: Piece, load_gpu: GpuLoader | None = None) -> Compared:

@@ -17,21 +17,14 @@ from wmmadiag.gpu.assemble import OPTIMISED, Assembly
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Cases of one kind.
+    """Cases of one kind."""
 
-    Attributes:
-        title: for reports.
-        keys: the cases that an architecture ("sm_90") has.
-        make: a case of (architecture, key, seed, size); seed 0 is that of the committed records.
-        size: of a case of the records, in what the family counts; 0: its cases have one size.
-        assembly: how its PTX becomes machine code.
-    """
-
-    title: str
-    keys: Callable[[str], Sequence[str]]
+    title: str  # for reports
+    keys: Callable[[str], Sequence[str]]  # the cases that an architecture ("sm_90") has
+    # a case of (architecture, key, seed, size); seed 0 is that of the committed records
     make: Callable[[str, str, int, int], Comparable]
-    size: int = 0
-    assembly: Assembly = OPTIMISED
+    size: int = 0  # of a case of the records, in what the family counts; 0: its cases have one size
+    assembly: Assembly = OPTIMISED  # how its PTX becomes machine code
 
 
 def _number(arch: str) -> int:

@@ -23,38 +23,25 @@ _TASK_OUTPUTS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to compare.
+    """What to compare."""
 
-    Attributes:
-        arch: of the GPU.
-        outputs: of the tensor cores, at least, all forms together.
-        rounds: how many seeds each other case is given.
-        seed: the first one, at least 1: seed 0 is in the committed records.
-        families: which; all if empty.
-        size: of a lane operation's case: operands of each instruction.
-    """
-
-    arch: str
-    outputs: int = 10**9
-    rounds: int = 1
-    seed: int = 1
-    families: tuple[str, ...] = ()
-    size: int = 1 << 14
+    arch: str  # of the GPU
+    outputs: int = 10**9  # of the tensor cores, at least, all forms together
+    rounds: int = 1  # how many seeds each other case is given
+    seed: int = 1  # the first one, at least 1: seed 0 is in the committed records
+    families: tuple[str, ...] = ()  # which; all if empty
+    size: int = 1 << 14  # of a lane operation's case: operands of each instruction
 
 
 @dataclass(slots=True)
 class Count:
-    """Sums of one key.
+    """Sums of one key."""
 
-    Attributes:
-        outputs, differing: elements; first: a piece that differs, the first that came.
-        left_out: why a piece was not compared.
-    """
-
+    # outputs, differing: elements; first: a piece that differs, the first that came
     outputs: int = 0
     differing: int = 0
     first: Compared | None = None
-    left_out: str = ""
+    left_out: str = ""  # why a piece was not compared
 
     def add(self, one: Compared) -> None:
         self.outputs += one.outputs
@@ -66,16 +53,11 @@ class Count:
 
 @dataclass(slots=True)
 class Fidelity:
-    """What came of a run.
-
-    Attributes:
-        counts: by (family, key).
-        errors: pieces that could not be run, and why.
-    """
+    """What came of a run."""
 
     plan: Plan
-    counts: dict[tuple[str, str], Count] = field(default_factory=dict)
-    errors: dict[Piece, str] = field(default_factory=dict)
+    counts: dict[tuple[str, str], Count] = field(default_factory=dict)  # by (family, key)
+    errors: dict[Piece, str] = field(default_factory=dict)  # pieces that could not be run, and why
 
     def add(self, one: Compared) -> None:
         self.counts.setdefault((one.piece.family, one.piece.key), Count()).add(one)

@@ -22,16 +22,11 @@ TILES = 64
 
 @dataclass(frozen=True, slots=True)
 class TensorForm:
-    """One instruction.
-
-    Attributes:
-        key: as records and reports name it; opcode: as PTX writes it.
-        mnk: shape; types: of A, B, C and D; maps: which elements lanes hold of each.
-    """
+    """One instruction."""
 
     opcode: str
-    key: str
-    mnk: tuple[int, int, int]
+    key: str  # as records and reports name it; opcode: as PTX writes it
+    mnk: tuple[int, int, int]  # shape; types: of A, B, C and D; maps: which elements lanes hold of each
     types: tuple[str, str, str, str]
     maps: tuple[FragmentMap, FragmentMap, FragmentMap, FragmentMap]
 

@@ -15,20 +15,14 @@ Offsets = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Footprint:
-    """The bytes that one `wmma.load` or `wmma.store` touches.
+    """The bytes that one `wmma.load` or `wmma.store` touches."""
 
-    Attributes:
-        lines: int64[lines], where each memory line starts, in bytes from the base: a row of the matrix if the layout
-            is "row", else a column.
-        line_elements: elements of one line; they lie side by side.
-        element_bits: of one element.
-        bits: int64[rows, columns], where each element of the matrix starts, in bits from the base.
-    """
-
+    # int64[lines], where each memory line starts, in bytes from the base: a row of the matrix if the layout is "row",
+    # else a column
     lines: Offsets
-    line_elements: int
-    element_bits: int
-    bits: Offsets
+    line_elements: int  # elements of one line; they lie side by side
+    element_bits: int  # of one element
+    bits: Offsets  # int64[rows, columns], where each element of the matrix starts, in bits from the base
 
     @property
     def line_bytes(self) -> int:

@@ -22,27 +22,18 @@ class FragmentMap:
 
     Elements are numbered register by register, low bits first: element e is in register e // per_register, at bit
     (e % per_register) × element_bits.
-
-    Attributes:
-        row, col: int16[32, elements]; A is (row, k), B is (k, column), C and D are (row, column). Read-only.
-        tile: int16[32, elements], which of `tiles` independent matrices (only mma.m8n8k4 f16 has four).
-        shape: (rows, columns) of the matrix.
-        element_bits: 1 to 64.
-        register_bits: 32 or 64.
-        used_registers: how many of the first registers the multiplication reads; the rest repeat elements.
-        tiles: number of matrices.
-        source: where the map is from.
     """
 
+    # row, col: int16[32, elements]; A is (row, k), B is (k, column), C and D are (row, column). Read-only.
     row: NDArray[np.int16]
     col: NDArray[np.int16]
-    tile: NDArray[np.int16]
-    shape: tuple[int, int]
-    element_bits: int
-    register_bits: int
-    used_registers: int
-    tiles: int = 1
-    source: str = ""
+    tile: NDArray[np.int16]  # int16[32, elements], which of `tiles` independent matrices (only mma.m8n8k4 f16 has four)
+    shape: tuple[int, int]  # (rows, columns) of the matrix
+    element_bits: int  # 1 to 64
+    register_bits: int  # 32 or 64
+    used_registers: int  # how many of the first registers the multiplication reads; the rest repeat elements
+    tiles: int = 1  # number of matrices
+    source: str = ""  # where the map is from
 
     @property
     def elements(self) -> int:

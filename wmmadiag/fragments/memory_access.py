@@ -21,17 +21,13 @@ _LDSM_ROW = 16  # ldmatrix reads rows of 16 bytes
 
 @dataclass(frozen=True, slots=True)
 class MemoryAccess:
-    """How one fragment is read or written.
+    """How one fragment is read or written."""
 
-    Attributes:
-        granule: bytes to which the base must be aligned, a power of two.
-        ldm_unit: elements of a granule if leading dimensions are cut to it, else 1 (and every line must be aligned).
-        whole: the leading dimension is cut before it is multiplied by the line number; otherwise 8 lines' worth is cut
-            separately: line i lies at (i mod 8)·⌊ldm/u⌋ + ⌊i/8⌋·⌊8·ldm/u⌋ units.
-    """
-
-    granule: int
+    granule: int  # bytes to which the base must be aligned, a power of two
+    # elements of a granule if leading dimensions are cut to it, else 1 (and every line must be aligned)
     ldm_unit: int = 1
+    # the leading dimension is cut before it is multiplied by the line number; otherwise 8 lines' worth is cut
+    # separately: line i lies at (i mod 8)·⌊ldm/u⌋ + ⌊i/8⌋·⌊8·ldm/u⌋ units
     whole: bool = False
 
 

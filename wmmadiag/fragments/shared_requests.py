@@ -33,19 +33,12 @@ _ROWS = 8  # of one matrix of ldmatrix
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """One instruction of a warp, or the rows of one 8×8 matrix.
+    """One instruction of a warp, or the rows of one 8×8 matrix."""
 
-    Attributes:
-        name: as assembled: "LDSM", "LDS.64", "STS".
-        addresses: int64[lanes or rows], bytes.
-        bytes: that each lane (or row) wants.
-        about: which elements, "x[2..3]", or which matrix.
-    """
-
-    name: str
-    addresses: NDArray[np.int64]
-    bytes: int
-    about: str
+    name: str  # as assembled: "LDSM", "LDS.64", "STS"
+    addresses: NDArray[np.int64]  # int64[lanes or rows], bytes
+    bytes: int  # that each lane (or row) wants
+    about: str  # which elements, "x[2..3]", or which matrix
 
     def passes(self) -> Iterator[NDArray[np.int64]]:
         """For each group of lanes that is served together: int64[32], different words wanted of each bank.

@@ -17,22 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Acceptance:
-    """Holds a baseline against outcomes, one by one.
+    """Holds a baseline against outcomes, one by one."""
 
-    Attributes:
-        entries: of the baseline; `path`: its file.
-        today: the day that decides what has expired.
-        accepted: cases whose failures are accepted.
-        expired: entries that would accept a failure, but no longer do.
-        seen: entries that accepted something; `touched`: whose cases ran.
-    """
-
-    entries: Sequence[Known]
+    entries: Sequence[Known]  # of the baseline; `path`: its file
     path: Path
-    today: datetime.date
-    accepted: int = 0
-    expired: dict[int, Known] = field(default_factory=dict)
-    seen: set[int] = field(default_factory=set)
+    today: datetime.date  # the day that decides what has expired
+    accepted: int = 0  # cases whose failures are accepted
+    expired: dict[int, Known] = field(default_factory=dict)  # entries that would accept a failure, but no longer do
+    seen: set[int] = field(default_factory=set)  # entries that accepted something; `touched`: whose cases ran
     touched: set[int] = field(default_factory=set)
 
     def applied(self, outcome: Outcome) -> Outcome:

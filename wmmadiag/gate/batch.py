@@ -20,20 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One card or source on one architecture; `options` are keyword arguments of `wmmadiag.check`.
-
-    Attributes:
-        record: also keep what a report shows besides the terminal's text.
-        diagnose: find out why each failing variant fails; `effort`: how much is tried.
-    """
+    """One card or source on one architecture; `options` are keyword arguments of `wmmadiag.check`."""
 
     path: Path
     arch: str | None
     cases: tuple[str, ...] | None = None
     variants: tuple[str, ...] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    record: bool = False
-    diagnose: bool = False
+    record: bool = False  # also keep what a report shows besides the terminal's text
+    diagnose: bool = False  # find out why each failing variant fails; `effort`: how much is tried
     effort: str = "normal"
 
 

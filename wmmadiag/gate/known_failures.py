@@ -36,26 +36,17 @@ _KEYS = ("card", "arch", "variant", "cases", "failures", "reason", "expires")
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Failures of one kernel that are accepted.
+    """Failures of one kernel that are accepted."""
 
-    Attributes:
-        card: path relative to the baseline's folder, with forward slashes.
-        arch, variant: "" for any.
-        cases: names; empty for any.
-        failures: what they may fail with, as `failures_of` names it.
-        reason: why it is accepted.
-        expires: the last day on which it is.
-        place: of the entry in the file.
-    """
-
-    card: str
+    card: str  # path relative to the baseline's folder, with forward slashes
+    # arch, variant: "" for any
     arch: str
     variant: str
-    cases: tuple[str, ...]
-    failures: tuple[str, ...]
-    reason: str
-    expires: datetime.date
-    place: Place
+    cases: tuple[str, ...]  # names; empty for any
+    failures: tuple[str, ...]  # what they may fail with, as `failures_of` names it
+    reason: str  # why it is accepted
+    expires: datetime.date  # the last day on which it is
+    place: Place  # of the entry in the file
 
     def fits(self, card: str, arch: str, variant: str, case: str) -> bool:
         """Whether it speaks of this case."""

@@ -19,19 +19,12 @@ _CUDA_DEVICES = frozenset({2, 13})  # kDLCUDA, kDLCUDAManaged
 
 @dataclass(frozen=True, slots=True)
 class DeviceArray:
-    """Memory on a GPU.
+    """Memory on a GPU."""
 
-    Attributes:
-        address: of the first element.
-        nbytes: size.
-        device: number of the GPU.
-        owner: the array itself, kept alive.
-    """
-
-    address: int
-    nbytes: int
-    device: int
-    owner: Any = field(repr=False, default=None)
+    address: int  # of the first element
+    nbytes: int  # size
+    device: int  # number of the GPU
+    owner: Any = field(repr=False, default=None)  # the array itself, kept alive
 
 
 def adopt(value: Any, name: str) -> Any:

@@ -26,15 +26,11 @@ _TOO_MUCH_SHARED = re.compile(r"too much shared data")
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """How PTX becomes machine code.
+    """How PTX becomes machine code."""
 
-    Attributes:
-        level: of optimisation, 0 to 3. At 0 every instruction is carried out as it stands.
-        fuse: allow a multiplication and an addition without rounding modifiers to become one fused operation, as the
-            PTX ISA permits and ptxas does by default.
-    """
-
-    level: int = 3
+    level: int = 3  # of optimisation, 0 to 3. At 0 every instruction is carried out as it stands.
+    # allow a multiplication and an addition without rounding modifiers to become one fused operation, as the PTX ISA
+    # permits and ptxas does by default
     fuse: bool = True
 
 

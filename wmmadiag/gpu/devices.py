@@ -12,32 +12,23 @@ from wmmadiag.gpu.driver import api, call
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One GPU.
+    """One GPU."""
 
-    Attributes:
-        index: its number, as CUDA counts.
-        name: "NVIDIA H200".
-        arch: "sm_90".
-        multiprocessors: their number.
-        memory, l2: bytes.
-        shared_per_block, shared_per_multiprocessor: bytes, with the opt-in.
-        registers, threads: per multiprocessor.
-        clock: highest clock of the multiprocessors, kHz.
-        driver: CUDA version of the driver, "13.0".
-    """
-
-    index: int
-    name: str
-    arch: str
-    multiprocessors: int
+    index: int  # its number, as CUDA counts
+    name: str  # "NVIDIA H200"
+    arch: str  # "sm_90"
+    multiprocessors: int  # their number
+    # memory, l2: bytes
     memory: int
     l2: int
+    # shared_per_block, shared_per_multiprocessor: bytes, with the opt-in
     shared_per_block: int
     shared_per_multiprocessor: int
+    # registers, threads: per multiprocessor
     registers: int
     threads: int
-    clock: int
-    driver: str
+    clock: int  # highest clock of the multiprocessors, kHz
+    driver: str  # CUDA version of the driver, "13.0"
 
 
 def devices() -> tuple[Device, ...]:

@@ -30,17 +30,11 @@ from wmmadiag.processes.deadline import seconds_left
 
 @dataclass(frozen=True, slots=True)
 class GpuOptions:
-    """How a GPU runs a launch.
+    """How a GPU runs a launch."""
 
-    Attributes:
-        device: its number; None: WMMADIAG_GPU, else the first.
-        seconds: how long a launch may take, 0: for ever.
-        assembly: how the PTX becomes machine code.
-    """
-
-    device: int | None = None
-    seconds: float = 60.0
-    assembly: Assembly = OPTIMISED
+    device: int | None = None  # its number; None: WMMADIAG_GPU, else the first
+    seconds: float = 60.0  # how long a launch may take, 0: for ever
+    assembly: Assembly = OPTIMISED  # how the PTX becomes machine code
 
 
 class GpuKernel:

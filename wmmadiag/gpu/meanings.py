@@ -12,22 +12,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """One error code.
+    """One error code."""
 
-    Attributes:
-        name: as the driver spells it, without "CUDA_ERROR_".
-        kind: of the `KernelFault` when a launch dies of it (the emulator's name where it means the same); "" when
-            the code says nothing about the kernel.
-        sticky: whether the process can use the GPU no more.
-        meaning: what happened, one clause.
-        hint: likely cause and next step.
-    """
-
-    name: str
+    name: str  # as the driver spells it, without "CUDA_ERROR_"
+    # of the `KernelFault` when a launch dies of it (the emulator's name where it means the same); "" when the code says
+    # nothing about the kernel
     kind: str
-    sticky: bool
-    meaning: str
-    hint: str
+    sticky: bool  # whether the process can use the GPU no more
+    meaning: str  # what happened, one clause
+    hint: str  # likely cause and next step
 
 
 MEANINGS: Mapping[int, Meaning] = {

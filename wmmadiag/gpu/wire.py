@@ -31,91 +31,56 @@ WireArgument: TypeAlias = "WireField | tuple[WireField, ...]"
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Host memory that is copied to the device for a launch, and back.
+    """Host memory that is copied to the device for a launch, and back."""
 
-    Attributes:
-        data: its bytes.
-        writable: whether the kernel may change it.
-    """
-
-    data: bytes | bytearray | memoryview
-    writable: bool = True
+    data: bytes | bytearray | memoryview  # its bytes
+    writable: bool = True  # whether the kernel may change it
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One launch of one kernel.
+    """One launch of one kernel."""
 
-    Attributes:
-        key: of the module, as it was loaded.
-        entry: mangled name.
-        arguments: in order; offsets in the parameter block are the driver's business.
-        cooperative: all blocks must run at the same time, since they wait for each other.
-    """
-
-    key: str
-    entry: str
+    key: str  # of the module, as it was loaded
+    entry: str  # mangled name
     grid: Dim3
     block: Dim3
     shared_bytes: int
-    arguments: Sequence[WireArgument]
+    arguments: Sequence[WireArgument]  # in order; offsets in the parameter block are the driver's business
     buffers: Sequence[Buffer]
-    cooperative: bool = False
+    cooperative: bool = False  # all blocks must run at the same time, since they wait for each other
 
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """A write beside a buffer.
+    """A write beside a buffer."""
 
-    Attributes:
-        buffer: number of the buffer.
-        before: whether it is before the buffer's start; else past its end.
-        distance: bytes between the buffer and the nearest changed byte.
-        count: changed bytes within reach of the guard.
-    """
-
-    buffer: int
-    before: bool
-    distance: int
-    count: int
+    buffer: int  # number of the buffer
+    before: bool  # whether it is before the buffer's start; else past its end
+    distance: int  # bytes between the buffer and the nearest changed byte
+    count: int  # changed bytes within reach of the guard
 
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What the driver says of a kernel.
+    """What the driver says of a kernel."""
 
-    Attributes:
-        registers: per thread.
-        local_bytes: stack and spills per thread.
-        static_shared: bytes per block.
-        max_threads: largest block that the kernel's registers allow.
-        blocks: blocks that one multiprocessor holds at a time for this launch; 0 if not asked.
-    """
-
-    registers: int = 0
-    local_bytes: int = 0
-    static_shared: int = 0
-    max_threads: int = 0
-    blocks: int = 0
+    registers: int = 0  # per thread
+    local_bytes: int = 0  # stack and spills per thread
+    static_shared: int = 0  # bytes per block
+    max_threads: int = 0  # largest block that the kernel's registers allow
+    blocks: int = 0  # blocks that one multiprocessor holds at a time for this launch; 0 if not asked
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A launch that ran to its end.
+    """A launch that ran to its end."""
 
-    Attributes:
-        contents: of each buffer afterwards; None where nothing may have changed.
-        changed: read-only buffers that the kernel changed.
-        strays: writes beside the buffers.
-        seconds: on the device.
-        output: of device printf.
-    """
-
-    contents: Sequence[bytes | None]
-    changed: Sequence[int]
-    strays: Sequence[Stray]
-    seconds: float
-    output: str
+    contents: Sequence[bytes | None]  # of each buffer afterwards; None where nothing may have changed
+    changed: Sequence[int]  # read-only buffers that the kernel changed
+    strays: Sequence[Stray]  # writes beside the buffers
+    seconds: float  # on the device
+    output: str  # of device printf
     attributes: Attributes = field(default_factory=Attributes)
 
 
@@ -125,31 +90,19 @@ OPT_IN = "opt in to the shared memory"
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A driver call that failed.
+    """A driver call that failed."""
 
-    Attributes:
-        code: CUresult.
-        doing: which call.
-        output: of device printf (an assertion's text is there).
-        attributes: of the kernel, if it was loaded.
-    """
-
-    code: int
-    doing: str
-    output: str = ""
+    code: int  # CUresult
+    doing: str  # which call
+    output: str = ""  # of device printf (an assertion's text is there)
     log: str = ""
-    attributes: Attributes | None = None
+    attributes: Attributes | None = None  # of the kernel, if it was loaded
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Times of repeated launches, on the device.
+    """Times of repeated launches, on the device."""
 
-    Attributes:
-        seconds: of each timed launch, in order.
-        copies: sets of buffers that the launches went through in turn, so that none finds its data in the cache.
-    """
-
-    seconds: Sequence[float]
-    copies: int
+    seconds: Sequence[float]  # of each timed launch, in order
+    copies: int  # sets of buffers that the launches went through in turn, so that none finds its data in the cache
     attributes: Attributes

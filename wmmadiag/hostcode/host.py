@@ -27,15 +27,10 @@ _MOST_RUNS = 48
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run of a function met.
+    """What one run of a function met."""
 
-    Attributes:
-        machine: with the launches, the usual values of symbols, and their names.
-        complete: whether it came to its end.
-    """
-
-    machine: Machine
-    complete: bool
+    machine: Machine  # with the launches, the usual values of symbols, and their names
+    complete: bool  # whether it came to its end
 
     @property
     def launches(self) -> Sequence[Launch]:

@@ -35,58 +35,42 @@ class PathEnd(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A branch whose condition the run could not know, or that may lead elsewhere.
+    """A branch whose condition the run could not know, or that may lead elsewhere."""
 
-    Attributes:
-        place: where it stands.
-        taken: the number of the branch that was taken.
-        others: number → what that branch may launch.
-    """
-
-    place: Site
-    taken: int
-    others: Mapping[int, frozenset[Site]]
+    place: Site  # where it stands
+    taken: int  # the number of the branch that was taken
+    others: Mapping[int, frozenset[Site]]  # number → what that branch may launch
 
 
 @dataclass(slots=True)
 class Machine:
-    """A run.
-
-    Attributes:
-        script: branches to take, by the order of decisions; beyond it the machine chooses.
-        usual: symbol → its usual value.
-        names: symbol → names of variables that have been given it, its own first.
-        facts: (condition, whether it holds) of the branches that were taken and of checks that passed.
-        sites: places that name a kernel and have been run.
-        asked: symbols whose values only the compiler can say: an expression, and where it stands.
-        answer: asks the compiler for such values.
-        root: qualified name of the function that the run began with.
-        multiplied: C types that the source's tensor-core operations name: a dispatch over types chooses these.
-        extents: symbol → the tensor, "size", "stride", "dim" or "numel", and the axis that it is.
-        tensors: that host code makes.
-        loads: name of memory in a "load" term → that memory. stores: (memory, index, value) of elements that host code
-            sets.
-        waiting: lambdas that launch something and that nobody has called yet.
-    """
+    """A run."""
 
     program: Program
-    script: Sequence[int] = ()
-    usual: dict[str, Number] = field(default_factory=dict)
+    script: Sequence[int] = ()  # branches to take, by the order of decisions; beyond it the machine chooses
+    usual: dict[str, Number] = field(default_factory=dict)  # symbol → its usual value
+    # symbol → names of variables that have been given it, its own first
     names: dict[str, list[str]] = field(default_factory=dict)
+    # (condition, whether it holds) of the branches that were taken and of checks that passed
     facts: list[tuple[Term, bool]] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     launches: list[Launch] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
-    sites: set[Site] = field(default_factory=set)
+    sites: set[Site] = field(default_factory=set)  # places that name a kernel and have been run
+    # symbols whose values only the compiler can say: an expression, and where it stands
     asked: dict[str, Question] = field(default_factory=dict)
-    answer: Answer | None = None
-    root: str = ""
+    answer: Answer | None = None  # asks the compiler for such values
+    root: str = ""  # qualified name of the function that the run began with
+    # C types that the source's tensor-core operations name: a dispatch over types chooses these
     multiplied: Sequence[str] = ()
+    # symbol → the tensor, "size", "stride", "dim" or "numel", and the axis that it is
     extents: dict[str, tuple[Tensor, str, int]] = field(default_factory=dict)
-    tensors: list[Tensor] = field(default_factory=list)
+    tensors: list[Tensor] = field(default_factory=list)  # that host code makes
+    # name of memory in a "load" term → that memory. stores: (memory, index, value) of elements that host code sets.
     loads: dict[str, Buffer] = field(default_factory=dict)
     stores: list[tuple[Buffer, Term, Value]] = field(default_factory=list)
     globals: dict[str, Cell] = field(default_factory=dict)
+    # lambdas that launch something and that nobody has called yet
     waiting: dict[Site, Closure] = field(default_factory=dict)
     steps: int = 0
     depth: int = 0

@@ -58,23 +58,18 @@ class Alias:
 
 @dataclass(slots=True)
 class Program:
-    """A source with the user's own headers, headers first.
-
-    Attributes:
-        functions: by plain name, kernels and device functions among them.
-        classes, aliases, variables, enumerators: of namespaces and classes, by plain name.
-        enums: plain name → qualified name.
-        macros: those that are left as names of values.
-    """
+    """A source with the user's own headers, headers first."""
 
     sources: tuple[Source, ...]
-    macros: Mapping[str, Macro]
+    macros: Mapping[str, Macro]  # those that are left as names of values
+    # by plain name, kernels and device functions among them
     functions: dict[str, list[Found]] = field(default_factory=dict)
+    # classes, aliases, variables, enumerators: of namespaces and classes, by plain name
     classes: dict[str, list[Class]] = field(default_factory=dict)
     aliases: dict[str, Alias] = field(default_factory=dict)
     variables: dict[str, tuple[Source, Variable]] = field(default_factory=dict)
     enumerators: dict[str, tuple[Source, Node]] = field(default_factory=dict)
-    enums: dict[str, str] = field(default_factory=dict)
+    enums: dict[str, str] = field(default_factory=dict)  # plain name → qualified name
     _reach: dict[str, frozenset[Site]] = field(default_factory=dict)
     _tables: dict[str, frozenset[Site]] = field(default_factory=dict)
     _sites: dict[tuple[str, int, int], frozenset[Site]] = field(default_factory=dict)

@@ -10,23 +10,15 @@ from wmmadiag.hostcode.values import Cell, Struct
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """A block, a function, a class, or the file.
+    """A block, a function, a class, or the file."""
 
-    Attributes:
-        source: the file whose nodes are run here.
-        types: names of types → what they stand for.
-        this: of a method.
-        function: qualified name of the function around.
-        bindings: template parameters that have an argument, as C++.
-    """
-
-    source: Source
+    source: Source  # the file whose nodes are run here
     parent: Scope | None = None
     variables: dict[str, Cell] = field(default_factory=dict)
-    types: dict[str, str] = field(default_factory=dict)
-    this: Struct | None = None
-    function: str = ""
-    bindings: dict[str, str] = field(default_factory=dict)
+    types: dict[str, str] = field(default_factory=dict)  # names of types → what they stand for
+    this: Struct | None = None  # of a method
+    function: str = ""  # qualified name of the function around
+    bindings: dict[str, str] = field(default_factory=dict)  # template parameters that have an argument, as C++
 
     def inner(self, source: Source | None = None) -> Scope:
         """A block in it."""

@@ -19,15 +19,11 @@ Values: TypeAlias = Mapping[str, Number]
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A number: `op` is "number", "symbol" (its name in `args`), an operator, or the name of a function.
-
-    Attributes:
-        real: whether it is a floating-point number in C++: `/` is then no integer division.
-    """
+    """A number: `op` is "number", "symbol" (its name in `args`), an operator, or the name of a function."""
 
     op: str
     args: tuple[Any, ...]
-    real: bool = False
+    real: bool = False  # whether it is a floating-point number in C++: `/` is then no integer division
 
 
 def number(value: Number) -> Term:

@@ -25,23 +25,14 @@ class Cell:
 
 @dataclass(slots=True, eq=False)
 class Buffer:
-    """Memory that host code makes, or gets through a parameter.
+    """Memory that host code makes, or gets through a parameter."""
 
-    Attributes:
-        name: of the variable that it is first kept in.
-        size: bytes; None where nothing says.
-        element: the type that pointers to it have; "" for none but void.
-        content: "" unknown, "zero", "set" (some other bytes), "values" (host code writes numbers into it).
-        copied: the buffer whose content it has been given.
-        fill: the text of the number that every element is, where host code says one.
-    """
-
-    name: str
-    size: Term | None = None
-    element: str = ""
-    content: str = ""
-    copied: Buffer | None = None
-    fill: str = ""
+    name: str  # of the variable that it is first kept in
+    size: Term | None = None  # bytes; None where nothing says
+    element: str = ""  # the type that pointers to it have; "" for none but void
+    content: str = ""  # "" unknown, "zero", "set" (some other bytes), "values" (host code writes numbers into it)
+    copied: Buffer | None = None  # the buffer whose content it has been given
+    fill: str = ""  # the text of the number that every element is, where host code says one
 
     def origin(self) -> Buffer:
         """The buffer that its content comes from."""

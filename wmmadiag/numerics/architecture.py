@@ -10,19 +10,12 @@ from wmmadiag.errors import UnsupportedError
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """One target.
+    """One target."""
 
-    Attributes:
-        name: as given, such as "sm_90a".
-        number: 70 … 121.
-        suffix: "", "a" (architecture-specific features) or "f" (family-specific features).
-        family: key into the tensor-core table.
-    """
-
-    name: str
-    number: int
-    suffix: str
-    family: str
+    name: str  # as given, such as "sm_90a"
+    number: int  # 70 … 121
+    suffix: str  # "", "a" (architecture-specific features) or "f" (family-specific features)
+    family: str  # key into the tensor-core table
 
 
 FAMILIES: dict[int, str] = {

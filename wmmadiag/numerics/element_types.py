@@ -15,28 +15,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ElementType:
-    """One element type.
+    """One element type."""
 
-    Attributes:
-        name: as a card names it.
-        storage: name of the NumPy (or ml_dtypes) dtype that holds it in memory.
-        kind: "float", "int" or "uint".
-        bytes: of one stored element.
-        precision: significand bits, the implicit one included; for integers the width. tf32 has 11 although
-            stored in 32 bits.
-        min_exponent: of the smallest normal number, 2**min_exponent; 0 for integers.
-        largest: the largest finite value.
-        poison: bit pattern of an element nobody has written: a quiet NaN with a payload that no arithmetic makes, or
-            for integers a fixed odd pattern. The argument's index is added to a float's payload (`poison_pattern`).
-    """
-
-    name: str
-    storage: str
-    kind: str
-    bytes: int
+    name: str  # as a card names it
+    storage: str  # name of the NumPy (or ml_dtypes) dtype that holds it in memory
+    kind: str  # "float", "int" or "uint"
+    bytes: int  # of one stored element
+    # significand bits, the implicit one included; for integers the width. tf32 has 11 although stored in 32 bits.
     precision: int
-    min_exponent: int
-    largest: float
+    min_exponent: int  # of the smallest normal number, 2**min_exponent; 0 for integers
+    largest: float  # the largest finite value
+    # bit pattern of an element nobody has written: a quiet NaN with a payload that no arithmetic makes, or for integers
+    # a fixed odd pattern. The argument's index is added to a float's payload (`poison_pattern`).
     poison: int
 
     @property

@@ -18,66 +18,48 @@ from wmmadiag.numerics.tensor_core_forms import FORMS, Form
 
 @dataclass(frozen=True, slots=True)
 class MmaRule:
-    """How one `mma` or `wmma.mma` adds, on one architecture; field for field the C++ `MmaRule`.
+    """How one `mma` or `wmma.mma` adds, on one architecture; field for field the C++ `MmaRule`."""
 
-    Attributes:
-        m, n, k: shape; A is m×k, B is k×n, C and D are m×n.
-        a, b, c, d: element types, as in PTX ("f16", "bf16", "tf32", "f32", "f64", "e4m3", …, "s8", "u4", "b1", "s32").
-        fraction_bits: F, bits kept below 2^e_max; 0 for integers, f64 and the software path.
-        step: L, products per fused step; at most k. 1 for f64, 0 for integers (exact in any order).
-        zero_exponent: e_zero, the exponent with which a zero term takes part.
-        satfinite: integers: clamp the result to s32 instead of wrapping.
-        bit_op: "" or, for b1, "xor_popc" or "and_popc".
-        software: no tensor core (mma.m8n8k4 f16 on sm_80 and later), but f32 multiply-adds rounded to nearest even. D
-            f32: a chain from +0 over k, then + C. D f16: (C + pair of k 0 and 1) + pair of k 2 and 3, where a pair is
-            one product, rounded, and a fused multiply-add; rounded to f16 at the end.
-        result_bits: fraction bits that an f32 result keeps: 23, or 13 (fp8 on sm_89).
-        widen: no fp8 unit: fp8 operands are converted to f16 first (their subnormals take part as normal numbers); the
-            sum starts at 0, takes k mod 4 in {0, 1}, then {2, 3}; C is added last, rounded to nearest.
-        source: where the rule is from.
-    """
-
+    # m, n, k: shape; A is m×k, B is k×n, C and D are m×n
     m: int
     n: int
     k: int
+    # a, b, c, d: element types, as in PTX ("f16", "bf16", "tf32", "f32", "f64", "e4m3", …, "s8", "u4", "b1", "s32")
     a: str
     b: str
     c: str
     d: str
-    fraction_bits: int
-    step: int
-    zero_exponent: int
-    satfinite: bool = False
-    bit_op: str = ""
+    fraction_bits: int  # F, bits kept below 2^e_max; 0 for integers, f64 and the software path
+    step: int  # L, products per fused step; at most k. 1 for f64, 0 for integers (exact in any order).
+    zero_exponent: int  # e_zero, the exponent with which a zero term takes part
+    satfinite: bool = False  # integers: clamp the result to s32 instead of wrapping
+    bit_op: str = ""  # "" or, for b1, "xor_popc" or "and_popc"
+    # no tensor core (mma.m8n8k4 f16 on sm_80 and later), but f32 multiply-adds rounded to nearest even. D f32: a chain
+    # from +0 over k, then + C. D f16: (C + pair of k 0 and 1) + pair of k 2 and 3, where a pair is one product,
+    # rounded, and a fused multiply-add; rounded to f16 at the end.
     software: bool = False
-    result_bits: int = 23
+    result_bits: int = 23  # fraction bits that an f32 result keeps: 23, or 13 (fp8 on sm_89)
+    # no fp8 unit: fp8 operands are converted to f16 first (their subnormals take part as normal numbers); the sum
+    # starts at 0, takes k mod 4 in {0, 1}, then {2, 3}; C is added last, rounded to nearest
     widen: bool = False
-    source: str = ""
+    source: str = ""  # where the rule is from
 
 
 @dataclass(frozen=True, slots=True)
 class SumRow:
-    """One row of the table: the floating-point unit of an architecture family.
+    """One row of the table: the floating-point unit of an architecture family."""
 
-    Attributes:
-        fraction_bits: F.
-        half_step: L of f16 and bf16.
-        tf32_step: L of `mma.sync` m16n8k8 tf32 (0: no tf32).
-        fp8_step: L of fp8, fp6 and fp4 (0: no unit for it).
-        fp8_fraction_bits, fp8_result_bits: F and result bits of fp8.
-        zero_exponent_f32, zero_exponent_f16: e_zero by type of the sum.
-        source: origin of the row.
-    """
-
-    fraction_bits: int
-    half_step: int
-    tf32_step: int
-    fp8_step: int
+    fraction_bits: int  # F
+    half_step: int  # L of f16 and bf16
+    tf32_step: int  # L of `mma.sync` m16n8k8 tf32 (0: no tf32)
+    fp8_step: int  # L of fp8, fp6 and fp4 (0: no unit for it)
+    # fp8_fraction_bits, fp8_result_bits: F and result bits of fp8
     fp8_fraction_bits: int
     fp8_result_bits: int
+    # zero_exponent_f32, zero_exponent_f16: e_zero by type of the sum
     zero_exponent_f32: int
     zero_exponent_f16: int
-    source: str
+    source: str  # origin of the row
 
 
 _FASI = "Fasi, Higham, Mikaitis, Pranesh 2021 (PeerJ CS 7:e330); MMA-Sim 2.1.1"

@@ -18,27 +18,16 @@ _ANY_HALF = (("f16", "f16"), ("f32", "f32"), ("f16", "f32"), ("f32", "f16"))
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A family of instruction forms that differ in types only.
+    """A family of instruction forms that differ in types only."""
 
-    Attributes:
-        instruction: "wmma" or "mma".
-        shape: "m16n8k16".
-        a: types of A.
-        cd: pairs (ctype, dtype).
-        since: lowest architecture number.
-        mixed: A and B may have different types of `a`.
-        bit_ops: for b1.
-        family: non-empty if only these family names have it, with a target suffix a or f.
-    """
-
-    instruction: str
-    shape: str
-    a: tuple[str, ...]
-    cd: tuple[tuple[str, str], ...]
-    since: int
-    mixed: bool = False
-    bit_ops: tuple[str, ...] = ("",)
-    family: str = ""
+    instruction: str  # "wmma" or "mma"
+    shape: str  # "m16n8k16"
+    a: tuple[str, ...]  # types of A
+    cd: tuple[tuple[str, str], ...]  # pairs (ctype, dtype)
+    since: int  # lowest architecture number
+    mixed: bool = False  # A and B may have different types of `a`
+    bit_ops: tuple[str, ...] = ("",)  # for b1
+    family: str = ""  # non-empty if only these family names have it, with a target suffix a or f
 
     @property
     def mnk(self) -> tuple[int, int, int]:

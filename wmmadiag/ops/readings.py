@@ -22,50 +22,34 @@ _FALSE = ("0", "false", "")
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """The reading that a kernel is judged by.
+    """The reading that a kernel is judged by."""
 
-    Attributes:
-        roles: element type of each role that it has.
-        parameters: what `[computes]` says, by name.
-        layouts: of roles whose axes lie in another order in memory than the operation lists them.
-        symbols: what the kernel takes as numbers. A parameter that is one of them is not open.
-        placed: roles of which it is known how they lie in memory.
-        packed: roles of inputs in one storage → the order of the axes that is assumed of it.
-        answered: questions that are not open any more.
-    """
-
-    roles: Mapping[str, str]
-    parameters: Mapping[str, Setting] = field(default_factory=dict)
+    roles: Mapping[str, str]  # element type of each role that it has
+    parameters: Mapping[str, Setting] = field(default_factory=dict)  # what `[computes]` says, by name
+    # of roles whose axes lie in another order in memory than the operation lists them
     layouts: Mapping[str, str] = field(default_factory=dict)
+    # what the kernel takes as numbers. A parameter that is one of them is not open.
     symbols: frozenset[str] = frozenset()
-    placed: frozenset[str] = frozenset()
+    placed: frozenset[str] = frozenset()  # roles of which it is known how they lie in memory
+    # roles of inputs in one storage → the order of the axes that is assumed of it
     packed: Mapping[str, str] = field(default_factory=dict)
-    answered: frozenset[str] = frozenset()
+    answered: frozenset[str] = frozenset()  # questions that are not open any more
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Another way to read a kernel: what changes, relative to what is assumed.
+    """Another way to read a kernel: what changes, relative to what is assumed."""
 
-    Attributes:
-        name: one line, "B stored as N×K, as nn.Linear has it".
-        kinds: what the changes are about.
-        questions: those whose answers they are: what to ask the user.
-        parameters: what `[computes]` says instead, by name.
-        layouts: the order of axes in memory instead, by role as it is assumed; "" for the operation's own.
-        roles: what a role then becomes: {"d": "c"} where the output is read, too, {"c": "d"} where it is not.
-        packed: what inputs in one storage are instead: their role, and the order of its axes.
-        deliberate: whether kernels are written so on purpose. What is right under a reading that is not may as well be
-            a mistake.
-    """
-
-    name: str
-    kinds: frozenset[Kind]
-    questions: tuple[str, ...]
-    parameters: Mapping[str, Setting]
+    name: str  # one line, "B stored as N×K, as nn.Linear has it"
+    kinds: frozenset[Kind]  # what the changes are about
+    questions: tuple[str, ...]  # those whose answers they are: what to ask the user
+    parameters: Mapping[str, Setting]  # what `[computes]` says instead, by name
+    # the order of axes in memory instead, by role as it is assumed; "" for the operation's own
     layouts: Mapping[str, str]
+    # what a role then becomes: {"d": "c"} where the output is read, too, {"c": "d"} where it is not
     roles: Mapping[str, str]
-    packed: tuple[str, str] | None
+    packed: tuple[str, str] | None  # what inputs in one storage are instead: their role, and the order of its axes
+    # whether kernels are written so on purpose. What is right under a reading that is not may as well be a mistake.
     deliberate: bool
 
 

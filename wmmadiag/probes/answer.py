@@ -14,18 +14,12 @@ EXIT_CODES: Mapping[Verdict, int] = {"right": 0, "wrong": 1, "undecided": 3}
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to one question on one architecture.
+    """The answer to one question on one architecture."""
 
-    Attributes:
-        verdict: see `Verdict`.
-        lines: one or two plain sentences that a user can act on.
-        table: further lines, for those who want to see all of it.
-        data: what was measured, of JSON's types; the same on every backend, so that a GPU's can be replayed.
-    """
-
-    verdict: Verdict
-    lines: tuple[str, ...]
-    table: tuple[str, ...] = ()
+    verdict: Verdict  # see `Verdict`
+    lines: tuple[str, ...]  # one or two plain sentences that a user can act on
+    table: tuple[str, ...] = ()  # further lines, for those who want to see all of it
+    # what was measured, of JSON's types; the same on every backend, so that a GPU's can be replayed
     data: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -38,16 +38,11 @@ DTYPES: dict[str, Any] = {
 
 @dataclass
 class Machine:
-    """Compiles and launches probe kernels.
+    """Compiles and launches probe kernels."""
 
-    Attributes:
-        arch: target, "sm_90".
-        backend: "emulator", "gpu" or "both".
-        compiler, use_cache: as for `wmmadiag.compile_cuda`.
-    """
-
-    arch: str
-    backend: str = "emulator"
+    arch: str  # target, "sm_90"
+    backend: str = "emulator"  # "emulator", "gpu" or "both"
+    # compiler, use_cache: as for `wmmadiag.compile_cuda`
     compiler: CompilerName = "auto"
     use_cache: bool = True
     _compiled: dict[tuple[str, tuple[tuple[str, str], ...]], Compilation] = field(default_factory=dict)

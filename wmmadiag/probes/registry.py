@@ -22,20 +22,13 @@ from wmmadiag.probes.machine import Machine
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One question to the platform.
+    """One question to the platform."""
 
-    Attributes:
-        name: as users write it, "fragment-map"; the module has underscores for the hyphens.
-        asks: the question, one line.
-        source: its kernels, a file of `probes/`.
-        run: asks it.
-        across: makes one text of the answers of several architectures, or None.
-    """
-
-    name: str
-    asks: str
-    source: str
-    run: Callable[[Machine], Answer]
+    name: str  # as users write it, "fragment-map"; the module has underscores for the hyphens
+    asks: str  # the question, one line
+    source: str  # its kernels, a file of `probes/`
+    run: Callable[[Machine], Answer]  # asks it
+    # makes one text of the answers of several architectures, or None
     across: Callable[[Sequence[Answered]], str] | None = None
 
 

@@ -31,18 +31,13 @@ class ExpectedProduct:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedOutput:
-    """One matrix of an output: all its elements come from one product.
-
-    Attributes:
-        lead: leading indices in the output tensor.
-        needed: per row, how much of the contracted axis every element must have added up: [0, needed[i]).
-        kept: (rows, indices) which of that it must have, where masks leave holes; None where all.
-    """
+    """One matrix of an output: all its elements come from one product."""
 
     role: str
-    lead: tuple[int, ...]
+    lead: tuple[int, ...]  # leading indices in the output tensor
     product: ExpectedProduct
-    needed: tuple[int, ...]
+    needed: tuple[int, ...]  # per row, how much of the contracted axis every element must have added up: [0, needed[i])
+    # (rows, indices) which of that it must have, where masks leave holes; None where all
     kept: NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
 
 

@@ -25,23 +25,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """An element's origin.
+    """An element's origin."""
 
-    Attributes:
-        case, variant: names.
-        role, index: of the element.
-        tree: its slice, compact; steps on a line that departs say so in their note.
-        departures: disagreements that reach this element.
-        undecided: why nothing can be said about departures, or "".
-    """
-
+    # case, variant: names
     case: str
     variant: str
+    # role, index: of the element
     role: str
     index: tuple[int, ...]
-    tree: Origin
-    departures: tuple[Disagreement, ...]
-    undecided: str
+    tree: Origin  # its slice, compact; steps on a line that departs say so in their note
+    departures: tuple[Disagreement, ...]  # disagreements that reach this element
+    undecided: str  # why nothing can be said about departures, or ""
 
 
 def explained(

@@ -15,46 +15,32 @@ from wmmadiag.place import Place
 
 @dataclass(frozen=True, slots=True)
 class Multiplication:
-    """What one line multiplied into one product.
+    """What one line multiplied into one product."""
 
-    Attributes:
-        place: the user's line.
-        product: words: "Q[0,1] · K[0,1]ᵀ".
-        contracts: words: "column of Q[0,1] with column of K[0,1]".
-        expected: whether the card's operation has this product; None where the card does not say.
-        rows, columns, ks: [first, end) of the product's rows, columns and the contracted index.
-        count: multiplications, or rows times columns where operands have gaps.
-    """
-
-    place: Place
-    product: str
-    contracts: str
-    expected: bool | None
+    place: Place  # the user's line
+    product: str  # words: "Q[0,1] · K[0,1]ᵀ"
+    contracts: str  # words: "column of Q[0,1] with column of K[0,1]"
+    expected: bool | None  # whether the card's operation has this product; None where the card does not say
+    # rows, columns, ks: [first, end) of the product's rows, columns and the contracted index
     rows: tuple[int, int]
     columns: tuple[int, int]
     ks: tuple[int, int]
-    count: int
+    count: int  # multiplications, or rows times columns where operands have gaps
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Elements of one output that a disagreement reaches.
+    """Elements of one output that a disagreement reaches."""
 
-    Attributes:
-        role: of the output.
-        elements, of: how many, of how many.
-        first: index of the first, in the logical tensor.
-        rows, columns: [first, end) of the last two axes.
-        where: exactly which, in the shape of the logical tensor.
-    """
-
-    role: str
+    role: str  # of the output
+    # elements, of: how many, of how many
     elements: int
     of: int
-    first: tuple[int, ...]
+    first: tuple[int, ...]  # index of the first, in the logical tensor
+    # rows, columns: [first, end) of the last two axes
     rows: tuple[int, int]
     columns: tuple[int, int]
-    where: NDArray[np.bool_] = field(repr=False, compare=False)
+    where: NDArray[np.bool_] = field(repr=False, compare=False)  # exactly which, in the shape of the logical tensor
 
     @classmethod
     def of_mask(cls, role: str, where: NDArray[np.bool_]) -> Reach:
@@ -75,63 +61,43 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """Where a row of A, or a column of B, goes on elsewhere in its matrix than it began.
+    """Where a row of A, or a column of B, goes on elsewhere in its matrix than it began."""
 
-    Attributes:
-        first: (row, column) of the element at which it begins.
-        k: index along the contraction of the first element that is not where it must be.
-        odd: (row, column) of that element.
-    """
-
-    first: tuple[int, int]
-    k: int
-    odd: tuple[int, int]
+    first: tuple[int, int]  # (row, column) of the element at which it begins
+    k: int  # index along the contraction of the first element that is not where it must be
+    odd: tuple[int, int]  # (row, column) of that element
 
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """One cause at one line.
+    """One cause at one line."""
 
-    Attributes:
-        kind: "leading-dimension", "transposed", "wrong-axis", "wrong-matrix", "shifted", "broken-operand",
-            "uninitialised", "accumulator", "row-statistic", "lost-sums", "incomplete", "repeated", "misplaced";
-            and where values depart although their tags are right: "scale", "mask", "softmax", "rescale",
-            "normalisation", "value".
-        place: the user's line; `other`: a second one, such as the multiplication that a load feeds.
-        operand: "A", "B", "C", or "" where it is none.
-        message: one sentence.
-        detail: further lines.
-        count: how often it was seen.
-        block, warp: where first, None when that is not known.
-        reach: outputs that it reaches.
-        hint: what would make it agree.
-        wanted: the number that would make it agree (a leading dimension, in elements), or None.
-        lost: of "lost-sums", how: "overwritten" in memory, or "restarted" from zero; "" for other kinds.
-        operands: roles of the tensors that the left and the right operand of a wrong product are made of, such as
-            (("k", "q"), ("v",)); None where no product is meant.
-        broken: of "broken-operand", where; None where the elements are not known as such.
-        because_of: the disagreement of whose values this one is a consequence; None for a cause. A consequence stays
-            in the list only where it reaches elements that the cause does not.
-        guessed: along which axis an operand runs was a guess: the elements of the pair that was seen do meet as they
-            must.
-    """
-
+    # "leading-dimension", "transposed", "wrong-axis", "wrong-matrix", "shifted", "broken-operand", "uninitialised",
+    # "accumulator", "row-statistic", "lost-sums", "incomplete", "repeated", "misplaced"; and where values depart
+    # although their tags are right: "scale", "mask", "softmax", "rescale", "normalisation", "value"
     kind: str
-    place: Place
-    message: str
-    operand: str = ""
+    place: Place  # the user's line; `other`: a second one, such as the multiplication that a load feeds
+    message: str  # one sentence
+    operand: str = ""  # "A", "B", "C", or "" where it is none
     other: Place | None = None
-    detail: tuple[str, ...] = ()
-    count: int = 1
+    detail: tuple[str, ...] = ()  # further lines
+    count: int = 1  # how often it was seen
+    # block, warp: where first, None when that is not known
     block: int | None = None
     warp: int | None = None
-    reach: tuple[Reach, ...] = ()
-    hint: str = ""
-    wanted: int | None = None
+    reach: tuple[Reach, ...] = ()  # outputs that it reaches
+    hint: str = ""  # what would make it agree
+    wanted: int | None = None  # the number that would make it agree (a leading dimension, in elements), or None
+    # of "lost-sums", how: "overwritten" in memory, or "restarted" from zero; "" for other kinds
     lost: Literal["", "overwritten", "restarted"] = ""
+    # roles of the tensors that the left and the right operand of a wrong product are made of, such as (("k", "q"),
+    # ("v",)); None where no product is meant
     operands: tuple[tuple[str, ...], tuple[str, ...]] | None = None
-    broken: Break | None = None
+    broken: Break | None = None  # of "broken-operand", where; None where the elements are not known as such
+    # the disagreement of whose values this one is a consequence; None for a cause. A consequence stays in the list only
+    # where it reaches elements that the cause does not.
     because_of: Disagreement | None = None
+    # along which axis an operand runs was a guess: the elements of the pair that was seen do meet as they must
     guessed: bool = False
 
     @property
@@ -152,84 +118,54 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """One value that is not what the stage's reading says.
+    """One value that is not what the stage's reading says."""
 
-    Attributes:
-        index: of its head or batch, then row and column.
-        observed, expected: values.
-        block: linear index of the block that had it.
-        earlier: how many events with followed values the stage's line had before in that block.
-    """
-
-    index: tuple[int, ...]
+    index: tuple[int, ...]  # of its head or batch, then row and column
+    # observed, expected: values
     observed: float
     expected: float
-    block: int = 0
-    earlier: int = 0
+    block: int = 0  # linear index of the block that had it
+    earlier: int = 0  # how many events with followed values the stage's line had before in that block
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Intermediate values that one line multiplied, accumulated or stored, against the operation's own.
+    """Intermediate values that one line multiplied, accumulated or stored, against the operation's own."""
 
-    Attributes:
-        place: the user's line.
-        what: words: "operand", "accumulator", "result" or "store", and of which matrix.
-        reading: what the values are when read uniformly: "scale·Q·Kᵀ"; "" when no known reading fits.
-        status: "fits"; "departs", backed by a wrong output; "unknown", when none fits and the output is right, or
-            when the departure is not backed.
-        checked, departing: how many values, and how many of them are not what the reading says.
-        first: the first one that is not, in the order of execution.
-        group: when it was first seen; stages are listed in this order.
-        partial: there were more values than were looked at.
-    """
-
-    place: Place
-    what: str
-    reading: str
+    place: Place  # the user's line
+    what: str  # words: "operand", "accumulator", "result" or "store", and of which matrix
+    reading: str  # what the values are when read uniformly: "scale·Q·Kᵀ"; "" when no known reading fits
+    # "fits"; "departs", backed by a wrong output; "unknown", when none fits and the output is right, or when the
+    # departure is not backed
     status: Literal["fits", "departs", "unknown"]
+    # checked, departing: how many values, and how many of them are not what the reading says
     checked: int
     departing: int
-    first: Departure | None = None
-    group: int = 0
-    partial: bool = False
+    first: Departure | None = None  # the first one that is not, in the order of execution
+    group: int = 0  # when it was first seen; stages are listed in this order
+    partial: bool = False  # there were more values than were looked at
 
 
 @dataclass(frozen=True, slots=True)
 class OutputSummary:
-    """How an output's elements are explained.
+    """How an output's elements are explained."""
 
-    Attributes:
-        role: of the output.
-        elements: how many it has.
-        explained: right product, right element, everything added up that must be.
-        unknown: the tags do not say (several matrices mixed, or nothing of a matrix).
-        wrong: the rest.
-    """
-
-    role: str
-    elements: int
-    explained: int
-    unknown: int
-    wrong: int
+    role: str  # of the output
+    elements: int  # how many it has
+    explained: int  # right product, right element, everything added up that must be
+    unknown: int  # the tags do not say (several matrices mixed, or nothing of a matrix)
+    wrong: int  # the rest
 
 
 @dataclass(frozen=True, slots=True)
 class ProvenanceRun:
-    """One traced launch.
+    """One traced launch."""
 
-    Attributes:
-        disagreements: those that reach an output, the one with the widest reach first.
-        multiplications: by line and product.
-        outputs: one per output that the card's operation says something about.
-        notes: what could not be followed.
-        stages: intermediate values by line, in the order of execution; the first that departs is the root.
-    """
-
-    disagreements: tuple[Disagreement, ...]
-    multiplications: tuple[Multiplication, ...]
-    outputs: tuple[OutputSummary, ...]
-    notes: tuple[str, ...] = field(default=())
+    disagreements: tuple[Disagreement, ...]  # those that reach an output, the one with the widest reach first
+    multiplications: tuple[Multiplication, ...]  # by line and product
+    outputs: tuple[OutputSummary, ...]  # one per output that the card's operation says something about
+    notes: tuple[str, ...] = field(default=())  # what could not be followed
+    # intermediate values by line, in the order of execution; the first that departs is the root
     stages: tuple[Stage, ...] = field(default=())
 
     @property

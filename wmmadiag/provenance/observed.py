@@ -25,32 +25,21 @@ INNER, FINAL = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Values of one line, of one kind; flat arrays in the order of execution.
-
-    Attributes:
-        kind: INNER or FINAL.
-        values: what was seen.
-        output: number of the expected output.
-        row, column: in the product as the operation has it.
-        matrix: tag's matrix, which says what had been added up.
-        group: the event; values of one multiplication share it.
-        block: that ran it, as a linear index.
-        rounding: unit roundoff of the type that holds them.
-        partial: some values of this line were left out.
-    """
+    """Values of one line, of one kind; flat arrays in the order of execution."""
 
     place: Place
     role: SampleRole
-    kind: int
-    values: Doubles
-    output: Groups
+    kind: int  # INNER or FINAL
+    values: Doubles  # what was seen
+    output: Groups  # number of the expected output
+    # row, column: in the product as the operation has it
     row: Groups
     column: Groups
-    matrix: Groups
-    group: Groups
-    block: Groups
-    rounding: float
-    partial: bool
+    matrix: Groups  # tag's matrix, which says what had been added up
+    group: Groups  # the event; values of one multiplication share it
+    block: Groups  # that ran it, as a linear index
+    rounding: float  # unit roundoff of the type that holds them
+    partial: bool  # some values of this line were left out
 
     def of(self, chosen: NDArray[Any]) -> Observed:
         """Some of the values."""

@@ -19,19 +19,13 @@ _REGISTER = re.compile(r"%[A-Za-z]+\d+")
 
 @dataclass(slots=True)
 class Origin:
-    """One step of a slice: what made a value, and what it was made of.
+    """One step of a slice: what made a value, and what it was made of."""
 
-    Attributes:
-        what: words: "mma, row 3, column 5", "K[0, 1, 3, 5]", "sP, byte 1040".
-        place: the user's line; None for an element of an argument.
-        children: what it was made of; empty at arguments, constants, and where the slice was seen before.
-        note: "seen above", "not followed further", or "".
-    """
-
-    what: str
-    place: Place | None = None
+    what: str  # words: "mma, row 3, column 5", "K[0, 1, 3, 5]", "sP, byte 1040"
+    place: Place | None = None  # the user's line; None for an element of an argument
+    # what it was made of; empty at arguments, constants, and where the slice was seen before
     children: list[Origin] = field(default_factory=list)
-    note: str = ""
+    note: str = ""  # "seen above", "not followed further", or ""
 
     def steps(self) -> Iterator[tuple[int, Origin]]:
         """(depth, step) of the whole tree, each step before its children."""

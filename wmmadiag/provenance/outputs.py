@@ -60,25 +60,19 @@ class Products:
 
 @dataclass(frozen=True, slots=True)
 class JudgedOutput:
-    """The elements of one output tensor by what is the matter with them; masks in its logical shape.
-
-    Attributes:
-        explained, unknown: see `OutputSummary`.
-        by_record: elements that a record's bad value reached.
-        incomplete, repeated: sums of the right product, by its base matrix.
-        misplaced: elements of the right product, but others.
-        foreign: elements of a product or argument that does not belong here, by its base matrix.
-    """
+    """The elements of one output tensor by what is the matter with them; masks in its logical shape."""
 
     role: str
     tags: Parts
+    # explained, unknown: see `OutputSummary`
     explained: Where
     unknown: Where
-    by_record: Mapping[int, Where]
+    by_record: Mapping[int, Where]  # elements that a record's bad value reached
+    # incomplete, repeated: sums of the right product, by its base matrix
     incomplete: Mapping[int, Where]
     repeated: Mapping[int, Where]
-    misplaced: Mapping[int, Where]
-    foreign: Mapping[int, Where]
+    misplaced: Mapping[int, Where]  # elements of the right product, but others
+    foreign: Mapping[int, Where]  # elements of a product or argument that does not belong here, by its base matrix
 
     def summary(self) -> OutputSummary:
         explained, unknown = int(self.explained.sum()), int(self.unknown.sum())

@@ -16,25 +16,19 @@ ROW, COLUMN = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A matrix that multiplications made, and how much of the contracted axis it has added up.
+    """A matrix that multiplications made, and how much of the contracted axis it has added up."""
 
-    Attributes:
-        number, base: in tags; `base` is the same for all partial sums of one product.
-        left, right: matrices; `left_axis`, `right_axis`: which of their axes is contracted.
-        corrected: residuals of split operands were added as well.
-        repeated: some index was added more than once.
-        coverage: [first, end) of the contracted axis, ascending.
-    """
-
+    # number, base: in tags; `base` is the same for all partial sums of one product
     number: int
     base: int
+    # left, right: matrices; `left_axis`, `right_axis`: which of their axes is contracted
     left: int
     left_axis: int
     right: int
     right_axis: int
-    corrected: bool
-    repeated: bool
-    coverage: tuple[tuple[int, int], ...]
+    corrected: bool  # residuals of split operands were added as well
+    repeated: bool  # some index was added more than once
+    coverage: tuple[tuple[int, int], ...]  # [first, end) of the contracted axis, ascending
 
     def covers(self, first: int, end: int) -> bool:
         """Whether all of [first, end) has been added."""

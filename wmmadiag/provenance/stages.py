@@ -47,20 +47,14 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A reading and how far it goes.
+    """A reading and how far it goes."""
 
-    Attributes:
-        words: "scale·Q·Kᵀ".
-        factor: the uniform factor of scores (1 for none), the temperature of weights; None where it has none.
-        weights: of an exponential.
-        usual: its factor is one that kernels apply on purpose, not one that the values themselves gave.
-    """
-
-    words: str
+    words: str  # "scale·Q·Kᵀ"
     fit: Fit
+    # the uniform factor of scores (1 for none), the temperature of weights; None where it has none
     factor: float | None = None
-    weights: bool = False
-    usual: bool = True
+    weights: bool = False  # of an exponential
+    usual: bool = True  # its factor is one that kernels apply on purpose, not one that the values themselves gave
 
     @property
     def fits(self) -> bool:

@@ -25,20 +25,15 @@ _BAD = 2
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A tag in parts.
+    """A tag in parts."""
 
-    Attributes:
-        matrix: number, 0 for none.
-        row, column: of the element; None where it stands for a whole row or column.
-        bad: number of the record of what went wrong, 0 for memory that nothing wrote; None for a good tag.
-        mixed: of several matrices, not followed.
-    """
-
-    matrix: int
+    matrix: int  # number, 0 for none
+    # row, column: of the element; None where it stands for a whole row or column
     row: int | None
     column: int | None
+    # number of the record of what went wrong, 0 for memory that nothing wrote; None for a good tag
     bad: int | None = None
-    mixed: bool = False
+    mixed: bool = False  # of several matrices, not followed
 
 
 def decode(tag: int) -> Decoded:
@@ -77,18 +72,12 @@ def parts(tags: Tags) -> Parts:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentMatrix:
-    """One matrix of an argument: a head, a batch.
+    """One matrix of an argument: a head, a batch."""
 
-    Attributes:
-        number: in tags.
-        role: of the tensor.
-        lead: its leading indices, such as (batch, head).
-        rows, columns: extents.
-    """
-
-    number: int
-    role: str
-    lead: tuple[int, ...]
+    number: int  # in tags
+    role: str  # of the tensor
+    lead: tuple[int, ...]  # its leading indices, such as (batch, head)
+    # rows, columns: extents
     rows: int
     columns: int
 

@@ -35,15 +35,10 @@ _MAX_DEPTH = 100
 
 @dataclass(frozen=True, slots=True)
 class DebugInfo:
-    """What a module says about its source.
+    """What a module says about its source."""
 
-    Attributes:
-        files: number → path.
-        functions: label in `.debug_str`, or ".debug_str+offset" → demangled name.
-    """
-
-    files: Mapping[int, str]
-    functions: Mapping[str, str]
+    files: Mapping[int, str]  # number → path
+    functions: Mapping[str, str]  # label in `.debug_str`, or ".debug_str+offset" → demangled name
 
 
 def extract(source: str, name: str = "<ptx>") -> tuple[str, DebugInfo]:

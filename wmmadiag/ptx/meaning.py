@@ -54,18 +54,13 @@ FLOWS: Mapping[str, Dataflow] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class InstructionMeaning:
-    """What an instruction as written does.
+    """What an instruction as written does."""
 
-    Attributes:
-        opcode: "ld"; "" for an instruction that stands in no PTX.
-        attributes: modifiers by the names of the row's slots: {"space": "shared", "vec": "v4", "type": "b32"}.
-        type: of the values that it makes, loads or stores, "" where there are none.
-    """
-
-    opcode: str
+    opcode: str  # "ld"; "" for an instruction that stands in no PTX
     flow: Dataflow
+    # modifiers by the names of the row's slots: {"space": "shared", "vec": "v4", "type": "b32"}
     attributes: Mapping[str, str]
-    type: str
+    type: str  # of the values that it makes, loads or stores, "" where there are none
 
 
 _NOTHING = InstructionMeaning("", Dataflow.CONTROL, MappingProxyType({}), "")

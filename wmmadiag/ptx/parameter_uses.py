@@ -17,26 +17,20 @@ from wmmadiag.ptx.value_flow import SHARED, MemoryAccess, Node, ValueFlow, value
 
 @dataclass(frozen=True, slots=True)
 class MemberUse:
-    """Some bytes of a parameter that the kernel reads: all of a number or pointer, or one member of a struct.
+    """Some bytes of a parameter that the kernel reads: all of a number or pointer, or one member of a struct."""
 
-    Attributes:
-        offset, bytes: within the parameter.
-        pointer: whether it is the base of an address in memory; the next three say what is done there.
-        read, written, added: loads; stores; atomic additions.
-        element: the type that its uses tell, in a card's names, of a pointer that of what lies there; "" if they do not
-            tell one.
-        perhaps: types that it may have where they do not.
-        widths: of a pointer, bytes of the elements of its accesses; several elements may be moved as one.
-    """
-
+    # offset, bytes: within the parameter
     offset: int
     bytes: int
-    pointer: bool = False
+    pointer: bool = False  # whether it is the base of an address in memory; the next three say what is done there
+    # read, written, added: loads; stores; atomic additions
     read: bool = False
     written: bool = False
     added: bool = False
+    # the type that its uses tell, in a card's names, of a pointer that of what lies there; "" if they do not tell one
     element: str = ""
-    perhaps: tuple[str, ...] = ()
+    perhaps: tuple[str, ...] = ()  # types that it may have where they do not
+    # of a pointer, bytes of the elements of its accesses; several elements may be moved as one
     widths: tuple[int, ...] = ()
 
 

@@ -53,52 +53,36 @@ _MEMORY_OPS = frozenset(("ld", "ldu", "st", "atom", "red", "wmma.load", "wmma.st
 
 @dataclass(slots=True)
 class MemoryAccess:
-    """An access to global memory, or to memory that may be global.
+    """An access to global memory, or to memory that may be global."""
 
-    Attributes:
-        base: what holds its address.
-        mode: "read", "written", or "added" for an atomic sum.
-        width: bytes of each element that is moved.
-        loaded, stored: what holds the values.
-        types: what the instruction itself says of them.
-    """
-
-    base: Node
-    mode: str
-    width: int
+    base: Node  # what holds its address
+    mode: str  # "read", "written", or "added" for an atomic sum
+    width: int  # bytes of each element that is moved
+    # loaded, stored: what holds the values
     loaded: tuple[Node, ...] = ()
     stored: tuple[Node, ...] = ()
-    types: frozenset[str] = frozenset()
+    types: frozenset[str] = frozenset()  # what the instruction itself says of them
 
 
 @dataclass(slots=True)
 class ValueFlow:
-    """A graph of what holds values.
+    """A graph of what holds values."""
 
-    Attributes:
-        entry: the kernel.
-        forwards, backwards: a value goes on as it is, as a part, or put together with others.
-        loose_forwards, loose_backwards: operations on bits, which may take apart what is no element.
-        used_as, made_as: types of operands that instructions read, and that they compute.
-        addresses: a pointer here is one there, too.
-        accesses: to memory.
-        members: what is loaded of the parameter block: (offset, bytes).
-        certain: what instructions say to be addresses in global memory.
-        indexed: parameters that are read at computed offsets.
-    """
-
-    entry: Function
+    entry: Function  # the kernel
+    # forwards, backwards: a value goes on as it is, as a part, or put together with others
     forwards: dict[Node, set[Node]] = field(default_factory=dict)
     backwards: dict[Node, set[Node]] = field(default_factory=dict)
+    # loose_forwards, loose_backwards: operations on bits, which may take apart what is no element
     loose_forwards: dict[Node, set[Node]] = field(default_factory=dict)
     loose_backwards: dict[Node, set[Node]] = field(default_factory=dict)
+    # used_as, made_as: types of operands that instructions read, and that they compute
     used_as: dict[Node, set[str]] = field(default_factory=dict)
     made_as: dict[Node, set[str]] = field(default_factory=dict)
-    addresses: dict[Node, set[Node]] = field(default_factory=dict)
-    accesses: list[MemoryAccess] = field(default_factory=list)
-    members: set[tuple[int, int]] = field(default_factory=set)
-    certain: set[Node] = field(default_factory=set)
-    indexed: set[str] = field(default_factory=set)
+    addresses: dict[Node, set[Node]] = field(default_factory=dict)  # a pointer here is one there, too
+    accesses: list[MemoryAccess] = field(default_factory=list)  # to memory
+    members: set[tuple[int, int]] = field(default_factory=set)  # what is loaded of the parameter block: (offset, bytes)
+    certain: set[Node] = field(default_factory=set)  # what instructions say to be addresses in global memory
+    indexed: set[str] = field(default_factory=set)  # parameters that are read at computed offsets
     passed: set[tuple[str, str, str, str]] = field(default_factory=set)  # caller, variable, callee, formal
     cells: set[tuple[str, str, int]] = field(default_factory=set)
 

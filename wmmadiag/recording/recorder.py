@@ -27,16 +27,12 @@ MAX_SOURCE = 1 << 18
 
 @dataclass(slots=True)
 class Recorder:
-    """Listens to one `wmmadiag.subject.check.check_card`, and makes the kernel's part of a run of it.
+    """Listens to one `wmmadiag.subject.check.check_card`, and makes the kernel's part of a run of it."""
 
-    Attributes:
-        seed, inputs: in place of the card's, as the check got them.
-        card: being checked, once it has begun.
-    """
-
+    # seed, inputs: in place of the card's, as the check got them
     seed: int | None = None
     inputs: str = ""
-    card: Card | None = None
+    card: Card | None = None  # being checked, once it has begun
     maps: list[ErrorMap] = field(default_factory=list)
     sources: list[SourceText] = field(default_factory=list)
     _room: Room | None = None

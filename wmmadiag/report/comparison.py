@@ -27,35 +27,23 @@ TIME_FLOOR = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One case in both runs.
+    """One case in both runs."""
 
-    Attributes:
-        key: which.
-        kind: what became of it.
-        before, after: statuses, None where the run has no such case.
-        what: what is the matter with it now, or was.
-        notes: "largest error 0.2 to 0.4 of the bound", one clause each.
-    """
-
-    key: Key
-    kind: Kind
+    key: Key  # which
+    kind: Kind  # what became of it
+    # before, after: statuses, None where the run has no such case
     before: Status | None
     after: Status | None
-    what: str = ""
-    notes: tuple[str, ...] = ()
+    what: str = ""  # what is the matter with it now, or was
+    notes: tuple[str, ...] = ()  # "largest error 0.2 to 0.4 of the bound", one clause each
 
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """Two runs compared.
+    """Two runs compared."""
 
-    Attributes:
-        changes: every case of either run, in the newer one's order, then those that are gone.
-        remarks: what makes the comparison less than fair: other versions, other inputs.
-    """
-
-    changes: tuple[Change, ...]
-    remarks: tuple[str, ...] = ()
+    changes: tuple[Change, ...]  # every case of either run, in the newer one's order, then those that are gone
+    remarks: tuple[str, ...] = ()  # what makes the comparison less than fair: other versions, other inputs
 
     def of(self, kind: Kind) -> tuple[Change, ...]:
         """Changes of one kind."""

@@ -17,30 +17,19 @@ MarkLevel: TypeAlias = Literal["error", "warning", "note"]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One thing to say of one line.
+    """One thing to say of one line."""
 
-    Attributes:
-        rule: id: "races/read-write", "leading-dimension", "fault/misaligned", "wrong-output".
-        message: one sentence; `more`: further lines.
-        place: "file:line:column"; without a line where none is known.
-        other: a second place, or "".
-        kernel: name of the card; `arch`: for which it was compiled.
-        cases: "variant / case" where it was seen.
-        fix: a change of the source, or None.
-        accepted: why a baseline accepts it in all these cases, or "".
-    """
-
-    rule: str
+    rule: str  # id: "races/read-write", "leading-dimension", "fault/misaligned", "wrong-output"
     level: MarkLevel
-    message: str
-    place: str
-    kernel: str
+    message: str  # one sentence; `more`: further lines
+    place: str  # "file:line:column"; without a line where none is known
+    kernel: str  # name of the card; `arch`: for which it was compiled
     arch: str
-    other: str = ""
+    other: str = ""  # a second place, or ""
     more: tuple[str, ...] = ()
-    cases: tuple[str, ...] = ()
-    fix: Fix | None = None
-    accepted: str = ""
+    cases: tuple[str, ...] = ()  # "variant / case" where it was seen
+    fix: Fix | None = None  # a change of the source, or None
+    accepted: str = ""  # why a baseline accepts it in all these cases, or ""
 
 
 def marks(run: Run) -> list[Mark]:

@@ -35,13 +35,9 @@ _NEAR = 0.98  # of the elements: the rest may be rounding
 
 @dataclass(slots=True)
 class Work:
-    """What may still be tried.
+    """What may still be tried."""
 
-    Attributes:
-        left: units.
-    """
-
-    left: float = _WORK
+    left: float = _WORK  # units
 
     @property
     def over(self) -> bool:
@@ -62,20 +58,13 @@ class Work:
 
 @dataclass(slots=True)
 class Tried:
-    """What was tried.
+    """What was tried."""
 
-    Attributes:
-        best: the reading under which most elements are near, in words; "" for the one that was assumed.
-        part: which part of them.
-        ran: whether the kernel came to its end at all.
-        count: how many readings.
-        near: operation → reading → the largest part of the elements that were near with it.
-    """
-
-    best: str = ""
-    part: float = 0.0
-    ran: bool = False
-    count: int = 0
+    best: str = ""  # the reading under which most elements are near, in words; "" for the one that was assumed
+    part: float = 0.0  # which part of them
+    ran: bool = False  # whether the kernel came to its end at all
+    count: int = 0  # how many readings
+    # operation → reading → the largest part of the elements that were near with it
     near: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def likely(self, operation: str) -> frozenset[str] | None:

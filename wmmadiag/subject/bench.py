@@ -43,28 +43,21 @@ _TIMES, _LEAST = 20, 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class CaseRun:
-    """One case as it ran.
+    """One case as it ran."""
 
-    Attributes:
-        result: for the report.
-        bound, verdict: None where the kernel did not run to its end.
-        kernel, compilation: None where it did not compile.
-        findings: of the checks.
-        error: what ended it early, or None.
-        context, raws: what the engine's checks saw, before words; None and empty on a GPU.
-        wrong: role → mask of wrong elements.
-    """
-
-    result: CaseResult
+    result: CaseResult  # for the report
+    # bound, verdict: None where the kernel did not run to its end
     bound: BoundCase | None
     verdict: Verdict | None
+    # kernel, compilation: None where it did not compile
     kernel: LoadedKernel | None
     compilation: Compilation | None
-    findings: tuple[Finding, ...]
-    error: WmmadiagError | None
+    findings: tuple[Finding, ...]  # of the checks
+    error: WmmadiagError | None  # what ended it early, or None
+    # context, raws: what the engine's checks saw, before words; None and empty on a GPU
     context: Context | None
     raws: tuple[Mapping[str, Any], ...]
-    wrong: Mapping[str, NDArray[np.bool_]]
+    wrong: Mapping[str, NDArray[np.bool_]]  # role → mask of wrong elements
 
     @property
     def passed(self) -> bool:
@@ -133,26 +126,19 @@ class _Recording:
 
 @dataclass(slots=True)
 class Workbench:
-    """Runs cases of one variant of a card.
+    """Runs cases of one variant of a card."""
 
-    Attributes:
-        card, variant, arch: what runs, as what.
-        backend: loads kernels, with the engine's checks in its options.
-        checks: to ask after each run.
-        compiler: of the source, as it stands and changed.
-        seed, inputs: in place of the card's; None and "" for its own.
-        launch: in place of the card's, or None.
-    """
-
+    # card, variant, arch: what runs, as what
     card: Card
     variant: Variant
     arch: str
-    backend: Backend
-    checks: Sequence[Check]
-    compiler: SubjectCompiler
+    backend: Backend  # loads kernels, with the engine's checks in its options
+    checks: Sequence[Check]  # to ask after each run
+    compiler: SubjectCompiler  # of the source, as it stands and changed
+    # seed, inputs: in place of the card's; None and "" for its own
     seed: int | None = None
     inputs: str = ""
-    launch: LaunchShape | None = None
+    launch: LaunchShape | None = None  # in place of the card's, or None
     _used: dict[str, int] = field(default_factory=dict)
     _sessions: dict[tuple[tuple[str, str], ...], tuple[Session, _Recording]] = field(default_factory=dict)
 

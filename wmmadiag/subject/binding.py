@@ -35,22 +35,14 @@ _BLOCK_LIMITS = (1024, 1024, 64)
 
 @dataclass(frozen=True, slots=True)
 class BoundArgument:
-    """One argument with its memory.
-
-    Attributes:
-        index: position in the kernel's signature.
-        storage: flat array that the kernel gets, or None for a scalar.
-        original: copy of `storage` before the run.
-        scalar: the value, or None for an array.
-        placements: of the logical tensors in the storage, by role.
-    """
+    """One argument with its memory."""
 
     spec: Argument
-    index: int
-    storage: NDArray[Any] | None
-    original: NDArray[Any] | None
-    scalar: np.generic | None
-    placements: Mapping[str, Placement]
+    index: int  # position in the kernel's signature
+    storage: NDArray[Any] | None  # flat array that the kernel gets, or None for a scalar
+    original: NDArray[Any] | None  # copy of `storage` before the run
+    scalar: np.generic | None  # the value, or None for an array
+    placements: Mapping[str, Placement]  # of the logical tensors in the storage, by role
 
     def view(self, role: str) -> NDArray[Any]:
         """The logical tensor as the kernel left it."""
@@ -65,25 +57,18 @@ class BoundArgument:
 
 @dataclass(frozen=True, slots=True)
 class BoundCase:
-    """One case of one variant, ready to run.
-
-    Attributes:
-        symbols: every symbol's value that could be evaluated, for reports.
-        parameters: of the operation, evaluated.
-        distribution: of the inputs.
-        tolerance: in place of the rounding bound, or None.
-    """
+    """One case of one variant, ready to run."""
 
     card: Card
     case: Case
     variant: Variant
-    symbols: Mapping[str, int | float]
-    parameters: Parameters
+    symbols: Mapping[str, int | float]  # every symbol's value that could be evaluated, for reports
+    parameters: Parameters  # of the operation, evaluated
     arguments: tuple[BoundArgument, ...]
     launch: Launch
     seed: int
-    distribution: str
-    tolerance: Tolerance | None
+    distribution: str  # of the inputs
+    tolerance: Tolerance | None  # in place of the rounding bound, or None
 
     def inputs(self) -> dict[str, NDArray[Any]]:
         """Logical input tensors by role, as they were before the run."""

@@ -41,60 +41,40 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One logical tensor inside an argument's storage.
+    """One logical tensor inside an argument's storage."""
 
-    Attributes:
-        role: what it is to the operation.
-        shape: logical shape, outermost axis first; empty for the role's usual shape.
-        layout: order of the axes in memory as letters ("BSHD"), or "" for the logical order.
-        strides: explicit strides in elements, in logical order, or empty.
-        pad: extra elements after each run of an axis, by axis letter or number: {"D": 8}.
-        offset: first element, counted in elements from the start of the storage.
-    """
-
-    role: str
+    role: str  # what it is to the operation
     place: Place
-    shape: tuple[Expression, ...] = ()
-    layout: str = ""
-    strides: tuple[Expression, ...] = ()
+    shape: tuple[Expression, ...] = ()  # logical shape, outermost axis first; empty for the role's usual shape
+    layout: str = ""  # order of the axes in memory as letters ("BSHD"), or "" for the logical order
+    strides: tuple[Expression, ...] = ()  # explicit strides in elements, in logical order, or empty
+    # extra elements after each run of an axis, by axis letter or number: {"D": 8}
     pad: Mapping[str, Expression] = field(default_factory=dict)
-    offset: Expression = 0
+    offset: Expression = 0  # first element, counted in elements from the start of the storage
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One kernel argument: a scalar with a `value`, or storage with one or more views.
+    """One kernel argument: a scalar with a `value`, or storage with one or more views."""
 
-    Attributes:
-        name: for messages and Python references.
-        element: its element type.
-        direction: "in", "out", "inout" or "workspace".
-        value: of a scalar; None for arrays.
-        views: the tensors inside; several for packed QKV; empty for a workspace.
-        packed: the role of several inputs in one storage, "qkv", "" for others; `packing`: the order of its axes, ""
-            where nobody said it.
-        size: elements of storage, or None for what the views need.
-        inputs: distribution of its values, or "" for the case's.
-        values: of an input, in place of drawn ones: an expression for each element in logical order, or one expression
-            of the element's index `i`; None for drawn ones.
-        initial: of an output or workspace before the run: "poison", "zero", "inputs" for drawn values, or the text of
-            an expression for every element.
-        padding: content of storage that no view covers: "poison" or "zero".
-        struct: the parameter that it is a field of, if that is a struct passed by value; fields stand in a row.
-    """
-
-    name: str
-    element: ElementType
-    direction: str
+    name: str  # for messages and Python references
+    element: ElementType  # its element type
+    direction: str  # "in", "out", "inout" or "workspace"
     place: Place
-    value: Expression | None = None
-    views: tuple[View, ...] = ()
-    size: Expression | None = None
-    inputs: str = ""
+    value: Expression | None = None  # of a scalar; None for arrays
+    views: tuple[View, ...] = ()  # the tensors inside; several for packed QKV; empty for a workspace
+    size: Expression | None = None  # elements of storage, or None for what the views need
+    inputs: str = ""  # distribution of its values, or "" for the case's
+    # of an input, in place of drawn ones: an expression for each element in logical order, or one expression of the
+    # element's index `i`; None for drawn ones
     values: Expression | tuple[Expression, ...] | None = None
+    # of an output or workspace before the run: "poison", "zero", "inputs" for drawn values, or the text of an
+    # expression for every element
     initial: str = "poison"
-    padding: str = "poison"
-    struct: str = ""
+    padding: str = "poison"  # content of storage that no view covers: "poison" or "zero"
+    struct: str = ""  # the parameter that it is a field of, if that is a struct passed by value; fields stand in a row
+    # the role of several inputs in one storage, "qkv", "" for others; `packing`: the order of its axes, "" where nobody
+    # said it
     packed: str = ""
     packing: str = ""
 
@@ -119,21 +99,14 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One shape with its inputs.
-
-    Attributes:
-        symbols: B, H, S, D, …: numbers, or expressions over other symbols.
-        inputs: distribution of the inputs, "" for the card's.
-        seed: of the inputs, None for the card's.
-        tolerance: in place of the rounding bound, None for the card's.
-    """
+    """One shape with its inputs."""
 
     name: str
     place: Place
-    symbols: Mapping[str, Expression]
-    inputs: str = ""
-    seed: int | None = None
-    tolerance: Tolerance | None = None
+    symbols: Mapping[str, Expression]  # B, H, S, D, …: numbers, or expressions over other symbols
+    inputs: str = ""  # distribution of the inputs, "" for the card's
+    seed: int | None = None  # of the inputs, None for the card's
+    tolerance: Tolerance | None = None  # in place of the rounding bound, None for the card's
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,43 +145,28 @@ Keyword: TypeAlias = "FromRole | FromSymbols | str | int | float | bool | tuple[
 
 @dataclass(frozen=True, slots=True)
 class Computes:
-    """What the kernel should compute.
+    """What the kernel should compute."""
 
-    Attributes:
-        operation: a name in `wmmadiag.ops.OPERATIONS`; "python" for a function of the user's, or of a library.
-        parameters: of the operation, by name; expressions, words or booleans.
-        python: "file.py:function" for "python", resolved against the card's folder when used.
-        reference: "module.function" of a library, in its place.
-        arguments: roles of the inputs that it takes by position; empty for all, in the card's order.
-        keywords: what it takes by name.
-    """
-
-    operation: str
+    operation: str  # a name in `wmmadiag.ops.OPERATIONS`; "python" for a function of the user's, or of a library
     place: Place
-    parameters: Mapping[str, Expression | bool]
-    python: str = ""
-    reference: str = ""
-    arguments: tuple[str, ...] = ()
-    keywords: Mapping[str, Keyword] = field(default_factory=dict)
+    parameters: Mapping[str, Expression | bool]  # of the operation, by name; expressions, words or booleans
+    python: str = ""  # "file.py:function" for "python", resolved against the card's folder when used
+    reference: str = ""  # "module.function" of a library, in its place
+    arguments: tuple[str, ...] = ()  # roles of the inputs that it takes by position; empty for all, in the card's order
+    keywords: Mapping[str, Keyword] = field(default_factory=dict)  # what it takes by name
 
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """Of a card that was derived from a source: what it stands on.
+    """Of a card that was derived from a source: what it stands on."""
 
-    Attributes:
-        options: with which it was derived.
-        told: of what it says that the user or the host code itself shows, and nobody guessed: "operation", "storage",
-            "sizes".
-        draft, kernel: that it was made of.
-        doubt: what speaks against the operation, a clause; "" for nothing, or where the user named it.
-    """
-
-    options: SubjectOptions
+    options: SubjectOptions  # with which it was derived
+    # of what it says that the user or the host code itself shows, and nobody guessed: "operation", "storage", "sizes"
     told: frozenset[str]
+    # draft, kernel: that it was made of
     draft: Draft
     kernel: Kernel
-    doubt: str = ""
+    doubt: str = ""  # what speaks against the operation, a clause; "" for nothing, or where the user named it
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         """Syntax trees stay in their process: a card that is sent to another one is there as if it had been written."""

@@ -102,28 +102,23 @@ class Loaded:
 
 @dataclass(slots=True)
 class Session:
-    """What the cases of one card share: compiled kernels and expectations.
+    """What the cases of one card share: compiled kernels and expectations."""
 
-    Attributes:
-        card, arch: what is run, as what.
-        backend, compiler, runs: as `check_card` takes them.
-        loaded: compiled kernels by what they were compiled from.
-        expectations: of the last case, which variants share.
-        tracer, words: see `check_card`.
-        readings: whether other readings of a wrong result are tried.
-    """
-
+    # card, arch: what is run, as what
     card: Card
     arch: str
+    # backend, compiler, runs: as `check_card` takes them
     backend: Backend
     compiler: Compiler
     runs: Runs
     recorder: Recorder | None = None
+    # compiled kernels by what they were compiled from
     loaded: dict[tuple[Any, ...], Loaded | WmmadiagError] = field(default_factory=dict)
-    expectations: dict[Hashable, Expectation] = field(default_factory=dict)
+    expectations: dict[Hashable, Expectation] = field(default_factory=dict)  # of the last case, which variants share
+    # tracer, words: see `check_card`
     tracer: Tracer | None = None
     words: tuple[str, ...] = ()
-    readings: bool = True
+    readings: bool = True  # whether other readings of a wrong result are tried
 
     def kernel(self, case: Case, variant: Variant) -> Loaded:
         """The kernel for a case, compiled once per set of macros and entry; a failure is remembered, too.

@@ -23,17 +23,11 @@ Convert: TypeAlias = "Callable[[NDArray[Any]], Any]"
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """How a function takes and gives arrays.
+    """How a function takes and gives arrays."""
 
-    Attributes:
-        function: what is called.
-        tensor: from an array to what it takes.
-        array: from what it gives to an array.
-    """
-
-    function: Callable[..., Any]
-    tensor: Convert
-    array: Callable[[Any], NDArray[Any]]
+    function: Callable[..., Any]  # what is called
+    tensor: Convert  # from an array to what it takes
+    array: Callable[[Any], NDArray[Any]]  # from what it gives to an array
 
 
 def library_of(card: Card) -> Library:

@@ -15,27 +15,18 @@ from wmmadiag.subject.card_files.read import load_card
 
 @dataclass(frozen=True, slots=True)
 class SubjectOptions:
-    """What is said besides the path. Empty values leave it to the card, or to the source.
+    """What is said besides the path. Empty values leave it to the card, or to the source."""
 
-    Attributes:
-        entry: the kernel's name or name expression ("attn<64>").
-        computes: operation, for a source; a card says its own.
-        grid, block: expressions, one per dimension; shared: of dynamic shared memory, bytes.
-        macros: name → text; they win over the card's and its variants'.
-        symbols: name → expression; they win over the cases'.
-        include_paths: searched after the card's.
-        std: C++ standard.
-    """
-
-    entry: str = ""
-    computes: str = ""
+    entry: str = ""  # the kernel's name or name expression ("attn<64>")
+    computes: str = ""  # operation, for a source; a card says its own
+    # grid, block: expressions, one per dimension; shared: of dynamic shared memory, bytes
     grid: tuple[str, ...] = ()
     block: tuple[str, ...] = ()
     shared: str = ""
-    macros: Mapping[str, str] = field(default_factory=dict)
-    symbols: Mapping[str, str] = field(default_factory=dict)
-    include_paths: tuple[Path, ...] = ()
-    std: str = ""
+    macros: Mapping[str, str] = field(default_factory=dict)  # name → text; they win over the card's and its variants'
+    symbols: Mapping[str, str] = field(default_factory=dict)  # name → expression; they win over the cases'
+    include_paths: tuple[Path, ...] = ()  # searched after the card's
+    std: str = ""  # C++ standard
 
     def words(self) -> list[str]:
         """The options as the command line takes them."""

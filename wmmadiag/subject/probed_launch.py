@@ -36,18 +36,12 @@ _Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class ProbedLaunch:
-    """A launch that covers the output.
+    """A launch that covers the output."""
 
-    Attributes:
-        grid: expressions over the symbols of the operation, x first; `block`: threads, x first.
-        tiles: how many elements of an extent a block computes, by its symbol.
-        exact: whether tiles neither overlap nor leave anything out.
-    """
-
-    grid: tuple[str, ...]
+    grid: tuple[str, ...]  # expressions over the symbols of the operation, x first; `block`: threads, x first
     block: tuple[int, ...]
-    tiles: Mapping[str, int]
-    exact: bool
+    tiles: Mapping[str, int]  # how many elements of an extent a block computes, by its symbol
+    exact: bool  # whether tiles neither overlap nor leave anything out
 
 
 @dataclass(frozen=True, slots=True)

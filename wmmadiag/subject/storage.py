@@ -62,17 +62,11 @@ def is_poison(values: NDArray[Any], element: ElementType, argument: int) -> NDAr
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Elements changed that a kernel must not change.
+    """Elements changed that a kernel must not change."""
 
-    Attributes:
-        count: how many elements.
-        first: position of the first, in elements from the start of the storage.
-        kind: "guard" (storage that no tensor covers) or "input".
-    """
-
-    count: int
-    first: int
-    kind: str
+    count: int  # how many elements
+    first: int  # position of the first, in elements from the start of the storage
+    kind: str  # "guard" (storage that no tensor covers) or "input"
 
 
 def damage(before: NDArray[Any], after: NDArray[Any], writable: Sequence[Placement], kind: str) -> Damage | None:

@@ -32,28 +32,20 @@ Expectation: TypeAlias = tuple[dict[str, Doubles], dict[str, Judgement], str]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A judged case.
-
-    Attributes:
-        observations: one per output, against the reference.
-        expected, judgements: the reference and the bounds used, by role.
-        damages: (argument's name, what happened to it).
-        problem: why it is undecided, or None.
-        notes: remarks for the report.
-        coarser: arithmetic coarser than the card's with which every difference would be within the bound, in words; ""
-            where none is.
-        convention: the one other reading that makes a wrong result right, wholly or in part, or None.
-    """
+    """A judged case."""
 
     status: Status
-    observations: tuple[Observation, ...]
+    observations: tuple[Observation, ...]  # one per output, against the reference
+    # expected, judgements: the reference and the bounds used, by role
     expected: Mapping[str, Doubles]
     judgements: Mapping[str, Judgement]
-    damages: tuple[tuple[str, Damage], ...]
-    problem: Problem | None
-    notes: tuple[str, ...]
+    damages: tuple[tuple[str, Damage], ...]  # (argument's name, what happened to it)
+    problem: Problem | None  # why it is undecided, or None
+    notes: tuple[str, ...]  # remarks for the report
+    # arithmetic coarser than the card's with which every difference would be within the bound, in words; "" where none
+    # is
     coarser: str = ""
-    convention: Meant | None = None
+    convention: Meant | None = None  # the one other reading that makes a wrong result right, wholly or in part, or None
 
 
 def judge_case(

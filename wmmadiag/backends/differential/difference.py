@@ -12,27 +12,19 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One array that differs.
+    """One array that differs."""
 
-    Attributes:
-        argument: its index in the launch.
-        name: for messages.
-        count, total: elements that differ, and elements.
-        first: flat index of the first one.
-        emulator, gpu: that element's values, as text.
-        byte: offset of the element in the array.
-        item: bytes of an element.
-    """
-
-    argument: int
-    name: str
+    argument: int  # its index in the launch
+    name: str  # for messages
+    # count, total: elements that differ, and elements
     count: int
     total: int
-    first: int
+    first: int  # flat index of the first one
+    # emulator, gpu: that element's values, as text
     emulator: str
     gpu: str
-    byte: int
-    item: int
+    byte: int  # offset of the element in the array
+    item: int  # bytes of an element
 
     def __str__(self) -> str:
         return (

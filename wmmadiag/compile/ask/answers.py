@@ -29,58 +29,41 @@ class Unanswered:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value.
+    """A value."""
 
-    Attributes:
-        value: bool, int (of enumerators too) or float, exact.
-        type: canonical: "unsigned long", "Mode".
-        kind: "bool", "int", "uint" or "float"; of an enumeration that of its underlying type.
-        size: of the type, bytes.
-        bits: as stored.
-        enum: whether it is an enumerator.
-    """
-
-    value: bool | int | float
-    type: str
-    kind: str
-    size: int
-    bits: int
-    enum: bool
+    value: bool | int | float  # bool, int (of enumerators too) or float, exact
+    type: str  # canonical: "unsigned long", "Mode"
+    kind: str  # "bool", "int", "uint" or "float"; of an enumeration that of its underlying type
+    size: int  # of the type, bytes
+    bits: int  # as stored
+    enum: bool  # whether it is an enumerator
 
 
 @dataclass(frozen=True, slots=True)
 class TypeFacts:
-    """What a type is: `rank` extents of `depth` levels of pointers to `target`.
+    """What a type is: `rank` extents of `depth` levels of pointers to `target`."""
 
-    Attributes:
-        type: canonical, as the compiler spells it: "const __half *", "ns::Params<64>".
-        size, align: bytes; 0 of void and of types that are only declared.
-        kind: "bool", "int", "uint", "float", "class", "union", "pointer", "array", "reference", or "other" (void,
-            functions); of an enumeration that of its underlying type.
-        depth: levels of pointers.
-        extents: of an array, outermost first; 0 for `[]`.
-        target: the type without extents, pointers and qualifiers.
-        target_size, target_align, target_kind: likewise of that.
-        const: whether the target is const.
-        enum, empty, polymorphic, complete: of the target; `complete` of classes alone.
-        lane, lane_size, lane_kind: of a vector such as float4, the type of its elements; "" and 0 for all else.
-    """
-
-    type: str
+    type: str  # canonical, as the compiler spells it: "const __half *", "ns::Params<64>"
+    # size, align: bytes; 0 of void and of types that are only declared
     size: int
     align: int
+    # "bool", "int", "uint", "float", "class", "union", "pointer", "array", "reference", or "other" (void, functions);
+    # of an enumeration that of its underlying type
     kind: str
-    depth: int
-    extents: tuple[int, ...]
-    target: str
+    depth: int  # levels of pointers
+    extents: tuple[int, ...]  # of an array, outermost first; 0 for `[]`
+    target: str  # the type without extents, pointers and qualifiers
+    # target_size, target_align, target_kind: likewise of that
     target_size: int
     target_align: int
     target_kind: str
-    const: bool
+    const: bool  # whether the target is const
+    # enum, empty, polymorphic, complete: of the target; `complete` of classes alone
     enum: bool
     empty: bool
     polymorphic: bool
     complete: bool
+    # lane, lane_size, lane_kind: of a vector such as float4, the type of its elements; "" and 0 for all else
     lane: str
     lane_size: int
     lane_kind: str
@@ -88,15 +71,10 @@ class TypeFacts:
 
 @dataclass(frozen=True, slots=True)
 class AddressFacts:
-    """Where a pointer into a buffer points.
+    """Where a pointer into a buffer points."""
 
-    Attributes:
-        offset: bytes from the buffer's beginning.
-        facts: the pointer's type.
-    """
-
-    offset: int
-    facts: TypeFacts
+    offset: int  # bytes from the buffer's beginning
+    facts: TypeFacts  # the pointer's type
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +86,12 @@ class KernelParameters:
 
 @dataclass(frozen=True, slots=True)
 class MemberFacts:
-    """Where a member, a bit-field or a base class lies.
+    """Where a member, a bit-field or a base class lies."""
 
-    Attributes:
-        offset: bytes from the class that it is a member of.
-        facts: its type.
-        own: whether it is a member of the class itself, and not of a base class of that.
-        bits: (first bit from the class's beginning, number of bits) of a bit-field, else None.
-    """
-
-    offset: int
-    facts: TypeFacts
-    own: bool = True
+    offset: int  # bytes from the class that it is a member of
+    facts: TypeFacts  # its type
+    own: bool = True  # whether it is a member of the class itself, and not of a base class of that
+    # (first bit from the class's beginning, number of bits) of a bit-field, else None
     bits: tuple[int, int] | None = None
 
 

@@ -38,17 +38,11 @@ class Elements:
 
 @dataclass(frozen=True, slots=True)
 class Carved:
-    """A pointer into a buffer: `float* sS = (float*)(smem + 9216)`.
+    """A pointer into a buffer: `float* sS = (float*)(smem + 9216)`."""
 
-    Attributes:
-        name: of the pointer.
-        offset: bytes from the buffer's start.
-        item: bytes of what it points to.
-    """
-
-    name: str
-    offset: int
-    item: int
+    name: str  # of the pointer
+    offset: int  # bytes from the buffer's start
+    item: int  # bytes of what it points to
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +66,10 @@ class _Place:
 
 @dataclass(slots=True)
 class ArraySource:
-    """The array declarations of some files.
+    """The array declarations of some files."""
 
-    Attributes:
-        texts: file → text.
-        asked: the source that the compiler is asked about; None where there is none, and literal extents alone count.
-    """
-
-    texts: Mapping[str, str]
+    texts: Mapping[str, str]  # file → text
+    # the source that the compiler is asked about; None where there is none, and literal extents alone count
     asked: Asked | None = None
     _functions: dict[str, list[tuple[Source, Function]]] | None = field(default=None, init=False)
     _globals: dict[str, list[tuple[Source, Variable]]] = field(default_factory=dict, init=False)

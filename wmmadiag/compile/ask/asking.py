@@ -67,15 +67,10 @@ _OLDER = ("c++11", "c++14")
 
 @dataclass(slots=True)
 class Behind:
-    """Questions behind a source, for `build`.
+    """Questions behind a source, for `build`."""
 
-    Attributes:
-        open: number → question that the compiler has not refused.
-        refused: number → the compiler's reason.
-    """
-
-    open: dict[int, Question]
-    refused: dict[int, str] = field(default_factory=dict)
+    open: dict[int, Question]  # number → question that the compiler has not refused
+    refused: dict[int, str] = field(default_factory=dict)  # number → the compiler's reason
     rounds: int = 0
 
     def text(self) -> str:
@@ -207,19 +202,12 @@ def _headers_folder() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class SourceFiles:
-    """A source as it is compiled for questions.
+    """A source as it is compiled for questions."""
 
-    Attributes:
-        tree: its files.
-        options: those of the source, less what makes no difference to an answer.
-        tools: the compiler.
-        key: of its answers in the cache.
-    """
-
-    tree: SourceTree
-    options: CompileOptions
-    tools: Toolchain
-    key: str
+    tree: SourceTree  # its files
+    options: CompileOptions  # those of the source, less what makes no difference to an answer
+    tools: Toolchain  # the compiler
+    key: str  # of its answers in the cache
 
     @classmethod
     def of(cls, asked: Asked) -> SourceFiles:

@@ -26,65 +26,43 @@ _AXES = "xyzw"
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A data member or a base class.
+    """A data member or a base class."""
 
-    Attributes:
-        name: "" of a base class.
-        offset: bytes from the beginning of the class that it is a member of.
-        facts: its type.
-        bits: (first bit from the beginning of the class, number of bits) of a bit-field, else None.
-        layout: of its type, of an array that of one element, where that is a class with members of its own.
-        default: text of its default initialiser, "" for none.
-    """
-
-    name: str
-    offset: int
-    facts: TypeFacts
+    name: str  # "" of a base class
+    offset: int  # bytes from the beginning of the class that it is a member of
+    facts: TypeFacts  # its type
+    # (first bit from the beginning of the class, number of bits) of a bit-field, else None
     bits: tuple[int, int] | None = None
+    # of its type, of an array that of one element, where that is a class with members of its own
     layout: Layout | None = None
-    default: str = ""
+    default: str = ""  # text of its default initialiser, "" for none
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A number or a pointer in a class.
+    """A number or a pointer in a class."""
 
-    Attributes:
-        path: "strides.q", "dims[1]", "v.x"; members of base classes without their base's name.
-        offset, size: bytes from the outermost class.
-        dtype: its number format, None of a pointer and of what has none.
-        facts: of the member that it is, or is an element of.
-        bits: of a bit-field, from the beginning of the outermost class.
-        alternative: whether an earlier member of a union has (some of) the same bytes.
-        default: as written.
-    """
-
-    path: str
+    path: str  # "strides.q", "dims[1]", "v.x"; members of base classes without their base's name
+    # offset, size: bytes from the outermost class
     offset: int
     size: int
-    dtype: str | None
-    facts: TypeFacts
-    bits: tuple[int, int] | None = None
-    alternative: bool = False
-    default: str = ""
+    dtype: str | None  # its number format, None of a pointer and of what has none
+    facts: TypeFacts  # of the member that it is, or is an element of
+    bits: tuple[int, int] | None = None  # of a bit-field, from the beginning of the outermost class
+    alternative: bool = False  # whether an earlier member of a union has (some of) the same bytes
+    default: str = ""  # as written
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A class.
+    """A class."""
 
-    Attributes:
-        type: canonical name.
-        size, align: bytes.
-        union: whether it is a union.
-        fields: base classes and members, in the order of their declaration.
-    """
-
-    type: str
+    type: str  # canonical name
+    # size, align: bytes
     size: int
     align: int
-    union: bool
-    fields: tuple[Field, ...]
+    union: bool  # whether it is a union
+    fields: tuple[Field, ...]  # base classes and members, in the order of their declaration
 
     def leaves(self) -> tuple[Leaf, ...]:
         """Its numbers and pointers, by offset; of members that share bytes the first first.

@@ -19,37 +19,25 @@ _PAIRS = {")": "(", "]": "[", "}": "{"}
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The source that questions are about, as `compile_text` takes it.
+    """The source that questions are about, as `compile_text` takes it."""
 
-    Attributes:
-        text: of the source.
-        file: its name, which quoted includes are relative to.
-        options: macros, include paths, standard and target; which kernels are instantiated does not matter.
-        headers: absolute path of a header → the text to take in place of the file's.
-    """
-
-    text: str
-    file: str
+    text: str  # of the source
+    file: str  # its name, which quoted includes are relative to
+    # macros, include paths, standard and target; which kernels are instantiated does not matter
     options: CompileOptions = field(default_factory=CompileOptions)
+    # absolute path of a header → the text to take in place of the file's
     headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What the compiler is to know where an expression stands, beyond the source itself. `scope_at` makes one.
+    """What the compiler is to know where an expression stands, beyond the source itself. `scope_at` makes one."""
 
-    Attributes:
-        namespaces: around it, the outermost first; "" for an unnamed one.
-        bindings: declarations that give template parameters their arguments: "using T = half;".
-        inside: the class in whose body it stands ("Traits<D>"), or "".
-        parameters: of the function, as written, where the expression mentions them.
-        declarations: of the function, in their order, as written: "constexpr int PAD = 8;"; "{" opens a block.
-    """
-
-    namespaces: tuple[str, ...] = ()
-    bindings: tuple[str, ...] = ()
-    inside: str = ""
-    parameters: str = ""
+    namespaces: tuple[str, ...] = ()  # around it, the outermost first; "" for an unnamed one
+    bindings: tuple[str, ...] = ()  # declarations that give template parameters their arguments: "using T = half;"
+    inside: str = ""  # the class in whose body it stands ("Traits<D>"), or ""
+    parameters: str = ""  # of the function, as written, where the expression mentions them
+    # of the function, in their order, as written: "constexpr int PAD = 8;"; "{" opens a block
     declarations: tuple[str, ...] = ()
 
 
@@ -81,14 +69,10 @@ class TypeOf:
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The parameters of a kernel's instantiation. Answer: `KernelParameters`.
+    """The parameters of a kernel's instantiation. Answer: `KernelParameters`."""
 
-    Attributes:
-        kernel: a name expression: "attn<64, half>", "ns::plain"; left out template arguments are filled in.
-        types: of overloads, the one with these parameters: "const float *, int"; None where there is one alone.
-    """
-
-    kernel: str
+    kernel: str  # a name expression: "attn<64, half>", "ns::plain"; left out template arguments are filled in
+    # of overloads, the one with these parameters: "const float *, int"; None where there is one alone
     types: str | None = None
     scope: Scope = FILE_SCOPE
 
@@ -115,32 +99,22 @@ class Member:
     """Where a member or a base class of a class lies, and its type. Answer: `MemberFacts`.
 
     Private members are answered too. Bit-fields have no address: `bits` asks for them, of classes that are constants.
-
-    Attributes:
-        root: a class.
-        path: from it to the member, by members that are classes and by base classes.
-        bits: whether it is a bit-field.
     """
 
-    root: TypeOf | ParameterType
-    path: tuple[Step, ...]
-    bits: bool = False
+    root: TypeOf | ParameterType  # a class
+    path: tuple[Step, ...]  # from it to the member, by members that are classes and by base classes
+    bits: bool = False  # whether it is a bit-field
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a pointer into a buffer points, as it is computed from constants. Answer: `AddressFacts`.
+    """Where a pointer into a buffer points, as it is computed from constants. Answer: `AddressFacts`."""
 
-    Attributes:
-        expression: of pointer type; other pointers in it are written out.
-        buffer: the declaration of the buffer without storage or extent: "unsigned char smem", with any further
-            extents in `rest`.
-        scope: the declarations that it needs: constants and aliases. They stand at namespace scope here.
-    """
-
-    expression: str
+    expression: str  # of pointer type; other pointers in it are written out
+    # the declaration of the buffer without storage or extent: "unsigned char smem", with any further extents in `rest`
     buffer: str
     rest: str = ""
+    # the declarations that it needs: constants and aliases. They stand at namespace scope here.
     scope: Scope = FILE_SCOPE
 
 

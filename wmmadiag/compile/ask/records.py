@@ -52,57 +52,36 @@ _NO_DATA = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """One data member, as a class declares it.
+    """One data member, as a class declares it."""
 
-    Attributes:
-        kind: "member", "bits", "base", "virtual" for a virtual base class, or "group" for a nameless union or struct
-            whose members are the class's own.
-        name: "" for a group and for bit-fields that only pad.
-        type: its type as written.
-        default: text of its default initialiser, "" for none.
-        record: the class that it declares in its own type: `struct { int m, n; } size;`.
-        members: of a group.
-        conditional: whether an `#if` decides about it.
-        aligned: whether it asks for an alignment of its own.
-    """
-
+    # "member", "bits", "base", "virtual" for a virtual base class, or "group" for a nameless union or struct whose
+    # members are the class's own
     kind: str
-    name: str
-    type: str
-    default: str = ""
-    record: Class | None = None
-    members: tuple[Declared, ...] = ()
-    conditional: bool = False
-    aligned: bool = False
+    name: str  # "" for a group and for bit-fields that only pad
+    type: str  # its type as written
+    default: str = ""  # text of its default initialiser, "" for none
+    record: Class | None = None  # the class that it declares in its own type: `struct { int m, n; } size;`
+    members: tuple[Declared, ...] = ()  # of a group
+    conditional: bool = False  # whether an `#if` decides about it
+    aligned: bool = False  # whether it asks for an alignment of its own
 
 
 @dataclass(frozen=True, slots=True)
 class Class:
-    """A class with its data members, base classes first.
+    """A class with its data members, base classes first."""
 
-    Attributes:
-        kind: "struct", "class" or "union".
-        name: qualified, as far as the source tells; "" without one.
-        unread: what stands among its members and is not understood, in the source's words.
-    """
-
-    kind: str
-    name: str
+    kind: str  # "struct", "class" or "union"
+    name: str  # qualified, as far as the source tells; "" without one
     members: tuple[Declared, ...]
-    unread: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()  # what stands among its members and is not understood, in the source's words
 
 
 @dataclass(slots=True)
 class Records:
-    """The classes that a source can see, found by name; headers of the toolkit are read when nothing else has the name.
+    """The classes that a source can see, found by name; those of the toolkit where nothing else has the name."""
 
-    Attributes:
-        tree: the source with its headers.
-        provided: the folders of the toolkit's headers.
-    """
-
-    tree: SourceTree
-    provided: Sequence[Path]
+    tree: SourceTree  # the source with its headers
+    provided: Sequence[Path]  # the folders of the toolkit's headers
     _own: tuple[_File, ...] | None = None
     _toolkit: _Toolkit | None = None
 

@@ -28,17 +28,11 @@ _BOUNDS = re.compile(rb"\b__launch_bounds__\s*(?=\()")
 
 @dataclass(frozen=True, slots=True)
 class KernelParameter:
-    """One parameter of a kernel's instantiation.
+    """One parameter of a kernel's instantiation."""
 
-    Attributes:
-        name: "" when it has none.
-        type: as written ("const T *"), or the compiler's name where no declaration is to be read.
-        facts: what the type is: its size, alignment, what it points to.
-    """
-
-    name: str
-    type: str
-    facts: TypeFacts
+    name: str  # "" when it has none
+    type: str  # as written ("const T *"), or the compiler's name where no declaration is to be read
+    facts: TypeFacts  # what the type is: its size, alignment, what it points to
 
     @property
     def pointer(self) -> bool:
@@ -70,19 +64,12 @@ class KernelParameter:
 
 @dataclass(frozen=True, slots=True)
 class KernelSignature:
-    """How a kernel is declared.
+    """How a kernel is declared."""
 
-    Attributes:
-        name: qualified ("ns::attn").
-        parameters: in order.
-        launch_bounds: the arguments of `__launch_bounds__` as written, empty without it.
-        place: of its declaration; None where a macro makes it.
-    """
-
-    name: str
-    parameters: tuple[KernelParameter, ...]
-    launch_bounds: tuple[str, ...] = ()
-    place: Place | None = None
+    name: str  # qualified ("ns::attn")
+    parameters: tuple[KernelParameter, ...]  # in order
+    launch_bounds: tuple[str, ...] = ()  # the arguments of `__launch_bounds__` as written, empty without it
+    place: Place | None = None  # of its declaration; None where a macro makes it
 
 
 def signature(compilation: Compilation, entry: Entry | str) -> KernelSignature:

@@ -32,26 +32,17 @@ def _nothing(interpreter: Interpreter) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command.
+    """One command."""
 
-    Attributes:
-        name, aliases: words that call it; unambiguous beginnings of the name do, too.
-        usage: its arguments.
-        summary: one line.
-        run: called with the words after its name.
-        group: under which `help` lists it.
-        repeats: an empty line repeats it.
-        complete: words that may follow it.
-    """
-
+    # name, aliases: words that call it; unambiguous beginnings of the name do, too
     name: str
     aliases: tuple[str, ...]
-    usage: str
-    summary: str
-    run: Run
-    group: str
-    repeats: bool = False
-    complete: Complete = _nothing
+    usage: str  # its arguments
+    summary: str  # one line
+    run: Run  # called with the words after its name
+    group: str  # under which `help` lists it
+    repeats: bool = False  # an empty line repeats it
+    complete: Complete = _nothing  # words that may follow it
 
 
 def count_of(words: Sequence[str], default: int = 1) -> int:

@@ -69,13 +69,9 @@ def unpacked(
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Dequantised weights, (K, N) each: (quantised − zero)·scale + added.
+    """Dequantised weights, (K, N) each: (quantised − zero)·scale + added."""
 
-    Attributes:
-        values: what they are. scale, quantised, zero, added: of what.
-    """
-
-    values: Doubles
+    values: Doubles  # what they are. scale, quantised, zero, added: of what.
     scale: Doubles
     quantised: Doubles
     zero: Doubles

@@ -52,22 +52,15 @@ def _silu(x: Doubles) -> Doubles:
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """One activation.
+    """One activation."""
 
-    Attributes:
-        meaning: its formula.
-        apply: to float64 values of any shape.
-        slope: no smaller than the derivative's largest magnitude (gelu: Φ(√2) + √2·φ(√2) = 1.12891; its form by tanh:
-            1.12900; silu: 1.09984).
-        constant: error of computing it at an exact argument that is not relative to that, in units.
-        exact: whether it is computed without any rounding.
-    """
-
-    meaning: str
-    apply: Callable[[Doubles], Doubles]
+    meaning: str  # its formula
+    apply: Callable[[Doubles], Doubles]  # to float64 values of any shape
+    # no smaller than the derivative's largest magnitude (gelu: Φ(√2) + √2·φ(√2) = 1.12891; its form by tanh: 1.12900;
+    # silu: 1.09984)
     slope: float
-    constant: float = 0.0
-    exact: bool = False
+    constant: float = 0.0  # error of computing it at an exact argument that is not relative to that, in units
+    exact: bool = False  # whether it is computed without any rounding
 
 
 FUNCTIONS: Mapping[str, Activation] = {

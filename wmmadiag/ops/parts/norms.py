@@ -79,22 +79,15 @@ HARD_INPUTS: Mapping[str, HardInput] = {
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Rows as they are normalised: (s − mean)·rstd, with bounds of what rounding does to each part.
+    """Rows as they are normalised: (s − mean)·rstd, with bounds of what rounding does to each part."""
 
-    Attributes:
-        rows: s = x + residual, (…, N). error: of each, absolute; 0 without a residual.
-        mean: (…, 1); 0 where none is subtracted. mean_error: absolute.
-        rstd: (…, 1). rstd_error: relative.
-        centred: whether a mean is subtracted.
-    """
-
-    rows: Doubles
+    rows: Doubles  # s = x + residual, (…, N). error: of each, absolute; 0 without a residual.
     error: Doubles
-    mean: Doubles
+    mean: Doubles  # (…, 1); 0 where none is subtracted. mean_error: absolute.
     mean_error: Doubles
-    rstd: Doubles
+    rstd: Doubles  # (…, 1). rstd_error: relative.
     rstd_error: Doubles
-    centred: bool
+    centred: bool  # whether a mean is subtracted
 
 
 def summed(inputs: Mapping[str, NDArray[Any]]) -> Doubles:

@@ -38,29 +38,17 @@ TF32_TRUNCATION = 2.0**-10
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """How an operation computes.
+    """How an operation computes."""
 
-    Attributes:
-        unit: u of scalar work (scale, exponent, division): U32 or U64.
-        accumulate: "f16", "f32", "f64" or "s32".
-        step: products that one rounding of an f16 sum covers.
-        operand: relative error of each operand of the multiplication beyond its storage (tf32 truncation), or 0.
-        exp_unit: relative error of one exponential.
-        exp_argument: relative rounding of the exponential's argument beyond `unit`.
-        scaled_query: relative error of scale·Q when the kernel rounds it to a narrow type before Q·Kᵀ, or 0.
-        score_type: type that scores are kept in, None when the working type.
-        p_type: type that P is rounded to, None when the working type.
-    """
-
-    unit: float
-    accumulate: str
-    step: int
-    operand: float
-    exp_unit: float
-    exp_argument: float
-    scaled_query: float
-    score_type: ElementType | None
-    p_type: ElementType | None
+    unit: float  # u of scalar work (scale, exponent, division): U32 or U64
+    accumulate: str  # "f16", "f32", "f64" or "s32"
+    step: int  # products that one rounding of an f16 sum covers
+    operand: float  # relative error of each operand of the multiplication beyond its storage (tf32 truncation), or 0
+    exp_unit: float  # relative error of one exponential
+    exp_argument: float  # relative rounding of the exponential's argument beyond `unit`
+    scaled_query: float  # relative error of scale·Q when the kernel rounds it to a narrow type before Q·Kᵀ, or 0
+    score_type: ElementType | None  # type that scores are kept in, None when the working type
+    p_type: ElementType | None  # type that P is rounded to, None when the working type
 
     @property
     def exact(self) -> bool:
@@ -165,14 +153,10 @@ def output_rounding(error: Doubles, expected: Doubles, element: ElementType) -> 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """How an output is to be judged, element by element.
+    """How an output is to be judged, element by element."""
 
-    Attributes:
-        bound: largest |observed - expected| that rounding explains, float64, shaped as the output.
-        nonfinite_ok: where NaN or Inf is as good as the expected value (rows without keys); None for nowhere.
-    """
-
-    bound: Doubles
+    bound: Doubles  # largest |observed - expected| that rounding explains, float64, shaped as the output
+    # where NaN or Inf is as good as the expected value (rows without keys); None for nowhere
     nonfinite_ok: NDArray[np.bool_] | None = None
 
 

@@ -28,28 +28,20 @@ def _wide(array: NDArray[Any], axes: int) -> NDArray[Any]:
 
 @dataclass(frozen=True, slots=True)
 class ScoreTerms:
-    """How an operation changes its scaled scores. None, 0 and -1 are for what it does not have.
+    """How an operation changes its scaled scores. None, 0 and -1 are for what it does not have."""
 
-    Attributes:
-        queries, keys: extents of a head's scores.
-        causal: key j is masked for query i unless j ≤ i + corner.
-        corner: 0 for a mask aligned to the top-left corner, keys - queries for the bottom-right one.
-        window_left, window_right: keys before and after the query's own (i + corner) that it sees; -1 for all.
-        softcap: c of c·tanh(s / c), applied to the scaled score.
-        bias: (B, H, Sq, Skv) with extents of 1, added to that.
-        slopes: (B, H) with extents of 1: slope·|i + corner - j| is subtracted from that.
-        mask: as bias; a key is seen where it is not 0. lengths: (B,) or (1,): keys from there on are masked.
-    """
-
+    # queries, keys: extents of a head's scores
     queries: int
     keys: int
-    causal: bool = False
-    corner: int = 0
+    causal: bool = False  # key j is masked for query i unless j ≤ i + corner
+    corner: int = 0  # 0 for a mask aligned to the top-left corner, keys - queries for the bottom-right one
+    # window_left, window_right: keys before and after the query's own (i + corner) that it sees; -1 for all
     window_left: int = -1
     window_right: int = -1
-    softcap: float = 0.0
-    bias: NDArray[Any] | None = None
-    slopes: NDArray[Any] | None = None
+    softcap: float = 0.0  # c of c·tanh(s / c), applied to the scaled score
+    bias: NDArray[Any] | None = None  # (B, H, Sq, Skv) with extents of 1, added to that
+    slopes: NDArray[Any] | None = None  # (B, H) with extents of 1: slope·|i + corner - j| is subtracted from that
+    # as bias; a key is seen where it is not 0. lengths: (B,) or (1,): keys from there on are masked.
     mask: NDArray[Any] | None = None
     lengths: NDArray[Any] | None = None
 

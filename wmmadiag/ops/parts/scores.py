@@ -27,24 +27,15 @@ def as_heads(array: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True, slots=True)
 class ScoreRows:
-    """Some rows of one head's scores.
+    """Some rows of one head's scores."""
 
-    Attributes:
-        head: (batch, head) of the query.
-        kv_head: (batch, head) of the key and value.
-        rows: which query rows.
-        q: (rows, D); k: (Skv, D).
-        scores: (rows, Skv), masked entries -inf.
-        scaled: scale·Q·Kᵀ of these rows; None where the scores are just that, masked.
-    """
-
-    head: tuple[int, int]
-    kv_head: tuple[int, int]
-    rows: slice
-    q: Doubles
+    head: tuple[int, int]  # (batch, head) of the query
+    kv_head: tuple[int, int]  # (batch, head) of the key and value
+    rows: slice  # which query rows
+    q: Doubles  # (rows, D); k: (Skv, D)
     k: Doubles
-    scores: Doubles
-    scaled: Doubles | None = None
+    scores: Doubles  # (rows, Skv), masked entries -inf
+    scaled: Doubles | None = None  # scale·Q·Kᵀ of these rows; None where the scores are just that, masked
 
 
 def score_rows(

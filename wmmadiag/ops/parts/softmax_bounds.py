@@ -35,19 +35,12 @@ def rescalings(scores: Rows) -> Doubles:
 
 @dataclass(frozen=True, slots=True)
 class WeightErrors:
-    """Softmax weights of some rows, and how far roundings move each before it is rounded to P's type.
+    """Softmax weights of some rows, and how far roundings move each before it is rounded to P's type."""
 
-    Attributes:
-        weights: (rows, keys), float32.
-        errors: absolute error of each weight, float32, `SLACK` included.
-        rescale: rescalings per row.
-        largest: the row's maximum; 0 for a row without keys.
-    """
-
-    weights: NDArray[np.float32]
-    errors: NDArray[np.float32]
-    rescale: Doubles
-    largest: Doubles
+    weights: NDArray[np.float32]  # (rows, keys), float32
+    errors: NDArray[np.float32]  # absolute error of each weight, float32, `SLACK` included
+    rescale: Doubles  # rescalings per row
+    largest: Doubles  # the row's maximum; 0 for a row without keys
 
 
 # The bound itself is computed in float32, where it takes half the time: its own rounding, at most some 10⁻⁴ relative

@@ -33,22 +33,15 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class ProbeAnswer:
-    """What a probe saw of a kernel.
+    """What a probe saw of a kernel."""
 
-    Attributes:
-        name, asks: of the probe.
-        verdict: "right", "wrong" or "undecided".
-        sentence: the conclusion.
-        supports: names of causes that would look like this, `diagnose.names`.
-        detail: further lines.
-    """
-
+    # name, asks: of the probe
     name: str
     asks: str
-    verdict: Verdict
-    sentence: str
-    supports: tuple[str, ...] = ()
-    detail: tuple[str, ...] = ()
+    verdict: Verdict  # "right", "wrong" or "undecided"
+    sentence: str  # the conclusion
+    supports: tuple[str, ...] = ()  # names of causes that would look like this, `diagnose.names`
+    detail: tuple[str, ...] = ()  # further lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +56,15 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A run on chosen inputs against what is known of it.
+    """A run on chosen inputs against what is known of it."""
 
-    Attributes:
-        role: the main output.
-        observed, expected, bound: float64, of the main output's logical shape.
-        wrong: mask, of the same shape.
-        others: roles of further outputs that are wrong.
-    """
-
-    role: str
+    role: str  # the main output
+    # observed, expected, bound: float64, of the main output's logical shape
     observed: NDArray[np.float64]
     expected: NDArray[np.float64]
     bound: NDArray[np.float64]
-    wrong: NDArray[np.bool_]
-    others: tuple[str, ...] = ()
+    wrong: NDArray[np.bool_]  # mask, of the same shape
+    others: tuple[str, ...] = ()  # roles of further outputs that are wrong
 
     @property
     def right(self) -> bool:
@@ -111,16 +98,12 @@ class Judged:
 
 @dataclass
 class Subject:
-    """One case of a kernel on a workbench.
+    """One case of a kernel on a workbench."""
 
-    Attributes:
-        bench, case: what runs.
-        texts: files whose text is replaced, as `Workbench.run` takes them.
-    """
-
+    # bench, case: what runs
     bench: Workbench
     case: Case
-    texts: Texts | None = None
+    texts: Texts | None = None  # files whose text is replaced, as `Workbench.run` takes them
     runs: int = field(default=0, init=False)
 
     @cached_property
@@ -249,21 +232,13 @@ def plain(kernel: LoadedKernel) -> LoadedKernel:
 
 @dataclass(frozen=True, slots=True)
 class SubjectProbe:
-    """One question to a kernel.
+    """One question to a kernel."""
 
-    Attributes:
-        name: as users write it; the module has underscores for the hyphens.
-        asks: the question, one line.
-        operations: those that it is for.
-        run: asks it; None where it does not apply to the case.
-        emulator: needs more than outputs.
-    """
-
-    name: str
-    asks: str
-    operations: tuple[str, ...]
-    run: Callable[[Subject], Outcome | None]
-    emulator: bool = False
+    name: str  # as users write it; the module has underscores for the hyphens
+    asks: str  # the question, one line
+    operations: tuple[str, ...]  # those that it is for
+    run: Callable[[Subject], Outcome | None]  # asks it; None where it does not apply to the case
+    emulator: bool = False  # needs more than outputs
 
 
 PRODUCTS = ("gemm", "qkt", "pv")

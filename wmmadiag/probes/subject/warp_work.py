@@ -18,23 +18,17 @@ _LANES = 32
 
 @dataclass(frozen=True, slots=True)
 class WarpWork:
-    """Who stores what of the outputs, in the order of the warps and in the reverse order.
+    """Who stores what of the outputs, in the order of the warps and in the reverse order."""
 
-    Attributes:
-        warps: of a block.
-        stored, wrong: by warp, over all blocks: elements that it stored last, and how many of these are wrong.
-        nobody: wrong elements that no warp stores.
-        contested: elements that another warp stores last when the warps run in the reverse order: two store them, and
-            nothing orders these stores.
-        holders: pairs of warps of one block that contest elements.
-    """
-
-    warps: int
+    warps: int  # of a block
+    # stored, wrong: by warp, over all blocks: elements that it stored last, and how many of these are wrong
     stored: tuple[int, ...]
     wrong: tuple[int, ...]
-    nobody: int
+    nobody: int  # wrong elements that no warp stores
+    # elements that another warp stores last when the warps run in the reverse order: two store them, and nothing orders
+    # these stores
     contested: int
-    holders: tuple[tuple[int, int], ...]
+    holders: tuple[tuple[int, int], ...]  # pairs of warps of one block that contest elements
 
     @property
     def guilty(self) -> tuple[int, ...]:

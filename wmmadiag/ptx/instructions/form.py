@@ -43,26 +43,18 @@ _OPERAND = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A row with all its slots filled: what an instruction as written means.
-
-    Attributes:
-        specs: of the longest operand list; the last `optional` of those in the text may be absent.
-        implicit: how many specs at the end are not in the text (the carry flag).
-        pairs: whether the first operand may be, or must be, a pair: "", "optional", "required".
-        relaxed: registers may be wider than the type (ld, st, cvt).
-        vectors: roles of the operands that are vectors, of one element even.
-        values: for operands with a fixed set of literals, role → allowed values.
-    """
+    """A row with all its slots filled: what an instruction as written means."""
 
     op: str
     attributes: Mapping[str, str]
+    # of the longest operand list; the last `optional` of those in the text may be absent
     specs: tuple[OperandSpec, ...]
     optional: int
-    implicit: int
-    pairs: str
-    relaxed: bool
-    vectors: frozenset[str]
-    values: Mapping[str, tuple[int, ...]]
+    implicit: int  # how many specs at the end are not in the text (the carry flag)
+    pairs: str  # whether the first operand may be, or must be, a pair: "", "optional", "required"
+    relaxed: bool  # registers may be wider than the type (ld, st, cvt)
+    vectors: frozenset[str]  # roles of the operands that are vectors, of one element even
+    values: Mapping[str, tuple[int, ...]]  # for operands with a fixed set of literals, role → allowed values
     ptx: tuple[int, int]
     sm: int
 
