@@ -45,8 +45,6 @@ std::byte* resolve_one(Warp& warp, Space space, unsigned lane, std::uint64_t add
 
 Flow reach(Warp& warp, Space space, Mask active, const Addresses& addresses, std::uint32_t bytes, std::uint32_t alignment, AccessKind kind,
            Reached& to) {
-    const bool write = kind != AccessKind::load && kind != AccessKind::async_load;
-    const bool read = kind != AccessKind::store && kind != AccessKind::async_store;
     std::uint64_t low = ~std::uint64_t{0}, high = 0, bits = 0;
     if (active == all_lanes) {
         for (const auto a : addresses.lane) {
@@ -62,6 +60,14 @@ Flow reach(Warp& warp, Space space, Mask active, const Addresses& addresses, std
             bits |= a;
         }
     }
+    return reach_within(warp, space, active, addresses, {low, high, bits}, bytes, alignment, kind, to);
+}
+
+Flow reach_within(Warp& warp, Space space, Mask active, const Addresses& addresses, const Extremes& extremes, std::uint32_t bytes,
+                  std::uint32_t alignment, AccessKind kind, Reached& to) {
+    const bool write = kind != AccessKind::load && kind != AccessKind::async_load;
+    const bool read = kind != AccessKind::store && kind != AccessKind::async_store;
+    const auto [low, high, bits] = extremes;
     if ((bits & (alignment - 1)) != 0) {
         for (Mask m = active; m != 0; m &= m - 1) {
             const auto lane = static_cast<unsigned>(std::countr_zero(m));

@@ -49,6 +49,14 @@ struct Reached {
 Flow reach(Warp& warp, Space space, Mask active, const Addresses& addresses, std::uint32_t bytes, std::uint32_t alignment, AccessKind kind,
            Reached& to);
 
+// Of the active lanes: the lowest and the highest address, and the bits that are set in any of them.
+struct Extremes {
+    std::uint64_t low, high, bits;
+};
+// The same where that is known.
+Flow reach_within(Warp& warp, Space space, Mask active, const Addresses& addresses, const Extremes& extremes, std::uint32_t bytes,
+                  std::uint32_t alignment, AccessKind kind, Reached& to);
+
 // Calls body(lane, host pointer) for each active lane, in lane order, after all of them were checked.
 // `alignment` is a power of two. An atomic counts as a read and a write.
 template <class Body>

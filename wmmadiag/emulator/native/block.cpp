@@ -35,7 +35,9 @@ void Block::start(std::uint64_t index) {
     index_ = index;
     const auto& spec = shared_->spec;
     const auto fill = [&](std::byte* p, std::uint64_t bytes) {
-        for (std::uint64_t i = 0; i < bytes; ++i) p[i] = static_cast<std::byte>(spec.poison >> (8 * (i % 4)));
+        std::uint64_t i = 0;
+        for (; i + 4 <= bytes; i += 4) std::memcpy(p + i, &spec.poison, 4);
+        for (; i < bytes; ++i) p[i] = static_cast<std::byte>(spec.poison >> (8 * (i % 4)));
     };
     fill(shared_memory_.get(), std::uint64_t{spec.shared_base} + spec.shared_bytes);
     fill(local_memory_.get(), std::uint64_t{shared_->program->source().local_bytes} * lanes * warps_.size());

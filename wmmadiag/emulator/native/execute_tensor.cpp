@@ -9,14 +9,15 @@ namespace wmmadiag {
 
 namespace {
 
-// A product with A, C and D as they lie in the registers; B as in memory.
-void multiply_squares(const Warp& warp, const TensorOp& op, const Dense& b) {
-    const std::byte *a[squares_limit], *c[squares_limit];
+// A product with all matrices as they lie in the registers.
+void multiply_squares(const Warp& warp, const TensorOp& op) {
+    const std::byte *a[squares_limit], *b[squares_limit], *c[squares_limit];
     std::byte* d[squares_limit];
-    for (std::size_t i = 0; i < op.a_squares.size(); ++i) a[i] = warp.at<std::byte>(op.a_squares[i]);
-    for (std::size_t i = 0; i < op.c_squares.size(); ++i) c[i] = warp.at<std::byte>(op.c_squares[i]);
-    for (std::size_t i = 0; i < op.d_squares.size(); ++i) d[i] = warp.at<std::byte>(op.d_squares[i]);
-    op.squares(op.rule, a, b.bytes, c, d);
+    const auto find = [&](const std::vector<Operand>& slots, auto& to) {
+        for (std::size_t i = 0; i < slots.size(); ++i) to[i] = warp.at<std::byte>(slots[i]);
+    };
+    find(op.a_squares, a), find(op.b_squares, b), find(op.c_squares, c), find(op.d_squares, d);
+    op.squares(op.rule, a, b, op.b_lines, c, d);
 }
 
 void multiply_dense(const Warp& warp, const TensorOp& op, const Dense& a, const Dense& b, const Dense& c, Dense& d) {
@@ -33,16 +34,16 @@ Flow multiply(Warp& warp, const Inst& inst, Mask active) {
     if (const auto flow = warp.converge_whole(active); flow != Flow::next) return flow;
     const auto& op = tensor_op(warp, inst);
     auto* observer = warp.block().observer();
-    Dense a, b, c, d;
-    to_dense(warp, fragment_map(warp, op.b_map), op.b, b);
     if (op.squares != nullptr && observer == nullptr) {
-        multiply_squares(warp, op, b);
+        multiply_squares(warp, op);
         return Flow::next;
     }
+    Dense a, b, c, d;
     to_dense(warp, fragment_map(warp, op.a_map), op.a, a);
+    to_dense(warp, fragment_map(warp, op.b_map), op.b, b);
     to_dense(warp, fragment_map(warp, op.c_map), op.c, c);
     if (op.squares != nullptr) {
-        multiply_squares(warp, op, b);
+        multiply_squares(warp, op);
         to_dense(warp, fragment_map(warp, op.d_map), op.d, d);
     } else {
         multiply_dense(warp, op, a, b, c, d);

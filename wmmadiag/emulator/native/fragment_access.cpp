@@ -30,12 +30,12 @@ Footprint footprint_at(const Warp& warp, const Inst& inst, const FragmentMap& ma
     to.width = to.along ? map.width : map.lines;
     to.stride = ldm != nullptr ? ldm[0] : to.width;
     to.bits = map.element_bits;
-    // inst.count: elements to which the chip cuts the leading dimension; whole: before it multiplies by the line, see
+    // inst.count: elements to which the chip cuts the leading dimension, a power of two; whole: before it multiplies by the line, see
     // wmmadiag/fragments/memory_access.py
-    const std::uint64_t unit = inst.count, bits = unit * to.bits;
+    const std::uint64_t cut = ~(std::uint64_t{inst.count} - 1);
     const bool whole = (inst.flags & flag::whole_ldm) != 0;
-    to.pitch = to.stride / unit * bits;
-    to.pitch_of_8 = whole ? 8 * to.pitch : 8 * to.stride / unit * bits;
+    to.pitch = (to.stride & cut) * to.bits;
+    to.pitch_of_8 = whole ? 8 * to.pitch : (8 * to.stride & cut) * to.bits;
     return to;
 }
 
@@ -57,31 +57,32 @@ bool common_footprint(Warp& warp, const Inst& inst, const FragmentMap& map, cons
 }
 
 // Where the lines lie on the host.
-struct Lines {
-    Addresses addresses;
-    std::uintptr_t shift;
-
-    [[nodiscard]] std::byte* operator[](unsigned line) const {
-        return reinterpret_cast<std::byte*>(shift + static_cast<std::uintptr_t>(addresses.lane[line]));
-    }
-};
+using Lines = std::array<std::byte*, lanes>;
 
 // Checks every line of the footprint, and finds them. Lines are charged to lane 0.
 Flow reach_lines(Warp& warp, const Inst& inst, const Footprint& f, AccessKind kind, Lines& to) {
-    to.addresses = {};
-    for (std::uint32_t i = 0; i < f.lines; ++i) to.addresses.lane[i] = f.base + f.line_bytes(i);
+    Addresses addresses;
+    std::uint64_t low = ~std::uint64_t{0}, high = 0, bits = 0;
+    for (std::uint32_t first = 0; first < f.lines; first += 8) {
+        std::uint64_t at = first / 8 * f.pitch_of_8;
+        const auto end = std::min(f.lines, first + 8);
+        for (std::uint32_t i = first; i < end; ++i, at += f.pitch) {
+            const auto address = addresses.lane[i] = f.base + at / 8;
+            low = std::min(low, address), high = std::max(high, address), bits |= address;
+        }
+    }
+    std::fill(addresses.lane + f.lines, addresses.lane + lanes, 0);
     const Mask mask = f.lines == lanes ? all_lanes : (Mask{1} << f.lines) - 1;
     Reached reached;
-    const auto flow = reach(warp, inst.space, mask, to.addresses, f.bytes(), inst.register_bytes, kind, reached);
+    const auto flow = reach_within(warp, inst.space, mask, addresses, {low, high, bits}, f.bytes(), inst.register_bytes, kind, reached);
     if (flow == Flow::fault) {
         warp.fault.text = "line " + std::to_string(warp.fault.lane) + " of the fragment (" + std::to_string(f.lines) + " lines of " +
                           std::to_string(f.bytes()) + " bytes, leading dimension " + std::to_string(f.stride) + " elements)";
         warp.fault.lane = 0;
         return flow;
     }
-    to.shift = reached.together ? reached.shift : 0;
-    if (!reached.together)
-        for (std::uint32_t i = 0; i < f.lines; ++i) to.addresses.lane[i] = reinterpret_cast<std::uintptr_t>(reached.pointers[i]);
+    for (std::uint32_t i = 0; i < f.lines; ++i)
+        to[i] = reached.together ? reinterpret_cast<std::byte*>(reached.shift + static_cast<std::uintptr_t>(addresses.lane[i])) : reached.pointers[i];
     return flow;
 }
 
@@ -118,17 +119,31 @@ void move_lines(const Warp& warp, const FragmentMap& map, const Slots& slots, co
     if (!storing) to_lanes(warp, map, slots, dense);
 }
 
-// A map of squares, 16-bit elements, memory lines across them: each register is eight by eight elements, turned.
-template <bool storing>
+// A map of squares: each register is eight by sixteen bytes. With 16-bit elements also where memory lines run across them: then turned.
+template <bool storing, bool along>
 void move_squares(const Warp& warp, const FragmentMap& map, const Slots& slots, const Lines& line) {
+    constexpr std::size_t row = sizeof(Quads<std::uint32_t>::One);
     for (unsigned r = 0; r < map.registers; ++r) {
         const unsigned which = storing ? map.registers - 1 - r : r;  // backwards: the first register counts
-        const auto& piece = map.pieces[which * quads_of_warp];
+        const unsigned original = map.original[which];
         auto* ours = warp.at<std::byte>(slots[which]);
-        const auto in_register = [&](unsigned i) { return ours + i * sizeof(Quads<std::uint32_t>::One); };
-        const auto in_memory = [&](unsigned i) { return line[piece.byte / sizeof(std::uint16_t) + i] + piece.line * sizeof(std::uint16_t); };
-        if (storing) transpose_8x8(in_register, in_memory);
-        else transpose_8x8(in_memory, in_register);
+        if (original != which) {
+            if (!storing) std::memcpy(ours, warp.at<std::byte>(slots[original]), row * map.square_order.size());
+            continue;
+        }
+        const auto& piece = map.pieces[which * quads_of_warp];
+        const unsigned first = piece.line / 8 * 8;
+        if constexpr (along) {
+            for (unsigned i = 0; i < map.square_order.size(); ++i) {
+                auto* there = line[first + map.square_order[i]] + piece.byte;
+                std::memcpy(storing ? there : ours + i * row, storing ? ours + i * row : there, row);
+            }
+        } else {
+            const auto in_register = [&](unsigned i) { return ours + i * row; };
+            const auto in_memory = [&](unsigned i) { return line[piece.byte / sizeof(std::uint16_t) + i] + first * sizeof(std::uint16_t); };
+            if (storing) transpose_8x8(in_register, in_memory);
+            else transpose_8x8(in_memory, in_register);
+        }
     }
 }
 
@@ -145,14 +160,16 @@ Flow move_fragment(Warp& warp, const Inst& inst, Mask active) {
     const auto flow = reach_lines(warp, inst, footprint, storing ? AccessKind::store : AccessKind::load, line);
     if (flow != Flow::next) return flow;
     const bool direct = !map.pieces.empty() && (!storing || footprint.apart());
-    if (direct && footprint.along) {
+    if (direct && footprint.along && map.squares) {
+        move_squares<storing, true>(warp, map, slots, line);
+    } else if (direct && footprint.along) {
         const auto at = [&](const Piece& piece) { return line[piece.line] + piece.byte; };
         with_word(map, [&](auto word) {
             if (storing) put_pieces<decltype(word)>(warp, map, slots, at);
             else take_pieces<decltype(word)>(warp, map, slots, at);
         });
-    } else if (direct && map.squares && map.element_bits == 16) {
-        move_squares<storing>(warp, map, slots, line);
+    } else if (direct && map.plain_squares() && map.element_bits == 16) {
+        move_squares<storing, false>(warp, map, slots, line);
     } else {
         move_lines<storing>(warp, map, slots, footprint, line);
     }

@@ -9,7 +9,7 @@ namespace wmmadiag {
 
 namespace {
 
-constexpr unsigned quad = 4, quads_of_warp = lanes / quad, words_limit = 2048 * 8;
+constexpr unsigned quad = 4, quads_of_warp = lanes / quad, lines_of_square = 8, words_limit = 2048 * 8;
 
 // Words of the dense matrix that the registers are, [register][lane]; none where a register gathers elements of several words.
 std::vector<std::uint16_t> whole_words(const FragmentMap& map) {
@@ -54,6 +54,11 @@ void FragmentMap::prepare() {
     for (const auto i : index)
         if (i < 0 || static_cast<unsigned>(i) >= count) refuse("fragment map points outside its matrix");
 
+    original.assign(registers, 0);
+    const auto of = [&](unsigned r) { return index.begin() + static_cast<std::ptrdiff_t>(r * std::size_t{elements} * lanes); };
+    for (unsigned r = 0; r < registers; ++r)
+        while (original[r] != r && !std::equal(of(r), of(r + 1), of(original[r]))) ++original[r];
+
     words = whole_words(*this);
     pieces.clear();
     squares = false;
@@ -75,19 +80,27 @@ void FragmentMap::prepare() {
     }
     order = length == quad ? Order::quads : Order::pairs;
     squares = order == Order::quads && register_bytes == 4;
-    for (std::size_t p = 0; p < pieces.size(); ++p)
-        if (p % quads_of_warp != 0) squares &= pieces[p].line == pieces[p - 1].line + 1 && pieces[p].byte == pieces[p - 1].byte;
+    for (std::size_t p = 0; p < pieces.size(); ++p) {
+        const auto quad_of_register = p % quads_of_warp, first = p - quad_of_register;
+        const unsigned base = pieces[first].line / lines_of_square * lines_of_square, line = pieces[p].line;
+        if (first == 0) square_order[p] = static_cast<std::uint8_t>(line % lines_of_square);
+        squares &= line / lines_of_square * lines_of_square == base && line % lines_of_square == square_order[quad_of_register] &&
+                   pieces[p].byte == pieces[first].byte;
+    }
+    unsigned seen = 0;
+    for (const auto line : square_order) seen |= 1u << line;
+    squares &= seen == (1u << lines_of_square) - 1;
 }
 
 std::vector<Operand> FragmentMap::squares_in(const std::vector<Operand>& slots) const {
-    constexpr unsigned square_lines = 8, square_bytes = 16;
+    constexpr unsigned square_bytes = 16;
     const unsigned line_bytes = unsigned{width} * element_bits / 8, chunks = line_bytes / square_bytes;
-    if (!squares || lines % square_lines != 0 || line_bytes % square_bytes != 0) return {};
-    std::vector<Operand> found(lines / square_lines * chunks, no_operand);
+    if (!squares || lines % lines_of_square != 0 || line_bytes % square_bytes != 0) return {};
+    std::vector<Operand> found(lines / lines_of_square * chunks, no_operand);
     for (std::size_t r = registers; r-- > 0;) {  // the first register counts
         const auto& piece = pieces[r * quads_of_warp];
-        if (piece.line % square_lines != 0 || piece.byte % square_bytes != 0) return {};
-        found[piece.line / square_lines * chunks + piece.byte / square_bytes] = slots[r];
+        if (piece.byte % square_bytes != 0) return {};
+        found[piece.line / lines_of_square * chunks + piece.byte / square_bytes] = slots[r];
     }
     if (std::find(found.begin(), found.end(), no_operand) != found.end()) return {};
     return found;

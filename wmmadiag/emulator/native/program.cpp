@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -75,10 +76,15 @@ Program::Program(ProgramSource source) : source_(std::move(source)) {
         op.function = select_mma(op.rule);
         if (op.function == nullptr) refuse("no tensor-core function for this rule");
         op.a_squares = source_.maps[op.a_map].squares_in(op.a);
+        op.b_squares = source_.maps[op.b_map].squares_in(op.b);
         op.c_squares = source_.maps[op.c_map].squares_in(op.c);
         op.d_squares = source_.maps[op.d_map].squares_in(op.d);
         const auto usable = [](const std::vector<Operand>& squares) { return !squares.empty() && squares.size() <= squares_limit; };
-        if (op.tiles == 1 && usable(op.a_squares) && usable(op.c_squares) && usable(op.d_squares) && op.d_squares.size() == op.d.size())
+        const auto plain = [&](std::uint32_t map) { return source_.maps[map].plain_squares(); };
+        const auto& order_of_b = source_.maps[op.b_map].square_order;
+        for (std::size_t i = 0; i < order_of_b.size(); ++i) op.b_lines[order_of_b[i]] = plain_b_lines[i];
+        if (op.tiles == 1 && plain(op.a_map) && plain(op.c_map) && plain(op.d_map) && usable(op.a_squares) && usable(op.b_squares) &&
+            usable(op.c_squares) && usable(op.d_squares) && op.d_squares.size() == op.d.size())
             op.squares = select_mma_squares(op.rule);
     }
     if (source_.code.empty()) refuse("no instructions");
@@ -191,7 +197,7 @@ void Program::check(const RawInst& raw, std::size_t i) const {
                 if ((slot & constant_bit) != 0) refuse("destination of " + at());
         const auto& map = source_.maps[op.d_map];
         if (name != "mma" && (raw.register_bytes == 0 || (raw.register_bytes & (raw.register_bytes - 1)) != 0)) refuse("alignment of " + at());
-        if (name != "mma" && raw.count == 0) refuse("leading dimension of " + at());
+        if (name != "mma" && !std::has_single_bit(unsigned{raw.count})) refuse("leading dimension of " + at());
         if (name != "mma" && map.element_bits < 8 && (raw.flags & flag::transposed) != 0) refuse("layout of " + at());
         if (name != "mma" && map.width > lanes && (raw.flags & flag::transposed) != 0) refuse("layout of " + at());
     }

@@ -1,6 +1,7 @@
 // The decoded program: what lower.py hands over, and what the interpreter executes.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -87,7 +88,12 @@ struct FragmentMap {
         std::uint16_t dense;       // the same, in bytes from the dense matrix's begin
     };
     std::vector<Piece> pieces;  // of pairs and quads: [register][lane / 4]
-    bool squares = false;       // quads of 16 bytes; those of a register begin at the same byte of eight lines that follow each other
+    // Quads of 16 bytes; those of each register begin at the same byte of eight lines from a multiple of eight, in this order.
+    bool squares = false;
+    std::array<std::uint8_t, 8> square_order{};
+    [[nodiscard]] bool plain_squares() const { return squares && square_order == std::array<std::uint8_t, 8>{0, 1, 2, 3, 4, 5, 6, 7}; }
+
+    std::vector<std::uint8_t> original;  // of each register, the first that holds the same elements
 
     // Throws std::invalid_argument when the sizes do not agree.
     void prepare();
@@ -105,9 +111,10 @@ struct TensorOp {
     // that keeps lanes' registers together is free.
     std::vector<std::uint16_t> column_order;
     std::uint8_t tiles = 1;  // independent matrices that follow each other (mma.m8n8k4 f16: 4)
-    // Derived: where the maps of A, C and D are squares and the rule has a function for those, it, and the registers in its order.
+    // Derived: where all maps are squares and the rule has a function for those, it, and the registers in its order.
     MmaSquares squares = nullptr;
-    std::vector<Operand> a_squares, c_squares, d_squares;
+    std::vector<Operand> a_squares, b_squares, c_squares, d_squares;
+    BLines b_lines = plain_b_lines;
 };
 
 struct Inst {

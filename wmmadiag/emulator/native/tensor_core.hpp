@@ -4,6 +4,7 @@
 // wmmadiag/numerics/tensor_core.py; this file only computes.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -40,11 +41,15 @@ using MmaFunction = void (*)(const MmaRule&, const void* a, const void* b, const
 // The fastest function for this rule: vectorised where exact, scalar for the operands (NaN, Inf, extreme exponents) that need it.
 MmaFunction select_mma(const MmaRule& rule);
 
-// The same with A, C and D in squares of 8 lines x 16 bytes, each 128 bytes that follow each other, as in a register of 32 lanes:
-//   a: [m / 8][k / 8], c and d: [m / 8][n / 4]. b as above. Squares of d may be those of a or c.
-using MmaSquares = void (*)(const MmaRule&, const std::byte* const* a, const void* b, const std::byte* const* c, std::byte* const* d);
+// The same with the matrices in squares of 8 lines x 16 bytes, each 128 bytes that follow each other, as in a register of 32 lanes:
+//   a: [m / 8][16 bytes of a row], b: [n / 8][16 bytes of a column], c and d: [m / 8][16 bytes of a row]. Squares of d may be those of the others.
+// Columns of B lie in any order in their squares: column i of eight at b_lines[i].
+using BLines = std::array<std::uint8_t, 8>;
+inline constexpr BLines plain_b_lines{0, 16, 32, 48, 64, 80, 96, 112};
+using MmaSquares = void (*)(const MmaRule&, const std::byte* const* a, const std::byte* const* b, const BLines& b_lines, const std::byte* const* c,
+                            std::byte* const* d);
 
-// nullptr for rules that have none: f16 and bf16 operands with f32 sums do.
+// nullptr for rules that have none: f16 and bf16 operands do, but for k = 4.
 MmaSquares select_mma_squares(const MmaRule& rule);
 inline constexpr unsigned squares_limit = 16;  // of one matrix
 

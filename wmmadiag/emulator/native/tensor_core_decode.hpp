@@ -120,38 +120,10 @@ inline void decode_tf32(std::uint32_t bits, float& value, int& exponent) {
     return static_cast<std::int32_t>((static_cast<std::uint32_t>(exponent) & 0xffffu) * 0x10001u);
 }
 
-constexpr int exponents_width = native_width == 4 ? 8 : 16;
-
-// 16-bit operands; count is a multiple of 16.
-template <Element Type>
-inline void decode_a16(const std::uint16_t* bits, int count, DecodedA& out) {
-    for (int at = 0; at < count; at += native_width)
-        store(out.value + at, values<Type, native_width>(load<typename Vectors<native_width>::UH>(bits + at)));
-    for (int at = 0; at < count; at += exponents_width) {
-        using V = Vectors<exponents_width>;
-        const auto wide = __builtin_convertvector((typename V::UH)exponents<Type, exponents_width>(load<typename V::H>(bits + at)), typename V::I);
-        store(out.exponent + at, wide | (wide << 16));
-    }
-}
-
-template <Element Type>
-inline void decode_b16(const std::uint16_t* bits, int n, int k, DecodedB& out) {
-    alignas(64) std::uint16_t turned[max_k * max_n];
-    for (int j = 0; j < n; j += 8)
-        for (int p = 0; p < k; p += 8) transpose_8x8([&](int i) { return bits + (j + i) * k + p; }, [&](int i) { return turned + (p + i) * n + j; });
-    for (int at = 0; at < n * k; at += native_width)
-        store(out.value + at, values<Type, native_width>(load<typename Vectors<native_width>::UH>(turned + at)));
-    for (int at = 0; at < n * k; at += exponents_width)
-        store(out.exponent + at, exponents<Type, exponents_width>(load<typename Vectors<exponents_width>::H>(turned + at)));
-}
-
 template <Element Type>
 inline void decode_operands(const MmaRule& rule, const void* a, const void* b, DecodedA& da, DecodedB& db) {
     const int m = rule.m, n = rule.n, k = rule.k;
-    if constexpr (Type == Element::f16 || Type == Element::bf16) {
-        decode_a16<Type>(static_cast<const std::uint16_t*>(a), m * k, da);
-        decode_b16<Type>(static_cast<const std::uint16_t*>(b), n, k, db);
-    } else if constexpr (Type == Element::tf32) {
+    if constexpr (Type == Element::tf32) {
         for (int at = 0; at < m * k; ++at) {
             int exponent;
             decode_tf32(static_cast<const std::uint32_t*>(a)[at], da.value[at], exponent);

@@ -283,15 +283,7 @@ template <Element Type, bool HalfSum>
 MmaFunction select_shape(const MmaRule& rule) {
     const int n = rule.n, k = rule.k, step = rule.step;
     const auto is = [&](int n_, int k_, int step_) { return n == n_ && k == k_ && step == step_; };
-    if constexpr (Type == Element::f16 || Type == Element::bf16) {
-        if (is(8, 8, 8)) return mma_float<Type, HalfSum, 8, 8, 8>;
-        if (is(8, 16, 8)) return mma_float<Type, HalfSum, 8, 16, 8>;
-        if (is(8, 16, 16)) return mma_float<Type, HalfSum, 8, 16, 16>;
-        if (is(16, 16, 8)) return mma_float<Type, HalfSum, 16, 16, 8>;
-        if (is(16, 16, 16)) return mma_float<Type, HalfSum, 16, 16, 16>;
-        if (is(32, 16, 8)) return mma_float<Type, HalfSum, 32, 16, 8>;
-        if (is(32, 16, 16)) return mma_float<Type, HalfSum, 32, 16, 16>;
-    } else if constexpr (Type == Element::tf32) {
+    if constexpr (Type == Element::tf32) {
         if (is(8, 4, 4)) return mma_float<Type, HalfSum, 8, 4, 4>;
         if (is(8, 8, 4)) return mma_float<Type, HalfSum, 8, 8, 4>;
         if (is(8, 8, 8)) return mma_float<Type, HalfSum, 8, 8, 8>;
@@ -318,8 +310,8 @@ inline bool has_float_path(const MmaRule& rule) {
 inline MmaFunction select_float(const MmaRule& rule) {
     if (!has_float_path(rule)) return nullptr;
     switch (rule.a) {
-        case Element::f16: return select_sum<Element::f16>(rule);
-        case Element::bf16: return select_shape<Element::bf16, false>(rule);
+        case Element::f16:
+        case Element::bf16: return nullptr;  // tensor_core_rows.hpp
         case Element::tf32: return select_shape<Element::tf32, false>(rule);
         default: return select_sum<Element::e4m3>(rule);
     }

@@ -6,12 +6,12 @@
 // Internal to tensor_core.cpp.
 #pragma once
 
-#include "tensor_core_float.hpp"
+#include "tensor_core_rows.hpp"
 
 namespace wmmadiag {
 namespace {
 
-constexpr int square_lines = 8, square_bytes = 16, columns_of_square = 4;
+constexpr int columns_of_square = 4;
 
 // How exponents are kept while the largest is looked for: in 8 bits where the format's are small enough, which needs saturation:
 // a zero operand's product is below all others, Inf or NaN times anything, zero too, above them.
@@ -28,36 +28,8 @@ struct Exponents {
     static constexpr std::int16_t zero = narrow ? -60 : zero_mark, special = narrow ? 120 : special_mark;
 };
 
-template <class Lane, int Count>
-struct VectorOf {
-    typedef Lane V __attribute__((vector_size(Count * sizeof(Lane))));
-};
-
 template <Element Type, int Count>
 using ExponentVector = typename VectorOf<typename Exponents<Type>::Lane, Count>::V;
-
-template <Element Type, int Count>
-[[gnu::always_inline]] inline ExponentVector<Type, Count> add_exponents(const ExponentVector<Type, Count>& x, const ExponentVector<Type, Count>& y) {
-    using V = ExponentVector<Type, Count>;
-    if constexpr (Exponents<Type>::narrow) {
-#if defined(__AVX512BW__)
-        if constexpr (sizeof(V) == 64) return (V)_mm512_adds_epi8((__m512i)x, (__m512i)y);
-#endif
-#if defined(__AVX2__)
-        if constexpr (sizeof(V) == 32) return (V)_mm256_adds_epi8((__m256i)x, (__m256i)y);
-#endif
-#if defined(__SSE2__)
-        if constexpr (sizeof(V) == 16) return (V)_mm_adds_epi8((__m128i)x, (__m128i)y);
-        V out{};
-        for (std::size_t i = 0; i < sizeof(V); ++i) {
-            const int sum = x[i] + y[i];
-            out[i] = static_cast<std::int8_t>(sum > 127 ? 127 : sum < -128 ? -128 : sum);
-        }
-        return out;
-#endif
-    }
-    return x + y;
-}
 
 // Exponents as `step_outputs` takes them: below `zero_product_limit` where all products are zero.
 template <Element Type, int Width>
@@ -79,33 +51,6 @@ template <Element Type, int Width>
 template <int Of, class V, int... lane>
 [[gnu::always_inline]] inline V spread(const V& v, std::integer_sequence<int, lane...>) {
     return __builtin_shufflevector(v, v, (lane / 4 * 4 + Of)...);
-}
-
-// Calls f(integral constant) for 0 .. Count - 1.
-template <int Count, class F>
-[[gnu::always_inline]] inline void unrolled(F&& f) {
-    [&]<int... i>(std::integer_sequence<int, i...>)
-        [[gnu::always_inline]] { (f(std::integral_constant<int, i>{}), ...); }(std::make_integer_sequence<int, Count>{});
-}
-
-// The `Unit` bytes that lie there, repeated.
-template <class V, int Unit>
-[[gnu::always_inline]] inline V repeat(const void* from) {
-#if defined(__AVX512F__)
-    if constexpr (sizeof(V) == 64 && Unit == 32) return (V)_mm512_broadcast_i64x4(load<__m256i>(from));
-    if constexpr (sizeof(V) == 64 && Unit == 16) return (V)_mm512_broadcast_i32x4(load<__m128i>(from));
-#endif
-#if defined(__AVX2__)
-    if constexpr (sizeof(V) == 32 && Unit == 16) return (V)_mm256_broadcastsi128_si256(load<__m128i>(from));
-    if constexpr (sizeof(V) == 32 && Unit == 8) return (V)_mm256_set1_epi64x(load<std::int64_t>(from));
-#endif
-#if defined(__SSE2__)
-    if constexpr (sizeof(V) == 16 && Unit == 8) return (V)_mm_set1_epi64x(load<std::int64_t>(from));
-    if constexpr (sizeof(V) == 16 && Unit == 4) return (V)_mm_set1_epi32(load<std::int32_t>(from));
-#endif
-    V out;
-    for (std::size_t at = 0; at < sizeof(V); at += Unit) std::memcpy(reinterpret_cast<char*>(&out) + at, from, Unit);
-    return out;
 }
 
 // 16-bit operands' exponents, Width at a time, as Exponents keeps them.
@@ -155,13 +100,14 @@ struct SquareOperands {
         }
     }
 
-    // B: N lines of K elements.
-    void take_b(const std::uint16_t* bits) {
+    // B: likewise, [n / 8][k / 8].
+    void take_b(const std::byte* const* squares, const BLines& lines) {
         alignas(64) std::uint16_t turned[K * N];
         alignas(64) Lane exponent[K * N];
         for (int j = 0; j < N; j += 8)
             for (int p = 0; p < K; p += 8)
-                transpose_8x8([&](int i) { return bits + (j + i) * K + p; }, [&](int i) { return turned + (p + i) * N + j; });
+                transpose_8x8([&](int i) { return squares[j / 8 * (K / 8) + p / 8] + lines[static_cast<std::size_t>(i)]; },
+                              [&](int i) { return turned + (p + i) * N + j; });
         for (int at = 0; at < K * N; at += Width) {
             const auto some = load<typename Vectors<Width>::UH>(turned + at);
             store(&b[0][0] + at, values<Type, Width>(some));
@@ -176,22 +122,26 @@ struct SquareOperands {
 
 // Recomputes the outputs in `bad`: those of `rows` rows from `row`, four columns from `column`.
 template <int Width, int K>
-[[gnu::noinline, gnu::cold]] void redo_square(const MmaRule& rule, const std::byte* const* a, const void* b, const std::int32_t* c, int row,
-                                              int column, const std::int32_t* bad, std::int32_t* d) {
+[[gnu::noinline, gnu::cold]] void redo_square(const MmaRule& rule, const std::byte* const* a, const std::byte* const* b, const BLines& b_lines,
+                                              const std::int32_t* c, int row, int column, const std::int32_t* bad, std::int32_t* d) {
     constexpr int chunks = K / 8;
     for (int lane = 0; lane < Width; ++lane) {
         if (bad[lane] == 0) continue;
         const int line = row + lane / 4;
-        std::uint16_t row_a[K];
-        for (int chunk = 0; chunk < chunks; ++chunk)
-            std::memcpy(row_a + 8 * chunk, a[line / square_lines * chunks + chunk] + line % square_lines * square_bytes, square_bytes);
-        const auto* column_b = static_cast<const std::uint16_t*>(b) + (column + lane % 4) * K;
+        std::uint16_t row_a[K], column_b[K];
+        const auto take = [&](const std::byte* const* squares, const BLines& lines, int of, std::uint16_t* to) {
+            for (int chunk = 0; chunk < chunks; ++chunk)
+                std::memcpy(to + 8 * chunk, squares[of / square_lines * chunks + chunk] + lines[static_cast<std::size_t>(of % square_lines)],
+                            square_bytes);
+        };
+        take(a, plain_b_lines, line, row_a), take(b, b_lines, column + lane % 4, column_b);
         d[lane] = static_cast<std::int32_t>(float_output(rule, row_a, column_b, static_cast<std::uint32_t>(c[lane])));
     }
 }
 
 template <Element Type, int N, int K, int Step>
-void mma_squares(const MmaRule& rule, const std::byte* const* a, const void* b, const std::byte* const* c, std::byte* const* d) {
+void mma_squares(const MmaRule& rule, const std::byte* const* a, const std::byte* const* b, const BLines& b_lines, const std::byte* const* c,
+                 std::byte* const* d) {
     constexpr int Width = native_width;
     using Operands = SquareOperands<Type, Width, N, K>;
     using V = Vectors<Width>;
@@ -202,7 +152,7 @@ void mma_squares(const MmaRule& rule, const std::byte* const* a, const void* b, 
     constexpr int rows = Operands::rows, quads = Operands::quads, together = Operands::together, steps = K / Step;
     Operands operands;
     operands.take_a(rule.m, a);
-    operands.take_b(static_cast<const std::uint16_t*>(b));
+    operands.take_b(b, b_lines);
     const SumShape shape = sum_shape(rule);
     alignas(64) std::byte out[max_m / square_lines * quads][square_lines * square_bytes];  // d may be among a and c
     for (int group = 0; group < rule.m / rows; ++group) {
@@ -218,7 +168,7 @@ void mma_squares(const MmaRule& rule, const std::byte* const* a, const void* b, 
                 unrolled<Step>([&](auto i) [[gnu::always_inline]] {
                     constexpr int p = step * Step + i;
                     const E ours = repeat<E, Width * sizeof(Lane)>(operands.a_exponent[group][p]);
-                    const E e = add_exponents<Type, Operands::Count>(ours, load<E>(operands.b_exponent[first / together][p]));
+                    const E e = add_exponents(ours, load<E>(operands.b_exponent[first / together][p]));
                     e_max = i == 0 ? e : e > e_max ? e : e_max;
                 });
                 store(largest[step], e_max);
@@ -237,7 +187,7 @@ void mma_squares(const MmaRule& rule, const std::byte* const* a, const void* b, 
                 if (any<Width>(bad)) [[unlikely]] {
                     alignas(64) std::int32_t lanes_bad[Width], lanes_c[Width], lanes_d[Width];
                     store(lanes_bad, bad), store(lanes_c, original), store(lanes_d, sum);
-                    redo_square<Width, K>(rule, a, b, lanes_c, row, column, lanes_bad, lanes_d);
+                    redo_square<Width, K>(rule, a, b, b_lines, lanes_c, row, column, lanes_bad, lanes_d);
                     sum = load<I>(lanes_d);
                 }
                 store(out[square + first + q] + within, sum);
@@ -261,39 +211,44 @@ MmaSquares select_squares_of(const MmaRule& rule) {
     return nullptr;
 }
 
-// For 16 outputs at a time; with narrower vectors nothing is gained.
+// For 16 outputs at a time, f32 sums: there this is faster than rows; with narrower vectors it is not.
 inline MmaSquares select_squares(const MmaRule& rule) {
     if constexpr (native_width == 16) {
-        if (!has_float_path(rule) || rule.m * rule.n > 512 || rule.c != Element::f32 || rule.d != Element::f32) return nullptr;
-        if (rule.a == Element::f16) return select_squares_of<Element::f16>(rule);
-        if (rule.a == Element::bf16) return select_squares_of<Element::bf16>(rule);
+        if (has_float_path(rule) && rule.m * rule.n <= 512 && rule.c == Element::f32 && rule.d == Element::f32) {
+            if (rule.a == Element::f16) return select_squares_of<Element::f16>(rule);
+            if (rule.a == Element::bf16) return select_squares_of<Element::bf16>(rule);
+        }
     }
-    return nullptr;
+    return select_rows(rule);
 }
 
-// Calls f(byte of a dense matrix of `lines` lines, its square, byte of that) for each 16 bytes.
-template <class F>
-[[gnu::always_inline]] inline void each_chunk(int lines, int chunks, F&& f) {
-    for (int line = 0; line < lines; ++line)
-        for (int chunk = 0; chunk < chunks; ++chunk)
-            f((line * chunks + chunk) * square_bytes, line / square_lines * chunks + chunk, line % square_lines * square_bytes);
-}
+// A dense matrix, cut into squares.
+struct CutMatrix {
+    alignas(64) std::byte bytes[squares_limit][square_lines * square_bytes];
+    std::byte* squares[squares_limit];
+    int lines, chunks;
+
+    CutMatrix(int lines, int width, Element type) : lines(lines), chunks(width * static_cast<int>(element_size_bits(type)) / (8 * square_bytes)) {
+        for (unsigned i = 0; i < squares_limit; ++i) squares[i] = bytes[i];
+    }
+    // Calls f(byte of the dense matrix, where that is in the squares) for each 16 bytes.
+    template <class F>
+    void each(F&& f) {
+        for (int line = 0; line < lines; ++line)
+            for (int chunk = 0; chunk < chunks; ++chunk)
+                f((line * chunks + chunk) * square_bytes, squares[line / square_lines * chunks + chunk] + line % square_lines * square_bytes);
+    }
+    void take(const void* dense) {
+        each([&](int at, std::byte* to) { std::memcpy(to, static_cast<const std::byte*>(dense) + at, square_bytes); });
+    }
+};
 
 // For operands that lie otherwise: dense ones.
 inline void mma_by_squares(const MmaRule& rule, const void* a, const void* b, const void* c, void* d) {
-    alignas(64) std::byte squares[2][squares_limit][square_lines * square_bytes];
-    const std::byte* in[2][squares_limit];
-    std::byte* out[squares_limit];
-    for (unsigned i = 0; i < squares_limit; ++i) in[0][i] = squares[0][i], in[1][i] = out[i] = squares[1][i];
-    const auto cut = [](const void* dense, int lines, int chunks, auto& to) {
-        each_chunk(lines, chunks,
-                   [&](int at, int square, int byte) { std::memcpy(to[square] + byte, static_cast<const std::byte*>(dense) + at, square_bytes); });
-    };
-    const int chunks = rule.n / columns_of_square;
-    cut(a, rule.m, rule.k / 8, squares[0]);
-    cut(c, rule.m, chunks, squares[1]);
-    select_squares(rule)(rule, in[0], b, in[1], out);
-    each_chunk(rule.m, chunks, [&](int at, int square, int byte) { std::memcpy(static_cast<std::byte*>(d) + at, out[square] + byte, square_bytes); });
+    CutMatrix of_a(rule.m, rule.k, rule.a), of_b(rule.n, rule.k, rule.b), of_c(rule.m, rule.n, rule.c), of_d(rule.m, rule.n, rule.d);
+    of_a.take(a), of_b.take(b), of_c.take(c);
+    select_squares(rule)(rule, of_a.squares, of_b.squares, plain_b_lines, of_c.squares, of_d.squares);
+    of_d.each([&](int at, const std::byte* from) { std::memcpy(static_cast<std::byte*>(d) + at, from, square_bytes); });
 }
 
 }  // namespace

@@ -50,6 +50,22 @@ template <class V>
     std::memcpy(to, &value, sizeof value);
 }
 
+// The compiler adds up to this value before it goes on: a long sum whose terms it collects first leaves the registers.
+template <class V>
+[[gnu::always_inline]] inline void keep_in_order([[maybe_unused]] V& sum) {
+#if defined(__AVX512F__)
+    asm("" : "+v"(sum));
+#elif defined(__SSE2__)
+    if constexpr (sizeof(V) <= sizeof(typename Vectors<native_width>::I)) asm("" : "+x"(sum));
+#endif
+}
+
+// The compiler reads this again from here on, instead of holding more of it than there are registers.
+template <class T>
+[[gnu::always_inline]] inline void keep_in_memory(const T& what) {
+    asm volatile("" : : "r"(&what) : "memory");
+}
+
 // Truncation to int32. Out of range (which only outputs that are thrown away can be) gives any value.
 template <int Width>
 [[gnu::always_inline]] inline typename Vectors<Width>::I truncate(const typename Vectors<Width>::F& x) {
