@@ -9,7 +9,7 @@ from ptx_kernels import kernel, result, run
 
 from wmmadiag.emulator import EmulatorOptions, native
 from wmmadiag.errors import KernelFault, UnsupportedError
-from wmmadiag.fragments import FragmentMap, ldmatrix_map, mma_map, stmatrix_map, wmma_map
+from wmmadiag.fragments import FragmentMap, ldmatrix_map, mma_map, wmma_map
 from wmmadiag.launch import Launch
 from wmmadiag.numerics.architecture import architecture
 from wmmadiag.numerics.operands import pack_a, pack_b
@@ -269,7 +269,6 @@ def test_ldmatrix_and_stmatrix(num, trans, space):
     load = f"ldmatrix.sync.aligned.m8n8.{num}{trans}{s}.b16 {names}, [%rd2];"
     run(set_up + copy_in + load + move("st", fragment, [f"%r{10 + i}" for i in range(count)], "%a0"), out, source)
     assert (out == to_registers(fragment, matrices)).all()
-    fragment = stmatrix_map(num, bool(trans))
     after = np.zeros_like(source)
     registers = to_registers(fragment, matrices)
     store = f"stmatrix.sync.aligned.m8n8.{num}{trans}{s}.b16 [%rd2], {names};"

@@ -9,16 +9,14 @@ from numpy.typing import NDArray
 from wmmadiag.errors import UnsupportedError
 from wmmadiag.fragments import (
     FragmentMap,
-    address_lanes,
     ldmatrix_map,
     mma_map,
-    mma_shapes,
-    movmatrix_maps,
     registers,
-    stmatrix_map,
     wmma_map,
     wmma_shapes,
 )
+from wmmadiag.numerics.architecture import architecture
+from wmmadiag.numerics.tensor_core_forms import shapes
 
 ARCHES = ("sm_75", "sm_80", "sm_89", "sm_90a", "sm_100", "sm_120a")
 SUMS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "f64": ("f64",)}
@@ -50,7 +48,7 @@ def test_wmma_maps_cover_their_matrices(arch: str) -> None:
 
 @pytest.mark.parametrize("arch", ARCHES)
 def test_mma_maps_cover_their_matrices(arch: str) -> None:
-    for shape, kind in mma_shapes(arch):
+    for shape, kind in shapes(architecture(arch), "mma"):
         layouts = ("row", "col") if (shape, kind) == ("m8n8k4", "f16") else ("",)
         for layout in layouts:
             for operand in "ab":
@@ -192,8 +190,6 @@ def test_ldmatrix_figures() -> None:
     assert _at(turned, 6, 1) == (5, 1)
     assert list(plain.tile[0]) == [0, 0, 1, 1, 2, 2, 3, 3]
     assert plain.registers == 4
-    assert stmatrix_map("x2", True).registers == 2
-    assert address_lanes("x2") == tuple(range(16))
 
 
 def test_ldmatrix_feeds_mma() -> None:
@@ -201,12 +197,6 @@ def test_ldmatrix_feeds_mma() -> None:
     a, loaded = mma_map("m16n8k16", "a", "f16"), ldmatrix_map("x4", False)
     assert (a.row == loaded.row + 8 * (loaded.tile % 2)).all()
     assert (a.col == loaded.col + 8 * (loaded.tile // 2)).all()
-
-
-def test_movmatrix_transposes() -> None:
-    source, destination = movmatrix_maps()
-    assert (source.row == destination.col).all()
-    assert (source.col == destination.row).all()
 
 
 def test_holders_name_the_first_register() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
+    pass
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -18,21 +18,6 @@ class ByteEdit:
     start: int
     end: int
     text: str
-
-
-def replacing(node: Node, text: str) -> ByteEdit:
-    """The node's text replaced."""
-    return ByteEdit(node.start_byte, node.end_byte, text)
-
-
-def before(node: Node, text: str) -> ByteEdit:
-    """Text inserted before a node."""
-    return ByteEdit(node.start_byte, node.start_byte, text)
-
-
-def after(node: Node, text: str) -> ByteEdit:
-    """Text inserted after a node."""
-    return ByteEdit(node.end_byte, node.end_byte, text)
 
 
 def overlaps(edits: Iterable[ByteEdit]) -> bool:

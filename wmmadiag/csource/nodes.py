@@ -56,11 +56,6 @@ def ancestors(node: Node) -> Iterator[Node]:
         one = one.parent
 
 
-def ancestor(node: Node, *types: str) -> Node | None:
-    """The nearest node of these types around `node`."""
-    return next((one for one in ancestors(node) if one.type in types), None)
-
-
 def field(node: Node, name: str) -> Node | None:
     """A node's child by the name of its field."""
     return node.child_by_field_name(name)

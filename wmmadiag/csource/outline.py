@@ -7,7 +7,6 @@ included, so that any of it can be taken out of the text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -113,14 +112,6 @@ def outline(source: Source) -> tuple[Item, ...]:
             inner = _joined(around.scope, item.name)
             waiting.append(_Open(body.children, 0, body.start_byte + 1, inner, len(found) - 1, item.name))
     return tuple(found)
-
-
-def words(source: Source, start: int, end: int) -> frozenset[str]:
-    """The identifiers of code between two offsets, macros not expanded."""
-    return frozenset(one.decode() for one in _WORDS.findall(source.code.code, start, end))
-
-
-_WORDS = re.compile(rb"[A-Za-z_]\w*")
 
 
 def _block(node: Node) -> Node | None:
@@ -238,12 +229,3 @@ def _name(source: Source, node: Node, kind: str) -> str:
 
 def _leads_to_name(node: Node) -> bool:
     return node.type in _NAMED or node.type.endswith("_declarator") or node.type == "qualified_identifier"
-
-
-def members(items: tuple[Item, ...], index: int) -> Iterator[int]:
-    """The indices of what stands inside a class, at any depth."""
-    inside = {index}
-    for number in range(index + 1, len(items)):
-        if items[number].parent in inside:
-            inside.add(number)
-            yield number

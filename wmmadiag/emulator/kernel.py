@@ -164,10 +164,6 @@ class EmulatedKernel:
             raise fault
         raise budget_error(result["outcome"], result["standings"], view, result["instructions"], limit)
 
-    def _fresh(self, launch: Launch, extents: list[Extent]) -> list[tuple[int, int]]:
-        """Memory that nothing has written, for checks that see all who do."""
-        return [] if self.options.sample else _fresh(launch, extents)
-
     @property
     def names(self) -> ArrayNames:
         """What the source says of its arrays and its resources."""

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from wmmadiag.fragments.map import ELEMENT_BITS, FragmentMap
-from wmmadiag.fragments.matrix_moves import address_lanes, ldmatrix_map, movmatrix_maps, stmatrix_map
+from wmmadiag.fragments.matrix_moves import ldmatrix_map
 from wmmadiag.fragments.memory_access import MemoryAccess, memory_access
-from wmmadiag.fragments.mma import mma_map, mma_shapes
+from wmmadiag.fragments.mma import mma_map
 from wmmadiag.fragments.wmma import wmma_map, wmma_shapes
 
 __all__ = [
     "ELEMENT_BITS",
     "FragmentMap",
     "MemoryAccess",
-    "address_lanes",
     "ldmatrix_map",
     "memory_access",
     "mma_map",
-    "mma_shapes",
-    "movmatrix_maps",
     "registers",
-    "stmatrix_map",
     "wmma_map",
     "wmma_shapes",
 ]

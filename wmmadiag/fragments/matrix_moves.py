@@ -18,7 +18,7 @@ _COUNTS = {"x1": 1, "x2": 2, "x4": 4}
 
 @cache
 def ldmatrix_map(num: str, trans: bool, type: str = "b16", shape: str = "m8n8") -> FragmentMap:
-    """Which element of the matrices in memory each lane gets.
+    """Which element of the matrices in memory each lane gets, or gives in `stmatrix`.
 
     Args:
         num: "x1", "x2" or "x4".
@@ -41,25 +41,3 @@ def ldmatrix_map(num: str, trans: bool, type: str = "b16", shape: str = "m8n8") 
     row, col = packed_along_k(((0, 0),) * count, "f16", "b" if trans else "a")
     tile = np.broadcast_to(np.repeat(np.arange(count), 2)[None, :], row.shape)
     return fragment_map(row, col, (8, 8), "f16", "PTX ISA 9.0, ldmatrix and stmatrix", tile=tile, tiles=count)
-
-
-def stmatrix_map(num: str, trans: bool, type: str = "b16", shape: str = "m8n8") -> FragmentMap:
-    """Which element of the matrices in memory each lane's registers go to; as `ldmatrix_map`.
-
-    Raises:
-        UnsupportedError: as `ldmatrix_map`.
-    """
-    return ldmatrix_map(num, trans, type, shape)
-
-
-def movmatrix_maps() -> tuple[FragmentMap, FragmentMap]:
-    """(source, destination) maps of `movmatrix.sync.aligned.m8n8.trans.b16`, as elements of the source matrix."""
-    return ldmatrix_map("x1", False), ldmatrix_map("x1", True)
-
-
-def address_lanes(num: str) -> tuple[int, ...]:
-    """Lanes whose address operands `ldmatrix` and `stmatrix` of this count read: 0 … 8·count - 1.
-
-    The other lanes' addresses are ignored from sm_80 on; the PTX ISA asks sm_75 code to pass valid ones.
-    """
-    return tuple(range(8 * _COUNTS[num]))

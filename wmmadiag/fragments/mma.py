@@ -8,17 +8,7 @@ import numpy as np
 
 from wmmadiag.errors import UnsupportedError
 from wmmadiag.fragments.map import ELEMENT_BITS, LANES, FragmentMap, accumulator, fragment_map, packed_along_k
-from wmmadiag.numerics.architecture import architecture
-from wmmadiag.numerics.tensor_core_forms import FORMS, parse_shape, shapes
-
-
-def mma_shapes(arch: str) -> tuple[tuple[str, str], ...]:
-    """The (shape, type of A) pairs of dense `mma.sync` on an architecture.
-
-    Raises:
-        UnsupportedError: unknown architecture.
-    """
-    return shapes(architecture(arch), "mma")
+from wmmadiag.numerics.tensor_core_forms import FORMS, parse_shape
 
 
 @cache

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from wmmadiag.csource.declarations import template_parameters
-from wmmadiag.csource.nodes import ancestor, bare, descendants, field
+from wmmadiag.csource.nodes import bare, descendants, field
 from wmmadiag.csource.variables import Variable, declared
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.classes import constructed, default_value
@@ -334,16 +334,9 @@ def _try(machine: Machine, node: Node, scope: Scope) -> Signal:
     return execute(machine, body, scope) if body is not None else None
 
 
-def body_of(node: Node) -> Node | None:
-    """The body of a lambda."""
-    return field(node, "body")
-
-
 __all__ = [
     "Returned",
     "Signal",
-    "ancestor",
-    "body_of",
     "declare",
     "execute",
     "initial_value",

@@ -183,7 +183,7 @@ class Classifier:
             ),
         )
         begins, goes_on = _position(first), _position(odd)
-        return seen if begins is None or goes_on is None else replace(seen, broken=Break(begins, record.k, goes_on))
+        return seen if begins is None or goes_on is None else replace(seen, broken=Break(begins, record.k))
 
     def _contraction(self, record: Record) -> Disagreement:
         a, b = record.first, record.second

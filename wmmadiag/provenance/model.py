@@ -65,7 +65,6 @@ class Break:
 
     first: tuple[int, int]  # (row, column) of the element at which it begins
     k: int  # index along the contraction of the first element that is not where it must be
-    odd: tuple[int, int]  # (row, column) of that element
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,9 +54,7 @@ class CaseRun:
     compilation: Compilation | None
     findings: tuple[Finding, ...]  # of the checks
     error: WmmadiagError | None  # what ended it early, or None
-    # context, raws: what the engine's checks saw, before words; None and empty on a GPU
-    context: Context | None
-    raws: tuple[Mapping[str, Any], ...]
+    context: Context | None  # what findings are told with; None on a GPU
     wrong: Mapping[str, NDArray[np.bool_]]  # role → mask of wrong elements
 
     @property
@@ -172,15 +170,13 @@ class Workbench:
         except WmmadiagError as failed:
             error = failed
         emulated = emulator_of(kernel) if kernel is not None else None
-        raws: tuple[Mapping[str, Any], ...] = ()
         if emulated is not None and bound is not None:
             context = Context(emulated.kernel, bound.launch, emulated.named_memory(bound.launch))
-            raws = tuple(emulated.raw_findings)
         wrong = wrong_masks(bound, verdict) if bound is not None and verdict is not None else {}
         if not texts:
             self._used[case.name] = max(result.warp_instructions, self._used.get(case.name, 0))
         return CaseRun(
-            result, bound, verdict, kernel, compilation, runs.inner.found, error, context, raws, wrong
+            result, bound, verdict, kernel, compilation, runs.inner.found, error, context, wrong
         )  # fmt: skip
 
     def loaded(self, case: Case, texts: Texts | None = None) -> LoadedKernel:

@@ -111,7 +111,6 @@ class Session:
     backend: Backend
     compiler: Compiler
     runs: Runs
-    recorder: Recorder | None = None
     # compiled kernels by what they were compiled from
     loaded: dict[tuple[Any, ...], Loaded | WmmadiagError] = field(default_factory=dict)
     expectations: dict[Hashable, Expectation] = field(default_factory=dict)  # of the last case, which variants share
@@ -217,7 +216,7 @@ def check_card(
     started = time.perf_counter()
     chosen_variants = card.variants if variants is None else tuple(card.variant(name) for name in variants)
     chosen_cases = card.cases if cases is None else tuple(card.case(name) for name in cases)
-    session = Session(card, arch, backend or _emulator(), compiler or _compiler(), runs or PlainRuns(), recorder)
+    session = Session(card, arch, backend or _emulator(), compiler or _compiler(), runs or PlainRuns())
     session.tracer, session.words = tracer, tuple(words)
     other = None if against is None else Session(against, arch, session.backend, session.compiler, PlainRuns())
     if recorder is not None:

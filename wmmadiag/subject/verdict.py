@@ -42,9 +42,6 @@ class Verdict:
     damages: tuple[tuple[str, Damage], ...]  # (argument's name, what happened to it)
     problem: Problem | None  # why it is undecided, or None
     notes: tuple[str, ...]  # remarks for the report
-    # arithmetic coarser than the card's with which every difference would be within the bound, in words; "" where none
-    # is
-    coarser: str = ""
     convention: Meant | None = None  # the one other reading that makes a wrong result right, wholly or in part, or None
 
 
@@ -101,11 +98,10 @@ def judge_case(
         notes = ("nothing is expected of the numbers: only the checks judge",)
     convention = fitting_reading(bound) if wrong and not damages and other_readings else None
     if convention is not None and convention[1] == 1:
-        coarser = ""
         notes = (f"every element is right with {convention[0].meaning()}; if the kernel means that, let the card say "
                  f"{convention[0].settings()}",)  # fmt: skip
     meant = convention and convention[0]
-    return Verdict(status, tuple(observations), expected, judgements, damages, problem, notes, coarser, meant)
+    return Verdict(status, tuple(observations), expected, judgements, damages, problem, notes, meant)
 
 
 def wrong_masks(bound: BoundCase, verdict: Verdict) -> dict[str, NDArray[np.bool_]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -17,13 +15,10 @@ from wmmadiag.compile.model import Compilation, Entry
 from wmmadiag.compile.names import parameter_types
 from wmmadiag.compile.read import read_text
 from wmmadiag.csource.declarations import Function, declarations
-from wmmadiag.csource.lexical import closing
 from wmmadiag.csource.nodes import descendants
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.place import Place
-
-_BOUNDS = re.compile(rb"\b__launch_bounds__\s*(?=\()")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +51,6 @@ class KernelParameter:
         known = element(self.facts) if self.facts.depth <= 1 else None
         return 1 if known is None else known[1]
 
-    @property
-    def item_bytes(self) -> int:
-        """Bytes of what it points to, or of the value; 0 where that has no size."""
-        return self.facts.target_size if self.facts.depth == 1 else self.facts.size
-
 
 @dataclass(frozen=True, slots=True)
 class KernelSignature:
@@ -68,7 +58,6 @@ class KernelSignature:
 
     name: str  # qualified ("ns::attn")
     parameters: tuple[KernelParameter, ...]  # in order
-    launch_bounds: tuple[str, ...] = ()  # the arguments of `__launch_bounds__` as written, empty without it
     place: Place | None = None  # of its declaration; None where a macro makes it
 
 
@@ -106,7 +95,6 @@ def signature(compilation: Compilation, entry: Entry | str) -> KernelSignature:
     return KernelSignature(
         function.qualified,
         tuple(_parameter(function, index, facts) for index, facts in enumerate(answer.types)),
-        launch_bounds(source, function),
         _place(source, function),
     )
 
@@ -150,26 +138,3 @@ def _place(source: Source, function: Function) -> Place:
     """Of the kernel's name."""
     names = descendants(function.node, "identifier", "field_identifier")
     return source.place(next((one for one in names if source.text(one) == function.name), function.node))
-
-
-def launch_bounds(source: Source, function: Function) -> tuple[str, ...]:
-    """The arguments of a kernel's `__launch_bounds__` as written."""
-    code = source.code.code
-    end = function.body.start_byte if function.body is not None else function.node.end_byte
-    match = _BOUNDS.search(code, function.outer.start_byte if function.template is not None else function.start, end)
-    after = closing(code, match.end()) if match is not None else None
-    if match is None or after is None:
-        return ()
-    return tuple(_parts(source.code_text(match.end() + 1, after - 1)))
-
-
-def _parts(text: str) -> Sequence[str]:
-    """What commas outside of brackets part."""
-    parts, depth = [""], 0
-    for letter in text:
-        depth += (letter in "([{<") - (letter in ")]}>")
-        if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return [" ".join(one.split()) for one in parts]

@@ -93,11 +93,6 @@ def lane_op_names() -> list[str]:
     return list(engine().lane_op_names())
 
 
-def operation_names() -> list[str]:
-    """Names of all operations that are not lane operations."""
-    return list(engine().operation_names())
-
-
 def modifier_fields() -> list[tuple[str, int, int]]:
     """(name, shift, bits) of each field of the modifiers word."""
     return list(_core.modifier_fields())
