@@ -24,37 +24,24 @@ end within braces. In every case the change *means* its text: the trial of it an
 
 @dataclass(frozen=True, slots=True)
 class TextEdit:
-    """Bytes `start` to `end` of a file, replaced.
+    """Bytes `start` to `end` of a file, replaced."""
 
-    Attributes:
-        file: the path of the file as the compiler was given it: the kernel's own source, or a header of the user's.
-        start, end: byte offsets in the file's UTF-8 text, end exclusive; equal: an insertion.
-        text: what stands there instead.
-    """
-
-    file: str
+    file: str  # the path of the file as the compiler was given it: the kernel's own source, or a header of the user's
+    # start, end: byte offsets in the file's UTF-8 text, end exclusive; equal: an insertion
     start: int
     end: int
-    text: str
+    text: str  # what stands there instead
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One way in which a source might have been meant.
+    """One way in which a source might have been meant."""
 
-    Attributes:
-        operator: name of the operator that yielded it.
-        edits: what changes in the text; no two of them overlap.
-        kind: how it can be tried.
-        role: what the first changed node is for, in the words of the ranking (`index`, `pitch`, `bound`, …).
-        note: the change in a few words, for the user.
-    """
-
-    operator: str
-    edits: tuple[TextEdit, ...]
-    kind: Kind
-    role: str
-    note: str
+    operator: str  # name of the operator that yielded it
+    edits: tuple[TextEdit, ...]  # what changes in the text; no two of them overlap
+    kind: Kind  # how it can be tried
+    role: str  # what the first changed node is for, in the words of the ranking (`index`, `pitch`, `bound`, …)
+    note: str  # the change in a few words, for the user
 
 
 def together(one: Change, other: Change) -> Change:

@@ -42,29 +42,19 @@ _ALIKE = 3
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """A change, and every case as it ran with it.
-
-    Attributes:
-        changes: made together; the last one is what this is about.
-        runs: with it; those on other inputs than the card's follow.
-        score: of its rank, with what the trial showed.
-        alike: further changes of the same place that make the failing case right.
-        further: sizes that nobody asked for on which it is right as well, where that tells it from others.
-        altered: share of the failing case's accesses that are no longer made, where that may tell it from others.
-        intrusive: another one mends as much, and alters far less.
-        shape: of a changed launch; None for the card's.
-    """
+    """A change, and every case as it ran with it."""
 
     tried: Tried
-    changes: tuple[Change, ...]
+    changes: tuple[Change, ...]  # made together; the last one is what this is about
     texts: Texts
-    runs: tuple[CaseRun, ...]
-    score: float
-    alike: tuple[Tried, ...] = ()
-    further: int = 0
+    runs: tuple[CaseRun, ...]  # with it; those on other inputs than the card's follow
+    score: float  # of its rank, with what the trial showed
+    alike: tuple[Tried, ...] = ()  # further changes of the same place that make the failing case right
+    further: int = 0  # sizes that nobody asked for on which it is right as well, where that tells it from others
+    # share of the failing case's accesses that are no longer made, where that may tell it from others
     altered: float = 0.0
-    intrusive: bool = False
-    shape: LaunchShape | None = None
+    intrusive: bool = False  # another one mends as much, and alters far less
+    shape: LaunchShape | None = None  # of a changed launch; None for the card's
 
     @property
     def right(self) -> bool:

@@ -13,28 +13,17 @@ from wmmadiag.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What a search may use.
-
-    Attributes:
-        changes: of the source, to try on the failing case.
-        instructions: emulated warp instructions of these trials.
-        confirmed: changes that are right on the failing case, to run on every case with all checks.
-        bugs: that may lie in one source.
-        checked: changes to run with all checks, where only a check shows what is wrong.
-        singles: changes to compile one by one, of a source that does not compile.
-        pairs: of changes to make at once, where no single one helps.
-        wider: changes of the second round, where none of the first one helps.
-    """
+    """What a search may use."""
 
     name: str
-    changes: int
-    instructions: int
-    confirmed: int
-    bugs: int
-    checked: int
-    singles: int
-    pairs: int
-    wider: int
+    changes: int  # of the source, to try on the failing case
+    instructions: int  # emulated warp instructions of these trials
+    confirmed: int  # changes that are right on the failing case, to run on every case with all checks
+    bugs: int  # that may lie in one source
+    checked: int  # changes to run with all checks, where only a check shows what is wrong
+    singles: int  # changes to compile one by one, of a source that does not compile
+    pairs: int  # of changes to make at once, where no single one helps
+    wider: int  # changes of the second round, where none of the first one helps
 
 
 EFFORTS: Mapping[str, Effort] = {

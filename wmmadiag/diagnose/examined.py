@@ -19,37 +19,23 @@ from wmmadiag.subject.card import Case
 
 @dataclass(slots=True)
 class Examined:
-    """What a diagnosis came to.
+    """What a diagnosis came to."""
 
-    Attributes:
-        bench: runs cases with all checks.
-        baseline: the cases as the source stands, by name.
-        failing: the case that was looked into; None where none fails.
-        traced: where the elements of that case come from; None where it cannot be followed.
-        untraced: why not, or "".
-        steps: changes that each mend a part, before the last one.
-        answers: what was confirmed, the likeliest first.
-        pairs: of answers that are two changes at once, what they are made of.
-        helps: changes that mend a part only, where nothing mends all.
-        suspects: lines that most of the likely changes are of, where nothing mends all; the likeliest first.
-        ledger: of the search.
-        sources: the files as they stand, by path.
-        problem: why nothing could be tried, or "".
-    """
-
-    bench: Workbench
-    baseline: dict[str, CaseRun]
-    failing: Case | None
-    traced: ProvenanceRun | None = None
-    untraced: str = ""
-    steps: tuple[Step, ...] = ()
-    answers: tuple[Confirmed, ...] = ()
+    bench: Workbench  # runs cases with all checks
+    baseline: dict[str, CaseRun]  # the cases as the source stands, by name
+    failing: Case | None  # the case that was looked into; None where none fails
+    traced: ProvenanceRun | None = None  # where the elements of that case come from; None where it cannot be followed
+    untraced: str = ""  # why not, or ""
+    steps: tuple[Step, ...] = ()  # changes that each mend a part, before the last one
+    answers: tuple[Confirmed, ...] = ()  # what was confirmed, the likeliest first
+    # of answers that are two changes at once, what they are made of
     pairs: dict[Change, Pair] = field(default_factory=dict)
-    helps: tuple[Tried, ...] = ()
+    helps: tuple[Tried, ...] = ()  # changes that mend a part only, where nothing mends all
+    # lines that most of the likely changes are of, where nothing mends all; the likeliest first
     suspects: tuple[Line, ...] = ()
-    ledger: Ledger = field(default_factory=lambda: Ledger(effort_named(DEFAULT)))
-    sources: Mapping[str, Source] = field(default_factory=dict)
-    problem: str = ""
+    ledger: Ledger = field(default_factory=lambda: Ledger(effort_named(DEFAULT)))  # of the search
+    sources: Mapping[str, Source] = field(default_factory=dict)  # the files as they stand, by path
+    problem: str = ""  # why nothing could be tried, or ""
 
     @property
     def case(self) -> Case:

@@ -53,18 +53,12 @@ _AGAIN = 0.5
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """From where a search sets out.
+    """From where a search sets out."""
 
-    Attributes:
-        trials: of a source in which the `kept` changes are made, on a case that it is wrong in.
-        run: of that case; followed: where its elements come from.
-        kept: changes that each mend a part.
-    """
-
-    trials: TrialBench
-    run: CaseRun
+    trials: TrialBench  # of a source in which the `kept` changes are made, on a case that it is wrong in
+    run: CaseRun  # of that case; followed: where its elements come from
     followed: ProvenanceRun | None
-    kept: tuple[Step, ...] = ()
+    kept: tuple[Step, ...] = ()  # changes that each mend a part
 
     @property
     def changes(self) -> tuple[Change, ...]:

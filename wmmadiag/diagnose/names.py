@@ -14,18 +14,12 @@ from wmmadiag.diagnose.changes import Change
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A class of mistakes.
+    """A class of mistakes."""
 
-    Attributes:
-        id: stable, as reports and exit conditions have it.
-        title: what is wrong, one clause.
-        help: what it means, and how it comes about.
-        roles: of changed nodes, see `operators.roles`; operators: whose changes it names whatever the role.
-    """
-
-    id: str
-    title: str
-    help: str
+    id: str  # stable, as reports and exit conditions have it
+    title: str  # what is wrong, one clause
+    help: str  # what it means, and how it comes about
+    # of changed nodes, see `operators.roles`; operators: whose changes it names whatever the role
     roles: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
 

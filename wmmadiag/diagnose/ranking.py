@@ -37,20 +37,13 @@ _USES = (1, 2, 3, 5, 8)
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A change with its place and score.
-
-    Attributes:
-        line: of its first edit.
-        features: what was known of it before it was tried.
-        score: higher is likelier.
-        agreed: it is of a constant that several places are written for, see `sharing`.
-    """
+    """A change with its place and score."""
 
     change: Change
-    line: Line
-    features: tuple[str, ...]
-    score: float
-    agreed: bool = False
+    line: Line  # of its first edit
+    features: tuple[str, ...]  # what was known of it before it was tried
+    score: float  # higher is likelier
+    agreed: bool = False  # it is of a constant that several places are written for, see `sharing`
 
 
 def ranked(

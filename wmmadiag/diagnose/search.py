@@ -52,35 +52,27 @@ class Bench(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A change that was tried on the failing case.
-
-    Attributes:
-        also: lines where what it puts in makes the case right as well; None where that was not tried.
-    """
+    """A change that was tried on the failing case."""
 
     ranked: Ranked
     outcome: Outcome
+    # lines where what it puts in makes the case right as well; None where that was not tried
     also: tuple[Line, ...] | None = None
 
 
 @dataclass(slots=True)
 class Ledger:
-    """What was tried, and what it cost.
-
-    Attributes:
-        tried: by name of operator and role, how many changes; `mended`: how many of them make the case right.
-        complete: whether every change of the source was tried.
-        partly: lines of which a change mends a part of what is wrong.
-        left: logarithm of the likelihood that the undoing is among those that were not, against one that mends.
-    """
+    """What was tried, and what it cost."""
 
     effort: Effort
     changes: int = 0
     refused: int = 0
     instructions: int = 0
+    # by name of operator and role, how many changes; `mended`: how many of them make the case right
     tried: dict[tuple[str, str], int] = field(default_factory=dict)
-    complete: bool = True
-    partly: set[Line] = field(default_factory=set)
+    complete: bool = True  # whether every change of the source was tried
+    partly: set[Line] = field(default_factory=set)  # lines of which a change mends a part of what is wrong
+    # logarithm of the likelihood that the undoing is among those that were not, against one that mends
     left: float = -math.inf
 
     @property
@@ -112,15 +104,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Changes that make the failing case right.
+    """Changes that make the failing case right."""
 
-    Attributes:
-        before: changes that mend other bugs, and were kept.
-        right: each alone makes the case right then, the likeliest first.
-    """
-
-    before: tuple[Step, ...]
-    right: tuple[Tried, ...]
+    before: tuple[Step, ...]  # changes that mend other bugs, and were kept
+    right: tuple[Tried, ...]  # each alone makes the case right then, the likeliest first
 
 
 def search(bench: Bench, ranked: Sequence[Ranked], ledger: Ledger, tell: Tell) -> list[Tried]:

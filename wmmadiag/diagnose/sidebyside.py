@@ -26,26 +26,20 @@ _Both: TypeAlias = tuple[Sequence[Extent], Sequence[Extent]]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where two runs first differ.
+    """Where two runs first differ."""
 
-    Attributes:
-        what: "access" (the same line touches other elements), "executed" (it runs in one of them only, or not as
-            often), "barrier" (a line waits more or less often).
-        place: the user's line, in the first version.
-        block, warp: where; -1 where that does not matter.
-        before, after: what the first and the second version do there; "" for nothing.
-        space: of the memory, "" for none.
-        store: whether it writes.
-    """
-
+    # "access" (the same line touches other elements), "executed" (it runs in one of them only, or not as often),
+    # "barrier" (a line waits more or less often)
     what: str
-    place: Place
+    place: Place  # the user's line, in the first version
+    # block, warp: where; -1 where that does not matter
     block: int
     warp: int
+    # before, after: what the first and the second version do there; "" for nothing
     before: str
     after: str
-    space: str = ""
-    store: bool = False
+    space: str = ""  # of the memory, "" for none
+    store: bool = False  # whether it writes
 
     def sentence(self) -> str:
         """One sentence: what the first version does, and what the second does in its place."""

@@ -28,18 +28,13 @@ _NEAR = 2
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A line that evidence points to.
+    """A line that evidence points to."""
 
-    Attributes:
-        line: file and number.
-        kind: "finding", "fault", "departure" (an operand or sum that is not the operation's), "consequence" of another
-            departure, "value" (the first intermediate values that are not the operation's).
-        detail: which check, or which kind of departure.
-    """
-
-    line: Line
+    line: Line  # file and number
+    # "finding", "fault", "departure" (an operand or sum that is not the operation's), "consequence" of another
+    # departure, "value" (the first intermediate values that are not the operation's)
     kind: str
-    detail: str
+    detail: str  # which check, or which kind of departure
 
 
 def marks(findings: Iterable[Finding], traced: ProvenanceRun | None, fault: Place | None) -> tuple[Mark, ...]:
@@ -94,17 +89,12 @@ def pattern(run: CaseRun) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """What evidence says of lines.
+    """What evidence says of lines."""
 
-    Attributes:
-        nearest: kind of mark → line → dependences between it and the nearest such mark (0: marked itself).
-        details: the same by the details of marks.
-        pattern: words for what is wrong of the numbers.
-    """
-
+    # kind of mark → line → dependences between it and the nearest such mark (0: marked itself)
     nearest: Mapping[str, Mapping[Line, int]]
-    details: Mapping[str, Mapping[Line, int]] = field(default_factory=dict)
-    pattern: tuple[str, ...] = ()
+    details: Mapping[str, Mapping[Line, int]] = field(default_factory=dict)  # the same by the details of marks
+    pattern: tuple[str, ...] = ()  # words for what is wrong of the numbers
 
     def of(self, line: Line) -> Mapping[str, int]:
         """Kind of mark → how many dependences behind one a line is; without those that it is not behind."""

@@ -35,15 +35,11 @@ _PART = 4
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two changes of different lines, in the order of the text.
-
-    Attributes:
-        score: of its rank: bugs come about on their own, and a mistake is made again nearby.
-    """
+    """Two changes of different lines, in the order of the text."""
 
     first: Ranked
     second: Ranked
-    score: float
+    score: float  # of its rank: bugs come about on their own, and a mistake is made again nearby
 
     @property
     def both(self) -> Change:

@@ -41,60 +41,39 @@ LAMBDA = "{lambda"
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A function or variable of the host half.
+    """A function or variable of the host half."""
 
-    Attributes:
-        name: mangled.
-        start, size: offset in the shared object, and bytes.
-        unit: number of the source that alone knows it by this name; None: it is the whole program's.
-    """
-
-    name: str
+    name: str  # mangled
+    # start, size: offset in the shared object, and bytes
     start: int
     size: int
-    unit: int | None = None
+    unit: int | None = None  # number of the source that alone knows it by this name; None: it is the whole program's
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One source of a program.
+    """One source of a program."""
 
-    Attributes:
-        source: its path as the user gave it.
-        kernels: base name of each kernel that it or its headers define → the names of its parameters.
-        variables: names of the device's variables that it or its headers define.
-        expressions: the instantiations of kernel templates that its host code uses, as NVRTC takes them.
-        portable: whether none of its files asks which architecture it is compiled for.
-    """
-
-    source: str
+    source: str  # its path as the user gave it
+    # base name of each kernel that it or its headers define → the names of its parameters
     kernels: Mapping[str, tuple[str, ...]]
-    variables: frozenset[str]
-    expressions: tuple[str, ...]
-    portable: bool = False
+    variables: frozenset[str]  # names of the device's variables that it or its headers define
+    expressions: tuple[str, ...]  # the instantiations of kernel templates that its host code uses, as NVRTC takes them
+    portable: bool = False  # whether none of its files asks which architecture it is compiled for
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltProgram:
-    """A program ready to run.
+    """A program ready to run."""
 
-    Attributes:
-        library: its host half.
-        runtime: the runtime library that it uses.
-        units: its sources.
-        kernels: the symbols of kernels' bodies, in the order of their offsets.
-        variables: the symbols of the host's shadows of device variables; `managed`: names of those that the host may
-            touch.
-        main: offset of `main`, or None.
-    """
-
-    library: Path
-    runtime: Path
-    units: tuple[Unit, ...]
-    kernels: tuple[Symbol, ...]
+    library: Path  # its host half
+    runtime: Path  # the runtime library that it uses
+    units: tuple[Unit, ...]  # its sources
+    kernels: tuple[Symbol, ...]  # the symbols of kernels' bodies, in the order of their offsets
+    # the symbols of the host's shadows of device variables; `managed`: names of those that the host may touch
     variables: tuple[Symbol, ...]
     managed: frozenset[str]
-    main: int | None
+    main: int | None  # offset of `main`, or None
 
 
 @dataclass

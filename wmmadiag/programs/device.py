@@ -32,23 +32,16 @@ _SEPARATELY = "--relocatable-device-code=true"
 
 @dataclass
 class DeviceKernel:
-    """One kernel of a program.
+    """One kernel of a program."""
 
-    Attributes:
-        number: it is known by to the runtime.
-        name: with template arguments.
-        parameters: in order; `names`: what the source calls them.
-        checked, bare: ready to launch, with the checks and without.
-        compilation: that it comes from.
-    """
-
-    number: int
-    name: str
-    parameters: tuple[Parameter, ...]
+    number: int  # it is known by to the runtime
+    name: str  # with template arguments
+    parameters: tuple[Parameter, ...]  # in order; `names`: what the source calls them
     names: tuple[str, ...]
+    # checked, bare: ready to launch, with the checks and without
     checked: EmulatedKernel
     bare: EmulatedKernel
-    compilation: Compilation
+    compilation: Compilation  # that it comes from
     entry: Entry
 
     @property
@@ -79,15 +72,10 @@ class DeviceKernel:
 
 @dataclass(frozen=True)
 class LoadedModule:
-    """PTX that a program loaded by itself.
+    """PTX that a program loaded by itself."""
 
-    Attributes:
-        compilation: it.
-        variables: name → (device address, bytes).
-    """
-
-    compilation: Compilation
-    variables: Mapping[str, tuple[int, int]]
+    compilation: Compilation  # it
+    variables: Mapping[str, tuple[int, int]]  # name → (device address, bytes)
 
 
 @dataclass

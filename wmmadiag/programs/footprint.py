@@ -28,15 +28,10 @@ _IN_ROW = np.arange(32, dtype=np.uint64)
 
 @dataclass
 class Footprint:
-    """An observer of one launch.
+    """An observer of one launch."""
 
-    Attributes:
-        memory: of the device.
-        complete: whether all accesses were noted.
-    """
-
-    memory: Sequence[DeviceMemory]
-    complete: bool = True
+    memory: Sequence[DeviceMemory]  # of the device
+    complete: bool = True  # whether all accesses were noted
     _marks: dict[tuple[int, int], NDArray[np.bool_]] = field(default_factory=dict)
     _count: int = 0
     _seen: set[tuple[int, int, int, bytes]] = field(default_factory=set)

@@ -42,17 +42,11 @@ _NO_CALLEE = frozenset({b"return", b"else", b"do", b"throw", b"co_return"})
 
 @dataclass(frozen=True, slots=True)
 class DeviceNames:
-    """What a file defines for the device.
+    """What a file defines for the device."""
 
-    Attributes:
-        kernels: base name of each kernel → the names of its parameters ("" for one without).
-        variables: names of its `__device__`, `__constant__` and `__managed__` variables.
-        managed: those of them that the host may touch.
-    """
-
-    kernels: dict[str, tuple[str, ...]]
-    variables: frozenset[str]
-    managed: frozenset[str]
+    kernels: dict[str, tuple[str, ...]]  # base name of each kernel → the names of its parameters ("" for one without)
+    variables: frozenset[str]  # names of its `__device__`, `__constant__` and `__managed__` variables
+    managed: frozenset[str]  # those of them that the host may touch
 
 
 def device_names(declared: Declarations) -> DeviceNames:

@@ -47,23 +47,16 @@ class Touched(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A launch as the runtime asks for it.
+    """A launch as the runtime asks for it."""
 
-    Attributes:
-        kernel: to launch.
-        grid, block: (x, y, z); `shared`: dynamic shared memory, bytes.
-        parameters: the block of parameters.
-        place: "file:line" of the launch in host code.
-        streams: whether what it touches is to be told: it may race with work in other streams.
-    """
-
-    kernel: DeviceKernel
+    kernel: DeviceKernel  # to launch
+    # grid, block: (x, y, z); `shared`: dynamic shared memory, bytes
     grid: Dim3
     block: Dim3
     shared: int
-    parameters: bytes
-    place: str
-    streams: bool = False
+    parameters: bytes  # the block of parameters
+    place: str  # "file:line" of the launch in host code
+    streams: bool = False  # whether what it touches is to be told: it may race with work in other streams
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,22 +72,15 @@ class Outcome:
 
 @dataclass(slots=True)
 class _Alike:
-    """Launches that are alike in all but what memory holds.
+    """Launches that are alike in all but what memory holds."""
 
-    Attributes:
-        count: how many there were.
-        versions: of all memory that the last one touched, if it changed none of it: then the next one on the same
-            contents does the same, which is nothing.
-        instructions: that it took.
-        stretches: that it touched, where there are several streams.
-        tries: how often a launch was compared with what there was before.
-    """
-
-    count: int = 0
+    count: int = 0  # how many there were
+    # of all memory that the last one touched, if it changed none of it: then the next one on the same contents does the
+    # same, which is nothing
     versions: tuple[tuple[int, int], ...] = ()
-    instructions: int = 0
-    tries: int = 0
-    stretches: tuple[tuple[int, int, int], ...] = ()
+    instructions: int = 0  # that it took
+    tries: int = 0  # how often a launch was compared with what there was before
+    stretches: tuple[tuple[int, int, int], ...] = ()  # that it touched, where there are several streams
 
     def compare(self) -> bool:
         """Whether the next launch is compared with what there was before: it costs a copy of what it writes."""
@@ -107,35 +93,24 @@ _Key: TypeAlias = "tuple[int, Dim3, Dim3, int, bytes]"
 
 @dataclass
 class Launcher:
-    """Launches kernels on the memory of the runtime.
+    """Launches kernels on the memory of the runtime."""
 
-    Attributes:
-        runtime: the library.
-        checks: what to watch for.
-        schedules: other orders to try for each launch that is watched.
-        every: whether all launches are watched; else one of those that are alike: same kernel, grid, block, shared
-            memory and arguments.
-        watched, launches: how many were, and how many there were.
-        sample: so many blocks of a launch are watched, the rest runs bare; 0: all are.
-        sampled: how many launches only a sample of blocks was watched of.
-        unfollowed: how many touched too much to be compared with work in other streams.
-        progress: tells of long launches.
-        idle: kernels do nothing: what a program says then is not about them.
-        capture: is told of each launch that is like none before.
-    """
-
-    runtime: ctypes.CDLL
-    checks: Sequence[Check]
-    schedules: int = 0
+    runtime: ctypes.CDLL  # the library
+    checks: Sequence[Check]  # what to watch for
+    schedules: int = 0  # other orders to try for each launch that is watched
+    # whether all launches are watched; else one of those that are alike: same kernel, grid, block, shared memory and
+    # arguments
     every: bool = False
-    sample: int = 0
+    sample: int = 0  # so many blocks of a launch are watched, the rest runs bare; 0: all are
+    # watched, launches: how many were, and how many there were
     watched: int = 0
-    sampled: int = 0
+    sampled: int = 0  # how many launches only a sample of blocks was watched of
     launches: int = 0
-    unfollowed: int = 0
+    unfollowed: int = 0  # how many touched too much to be compared with work in other streams
     skipped: int = 0
-    idle: bool = False
-    progress: Progress = field(default_factory=Progress)
+    idle: bool = False  # kernels do nothing: what a program says then is not about them
+    progress: Progress = field(default_factory=Progress)  # tells of long launches
+    # is told of each launch that is like none before
     capture: Callable[[Request, Sequence[DeviceMemory]], None] | None = None
     _alike: dict[_Key, _Alike] = field(default_factory=dict)
     _views: dict[int, NDArray[np.uint8]] = field(default_factory=dict)

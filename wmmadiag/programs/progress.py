@@ -15,14 +15,10 @@ _FIRST, _EVERY = 5.0, 5.0
 
 @dataclass
 class Progress:
-    """Tells of launches that run for more than five seconds: how many blocks have begun, and the time left.
+    """Tells of launches that run for more than five seconds: how many blocks have begun, and the time left."""
 
-    Attributes:
-        wanted: whether anybody looks: standard error is a terminal.
-        begun: the blocks of the running launch that have begun, as the engine counts them.
-    """
-
-    wanted: bool = field(default_factory=sys.stderr.isatty)
+    wanted: bool = field(default_factory=sys.stderr.isatty)  # whether anybody looks: standard error is a terminal
+    # the blocks of the running launch that have begun, as the engine counts them
     begun: ctypes.c_uint64 = field(default_factory=ctypes.c_uint64)
 
     @property

@@ -24,49 +24,31 @@ UNDECIDED = 3
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A finding, and where it was met first.
+    """A finding, and where it was met first."""
 
-    Attributes:
-        finding: as reported; its count is the sum over launches.
-        launches: in how many it was found; 0: it is about host code.
-        where: "3rd launch, of attn<64, 128>, grid 8 × 2 × 1 of 128 × 1 × 1 threads, at main.cu:31", or "".
-    """
-
-    finding: ReportedFinding
-    launches: int = 0
-    where: str = ""
+    finding: ReportedFinding  # as reported; its count is the sum over launches
+    launches: int = 0  # in how many it was found; 0: it is about host code
+    where: str = ""  # "3rd launch, of attn<64, 128>, grid 8 × 2 × 1 of 128 × 1 × 1 threads, at main.cu:31", or ""
 
 
 @dataclass
 class ProgramResult:
-    """How a program ended.
+    """How a program ended."""
 
-    Attributes:
-        status: its exit status, or minus the signal that ended it.
-        found: what was found, in the order in which it was met.
-        launches, watched: how many there were, and how many the checks watched.
-        sampled: of how many of these only a sample of blocks was watched.
-        unfollowed: how many touched too much to be compared with work in other streams.
-        ended: why the emulator could not go on, "" where it could.
-        internal: a mistake of wmmadiag's own.
-        captured: launches for `capture.card_text`, each with `source` and `where`, if that was asked for.
-        crash: what is known of the signal that ended it.
-        output: what it printed, if it was run quietly.
-        notes: what the user should know of how kernels were compiled.
-    """
-
-    status: int
-    found: list[Found] = field(default_factory=list)
+    status: int  # its exit status, or minus the signal that ended it
+    found: list[Found] = field(default_factory=list)  # what was found, in the order in which it was met
+    # launches, watched: how many there were, and how many the checks watched
     launches: int = 0
     watched: int = 0
-    sampled: int = 0
-    unfollowed: int = 0
-    ended: str = ""
-    internal: str = ""
+    sampled: int = 0  # of how many of these only a sample of blocks was watched
+    unfollowed: int = 0  # how many touched too much to be compared with work in other streams
+    ended: str = ""  # why the emulator could not go on, "" where it could
+    internal: str = ""  # a mistake of wmmadiag's own
+    # launches for `capture.card_text`, each with `source` and `where`, if that was asked for
     captured: list[dict[str, Any]] = field(default_factory=list)
-    crash: str = ""
-    output: str = ""
-    notes: list[str] = field(default_factory=list)
+    crash: str = ""  # what is known of the signal that ended it
+    output: str = ""  # what it printed, if it was run quietly
+    notes: list[str] = field(default_factory=list)  # what the user should know of how kernels were compiled
 
     @property
     def exit_code(self) -> int:

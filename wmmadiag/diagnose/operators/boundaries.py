@@ -16,17 +16,11 @@ _PER_THREAD = frozenset({"thread_rank", "meta_group_rank", "thread_index", "elec
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Boundary:
-    """A place between two statements.
+    """A place between two statements."""
 
-    Attributes:
-        after: the statement before it; None at the beginning of a block.
-        before: the statement after it; None at the end of a block.
-        divergent: whether threads of one block may come here without the others.
-    """
-
-    after: Statement | None
-    before: Statement | None
-    divergent: bool
+    after: Statement | None  # the statement before it; None at the beginning of a block
+    before: Statement | None  # the statement after it; None at the end of a block
+    divergent: bool  # whether threads of one block may come here without the others
 
 
 def boundaries(program: Program) -> Iterator[Boundary]:

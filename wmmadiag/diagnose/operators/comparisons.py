@@ -106,16 +106,11 @@ def comparisons(program: Program) -> Comparisons:
 
 @dataclass(frozen=True, slots=True)
 class Coordinate:
-    """A part of an index that counts along one dimension.
+    """A part of an index that counts along one dimension."""
 
-    Attributes:
-        text: of it; `parts`: the expressions that it is the sum of.
-        pitch: how many there are of it, where something beside it has that as its pitch.
-    """
-
-    text: Text
+    text: Text  # of it; `parts`: the expressions that it is the sum of
     parts: tuple[Expression, ...]
-    pitch: Expression | None = None
+    pitch: Expression | None = None  # how many there are of it, where something beside it has that as its pitch
 
 
 def coordinates_in(wholes: Iterable[Expression]) -> Iterator[Coordinate]:

@@ -30,20 +30,15 @@ StatementKind = Literal["block", "expression", "declaration", "if", "loop", "ret
 
 @dataclass(slots=True, eq=False)
 class Unit:
-    """A parsed text: a file, or the body of a macro.
+    """A parsed text: a file, or the body of a macro."""
 
-    Attributes:
-        file: the path of the file it stands in; `base`: what to add to a node's offset to have the file's.
-        names: types of names that no declaration gives: a macro's parameters.
-        macro: the name of the macro whose body it is.
-    """
-
-    file: str
+    file: str  # the path of the file it stands in; `base`: what to add to a node's offset to have the file's
     source: Source
     scopes: Scopes
     base: int = 0
+    # types of names that no declaration gives: a macro's parameters
     names: Mapping[str, Type] = field(default_factory=dict)
-    macro: str = ""
+    macro: str = ""  # the name of the macro whose body it is
 
     def edit(self, start: int, end: int, text: str) -> TextEdit:
         """The bytes between two offsets of this unit's tree replaced."""
@@ -52,34 +47,28 @@ class Unit:
 
 @dataclass(slots=True, eq=False)
 class Expression:
-    """An expression with the parentheses around it left out.
-
-    Attributes:
-        operator: of an operation, the operator; of a call, the name of what is called, its scope left out; of a cast,
-            the type as written; of a member, its name.
-        operands: in order: of a call the arguments, of a subscript the array and then the indices.
-        receiver: of a call of a method, what it is called on.
-        start, end: offsets in the unit's tree; `whole`: with the parentheses around it.
-        varying: whether its value differs between threads, blocks or rounds of a loop; None: not known.
-        fixed: whether the compiler must know its value.
-    """
+    """An expression with the parentheses around it left out."""
 
     unit: Unit
     node: Node
     kind: ExpressionKind
+    # of an operation, the operator; of a call, the name of what is called, its scope left out; of a cast, the type as
+    # written; of a member, its name
     operator: str
-    operands: list[Expression]
+    operands: list[Expression]  # in order: of a call the arguments, of a subscript the array and then the indices
     statement: Statement
+    # start, end: offsets in the unit's tree; `whole`: with the parentheses around it
     start: int
     end: int
     whole: tuple[int, int]
     type: Type = UNKNOWN
+    # whether its value differs between threads, blocks or rounds of a loop; None: not known
     varying: bool | None = None
-    fixed: bool = False
+    fixed: bool = False  # whether the compiler must know its value
     role: str = ""
     parent: Expression | None = None
     number: int = 0
-    receiver: Expression | None = None
+    receiver: Expression | None = None  # of a call of a method, what it is called on
     _text: str | None = None
     _names: frozenset[str] | None = None
 
@@ -160,33 +149,26 @@ _LEVELS = {
 
 @dataclass(slots=True, eq=False)
 class Statement:
-    """A statement.
-
-    Attributes:
-        block: the statements it stands among, `index` its number there; alone where it has no braces around it.
-        braced: whether statements may be put before and after it.
-        children: of a block, loop or branch, the statements in it: of an `if` what follows it and its `else`.
-        expressions: the whole expressions in it, those of its children left out.
-        declares: the variables that it declares.
-        loops: the loops around it, the innermost last.
-        order: what it does to the order of accesses, where that is all that it does.
-    """
+    """A statement."""
 
     unit: Unit
     node: Node
     kind: StatementKind
     parent: Statement | None
+    # the statements it stands among, `index` its number there; alone where it has no braces around it
     block: list[Statement]
     index: int
-    braced: bool
-    loops: tuple[Statement, ...]
+    braced: bool  # whether statements may be put before and after it
+    loops: tuple[Statement, ...]  # the loops around it, the innermost last
     function: Body
+    # of a block, loop or branch, the statements in it: of an `if` what follows it and its `else`
     children: list[Statement] = field(default_factory=list)
+    # the whole expressions in it, those of its children left out
     expressions: list[Expression] = field(default_factory=list)
-    declares: list[Variable] = field(default_factory=list)
+    declares: list[Variable] = field(default_factory=list)  # the variables that it declares
     condition: Expression | None = None
     role: str = ""
-    order: Order | None = None
+    order: Order | None = None  # what it does to the order of accesses, where that is all that it does
     _text: str | None = None
 
     @property
@@ -220,18 +202,12 @@ class Statement:
 
 @dataclass(slots=True, eq=False)
 class Body:
-    """What is run or read of a function, a macro, or a constant.
-
-    Attributes:
-        function: None for a macro or a constant.
-        kernel: whether it is the entry.
-        fixed: whether the compiler must know its value: constants, and functions that give one.
-    """
+    """What is run or read of a function, a macro, or a constant."""
 
     name: str
     unit: Unit
-    function: Function | None
-    kernel: bool = False
-    fixed: bool = False
+    function: Function | None  # None for a macro or a constant
+    kernel: bool = False  # whether it is the entry
+    fixed: bool = False  # whether the compiler must know its value: constants, and functions that give one
     root: Statement | None = None
     statements: list[Statement] = field(default_factory=list)

@@ -33,25 +33,15 @@ Range = tuple[str, int, int]
 
 @dataclass(slots=True, eq=False)
 class Program:
-    """What an entry reaches of some files.
+    """What an entry reaches of some files."""
 
-    Attributes:
-        texts: the files, by path.
-        bodies: functions, macros and constants, in the order in which they are reached.
-        reader: what is known of types and variables.
-        functions: all device functions with a body, by name, reached or not.
-        macros: all macros.
-        ranges: what may be changed; None: everything.
-        kept: what operators keep of it, by its class.
-    """
-
-    texts: Texts
-    bodies: list[Body]
-    reader: Reader
-    functions: dict[str, list[Function]]
-    macros: dict[str, Macro]
-    ranges: tuple[Range, ...] | None = None
-    kept: dict[type, Any] = field(default_factory=dict)
+    texts: Texts  # the files, by path
+    bodies: list[Body]  # functions, macros and constants, in the order in which they are reached
+    reader: Reader  # what is known of types and variables
+    functions: dict[str, list[Function]]  # all device functions with a body, by name, reached or not
+    macros: dict[str, Macro]  # all macros
+    ranges: tuple[Range, ...] | None = None  # what may be changed; None: everything
+    kept: dict[type, Any] = field(default_factory=dict)  # what operators keep of it, by its class
     _all: list[Expression] = field(default_factory=list)
     _expressions: list[Expression] = field(default_factory=list)
     _statements: list[Statement] = field(default_factory=list)

@@ -19,18 +19,13 @@ Slot = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """A name that can be read: a variable, a constant, a member.
-
-    Attributes:
-        root: the variable that it begins with; "" where it needs none.
-        constant: whether the compiler knows its value.
-    """
+    """A name that can be read: a variable, a constant, a member."""
 
     text: str
     type: Type
     varying: bool | None
-    root: str
-    constant: bool
+    root: str  # the variable that it begins with; "" where it needs none
+    constant: bool  # whether the compiler knows its value
 
 
 class Pools:

@@ -10,16 +10,11 @@ from wmmadiag.diagnose.operators.model import Expression
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One term of a sum.
+    """One term of a sum."""
 
-    Attributes:
-        expression: without its sign; `factors`: of its product, in order.
-        negative: whether it is subtracted.
-    """
-
-    expression: Expression
+    expression: Expression  # without its sign; `factors`: of its product, in order
     factors: tuple[Expression, ...]
-    negative: bool
+    negative: bool  # whether it is subtracted
 
     @property
     def pitch(self) -> Expression | None:

@@ -25,19 +25,15 @@ _APART = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Reproduced:
-    """A change with which the reference gives the kernel's output.
+    """A change with which the reference gives the kernel's output."""
 
-    Attributes:
-        before, after: text of the changed expression; `after` is "" for a statement left out.
-        file, line: of the user's reference; "" and 0 for the project's own.
-        residual: largest |kernel − changed reference| in units of the bound, over all elements.
-    """
-
+    # before, after: text of the changed expression; `after` is "" for a statement left out
     before: str
     after: str
+    # file, line: of the user's reference; "" and 0 for the project's own
     file: str
     line: int
-    residual: float
+    residual: float  # largest |kernel − changed reference| in units of the bound, over all elements
 
     def sentence(self) -> str:
         """What the kernel computes, in one sentence."""

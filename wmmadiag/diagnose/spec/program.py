@@ -25,30 +25,22 @@ _OURS = "wmmadiag.ops"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One function of a reference.
+    """One function of a reference."""
 
-    Attributes:
-        function: as it is; `tree`: its definition.
-        file, line: where the definition begins; an empty file for the project's own.
-    """
-
-    function: FunctionType
+    function: FunctionType  # as it is; `tree`: its definition
     tree: ast.FunctionDef
+    # file, line: where the definition begins; an empty file for the project's own
     file: str
     line: int
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The reference of one bound case.
-
-    Attributes:
-        parts: its function and those that it calls, as far as they are Python of the same origin.
-        call: calls a function in its place: outputs by role.
-    """
+    """The reference of one bound case."""
 
     root: FunctionType
-    parts: tuple[Part, ...]
+    parts: tuple[Part, ...]  # its function and those that it calls, as far as they are Python of the same origin
+    # calls a function in its place: outputs by role
     call: Callable[[Callable[..., Any]], Mapping[str, Doubles]] = field(repr=False)
 
     def changed(self, part: Part, tree: ast.FunctionDef) -> Mapping[str, Doubles]:

@@ -19,17 +19,11 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 @dataclass(slots=True)
 class Blame:
-    """What messages say of a program's changes, by number.
+    """What messages say of a program's changes, by number."""
 
-    Attributes:
-        refused: with the message that names it.
-        other_type: of another type than what they stand in for.
-        suspects: one of them, or several, may be what a message is about.
-    """
-
-    refused: dict[int, str] = field(default_factory=dict)
-    other_type: set[int] = field(default_factory=set)
-    suspects: set[int] = field(default_factory=set)
+    refused: dict[int, str] = field(default_factory=dict)  # with the message that names it
+    other_type: set[int] = field(default_factory=set)  # of another type than what they stand in for
+    suspects: set[int] = field(default_factory=set)  # one of them, or several, may be what a message is about
 
 
 def blame(errors: Sequence[Diagnostic], schemata: Schemata) -> Blame:

@@ -41,19 +41,16 @@ _OF_OTHERS = re.compile(r"\b(previous|previously|already)\b")
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """Where a kernel is defined, or with it what stands before it.
-
-    Attributes:
-        start, end: bytes of it in its file, template head and linkage included; `name_start`: of its name.
-        whole: whether these are all of the file from its last `#include` to the kernel's end; `others`: bytes of other
-            kernels there, which copies do without.
-    """
+    """Where a kernel is defined, or with it what stands before it."""
 
     file: str
     name: str
+    # start, end: bytes of it in its file, template head and linkage included; `name_start`: of its name
     start: int
     end: int
     name_start: int
+    # whether these are all of the file from its last `#include` to the kernel's end; `others`: bytes of other kernels
+    # there, which copies do without
     whole: bool = False
     others: tuple[tuple[int, int], ...] = ()
 
@@ -71,17 +68,11 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """A source with copies of its kernel.
+    """A source with copies of its kernel."""
 
-    Attributes:
-        edit: of the definition's file.
-        names: change → the copy's name.
-        lines: change → its first line and its last one, in that file as it is compiled.
-    """
-
-    edit: ByteEdit
-    names: Mapping[Change, str]
-    lines: Mapping[Change, tuple[int, int]]
+    edit: ByteEdit  # of the definition's file
+    names: Mapping[Change, str]  # change → the copy's name
+    lines: Mapping[Change, tuple[int, int]]  # change → its first line and its last one, in that file as it is compiled
 
 
 def definition_of(file: str, text: bytes, function: Function) -> Definition | None:

@@ -27,20 +27,14 @@ _ITEMS = {"tf32": "f32", "bool": "u8"}
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The outputs' elements, numbered one output after the other.
+    """The outputs' elements, numbered one output after the other."""
 
-    Attributes:
-        arrays: all array arguments.
-        value, bound: float64 per element; the bound is negative where no number is right.
-        accepted: uint8 per element: which values that are not finite are right.
-        roles: (role, its shape, number of its first element), in order.
-    """
-
-    arrays: tuple[JudgedItems, ...]
+    arrays: tuple[JudgedItems, ...]  # all array arguments
+    # value, bound: float64 per element; the bound is negative where no number is right
     value: Doubles
     bound: Doubles
-    accepted: NDArray[np.uint8]
-    roles: tuple[tuple[str, tuple[int, ...], int], ...]
+    accepted: NDArray[np.uint8]  # uint8 per element: which values that are not finite are right
+    roles: tuple[tuple[str, tuple[int, ...], int], ...]  # (role, its shape, number of its first element), in order
 
     def where(self, element: int) -> tuple[str, tuple[int, ...]]:
         """Role and logical index of an element."""

@@ -20,52 +20,38 @@ _PART = 0.1
 
 @dataclass(frozen=True, slots=True)
 class LaunchChange:
-    """Another grid, block or size of shared memory for the same source.
-
-    Attributes:
-        note: in a few words, for the user.
-        fewer: it has fewer threads: what these do wrong to each other, or leave to each other, then shows no more.
-    """
+    """Another grid, block or size of shared memory for the same source."""
 
     shape: LaunchShape
-    note: str
+    note: str  # in a few words, for the user
+    # it has fewer threads: what these do wrong to each other, or leave to each other, then shows no more
     fewer: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One change, tried on one case without checks. "right" is yet to be confirmed on every case with all of them.
-
-    Attributes:
-        wrong_before: wrong elements of the kernel as it is; None where it did not end.
-        wrong_after: with the change; None where the trial was given up before everything was counted.
-        mended, broken, left: elements that became right, became wrong, and are still or now wrong; of those that were
-            looked at.
-        first_wrong: (role, logical index) of the lowest element that is still wrong, of those that were looked at.
-        work: warp instructions spent.
-        faithful: whether the program of the trial, without the change, is wrong in just the elements that the kernel
-            is wrong in. Where it is not (it rounds otherwise, or an undefined value is another one), only a
-            confirmation tells.
-        reason: why it was refused, or how it died; "" otherwise.
-        nearer: share of how far off the elements that were looked at are, in the mean, which is gone; below 0: they are
-            farther off.
-            Of a run that dies like the kernel: share of its work that comes after where the kernel dies.
-        idle: what was looked at is as it was, byte by byte.
-    """
+    """One change, tried on one case without checks. "right" is yet to be confirmed on every case with all of them."""
 
     change: Change | LaunchChange
     verdict: TrialVerdict
-    wrong_before: int | None
-    wrong_after: int | None = None
+    wrong_before: int | None  # wrong elements of the kernel as it is; None where it did not end
+    wrong_after: int | None = None  # with the change; None where the trial was given up before everything was counted
+    # mended, broken, left: elements that became right, became wrong, and are still or now wrong; of those that were
+    # looked at
     mended: int = 0
     broken: int = 0
     left: int = 0
+    # (role, logical index) of the lowest element that is still wrong, of those that were looked at
     first_wrong: tuple[str, tuple[int, ...]] | None = None
-    work: int = 0
+    work: int = 0  # warp instructions spent
+    # whether the program of the trial, without the change, is wrong in just the elements that the kernel is wrong in.
+    # Where it is not (it rounds otherwise, or an undefined value is another one), only a confirmation tells.
     faithful: bool = True
-    reason: str = ""
+    reason: str = ""  # why it was refused, or how it died; "" otherwise
+    # share of how far off the elements that were looked at are, in the mean, which is gone; below 0: they are farther
+    # off. Of a run that dies like the kernel: share of its work that comes after where the kernel dies.
     nearer: float = 0.0
-    idle: bool = False
+    idle: bool = False  # what was looked at is as it was, byte by byte
 
     @property
     def partly(self) -> bool:

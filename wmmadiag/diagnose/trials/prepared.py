@@ -27,33 +27,19 @@ from wmmadiag.errors import ConfigurationError, UnsupportedError
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A source of one kernel, ready for the compiler.
+    """A source of one kernel, ready for the compiler."""
 
-    Attributes:
-        sources: the user's files as they are, by the path that messages show; the source itself first.
-        texts: what is compiled in their place, byte for byte as long.
-        keys: path → the name under which the compiler gets the file.
-        entry: the kernel, as the card names it, or "" for the only one.
-        arch: what it is compiled for, "sm_90".
-        options: of the compiler.
-        expressions: what is instantiated.
-        tools: the compiler.
-        own: what the compiler made of the source as it is, optimised as the user's own program.
-        definition: of the kernel in these files; None where it cannot be copied.
-        whole: the same with what stands before it in its file; None where that cannot be copied.
-    """
-
-    sources: Texts
-    texts: Texts
-    keys: Mapping[str, str]
-    entry: str
-    arch: str
-    options: tuple[str, ...]
-    expressions: tuple[str, ...]
-    tools: Toolchain
-    own: NvrtcResult
-    definition: Definition | None
-    whole: Definition | None
+    sources: Texts  # the user's files as they are, by the path that messages show; the source itself first
+    texts: Texts  # what is compiled in their place, byte for byte as long
+    keys: Mapping[str, str]  # path → the name under which the compiler gets the file
+    entry: str  # the kernel, as the card names it, or "" for the only one
+    arch: str  # what it is compiled for, "sm_90"
+    options: tuple[str, ...]  # of the compiler
+    expressions: tuple[str, ...]  # what is instantiated
+    tools: Toolchain  # the compiler
+    own: NvrtcResult  # what the compiler made of the source as it is, optimised as the user's own program
+    definition: Definition | None  # of the kernel in these files; None where it cannot be copied
+    whole: Definition | None  # the same with what stands before it in its file; None where that cannot be copied
     _built: Built
 
     @property

@@ -51,30 +51,19 @@ _KEPT = 32
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A compiled program.
+    """A compiled program."""
 
-    Attributes:
-        kernel: ready to be launched.
-        changes: by the number that selects them; none of a program of one text.
-    """
-
-    kernel: EmulatedKernel
-    changes: Mapping[int, Change]
+    kernel: EmulatedKernel  # ready to be launched
+    changes: Mapping[int, Change]  # by the number that selects them; none of a program of one text
 
 
 @dataclass(slots=True)
 class Batch:
-    """What became of some changes.
+    """What became of some changes."""
 
-    Attributes:
-        programs: with selectors; one, unless some changes cannot be together.
-        singles: to be compiled on their own.
-        refused: (change, the compiler's message).
-    """
-
-    programs: list[Program] = field(default_factory=list)
-    singles: list[Change] = field(default_factory=list)
-    refused: list[tuple[Change, str]] = field(default_factory=list)
+    programs: list[Program] = field(default_factory=list)  # with selectors; one, unless some changes cannot be together
+    singles: list[Change] = field(default_factory=list)  # to be compiled on their own
+    refused: list[tuple[Change, str]] = field(default_factory=list)  # (change, the compiler's message)
 
 
 class Programs:

@@ -48,36 +48,24 @@ def header() -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Which changes the lines of a rendered file are about.
+    """Which changes the lines of a rendered file are about."""
 
-    Attributes:
-        own: line → number of the change whose alternative stands there, and nothing else.
-        stands: line → the original expression and the alternative that stands there, where it is one.
-        around: (first line, last line, numbers) of each place with alternatives, outer ones first.
-        directives: numbers of the changes in macros: a message about one is at the macro's use.
-    """
-
-    own: Mapping[int, int]
+    own: Mapping[int, int]  # line → number of the change whose alternative stands there, and nothing else
+    # line → the original expression and the alternative that stands there, where it is one
     stands: Mapping[int, tuple[str, str]]
+    # (first line, last line, numbers) of each place with alternatives, outer ones first
     around: tuple[tuple[int, int, tuple[int, ...]], ...]
-    directives: frozenset[int]
+    directives: frozenset[int]  # numbers of the changes in macros: a message about one is at the macro's use
 
 
 @dataclass(frozen=True, slots=True)
 class Schemata:
-    """A source with alternatives.
+    """A source with alternatives."""
 
-    Attributes:
-        edits: of each changed file: its outermost places with alternatives.
-        changes: in it, by their numbers; the numbers begin at 1.
-        left: changes that cross another one's edits: they need another program.
-        lines: of each changed file.
-    """
-
-    edits: Mapping[str, tuple[ByteEdit, ...]]
-    changes: Mapping[int, Change]
-    left: tuple[Change, ...]
-    lines: Mapping[str, Lines]
+    edits: Mapping[str, tuple[ByteEdit, ...]]  # of each changed file: its outermost places with alternatives
+    changes: Mapping[int, Change]  # in it, by their numbers; the numbers begin at 1
+    left: tuple[Change, ...]  # changes that cross another one's edits: they need another program
+    lines: Mapping[str, Lines]  # of each changed file
 
 
 @dataclass(slots=True)

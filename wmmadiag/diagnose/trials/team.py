@@ -47,16 +47,12 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Changes that are tried together.
-
-    Attributes:
-        apart: each is compiled as a text of its own.
-        pairs: what is tried is two of them at once, by their places among them; none: each alone.
-    """
+    """Changes that are tried together."""
 
     changes: tuple[Change, ...]
-    apart: bool
+    apart: bool  # each is compiled as a text of its own
     looks: int
+    # what is tried is two of them at once, by their places among them; none: each alone
     pairs: tuple[tuple[int, int], ...] = ()
 
 

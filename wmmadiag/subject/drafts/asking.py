@@ -48,13 +48,9 @@ def check_operation(operation: str) -> None:
 
 
 class NotDerived(ConfigurationError):
-    """Something of a kernel that its source does not tell.
+    """Something of a kernel that its source does not tell."""
 
-    Attributes:
-        open: what it is.
-    """
-
-    open: Sequence[Open] = ()
+    open: Sequence[Open] = ()  # what it is
 
 
 def not_derived(drafted: Draft, path: Path, assumed: tuple[str, ...]) -> NotDerived:

@@ -30,19 +30,13 @@ _MOST_RENAMED = 4  # extents whose names may mislead
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Meanings of arguments that nothing tells.
+    """Meanings of arguments that nothing tells."""
 
-    Attributes:
-        roles: of pointers; `extents`: of numbers; both by the parameter's name.
-        symbols: of numbers that only host code knows; `constants`: of those that the code knows.
-        layouts: the axes of roles, "HSK".
-    """
-
-    roles: Mapping[str, str]
+    roles: Mapping[str, str]  # of pointers; `extents`: of numbers; both by the parameter's name
     extents: Mapping[str, str]
-    symbols: Mapping[str, str]
+    symbols: Mapping[str, str]  # of numbers that only host code knows; `constants`: of those that the code knows
     constants: Mapping[str, str]
-    layouts: Mapping[str, str]
+    layouts: Mapping[str, str]  # the axes of roles, "HSK"
 
     def meaning(self) -> str:
         """In words: "dY is b, tokens is K"."""

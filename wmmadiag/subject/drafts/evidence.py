@@ -18,15 +18,10 @@ _FLAGS = frozenset({"transpose_a", "transpose_b"})  # what a library's product t
 
 @dataclass(frozen=True, slots=True)
 class ProductEvidence:
-    """A library's product of the arrays that the kernel reads.
+    """A library's product of the arrays that the kernel reads."""
 
-    Attributes:
-        product: as the library has it, by columns.
-        swapped: whether the library gets B first: read by rows, its result is then the kernel's.
-    """
-
-    product: Product
-    swapped: bool
+    product: Product  # as the library has it, by columns
+    swapped: bool  # whether the library gets B first: read by rows, its result is then the kernel's
 
     def apply(self, result: Draft, meant: Meanings) -> None:
         """Let a draft say what the product says: how operands are stored, and by which names their extents go."""
@@ -55,13 +50,9 @@ class ProductEvidence:
 
 @dataclass(frozen=True, slots=True)
 class LoopEvidence:
-    """A product that host code computes itself, in loops, of the arrays that the kernel reads.
+    """A product that host code computes itself, in loops, of the arrays that the kernel reads."""
 
-    Attributes:
-        turned: the operands that lie the other way around.
-    """
-
-    turned: frozenset[str]
+    turned: frozenset[str]  # the operands that lie the other way around
 
     def apply(self, result: Draft, meant: Meanings) -> None:
         """Let a draft say how operands are stored."""

@@ -44,29 +44,18 @@ _NO_LAUNCH = "PTX holds no launch"
 
 @dataclass(frozen=True, slots=True)
 class PtxFacts:
-    """What a PTX file says of one of its kernels.
+    """What a PTX file says of one of its kernels."""
 
-    Attributes:
-        entry: its name as in the PTX; `name`: the same for people, without parameters and template arguments.
-        parameters: in order, structs taken apart.
-        block: as `.reqntid` or `.maxntid` say, one expression per dimension; empty if neither does.
-        dynamic: the names of the dynamic shared memory that it uses.
-        opcodes: its instructions and those of what it calls, each form once.
-        multiplications: how many of its instructions multiply on tensor cores.
-        accumulators: types in which these sum; `inputs`: of their operands.
-        remarks: what was assumed, each one clause; `notes`: what is known besides.
-    """
-
-    entry: str
+    entry: str  # its name as in the PTX; `name`: the same for people, without parameters and template arguments
     name: str
-    parameters: tuple[Parameter, ...]
-    block: tuple[str, ...]
-    dynamic: tuple[str, ...]
-    opcodes: tuple[str, ...]
-    multiplications: int
-    accumulators: frozenset[str]
+    parameters: tuple[Parameter, ...]  # in order, structs taken apart
+    block: tuple[str, ...]  # as `.reqntid` or `.maxntid` say, one expression per dimension; empty if neither does
+    dynamic: tuple[str, ...]  # the names of the dynamic shared memory that it uses
+    opcodes: tuple[str, ...]  # its instructions and those of what it calls, each form once
+    multiplications: int  # how many of its instructions multiply on tensor cores
+    accumulators: frozenset[str]  # types in which these sum; `inputs`: of their operands
     inputs: frozenset[str]
-    remarks: tuple[str, ...]
+    remarks: tuple[str, ...]  # what was assumed, each one clause; `notes`: what is known besides
     notes: tuple[str, ...]
 
 

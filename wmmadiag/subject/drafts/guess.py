@@ -18,33 +18,21 @@ from wmmadiag.ops.model import Distance
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One kernel parameter as the guesses need it.
-
-    Attributes:
-        c_type: as declared, pointer and const aside.
-        dtype: a card's element type, or None when the C type does not say (a template parameter, a struct).
-        lanes: elements of a vector type (half2: 2), else 1; storage is the same either way.
-        struct: the kernel's parameter that it is a member of, if that is a struct; `label`: its name in there.
-        value: what it is, where that does not depend on its meaning: of padding, of a pointer that stays null.
-        unread: whether no code that is to be seen reads it.
-        meant: the extent that it is, where its name says another.
-        added: whether the kernel adds to what the pointer points to.
-        remark: why a struct could not be taken apart.
-    """
+    """One kernel parameter as the guesses need it."""
 
     name: str
-    c_type: str
+    c_type: str  # as declared, pointer and const aside
     pointer: bool
     const: bool
-    dtype: str | None
-    lanes: int = 1
-    struct: str = ""
+    dtype: str | None  # a card's element type, or None when the C type does not say (a template parameter, a struct)
+    lanes: int = 1  # elements of a vector type (half2: 2), else 1; storage is the same either way
+    struct: str = ""  # the kernel's parameter that it is a member of, if that is a struct; `label`: its name in there
     label: str = ""
-    value: str = ""
-    unread: bool = False
-    meant: str = ""
-    added: bool = False
-    remark: str = ""
+    value: str = ""  # what it is, where that does not depend on its meaning: of padding, of a pointer that stays null
+    unread: bool = False  # whether no code that is to be seen reads it
+    meant: str = ""  # the extent that it is, where its name says another
+    added: bool = False  # whether the kernel adds to what the pointer points to
+    remark: str = ""  # why a struct could not be taken apart
 
 
 def _folded(name: str) -> str:

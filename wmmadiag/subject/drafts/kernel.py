@@ -44,39 +44,28 @@ _C_TYPES = {"f16": "half", "bf16": "__nv_bfloat16", "tf32": "float"}
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One kernel and how it is launched.
+    """One kernel and how it is launched."""
 
-    Attributes:
-        entry: its name or name expression; `{expression}` in it is over host symbols.
-        parameters: in order, structs taken apart; `passed`: what the launch gives for each, None where nobody does.
-        launch: the best one, None where host code makes none; `machine`: the run that made it.
-        products: what libraries multiply in that run.
-        constants: of the kernel's template parameters and of the constants that its code names.
-        code: what it runs, as text. bounds: the arguments of its `__launch_bounds__`.
-        remarks: what was chosen where the source has several, each a clause.
-        fixed: host symbols that the kernel's own code names, too.
-        named: numbers that the files name besides.
-        uninstantiated: its template parameters that nothing in the source gives a value.
-        declared: its definition.
-        guards: names of its numbers → what the indices are multiples of that it compares with them.
-    """
-
-    entry: str
+    entry: str  # its name or name expression; `{expression}` in it is over host symbols
+    # in order, structs taken apart; `passed`: what the launch gives for each, None where nobody does
     parameters: tuple[Parameter, ...]
     passed: tuple[Value | None, ...] = ()
-    launch: Launch | None = None
+    launch: Launch | None = None  # the best one, None where host code makes none; `machine`: the run that made it
     machine: Machine | None = None
-    products: tuple[Product, ...] = ()
+    products: tuple[Product, ...] = ()  # what libraries multiply in that run
+    # of the kernel's template parameters and of the constants that its code names
     constants: Mapping[str, Number] = field(default_factory=dict)
-    code: str = ""
+    code: str = ""  # what it runs, as text. bounds: the arguments of its `__launch_bounds__`.
     text: str = ""
     bounds: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
-    fixed: frozenset[str] = frozenset()
-    named: Mapping[str, Number] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()  # what was chosen where the source has several, each a clause
+    fixed: frozenset[str] = frozenset()  # host symbols that the kernel's own code names, too
+    named: Mapping[str, Number] = field(default_factory=dict)  # numbers that the files name besides
+    # names of its numbers → what the indices are multiples of that it compares with them
     guards: Mapping[str, int] = field(default_factory=dict)
+    # its template parameters that nothing in the source gives a value
     uninstantiated: tuple[TemplateParameter, ...] = ()
-    declared: Found | None = None
+    declared: Found | None = None  # its definition
 
     @property
     def usual(self) -> Values:

@@ -27,21 +27,14 @@ _FRAGMENT = 32  # at most: `#define M 16` is a fragment's shape far more often t
 
 @dataclass(slots=True)
 class Meanings:
-    """From terms of host code to a card's.
+    """From terms of host code to a card's."""
 
-    Attributes:
-        by_symbol: host symbol → term over the card's symbols.
-        whole: terms of host code that are passed for a number of known meaning, with that meaning.
-        usual: card symbol → the value that host code gives it.
-        fixed: card symbol → its only value.
-        equal: card symbols that host code passes one number for.
-    """
-
-    by_symbol: dict[str, Term] = field(default_factory=dict)
+    by_symbol: dict[str, Term] = field(default_factory=dict)  # host symbol → term over the card's symbols
+    # terms of host code that are passed for a number of known meaning, with that meaning
     whole: list[tuple[Term, Term]] = field(default_factory=list)
-    usual: dict[str, Number] = field(default_factory=dict)
-    fixed: dict[str, Number] = field(default_factory=dict)
-    equal: list[set[str]] = field(default_factory=list)
+    usual: dict[str, Number] = field(default_factory=dict)  # card symbol → the value that host code gives it
+    fixed: dict[str, Number] = field(default_factory=dict)  # card symbol → its only value
+    equal: list[set[str]] = field(default_factory=list)  # card symbols that host code passes one number for
 
     def card(self, term: Term) -> Term:
         """A term of host code over the card's symbols."""

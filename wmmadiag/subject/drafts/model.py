@@ -15,14 +15,10 @@ TODO = "TODO"
 
 @dataclass(slots=True)
 class DraftArgument:
-    """One argument of the drafted card; TODO where nothing suggests a value.
-
-    Attributes:
-        passed: what host code gives for it, None where nobody does.
-    """
+    """One argument of the drafted card; TODO where nothing suggests a value."""
 
     parameter: Parameter
-    passed: Value | None = None
+    passed: Value | None = None  # what host code gives for it, None where nobody does
     role: str = ""
     value: str = ""
     dtype: str = TODO
@@ -35,36 +31,16 @@ class DraftArgument:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Something that a draft could not find out.
+    """Something that a draft could not find out."""
 
-    Attributes:
-        what: it is: "grid", "the role of 'x'".
-        why: nothing tells.
-        option: of the command line that would say it, "" where only a card can.
-    """
-
-    what: str
-    why: str
-    option: str = ""
+    what: str  # it is: "grid", "the role of 'x'"
+    why: str  # nothing tells
+    option: str = ""  # of the command line that would say it, "" where only a card can
 
 
 @dataclass(slots=True)
 class Draft:
-    """A card in the making.
-
-    Attributes:
-        open: what is still to be filled in.
-        remarks: assumptions that the user should confirm, each a clause.
-        told: of what the assumptions are about that the host code itself shows: "operation", "storage", "sizes".
-        fixed: symbols that constants of the source determine.
-        usual: symbols with the values that host code gives them.
-        facts: conditions under which the host code makes the launch, over the card's symbols.
-        equal: symbols that are one number.
-        tiles: symbol → numbers that it is divided by.
-        guarded: symbols that the kernel compares indices with, with what these are multiples of: so are its sizes.
-        computes: parameters of the operation that the signature or the source tells.
-        untold: symbols that nothing tells, with their meaning: a drafted value is a mere example.
-    """
+    """A card in the making."""
 
     entry: str
     operation: str
@@ -72,16 +48,21 @@ class Draft:
     grid: list[str] = field(default_factory=list)
     block: list[str] = field(default_factory=list)
     shared: str = "0"
-    open: list[Open] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
+    open: list[Open] = field(default_factory=list)  # what is still to be filled in
+    remarks: list[str] = field(default_factory=list)  # assumptions that the user should confirm, each a clause
+    # of what the assumptions are about that the host code itself shows: "operation", "storage", "sizes"
     told: set[str] = field(default_factory=set)
-    fixed: dict[str, str] = field(default_factory=dict)
-    usual: dict[str, Number] = field(default_factory=dict)
+    fixed: dict[str, str] = field(default_factory=dict)  # symbols that constants of the source determine
+    usual: dict[str, Number] = field(default_factory=dict)  # symbols with the values that host code gives them
+    # conditions under which the host code makes the launch, over the card's symbols
     facts: list[tuple[Term, bool]] = field(default_factory=list)
-    equal: list[set[str]] = field(default_factory=list)
-    tiles: dict[str, list[int]] = field(default_factory=dict)
+    equal: list[set[str]] = field(default_factory=list)  # symbols that are one number
+    tiles: dict[str, list[int]] = field(default_factory=dict)  # symbol → numbers that it is divided by
+    # symbols that the kernel compares indices with, with what these are multiples of: so are its sizes
     guarded: dict[str, int] = field(default_factory=dict)
+    # parameters of the operation that the signature or the source tells
     computes: dict[str, str] = field(default_factory=dict)
+    # symbols that nothing tells, with their meaning: a drafted value is a mere example
     untold: dict[str, str] = field(default_factory=dict)
 
     def holding(self, role: str) -> DraftArgument | None:
@@ -91,17 +72,13 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the user said on the command line, or what is to be tried; empty for what is to be derived.
-
-    Attributes:
-        layouts: of roles of which nothing tells which axes they have.
-    """
+    """What the user said on the command line, or what is to be tried; empty for what is to be derived."""
 
     grid: Sequence[str] = ()
     block: Sequence[str] = ()
     shared: str = ""
     symbols: Mapping[str, str] = field(default_factory=dict)
-    layouts: Mapping[str, str] = field(default_factory=dict)
+    layouts: Mapping[str, str] = field(default_factory=dict)  # of roles of which nothing tells which axes they have
 
 
 def is_input(result: Draft, role: str | None) -> bool:

@@ -35,24 +35,16 @@ _ELSE = (
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """An operation that a kernel seems to compute.
+    """An operation that a kernel seems to compute."""
 
-    Attributes:
-        operation: the likeliest; where nothing speaks for any, the one that a draft begins with.
-        sure: whether everything agrees; if not, `because` says what is amiss.
-        because: a clause for a message.
-        likely: whether its name or its arrays speak for the operation at all.
-        promised: words of its name that promise a part of the operation which nothing else shows: one who forgot it
-            would be right by the operation without that part.
-        spoken: the operations that its name has a word of.
-    """
-
-    operation: str
-    sure: bool
-    because: str
-    likely: bool = True
+    operation: str  # the likeliest; where nothing speaks for any, the one that a draft begins with
+    sure: bool  # whether everything agrees; if not, `because` says what is amiss
+    because: str  # a clause for a message
+    likely: bool = True  # whether its name or its arrays speak for the operation at all
+    # words of its name that promise a part of the operation which nothing else shows: one who forgot it would be right
+    # by the operation without that part
     promised: frozenset[str] = frozenset()
-    spoken: tuple[str, ...] = ()
+    spoken: tuple[str, ...] = ()  # the operations that its name has a word of
 
 
 def recognised(entry: str, parameters: Sequence[Parameter], code: str, multiplications: int) -> Recognised:
