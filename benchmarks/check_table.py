@@ -13,10 +13,9 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from wmmadiag.checks.document import PAGE, with_table
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "checks"))
+sys.path += [str(Path(__file__).parent.parent / one) for one in ("tests/checks", "scripts/pages")]
 import check_corpus
+from checks_page import PAGE, with_table
 
 
 def table() -> tuple[str, list[str]]:

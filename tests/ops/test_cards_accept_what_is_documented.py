@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from itertools import permutations
 
 import pytest
+from cards_page import page
 from operation_cards import DOCUMENTED, card_of
 
 from wmmadiag.ops import Operation
 from wmmadiag.subject.binding import BoundCase, bind
-from wmmadiag.subject.document import page
 
 PAGE = page()
 OPERATION = pytest.mark.parametrize("operation", DOCUMENTED.values(), ids=lambda one: one.name)

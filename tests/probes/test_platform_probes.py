@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from probes_page import page
 
 from wmmadiag.errors import ConfigurationError, KernelFault, UnsupportedError
 from wmmadiag.probes import registry
 from wmmadiag.probes.answer import Answer, Answered, exit_code
-from wmmadiag.probes.document import page
 from wmmadiag.probes.machine import Machine
 from wmmadiag.probes.registry import Probe, all_probes, ask, select
 from wmmadiag.probes.run import ALL_ARCHES, arches_of, ask_all
@@ -164,4 +164,4 @@ def test_every_source_has_a_probe() -> None:
 
 
 def test_the_documentation_is_current() -> None:
-    assert (ROOT / "docs/probes.md").read_text("utf-8") == page(), "run python -m wmmadiag.probes.document"
+    assert (ROOT / "docs/probes.md").read_text("utf-8") == page(), "run python scripts/pages"

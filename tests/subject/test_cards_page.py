@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+from cards_page import page
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject import card_keys
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card_files.read import parse_card
-from wmmadiag.subject.document import page
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,7 +23,7 @@ def example() -> str:
 
 
 def test_the_page_is_current():
-    assert (ROOT / "docs/cards.md").read_text("utf-8") == page(), "run python -m wmmadiag.subject.document"
+    assert (ROOT / "docs/cards.md").read_text("utf-8") == page(), "run python scripts/pages"
 
 
 def test_the_example_is_a_card(tmp_path):

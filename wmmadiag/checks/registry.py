@@ -3,7 +3,7 @@
 To add a check, write one module here that defines `CHECK = Check(…)`, and, where it watches the run, one file
 `emulator/native/checks/NAME.cpp`. The module's docstring says what the check is for, in a few sentences, then holds a
 section "Bad:" and a section "Good:" with an indented example each; `docs/checks.md` is made of them by
-`python -m wmmadiag.checks.document`.
+`python scripts/pages`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The platform probes, found by walking this package.
 
 To add a probe, write `probes/NAME.cu` with the kernels, and one module here that defines `PROBE = Probe(…)`. The
-module's docstring says why one would ask; `docs/probes.md` is made of it by `python -m wmmadiag.probes.document`.
+module's docstring says why one would ask; `docs/probes.md` is made of it by `python scripts/pages`.
 """
 
 from __future__ import annotations

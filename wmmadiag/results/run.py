@@ -1,7 +1,7 @@
 """A whole run as data: several kernels, what they were made of, what was found and what it looked like. Needs no NumPy.
 
 What `wmmadiag check --json` writes and `wmmadiag report` and `wmmadiag compare` read; its JSON schema is `schema.json`,
-made of these classes by `python -m wmmadiag.report.schema`.
+made of these classes by `python scripts/pages`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The JSON schema of a run, made of the dataclasses: `python -m wmmadiag.report.schema` writes `schema.json`."""
+"""wmmadiag/report/schema.json, the JSON schema of a run, made of the dataclasses."""
 
 from __future__ import annotations
 
 import inspect
-from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
@@ -13,7 +12,6 @@ from wmmadiag.results.json_file import SCHEMA_ID
 from wmmadiag.results.model import DERIVED, FORMAT_VERSION, KernelReport, Status
 from wmmadiag.results.run import Run, Unchecked
 
-PATH = Path(__file__).with_name("schema.json")
 _NOT_FINITE = ["nan", "inf", "-inf"]
 
 
@@ -50,10 +48,6 @@ def _numbers(value: Any) -> Any:
     return [_numbers(item) for item in value] if isinstance(value, list) else value
 
 
-def text() -> str:
+def page() -> str:
     """As the file holds it."""
     return msgspec.json.format(msgspec.json.encode(schema()), indent=2).decode() + "\n"
-
-
-if __name__ == "__main__":
-    PATH.write_text(text(), "utf-8")

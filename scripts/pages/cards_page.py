@@ -1,10 +1,9 @@
-"""Writes docs/cards.md from the tables that cards are read with: `python -m wmmadiag.subject.document [FILE]`."""
+"""docs/cards.md, from the tables that cards are read with."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from wmmadiag.checks.docstrings import write_page
 from wmmadiag.numerics.element_types import ALIASES, TYPES
 from wmmadiag.ops import OPERATIONS, Operation
 from wmmadiag.ops.expressions import CONSTANTS, FUNCTIONS
@@ -72,7 +71,7 @@ D = 64
 causal = 1
 ```
 
-Every mistake in a card is reported with its line. This page is made by `python -m wmmadiag.subject.document`.
+Every mistake in a card is reported with its line. This page is made by `python scripts/pages`.
 """
 
 _EXPRESSIONS = """\
@@ -212,12 +211,3 @@ def _element_types() -> str:
     rows = {name: ", ".join(f"`{alias}`" for alias in spellings[name]) or "—" for name in TYPES}
     lines = ["| type | also written |", "|---|---|", *(f"| `{name}` | {text} |" for name, text in rows.items())]
     return "\n".join(lines) + "\n"
-
-
-def main() -> None:
-    """Write the page."""
-    write_page(page(), "docs/cards.md")
-
-
-if __name__ == "__main__":
-    main()

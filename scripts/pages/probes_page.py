@@ -1,10 +1,8 @@
-"""Writes docs/probes.md from the probes' own words: `python -m wmmadiag.probes.document [FILE]`."""
+"""docs/probes.md, from the probes' own words."""
 
 from __future__ import annotations
 
 import inspect
-import sys
-from pathlib import Path
 
 from wmmadiag.probes.registry import Probe, modules_of
 from wmmadiag.probes.subject.model import SubjectProbe
@@ -19,7 +17,7 @@ answers show faults.
 
 Exit codes: 0 everything is as it should be, 1 something is not, 3 it cannot be said.
 
-This page is made by `python -m wmmadiag.probes.document`.
+This page is made by `python scripts/pages`.
 """
 
 
@@ -36,14 +34,3 @@ def page() -> str:
         where = ", ".join(one.operations) + ("; on the emulator only" if one.emulator else "")
         parts.append(f"### {name}\n\n*{one.asks}* For {where}.\n\n{inspect.cleandoc(module.__doc__ or '')}\n")
     return "\n".join(parts)
-
-
-def main() -> None:
-    """Write the page."""
-    path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/probes.md")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page(), "utf-8")
-
-
-if __name__ == "__main__":
-    main()

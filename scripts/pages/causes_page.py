@@ -1,19 +1,14 @@
-"""`docs/causes.md`, made of the names' table and the operators: `python -m wmmadiag.diagnose.document [--check]`."""
+"""docs/causes.md, made of the names' table and the operators."""
 
 from __future__ import annotations
-
-import sys
-from pathlib import Path
 
 from wmmadiag.diagnose.effort import EFFORTS
 from wmmadiag.diagnose.names import FAULT, NAMES, REFUSED, UNKNOWN
 from wmmadiag.diagnose.operators.registry import all_operators
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "causes.md"
-
 _HEAD = """# What a diagnosis can tell, and how it proves it
 
-Made by `python -m wmmadiag.diagnose.document`.
+Made by `python scripts/pages`.
 
 A diagnosis tries changes. Operators that know nothing of what a kernel computes yield thousands of small changes of its
 source; each is run on the failing case, many of them in one program with a switch that the emulator turns. A change
@@ -98,15 +93,3 @@ def _operators(*, wider: bool) -> list[str]:
         words = " ".join((run.__doc__ or "").split("\n\n")[0].split())
         rows.append(f"| {name} | {words.replace('|', chr(92) + '|')} |")
     return rows
-
-
-def main() -> int:
-    """Write the page, or with --check compare it; 1 where it is not current."""
-    if "--check" in sys.argv[1:]:
-        return 0 if PAGE.exists() and PAGE.read_text("utf-8") == page() else 1
-    PAGE.write_text(page(), "utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
