@@ -7,7 +7,7 @@ import datetime
 import difflib
 import re
 from collections.abc import Iterable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from wmmadiag.errors import ConfigurationError
 
@@ -54,14 +54,39 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"did you mean '{close[0]}'?" if close else ""
 
 
-def add_computes(parser: argparse._ActionsContainer) -> None:
-    """The option that says what a source computes."""
-    parser.add_argument(
+def add_subject(parser: argparse.ArgumentParser, title: str, *, many_arches: bool = False) -> None:
+    """What may be said of a kernel in place of its card, or of a source, and how it is compiled; see `of_subject`."""
+    group = parser.add_argument_group(title)
+    group.add_argument(
         "--computes",
         metavar="OP",
         default="",
         help="what a source computes: gemm, attention, … (all: docs/cards.md); none: its results are not judged",
     )
+    group.add_argument("--grid", type=dimensions, metavar="X[,Y[,Z]]", default=(), help="blocks, expressions")
+    group.add_argument("--block", type=dimensions, metavar="X[,Y[,Z]]", default=(), help="threads of a block")
+    group.add_argument("--shared", metavar="BYTES", default="", help="dynamic shared memory, an expression")
+    group.add_argument("--symbol", action="append", type=symbol, metavar="NAME=VALUE", default=[], help="such as S=256")
+    add_compilation(parser, many_arches=many_arches)
+
+
+def of_subject(args: argparse.Namespace) -> dict[str, Any]:
+    """What `add_subject` and `add_compilation` read, with seed and inputs, as `wmmadiag.check` and its like take it."""
+    return {
+        "entry": args.entry,
+        "computes": args.computes,
+        "grid": args.grid,
+        "block": args.block,
+        "shared": args.shared,
+        "macros": definitions(args.define),
+        "symbols": dict(args.symbol),
+        "include_paths": args.include,
+        "std": args.std,
+        "seed": args.seed,
+        "inputs": args.inputs,
+        "compiler": args.compiler,
+        "use_cache": not args.no_cache,
+    }
 
 
 def add_compilation(parser: argparse.ArgumentParser, *, many_arches: bool = False) -> None:

@@ -19,16 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from wmmadiag.cli.arguments import (
     add_colour,
-    add_compilation,
-    add_computes,
     add_detail,
+    add_subject,
     day,
-    definitions,
-    dimensions,
     natural,
+    of_subject,
     positive,
     seconds,
-    symbol,
 )
 from wmmadiag.cli.console import Console
 from wmmadiag.cli.outputs import FORMATS, Outputs, add_outputs, chosen_outputs, write_outputs
@@ -60,13 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--provenance", action="store_true", help="follow values from the inputs on")
     group.add_argument("--diagnose", action="store_true", help="say why each failing variant fails")
     group.add_argument("--schedules", type=natural, metavar="N", default=0, help="try N other orders of warps, copies")
-    group = parser.add_argument_group("the kernel, in place of what its card or source says")
-    add_computes(group)
-    group.add_argument("--grid", type=dimensions, metavar="X[,Y[,Z]]", default=(), help="blocks, expressions")
-    group.add_argument("--block", type=dimensions, metavar="X[,Y[,Z]]", default=(), help="threads of a block")
-    group.add_argument("--shared", metavar="BYTES", default="", help="dynamic shared memory, an expression")
-    group.add_argument("--symbol", action="append", type=symbol, metavar="NAME=VALUE", default=[], help="such as S=256")
-    add_compilation(parser, many_arches=True)
+    add_subject(parser, "the kernel, in place of what its card or source says", many_arches=True)
     parser.add_argument("--resources", action="store_true", help="registers, spills and shared memory, by ptxas")
     group = parser.add_argument_group("where it runs")
     group.add_argument("--backend", metavar="NAME", default="emulator", help="emulator (default), gpu or both")
@@ -179,11 +170,13 @@ def _bundled(args: argparse.Namespace, outputs: Outputs, console: Console) -> in
             raise ConfigurationError(f"--{name.replace('_', '-')} and --bundle do not go together")
     if args.backend != "emulator" or args.compiler == "nvcc":
         raise ConfigurationError("a bundle holds what NVRTC compiled and the emulator ran")
+    options = of_subject(args)
+    for name in ("computes", "compiler", "use_cache"):  # a bundle is of a card, compiled by NVRTC
+        del options[name]
+    options["include_paths"] = tuple(args.include)
     run = write_bundle(
-        paths[0], Path(args.bundle), include_paths=tuple(args.include), arch=arches[0], cases=args.case,
-        variants=args.variant, entry=args.entry, grid=args.grid, block=args.block, shared=args.shared,
-        macros=definitions(args.define), symbols=dict(args.symbol), std=args.std, seed=args.seed, inputs=args.inputs,
-        checks=args.checks, schedules=args.schedules, provenance=args.provenance,
+        paths[0], Path(args.bundle), arch=arches[0], cases=args.case, variants=args.variant, checks=args.checks,
+        schedules=args.schedules, provenance=args.provenance, **options,
     )  # fmt: skip
     if not outputs.to_stdout:
         console.print(terminal.render_run(run, colour=console.colour, verbose=args.verbose))
@@ -211,22 +204,9 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
     """Keyword arguments of `wmmadiag.check`."""
     from wmmadiag.backends import RunLimits
 
-    return {
-        "entry": args.entry,
-        "computes": args.computes,
-        "grid": args.grid,
-        "block": args.block,
-        "shared": args.shared,
-        "macros": definitions(args.define),
-        "symbols": dict(args.symbol),
-        "include_paths": args.include,
-        "std": args.std,
-        "seed": args.seed,
-        "inputs": args.inputs,
+    return of_subject(args) | {
         "backend": args.backend,
         "limits": RunLimits(args.threads, args.budget_instructions, args.budget_seconds),
-        "compiler": args.compiler,
-        "use_cache": not args.no_cache,
         "resources": args.resources or args.verbose,
         "against": args.against,
         "checks": args.checks,

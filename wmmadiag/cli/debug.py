@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from wmmadiag.cli.arguments import add_compilation, add_computes, definitions, dimensions, natural, symbol
+from wmmadiag.cli.arguments import add_subject, natural, of_subject
 from wmmadiag.cli.console import Console
 
 
@@ -32,13 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-e", "--command", action="append", metavar="COMMAND", default=[], help="run a command first")
     group.add_argument("--batch", action="store_true", help="leave after these; the first that fails ends it")
     group.add_argument("--json-lines", action="store_true", help="answer with one JSON object per command, a line each")
-    group = parser.add_argument_group("a kernel without a card")
-    add_computes(group)
-    group.add_argument("--grid", type=dimensions, metavar="X[,Y[,Z]]", default=(), help="blocks, may use symbols")
-    group.add_argument("--block", type=dimensions, metavar="X[,Y[,Z]]", default=(), help="threads of a block")
-    group.add_argument("--shared", metavar="BYTES", default="", help="dynamic shared memory")
-    group.add_argument("--symbol", action="append", metavar="NAME=VALUE", default=[], type=symbol, help="such as S=256")
-    add_compilation(parser)
+    add_subject(parser, "a kernel without a card")
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
@@ -54,20 +48,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         case=args.case,
         variant=args.variant,
         arch=args.arch,
-        seed=args.seed,
-        inputs=args.inputs,
-        entry=args.entry,
-        computes=args.computes,
-        grid=args.grid,
-        block=args.block,
-        shared=args.shared,
-        macros=definitions(args.define),
-        symbols=dict(args.symbol),
-        include_paths=args.include,
-        std=args.std,
-        compiler=args.compiler,
-        use_cache=not args.no_cache,
         against=args.against,
+        **of_subject(args),
     )
     prompt = Prompt(Interpreter(session), console.print, as_json=args.json_lines)
     if not args.json_lines:

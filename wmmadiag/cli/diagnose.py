@@ -12,13 +12,10 @@ from pathlib import Path
 
 from wmmadiag.cli.arguments import (
     add_colour,
-    add_compilation,
-    add_computes,
     add_detail,
-    definitions,
-    dimensions,
+    add_subject,
     natural,
-    symbol,
+    of_subject,
 )
 from wmmadiag.cli.console import Console
 from wmmadiag.cli.outputs import STDOUT, add_json, write_json
@@ -42,13 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="normal",
         help="how many changes are tried (default: normal); the answer never depends on the machine's speed",
     )
-    group = parser.add_argument_group("the kernel, in place of what its card or source says")
-    add_computes(group)
-    group.add_argument("--grid", type=dimensions, metavar="X[,Y[,Z]]", default=(), help="blocks, expressions")
-    group.add_argument("--block", type=dimensions, metavar="X[,Y[,Z]]", default=(), help="threads of a block")
-    group.add_argument("--shared", metavar="BYTES", default="", help="dynamic shared memory, an expression")
-    group.add_argument("--symbol", action="append", type=symbol, metavar="NAME=VALUE", default=[], help="such as S=256")
-    add_compilation(parser)
+    add_subject(parser, "the kernel, in place of what its card or source says")
     group = parser.add_argument_group("where it runs")
     group.add_argument("--backend", metavar="NAME", default="emulator", help="emulator (default), gpu or both")
 
@@ -60,25 +51,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
     found = diagnosis(
         Path(args.path),
         arch=args.arch,
-        entry=args.entry,
-        computes=args.computes,
-        grid=args.grid,
-        block=args.block,
-        shared=args.shared,
-        macros=definitions(args.define),
-        symbols=dict(args.symbol),
-        include_paths=args.include,
-        std=args.std,
         variant=args.variant,
         cases=args.case,
-        seed=args.seed,
-        inputs=args.inputs,
         backend=args.backend,
-        compiler=args.compiler,
-        use_cache=not args.no_cache,
         checks=args.checks,
         effort=args.effort,
         progress=console.progress,
+        **of_subject(args),
     )
     console.clear()
     if args.json:
