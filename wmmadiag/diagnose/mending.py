@@ -120,6 +120,9 @@ def _numbers(found: Examined, base: _Base, cases: Sequence[Case], tell: Progress
         return True
     if not base.kept:
         found.suspects = suspects(order, ledger)
+    done: set[Change] = set()
+    if not base.kept and not answers and _by_pairs(found, base, tried, done, cases, tell, alike=True):
+        return True
     if ledger.effort.wider and not ledger.spent and not base.kept:
         tell("ranking what is less likely")
         _, wider = ranked_changes(found.bench, base.run, base.followed, trials.texts, wider=True)
@@ -140,13 +143,32 @@ def _numbers(found: Examined, base: _Base, cases: Sequence[Case], tell: Progress
             return True
     if base.kept:
         return False
-    if not answers:
-        made = mending_pairs(trials, tried, ledger.effort.pairs, ledger, tell)
-        found.pairs |= {pair.both: pair for pair, _ in made}
-        if any(one.right for one in _confirmed(found, base, [one for _, one in made], cases, tell, ())):
-            return True
+    if not answers and _by_pairs(found, base, tried, done, cases, tell):
+        return True
     # Fewer threads hide what they do to each other: that is an answer where the source has none.
     return any(one.right for one in _confirmed(found, base, [], cases, tell, smaller))
+
+
+def _by_pairs(
+    found: Examined,
+    base: _Base,
+    tried: Sequence[Tried],
+    done: set[Change],
+    cases: Sequence[Case],
+    tell: Progress,
+    *,
+    alike: bool = False,
+) -> bool:
+    """Search for two changes at once; whether two mend every case.
+
+    Args:
+        done: pairs that were tried before; those that are now are put there.
+        alike: those alone that do the same at two places.
+    """
+    ledger = found.ledger
+    made = mending_pairs(base.trials, tried, ledger.effort.pairs, ledger, tell, done=done, alike=alike)
+    found.pairs |= {pair.both: pair for pair, _ in made}
+    return any(one.right for one in _confirmed(found, base, [one for _, one in made], cases, tell, ()))
 
 
 def _tried(

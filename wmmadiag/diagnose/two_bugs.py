@@ -74,9 +74,20 @@ def _repeated(some: Sequence[Ranked]) -> Iterator[Pair]:
 
 
 def _done(edit: TextEdit, texts: Texts) -> frozenset[tuple[str, ...]]:
-    """The tokens that an edit takes away and puts in, whichever way round."""
+    """The tokens that an edit takes away and puts in, whichever way round.
+
+    Where it does more than to put one name or number for another, its names are left out: statements beside each other
+    do the same to others.
+    """
     old = texts[edit.file][edit.start : edit.end].decode("utf-8", "replace")
-    return frozenset(map(tuple, difference(old, edit.text)))
+    both = tuple(map(tuple, difference(old, edit.text)))
+    if any(_is_mark(one) for some in both for one in some):
+        both = tuple(tuple(one if _is_mark(one) or one.isdecimal() else "name" for one in some) for some in both)
+    return frozenset(both)
+
+
+def _is_mark(token: str) -> bool:
+    return not (token[0].isalnum() or token[0] == "_")
 
 
 def nearer_pairs(tried: Sequence[Tried], most: int) -> list[Pair]:
@@ -101,23 +112,32 @@ def likeliest_pairs(tried: Sequence[Tried], most: int) -> list[Pair]:
 
 
 def mending_pairs(
-    bench: _Bench, tried: Sequence[Tried], most: int, ledger: Ledger, tell: Tell
+    bench: _Bench,
+    tried: Sequence[Tried],
+    most: int,
+    ledger: Ledger,
+    tell: Tell,
+    *,
+    done: set[Change] | None = None,
+    alike: bool = False,
 ) -> list[tuple[Pair, Tried]]:
     """Pairs that make the bench's case right, the likeliest first; it ends with the first batch that has one.
 
     Args:
         tried: each alone.
         most: pairs of each kind.
+        done: pairs that were tried before; those that are now are put there.
+        alike: those alone that do the same, or undo each other.
     """
     enough = ledger.instructions + ledger.effort.instructions // _PART
-    done: set[Change] = set()
+    done = set() if done is None else done
     kinds: Sequence[Callable[[], list[Pair]]] = (
         lambda: alike_pairs(tried, bench.texts, most),
         lambda: nearer_pairs(tried, most),
         lambda: kindred_pairs(tried, most),
         lambda: likeliest_pairs(tried, most),
     )
-    for kind in kinds:
+    for kind in kinds[:1] if alike else kinds:
         every = [one for one in kind() if one.both not in done]
         done |= {one.both for one in every}
         for start in range(0, len(every), _BATCH):

@@ -69,6 +69,27 @@ YIELDS = [
     ),
     ("once", "for (int k = m; k < n; k += 16) { out[k] = a[k]; }", "if (k + (16) >= n) out[k] = a[k];"),
     ("once", "for (int i = n; i > 0; --i) { out[i] = a[i]; }", "if (i - 1 <= 0) out[i] = a[i];"),
+    ("inward", "out[0] = sqrtf(a[0]) + b[0];", "sqrtf(a[0] + b[0])"),
+    ("inward", "float x = a[0]; out[0] = b[0] - fmaxf(x, 0.0f);", "= fmaxf(b[0] - x, 0.0f)"),
+    ("inward", "out[0] = sqrtf(a[0] * alpha);", "= sqrtf(a[0]) * alpha"),
+    ("one_block", "float v = a[blockIdx.x]; v += b[threadIdx.x]; out[0] = v;", "if (blockIdx.x == 0) v += b"),
+    ("one_block", "atomicAdd(out, a[blockIdx.z]);", "if (blockIdx.z == 0) atomicAdd(out"),
+    (
+        "inside",
+        "int y = threadIdx.y - 1, x = threadIdx.x - 1; int at = ((blockIdx.x * m + y) * n + x) * 8; out[0] = a[at];",
+        "out[0] = y >= 0 && y < m && x >= 0 && x < n ? a[at] : 0.0f;",
+    ),
+    (
+        "inside",
+        "int y = threadIdx.y, x = threadIdx.x; out[(blockIdx.x * m + y) * n + x] = a[0];",
+        "if (y >= 0 && y < m && x >= 0 && x < n) out[",
+    ),
+    (
+        "inside",
+        "int y = threadIdx.y, x = threadIdx.x; float4 v = *(const float4*)(a + (blockIdx.x * m + y) * n + x);"
+        "if (m > n) v = make_float4(0, 0, 0, 0); out[0] = v.x;",
+        "x < n ? *(const float4*)(a + (blockIdx.x * m + y) * n + x) : make_float4(0, 0, 0, 0)",
+    ),
 ]
 
 NEVER = [
@@ -89,6 +110,11 @@ NEVER = [
     ("application", "out[0] = 1.0f;", "sqrtf(1.0f)"),
     ("once", "for (int i = 0; i < n; ++i) { __syncthreads(); out[i] = a[i]; }", "__syncthreads(); }"),
     ("once", "int i = 0; while (i < n) { out[i] = a[i]; ++i; }", "if (i == 0)"),
+    ("inward", "int i = max(m, 0) + n; out[i] = a[i];", "max(m + n"),  # whole numbers
+    ("inward", "out[0] = sqrtf(a[0] / b[0]);", "sqrtf(b[0])"),  # what is divided by it is not the divisor's root
+    ("one_block", "float v = a[blockIdx.x]; v = b[0]; out[0] = v;", "== 0) v = b"),  # nothing is added
+    ("one_block", "float v = a[blockIdx.x]; v += b[0]; out[0] = v;", "threadIdx"),  # along no axis that nobody asks for
+    ("inside", "int x = threadIdx.x; out[x * n + m] = a[x];", ">= 0"),  # one dimension alone
 ]
 
 

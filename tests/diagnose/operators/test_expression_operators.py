@@ -114,6 +114,25 @@ YIELDS = [
     ("regrouped", "int r = threadIdx.x; out[0] = *(a + (long)r * n + m * 4 + 8);", "a + (long)(r + 8) * n + m * 4"),
     ("regrouped", "__shared__ float s[8][8]; int r = threadIdx.x; s[r + 4][0] = a[r];", "s[r][4]"),
     ("everywhere", f"int o = threadIdx.y; {COPY} out[r * n] = a[r] + b[r];", "out[o * n] = a[o] + b[o]"),
+    ("regrouped", "out[0] = (a[0] + b[0]) * alpha * m;", "a[0] * alpha * m + b[0]"),
+    ("regrouped", "out[0] = a[0] * alpha * m + b[0];", "(a[0] + b[0]) * alpha * m"),
+    (
+        "quotient_and_remainder",
+        "int i = threadIdx.x; out[i % sizes.rows] = a[i / sizes.rows];",
+        "out[i / sizes.cols] = a[i % sizes.cols]",
+    ),
+    ("quotient_and_remainder", "int i = threadIdx.x; out[i % 8] = a[i / 8];", "out[i % 4] = a[i / 4]"),
+    (
+        "transposed",
+        "float x[4]; for (int t = 0; t < 2; ++t) { x[t] = a[t]; x[t + 2] = b[t]; } out[0] = x[1];",
+        "x[2 * t] = a[t]; x[2 * t + 1] = b[t];",
+    ),
+    (
+        "transposed",
+        "float x[4]; for (int t = 0; t < 2; ++t) { x[2 * t] = a[t]; x[2 * t + 1] = b[t]; } out[0] = x[1];",
+        "x[t] = a[t]; x[t + 2] = b[t];",
+    ),
+    ("name_for_sum", "int r = threadIdx.x, at = r * 4;\n#define PUT(i) out[i] = a[r * 4 + 1]\nPUT(at);", "a[at]"),
 ]
 
 # operator, body, what must not come of it.
@@ -142,6 +161,16 @@ NEVER = [
     ("donor", "int r = threadIdx.x; out[r * n] = a[r]; { int q = m; out[q + r] = b[0]; }", "a[q + r]"),
     ("group", "int g = threadIdx.x % 32; out[g] = a[g];", "/ (m / 32)"),
     ("everywhere", "out[threadIdx.x] = a[n];", "out[m] = a[m]"),
+    (
+        "transposed",
+        "float x[8]; for (int t = 0; t < 2; ++t) { x[t] = a[t]; x[t + 3] = b[t]; x[t + 5] = a[t]; }",
+        "x[3 * t",
+    ),  # unevenly apart
+    (
+        "name_for_sum",
+        "int r = threadIdx.x;\n#define PUT(i) out[i] = a[r * 4 + 1]\nPUT(r); int at = r * 4; out[at] = 0;",
+        "a[at]",
+    ),  # declared after the macro is used
 ]
 
 

@@ -198,6 +198,12 @@ YIELDS = [
     ),
     ("cast", "out[0] = *((float*)a + m);", "*(float*)(a + m)"),
     ("assembly", "unsigned r[4]; load(r, 0); out[0] = r[0];", "m8n8.x4.trans.shared.b16"),
+    (
+        "before",
+        "float x = a[0], y = b[0]; x = x * m - y; y = x * n + y; out[0] = x + y;",
+        "const auto before_x = x; x = x * m - y; y = before_x * n + y;",
+    ),
+    ("before", "float v = a[0]; v *= alpha; out[0] = v; out[1] = v;", "out[0] = before_v; out[1] = v;"),
 ]
 
 NEVER = [
@@ -231,6 +237,8 @@ NEVER = [
     ("looped", "{ int j = threadIdx.x; out[j] = b[j]; }", "for ("),
     ("scaled", "float x = 0; const float f = a[0]; x += f; out[0] = x;", "x *= f;"),  # not in a loop
     ("cast", "out[0] = (float)m;", "out[0] = m;"),
+    ("before", "float x = a[0]; x = b[0]; out[0] = x;", "before"),  # what it held does not matter to what it is set to
+    ("before", "float x = a[0]; x += 1; x = b[0]; out[0] = x;", "before"),  # set anew between
 ]
 
 

@@ -9,7 +9,7 @@ from wmmadiag.diagnose.changes import applied
 from wmmadiag.diagnose.operators.registry import changes
 
 WARP = "const int w = threadIdx.x / 32, t = threadIdx.x % 32;"
-PAIR = "struct Pair { float x; int at; };\n"
+PAIR = "struct Pair { float x; int at; };\nstruct All { float o[64]; int n; };\n"
 
 YIELDS = [
     ("term_composed", f"{WARP} out[w * 16 + t] = a[t]; out[t] = b[w];", "a[t + w * 16]"),
@@ -77,6 +77,10 @@ YIELDS = [
      "a[i + 16 * j + j * n]"),
     ("further_donor", "int i = threadIdx.x; out[i * m + 1] = a[i]; out[i * n + 2] = b[i]; out[i * 5] = a[0];",
      "out[i * n + 2] = a[0]"),
+    ("cleared", "__shared__ float s[64]; int i = threadIdx.x; s[i] += a[i]; out[i] = s[i];",
+     "at_ < sizeof(s) / 4; at_ += blockDim.x * blockDim.y * blockDim.z)"),
+    ("cleared", "__shared__ All all; int i = threadIdx.x; all.o[i] += a[i];",
+     "sizeof(all.o) / 4"),
 ]  # fmt: skip
 
 NEVER = [
@@ -104,6 +108,7 @@ NEVER = [
     ("other_pitches", "int i = threadIdx.x; out[i] = a[i + m * n];", "a[i * n"),  # one term alone that varies
     ("other_pitches", "int i = threadIdx.x, j = threadIdx.y; out[i] = a[i + j * n];", "a[i + j]"),  # one changed alone
     ("further_donor", "int i = threadIdx.x; out[i * m] = a[i]; { int q = i; out[q + 1] = b[0]; }", "a[q + 1]"),
+    ("cleared", "float s[64]; int i = threadIdx.x; s[i] += a[i]; out[i] = s[i];", "sizeof(s)"),  # a thread's own
 ]
 
 

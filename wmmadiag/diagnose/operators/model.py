@@ -39,6 +39,7 @@ class Unit:
     # types of names that no declaration gives: a macro's parameters
     names: Mapping[str, Type] = field(default_factory=dict)
     macro: str = ""  # the name of the macro whose body it is
+    used: tuple[Unit, int] | None = None  # of a macro, the unit and the offset where it stands first
 
     def edit(self, start: int, end: int, text: str) -> TextEdit:
         """The bytes between two offsets of this unit's tree replaced."""

@@ -71,8 +71,10 @@ class Program:
         return self._all
 
     def names_at(self, unit: Unit, offset: int) -> dict[str, Variable]:
-        """The variables in scope at an offset of a unit's tree."""
+        """The variables in scope at an offset of a unit's tree; in a macro, with those where it stands first."""
         found = unit.scopes.at(offset)
+        if unit.used is not None:
+            found = {**self.names_at(*unit.used), **found}
         return {**self.reader.shared_names, **found} if self.reader.shared_names else found
 
     def may_change(self, edits: Iterable[TextEdit]) -> bool:
@@ -230,7 +232,7 @@ class _Reaching:
     def _bodies(self, name: str) -> Iterator[Body]:
         if name in self.macros:
             unit, macro = self.macros[name]
-            made = _macro_unit(unit, macro)
+            made = _macro_unit(unit, macro, self._used(macro))
             if made is not None:
                 yield Body(name, made, None, fixed=macro.parameters is None)
         for one in self.constants.get(name, ()):
@@ -239,6 +241,18 @@ class _Reaching:
             entry = name == self.entry
             if function.kernel == entry:
                 yield Body(name, unit, function, kernel=entry)
+
+    def _used(self, macro: Macro) -> tuple[Unit, int] | None:
+        """Where a macro stands first in a function."""
+        word = re.compile(rb"\b%s\b" % macro.name.encode())
+        for listed in self.functions.values():
+            for unit, function in listed:
+                if function.body is None:
+                    continue
+                found = word.search(unit.source.code.code, function.body.start_byte, function.body.end_byte)
+                if found is not None:
+                    return unit, found.start()
+        return None
 
     def _node(self, body: Body) -> Node | None:
         if body.function is not None:
@@ -249,7 +263,7 @@ class _Reaching:
         return next((one.node for one in self.constants[body.name] if one.unit is body.unit), None)
 
 
-def _macro_unit(around: Unit, macro: Macro) -> Unit | None:
+def _macro_unit(around: Unit, macro: Macro, used: tuple[Unit, int] | None) -> Unit | None:
     """A macro's replacement text as the body of a function, its continued lines joined by blanks."""
     data = around.source.data[macro.body_start : macro.end]
     if not data.strip():
@@ -258,7 +272,7 @@ def _macro_unit(around: Unit, macro: Macro) -> Unit | None:
     source = parse(_MACRO_HEAD + joined + _MACRO_TAIL, around.file)
     names = dict.fromkeys(macro.parameters or (), UNKNOWN)
     base = macro.body_start - len(_MACRO_HEAD)
-    return Unit(around.file, source, Scopes(source), base, names, macro.name)
+    return Unit(around.file, source, Scopes(source), base, names, macro.name, used)
 
 
 def _generic(function: Function) -> bool:

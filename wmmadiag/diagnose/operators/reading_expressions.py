@@ -249,7 +249,11 @@ class ExpressionReader(ABC):
             return RESULTS[name]
         if made.receiver is not None and made.receiver.kind == "name" and not made.operands:
             return INTEGER if name in ("size", "num_threads", "meta_group_rank", "meta_group_size") else UNKNOWN
-        return self.returns.get(name, UNKNOWN)
+        found = self.returns.get(name, UNKNOWN)
+        if found.kind == "unknown" and name.startswith("make_"):  # CUDA's vector types are made so
+            vector = self.types.read(name.removeprefix("make_"))
+            return vector if vector.kind == "record" else UNKNOWN
+        return found
 
     def _cast(self, made: Expression, node: Node) -> None:
         kind = field(node, "type")

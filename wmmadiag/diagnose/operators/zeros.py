@@ -61,7 +61,7 @@ def _told(one: Expression) -> bool:
 def _nought(one: Expression) -> bool:
     if one.kind == "literal":
         return one.text in _ZERO
-    return one.kind in ("cast", "call") and len(one.operands) == 1 and one.operands[0].text in _ZERO
+    return one.kind in ("cast", "call") and bool(one.operands) and all(part.text in _ZERO for part in one.operands)
 
 
 def _noughts(program: Program) -> _Noughts:

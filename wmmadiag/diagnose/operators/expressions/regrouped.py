@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 
@@ -29,24 +30,41 @@ def regrouped(program: Program) -> Iterator[Draft]:
 
 
 def _opened(one: Expression) -> Iterator[Draft]:
-    """`a * b + c` and `a * c + b` for `a * (b + c)`; of a quotient's sum, what is divided."""
-    for held, other in ((one.operands[0], one.operands[1]), (one.operands[1], one.operands[0])):
+    """`a * b + c` and `a * c + b` for `a * (b + c)`, the sum any factor; of a quotient's sum, what is divided."""
+    for held in _factors(one):
         inner = sums.uncast(held)
-        if inner.kind != "binary" or inner.operator not in ("+", "-") or (one.operator == "/" and held.number):
+        if inner.kind != "binary" or inner.operator not in ("+", "-"):
             continue
         left, right = inner.operands
         for kept, alone in ((left, right), (right, left)):
-            pair = (text_of(kept), text_of(other)) if held.number == 0 else (text_of(other), text_of(kept))
-            made = binary(pair[0], one.operator, pair[1])
+            made = _with(one, held, text_of(kept))
             parts = (made, text_of(alone)) if alone is right else (text_of(alone), made)
             yield replaced(one, binary(parts[0], inner.operator, parts[1]))
+
+
+def _factors(one: Expression) -> list[Expression]:
+    """The factors of a product of several, with what is divided in it; what it is divided by aside."""
+    if one.kind != "binary" or one.operator not in ("*", "/"):
+        return [one]
+    first, second = one.operands
+    return [*_factors(first), *([second] if one.operator == "*" else [])]
+
+
+def _with(one: Expression, factor: Expression, new: Text) -> Text:
+    """A product with another text for one factor."""
+    if one is factor:
+        return new
+    if one.kind != "binary" or one.operator not in ("*", "/"):
+        return text_of(one)
+    first, second = one.operands
+    return binary(_with(first, factor, new), one.operator, _with(second, factor, new))
 
 
 def _closed(one: Expression) -> Iterator[Draft]:
     """`(a + c) * b` for `a * b + c`."""
     held = sums.terms(one)
     for product, term in itertools.permutations(held, 2):
-        if len(product.factors) != 2 or product.negative or term.negative or term.expression.type.address:
+        if len(product.factors) < 2 or product.negative or term.negative or term.expression.type.address:
             continue
         if not _movable(term.expression, len(held)) or product.expression.type.address:
             continue
@@ -73,8 +91,8 @@ def _within(product: sums.Term, factor: Expression, into: Expression, added: Tex
         source = factor.unit.source
         before, after = source.slice(factor.start, into.whole[0]), source.slice(into.whole[1], factor.end)
         made = Text(f"{before}({added.text}){after}")
-    first, second = (made if part is factor else text_of(part) for part in product.factors)
-    return binary(first, "*", second)
+    texts = [made if part is factor else text_of(part) for part in product.factors]
+    return functools.reduce(lambda one, other: binary(one, "*", other), texts)
 
 
 def _moved(places: Sequence[Expression]) -> Iterator[Draft]:

@@ -6,6 +6,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from wmmadiag.csource import precedence
 from wmmadiag.diagnose.operators.making import Draft, Text, binary, several, text_of
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
@@ -21,7 +22,8 @@ _Pair = tuple[Expression, Expression]
 @operator
 def quotient_and_remainder(program: Program) -> Iterator[Draft]:
     """`x / n` and `x % n`, in one statement or in two that are near, exchanged; and both, as they are or exchanged,
-    with another `n` by which the program splits something. `x >> 3` and `x & 7` exchanged."""
+    with another `n`: by which the program splits something, beside it, half or twice it. `x >> 3` and `x & 7`
+    exchanged."""
     pool = pools(program)
     every = list(splits(program.all_expressions()))
     divisors = {one.operands[1].text: one.operands[1] for pair in every for one in pair if one.operator == "/"}
@@ -30,7 +32,7 @@ def quotient_and_remainder(program: Program) -> Iterator[Draft]:
         yield several([(quotient, text_of(remainder)), (remainder, text_of(quotient))], note)
         if quotient.operator == "/":
             for other in _others(pool, quotient, list(divisors.values())):
-                made = [binary(text_of(quotient.operands[0]), sign, text_of(other)) for sign in ("/", "%")]
+                made = [binary(text_of(quotient.operands[0]), sign, other) for sign in ("/", "%")]
                 yield _both((quotient, remainder), (made[0], made[1]))
                 yield _both((quotient, remainder), (made[1], made[0]))
 
@@ -59,9 +61,17 @@ def _is_split(quotient: Expression, remainder: Expression) -> bool:
     return shift and numbers and int(by.text) < 64 and int(of.text) == (1 << int(by.text)) - 1
 
 
-def _others(pool: Pools, quotient: Expression, divisors: Sequence[Expression]) -> list[Expression]:
-    own = quotient.operands[1].text
-    return [one for one in divisors if one.text != own and one.atom and pool.visible(one, quotient)][:_MOST]
+def _others(pool: Pools, quotient: Expression, divisors: Sequence[Expression]) -> list[Text]:
+    """By what else it might be split: as other numbers are, by a member beside its divisor, by half or twice it."""
+    own = quotient.operands[1]
+    found = [text_of(one) for one in divisors if one.atom and pool.visible(one, quotient)][:_MOST]
+    if own.kind == "literal" and own.text.isdecimal():
+        found += [Text(str(number)) for number in (int(own.text) // 2, int(own.text) * 2) if number > 1]
+    if own.kind == "member":
+        of = own.operands[0].text
+        beside = (one for one in pool.at(quotient) if one.type.whole and one.text.startswith((f"{of}.", f"{of}->")))
+        found += [Text(one.text, precedence.POSTFIX) for one in beside]
+    return [one for one in dict.fromkeys(found) if one.text != own.text]
 
 
 def _both(pair: _Pair, texts: tuple[Text, Text]) -> Draft:

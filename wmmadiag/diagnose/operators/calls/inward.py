@@ -1,0 +1,58 @@
+"""What is done before or after a function of real numbers: inside its parentheses, or behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wmmadiag.csource import precedence
+from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced, text_of
+from wmmadiag.diagnose.operators.model import Expression
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.registry import operator
+
+_OPERATORS = frozenset("+-*/")
+_REAL = frozenset({"float", "half"})
+
+
+@operator
+def inward(program: Program) -> Iterator[Draft]:
+    """`f(a + b)` for `f(a) + b`, in each argument that has a value of its own; and back."""
+    for one in program.expressions:
+        if one.kind != "binary" or one.operator not in _OPERATORS or one.type.kind not in _REAL or one.fixed:
+            continue
+        for held in one.operands:
+            if _function(held):
+                yield from _into(one, held)
+        around = one.parent
+        if around is not None and _function(around):
+            yield from _out_of(one, around)
+
+
+def _into(one: Expression, call: Expression) -> Iterator[Draft]:
+    """The call with the operation done to one of its arguments."""
+    other = one.operands[1 - call.number]
+    for argument in call.operands:
+        if argument.type.kind in _REAL and argument.kind != "literal":
+            pair = (text_of(argument), text_of(other))
+            first, second = pair if call.number == 0 else pair[::-1]
+            new = _called(call, argument, binary(first, one.operator, second))
+            yield replaced(one, new, f"{one.operator} {other.text} within {call.operator}")
+
+
+def _out_of(one: Expression, call: Expression) -> Iterator[Draft]:
+    """The operation done to what the call gives, with either of its operands left within."""
+    for kept, moved in (one.operands, one.operands[::-1]):
+        if one.operator in "-/" and kept is not one.operands[0]:
+            continue
+        made = binary(_called(call, one, text_of(kept)), one.operator, text_of(moved))
+        yield replaced(call, made, f"{one.operator} {moved.text} behind {call.operator}")
+
+
+def _called(call: Expression, argument: Expression, new: Text) -> Text:
+    source = call.unit.source
+    before, after = source.slice(call.start, argument.whole[0]), source.slice(argument.whole[1], call.end)
+    return Text(f"{before}{new.text}{after}", precedence.POSTFIX)
+
+
+def _function(one: Expression) -> bool:
+    return one.kind == "call" and one.receiver is None and one.type.kind in _REAL and not one.fixed

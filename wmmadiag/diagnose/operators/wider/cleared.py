@@ -1,0 +1,59 @@
+"""Shared memory that nobody sets before it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wmmadiag.csource.types import Type
+from wmmadiag.diagnose.operators.making import Draft, inserted_before
+from wmmadiag.diagnose.operators.model import Body, Expression, Statement
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.registry import operator
+
+_THREAD = "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)"
+_THREADS = "blockDim.x * blockDim.y * blockDim.z"
+_MOST_PLACES = 3
+
+
+@operator
+def cleared(program: Program) -> Iterator[Draft]:
+    """All threads set an array in shared memory to nought before the statement of the kernel that uses it first, or one
+    of those before it; and wait for each other."""
+    for body in program.bodies:
+        if not body.kernel or body.root is None or body.unit.macro:
+            continue
+        for text, first in _arrays(body).items():
+            loop = (
+                f"for (unsigned at_ = {_THREAD}; at_ < sizeof({text}) / 4; at_ += {_THREADS}) "
+                f"reinterpret_cast<unsigned*>(&({text}))[at_] = 0; __syncthreads();"
+            )
+            places = [one for one in body.root.children[: first.index + 1] if one.kind != "declaration"]
+            for place in places[-_MOST_PLACES:]:
+                yield inserted_before(place, loop, f"{text} set to 0 before it is used", "initial value")
+
+
+def _arrays(body: Body) -> dict[str, Statement]:
+    """Arrays in shared memory, members of records there included, with the kernel's statement that uses each first."""
+    assert body.root is not None
+    shared = {variable.name for one in body.statements for variable in one.declares if variable.shared}
+    found: dict[str, Statement] = {}
+    for statement in body.root.children:
+        for whole in statement.whole_expressions():
+            for one in whole.under():
+                if _array(one.type) and _base(one) in shared and one.kind in ("name", "member"):
+                    found.setdefault(one.text, statement)
+    return found
+
+
+def _array(kind: Type) -> bool:
+    while kind.kind == "array" and kind.of is not None:
+        kind = kind.of
+        if kind.kind != "array":
+            return kind.arithmetic
+    return False
+
+
+def _base(one: Expression) -> str:
+    while one.kind == "member":
+        one = one.operands[0]
+    return one.text
