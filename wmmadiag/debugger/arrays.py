@@ -46,10 +46,10 @@ class Element:
         """ "global", "shared" or "local"."""
         return self.extent.space
 
-    def watch(self, *, block: int, reads: bool = False, writes: bool = True) -> Watch:
+    def watch(self, *, block: int, reads: bool = False) -> Watch:
         """What watches it; shared memory in one block only."""
         only = {"block": block} if self.space != "global" else {}
-        return Watch(self.space, self.start, self.start + self.size, reads=reads, writes=writes, **only)
+        return Watch(self.space, self.start, self.start + self.size, reads=reads, writes=True, **only)
 
 
 class Arrays:

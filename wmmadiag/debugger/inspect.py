@@ -276,8 +276,8 @@ class Inspection(FragmentInspection):
 
     # Who did what
 
-    def last_writer(self, text: str, *, before: int | None = None) -> Writer | None:
-        """Who wrote an element, or any of an array, last before now (or a time); None: nobody (shared: in this block).
+    def last_writer(self, text: str) -> Writer | None:
+        """Who wrote an element, or any of an array, last before now; None: nobody (shared: in this block).
 
         Raises:
             ConfigurationError: there is no such element.
@@ -288,7 +288,7 @@ class Inspection(FragmentInspection):
         floor = self.machine.block_starts[-1] if element.space == "shared" else 0
         watch = Conditions(watches=(element.watch(block=only),))
         try:
-            stop = self.machine.last_before(watch, (now if before is None else before) + 1, floor)
+            stop = self.machine.last_before(watch, now + 1, floor)
         finally:
             self.machine.seek(now)
         if stop is None or stop.reason != "watch":

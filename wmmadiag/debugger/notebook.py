@@ -43,5 +43,5 @@ def _cell(view: FragmentView, row: int, column: int, value: Any, top: float) -> 
         colour = f"rgb(255,{shade},{shade})" if value < 0 else f"rgb({shade},{shade},255)"
     lane, index, register = view.lanes[row, column], view.index[row, column], view.registers[row, column]
     hint = escape(f"lane {lane}, x[{index}], {register}", quote=True)
-    shown = escape(number(view.values[row, column], 0))
+    shown = escape(number(view.values[row, column]))
     return f"<td title='{hint}' style='{_CELL};background:{colour};color:#000'>{shown}</td>"

@@ -135,7 +135,7 @@ class Oracle:
         inner = product.left
         if not isinstance(inner, ExpectedProduct):
             return None  # the output is a product of arguments
-        if kind == INNER and not (held.operand and made.covers(0, inner.extent)):
+        if kind == INNER and not (held.operand and made.covers(inner.extent)):
             return None
         row, column = found.row[here], found.column[here]
         flat = np.zeros(row.shape, np.int64)

@@ -58,17 +58,14 @@ def stages_text(stages: Sequence[Stage]) -> list[str]:
     ]
 
 
-def number(value: Any, width: int = 9) -> str:
-    """A number in a column: integers as they are, others with four significant digits."""
-    if isinstance(value, (bool, np.bool_)):
-        return str(int(value)).rjust(width)
-    if isinstance(value, (int, np.integer)):
-        return str(int(value)).rjust(width)
+def number(value: Any) -> str:
+    """A number as text: integers as they are, others with four significant digits."""
+    if isinstance(value, (bool, int, np.bool_, np.integer)):
+        return str(int(value))
     real = float(value)
     if np.isnan(real):
-        return "nan".rjust(width)
-    text = f"{real:.4g}" if real != int(real or 0) or abs(real) >= 1e6 else f"{real:.0f}"
-    return text.rjust(width)
+        return "nan"
+    return f"{real:.4g}" if real != int(real or 0) or abs(real) >= 1e6 else f"{real:.0f}"
 
 
 def grid(rows: Sequence[Sequence[str]], *, row_names: Iterable[str] = (), column_names: Iterable[str] = ()) -> str:
@@ -88,7 +85,7 @@ def grid(rows: Sequence[Sequence[str]], *, row_names: Iterable[str] = (), column
 def array_text(values: NDArray[Any], name: str = "") -> str:
     """An array: its shape and type, and its last two axes with indices; long ones are cut."""
     if values.ndim == 0:
-        return f"{name} = {number(values.item(), 0)}" if name else number(values.item(), 0)
+        return f"{name} = {number(values.item())}" if name else number(values.item())
     title = f"{name}: {values.dtype.name} {'×'.join(map(str, values.shape))}"
     if values.ndim > 2:
         lead = (0,) * (values.ndim - 2)
@@ -99,7 +96,7 @@ def array_text(values: NDArray[Any], name: str = "") -> str:
     shown = table[:_MOST, :_MOST]
     cut = "" if shown.shape == table.shape else f"\n… {table.shape[0]} × {table.shape[1]} in all; index it to see more"
     body = grid(
-        [[number(v, 0) for v in row] for row in shown],
+        [[number(v) for v in row] for row in shown],
         row_names=map(str, range(shown.shape[0])),
         column_names=map(str, range(shown.shape[1])),
     )
@@ -109,7 +106,7 @@ def array_text(values: NDArray[Any], name: str = "") -> str:
 def _vector_text(values: NDArray[Any]) -> str:
     """A vector in rows of 16, the index of the first element beside each."""
     shown = values[: _MOST * _ROWS]
-    cells = [number(v, 0) for v in shown]
+    cells = [number(v) for v in shown]
     rows = [cells[i : i + _MOST] for i in range(0, len(cells), _MOST)]
     rows[-1] += [""] * (len(rows[0]) - len(rows[-1]))
     more = "" if shown.size == values.size else f"\n… {values.size} in all; index it to see more"
@@ -140,10 +137,10 @@ def fragment_text(view: FragmentView, what: str = "values") -> str:
         title += f"\n{_common(view.provenance)}"
     elif what in ("expected", "difference"):
         table = view.expected if what == "expected" else view.difference
-        cells = [["-" if np.isnan(v) else number(v, 0) for v in row] for row in table]
+        cells = [["-" if np.isnan(v) else number(v) for v in row] for row in table]
         title += f"\n{what} of: {view.reading}"
     else:
-        cells = [[number(v, 0) for v in row] for row in view.values]
+        cells = [[number(v) for v in row] for row in view.values]
     body = grid(cells, row_names=map(str, range(rows)), column_names=map(str, range(columns)))
     return f"{title}\n{body}"
 
@@ -186,8 +183,8 @@ def lanes_text(head: str, values: NDArray[Any]) -> str:
     """A value of each of 32 lanes; one that all lanes share is written once."""
     flat = values.reshape(32, -1)
     if (flat == flat[0]).all():
-        return f"{head} = {', '.join(number(v, 0) for v in flat[0])} in all lanes"
-    cells = [",".join(number(v, 0) for v in lane) for lane in flat]
+        return f"{head} = {', '.join(number(v) for v in flat[0])} in all lanes"
+    cells = [",".join(number(v) for v in lane) for lane in flat]
     rows = [cells[i : i + 8] for i in range(0, 32, 8)]
     return f"{head}\n{grid(rows, row_names=(f'lanes {i}-{i + 7}' for i in range(0, 32, 8)))}"
 

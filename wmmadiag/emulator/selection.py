@@ -293,15 +293,14 @@ class Selector:
             return self.constant(1, width)
         raise self.unsupported(f"special register {name} is not emulated")
 
-    def resize(self, value: Value, width: int, *, signed: bool = False) -> Value:
+    def resize(self, value: Value, width: int) -> Value:
         """The value cut or extended to another register width, in bytes."""
         if value.bytes == width:
             return value
-        if value.constant is not None and not signed:
+        if value.constant is not None:
             return self.constant(value.constant, width)
         d = self.temporary(width)
-        kind = "s" if signed else "u"
-        self.lane(f"cvt.{kind}{8 * width}.{kind}{8 * value.bytes}", d, value)
+        self.lane(f"cvt.u{8 * width}.u{8 * value.bytes}", d, value)
         return d
 
     # Addresses

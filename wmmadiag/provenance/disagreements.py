@@ -264,7 +264,7 @@ class Classifier:
             inner = self._raw.derived.get(operand)
             if inner is not None and self._products.expected(inner.base):
                 wanted = next(w for w in self._expected if self._products.is_product(inner.base, w))
-                if not inner.covers(0, wanted.extent):
+                if not inner.covers(wanted.extent):
                     detail = (f"uses {_ranges(inner.coverage)} of [0, {wanted.extent})",)
                     lost = tuple(self._lost_sums(inner.base, wanted, reach, detail))
                     if lost:

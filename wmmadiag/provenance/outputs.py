@@ -36,7 +36,7 @@ class Products:
         if isinstance(wanted, int):
             return number == wanted
         made = self._raw.derived.get(number)
-        if made is None or (complete and not made.covers(0, wanted.extent)):
+        if made is None or (complete and not made.covers(wanted.extent)):
             return False
         either = (
             (made.left, made.left_axis, made.right, made.right_axis),

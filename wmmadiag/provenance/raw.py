@@ -30,9 +30,9 @@ class Derived:
     repeated: bool  # some index was added more than once
     coverage: tuple[tuple[int, int], ...]  # [first, end) of the contracted axis, ascending
 
-    def covers(self, first: int, end: int) -> bool:
-        """Whether all of [first, end) has been added."""
-        return first >= end or any(a <= first and end <= b for a, b in self.coverage)
+    def covers(self, end: int) -> bool:
+        """Whether all of [0, end) has been added."""
+        return end <= 0 or any(a <= 0 and end <= b for a, b in self.coverage)
 
 
 class Kind(IntEnum):

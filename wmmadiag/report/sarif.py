@@ -78,9 +78,9 @@ def _rules(run: Run, found: Sequence[Mark]) -> list[dict[str, Any]]:
     return rules
 
 
-def _shortened(text: str, most: int = 1024) -> str:
-    """A text of at most so many characters, cut behind a word."""
-    return text if len(text) <= most else text[: most - 2].rpartition(" ")[0] + " …"
+def _shortened(text: str) -> str:
+    """A text of at most 1024 characters, cut behind a word."""
+    return text if len(text) <= 1024 else text[:1022].rpartition(" ")[0] + " …"
 
 
 def _result(mark: Mark, index: Mapping[str, int]) -> dict[str, Any]:

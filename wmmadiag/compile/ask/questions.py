@@ -272,10 +272,10 @@ def _name(scope: Scope, number: int) -> str:
     return "::".join(["", *filter(None, scope.namespaces), f"wmmadiag_asks_{number}"])
 
 
-def _told(number: int, value: str, part: str = "") -> str:
+def _told(number: int, value: str) -> str:
     """The variable that the compiler writes an answer into, by way of a constant: what is none has a reason."""
-    known = f"wmmadiag_known_{number}{part}"
-    return f'constexpr auto {known} = {value};\nextern "C" __device__ auto {variable(number)}{part} = {known};\n'
+    known = f"wmmadiag_known_{number}"
+    return f'constexpr auto {known} = {value};\nextern "C" __device__ auto {variable(number)} = {known};\n'
 
 
 def variable(number: int) -> str:

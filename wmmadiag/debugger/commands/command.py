@@ -45,14 +45,14 @@ class Command:
     complete: Complete = _nothing  # words that may follow it
 
 
-def count_of(words: Sequence[str], default: int = 1) -> int:
+def count_of(words: Sequence[str]) -> int:
     """The number that a command is given, at least 1.
 
     Raises:
         ConfigurationError: it is none.
     """
     if not words:
-        return default
+        return 1
     if len(words) == 1 and words[0].isdigit() and int(words[0]) > 0:
         return int(words[0])
     raise ConfigurationError(f"'{' '.join(words)}' is not a count", hint="give a number from 1 on, or nothing")

@@ -63,7 +63,7 @@ def _print(interpreter: Interpreter, words: Sequence[str]) -> Reply:
         return Reply(register_text(found), {"name": text, "type": found.type, "values": _plain(found.values)})
     if is_expression(text):
         value = evaluate(session, text)
-        return Reply(f"{text} = {number(value, 0)}", {"name": text, "value": value})
+        return Reply(f"{text} = {number(value)}", {"name": text, "value": value})
     match = _FRAGMENT.fullmatch(text)
     used = {use.text.replace(" ", "") for use in session.uses}
     if (
@@ -73,7 +73,7 @@ def _print(interpreter: Interpreter, words: Sequence[str]) -> Reply:
         and match[1] not in used
     ):
         value = evaluate(session, text)
-        return Reply(f"{text} = {number(value, 0)}", {"name": text, "value": value})
+        return Reply(f"{text} = {number(value)}", {"name": text, "value": value})
     base = match[1].partition("[")[0] if match is not None else ""
     plain = base not in session.arrays.parts and base not in session._parameters
     if match is not None and (base in session.fragment_names or (base in "abcd" and plain)):
@@ -99,7 +99,7 @@ def _print(interpreter: Interpreter, words: Sequence[str]) -> Reply:
         return Reply(local_text(value), {"name": text, "line": value.line, "values": known, "registers": held})
     if isinstance(value, np.ndarray):
         return Reply(array_text(value, text), {"name": text, "values": _plain(value)})
-    return Reply(f"{text} = {number(value, 0)}", {"name": text, "value": np.asarray(value).item()})
+    return Reply(f"{text} = {number(value)}", {"name": text, "value": np.asarray(value).item()})
 
 
 def _plain(values: Any) -> Any:
@@ -125,7 +125,7 @@ def _examine(interpreter: Interpreter, words: Sequence[str]) -> Reply:
     for position, value in enumerate(values):
         bits = raw[position * item : (position + 1) * item][::-1].tobytes().hex()
         name = session.arrays.name(element.space, element.start + position * item)
-        rows.append([name, f"0x{bits}", number(value, 0)])
+        rows.append([name, f"0x{bits}", number(value)])
     return Reply(grid(rows), {"elements": rows})
 
 
@@ -318,7 +318,7 @@ def _local(interpreter: Interpreter) -> Reply:
     data = session.machine.local(session.warp, session.lane)
     words = data[: data.size // 4 * 4].view(np.uint32)
     shown = words[:_MOST_LOCAL]
-    rows = [[f"{4 * i:#x}", f"{int(word):#010x}", number(word.view(np.float32), 0)] for i, word in enumerate(shown)]
+    rows = [[f"{4 * i:#x}", f"{int(word):#010x}", number(word.view(np.float32))] for i, word in enumerate(shown)]
     more = f"\n… {data.size:,} bytes in all" if words.size > shown.size else ""
     text = grid(rows) + more if rows else "this kernel has no local memory"
     return Reply(text, {"warp": session.warp, "lane": session.lane, "words": [int(word) for word in words]})

@@ -46,7 +46,7 @@ class Scopes:
         """A variable: a number, or an array whose rows can be opened."""
         array = np.asarray(value)
         if array.ndim == 0:
-            return {"name": name, "value": number(array[()], 0), "type": kind, "variablesReference": 0}
+            return {"name": name, "value": number(array[()]), "type": kind, "variablesReference": 0}
         text = f"{'×'.join(map(str, array.shape))} {kind or array.dtype.name}"
         return {
             "name": name,

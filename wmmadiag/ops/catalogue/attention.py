@@ -304,7 +304,7 @@ OPERATION = Operation(
             ),
         ),
         laid_out("q", "k", "v", "o"),
-        turned("k", "BHSD", "BHDS"),
+        turned("k"),
         Choice(
             "What are the scores multiplied by?",
             "meaning",

@@ -71,5 +71,5 @@ OPERATION = Operation(
     cases=CASES,
     work="2*B*H*Sq*Skv*Dv",
     told=Told("pv", ("gemm", "attention"), needs=(TENSOR_CORES,), excludes=(EXPONENTIAL, ACTIVATION), arrays=True),
-    choices=(laid_out("v", "o"), turned("v", "BHSD", "BHDS"), sums_kept_in("p"), inputs_rounded("p")),
+    choices=(laid_out("v", "o"), turned("v"), sums_kept_in("p"), inputs_rounded("p")),
 )

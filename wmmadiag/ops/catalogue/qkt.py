@@ -107,5 +107,5 @@ OPERATION = Operation(
     work="2*B*H*Sq*Skv*D",
     hard_inputs=SCORES,
     told=Told("qk qkt", ("gemm", "attention"), needs=(TENSOR_CORES,), excludes=(EXPONENTIAL, ACTIVATION), arrays=True),
-    choices=(laid_out("q", "k"), turned("k", "BHSD", "BHDS"), sums_kept_in("q"), inputs_rounded("q")),
+    choices=(laid_out("q", "k"), turned("k"), sums_kept_in("q"), inputs_rounded("q")),
 )

@@ -97,11 +97,11 @@ def laid_together(count: int) -> tuple[str, ...]:
     return tuple(one.format(count) for one in orders)
 
 
-def turned(role: str, usual: str, other: str) -> Choice:
+def turned(role: str) -> Choice:
     """Whether one operand of a product lies the other way around."""
     return Choice(
         f"How is {role} stored?",
         "storage",
-        tuple(Alternative(f"{role} stored as {layout}", layouts={role: layout}) for layout in (usual, other)),
+        tuple(Alternative(f"{role} stored as {layout}", layouts={role: layout}) for layout in ("BHSD", "BHDS")),
         (role,),
     )

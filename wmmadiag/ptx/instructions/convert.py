@@ -23,12 +23,12 @@ def _cvt(modifiers: str, dtype: str, atype: str, since: str = "", rounding: str 
     )
 
 
-def _to_small(dtype: str, source: str, since: str, rounding: str = "rn") -> Form:
+def _to_small(dtype: str, source: str, since: str) -> Form:
     """To two 8-, 6- or 4-bit floats, from two f32 or from a packed pair."""
     operands = "d:dtype, a:f32, b:f32" if source == "f32" else f"d:dtype, a:{source}"
     syntax = f"cvt.rounding.satfinite{{.relu}}.dtype.{source} {operands}"
     op = f"cvt.{{dtype}}.{source}"
-    return form(syntax, op=op, defaults=_SAT, rounding=rounding, dtype=dtype, since=since)
+    return form(syntax, op=op, defaults=_SAT, rounding="rn", dtype=dtype, since=since)
 
 
 def _from_small(dtype: str, atype: str, since: str) -> Form:
