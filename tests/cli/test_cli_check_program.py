@@ -97,3 +97,18 @@ def test_a_program_is_right_only_if_it_would_say_otherwise(tmp_path, capsys, sta
     (tmp_path / "scramble.cu").write_text(SOURCE.replace("STATUS", status))
     assert main(["check", str(tmp_path / "scramble.cu")]) == code
     assert told in capsys.readouterr().out
+
+
+def test_of_a_program_that_launched_nothing_the_question_of_the_source_is_shown(tmp_path, capsys):
+    path = tmp_path / "k.cu"
+    path.write_text(
+        "#include <cuda_runtime.h>\n"
+        "__global__ void gemm(const float* A, const float* B, float* C, int M, int N, int K) {\n"
+        "  for (int k = 0; k < K; ++k) C[blockIdx.x * N + threadIdx.x] -= A[blockIdx.x * K + k] * B[k * N]; }\n"
+        "void never(const float* A, const float* B, float* C, int M, int N, int K) {\n"
+        "  gemm<<<M, 64>>>(A, B, C, M, N, K); }\n"
+        "int main(int argc, char** argv) { if (argc > 1) never(0, 0, 0, 1, 1, 1); return 0; }\n"
+    )
+    assert main(["check", str(path)]) == 3
+    told = capsys.readouterr().out
+    assert "it launches no kernel" in told and "next: say it with --computes" in " ".join(told.split())

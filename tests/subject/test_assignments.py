@@ -62,3 +62,40 @@ def test_a_part_that_the_name_promises_is_not_left_out(tmp_path):
     with pytest.raises(ConfigurationError) as raised:
         check(written(tmp_path, RIGHT.replace("gemm", "gemm_gelu")))
     assert "its name has 'gelu'" in raised.value.detail
+
+
+ROWS_NAMED_N = """\
+__global__ void softmax_rows(float* out, const float* inp, int N, int C) {
+  const int row = blockIdx.x * blockDim.x + threadIdx.x;
+  if (row >= N) return;
+  float most = -INFINITY, sum = 0.0f;
+  for (int c = 0; c < C; c++) most = fmaxf(most, inp[row * C + c]);
+  for (int c = 0; c < C; c++) sum += expf(inp[row * C + c] - most);
+  for (int c = 0; c < C; c++) out[row * C + c] = expf(inp[row * C + c] - most) / sum;
+}
+void softmax_forward(float* out, const float* inp, int N, int C) {
+  softmax_rows<<<(N + 31) / 32, 32>>>(out, inp, N, C);
+}
+"""
+
+
+def test_two_numbers_whose_names_say_one_extent_are_told_apart_by_a_run(tmp_path):
+    path = tmp_path / "k.cu"
+    path.write_text(ROWS_NAMED_N)
+    report = check(path)
+    assert report.status == "passed"
+    assert any("N is M, C is N" in one for one in report.assumed)
+    assert any(case.symbols["M"] != case.symbols["N"] for case in report.cases)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("expf(inp[row * C + c] - most) / sum", "expf(inp[row * C + c]) / sum"), ("out[row * C", "out[row * N")],
+)
+def test_a_wrong_kernel_with_such_numbers_is_asked_about(tmp_path, old, new):
+    path = tmp_path / "k.cu"
+    path.write_text(ROWS_NAMED_N.replace(old, new))
+    assert path.read_text() != ROWS_NAMED_N
+    with pytest.raises(ConfigurationError, match="not everything about the kernel") as asked:
+        check(path)
+    assert "which of 'N' or 'C' is N" in asked.value.detail

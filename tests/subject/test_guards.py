@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wmmadiag.hostcode.program import read_program
-from wmmadiag.subject.drafts.guards import guarded
+from wmmadiag.subject.drafts.guards import guarded, stepped
 
 KERNEL = """
 struct Params { int rows; };
@@ -42,3 +42,26 @@ def test_what_is_compared_with_a_size(tmp_path, body, found):
     path.write_text(text)
     program = read_program(text, path.as_posix(), (), {})
     assert guarded(program, program.kernels("k")[0], {}) == found
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("for (int k = 0; k < N; k += 48) C[k] = 0;", {"N": 48}),
+        ("for (int k = row; k < N; k += TILE) C[k] = 0;", {}),
+        ("for (int k = blockIdx.x * 64; k < N; k += TILE) C[k] = 0;", {"N": 16}),
+        ("for (int k = 0; k < N; k += TILE) for (int i = 0; i < M; i += 24) C[k] = 0;", {"N": 16, "M": 24}),
+        ("for (int k = 0; k < N; k += 16) C[k] = 0; const int tiles = N / 24;", {"N": 48}),
+        ("for (int i = lane; i < N; i += 32) C[i] = 0;", {}),
+        ("for (int i = 0; i < N; i += blockDim.x) C[i] = 0;", {}),
+        ("for (int i = 0; i < N; ++i) C[i] = 0;", {}),
+        ("const int tiles = (N + 15) / 16, mine = N / blockDim.x;", {}),
+        ("for (int i = 0; i < p.rows / 12; i++) C[i] = 0;", {"rows": 12}),
+    ],
+)
+def test_what_is_stepped_through(tmp_path, body, found):
+    path = tmp_path / "k.cu"
+    text = KERNEL.replace("BODY", body).replace("TILE", "16")
+    path.write_text(text)
+    program = read_program(text, path.as_posix(), (), {})
+    assert stepped(program, program.kernels("k")[0], {}) == found

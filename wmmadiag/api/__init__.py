@@ -224,6 +224,7 @@ def check(
     from wmmadiag.subject import repeating
     from wmmadiag.subject.check import check_card
     from wmmadiag.subject.compiling import SubjectCompiler
+    from wmmadiag.subject.older_target import emulated
     from wmmadiag.subject.target import card_target
 
     _known_distribution(inputs)
@@ -260,9 +261,8 @@ def check(
         }
     )
     compiling = SubjectCompiler(compiler, use_cache=use_cache, resources=resources)
-    target = card_target(card, arch, backend)
 
-    def checked(one: Card) -> KernelReport:
+    def checked(one: Card, target: str) -> KernelReport:
         return check_card(
             one,
             arch=target,
@@ -281,19 +281,24 @@ def check(
             words=words,
         )
 
+    def judged(target: str) -> KernelReport:
+        if card.derived is None:
+            return checked(card, target)
+        from wmmadiag.subject.check import session_for
+        from wmmadiag.subject.exercised import tried_at_all
+        from wmmadiag.subject.settling import settled
+
+        session = session_for(card, target, loader, compile_with or compiling)
+
+        def tried(one: Card) -> KernelReport:
+            return tried_at_all(one, checked(one, target), session)
+
+        return settled(card, tried(card), session, tried)
+
     with deadline(limits.seconds):
-        report = checked(card)
-        if card.derived is not None:
-            from wmmadiag.subject.check import session_for
-            from wmmadiag.subject.exercised import tried_at_all
-            from wmmadiag.subject.settling import settled
-
-            session = session_for(card, target, loader, compile_with or compiling)
-
-            def tried(one: Card) -> KernelReport:
-                return tried_at_all(one, checked(one), session)
-
-            report = settled(card, tried_at_all(card, report, session), session, tried)
+        report = judged(card_target(card, arch, backend))
+        if arch is None and card.derived is not None and backend == "emulator":
+            report = emulated(report, judged)
     return compiling.completed(report, card)
 
 

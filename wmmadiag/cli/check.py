@@ -106,7 +106,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
             whole = check_program(outcome.task, outcome, args, before)
             programs.append(whole)
             outcome = replace(outcome, code=whole.code_beside(outcome))
-            guessed = outcome.report is not None and not settled(judged)
+            guessed = outcome.report is not None and not settled(judged) and whole.launched
             outcome = replace(outcome, recorded=None) if guessed else outcome
         outcomes.append(outcome)
         if outcome.error:

@@ -50,6 +50,11 @@ class ProgramCheck:
         return one is not None and not one.ended and (one.launches > 0 or bool(one.found))
 
     @property
+    def launched(self) -> bool:
+        """Whether it launched a kernel: else what the source alone leaves to be asked is all that there is."""
+        return self.result is not None and self.result.launches > 0
+
+    @property
     def errors(self) -> bool:
         """Whether a check found an error."""
         return self.result is not None and any(one.finding.level == "error" for one in self.result.found)

@@ -88,6 +88,7 @@ def assigned(kernel: Kernel, operation: str, meant: Assignment, wishes: Wishes) 
         constants={**kernel.constants, **constants},
         parameters=tuple(replace(one, name=own.get(one.name, one.name)) for one in kernel.parameters),
         guards={own.get(name, name): step for name, step in kernel.guards.items()},
+        steps={own.get(name, name): step for name, step in kernel.steps.items()},
     )
     result = draft(renamed, operation, replace(wishes, layouts=meant.layouts))
     for argument, parameter in zip(result.arguments, kernel.parameters, strict=True):

@@ -39,7 +39,7 @@ def confirmed(source: Path, target: Path, options: SubjectOptions) -> str | None
     drafted = card.derived.draft
     remarks = [*card.assumed, *drafted.remarks]
     drafted = replace(drafted, remarks=[one for one in dict.fromkeys(remarks) if "it has a card" not in one])
-    relative = Path(os.path.relpath(source, target.parent)).as_posix()
+    relative = Path(os.path.relpath(card.path, target.parent)).as_posix()  # of the file that launches it
     text = draft_text(drafted, relative, source.stem, _cases(card))
     with contextlib.suppress(WmmadiagError):  # what cannot run here is not confirmed
         found = right_alternative(card)

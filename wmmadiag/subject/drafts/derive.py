@@ -24,6 +24,7 @@ from wmmadiag.subject.drafts.guess import role_named
 from wmmadiag.subject.drafts.instantiated import instantiations
 from wmmadiag.subject.drafts.kernel import Kernel, read_kernel
 from wmmadiag.subject.drafts.launched import is_only_unlaunched, launched_drafts
+from wmmadiag.subject.drafts.launched_elsewhere import launched_elsewhere
 from wmmadiag.subject.drafts.model import Draft, Wishes
 from wmmadiag.subject.drafts.numbers import ask_reaches
 from wmmadiag.subject.drafts.other_sizes import EXTENTS, TILES
@@ -57,6 +58,12 @@ def kernel_of(path: Path, options: SubjectOptions) -> Kernel:
     return read_kernel(path, text, options)
 
 
+def _where_launched(path: Path, kernel: Kernel, options: SubjectOptions) -> tuple[Path, Kernel]:
+    """The file of a project that launches a kernel which its own does not, and the kernel as it does."""
+    found = None if options.grid or options.block else launched_elsewhere(path, kernel, options)
+    return found or (path, kernel)
+
+
 def recognised_operation(kernel: Kernel) -> Recognised:
     """What a kernel seems to compute."""
     from wmmadiag.compile.kernel_code import multiplies
@@ -73,6 +80,7 @@ def derived_card(path: Path, options: SubjectOptions) -> Card:
         ConfigurationError: something cannot be derived; the message says what, and how to say it.
     """
     kernel = kernel_of(path, options)
+    path, kernel = _where_launched(path, kernel, options)
     assumed = kernel.remarks
     beside = path.with_suffix(".toml")
     if beside.is_file():

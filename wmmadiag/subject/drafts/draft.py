@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from functools import partial, reduce
 
@@ -18,7 +19,7 @@ from wmmadiag.subject.drafts.guess import covered_roles, role_remark, roles_for,
 from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.meanings import Meanings, is_real, meanings, sized_by, with_rows
 from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument, Open, Wishes, is_input
-from wmmadiag.subject.drafts.numbers import give_number, unknown_symbols
+from wmmadiag.subject.drafts.numbers import ask_shared, give_number, unknown_symbols
 
 _HALF = frozenset({"half", "__half", "f16"})
 
@@ -53,6 +54,7 @@ def draft(kernel: Kernel, operation: str, wishes: Wishes | None = None) -> Draft
     result.equal += meant.equal
     _squares(result)
     _facts(result, kernel, meant)
+    ask_shared(result, {*result.fixed, *wishes.symbols, *spoken_of(result)})
     _untold(result, wishes, kernel)
     return result
 
@@ -322,7 +324,12 @@ def spoken_of(result: Draft) -> set[str]:
 
 
 def _facts(result: Draft, kernel: Kernel, meant: Meanings) -> None:
-    """Conditions of the host code, and by what it divides extents."""
+    """Conditions of the host code, and by what it and the kernel divide extents."""
+    for argument in result.arguments:
+        name = argument.parameter.label.rpartition(".")[2] or argument.parameter.name
+        step = kernel.steps.get(name)
+        if step and argument.value.isidentifier():
+            result.steps[argument.value] = math.lcm(step, result.steps.get(argument.value, 1))
     if kernel.launch is None:
         return
     own = {*OPERATIONS[result.operation].symbols, "S", *meant.usual, *spoken_of(result)}

@@ -47,6 +47,19 @@ def guarded(program: Program, kernel: Found, constants: Mapping[str, Number]) ->
     return {name: step for name, step in found.items() if step}
 
 
+def stepped(program: Program, kernel: Found, constants: Mapping[str, Number]) -> dict[str, int]:
+    """Names of a kernel's numbers → what the code steps through them by, in tiles that begin at multiples of it.
+
+    Such a number need be no multiple of it; but one that is suits a kernel with guards as well as one without.
+    """
+    found: dict[str, int] = {}
+    for one in _reached(program, kernel):
+        reader = _Reader(one.source, one.function.body, constants)
+        for size, step in reader.steps():
+            found[size] = math.lcm(found.get(size, 1), step)
+    return found
+
+
 def _reached(program: Program, kernel: Found) -> Iterator[Found]:
     """The kernel and the device functions that it calls, by name."""
     waiting, seen = [kernel], {kernel.function.name}
@@ -87,6 +100,48 @@ class _Reader:
                 name = self._name(size)
                 if name and not self._name(index).isdecimal() and bare(index).type != "number_literal":
                     yield name, index
+
+    def steps(self) -> Iterator[tuple[str, int]]:
+        """(name of a number, the step) of loops to it and of divisions of it."""
+        for one in descendants(self.body, "for_statement", "binary_expression") if self.body is not None else ():
+            size, by = self._loop(one) if one.type == "for_statement" else self._division(one)
+            step = self.multiple(by, _DEEPEST) if size and by is not None else None
+            if step is not None and step > 1:
+                yield size, step
+
+    def _loop(self, node: Node) -> tuple[str, Node | None]:
+        """`for (k = 0; k < size; k += step)`; "" for another loop."""
+        first, condition, update = child(node, "initializer"), child(node, "condition"), child(node, "update")
+        if first is None or condition is None or update is None or update.type != "assignment_expression":
+            return "", None
+        index, bound = child(condition, "left"), child(condition, "right")
+        sign, by = child(update, "operator"), child(update, "right")
+        begins = next(descendants(first, "init_declarator", "assignment_expression"), None)
+        begin = (child(begins, "value") or child(begins, "right")) if begins is not None else None
+        if index is None or bound is None or sign is None or by is None or begin is None:
+            return "", None
+        name = self.source.text(index)
+        if self.source.text(sign) != "+=" or self.source.words(update).split()[0] != name:
+            return "", None
+        at, step = self.multiple(begin, _DEEPEST), self.multiple(by, _DEEPEST)
+        if at is None or not step or at % step or self._is_varying(by):
+            return "", None
+        return self._name(bound), by
+
+    def _division(self, node: Node) -> tuple[str, Node | None]:
+        """`size / step`; "" for what is no division."""
+        sign, left, right = child(node, "operator"), child(node, "left"), child(node, "right")
+        if sign is None or left is None or right is None or self.source.text(sign) != "/":
+            return "", None
+        if bare(left).type == "binary_expression" or self._is_varying(right):
+            return "", None
+        return self._name(left), right
+
+    def _is_varying(self, node: Node) -> bool:
+        """Whether a number depends on the thread or the launch, or on what changes."""
+        names = [self.source.text(one) for one in (node, *descendants(node, "identifier")) if one.type == "identifier"]
+        built_in = (*_ONES, "blockDim", "gridDim")
+        return any(one in built_in or (one in self.assigned and one not in self.constants) for one in names)
 
     def _name(self, node: Node) -> str:
         inner = bare(node)

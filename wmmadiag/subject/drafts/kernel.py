@@ -19,7 +19,7 @@ from wmmadiag.hostcode.terms import Number, Term, Values
 from wmmadiag.hostcode.types import plain
 from wmmadiag.hostcode.values import TypeName, Value
 from wmmadiag.subject.drafts.code_facts import multiplied_types
-from wmmadiag.subject.drafts.guards import guarded
+from wmmadiag.subject.drafts.guards import guarded, stepped
 from wmmadiag.subject.drafts.guess import Parameter
 from wmmadiag.subject.drafts.kernel_constants import file_constants, known_constants
 from wmmadiag.subject.drafts.kernel_types import (
@@ -63,6 +63,7 @@ class Kernel:
     named: Mapping[str, Number] = field(default_factory=dict)  # numbers that the files name besides
     # names of its numbers → what the indices are multiples of that it compares with them
     guards: Mapping[str, int] = field(default_factory=dict)
+    steps: Mapping[str, int] = field(default_factory=dict)  # … → what its code steps through them by
     # its template parameters that nothing in the source gives a value
     uninstantiated: tuple[TemplateParameter, ...] = ()
     declared: Found | None = None  # its definition
@@ -152,6 +153,7 @@ def read_kernel(path: Path, text: str, options: SubjectOptions) -> Kernel:
         ),
         file_constants(machine, scope),
         guarded(program, function, constants),
+        stepped(program, function, constants),
         tuple(one for one in function.function.template or () if not arguments and not one.default),
         function,
     )

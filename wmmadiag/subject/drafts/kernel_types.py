@@ -93,6 +93,18 @@ def typed(parameters: list[Parameter], kernel: str, path: Path, text: str, optio
     return found
 
 
+def is_compiled(kernel: str, path: Path, text: str, options: SubjectOptions) -> bool:
+    """Whether the compiler knows a kernel of a source by its name expression."""
+    from wmmadiag.compile.ask import Asked, KernelParameters, Parameters, ask
+
+    question = Parameters(kernel)
+    try:
+        return isinstance(ask(Asked(text, path.as_posix(), compile_options(options)), [question])[question],
+                          KernelParameters)  # fmt: skip
+    except WmmadiagError:
+        return False
+
+
 def laying(
     parameters: Sequence[Parameter], kernel: str, path: Path, text: str, options: SubjectOptions
 ) -> Callable[[Sequence[int]], Mapping[int, Layout | str]]:

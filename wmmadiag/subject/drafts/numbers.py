@@ -11,7 +11,7 @@ from wmmadiag.hostcode.terms import NotWritten, Term
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts import storage
-from wmmadiag.subject.drafts.guess import distance_for, value_for
+from wmmadiag.subject.drafts.guess import distance_for, symbol_for, value_for
 from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.meanings import Meanings, is_real, meaning_of
 from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument, Open
@@ -57,6 +57,27 @@ def ask_reaches(result: Draft) -> None:
             why = f'if it is a window of keys: value = "W" here, and in [computes] {one.value} = "W", or "W - 1"'
             result.open.append(Open(f"the value of '{one.parameter.name}'", why))
             result.computes.pop(one.value, None)
+            one.value, one.reason = TODO, ""
+
+
+def ask_shared(result: Draft, told: Collection[str]) -> None:
+    """Leave open what numbers mean that go by one extent's name where nothing speaks of another extent.
+
+    Args:
+        told: the symbols that arguments, launch, instantiation and options speak of.
+    """
+    known = OPERATIONS[result.operation]
+    silent = {name for name in known.cases[-1] if name in known.extents and name != known.optional} - set(told)
+    named: dict[str, list[DraftArgument]] = {}
+    for one in result.arguments:
+        if not one.parameter.pointer and one.value and one.value == symbol_for(one.parameter.name, result.operation):
+            named.setdefault(one.value, []).append(one)
+    shared = [several for several in named.values() if len(several) > 1]
+    for several in shared if silent else ():
+        names = " or ".join(f"'{one.parameter.name}'" for one in several)
+        why = f"its name says the same as another's, and nothing speaks of {' and '.join(sorted(silent))}"
+        result.open.append(Open(f"which of {names} is {several[0].value}", why))
+        for one in several:
             one.value, one.reason = TODO, ""
 
 

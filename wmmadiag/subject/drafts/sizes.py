@@ -24,6 +24,7 @@ _USUAL_TILE = 64
 _SMALLEST_REST = 16  # vectors of 16 bytes stay whole
 _USUAL_NAME = {"Sq": "S", "Skv": "S"}
 _LARGEST_TILE = 512
+_LARGEST_PROBED = 1024
 _LARGEST_USUAL = 96  # a size up to this is taken as it is
 
 Sizes = dict[str, str]
@@ -61,9 +62,11 @@ def probed_sizes(draft: Draft, given: Mapping[str, str], *, tile: int, batched: 
     for symbol, value in values.items():
         number = int(value) if value.isdecimal() else 0
         if number >= _USUAL_TILE and symbol not in firm:
-            number = 2 * tile
+            step = _steps(draft, symbol)
+            step = math.lcm(step, tile) if step <= _LARGEST_TILE and math.lcm(step, tile) <= _LARGEST_PROBED else tile
+            number = -(-2 * tile // step) * step
             while str(number) in seen:
-                number += tile
+                number += step
             values[symbol] = str(number)
         seen.add(values[symbol])
     return [(name, values)]
@@ -130,7 +133,8 @@ def _case(
 def _sized(draft: Draft, symbol: str, value: int, tile: int, blocks: int) -> int:
     """A size of about that value, of so many of the host's tiles at least, with the same rest as the source's own."""
     tiles = [one for one in draft.tiles.get(symbol, ()) if one <= _LARGEST_TILE]
-    step = math.lcm(*tiles) if tiles else 1
+    tiles += [one for one in (_steps(draft, symbol),) if one <= _LARGEST_TILE]
+    step = math.lcm(*tiles)
     usual = next((draft.usual[one] for one in (symbol, f"{symbol}q") if one in draft.usual), None)
     if isinstance(usual, int) and 0 < usual <= _LARGEST_USUAL and usual <= max(value, tile) and blocks == 1:
         return usual
@@ -138,9 +142,14 @@ def _sized(draft: Draft, symbol: str, value: int, tile: int, blocks: int) -> int
         return value
     step = math.lcm(step, tile) if step <= _LARGEST_TILE else step
     rest = int(usual) % step if isinstance(usual, int) else 0
-    own = math.lcm(*tiles) if tiles else 1
+    own = math.lcm(*tiles)
     rounded = -(-max(value, blocks * own if own <= _LARGEST_TILE else 0) // step) * step + rest - (step if rest else 0)
     return max(rounded, rest or step)
+
+
+def _steps(draft: Draft, symbol: str) -> int:
+    """What the kernel itself steps through an extent by, under whichever of its names."""
+    return math.lcm(*(draft.steps.get(one, 1) for one in (symbol, f"{symbol}q", f"{symbol}kv")))
 
 
 def _spread(draft: Draft, numbers: dict[str, int]) -> None:
