@@ -1,13 +1,47 @@
-"""What holds for all tests: hypothesis finds mistakes, not busy machines, and Ctrl-C is what it is on a terminal."""
+"""What holds for all tests: hypothesis finds mistakes, not busy machines; Ctrl-C is what it is on a terminal.
+
+What one test has compiled, no other compiles again.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
+import tempfile
 
+import compilations
+import pytest
 from hypothesis import HealthCheck, settings
+
+from wmmadiag.diagnose.trials import team
 
 settings.register_profile("wmmadiag", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("wmmadiag")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it in what it starts in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+COMPILERS_OWN = ("compile", "processes", "fuzz")
+"""Folders whose tests are about compiling itself."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A folder for NVRTC's answers; under pytest-xdist one for all workers, which have a processor each."""
+    if hasattr(config, "workerinput"):
+        several = team.processes
+        team.processes = lambda threads: several(threads or 1)
+    else:
+        os.environ[compilations.VARIABLE] = tempfile.mkdtemp(prefix="wmmadiag-tests-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove it."""
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(os.environ.pop(compilations.VARIABLE, ""), ignore_errors=True)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Compilations are shared by tests that are about something else."""
+    compilations.serve(not set(COMPILERS_OWN) & set(item.path.parts))

@@ -59,10 +59,11 @@ def card(here: Path, source: str, name: str = "own", **changes: str) -> str:
 PITCH = RIGHT.replace("A + r * K + k, K", "A + r * K + k, N")
 
 
-def test_a_wrong_kernel(run: Run, here: Path) -> None:
+def test_a_wrong_kernel_in_words_and_as_data_twice_the_same(run: Run, here: Path, tmp_path_factory) -> None:
+    record = tmp_path_factory.mktemp("data") / "found.json"
     path = card(here, PITCH)
     before = sorted(here.iterdir())
-    answer = run("diagnose", path, "--effort", "quick")
+    answer = run("diagnose", path, "--effort", "quick", "--json", record)
     assert answer.code == 1
     assert "[leading-dimension]" in answer.out
     assert "own.cu:14" in answer.out
@@ -70,39 +71,28 @@ def test_a_wrong_kernel(run: Run, here: Path) -> None:
     assert "ruled out" in answer.out
     assert "repeat: wmmadiag diagnose own.toml" in answer.out
     assert sorted(here.iterdir()) == before, "a diagnosis leaves nothing behind"
+    found = json.loads(record.read_text("utf-8"))
+    schema = json.loads((ROOT / "wmmadiag/report/schema.json").read_text("utf-8"))
+    jsonschema.validate(found, {"$ref": "#/$defs/Diagnosis", "$defs": schema["$defs"]})
+    assert found["outcome"] == "diagnosed"
+    assert found["causes"][0]["place"].startswith("own.cu:14")
+    assert found["causes"][0]["fix"]["status"] == "verified"
+    assert found["cases"] == {"one": "passed", "two": "failed"}
+    assert found["work"]["effort"] == "quick"
+    assert 0 < found["work"]["changes"] <= effort_named("quick").changes
+    assert found["repeat"].endswith("--effort quick")
+    again = run("diagnose", path, "--effort", "quick", "--json", "-")
+    assert again.code == 1
+    second = json.loads(again.out)
+    assert found.pop("seconds") >= 0
+    assert second.pop("seconds") >= 0
+    assert found == second
 
 
 def test_a_right_kernel(run: Run, here: Path) -> None:
     answer = run("diagnose", "right.toml")
     assert answer.code == 0
     assert "nothing is wrong: 2 cases" in answer.out
-
-
-def test_json_is_the_diagnosis(run: Run, here: Path) -> None:
-    answer = run("diagnose", card(here, PITCH), "--json", "-", "--effort", "quick")
-    found = json.loads(answer.out)
-    schema = json.loads((ROOT / "wmmadiag/report/schema.json").read_text("utf-8"))
-    jsonschema.validate(found, {"$ref": "#/$defs/Diagnosis", "$defs": schema["$defs"]})
-    assert answer.code == 1
-    assert found["outcome"] == "diagnosed"
-    assert found["causes"][0]["place"].startswith("own.cu:14")
-    assert found["causes"][0]["fix"]["status"] == "verified"
-    assert found["cases"] == {"one": "passed", "two": "failed"}
-
-
-def test_effort_bounds_the_changes_that_are_tried(run: Run, here: Path) -> None:
-    found = json.loads(run("diagnose", "wrong.toml", "--json", "-", "--effort", "quick").out)
-    assert found["work"]["effort"] == "quick"
-    assert 0 < found["work"]["changes"] <= effort_named("quick").changes
-    assert found["repeat"].endswith("--effort quick")
-
-
-def test_the_same_words_twice(run: Run, here: Path) -> None:
-    path = card(here, PITCH)
-    first, second = (json.loads(run("diagnose", path, "--json", "-", "--effort", "quick").out) for _ in range(2))
-    assert first.pop("seconds") >= 0
-    assert second.pop("seconds") >= 0
-    assert first == second
 
 
 def test_a_bug_in_a_header(run: Run, here: Path) -> None:
@@ -190,10 +180,12 @@ def test_an_instruction_that_is_not_emulated(run: Run, here: Path) -> None:
 
 
 def test_a_loop_without_end(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from wmmadiag.diagnose.trials.trial_bench import TrialBench
     from wmmadiag.emulator import Budget
     from wmmadiag.subject import bench
 
     monkeypatch.setattr(bench, "_USUAL", Budget(instructions=50_000))
+    monkeypatch.setitem(TrialBench.__init__.__kwdefaults__, "budget", 50_000)  # of each of hundreds of trials
     source = RIGHT.replace("k += 16)", "k += 0)")
     answer = run("diagnose", card(here, source), "--effort", "quick")
     assert answer.code in (1, 2, 3)

@@ -183,7 +183,8 @@ def test_another_card_and_another_case(interpreter: Interpreter) -> None:
     assert "its breakpoints are gone" in interpreter.run("case tail").text
     assert interpreter.session.target.case.name == "tail"
     assert interpreter.run("info breakpoints").text == "no breakpoints"
-    assert interpreter.run(f"card {WRONG / 'qk_not_transposed.toml'} batched").data["title"].endswith("batched, sm_90")
+    interpreter.run("case two_heads")
+    assert interpreter.run(f"card {WRONG / 'qk_not_transposed.toml'} tail").data["title"].endswith("tail, sm_90")
     line = interpreter.run("departure").data["line"]
     assert line in (66, 67)
     before = interpreter.session

@@ -35,9 +35,13 @@ def _ident(path: Path) -> str:
     return f"{path.parent.parent.name}-{path.name.partition('.')[0]}"
 
 
-def _results(card: Path) -> tuple[CaseResult, ...]:
+def _results(card: Path, cases: list[str] | None = None) -> tuple[CaseResult, ...]:
     loaded = load_card(card)
-    return api.check(loaded, cases=[case.name for case in loaded.cases if case.name != LARGE], checks="all").cases
+    return api.check(loaded, cases=cases or _cases(card), checks="all").cases
+
+
+def _cases(card: Path) -> list[str]:
+    return [case.name for case in load_card(card).cases if case.name != LARGE]
 
 
 def _truth(path: Path) -> dict[str, Any]:
@@ -101,7 +105,8 @@ def test_truth_is_about_its_source(path: Path) -> None:
 
 @pytest.mark.parametrize("card", WRONG_CARDS, ids=_ident)
 def test_wrong_kernel_fails(card: Path) -> None:
-    assert FAILING & {result.status for result in _results(card)}
+    """In some case: the rest is not run."""
+    assert any(FAILING & {result.status for result in _results(card, [case])} for case in _cases(card))
 
 
 @pytest.mark.parametrize("name", MENDED)

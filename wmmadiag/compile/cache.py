@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 FORMAT = 1
-MAX_FILES = 512
+MAX_FILES = 4096
 MAX_BYTES = 256 * 2**20
 
 
