@@ -205,7 +205,6 @@ REFUSED = [
     ("multimem.ld_reduce.global.add.f32 f0, [d0];", "multimem"),
     ("vadd4.u32.u32.u32 r0, r1, r2, r3;", "video"),
     ("shfl.idx.b32 r0, r1, 0, 31;", "lacks .sync"),
-    ("call d0, PROTO;", "unknown"),
     ("frobnicate.b32 r0, r1;", "unknown instruction 'frobnicate'"),
     ("add.frob.s32 r0, r1, r2;", "this combination of modifiers of 'add'"),
 ]
@@ -213,11 +212,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("statement", "reason"), REFUSED, ids=[row[0].split()[0] for row in REFUSED])
 def test_refused_only_when_reached(statement: str, reason: str) -> None:
-    if statement.startswith("call"):
-        found = instruction("call (r0), d0, (r1), P; P: .callprototype (.reg .b32 _) _ (.reg .b32 _);")
-        reason = "indirect calls"
-    else:
-        found = instruction(statement)
+    found = instruction(statement)
     assert found.op == "unsupported"
     assert reason in found.attributes["reason"]
     assert found.text in found.attributes["reason"]

@@ -10,6 +10,7 @@ from typing import Any
 from wmmadiag.emulator.extents import NamedExtents
 from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.emulator.native import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE
+from wmmadiag.emulator.select_control import NO_FUNCTION, TOO_DEEP
 from wmmadiag.errors import BudgetError, KernelFault, UnsupportedError, WmmadiagError
 from wmmadiag.launch import Dim3
 from wmmadiag.place import Place
@@ -56,8 +57,8 @@ def fault_error(fault: Mapping[str, Any], standings: Sequence[tuple[Any, ...]], 
     node = view.kernel.nodes[fault["pc"]]
     block = coordinates(fault["block"], view.grid)
     where = f"block {block}, warp {fault['warp']}, lane {fault['lane']}"
-    if kind == "unsupported":
-        return UnsupportedError(f"{fault['text']} is not emulated", place=node.place, detail=where)
+    if kind == "unsupported" or node.text == TOO_DEEP:
+        return UnsupportedError(f"{fault['text'] or node.text} is not emulated", place=node.place, detail=where)
     detail = [where, f"instruction: {node.text}"]
     address, space, write = None, "", None
     if kind in ("out-of-bounds", "misaligned", "read-only", "wrong-space"):
@@ -73,7 +74,7 @@ def fault_error(fault: Mapping[str, Any], standings: Sequence[tuple[Any, ...]], 
         lanes = int(fault["address"]).bit_count()
         message = f"{node.text} runs with {lanes} of the warp's 32 lanes; the others have exited or do not exist"
     elif kind == "trap":
-        message = "the kernel executed a trap"
+        message = NO_FUNCTION if node.text == NO_FUNCTION else "the kernel executed a trap"
     elif kind == "assertion":
         message = str(fault["text"])
     else:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from wmmadiag.emulator.native import SHARED_WINDOW
 from wmmadiag.errors import UnsupportedError
+from wmmadiag.ptx.indirect import function_address
 from wmmadiag.ptx.ir import Module, Space, Variable
 
 GRID_WORKSPACE_BASE = 0x7A00_0000_0000
@@ -110,8 +111,10 @@ class MemoryLayout:
         return self.static[variable.name].address
 
     def address_of(self, name: str) -> int:
-        """Generic address of a module variable, for initialisers."""
+        """Generic address of a module variable, or of a function, for initialisers."""
         variable = self.module.variables.get(name)
+        if variable is None and name in self.module.functions:
+            return function_address(name)
         if variable is None:
             raise UnsupportedError(f"initial value refers to {name}, which is no variable of this module")
         if variable.space is Space.SHARED:

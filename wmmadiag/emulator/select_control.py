@@ -6,13 +6,22 @@ from collections.abc import Callable
 
 from wmmadiag.emulator.contraction import contracted
 from wmmadiag.emulator.decoded import SPACES, Value
+from wmmadiag.emulator.modifiers import pack
 from wmmadiag.emulator.selection import Frame, Selector, selects
+from wmmadiag.ptx.indirect import INDIRECT, function_address, targets
 from wmmadiag.ptx.ir import Function, Instruction, Label, Operand, Parameter, Register, SymbolAddress, Vector
 
 _INLINE_LIMIT = 200_000
 """Operations beyond which expanding calls is given up."""
 _DEPTH_LIMIT = 100
 """Nested calls beyond which it is given up."""
+_POINTER_LIMIT = 60_000
+"""Operations beyond which calls through pointers are no longer expanded: a lane that comes there is refused."""
+_RECURSIONS = 4
+"""How often a function may be under way that calls itself through pointers."""
+TOO_DEEP = "a function that calls itself through pointers, this deep"
+NO_FUNCTION = "call through a pointer that holds no function's address"
+"""Texts of the operations that end such a lane."""
 
 
 def expand(select: Selector, function: Function) -> None:
@@ -76,7 +85,7 @@ def trap(select: Selector, instruction: Instruction) -> None:
 def call(select: Selector, instruction: Instruction) -> None:
     returns, callee, arguments = instruction.operands
     if not isinstance(callee, SymbolAddress) or not isinstance(returns, Vector) or not isinstance(arguments, Vector):
-        raise select.unsupported(f"{instruction.text}: indirect calls are not emulated")
+        raise select.malformed(f"{instruction.text}: the callee is no function")
     function = select.module.functions.get(callee.name)
     if function is None:
         raise select.malformed(f"call of unknown function {callee.name}")
@@ -91,6 +100,44 @@ def call(select: Selector, instruction: Instruction) -> None:
     _expand_call(select, function, returns.elements, arguments.elements)
 
 
+@selects(INDIRECT)
+def call_through_pointer(select: Selector, instruction: Instruction) -> None:
+    """The pointer is compared with each function that it may hold; the lanes that hold it call that one."""
+    returns, pointer, arguments = instruction.operands
+    if not isinstance(pointer, Register) or not isinstance(returns, Vector) or not isinstance(arguments, Vector):
+        raise select.malformed(f"{instruction.text}: the callee is no register")
+    held, number, guard = select.register(pointer), len(select.nodes), select.guard
+    end = select.frame.label(f"%end of calls {number}")
+    if guard is not None:
+        select.emit("bra", target=end).guard_negated = not guard[1]
+    known: dict[int, str] = {}
+    for one in targets(select.module, select.frame.function, instruction):
+        address = function_address(one.name)
+        if known.setdefault(address, one.name) != one.name:
+            raise select.unsupported(f"{instruction.text}: {known[address]} and {one.name} have one address")
+        after = select.frame.label(f"%not {one.name} {number}")
+        other = select.temporary(0)
+        select.guard = None
+        holds = select.constant(address, held.bytes)
+        select.lane(f"setp.b{8 * held.bytes}", other, held, holds, modifiers=pack({"compare": "ne"}))
+        select.guard = (other, False)
+        select.emit("bra", target=after)
+        select.guard = None
+        if select.frame.chain.count(one.name) >= _RECURSIONS or len(select.nodes) > _POINTER_LIMIT:
+            select.emit("trap").text = TOO_DEEP
+        elif one.declared_only:
+            raise select.unsupported(f"function {one.name} is declared here, and its address is taken")
+        else:
+            _expand_call(select, one, returns.elements, arguments.elements)
+        select.guard = None
+        select.emit("bra", target=end)
+        select.labels[after] = len(select.nodes)
+    select.guard = None
+    select.emit("trap").text = NO_FUNCTION
+    select.labels[end] = len(select.nodes)
+    select.emit("nop")
+
+
 def _expand_call(
     select: Selector, function: Function, returns: tuple[Operand, ...], arguments: tuple[Operand, ...]
 ) -> None:
@@ -101,6 +148,7 @@ def _expand_call(
         raise select.unsupported(f"calls are nested more than {_DEPTH_LIMIT} deep")
     select.frames += 1
     callee = Frame(function, select.frames, select.place, caller.local_end, caller.depth + 1)
+    callee.chain = (*caller.chain, function.name)
     after = callee.label(_END)
     if guard is not None:  # the whole call is skipped by lanes whose guard does not hold
         select.emit("bra", target=callee.label(_SKIPPED)).guard_negated = not guard[1]

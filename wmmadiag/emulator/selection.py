@@ -18,7 +18,7 @@ from wmmadiag.emulator.fragment_maps import MapTable
 from wmmadiag.emulator.memory_layout import GRID_WORKSPACE_BASE, PARAMETER_BASE, MemoryLayout, align_up
 from wmmadiag.errors import PtxSyntaxError, UnsupportedError
 from wmmadiag.place import Place
-from wmmadiag.ptx.calls import INDIRECT
+from wmmadiag.ptx.indirect import function_address
 from wmmadiag.ptx.ir import (
     Address,
     Function,
@@ -76,7 +76,6 @@ PRESETS = {
 """Special registers that hold one value for a warp's whole life → the engine's number (`Preset`, program.hpp)."""
 CLOCKS = {"%clock": 0, "%clock64": 0, "%globaltimer": 0, "%globaltimer_lo": 0, "%clock_hi": 32, "%globaltimer_hi": 32}
 """Special registers that count → right shift of the engine's instruction count."""
-_INSTEAD = "call by name: a template argument in place of the pointer, or a switch over what a virtual function does"
 _ZERO = frozenset({"%tid.w", "%ctaid.w"})
 _ONE = frozenset({"%ntid.w", "%nctaid.w"})
 
@@ -87,7 +86,7 @@ class Frame:
     Attributes:
         function: the function.
         call: place of the call that was expanded, None for the kernel.
-        depth: calls that were expanded to get here.
+        depth: calls that were expanded to get here; `chain`: the functions that they are in.
         local_base: offset of its frame in local memory, bytes.
         locations: address in local memory of `.local` and `.param` variables and formal parameters.
     """
@@ -97,6 +96,7 @@ class Frame:
         self.number = number
         self.call = call
         self.depth = depth
+        self.chain: tuple[str, ...] = ()
         self.local_end = local_base
         self.locations: dict[str, int] = {}
         self.values: dict[str, Value] = {}
@@ -175,7 +175,7 @@ class Selector:
             _SELECTORS["cvt" if instruction.op.startswith("cvt.") else "lane"](self, instruction)
         else:
             reason = str(instruction.attributes.get("reason") or f"{instruction.text} is not emulated")
-            raise self.unsupported(reason, _INSTEAD if reason.endswith(INDIRECT) else "")
+            raise self.unsupported(reason)
 
     def unsupported(self, message: str, hint: str = "") -> UnsupportedError:
         """An error at the current place."""
@@ -315,7 +315,7 @@ class Selector:
         variable = frame.variables.get(name) or self.module.variables.get(name)
         if variable is None:
             if name in self.module.functions:
-                raise self.unsupported(f"the address of function {name} is taken: indirect calls are not emulated")
+                return self.constant(function_address(name), width)
             raise self.malformed(f"unknown symbol {name}")
         if variable.space is Space.SHARED:
             address = self.layout.shared_address(self._key(name), variable)

@@ -9,6 +9,7 @@ import json
 import os
 import resource
 import signal
+import struct
 import sys
 import time
 import traceback
@@ -193,7 +194,7 @@ class Served:
         )  # fmt: skip
         self.device = DeviceHalf(
             self.program.units, options, how, placed, self.placed, self.runtime.wmmadiag_heap_bytes,
-            spec["use_cache"],
+            self.runtime.wmmadiag_view, spec["use_cache"],
         )  # fmt: skip
         self.launcher = Launcher(
             self.runtime, checks, spec["schedules"], spec["every_launch"], spec.get("sample", 0), progress=progress,
@@ -300,12 +301,20 @@ class Served:
             grid=request.grid, block=request.block, shared=request.shared, source=request.kernel.compilation.source,
         )  # fmt: skip
 
+    def holds_code(self, shadow: int, size: int) -> bool:
+        """Whether a variable of the host may hold the address of one of the program's functions."""
+        words = ctypes.string_at(shadow, size - size % 8)
+        end = self.located() + self.program.library.stat().st_size
+        return any(self.located() <= one < end for (one,) in struct.iter_unpack("<Q", words))
+
     def symbol(self, shadow: int, device: Any, size: Any) -> int:
         """Where the variable lies whose shadow is at an address."""
         self.prepare()
         found = self.shadows.get(shadow)
         if found is None:
             return INVALID_SYMBOL
+        if self.holds_code(shadow, found[0].size):
+            self.device.point(found[0])
         size[0], device[0] = found[0].size, found[1]
         return 0
 

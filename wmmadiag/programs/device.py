@@ -20,6 +20,7 @@ from wmmadiag.programs.build import LAMBDA, Symbol, Unit
 from wmmadiag.programs.link import heap, linked, missing, original, private
 from wmmadiag.programs.shipped import NATIVE
 from wmmadiag.ptx import parse
+from wmmadiag.ptx.indirect import function_address
 from wmmadiag.ptx.ir import Module, Parameter, Space, Variable
 
 HEAP_LISTS = 40
@@ -88,6 +89,7 @@ class DeviceHalf:
         how: for the emulator, with the checks' names.
         shadows: the host's shadows of the device's variables, and where those lie on the device.
         place: gives a variable of the device an address, with its contents; `heap`: bytes for malloc in kernels.
+        view: where this process has the bytes of a device address.
         notes: what the user should know of kernels that were made ready.
     """
 
@@ -97,11 +99,13 @@ class DeviceHalf:
     shadows: Sequence[tuple[Symbol, int]]
     place: Callable[[str, bytes], int]
     heap: Callable[[], int]
+    view: Callable[[int], int]
     use_cache: bool = True
 
     def __post_init__(self) -> None:
         self._known: dict[Symbol, DeviceKernel] = {}
         self._unseen: dict[tuple[int, str], int] = {}
+        self._pointing: set[int] = set()
         self.kernels: list[DeviceKernel] = []
         self.modules: list[LoadedModule] = []
         self.notes: list[str] = []
@@ -216,12 +220,26 @@ class DeviceHalf:
                 found[one.name] = shared[one.name]
             elif readable in own:
                 found[one.name] = own[readable]
-            elif one.space is Space.GLOBAL and readable.rpartition("::")[2] in self.units[unit].variables:
-                self._place_unseen(one, (unit, readable), found)
+            elif one.space is Space.GLOBAL and (
+                readable.rpartition("::")[2] in self.units[unit].variables
+                or pointers(module, one)  # a table of virtual functions: objects hold its address from launch to launch
+            ):
+                self._place_unseen(module, one, (unit, readable), found)
+            if one.name in found and (held := pointers(module, one)) and found[one.name] not in self._pointing:
+                self._pointing.add(found[one.name])
+                for offset, address in held:
+                    ctypes.c_uint64.from_address(self.view(found[one.name]) + offset).value = address
         return found
 
-    def _place_unseen(self, variable: Variable, key: tuple[int, str], found: dict[str, int]) -> None:
-        if key not in self._unseen and (data := _contents(variable)) is not None:
+    def point(self, shadow: Symbol) -> None:
+        """Before the host reads a variable: pointers to functions in it are the device's, not the host's."""
+        name = qualified_name(shadow.name).rpartition("::")[2]
+        for number, unit in enumerate(self.units):
+            if name in unit.variables and shadow.unit in (None, number):
+                self._places(parse(self.compile(unit).ptx, name="symbols"), number)
+
+    def _place_unseen(self, module: Module, variable: Variable, key: tuple[int, str], found: dict[str, int]) -> None:
+        if key not in self._unseen and (data := _contents(module, variable)) is not None:
             self._unseen[key] = self.place(key[1], data)
         if key in self._unseen:
             found[variable.name] = self._unseen[key]
@@ -317,10 +335,24 @@ def shown(name: str) -> str:
     return name
 
 
-def _contents(variable: Variable) -> bytes | None:
-    """What a variable holds at first; None where that hangs on addresses, or it is none of this module's."""
+def pointers(module: Module, variable: Variable) -> list[tuple[int, int]]:
+    """(offset, address) of each whole pointer to a function that a variable holds at first."""
+    return [
+        (offset, function_address(symbol.name))
+        for offset, width, shift, symbol, _ in (variable.initializer.relocations if variable.initializer else ())
+        if symbol.name in module.functions and symbol.name not in module.variables and (width, shift) == (8, 0)
+    ]
+
+
+def _contents(module: Module, variable: Variable) -> bytes | None:
+    """What a variable holds at first; None where that hangs on places of data, or it is none of this module's.
+
+    Pointers to functions are written when it has its place.
+    """
     initial = variable.initializer
-    if variable.extern or not variable.size or (initial is not None and initial.relocations):
+    if variable.extern or not variable.size:
+        return None
+    if initial is not None and len(initial.relocations) != len(pointers(module, variable)):
         return None
     return bytes(variable.size) if initial is None else bytes(initial.data)
 

@@ -6,13 +6,13 @@ import re
 from dataclasses import replace
 
 from wmmadiag.emulator.select_control import DEVICE_RUNTIME
+from wmmadiag.ptx.indirect import SOURCE
 from wmmadiag.ptx.ir import Module, SymbolAddress
 
 _INTERNAL = re.compile(
     r"^\.(?:global|const)\s[^;={]*?([\w$]+)\s*(?:\[[^;={]*)?[;=]|^\.func\s(?:\s*\([^)]*\))?\s*([\w$]+)", re.MULTILINE
 )
 """A variable or function of a module that no word (`.visible`, `.weak`, `.extern`, `.common`) opens to others."""
-_FROM = "$from"
 _HEAP = re.compile(r"\bwmmadiag_(malloc|free)\b")
 
 
@@ -49,12 +49,12 @@ def private(ptx: str, number: int) -> str:
     if not names:
         return ptx
     whole = re.compile(r"(?<![\w$%.])(?:" + "|".join(map(re.escape, sorted(names))) + r")(?![\w$])")
-    return whole.sub(lambda found: f"{found[0]}{_FROM}{number}", ptx)
+    return whole.sub(lambda found: f"{found[0]}{SOURCE}{number}", ptx)
 
 
 def original(name: str) -> str:
     """A name as it was before `private`."""
-    return name.partition(_FROM)[0]
+    return name.partition(SOURCE)[0]
 
 
 def heap(ptx: str) -> str:

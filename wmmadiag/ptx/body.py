@@ -8,9 +8,10 @@ from typing import cast
 
 from wmmadiag.errors import PtxSyntaxError
 from wmmadiag.place import Place
-from wmmadiag.ptx.calls import INDIRECT, parse_call
+from wmmadiag.ptx.calls import parse_call
 from wmmadiag.ptx.cursor import Cursor
 from wmmadiag.ptx.debug import Locations
+from wmmadiag.ptx.indirect import INDIRECT
 from wmmadiag.ptx.instructions import lookup, refusal
 from wmmadiag.ptx.ir import (
     Function,
@@ -21,6 +22,7 @@ from wmmadiag.ptx.ir import (
     Predicate,
     Register,
     Space,
+    SymbolAddress,
     Variable,
     Vector,
 )
@@ -324,12 +326,10 @@ class BodyParser:
             self._unsupported(text, refusal(text), at, guard)
             return
         parsed = parse_call(cursor, self._operands, self._functions)
-        if parsed is None:
-            self._unsupported(text, f"{text}: {INDIRECT}", at, guard)
-            return
         cursor.expect(";")
         attributes = _UNIFORM if text == "call.uni" else _NO_ATTRIBUTES
-        self._append(text, "call", attributes, *parsed, guard, at)
+        direct = isinstance(parsed[0][1], SymbolAddress)
+        self._append(text, "call" if direct else INDIRECT, attributes, *parsed, guard, at)
 
     def _unsupported(self, text: str, reason: str, at: int, guard: Predicate | None) -> None:
         """Keep what is not emulated, so that only a kernel that reaches it is refused."""

@@ -21,16 +21,16 @@ from wmmadiag.ptx.ir import (
 )
 from wmmadiag.ptx.operands import OperandParser
 
-INDIRECT = "indirect calls (through a function pointer) are not emulated"
+_PROTOTYPE = "a prototype or a list of targets"
 
 
 def parse_call(
     cursor: Cursor, operands: OperandParser, functions: Mapping[str, Function]
-) -> tuple[tuple[Operand, ...], tuple[OperandSpec, ...]] | None:
-    """Read what follows `call{.uni}`, up to the `;`. None when the call is indirect.
+) -> tuple[tuple[Operand, ...], tuple[OperandSpec, ...]]:
+    """Read what follows `call{.uni}`, up to the `;`.
 
-    Operands: a vector of results, the callee's symbol, a vector of arguments. A `.param` variable in a list is its
-    symbol address.
+    Operands: a vector of results, the callee's symbol or the register that holds its address, a vector of arguments. A
+    `.param` variable in a list is its symbol address.
     """
     returns = _list(cursor, operands) if cursor.token == "(" else ()
     if returns:
@@ -38,32 +38,32 @@ def parse_call(
     at = cursor.index
     name = cursor.identifier("a function")
     arguments: tuple[Operand, ...] = ()
-    prototype = False
     if cursor.accept(","):
         if cursor.token == "(":
             arguments = _list(cursor, operands)
-            prototype = cursor.accept(",")
+            if cursor.accept(","):
+                cursor.identifier(_PROTOTYPE)
         else:
-            prototype = True
-    if prototype:
-        cursor.identifier("a prototype or a list of targets")
+            cursor.identifier(_PROTOTYPE)
     callee = functions.get(name)
     if callee is None:
-        if isinstance(operands.scope.register(name), Register):
-            return None
+        register = operands.scope.register(name)
+        if isinstance(register, Register):
+            return (Vector(returns), register, Vector(arguments)), _specs(returns, arguments, register.type)
         raise cursor.error(f"undefined function {name!r}", index=at)
     if callee.entry:
         raise cursor.error(f"a kernel cannot be called: {name!r}", index=at)
-    if prototype:
-        return None
     _check(cursor, at, name, "results", callee.returns, returns)
     _check(cursor, at, name, "arguments", callee.parameters, arguments)
-    specs = (
+    return (Vector(returns), SymbolAddress(name), Vector(arguments)), _specs(returns, arguments, "label")
+
+
+def _specs(returns: tuple[Operand, ...], arguments: tuple[Operand, ...], callee: str) -> tuple[OperandSpec, ...]:
+    return (
         OperandSpec("ret", "param", Access.WRITE, len(returns)),
-        OperandSpec("callee", "label"),
+        OperandSpec("callee", callee),
         OperandSpec("args", "param", Access.READ, len(arguments)),
     )
-    return (Vector(returns), SymbolAddress(name), Vector(arguments)), specs
 
 
 def _list(cursor: Cursor, operands: OperandParser) -> tuple[Operand, ...]:

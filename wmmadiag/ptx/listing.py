@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from wmmadiag.place import Place
 from wmmadiag.ptx.demangle import demangle, short_name
+from wmmadiag.ptx.indirect import INDIRECT
 from wmmadiag.ptx.ir import (
     Address,
     Function,
@@ -93,7 +94,7 @@ def instruction_text(instruction: Instruction) -> str:
         for operand, spec in zip(instruction.operands, instruction.specs, strict=True)
         if spec.role not in ("cc_in", "cc_out")
     ]
-    if instruction.op == "call":
+    if instruction.op in ("call", INDIRECT):
         returns, callee, arguments = shown
         shown = [part for part in (_list(returns), callee, _list(arguments)) if part]
     return f"{guard}{instruction.text} {', '.join(shown)}".rstrip()

@@ -14,6 +14,7 @@ from wmmadiag.ptx.body import BodyParser
 from wmmadiag.ptx.cursor import Cursor
 from wmmadiag.ptx.debug import DebugInfo, Locations, extract
 from wmmadiag.ptx.demangle import demangle
+from wmmadiag.ptx.indirect import INDIRECT, addressed
 from wmmadiag.ptx.ir import Function, Module, Parameter, Register, Space, Variable
 from wmmadiag.ptx.lexer import tokenize, without_comments
 from wmmadiag.ptx.recursion import callee, refuse_recursion
@@ -139,6 +140,7 @@ class _ModuleParser:
             raise
         known = self._functions.get(entry)
         self._bodies(list(self._headers) if known is None else [entry])
+        self._pointed_to()
         for alias, name in self._aliases.items():
             self._functions[alias] = replace(self._functions[name], name=alias)
         return Module(
@@ -198,6 +200,15 @@ class _ModuleParser:
                 self._body(name, header)
                 called = {callee(one) for one in self._functions[name].instructions if one.op == "call"}
                 waiting += sorted(one for one in called if one in self._functions)
+
+    def _pointed_to(self) -> None:
+        """Read the bodies of what calls through pointers may reach."""
+        while any(one.op == INDIRECT for function in self._functions.values() for one in function.instructions):
+            names = {*addressed(self._functions.values(), self._variables.values())}
+            waiting = sorted({self._aliases.get(name, name) for name in names} & self._headers.keys())
+            if not waiting:
+                return
+            self._bodies(waiting)
 
     def _unsupported(self, message: str) -> UnsupportedError:
         return UnsupportedError(message, place=Place(self._cursor.name, self._cursor.line))

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from wmmadiag.ptx.indirect import INDIRECT, targets
 from wmmadiag.ptx.ir import (
     Access,
     Address,
@@ -107,10 +108,18 @@ def _reached(module: Module, kernel: Function) -> Iterator[Function]:
     while waiting:
         function = module.functions[waiting.pop()]
         yield function
-        for target in sorted({callee(one) or "" for one in function.instructions if one.op == "call"}):
-            if target in module.functions and target not in seen:
+        for target in sorted({one.name for call in function.instructions for one in _callees(module, function, call)}):
+            if target not in seen:
                 seen.add(target)
                 waiting.append(target)
+
+
+def _callees(module: Module, caller: Function, one: Instruction) -> tuple[Function, ...]:
+    """What an instruction may call."""
+    if one.op == INDIRECT:
+        return targets(module, caller, one)
+    function = module.functions.get(callee(one) or "")
+    return () if function is None else (function,)
 
 
 class _Reader:
@@ -129,8 +138,9 @@ class _Reader:
     def read(self) -> None:
         self._addresses_of_parameters()
         for instruction in self.function.instructions:
-            if instruction.op == "call":
-                self._call(instruction)
+            if instruction.op in ("call", INDIRECT):
+                for target in _callees(self.module, self.function, instruction):
+                    self._call(instruction, target)
             elif instruction.op == "cp.async":
                 self._copy(instruction)
             elif instruction.op in _MEMORY_OPS or instruction.op in ("ldmatrix", "stmatrix"):
@@ -293,11 +303,9 @@ class _Reader:
             width = size.value if isinstance(size, Immediate) else 16
             self.graph.accesses.append(MemoryAccess(self._register(source.base), "read", width, loaded=(SHARED,)))
 
-    def _call(self, one: Instruction) -> None:
-        target = callee(one)
-        function = self.module.functions.get(target or "")
+    def _call(self, one: Instruction, function: Function) -> None:
         returns, arguments = one.operand("ret"), one.operand("args")
-        if function is None or not isinstance(returns, Vector) or not isinstance(arguments, Vector):
+        if not isinstance(returns, Vector) or not isinstance(arguments, Vector):
             return
         pairs = [*zip(function.parameters, arguments.elements, strict=False)]
         for formal, actual in [*pairs, *zip(function.returns, returns.elements, strict=False)]:

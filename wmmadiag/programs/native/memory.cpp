@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::uint64_t arena = 0x2000'0000'0000, arena_size = 1ull << 42;  // far from the emulator's windows and from where mmap puts things
 constexpr std::uint64_t page = 4096, guard = 1 << 20;
-constexpr std::uint32_t poison = 0x7fff7ead;  // a NaN as f32, two NaNs as f16
 
 struct Memory {
     int file = -1;
@@ -91,8 +90,6 @@ void* allocate(std::size_t bytes, Kind kind, const char* call) {
     one->line = here().line;
     one->unwritten.push_back({0, bytes});
     if (kind == Kind::device) {
-        auto* words = reinterpret_cast<std::uint32_t*>(view);
-        std::fill_n(words, (bytes + 3) / 4, poison);
         all.used += bytes;
     } else {
         one->unwritten.clear();  // the host may write it unseen
