@@ -26,7 +26,6 @@ from wmmadiag.compile.toolchain import toolchain
 from wmmadiag.csource.declarations import declarations
 from wmmadiag.csource.edits import ByteEdit, applied
 from wmmadiag.errors import CompileError
-from wmmadiag.place import Place
 from wmmadiag.programs.compiler import compiler_version, host_compiler, one_main, run_compiler
 from wmmadiag.programs.host import MARKER, MARKS, DeviceNames, device_names, host_edits, named_line
 from wmmadiag.programs.runtime import prelude, prune, runtime_library
@@ -108,7 +107,6 @@ class _Prepared:
             for one in file.directives
             if (target := self.tree.targets.get((file.key, one.start), "")) in paths
         ]
-        refuse_host_templates(file)
         edits += [
             ByteEdit(one.start, one.end, "#include <cub/cub.cuh>" + "\n" * file.data.count(b"\n", one.start, one.end))
             for one in file.directives
@@ -122,25 +120,9 @@ class _Prepared:
         return named_line(file.name) + applied(file.data, sorted(edits, key=lambda one: (one.start, one.end)))
 
 
-_COLLECTIVES = re.compile(r'[<"]cub/(?:block|warp|thread|grid|util)[^>"]*[>"]')
-"""Parts of CUB for kernels, which are one header for the host."""
+_COLLECTIVES = re.compile(r'[<"]cub/(?:block|warp|thread|grid|util|device|iterator|agent)[^>"]*[>"]')
+"""Parts of CUB, which are one header for the host."""
 _ARCHITECTURE = re.compile(rb"__CUDA_ARCH|\bNV_(?:IF|IS|PROVIDES|DISPATCH)_|\bNV_ANY_TARGET\b")
-_HOST_TEMPLATES = re.compile(r'[<"](cub/device/[^>"]*)[>"]')
-
-
-def refuse_host_templates(file: SourceFile) -> None:
-    """Refuse, by name and line, libraries of templates that launch kernels of their own.
-
-    Raises:
-        CompileError: the user's file includes one.
-    """
-    for one in file.directives if file.own else ():
-        found = _HOST_TEMPLATES.match(one.argument) if one.name == "include" else None
-        if found is not None:
-            place = Place(file.name, file.data.count(b"\n", 0, one.start) + 1)
-            hint = "launch a kernel of your own, or do this part on the host"
-            message = f"{found[1]}: CUB's algorithms for the whole device are not offered"
-            raise CompileError(message, place=place, hint=hint)
 
 
 def build(

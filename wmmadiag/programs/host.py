@@ -37,6 +37,7 @@ _TRAP = "{ __builtin_trap(); }"
 _OPENED = {b")": b"(", b"]": b"[", b">": b"<"}
 _MACRO_HEAD = re.compile(rb"#[ \t]*define[ \t]+\w+(?:\([^()]*\))?[ \t]*\Z")
 _IDENTIFIER = re.compile(rb"[A-Za-z_]\w*\Z")
+_ALGORITHMS = re.compile(rb"\bthrust/|\bDevice[A-Z]\w*\s*::")
 _NO_CALLEE = frozenset({b"return", b"else", b"do", b"throw", b"co_return"})
 
 
@@ -66,7 +67,7 @@ def host_edits(source: Source, declared: Declarations, *, closures: bool = True)
     bodies = [*_bodies(source, declared), *_macro_bodies(source)]
     inside = [(one.start, one.end) for one in bodies]
     if closures:
-        objects = closure_edits(source, inside, called=b"thrust/" in source.data)
+        objects = closure_edits(source, inside, called=_called_by_the_host(source))
         bodies += [edit for _, edits in objects for edit in edits]
         inside += [(one.node.start_byte, one.node.end_byte) for one, _ in objects]
     launches = [edit for edit in _launches(source) if not any(start <= edit.start < end for start, end in inside)]
@@ -85,13 +86,18 @@ def _bodies(source: Source, declared: Declarations) -> Iterator[ByteEdit]:
             continue
         if one.kernel:
             yield from _stub(source, one, one.body)
-        elif one.name == "operator()" and b"thrust/" in source.data:
-            continue  # Thrust's algorithms, which are the host's here, call it
+        elif one.name == "operator()" and _called_by_the_host(source):
+            continue
         elif "__device__" in one.words and not one.words & {"__host__", "constexpr"}:
             yield _replaced(source, one.body, _TRAP)
         else:
             continue
         end = one.body.end_byte
+
+
+def _called_by_the_host(source: Source) -> bool:
+    """Whether algorithms of Thrust or CUB, which are the host's here, may call the device's function objects."""
+    return _ALGORITHMS.search(source.data) is not None
 
 
 def _stub(source: Source, kernel: Function, body: Node) -> Iterator[ByteEdit]:

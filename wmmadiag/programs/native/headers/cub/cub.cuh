@@ -1,6 +1,8 @@
 // CUB in kernels: their bodies are the device's, as are those of functions for the device. What else names its types can do so;
-// their sizes are the device's, too. What host code calls of it (cub::DeviceReduce, …) is not offered.
+// their sizes are the device's, too.
 #pragma once
+#include "wmmadiag_device.h"
+
 namespace cub {
 
 #define WMMADIAG_COLLECTIVE(name) \
