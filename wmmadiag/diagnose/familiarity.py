@@ -31,6 +31,8 @@ class _Tokens:
     ends: Sequence[int]
     stops: Sequence[int]
     """Where statements end: at which tokens."""
+    shape: tuple[bytes, ...]
+    """What stands for each of them in a statement's shape."""
 
     def around(self, first: int, last: int) -> tuple[int, int]:
         """From which token to which the statement goes that holds some of them."""
@@ -62,13 +64,16 @@ class Familiarity:
             found = list(_TOKEN.finditer(source.code.code))
             texts = [held[0] for held in found]
             stops = [at for at, text in enumerate(texts) if text in _STOPS]
-            one = _Tokens(texts, [held.start() for held in found], [held.end() for held in found], stops)
-            self._files[file] = one
+            shape = _shape(texts)
+            self._files[file] = _Tokens(
+                texts, [held.start() for held in found], [held.end() for held in found], stops, shape
+            )
             self._runs.update(_runs(texts))
             self._names.update(texts)
             self._shapes.update(
-                _shape(texts[start + 1 : stop]) for start, stop in zip([-1, *stops], [*stops, len(texts)], strict=True)
+                shape[start + 1 : stop] for start, stop in zip([-1, *stops], [*stops, len(texts)], strict=True)
             )
+        self._last: tuple[TextEdit, _Changed] | None = None  # what was asked for last is asked for again
 
     def of(self, edit: TextEdit) -> tuple[int, int]:
         """How many quarters of the runs that an edit takes away stand elsewhere too, and of those that it puts in."""
@@ -77,22 +82,25 @@ class Familiarity:
         before, after = held[max(0, one.first - _RUN + 1) : one.first], held[one.last : one.last + _RUN - 1]
         gone = _runs([*before, *one.old, *after])
         come = _runs([*before, *one.new, *after])
-        lost = Counter(gone)
-        elsewhere = sum(self._runs[one] > lost[one] for one in gone)
-        known = sum(self._runs[one] > lost[one] for one in come)
+        lost, held_runs = Counter(gone), self._runs.get
+        elsewhere = sum(held_runs(one, 0) > lost[one] for one in gone)
+        known = sum(held_runs(one, 0) > lost.get(one, 0) for one in come)
         return _quarters(elsewhere, len(gone)), _quarters(known, len(come))
 
     def words(self, edit: TextEdit) -> Iterator[str]:
         """What an edit makes of a statement's shape, and of one token, in words that weights are given to."""
         one = self._changed(edit)
         held = self._files[edit.file]
-        around = held.around(one.first, one.last)
-        old, new = held.texts[around[0] : around[1]], [*held.texts[around[0] : one.first], *one.new]
-        gone = self._shapes[_shape(old)] > 1
-        come = self._shapes[_shape([*new, *held.texts[one.last : around[1]]])] > 0
-        yield f"shape:{'known' if gone else 'new'} to {'known' if come else 'new'}"
+        start, stop = held.around(one.first, one.last)
+        # What a token stands for hangs on the one behind it alone, and behind a statement is no parenthesis.
+        same = max(start, one.first - 1)
+        made = _shape([*held.texts[same : one.first], *one.new, *held.texts[one.last : one.last + 1]])
+        made = made[: one.first - same + len(one.new)]
+        come = (*held.shape[start:same], *made, *held.shape[one.last : stop])
+        known = self._shapes.get(held.shape[start:stop], 0) > 1, self._shapes.get(come, 0) > 0
+        yield f"shape:{'known' if known[0] else 'new'} to {'known' if known[1] else 'new'}"
         if len(one.old) == len(one.new) == 1:
-            yield from self._token(one.old[0], one.new[0], old)
+            yield from self._token(one.old[0], one.new[0], held.texts[start:stop])
 
     def _token(self, old: bytes, new: bytes, around: Sequence[bytes]) -> Iterator[str]:
         """What is told of one token that stands for another one, by the statement around it."""
@@ -113,6 +121,8 @@ class Familiarity:
 
     def _changed(self, edit: TextEdit) -> _Changed:
         """The tokens that an edit takes away and puts in, without what stands at both ends of either."""
+        if self._last is not None and self._last[0] is edit:
+            return self._last[1]
         held = self._files[edit.file]
         # Tokens that an edit touches go with it.
         first = bisect.bisect_right(held.ends, edit.start)
@@ -122,7 +132,8 @@ class Familiarity:
             old, new, first = old[1:], new[1:], first + 1
         while old and new and old[-1] == new[-1]:
             old, new, last = old[:-1], new[:-1], last - 1
-        return _Changed(first, max(first, last), old, new)
+        self._last = edit, _Changed(first, max(first, last), old, new)
+        return self._last[1]
 
 
 def _shape(tokens: Sequence[bytes]) -> tuple[bytes, ...]:

@@ -24,6 +24,7 @@ class Sharing:
 
     def __init__(self, sources: Mapping[str, Source]) -> None:
         self._sources = sources
+        self._named: dict[tuple[str, int], str] = {}  # file and byte → what `named_by` says of it
         self._macros = {name: macro.body for source in sources.values() for name, macro in source.code.macros.items()}
         texts = [source.code.code.decode("utf-8", "replace") for source in sources.values()]
         self._names = Counter(name for text in (*texts, *self._macros.values()) for name in _NAME.findall(text))
@@ -31,7 +32,10 @@ class Sharing:
     def uses(self, change: Change) -> int | None:
         """Places that name what the declaration around a change makes; None where it is part of none."""
         edit = change.edits[0]
-        name = named_by(self._sources[edit.file], edit.start)
+        place = edit.file, edit.start
+        if place not in self._named:
+            self._named[place] = named_by(self._sources[edit.file], edit.start)
+        name = self._named[place]
         return self._names[name] - (name not in self._macros) if name else None
 
     def agreed(self, change: Change) -> bool:

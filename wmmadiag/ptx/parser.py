@@ -57,7 +57,7 @@ _NEXT_STEP = "if a compiler wrote this PTX, please report it; else check the inl
 _MAX_PARAMETER_BYTES = 1 << 20
 
 
-def parse(text: str, *, name: str = "<ptx>", entry: str = "") -> Module:
+def parse(text: str, *, name: str = "<ptx>", entry: str | tuple[str, ...] = "") -> Module:
     """Parse and verify PTX.
 
     Instructions that are not emulated are kept with the op "unsupported", so that a kernel which does not reach them
@@ -66,8 +66,8 @@ def parse(text: str, *, name: str = "<ptx>", entry: str = "") -> Module:
     Args:
         text: the PTX.
         name: what to call it in messages, such as its file's path.
-        entry: a kernel: only its body and those of the functions that it can call are read; the others are as if they
-            were declared only. Empty, or not in this module: all of them.
+        entry: a kernel, or several: only their bodies and those of the functions that they can call are read; the
+            others are as if they were declared only. Empty, or none of them in this module: all.
 
     Returns:
         The module; it may be shared with other callers.
@@ -76,17 +76,17 @@ def parse(text: str, *, name: str = "<ptx>", entry: str = "") -> Module:
         PtxSyntaxError: malformed PTX, with the user's source line where the PTX tells it.
         UnsupportedError: 32-bit addresses.
     """
-    return _parse(text, name, entry)
+    return _parse(text, name, (entry,) if isinstance(entry, str) else entry)
 
 
 @lru_cache(maxsize=4)
-def _parse(text: str, name: str, entry: str) -> Module:
+def _parse(text: str, name: str, entries: tuple[str, ...]) -> Module:
     text = text.rstrip("\0").removeprefix("\ufeff")
     with paused_collection():
         try:
             _check_begins(text, name)
             text, info = extract(without_comments(text, name=name), name)
-            return _ModuleParser(Cursor(tokenize(text, name=name), name), info).parse(entry)
+            return _ModuleParser(Cursor(tokenize(text, name=name), name), info).parse(entries)
         except PtxSyntaxError as error:
             error.hint = error.hint or _NEXT_STEP
             raise
@@ -131,15 +131,15 @@ class _ModuleParser:
         self._headers: dict[str, _Header] = {}
         self._aliases: dict[str, str] = {}
 
-    def parse(self, entry: str) -> Module:
-        """The module, with the body of one kernel and of what it calls, or with all of them."""
+    def parse(self, entries: tuple[str, ...]) -> Module:
+        """The module, with the bodies of some kernels and of what they call, or with all of them."""
         try:
             self._outside()
         except PtxSyntaxError:
             self._bodies(list(self._headers))  # a brace too many or too few is told best where it stands
             raise
-        known = self._functions.get(entry)
-        self._bodies(list(self._headers) if known is None else [entry])
+        wanted = [entry for entry in entries if entry in self._functions]
+        self._bodies(wanted or list(self._headers))
         self._pointed_to()
         for alias, name in self._aliases.items():
             self._functions[alias] = replace(self._functions[name], name=alias)

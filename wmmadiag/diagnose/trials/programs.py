@@ -11,12 +11,14 @@ import re
 import tempfile
 import weakref
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from wmmadiag.compile import ptx_scan
 from wmmadiag.compile.diagnostics import errors_in
 from wmmadiag.compile.names import base_name
 from wmmadiag.compile.nvrtc import NvrtcResult, run_nvrtc
@@ -57,6 +59,17 @@ class Program:
     changes: Mapping[int, Change]  # by the number that selects them; none of a program of one text
 
 
+class _Folder:
+    """Where NVRTC keeps precompiled headers: gone with this."""
+
+    @cached_property
+    def path(self) -> Path:
+        """It, made when it is first needed."""
+        found = Path(tempfile.mkdtemp(prefix="wmmadiag-headers-"))
+        weakref.finalize(self, discard, found)
+        return found
+
+
 @dataclass(slots=True)
 class Batch:
     """What became of some changes."""
@@ -71,6 +84,7 @@ class Programs:
 
     Args:
         level: of programs of one text.
+        like: others, whose precompiled headers serve these as well; of the same source, the unchanged programs, too.
 
     Attributes:
         level: as given; `batch_level`: of programs with alternatives, which run more often.
@@ -79,7 +93,7 @@ class Programs:
         compilations: how many there were.
     """
 
-    def __init__(self, prepared: Prepared, level: Level = "fast") -> None:
+    def __init__(self, prepared: Prepared, level: Level = "fast", like: Programs | None = None) -> None:
         self.prepared = prepared
         self.level: Level = level
         self.batch_level: Level = level
@@ -87,7 +101,9 @@ class Programs:
         self.compilations = 0
         self._alike: dict[str, Program | str] = {}  # by what the compiler made of a copy: many changes give the same
         self._wrapped: bool | None = None
-        self._folder: Path | None = None
+        self._folder = like._folder if like is not None else _Folder()
+        same = like is not None and like.prepared is prepared
+        self._unchanged: dict[tuple[Level, bool] | None, Program] = like._unchanged if like is not None and same else {}
         self._directives = {file: directives(text) for file, text in prepared.texts.items()}
 
     def own(self) -> Program:
@@ -96,7 +112,7 @@ class Programs:
         Raises:
             WmmadiagError: it cannot be emulated.
         """
-        return Program(self._loaded(self.prepared.own), {})
+        return self._once(None, lambda: self._loaded(self.prepared.own))
 
     def plain(self) -> Program:
         """The source as it is.
@@ -105,13 +121,19 @@ class Programs:
             WmmadiagError: it does not compile, or cannot be emulated.
         """
         try:
-            return Program(self._made({}), {})
+            return self._once((self.level, self.rolled), lambda: self._made({}))
         except WmmadiagError:
             if self.level == "full":
                 raise
             # A compiler that knows no haste, or does not know all that it compiles otherwise (NVRTC 13.5: `__dp4a`).
             self.level = self.batch_level = "full"
             return self.plain()
+
+    def _once(self, key: tuple[Level, bool] | None, made: Callable[[], EmulatedKernel]) -> Program:
+        """A program without a change, made once: how it is compiled, None as the user's own, says which."""
+        if key not in self._unchanged:
+            self._unchanged[key] = Program(made(), {})
+        return self._unchanged[key]
 
     def single(self, change: Change) -> Program:
         """The source with one change made in its text.
@@ -177,28 +199,38 @@ class Programs:
         result = self._compiled({definition.file: (copies.edit,)}, self.level, expressions)
         if not result.ok:
             return refused_copies(errors_in(result.log), definition, copies)
+        entries = {base_name(name): name for name in ptx_scan.entry_names(result.ptx)}
+        texts = own_texts(result.ptx, entries)
+        own = {change: texts[name] for change, name in copies.names.items() if name in texts}
         try:
-            module = parse(result.ptx, name=self.prepared.root)
+            made = self._of_texts(result.ptx, {own[one]: entries[copies.names[one]] for one in reversed(own)})
         except WmmadiagError:  # one copy's inline assembly is none: which one, fewer of them tell
             return {}
-        entries = {base_name(name): name for name in module.entries}
-        texts = own_texts(result.ptx, entries)
-        made: dict[Change, Program | str | None] = {}
-        for change, name in copies.names.items():
-            text = texts.get(name)
-            made[change] = self._program(text, module, entries[name]) if text is not None else None
-        return made
+        return {change: made[own[change]] if change in own else None for change in copies.names}
 
-    def _program(self, text: str, module: Module, entry: str) -> Program | str:
-        """An entry's program; the same one for the same text."""
-        if text not in self._alike:
-            while len(self._alike) >= _KEPT:
-                del self._alike[next(iter(self._alike))]
-            try:
-                self._alike[text] = Program(self._lowered(module, entry), {})
-            except WmmadiagError as error:
-                self._alike[text] = error.message
-        return self._alike[text]
+    def _of_texts(self, ptx: str, entries: Mapping[str, str]) -> Mapping[str, Program | str]:
+        """The programs of some entries, or why there is none; what has the same text has the same program, and is read
+        and lowered once.
+
+        Args:
+            entries: text, see `own_texts` → an entry that has it.
+
+        Raises:
+            WmmadiagError: something cannot be read.
+        """
+        made = {text: self._alike[text] for text in entries if text in self._alike}
+        new = {text: entry for text, entry in entries.items() if text not in made}
+        if new:
+            module = parse(ptx, name=self.prepared.root, entry=tuple(new.values()))
+            for text, entry in new.items():
+                try:
+                    made[text] = Program(self._lowered(module, entry), {})
+                except WmmadiagError as error:
+                    made[text] = error.message
+        self._alike |= {text: made[text] for text in new}
+        while len(self._alike) > _KEPT:
+            del self._alike[next(iter(self._alike))]
+        return made
 
     def batch(self, changes: Sequence[Change], *, two: bool = False) -> Batch:
         """As few programs as can be for these changes, static ones aside.
@@ -290,7 +322,7 @@ class Programs:
         # A changed header makes another precompiled one, which nothing would use again.
         kept = not any(some for file, some in edits.items() if file != prepared.root)
         if kept:
-            flags += precompiling(headers, self._precompiled(), prepared.tools)
+            flags += precompiling(headers, self._folder.path, prepared.tools)
         with in_use() if kept else nullcontext():
             named = prepared.expressions if expressions is None else expressions
             return run_nvrtc(root, prepared.root, flags, headers=headers, name_expressions=named)
@@ -299,17 +331,10 @@ class Programs:
         entry = self.prepared.entry_of(result.ptx, result.lowered)
         if entry is None:
             raise CompileError(f"no kernel {self.prepared.entry} is left", detail=self.prepared.root)
-        return self._lowered(parse(result.ptx, name=self.prepared.root), entry)
+        return self._lowered(parse(result.ptx, name=self.prepared.root, entry=entry), entry)
 
     def _lowered(self, module: Module, entry: str) -> EmulatedKernel:
         return EmulatedKernel(lower(module, entry, self.prepared.arch), EmulatorOptions())
-
-    def _precompiled(self) -> Path:
-        """Where NVRTC keeps precompiled headers: gone with this."""
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="wmmadiag-headers-"))
-            weakref.finalize(self, discard, self._folder)
-        return self._folder
 
 
 def rolled(text: bytes) -> bytes:

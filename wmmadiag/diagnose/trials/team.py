@@ -225,8 +225,9 @@ def answer(connection: Connection, folder: str) -> None:
         setting, threads = request
         bench = next((one for known, one in held if known == setting), None)
         if bench is None:
+            like = next((one for known, one in held if known.card == setting.card), None)
             with contextlib.suppress(WmmadiagError, OSError):
-                bench = TrialBench.of(setting, threads)
+                bench = TrialBench.of(setting, threads, like)
             held = [*held, (setting, bench)][-_HELD:]
         connection.send(bench is not None)
 

@@ -50,6 +50,7 @@ class TrialBench:
         seed, inputs: of the case's inputs, in place of the card's.
         threads: that run trials; 0: as many as this process may use. No answer depends on it.
         budget: warp instructions of a launch where the kernel itself does not end.
+        like: another bench of the same files: what only they decide is not made again.
 
     Raises:
         WmmadiagError: the kernel does not compile, cannot be emulated, or the case does not fit it.
@@ -67,6 +68,7 @@ class TrialBench:
         inputs: str = "",
         threads: int = 0,
         budget: int = ENDLESS,
+        like: TrialBench | None = None,
     ) -> None:
         self.card, self.variant, self.case, self.arch = card, variant, case, arch
         self.seed, self.inputs, self.threads, self.budget = seed, inputs, threads, budget
@@ -76,16 +78,18 @@ class TrialBench:
         self._bound = bind(card, case, variant, seed=seed, inputs=inputs)
         self._given = dict(texts or {})
         entry = rendered_entry(card, case, variant)
-        self._prepared = prepare(variant.source or card.source, self._options(entry), entry, texts)
+        self._made = variant.source or card.source, self._options(entry), entry, self._given
+        same = like is not None and like._made == self._made
+        self._prepared = like._prepared if like is not None and same else prepare(*self._made)
         values, judgements, _ = expectation(self._bound)
         self._expected = expected_of(self._bound, values, judgements)
-        self._programs = Programs(self._prepared)
+        self._programs = Programs(self._prepared, like=like._programs if like is not None else None)
         self._looked: dict[int, TrialResult] = {}  # by how many blocks of it
         self._wrong: NDArray[np.uint8] = np.zeros(self._expected.value.size, np.uint8)
         self._begin()
 
     @classmethod
-    def of(cls, setting: Setting, threads: int) -> TrialBench:
+    def of(cls, setting: Setting, threads: int, like: TrialBench | None = None) -> TrialBench:
         """A bench of the same setting as another one's.
 
         Raises:
@@ -93,7 +97,7 @@ class TrialBench:
         """
         return cls(
             setting.card, setting.variant, setting.case, arch=setting.arch, texts=setting.texts, seed=setting.seed,
-            inputs=setting.inputs, threads=threads, budget=setting.budget,
+            inputs=setting.inputs, threads=threads, budget=setting.budget, like=like,
         )  # fmt: skip
 
     def _options(self, entry: str) -> CompileOptions:
@@ -194,6 +198,7 @@ class TrialBench:
         return TrialBench(
             self.card, self.variant, case or self.case, arch=self.arch, texts=texts,
             seed=self.seed if seed is None else seed, inputs=self.inputs, threads=self.threads, budget=self.budget,
+            like=self,
         )  # fmt: skip
 
     def try_batch(self, changes: Sequence[Change], *, looks: int = 1) -> list[Outcome]:
