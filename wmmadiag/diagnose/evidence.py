@@ -14,6 +14,7 @@ from wmmadiag.diagnose.operators.registry import changes as changes_of
 from wmmadiag.diagnose.ranking import Ranked, further, ranked
 from wmmadiag.diagnose.suspicion import Suspicion, marks, pattern, suspicion
 from wmmadiag.errors import WmmadiagError
+from wmmadiag.processes.collection import paused_collection
 from wmmadiag.provenance import ProvenanceRun, trace
 from wmmadiag.provenance.expected import has_products
 from wmmadiag.subject.bench import CaseRun, Workbench
@@ -42,6 +43,7 @@ def traced(bench: Workbench, run: CaseRun) -> tuple[ProvenanceRun | None, str]:
         return None, error.message
 
 
+@paused_collection()
 def ranked_changes(
     bench: Workbench,
     run: CaseRun,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.diagnose.watched import SPACES, STORES, Event, Lines, Watch, touched_by
+from wmmadiag.diagnose.watched import SPACES, STORES, Event, Lines, Watch, all_bytes, all_touched
 from wmmadiag.emulator.extents import Extent
 from wmmadiag.emulator.observer import AccessKind
 from wmmadiag.place import Place
@@ -41,23 +41,16 @@ def _counted(watch: Watch, space: int) -> tuple[NDArray[np.uint64], int, int]:
     """Which (block, byte) are read, how many bytes in all, and how many are stored."""
     read, total, stored = [np.empty(0, np.uint64)], 0, 0
     for block, lines in watch.events.items():
-        for event in (one for some in lines.values() for one in some if one[1] == space):
-            count = _lanes(event) * event[4]
-            stored += count * (event[2] in STORES)
-            if event[2] not in STORES - {AccessKind.ATOMIC}:
-                total += count
-                read.append(_bytes(event) + np.uint64(block << 48))
+        events = [one for some in lines.values() for one in some if one[1] == space]
+        reads = [one for one in events if one[2] not in STORES - {AccessKind.ATOMIC}]
+        stored += sum(_lanes(one) * one[4] for one in events if one[2] in STORES)
+        total += sum(_lanes(one) * one[4] for one in reads)
+        read.append(np.unique(all_bytes(reads)) + np.uint64(block << 48))
     return np.unique(np.concatenate(read)), total, stored
 
 
 def _lanes(event: Event) -> int:
     return event[3].bit_count()
-
-
-def _bytes(event: Event) -> NDArray[np.uint64]:
-    _, _, _, active, size, addresses = event
-    places: NDArray[np.uint64] = np.add.outer(touched_by(active, addresses), np.arange(size, dtype=np.uint64))
-    return places.reshape(-1)
 
 
 def strays(
@@ -83,9 +76,9 @@ def _arrays(events: Sequence[Event], extents: Sequence[Extent]) -> set[str]:
     found: set[str] = set()
     for space in _SPACES:
         known = sorted((one for one in extents if one.space == SPACES[space] and one.size), key=lambda one: one.start)
-        touched = [touched_by(one[3], one[5]) for one in events if one[1] == space] if known else []
+        touched = [one for one in events if one[1] == space] if known else []
         if touched:
-            places = np.unique(np.concatenate(touched))
+            places = np.unique(all_touched(touched))
             places = np.unique(np.append(places[:: max(1, len(places) // _LOOKS)], places[-1]))
             at = np.searchsorted(np.array([one.start for one in known], np.uint64), places, side="right") - 1
             pairs = zip(at.tolist(), places.tolist(), strict=True)

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from wmmadiag.diagnose.watched import SPACES, STORES, Event, Line, blocks_of, touched_by, watched
+from wmmadiag.diagnose.watched import SPACES, STORES, Event, Line, all_bytes, blocks_of, watched
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.observer import AccessKind
 from wmmadiag.place import Place
@@ -69,17 +68,11 @@ def _of_block(events: _Events) -> dict[tuple[Line, int], bool] | None:
     if any(one[1] == _GENERIC for one in every):
         return None
     reads = [one for one in every if one[1] == _SHARED and one[2] not in STORES - {AccessKind.ATOMIC}]
-    loaded = np.unique(np.concatenate([_bytes(one) for one in reads])) if reads else np.empty(0, np.uint64)
+    loaded = np.unique(all_bytes(reads))
     found: dict[tuple[Line, int], bool] = {}
     for line, some in events.items():
         for one in some:
             if one[1] == _SHARED and one[2] in STORES:
                 key = line, one[0]
-                found[key] = found.get(key, False) or bool(np.isin(_bytes(one), loaded).any())
+                found[key] = found.get(key, False) or bool(np.isin(all_bytes([one]), loaded).any())
     return found
-
-
-def _bytes(event: Event) -> NDArray[np.uint64]:
-    _, _, _, active, size, addresses = event
-    places: NDArray[np.uint64] = np.add.outer(touched_by(active, addresses), np.arange(size, dtype=np.uint64))
-    return places.reshape(-1)

@@ -8,6 +8,7 @@ import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -114,7 +115,29 @@ def key_of(event: tuple[Any, ...]) -> tuple[int, int, int, tuple[int, ...]]:
 def touched_by(active: int, addresses: bytes) -> NDArray[np.uint64]:
     """The addresses of the lanes that take part."""
     every = np.frombuffer(addresses, "<u8")
-    return every[lanes_of(active)]
+    return every[_lanes(active)]
+
+
+@lru_cache(maxsize=1024)
+def _lanes(active: int) -> NDArray[np.int64]:
+    return lanes_of(active)
+
+
+def all_touched(events: Sequence[Event]) -> NDArray[np.uint64]:
+    """The addresses of the lanes that take part in some accesses, one after the other."""
+    every = np.frombuffer(b"".join(one[5] for one in events), "<u8").reshape(len(events), -1)
+    active = np.array([one[3] for one in events], np.uint32)[:, None] >> np.arange(every.shape[1], dtype=np.uint32)
+    touched: NDArray[np.uint64] = every[(active & 1).astype(bool)]
+    return touched
+
+
+def all_bytes(events: Sequence[Event]) -> NDArray[np.uint64]:
+    """The bytes that some accesses touch: those of equal size together."""
+    found = [np.empty(0, np.uint64)]
+    for size in sorted({one[4] for one in events}):
+        touched = all_touched([one for one in events if one[4] == size])
+        found.append(np.add.outer(touched, np.arange(size, dtype=np.uint64)).reshape(-1))
+    return np.concatenate(found)
 
 
 class Lines:

@@ -39,6 +39,8 @@ Level: TypeAlias = Literal["fast", "full"]
 Edits: TypeAlias = Mapping[str, Sequence[ByteEdit]]
 """What is changed of each file, by the path that messages show."""
 _FAST = "--Ofast-compile=mid"
+_MINIMAL = "--minimal"
+"""NVRTC reads less of its own before each program: neither textures nor the types of the runtime's interface."""
 _UNROLL = re.compile(rb"^([ \t]*#[ \t]*pragma[ \t]+unroll\b)[^\r\n\\]*$", re.MULTILINE)
 _UNROLL_IN_MACRO = re.compile(rb'(_Pragma\(\s*"unroll)[^"]*"')
 _LOOP = re.compile(rb'(?<![\w"])for(?=\s*\()')
@@ -90,6 +92,7 @@ class Programs:
         level: as given; `batch_level`: of programs with alternatives, which run more often.
         rolled: whether loops stay loops: alternatives in an unrolled loop are as many branches as it has rounds, and
             the compiler's time grows with all ways through them, to minutes.
+        minimal: whether the compiler leaves out what few kernels need.
         compilations: how many there were.
     """
 
@@ -98,10 +101,11 @@ class Programs:
         self.level: Level = level
         self.batch_level: Level = level
         self.rolled = True
+        self.minimal: bool = like is None or like.minimal
         self.compilations = 0
         self._alike: dict[str, Program | str] = {}  # by what the compiler made of a copy: many changes give the same
         self._wrapped: bool | None = None
-        self._folder = like._folder if like is not None else _Folder()
+        self._folder: _Folder = like._folder if like is not None else _Folder()
         same = like is not None and like.prepared is prepared
         self._unchanged: dict[tuple[Level, bool] | None, Program] = like._unchanged if like is not None and same else {}
         self._directives = {file: directives(text) for file, text in prepared.texts.items()}
@@ -123,6 +127,9 @@ class Programs:
         try:
             return self._once((self.level, self.rolled), lambda: self._made({}))
         except WmmadiagError:
+            if self.minimal:  # what is left out is used, or the compiler leaves out nothing
+                self.minimal = False
+                return self.plain()
             if self.level == "full":
                 raise
             # A compiler that knows no haste, or does not know all that it compiles otherwise (NVRTC 13.5: `__dp4a`).
@@ -319,6 +326,7 @@ class Programs:
             root, headers = rolled(root), {name: rolled(text) for name, text in headers.items()}
         headers[HEADER] = header()
         flags = [*prepared.options, f"--pre-include={HEADER}", *([_FAST] if level == "fast" else [])]
+        flags += [_MINIMAL] if self.minimal else []
         # A changed header makes another precompiled one, which nothing would use again.
         kept = not any(some for file, some in edits.items() if file != prepared.root)
         if kept:

@@ -13,7 +13,7 @@ from wmmadiag.compile.options import CompileOptions
 from wmmadiag.diagnose.changes import Change, Texts, applied, together
 from wmmadiag.diagnose.trials.expected import expected_of
 from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome, faithful, outcome_of
-from wmmadiag.diagnose.trials.prepared import prepare
+from wmmadiag.diagnose.trials.prepared import Prepared, prepare
 from wmmadiag.diagnose.trials.programs import Batch, Program, Programs
 from wmmadiag.diagnose.trials.schemata import SELECTOR, selector_of
 from wmmadiag.diagnose.trials.staged import FOR_ALL, staged
@@ -80,10 +80,10 @@ class TrialBench:
         entry = rendered_entry(card, case, variant)
         self._made = variant.source or card.source, self._options(entry), entry, self._given
         same = like is not None and like._made == self._made
-        self._prepared = like._prepared if like is not None and same else prepare(*self._made)
+        self._prepared: Prepared = like._prepared if like is not None and same else prepare(*self._made)
         values, judgements, _ = expectation(self._bound)
         self._expected = expected_of(self._bound, values, judgements)
-        self._programs = Programs(self._prepared, like=like._programs if like is not None else None)
+        self._programs: Programs = Programs(self._prepared, like=like._programs if like is not None else None)
         self._looked: dict[int, TrialResult] = {}  # by how many blocks of it
         self._wrong: NDArray[np.uint8] = np.zeros(self._expected.value.size, np.uint8)
         self._begin()
