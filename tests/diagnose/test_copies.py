@@ -141,3 +141,27 @@ def test_a_copy_whose_assembly_is_none_spoils_no_other(tmp_path: Path) -> None:
     found = bench.try_batch([bad, *tried])
     assert found[0].verdict == "refused"
     assert [one.verdict for one in found[1:]] == [one.verdict for one in bench.try_batch(tried)]
+
+
+@pytest.mark.parametrize(
+    ("more", "minimal"),
+    [("", True), ("\n__device__ float f(cudaTextureObject_t image) { return tex2D<float>(image, 0, 0); }\n", False)],
+)
+def test_the_compiler_leaves_out_what_a_source_does_not_use(tmp_path: Path, more: str, minimal: bool) -> None:
+    card = product(tmp_path, WRONG)
+    card.source.write_text(card.source.read_text() + more)
+    bench = bench_of(card)
+    assert bench._programs.minimal is minimal
+    tried = [*statics(bench)[:2], change(edit(bench.texts, "TILE - 1", "TILE + 0"), kind="static")]
+    assert [one.verdict for one in bench.try_batch(tried)] == ["right", "fault", "right"]
+
+
+def test_another_bench_of_the_same_files_makes_nothing_again(tmp_path: Path) -> None:
+    bench = bench_of(product(tmp_path, WRONG))
+    again = bench.keeping(seed=7)
+    assert again._prepared is bench._prepared
+    assert again.compilations == 0
+    kept = bench.keeping(statics(bench)[0], seed=7)
+    assert kept.texts != bench.texts
+    assert kept.compilations > 0
+    assert kept.wrong_before == 0

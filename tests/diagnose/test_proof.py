@@ -13,7 +13,7 @@ from wmmadiag.checks.run import emulator_of
 from wmmadiag.csource.tree import parse
 from wmmadiag.diagnose.causes import _too_early
 from wmmadiag.diagnose.changes import Change, TextEdit
-from wmmadiag.diagnose.confirm import Confirmed, _done, confirmed
+from wmmadiag.diagnose.confirm import Confirmed, _done, confirmed, fresh
 from wmmadiag.diagnose.effort import effort_named
 from wmmadiag.diagnose.engine import case_bench, diagnose_card
 from wmmadiag.diagnose.excerpts import statement_lines
@@ -26,7 +26,7 @@ from wmmadiag.diagnose.sliding import slid
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.diagnose.unread import unread
-from wmmadiag.diagnose.watched import Lines, watched
+from wmmadiag.diagnose.watched import Lines, all_bytes, all_touched, touched_by, watched
 from wmmadiag.place import Place
 from wmmadiag.subject.bench import CaseRun, Workbench
 from wmmadiag.subject.binding import bind
@@ -323,3 +323,17 @@ def test_what_does_not_compile_is_told_in_the_compilers_words_with_what_makes_it
     assert (found.exit_code, cause.name, cause.verdict) == (2, "refused", "proven")
     assert ".cu:27" in cause.place and "incomplete type" in cause.sentence and "half for float" in cause.sentence
     assert cause.fix is not None and cause.fix.status == "verified" and cause.fix.diff
+
+
+def test_what_many_accesses_touch_is_what_each_does() -> None:
+    bench = bench_of("gemm/wrong/b_tile_offset")
+    run = bench.run(next(iter(bench.cases())))
+    kernel = emulator_of(run.kernel) if run.kernel is not None else None
+    assert kernel is not None and run.bound is not None
+    watch = watched(fresh(run.bound), kernel, range(2))
+    events = [one for lines in watch.events.values() for some in lines.values() for one in some][:300]
+    assert len({one[3] for one in events} | {one[4] for one in events}) > 1
+    assert all_touched(events).tolist() == [at for one in events for at in touched_by(one[3], one[5]).tolist()]
+    each = [at + byte for one in events for at in touched_by(one[3], one[5]).tolist() for byte in range(one[4])]
+    assert sorted(all_bytes(events).tolist()) == sorted(each)
+    assert all_bytes([]).tolist() == []

@@ -162,6 +162,9 @@ def test_only_what_a_kernel_reaches_is_read() -> None:
     functions = parse(TWO, name="two.ptx", entry="one").functions
     assert {name for name, one in functions.items() if not one.declared_only} == {"one", "used", "deep"}
     assert parse(TWO, entry="one").entries == ("one", "two")
+    right = TWO.replace("mov.b32 nonsense, 1;", "ret;")
+    both = parse(right, entry=("one", "two", "none")).functions
+    assert {name for name, one in both.items() if not one.declared_only} == {"one", "used", "deep", "two"}
     for entry in ("two", ""):
         with pytest.raises(PtxSyntaxError, match=r"two\.ptx:7:33: undefined register, variable or label 'nonsense'"):
             parse(TWO, name="two.ptx", entry=entry)

@@ -176,7 +176,7 @@ class _Sources:
         if place.file not in self._lines:
             try:
                 self._lines[place.file] = Path(place.file).read_text(errors="replace").splitlines()
-            except OSError:
+            except (OSError, ValueError):  # there is none, or nothing can be called so
                 self._lines[place.file] = []
         lines = self._lines[place.file]
         text = lines[place.line - 1].strip() if 0 < place.line <= len(lines) else ""
