@@ -22,6 +22,9 @@ settings.load_profile("wmmadiag")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it in what it starts in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Tests start hundreds of interpreters: each would compile the package anew, a third of what its command takes.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 COMPILERS_OWN = ("compile", "processes", "fuzz")
 """Folders whose tests are about compiling itself."""
 
