@@ -157,6 +157,9 @@ struct Coherence {
     std::map<std::uint64_t, Party> parties;  // by block << 32 | warp
 };
 
+// Versions at an address, as ranges: the first and the last of each.
+using Seen = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+
 // What has been released at an address, or at an mbarrier in the phase that is under way and until the last that was completed.
 struct Released {
     Clock known{};                          // behind fences; of completed phases
@@ -257,6 +260,8 @@ private:
     void synchronise(BlockState& b, const MemoryEvent& event, const Inst& inst);
     void cohere(Coherence& at, std::uint64_t party, bool looks, bool replaces, bool writes, Stamp now);
     [[nodiscard]] Coherence* coherence_at(BlockState& b, Space space, std::uint64_t address);
+    [[nodiscard]] Seen seen_in_coherence(BlockState& b, unsigned warp, const Coherence& at) const;
+    [[nodiscard]] static bool after_in_coherence(const Coherence& at, const Seen& seen, std::uint32_t block, Stamp earlier);
     [[nodiscard]] bool after_in_coherence(BlockState& b, unsigned warp, Space space, std::uint64_t address, std::uint32_t block, Stamp earlier);
     [[nodiscard]] Foreign own_view(const BlockState& b, const WarpState& warp, std::uint32_t index) const;
     void learn(const BlockState& b, WarpState& warp, const Foreign& from);

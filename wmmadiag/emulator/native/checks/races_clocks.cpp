@@ -120,27 +120,39 @@ Coherence* Races::coherence_at(BlockState& b, Space space, std::uint64_t address
     return nullptr;
 }
 
-// Whether what this warp does at an address comes after an earlier access there by coherence alone: it, or somebody whose accesses it
-// knows of, has seen there a value that is at least as new.
+// The versions at an address after which what this warp does there comes by coherence: those that it, or somebody of whose accesses it
+// knows, has seen there. For all earlier accesses at once: at a barrier of a grid there are as many as blocks.
+Seen Races::seen_in_coherence(BlockState& b, unsigned warp, const Coherence& at) const {
+    Seen seen;
+    const auto add = [&](const Coherence::Party& party) {
+        const auto same = std::find_if(seen.begin(), seen.end(), [&](const auto& one) { return one.first == party.from; });
+        if (same == seen.end()) seen.emplace_back(party.from, party.seen);
+        else same->second = std::max(same->second, party.seen);
+    };
+    const auto& own = b.warps[warp];
+    if (const auto found = at.parties.find(std::uint64_t{b.index} << 32 | warp); found != at.parties.end()) add(found->second);
+    for (const auto& [key, party] : at.parties) {
+        const bool nothing_new =
+            std::any_of(seen.begin(), seen.end(), [&party = party](const auto& one) { return one.first <= party.from && party.seen <= one.second; });
+        if (nothing_new) continue;
+        const auto whose = static_cast<std::uint32_t>(key >> 32);
+        const auto* clock = whose == b.index ? &own.known : clock_of(own.foreign, whose);
+        if (clock != nullptr && (*clock)[key & warp_mask] >= party.read) add(party);
+    }
+    return seen;
+}
+
+// Whether an earlier access at an address wrote one of these versions, or one before what its warp wrote there last, which is one.
+bool Races::after_in_coherence(const Coherence& at, const Seen& seen, std::uint32_t block, Stamp earlier) {
+    const auto other = at.parties.find(std::uint64_t{block} << 32 | (earlier & warp_mask));
+    if (other == at.parties.end() || other->second.wrote < earlier) return false;
+    const auto version = other->second.version;
+    return std::any_of(seen.begin(), seen.end(), [&](const auto& one) { return one.first <= version && version <= one.second; });
+}
+
 bool Races::after_in_coherence(BlockState& b, unsigned warp, Space space, std::uint64_t address, std::uint32_t block, Stamp earlier) {
     const auto* at = coherence_at(b, space, address);
-    if (at == nullptr) return false;
-    const auto other = at->parties.find(std::uint64_t{block} << 32 | (earlier & warp_mask));
-    if (other == at->parties.end() || other->second.wrote < earlier) return false;
-    const auto version = other->second.version;
-    const auto behind = [&](const Coherence::Party& party) { return party.seen >= version && party.from <= version; };
-    if (const auto own = at->parties.find(std::uint64_t{b.index} << 32 | warp); own != at->parties.end() && behind(own->second)) return true;
-    for (const auto& [key, party] : at->parties) {
-        if (!behind(party)) continue;
-        const auto whose = static_cast<std::uint32_t>(key >> 32);
-        const auto whose_warp = static_cast<unsigned>(key & warp_mask);
-        if (whose == b.index) {
-            if (b.warps[warp].known[whose_warp] >= party.read) return true;
-        } else if (const auto* clock = clock_of(b.warps[warp].foreign, whose); clock != nullptr && (*clock)[whose_warp] >= party.read) {
-            return true;
-        }
-    }
-    return false;
+    return at != nullptr && after_in_coherence(*at, seen_in_coherence(b, warp, *at), block, earlier);
 }
 
 // All that a warp knows, as other blocks are told it.
@@ -233,7 +245,8 @@ void Races::whole_barrier(BlockState& b) {
     b.all_known = now;
     Foreign all;
     if (between_ && synchronises_)
-        for (const auto& warp : b.warps) join(all, warp.foreign);
+        for (std::size_t w = 0; w < b.warps.size(); ++w)  // most know what the one before them knows, from the last barrier
+            if (w == 0 || b.warps[w].foreign != b.warps[w - 1].foreign) join(all, b.warps[w].foreign);
     for (auto& warp : b.warps) {
         warp.known.fill(now);
         warp.foreign = all;

@@ -16,6 +16,16 @@ bool dominates(const Clock& one, const Clock& other) {
     return true;
 }
 
+// Whether all that `other` knows is known to `one`: nearly always so, and then nothing has to be made.
+bool covers(const View& one, const View& other) {
+    auto a = one.begin();
+    for (const auto& [block, clock] : other) {
+        while (a != one.end() && a->first < block) ++a;
+        if (a == one.end() || a->first != block || !(a->second == clock || dominates(*a->second, *clock))) return false;
+    }
+    return true;
+}
+
 }  // namespace
 
 void join(Foreign& to, const Foreign& from) {
@@ -24,35 +34,33 @@ void join(Foreign& to, const Foreign& from) {
         to = from;
         return;
     }
+    if (covers(*to, *from)) return;
+    if (covers(*from, *to)) {
+        to = from;
+        return;
+    }
     auto made = std::make_shared<View>();
     made->reserve(std::max(to->size(), from->size()));
-    bool same_as_to = true, same_as_from = true;
     auto a = to->begin(), b = from->begin();
     while (a != to->end() || b != from->end()) {
         if (b == from->end() || (a != to->end() && a->first < b->first)) {
             made->push_back(*a++);
-            same_as_from = false;
         } else if (a == to->end() || b->first < a->first) {
             made->push_back(*b++);
-            same_as_to = false;
         } else {
             if (a->second == b->second || dominates(*a->second, *b->second)) {
                 made->push_back(*a);
-                same_as_from &= a->second == b->second;
             } else if (dominates(*b->second, *a->second)) {
                 made->push_back(*b);
-                same_as_to = false;
             } else {
                 auto both = std::make_shared<Clock>(*a->second);
                 join(*both, *b->second);
                 made->emplace_back(a->first, std::move(both));
-                same_as_to = same_as_from = false;
             }
             ++a, ++b;
         }
     }
-    if (same_as_to) return;
-    to = same_as_from ? from : Foreign(std::move(made));
+    to = std::move(made);
 }
 
 const Clock* clock_of(const Foreign& known, std::uint32_t block) {
@@ -159,6 +167,8 @@ void Races::between_blocks(BlockState& b, const Access& access, Page& page, std:
         const auto* clock = clock_of(known, one.block);
         return clock != nullptr && (*clock)[one.stamp & warp_mask] >= one.stamp;
     };
+    const Coherence* at = nullptr;
+    Seen seen;  // there, when it is first asked for
     const auto look = [&](std::uint32_t index, bool wrote) {
         const auto one = foreigners_[index];
         if (one.block == nobody || one.block == b.index || knows_of(warp.foreign, one)) return;
@@ -166,7 +176,11 @@ void Races::between_blocks(BlockState& b, const Access& access, Page& page, std:
         const bool scopes = both && ((access.strength | one.strength) & strength::block_scope) != 0;
         if (both && !scopes && (access.strength & one.strength & strength::read_modify_write) != 0) return;
         if (!wrote && access.role == Role::write && unchanged(b, access, lane, Space::global, address)) return;
-        if (after_in_coherence(b, me, Space::global, address, one.block, one.stamp)) return;
+        if (at == nullptr) {
+            at = coherence_at(b, Space::global, address);
+            if (at != nullptr) seen = seen_in_coherence(b, me, *at);
+        }
+        if (at != nullptr && after_in_coherence(*at, seen, one.block, one.stamp)) return;
         const bool same = wrote && access.role == Role::write && unchanged(b, access, lane, Space::global, address);
         const bool mixed = access.role == Role::atomic || (one.strength & strength::read_modify_write) != 0;
         const std::string_view kind = scopes                                   ? "blocks-scope"
