@@ -31,7 +31,7 @@ from wmmadiag.campaign.plan import Plan, Subjects
 from wmmadiag.campaign.points import key_of, points, spaces
 from wmmadiag.campaign.run import Campaign, Executor, here, run_campaign
 from wmmadiag.campaign.sizes import SizeRange
-from wmmadiag.campaign.work import Result, Setting, Unit, run_unit, session_of
+from wmmadiag.campaign.work import Result, Setting, WorkUnit, run_unit, session_of
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.place import Place
@@ -264,7 +264,7 @@ def checked(plan: Plan) -> float:
     return time.process_time() - began
 
 
-def nothing(unit: Unit) -> list[Result]:
+def nothing(unit: WorkUnit) -> list[Result]:
     """What a task of cases that do nothing answers."""
     return [Result(key_of(point, unit.digest), point, "passed") for point in unit.points]
 
@@ -275,7 +275,7 @@ def million() -> int:
         plan = replace(_gemm(Path(folder), 1_000_000), seeds=tuple(range(100)), slice=1000)
         with cluster(workers=2) as client, Journal(plan.path.with_suffix(".journal")) as journal:
 
-            def execute(function: Callable[[Any], Any], works: Iterable[Unit]) -> Iterator[Done[Any, Any]]:
+            def execute(function: Callable[[Any], Any], works: Iterable[WorkUnit]) -> Iterator[Done[Any, Any]]:
                 return answers(client, nothing, works) if function is run_unit else iter(())
 
             began = time.perf_counter()

@@ -16,7 +16,7 @@ from wmmadiag.campaign.explain import explained
 from wmmadiag.campaign.journal import Journal
 from wmmadiag.campaign.plan import read_plan
 from wmmadiag.campaign.run import here, run_campaign
-from wmmadiag.campaign.work import Unit
+from wmmadiag.campaign.work import WorkUnit
 from wmmadiag.cli.main import main
 
 PLAN = """
@@ -71,7 +71,7 @@ def test_nothing_is_done_twice(folder):
     assert again.findings.keys() == first.findings.keys()
     (folder / "gemm.cu").write_text((folder / "gemm.cu").read_text() + "\n// changed\n")
     changed = ran(folder, resume=True, execute=counting)
-    units = [one for _, one in asked if isinstance(one, Unit)]
+    units = [one for _, one in asked if isinstance(one, WorkUnit)]
     assert {unit.points[0].subject for unit in units} == {"right.toml"}  # and nothing of the kernel that is as it was
     assert changed.tally.statuses == first.tally.statuses and changed.repeated > 0
 

@@ -8,7 +8,7 @@ import pytest
 
 from wmmadiag.cli.check_program import ProgramCheck, lines
 from wmmadiag.cli.main import main
-from wmmadiag.gate.batch import Outcome, Task
+from wmmadiag.gate.batch import Task, TaskOutcome
 from wmmadiag.programs.cards import has_main
 from wmmadiag.programs.run import Found, ProgramResult
 from wmmadiag.results.model import CaseResult, KernelReport, ReportedFinding
@@ -26,28 +26,30 @@ def test_a_program_that_launches_nothing_says_nothing_of_its_kernels(status, lau
 def test_arrays_that_a_main_never_fills_make_no_right_kernel_wrong(check, code):
     task = Task(Path("k.cu"), None)
     case = CaseResult("default", "small", "passed", {})
-    right = Outcome(task, KernelReport("k", "k.cu", "k.cu", "gemm", "sm_90", "emulator", (), (case,)))
+    right = TaskOutcome(task, KernelReport("k", "k.cu", "k.cu", "gemm", "sm_90", "emulator", (), (case,)))
     found = Found(ReportedFinding(check, "read", "error", "da is read, which nothing has written"), 1)
     made = ProgramCheck(task.path, ProgramResult(0, [found], launches=1))
     assert made.code == 1
     assert made.code_beside(right) == code
-    assert made.code_beside(Outcome(task, error="nothing tells", code=2)) == 1
+    assert made.code_beside(TaskOutcome(task, error="nothing tells", code=2)) == 1
 
 
 def test_a_comparison_that_fails_makes_no_right_kernel_wrong():
     task = Task(Path("k.cu"), None)
     case = CaseResult("default", "small", "passed", {})
-    right = Outcome(task, KernelReport("k", "k.cu", "k.cu", "gemm", "sm_90", "emulator", (), (case,)))
+    right = TaskOutcome(task, KernelReport("k", "k.cu", "k.cu", "gemm", "sm_90", "emulator", (), (case,)))
     made = ProgramCheck(task.path, ProgramResult(1, launches=3))
     assert made.code_beside(right) == 0
-    assert made.code_beside(Outcome(task, error="nothing tells", code=2)) == 1
+    assert made.code_beside(TaskOutcome(task, error="nothing tells", code=2)) == 1
 
 
 @pytest.mark.parametrize(("guesses", "code"), [((), 0), (("it is a gemm",), 3)])
 def test_what_was_guessed_does_not_outweigh_a_comparison(guesses, code):
     task = Task(Path("k.cu"), None)
     case = CaseResult("default", "small", "passed", {})
-    right = Outcome(task, KernelReport("k", "k.cu", "k.cu", "gemm", "sm_90", "emulator", (), (case,), assumed=guesses))
+    right = TaskOutcome(
+        task, KernelReport("k", "k.cu", "k.cu", "gemm", "sm_90", "emulator", (), (case,), assumed=guesses)
+    )
     made = ProgramCheck(task.path, ProgramResult(1, launches=3))
     assert made.code_beside(right) == code
     assert any("--computes" in line for line in lines(made, right, verbose=False)) == bool(code)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from wmmadiag.probes.machine import Machine
+from wmmadiag.probes.machine import Platform
 
 
 def test_list(run):
@@ -33,7 +33,7 @@ def test_a_table_of_architectures(run):
 
 
 def test_a_wrong_answer_exits_1(run, monkeypatch):
-    monkeypatch.setattr(Machine, "run", lambda *arguments, **options: "")
+    monkeypatch.setattr(Platform, "run", lambda *arguments, **options: "")
     answer = run("probe", "coverage")
     assert answer.code == 1 and "WRONG on sm_90" in answer.out
 

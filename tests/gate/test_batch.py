@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.gate.batch import Outcome, Task, check_all, exit_code, plan
+from wmmadiag.gate.batch import Task, TaskOutcome, check_all, exit_code, plan
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 PV, QKT = KERNELS / "pv" / "kernel.toml", KERNELS / "qkt" / "kernel.toml"
@@ -46,4 +46,4 @@ def test_names_that_no_card_has():
 @pytest.mark.parametrize(("codes", "worst"), [([], 2), ([0], 0), ([0, 3], 3), ([3, 2], 2), ([2, 1, 3], 1), ([0, 1], 1)])
 def test_the_worst_exit_code(codes, worst):
     task = Task(PV, None)
-    assert exit_code([Outcome(task, code=code) for code in codes]) == worst
+    assert exit_code([TaskOutcome(task, code=code) for code in codes]) == worst

@@ -13,7 +13,7 @@ from probes_page import page
 from wmmadiag.errors import ConfigurationError, KernelFault, UnsupportedError
 from wmmadiag.probes import registry
 from wmmadiag.probes.answer import Answer, Answered, exit_code
-from wmmadiag.probes.machine import Machine
+from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import Probe, all_probes, ask, select
 from wmmadiag.probes.run import ALL_ARCHES, arches_of, ask_all
 from wmmadiag.probes.shapes import across, forms
@@ -24,7 +24,7 @@ ARCHES = ("sm_75", "sm_80", "sm_89", "sm_90")
 
 @cache
 def answered(name: str, arch: str) -> Answered:
-    return ask(all_probes()[name], Machine(arch))
+    return ask(all_probes()[name], Platform(arch))
 
 
 @pytest.mark.parametrize("arch", ARCHES)
@@ -76,15 +76,15 @@ def test_misaligned_loads_die_in_shared_memory_and_not_in_global() -> None:
 
 @pytest.mark.parametrize("name", all_probes())
 def test_a_machine_that_does_nothing_is_never_right(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Machine, "run", lambda *arguments, **options: "")
-    assert ask(all_probes()[name], Machine("sm_90")).answer.verdict == "wrong"
+    monkeypatch.setattr(Platform, "run", lambda *arguments, **options: "")
+    assert ask(all_probes()[name], Platform("sm_90")).answer.verdict == "wrong"
 
 
 @pytest.mark.parametrize("name", sorted(set(all_probes()) - {"shapes", "fragment-map"}))
 def test_a_machine_that_disturbs_results_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = Machine.run
+    run = Platform.run
 
-    def disturbed(self: Machine, source: str, entry: str, arguments: list, **options: object) -> str:
+    def disturbed(self: Platform, source: str, entry: str, arguments: list, **options: object) -> str:
         before = [np.array(one) for one in arguments]
         fault = run(self, source, entry, arguments, **options)
         for one, old in zip(arguments, before, strict=True):
@@ -92,19 +92,19 @@ def test_a_machine_that_disturbs_results_is_noticed(name: str, monkeypatch: pyte
                 one.reshape(-1)[:] = np.roll(one.reshape(-1), 1) if one.size > 1 else one.reshape(-1) + 1
         return fault
 
-    monkeypatch.setattr(Machine, "run", disturbed)
-    assert ask(all_probes()[name], Machine("sm_90")).answer.verdict == "wrong"
+    monkeypatch.setattr(Platform, "run", disturbed)
+    assert ask(all_probes()[name], Platform("sm_90")).answer.verdict == "wrong"
 
 
 def test_what_cannot_be_asked_is_undecided_and_says_why() -> None:
-    def refuse(_: Machine) -> Answer:
+    def refuse(_: Platform) -> Answer:
         raise UnsupportedError("no such instruction", hint="do without")
 
-    def die(_: Machine) -> Answer:
+    def die(_: Platform) -> Answer:
         raise KernelFault("it died", kind="trap")
 
     for run, verdict in ((refuse, "undecided"), (die, "wrong")):
-        one = ask(Probe("x", "?", "x.cu", run), Machine("sm_90"))
+        one = ask(Probe("x", "?", "x.cu", run), Platform("sm_90"))
         assert one.answer.verdict == verdict and "cannot be asked of sm_90" in one.answer.lines[0]
 
 
@@ -138,7 +138,7 @@ def test_architectures_by_name() -> None:
 
 def test_all_answers_come_in_order() -> None:
     probes = select(["transpose", "coverage"])
-    answers, unknown = ask_all(probes, ["sm_80", "sm_90"], Machine("sm_80"))
+    answers, unknown = ask_all(probes, ["sm_80", "sm_90"], Platform("sm_80"))
     assert [(one.probe, one.arch) for one in answers] == [
         ("transpose", "sm_80"), ("transpose", "sm_90"), ("coverage", "sm_80"), ("coverage", "sm_90"),
     ]  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from wmmadiag.gpu.devices import available
-from wmmadiag.probes.machine import Machine
+from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import all_probes, ask
 
 VECTORS = Path(__file__).parents[1] / "vectors"
@@ -32,7 +32,7 @@ def test_the_emulator_answers_as_the_gpu_did(file: Path) -> None:
     recorded = json.loads(file.read_text("utf-8"))
     assert set(recorded["answers"]) == set(all_probes()), "record again: python tests/vectors/record.py --only probes"
     for name, answer in recorded["answers"].items():
-        ours = ask(all_probes()[name], Machine(recorded["arch"])).as_data()
+        ours = ask(all_probes()[name], Platform(recorded["arch"])).as_data()
         data = json.loads(json.dumps(ours["data"]))
         assert differences(answer["data"], data) == [] and answer["verdict"] == ours["verdict"], name
 
@@ -57,5 +57,5 @@ def test_what_is_recorded_is_all_that_is_compared(tmp_path: Path) -> None:
 def test_a_gpu_answers_as_documented(name: str) -> None:
     from wmmadiag.gpu import device
 
-    answer = ask(all_probes()[name], Machine(device().arch, "gpu")).answer
+    answer = ask(all_probes()[name], Platform(device().arch, "gpu")).answer
     assert answer.verdict == "right", answer

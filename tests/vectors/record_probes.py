@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from wmmadiag.gpu import device
-from wmmadiag.probes.machine import Machine
+from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import all_probes, ask
 
 
@@ -29,7 +29,7 @@ def main() -> int:
         arch, stamp = gpu.arch, f"{gpu.name}, CUDA {gpu.driver}"
     else:
         arch, stamp = "sm_90", options.backend
-    answers = {name: ask(probe, Machine(arch, options.backend)).as_data() for name, probe in all_probes().items()}
+    answers = {name: ask(probe, Platform(arch, options.backend)).as_data() for name, probe in all_probes().items()}
     for name, answer in answers.items():
         print(f"{name}: {answer['verdict']}: {' '.join(answer['lines'])}")
         answer.pop("seconds")

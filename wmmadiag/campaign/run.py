@@ -14,7 +14,7 @@ from wmmadiag.campaign.journal import Journal
 from wmmadiag.campaign.plan import Plan
 from wmmadiag.campaign.points import Point, Space, counted, key_of, points, spaces
 from wmmadiag.campaign.tally import Group, Tally
-from wmmadiag.campaign.work import Result, Setting, Unit, digest_of, run_unit
+from wmmadiag.campaign.work import Result, Setting, WorkUnit, digest_of, run_unit
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ Known = Callable[[Result], bool]
 
 
 @dataclass(slots=True)
-class Progress:
+class CampaignProgress:
     """How far a campaign is."""
 
     planned: int = 0  # cases in all, those that requirements leave out among them; 0 where nobody has counted them
@@ -40,7 +40,7 @@ class Progress:
     what: str = "cases"  # it does now
 
 
-Tell = Callable[[Progress], None]
+Tell = Callable[[CampaignProgress], None]
 
 
 @dataclass(slots=True)
@@ -90,7 +90,9 @@ def run_campaign(
     }
     campaign = Campaign(plan, setting, digests)
     done, earlier = _earlier(journal, campaign, known, effort)
-    progress = Progress(sum(counted(plan, space) for space in all_spaces), len(done), failing=_failing(campaign.tally))
+    progress = CampaignProgress(
+        sum(counted(plan, space) for space in all_spaces), len(done), failing=_failing(campaign.tally)
+    )
     left = _left(plan, all_spaces, digests, done)
 
     def keep(result: Result) -> None:
@@ -149,16 +151,16 @@ def _units(
     left: Iterable[tuple[Space, Point]],
     digests: dict[tuple[str, str], str],
     size: int,
-) -> Iterator[Unit]:
+) -> Iterator[WorkUnit]:
     """Tasks of one compiled kernel each; what has not filled one goes at the end of its subject."""
     from wmmadiag.subject.symbols import rendered_entry, rendered_macros
 
     open_units: dict[tuple[Any, ...], list[Point]] = {}
     subject = ""
 
-    def unit(gathered: list[Point]) -> Unit:
+    def unit(gathered: list[Point]) -> WorkUnit:
         first = gathered[0]
-        return Unit(setting, tuple(gathered), digests[first.subject, first.arch])
+        return WorkUnit(setting, tuple(gathered), digests[first.subject, first.arch])
 
     for space, point in left:
         if space.subject != subject:
@@ -179,11 +181,11 @@ def _units(
     yield from map(unit, open_units.values())
 
 
-def _results(execute: Executor, units: Iterable[Unit]) -> Iterator[Result]:
+def _results(execute: Executor, units: Iterable[WorkUnit]) -> Iterator[Result]:
     """Every case's result; a task that ends its processes is halved until one case is to blame."""
     waiting = units
     while True:
-        killers: list[Unit] = []
+        killers: list[WorkUnit] = []
         for done in execute(run_unit, waiting):
             if done.answer is not None:
                 yield from done.answer
@@ -216,7 +218,7 @@ def _explain(
             smallest = campaign.tally.groups[group].smallest
             digest = campaign.digests[smallest.point.subject, smallest.point.arch]
             asked.append(ToExplain(campaign.setting, digest, smallest, _sizes(axes[group[0]]), effort))
-    progress = Progress(len(asked), failing=_failing(campaign.tally), what="failures explained")
+    progress = CampaignProgress(len(asked), failing=_failing(campaign.tally), what="failures explained")
     for done in execute(explained, asked):
         group = (done.work.result.point.subject, done.work.result.failures)
         finding = done.answer or Finding(

@@ -28,14 +28,14 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class WorkUnit:
     """One task: cases of one compiled kernel."""
 
     setting: Setting
     points: tuple[Point, ...]
     digest: str  # of what their subject is made of
 
-    def halves(self) -> tuple[Unit, Unit]:
+    def halves(self) -> tuple[WorkUnit, WorkUnit]:
         """Two tasks in place of one that ended its process."""
         middle = len(self.points) // 2
         return replace(self, points=self.points[:middle]), replace(self, points=self.points[middle:])
@@ -56,7 +56,7 @@ class Result:
     in_bounds: float = 0.0  # the largest share of a bound that a right output used
 
 
-def run_unit(unit: Unit) -> list[Result]:
+def run_unit(unit: WorkUnit) -> list[Result]:
     """Run a task's cases one after another."""
     return [run_point(unit.setting, unit.digest, point) for point in unit.points]
 

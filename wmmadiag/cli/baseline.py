@@ -13,7 +13,7 @@ from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from wmmadiag.gate.acceptance import Acceptance
-    from wmmadiag.gate.batch import Outcome
+    from wmmadiag.gate.batch import TaskOutcome
     from wmmadiag.gate.known_failures import Known
 
 
@@ -48,7 +48,7 @@ def opened(args: argparse.Namespace) -> Acceptance | None:
     return Acceptance(read_baseline(path), path, datetime.date.today())
 
 
-def write(args: argparse.Namespace, outcomes: Sequence[Outcome], console: Console) -> None:
+def write(args: argparse.Namespace, outcomes: Sequence[TaskOutcome], console: Console) -> None:
     """Write the failures of a run as a baseline.
 
     Raises:

@@ -24,7 +24,7 @@ from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from wmmadiag.campaign.plan import Plan
-    from wmmadiag.campaign.run import Campaign, Known, Progress
+    from wmmadiag.campaign.run import Campaign, CampaignProgress, Known
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -109,8 +109,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     return campaign.tally.exit_code
 
 
-def _telling(console: Console) -> Callable[[Progress], None]:
-    def tell(now: Progress) -> None:
+def _telling(console: Console) -> Callable[[CampaignProgress], None]:
+    def tell(now: CampaignProgress) -> None:
         seconds = time.monotonic() - now.began
         rate = now.here / seconds if seconds else 0.0
         left = f", {(now.planned - now.done) / rate:,.0f} s left" if now.planned > now.done and rate else ""

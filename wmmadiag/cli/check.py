@@ -81,7 +81,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from wmmadiag.cli.baseline import opened, write
     from wmmadiag.cli.check_program import check_program, settled
     from wmmadiag.cli.check_program import lines as program_lines
-    from wmmadiag.gate.batch import Outcome, check_all, exit_code, plan, run_of
+    from wmmadiag.gate.batch import TaskOutcome, check_all, exit_code, plan, run_of
     from wmmadiag.programs.cards import has_main
     from wmmadiag.subject.find_cards import find_subjects, without_declared_wrong
 
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     tasks = plan(paths, args.arch or [None], args.case, args.variant, _options(args))
     tasks = [replace(task, record=outputs.wanted, diagnose=args.diagnose) for task in tasks]
 
-    outcomes: list[Outcome] = []
+    outcomes: list[TaskOutcome] = []
     programs: list[ProgramCheck] = []
     for judged in check_all(tasks, jobs=args.jobs, progress=_progress(tasks, console)):
         outcome = judged if baseline is None else baseline.applied(judged)

@@ -17,7 +17,7 @@ from wmmadiag.cli.arguments import definitions
 from wmmadiag.errors import UndecidedError, WmmadiagError
 
 if TYPE_CHECKING:
-    from wmmadiag.gate.batch import Outcome, Task
+    from wmmadiag.gate.batch import Task, TaskOutcome
     from wmmadiag.programs.run import ProgramResult
     from wmmadiag.results.run import KernelRun
 
@@ -33,7 +33,7 @@ class ProgramCheck:
     result: ProgramResult | None = None  # of its run; None where it could not be built, for which see `why`
     why: str = ""
     # by the captured launch that they are about: as the operation that its kernel was taken for
-    judged: list[tuple[str, Outcome]] = field(default_factory=list)
+    judged: list[tuple[str, TaskOutcome]] = field(default_factory=list)
     # whether it ends with another exit status where its kernels do nothing; None where that was not tried
     compares: bool | None = None
     seconds: float = 0.0  # that it took
@@ -85,7 +85,7 @@ class ProgramCheck:
         errors = [one.finding.check for one in self.result.found if one.finding.level == "error"]
         return bool(errors) and set(errors) == {"uninitialised"}
 
-    def code_beside(self, outcome: Outcome) -> int:
+    def code_beside(self, outcome: TaskOutcome) -> int:
         """The exit code of both.
 
         A kernel that is right as the operation that somebody said is so whatever its program's own comparison says, and
@@ -106,18 +106,18 @@ class ProgramCheck:
         return kernel_run(self.result, [self.path], arch, self.seconds) if self.result is not None else None
 
 
-def settled(outcome: Outcome) -> bool:
+def settled(outcome: TaskOutcome) -> bool:
     """Whether the source alone led to a verdict, rather than to a guess at what it computes that fits nothing."""
     return outcome.report is not None and not (outcome.code == 3 and outcome.report.assumed)
 
 
-def guessed(outcome: Outcome) -> bool:
+def guessed(outcome: TaskOutcome) -> bool:
     """Whether something was taken so that nobody said."""
     return outcome.report is not None and bool(outcome.report.assumed)
 
 
 def check_program(
-    task: Task, outcome: Outcome, args: argparse.Namespace, ran: ProgramCheck | None = None
+    task: Task, outcome: TaskOutcome, args: argparse.Namespace, ran: ProgramCheck | None = None
 ) -> ProgramCheck:
     """Run a source's `main` under the checks, and judge its launches.
 
@@ -164,7 +164,7 @@ def check_program(
     return made
 
 
-def _of_kernels(captured: Sequence[Mapping[str, Any]], outcome: Outcome) -> list[Mapping[str, Any]]:
+def _of_kernels(captured: Sequence[Mapping[str, Any]], outcome: TaskOutcome) -> list[Mapping[str, Any]]:
     """The launches to judge: the first one of each kernel that was taken for something, or of each where none was."""
     first = {launch["kernel"]: launch for launch in reversed(captured)}
     if outcome.report is None or not settled(outcome):
@@ -177,7 +177,7 @@ def _base(name: str) -> str:
     return name.partition("<")[0].partition("(")[0].rpartition("::")[2].rpartition(" ")[2]
 
 
-def _judged(task: Task, launch: Mapping[str, Any]) -> Outcome:
+def _judged(task: Task, launch: Mapping[str, Any]) -> TaskOutcome:
     """The check of the source with the geometry and the numbers of a launch."""
     from wmmadiag.gate.batch import run_task
 
@@ -191,7 +191,7 @@ def _judged(task: Task, launch: Mapping[str, Any]) -> Outcome:
     return run_task(replace(task, options=options, record=False, diagnose=False))
 
 
-def lines(made: ProgramCheck, outcome: Outcome, verbose: bool) -> list[str]:
+def lines(made: ProgramCheck, outcome: TaskOutcome, verbose: bool) -> list[str]:
     """What to say of it, after what the source alone led to."""
     from wmmadiag.cli.run import found_lines, summary
 
@@ -218,7 +218,7 @@ def lines(made: ProgramCheck, outcome: Outcome, verbose: bool) -> list[str]:
     return told
 
 
-def _own_verdict(made: ProgramCheck, outcome: Outcome) -> list[str]:
+def _own_verdict(made: ProgramCheck, outcome: TaskOutcome) -> list[str]:
     """What the program's own run comes to, where nothing else says whether its kernels are right."""
     guess = outcome.report.operation if outcome.report is not None and guessed(outcome) else ""
     why = f"its kernel was taken for {guess}, which nobody said" if guess else "what its kernels compute is not known"

@@ -61,11 +61,11 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 def _platform(args: argparse.Namespace, console: Console, probes: Sequence[Probe]) -> int:
     from wmmadiag.probes.answer import exit_code
-    from wmmadiag.probes.machine import Machine
+    from wmmadiag.probes.machine import Platform
     from wmmadiag.probes.run import arches_of, ask_all
 
     arches = arches_of(args.arch, args.backend, probes)
-    machine = Machine(arches[0], args.backend, args.compiler, not args.no_cache)
+    machine = Platform(arches[0], args.backend, args.compiler, not args.no_cache)
     _ = machine.loader  # an unknown backend, or no GPU: said once
     answers, unknown = ask_all(probes, arches, machine, console.progress)
     console.clear()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from wmmadiag.compile.blanking import without_host_code
 from wmmadiag.compile.diagnostics import Diagnostic, error_from, error_hint
-from wmmadiag.compile.host_only import Part, for_host_too, in_operand, judged, kernels_reach
+from wmmadiag.compile.host_only import Declaration, for_host_too, in_operand, judged, kernels_reach
 from wmmadiag.compile.instantiations import KernelTemplate, boolean_choices
 from wmmadiag.compile.missing import where_to_find
 from wmmadiag.compile.model import CompileNote
@@ -35,7 +35,7 @@ class Attempts:
     templates: Sequence[KernelTemplate]  # the kernel templates that there are
     expressions: list[str]  # name expressions found in host code
     # key of a file → its declarations; a library's file is here once the compiler refused something in it
-    parts: dict[str, tuple[Part, ...]]
+    parts: dict[str, tuple[Declaration, ...]]
     # key of a file → what is compiled at its end: its extended lambdas as classes
     classes: Mapping[str, bytes] = field(default_factory=dict)
     standard: list[str] = field(default_factory=list)  # standard headers that are read first
@@ -237,7 +237,7 @@ class Attempts:
             return True
         return False
 
-    def _of_host_alone(self, file: SourceFile, part: Part) -> bool:
+    def _of_host_alone(self, file: SourceFile, part: Declaration) -> bool:
         """Whether a function of both halves is one that no kernel can meet: nothing that runs hangs on it."""
         if not for_host_too(self.own.parsed(file), part.item):
             return False
@@ -246,7 +246,7 @@ class Attempts:
         name = part.item.name if part.item.parent is None else part.item.scope.rpartition("::")[2]
         return name not in self._reached and name != "operator"
 
-    def _part_at(self, file: SourceFile, place: Place) -> Part | None:
+    def _part_at(self, file: SourceFile, place: Place) -> Declaration | None:
         """The smallest declaration around a place; the class, for a field of it."""
         if not 0 < place.line <= len(self._line_starts(file)):
             return None
@@ -312,13 +312,13 @@ class Attempts:
                 )
 
 
-def _called(part: Part) -> str:
+def _called(part: Declaration) -> str:
     return f"`{part.item.name}`" if part.item.name else "a declaration"
 
 
-def _left_whole(part: Part) -> Part:
+def _left_whole(part: Declaration) -> Declaration:
     """A declaration of a library's header: nothing of it is host code before the compiler says so."""
-    return Part(part.item, "unsure", part.needed) if part.verdict == "host" else part
+    return Declaration(part.item, "unsure", part.needed) if part.verdict == "host" else part
 
 
 def _places(error: Diagnostic) -> Iterator[Place]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from wmmadiag.compile.host_only import Part
+from wmmadiag.compile.host_only import Declaration
 from wmmadiag.csource.lexical import blank
 from wmmadiag.csource.prepare import LAMBDA_SPACE
 from wmmadiag.csource.tree import Source
@@ -15,7 +15,7 @@ from wmmadiag.csource.tree import Source
 
 def without_host_code(
     source: Source,
-    parts: Iterable[Part],
+    parts: Iterable[Declaration],
     refused: Collection[tuple[int, int]] = (),
     kept: Collection[tuple[int, int]] = (),
 ) -> bytes:

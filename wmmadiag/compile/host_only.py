@@ -32,7 +32,7 @@ _DECLARING = frozenset({"template", "constexpr", "struct", "class", "enum", "usi
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Declaration:
     """A declaration with its verdict: "device" stays, "host" goes, "unsure" stays until the compiler refuses it."""
 
     item: Item
@@ -54,7 +54,7 @@ class _File:
     words: list[frozenset[str]] = field(default_factory=list)
 
 
-def judged(sources: Mapping[str, Source], wanted: Iterable[str] = ()) -> dict[str, tuple[Part, ...]]:
+def judged(sources: Mapping[str, Source], wanted: Iterable[str] = ()) -> dict[str, tuple[Declaration, ...]]:
     """The declarations of each file, by its key, with their verdicts; members of a class that goes are left out.
 
     `wanted`: texts that the compiler is given besides, such as name expressions: what they name is needed.
@@ -201,7 +201,7 @@ def in_operand(source: Source, offset: int) -> bool:
     )
 
 
-def _parts(one: _File, known: _Known) -> Iterator[Part]:
+def _parts(one: _File, known: _Known) -> Iterator[Declaration]:
     gone: set[int] = set()
     device = {
         ancestor for index in range(len(one.items)) if one.heads[index] & DEVICE_WORDS
@@ -211,7 +211,7 @@ def _parts(one: _File, known: _Known) -> Iterator[Part]:
         if item.parent in gone:
             gone.add(index)
             continue
-        part = Part(item, "device", True) if index in device else _verdict(one, index, known)
+        part = Declaration(item, "device", True) if index in device else _verdict(one, index, known)
         if part.verdict == "host":
             gone.add(index)
         yield part
@@ -224,36 +224,36 @@ def _ancestors(items: Sequence[Item], index: int) -> Iterator[int]:
         parent = items[parent].parent
 
 
-def _verdict(one: _File, index: int, known: _Known) -> Part:
+def _verdict(one: _File, index: int, known: _Known) -> Declaration:
     item, head = one.items[index], one.heads[index]
     if head & DEVICE_WORDS:
-        return Part(item, "device", True)
+        return Declaration(item, "device", True)
     needed = bool(known.reached.intersection(_names(one, item)))
     if item.kind == "macro":
         # One of a library that is not there registers, tests or binds; one of these files may declare or instantiate,
         # and in a class it may declare data members.
         inside = item.parent is not None
         stays = item.name in known.macros and (inside or bool(head & (known.device_names | _DECLARING)))
-        return Part(item, "unsure" if stays else "host", stays)
+        return Declaration(item, "unsure" if stays else "host", stays)
     if item.kind == "friend":
-        return Part(item, "host" if item.head_end < item.end else "unsure", needed)
+        return Declaration(item, "host" if item.head_end < item.end else "unsure", needed)
     if item.kind == "instantiation":
         stays = bool(head & {"class", "struct", "union"}) or item.name in known.device_names
-        return Part(item, "unsure" if stays else "host", needed)
+        return Declaration(item, "unsure" if stays else "host", needed)
     if _plain_function(item, head):
         named = item.name in known.reached and item.name not in known.evaluated
         unknown = any(_MACRO_LIKE.fullmatch(word) and word not in known.macros for word in _lead(one, item))
-        return Part(item, "unsure" if named or unknown else "host", needed)
+        return Declaration(item, "unsure" if named or unknown else "host", needed)
     if _plain_variable(item, head):
-        return Part(item, "host", needed)
+        return Declaration(item, "host", needed)
     if (
         item.kind in ("record", "alias", "variable")
         and item.parent is None
         and not needed
         and _foreign(one, item, known)
     ):
-        return Part(item, "host", needed, dropped=True)
-    return Part(item, "unsure", needed)
+        return Declaration(item, "host", needed, dropped=True)
+    return Declaration(item, "unsure", needed)
 
 
 def _lead(one: _File, item: Item) -> frozenset[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wmmadiag.compile.host_only import Part
+from wmmadiag.compile.host_only import Declaration
 from wmmadiag.csource.declarations import Function, template_parameters
 from wmmadiag.csource.meanings import written_out
 from wmmadiag.csource.nodes import ancestors, descendants, field
@@ -84,7 +84,7 @@ def qualified_expressions(expressions: Iterable[str], templates: Sequence[Kernel
     return tuple(found)
 
 
-def scoped_arguments(expressions: Iterable[str], parts: Iterable[Part]) -> tuple[str, ...]:
+def scoped_arguments(expressions: Iterable[str], parts: Iterable[Declaration]) -> tuple[str, ...]:
     """Name expressions whose template arguments name what stands in namespaces with these: Traits<64> → ns::Traits<64>.
 
     Host code inside the namespace leaves it out; the compiler looks names up at file scope.
@@ -106,7 +106,7 @@ def scoped_arguments(expressions: Iterable[str], parts: Iterable[Part]) -> tuple
 
 
 def wanted_instantiations(
-    sources: Mapping[str, Source], parts: Mapping[str, Sequence[Part]], templates: Sequence[KernelTemplate]
+    sources: Mapping[str, Source], parts: Mapping[str, Sequence[Declaration]], templates: Sequence[KernelTemplate]
 ) -> tuple[str, ...]:
     """Name expressions for every `kernel<…>` in host code, in order.
 

@@ -40,7 +40,7 @@ class Other:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class RunDifference:
     """Where two runs first differ."""
 
     kind: str  # "tile" (a multiplication's result) or "value" (a stored output element)
@@ -117,7 +117,7 @@ def _recorded(session: Session, path: Path) -> Other:
     return Other(path.name, outputs, None)
 
 
-def to_difference(session: Session) -> Difference:
+def to_difference(session: Session) -> RunDifference:
     """Go to the first tile or stored value in which the session differs from its other run.
 
     Tiles are compared when both runs multiply as often in the same blocks and warps. Values count as different beyond
@@ -140,7 +140,7 @@ def to_difference(session: Session) -> Difference:
     time, role, index = found
     mine, theirs = session.case.outputs()[role][index], other.outputs[role][index]
     words = f"{element_name(session.case, role, index)} becomes {float(mine):.6g}; {other.name} has {float(theirs):.6g}"
-    return Difference("value", words, session.arrive(time, "difference", words))
+    return RunDifference("value", words, session.arrive(time, "difference", words))
 
 
 def _masks(session: Session, other: Other) -> dict[str, NDArray[np.bool_]]:
@@ -166,7 +166,7 @@ def _bits(array: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
 
 
-def _first_tile(session: Session, other: Session) -> Difference | None:
+def _first_tile(session: Session, other: Session) -> RunDifference | None:
     """The first multiplication whose result differs, where both runs make the same ones; None otherwise."""
     for one in (session, other):
         one.seek(0)
@@ -185,7 +185,7 @@ def _first_tile(session: Session, other: Session) -> Difference | None:
             here, there = a[row, column], b[row, column]
             words = f"the result differs at ({row}, {column}): {here:.6g}; {other.target.title} has {there:.6g}"
             moment = session.arrive(session.time - 1, "difference", words, mine.warp)
-            return Difference("tile", words, moment, mine, theirs)
+            return RunDifference("tile", words, moment, mine, theirs)
     return None
 
 

@@ -231,9 +231,9 @@ class Machine:
         return self._patient_run(replace(conditions, skip=0), interruptible)
 
     def _patient_run(self, conditions: Conditions, interruptible: bool) -> Stop:
-        from wmmadiag.debugger.progress import Progress
+        from wmmadiag.debugger.progress import LaunchProgress
 
-        progress = Progress(self, interruptible)
+        progress = LaunchProgress(self, interruptible)
         while True:
             until = min(conditions.until, self.time + PATIENCE)
             stop = self.bare_run(replace(conditions, until=until))

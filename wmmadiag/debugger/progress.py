@@ -27,7 +27,7 @@ _GLOBAL = (0, 1 << 62)
 
 
 @dataclass(slots=True)
-class Progress:
+class LaunchProgress:
     """Looks at a machine from time to time, all the while that one run lasts."""
 
     machine: Machine  # whose progress

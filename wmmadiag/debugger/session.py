@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from wmmadiag.debugger.against import Difference, Other, to_difference
+from wmmadiag.debugger.against import Other, RunDifference, to_difference
 from wmmadiag.debugger.arrays import Arrays
 from wmmadiag.debugger.cause import EFFORT, CauseMoment, find_cause
 from wmmadiag.debugger.departure import Departure, find_departure, moment_of_finding
@@ -139,7 +139,7 @@ class Session(Stepping):
             raise ConfigurationError("there is no source line here", hint="go to one first")
         return behind(self, places, depth)
 
-    def to_difference(self) -> Difference:
+    def to_difference(self) -> RunDifference:
         """Go to the first tile or stored value in which this run differs from its other one (`debug(…, against=…)`).
 
         Raises:

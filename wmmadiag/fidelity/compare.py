@@ -30,7 +30,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class OutputDifference:
     """The first output that differs."""
 
     output: str  # its array; row: what the row is; element: its index in the row
@@ -53,7 +53,7 @@ class Compared:
     piece: Piece
     outputs: int = 0  # elements compared; differing: of these
     differing: int = 0
-    first: Difference | None = None  # the first that differs
+    first: OutputDifference | None = None  # the first that differs
     left_out: str = ""  # why nothing was compared, as the assembler says it
 
 
@@ -82,13 +82,13 @@ def difference(piece: Piece, case: Comparable, ours: Mapping[str, Array], theirs
     )
 
 
-def _first(case: Comparable, ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> Difference | None:
+def _first(case: Comparable, ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> OutputDifference | None:
     for number, (name, array) in enumerate(theirs.items()):
         rows, elements = np.nonzero(ours[name] != array)
         if rows.size:
             row, element = int(rows[0]), int(elements[0])
             shown = case.rows[row] if len(array) == len(case.rows) else case.rows[number]
-            return Difference(name, shown, element, int(ours[name][row, element]), int(array[row, element]))
+            return OutputDifference(name, shown, element, int(ours[name][row, element]), int(array[row, element]))
     return None
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from wmmadiag.gate.known_failures import Known, failures_of, relative_card
 
 if TYPE_CHECKING:
-    from wmmadiag.gate.batch import Outcome
+    from wmmadiag.gate.batch import TaskOutcome
     from wmmadiag.results.model import CaseResult
 
 
@@ -27,7 +27,7 @@ class Acceptance:
     seen: set[int] = field(default_factory=set)  # entries that accepted something; `touched`: whose cases ran
     touched: set[int] = field(default_factory=set)
 
-    def applied(self, outcome: Outcome) -> Outcome:
+    def applied(self, outcome: TaskOutcome) -> TaskOutcome:
         """The outcome with its accepted cases marked, and the exit code of those that are left."""
         report = outcome.report
         if report is None:
@@ -84,7 +84,7 @@ def _about(known: Known) -> str:
 
 
 def new_entries(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[TaskOutcome],
     old: Sequence[Known],
     path: Path,
     reason: str,

@@ -33,7 +33,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TaskOutcome:
     """A report, or the error in its place, as text, with its exit code; `recorded` where the task asks for it.
 
     `cached`: nothing ran; it is the result of an earlier run of the same kernel. `several`: nothing ran, since the
@@ -121,7 +121,7 @@ def _own_names(path: Path) -> tuple[list[str], list[str]] | None:
     return [one.name for one in card.cases], [one.name for one in card.variants]
 
 
-def check_all(tasks: Sequence[Task], *, jobs: int = 1, progress: Progress | None = None) -> Iterator[Outcome]:
+def check_all(tasks: Sequence[Task], *, jobs: int = 1, progress: Progress | None = None) -> Iterator[TaskOutcome]:
     """Check each task, in order; an error in one does not stop the others. What has not changed is not run again.
 
     A source that launches several kernels, of which nobody names one, has an outcome for each of them.
@@ -146,7 +146,7 @@ def check_all(tasks: Sequence[Task], *, jobs: int = 1, progress: Progress | None
         running.close()
 
 
-def _each(outcome: Outcome, progress: Progress | None) -> Iterator[Outcome]:
+def _each(outcome: TaskOutcome, progress: Progress | None) -> Iterator[TaskOutcome]:
     """The outcome, or those of the kernels that were found in its place."""
     if not 1 < len(outcome.several) <= _MOST_KERNELS:
         yield outcome
@@ -162,7 +162,7 @@ _MOST_KERNELS = 12
 
 def _parallel(
     work: Sequence[tuple[Task, str | None]], jobs: int, progress: Progress | None
-) -> Generator[Outcome, None, None]:
+) -> Generator[TaskOutcome, None, None]:
     """Outcomes in order, from processes that end when the generator is closed; one that dies costs its own task."""
     from multiprocessing.connection import Connection, wait
 
@@ -170,7 +170,7 @@ def _parallel(
 
     idle = [Child("wmmadiag.gate.batch:answer") for _ in range(min(jobs, len(work)))]
     busy: dict[Connection, tuple[int, Child]] = {}
-    outcomes: dict[int, Outcome] = {}
+    outcomes: dict[int, TaskOutcome] = {}
     waiting = list(range(len(work)))[::-1]
     told = 0
     try:
@@ -189,7 +189,7 @@ def _parallel(
                     found = child.receive()
                 except ChildEnded as ended:
                     task = work[index][0]
-                    found = Outcome(task, error=_DIED.format(task.path, ended.words() or "by itself"), code=3)
+                    found = TaskOutcome(task, error=_DIED.format(task.path, ended.words() or "by itself"), code=3)
                 if isinstance(found, RuntimeError):
                     raise found
                 outcomes[index] = found
@@ -220,12 +220,12 @@ def answer(connection: Connection) -> None:
         try:
             connection.send(run_task(task, None, key))
         except MemoryError:
-            connection.send(Outcome(task, error=f"{task.path}: out of memory\nnext: take a smaller case", code=3))
+            connection.send(TaskOutcome(task, error=f"{task.path}: out of memory\nnext: take a smaller case", code=3))
         except Exception as error:  # a mistake of ours: it ends the command, as it would without processes
             connection.send(RuntimeError(f"{type(error).__name__}: {error}\n{traceback.format_exc()}"))
 
 
-def run_task(task: Task, progress: Progress | None = None, key: str | None = None) -> Outcome:
+def run_task(task: Task, progress: Progress | None = None, key: str | None = None) -> TaskOutcome:
     """Check one card on one architecture; keep the outcome under `key`, if there is one."""
     from wmmadiag.api import check
 
@@ -249,12 +249,12 @@ def run_task(task: Task, progress: Progress | None = None, key: str | None = Non
             **task.options,
         )
     except SeveralKernelsError as error:
-        return Outcome(task, error=str(error), code=error.exit_code, several=error.kernels)
+        return TaskOutcome(task, error=str(error), code=error.exit_code, several=error.kernels)
     except WmmadiagError as error:
-        return Outcome(task, error=str(error), code=error.exit_code)
+        return TaskOutcome(task, error=str(error), code=error.exit_code)
     found = _diagnoses(task, report, forward) if task.diagnose else ()
     recorded = None if recorder is None else recorder.kernel_run(report, _asked(task.options), found)
-    outcome = Outcome(task, report, code=report.exit_code, recorded=recorded, diagnoses=found)
+    outcome = TaskOutcome(task, report, code=report.exit_code, recorded=recorded, diagnoses=found)
     if key is not None:
         from wmmadiag.gate.result_cache import keep_outcome
 
@@ -304,7 +304,7 @@ def _asked(options: Mapping[str, Any]) -> dict[str, str]:
     return words
 
 
-def run_of(outcomes: Sequence[Outcome], *, command: str = "", seconds: float = 0.0) -> Run:
+def run_of(outcomes: Sequence[TaskOutcome], *, command: str = "", seconds: float = 0.0) -> Run:
     """What was recorded of finished tasks, as one run."""
     from wmmadiag import recording
     from wmmadiag.results.run import Unchecked
@@ -316,7 +316,7 @@ def run_of(outcomes: Sequence[Outcome], *, command: str = "", seconds: float = 0
     return recording.run_of(kernels, unchecked, command=command, seconds=seconds)
 
 
-def exit_code(outcomes: Sequence[Outcome]) -> int:
+def exit_code(outcomes: Sequence[TaskOutcome]) -> int:
     """The gravest of all: 1 a kernel is wrong, then 2, then 3, then 0; nothing checked is 2."""
     codes = {outcome.code for outcome in outcomes}
     return next((code for code in (1, 2, 3) if code in codes), 0 if outcomes else 2)

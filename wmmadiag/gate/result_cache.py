@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from wmmadiag.errors import WmmadiagError
 
 if TYPE_CHECKING:
-    from wmmadiag.gate.batch import Outcome, Task
+    from wmmadiag.gate.batch import Task, TaskOutcome
     from wmmadiag.subject.card import Card
 
 KIND = "results"
@@ -107,12 +107,12 @@ def tool_fingerprint() -> str:
     return digest(parts)
 
 
-def cached_outcome(task: Task, key: str) -> Outcome | None:
+def cached_outcome(task: Task, key: str) -> TaskOutcome | None:
     """A task's outcome from an earlier run; None if there is none, or it cannot be read."""
     import msgspec
 
     from wmmadiag.compile import cache
-    from wmmadiag.gate.batch import Outcome
+    from wmmadiag.gate.batch import TaskOutcome
     from wmmadiag.results.run import KernelRun
 
     record = cache.load(key, KIND)
@@ -123,7 +123,7 @@ def cached_outcome(task: Task, key: str) -> Outcome | None:
         run = msgspec.convert(record, KernelRun, strict=False)
     except msgspec.ValidationError:
         return None
-    return Outcome(
+    return TaskOutcome(
         task,
         run.report,
         code=run.report.exit_code,
@@ -133,7 +133,7 @@ def cached_outcome(task: Task, key: str) -> Outcome | None:
     )
 
 
-def keep_outcome(outcome: Outcome, key: str) -> None:
+def keep_outcome(outcome: TaskOutcome, key: str) -> None:
     """Keep an outcome, if it will be the same next time and its files are still those that `key` was made of."""
     from wmmadiag.compile import cache
     from wmmadiag.results.model import to_builtins

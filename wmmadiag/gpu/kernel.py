@@ -19,8 +19,8 @@ from wmmadiag.gpu.devices import Device
 from wmmadiag.gpu.devices import device as find_device
 from wmmadiag.gpu.faults import failure, stray_writes
 from wmmadiag.gpu.parameters import entry_parameters, is_cooperative
-from wmmadiag.gpu.session import Session
-from wmmadiag.gpu.wire import Address, Buffer, Done, Failed, Job, Pointer, Timing, WireArgument, WireField
+from wmmadiag.gpu.session import GpuSession
+from wmmadiag.gpu.wire import Buffer, DeviceAddress, Done, Failed, Job, Pointer, Timing, WireArgument, WireField
 from wmmadiag.gpu.workers import worker
 from wmmadiag.launch import Launch, RunStats, field_offsets
 from wmmadiag.launch.scalars import scalar_bytes
@@ -68,7 +68,7 @@ class GpuKernel:
         fields = [
             one for argument in job.arguments for one in (argument if isinstance(argument, tuple) else [argument])
         ]
-        if any(isinstance(one, Address) for one in fields):
+        if any(isinstance(one, DeviceAddress) for one in fields):
             session = _own_session(self.device.index)
             answer = session.load(self.key, self.code) or session.run(job)
         else:
@@ -127,7 +127,7 @@ class GpuKernel:
                         raise ConfigurationError(
                             f"{names[index]} lives on GPU {argument.device}, the kernel runs on GPU {self.device.index}"
                         )
-                    fields.append(Address(argument.address))
+                    fields.append(DeviceAddress(argument.address))
                 else:
                     fields.append(scalar_bytes(argument, parameter, names[index]))
             struct = (indices.start, len(indices)) in launch.structs
@@ -224,5 +224,5 @@ def _memory_at(start: int, size: int) -> NDArray[np.uint8]:
 
 
 @functools.cache
-def _own_session(device: int) -> Session:
-    return Session(device)
+def _own_session(device: int) -> GpuSession:
+    return GpuSession(device)

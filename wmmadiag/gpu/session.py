@@ -10,7 +10,7 @@ import numpy as np
 
 from wmmadiag.gpu.driver import DriverError, api, call
 from wmmadiag.gpu.memory import Arena
-from wmmadiag.gpu.wire import OPT_IN, Address, Attributes, Done, Failed, Job, Pointer, Timing, WireArgument
+from wmmadiag.gpu.wire import OPT_IN, Attributes, DeviceAddress, Done, Failed, Job, Pointer, Timing, WireArgument
 from wmmadiag.launch import struct_bytes
 
 _DEFAULT_SHARED = 48 << 10  # more needs the opt-in (CUDA C++ Programming Guide, "Shared Memory")
@@ -23,7 +23,7 @@ class _Module:
     functions: dict[str, Any]
 
 
-class Session:
+class GpuSession:
     """Modules and launches on one GPU."""
 
     def __init__(self, device: int) -> None:
@@ -170,6 +170,6 @@ def _value(argument: WireArgument, arena: Arena) -> bytes:
         return struct_bytes([_value(field, arena) for field in argument])
     if isinstance(argument, Pointer):
         return arena.address(argument.buffer, argument.offset).to_bytes(8, "little")
-    if isinstance(argument, Address):
+    if isinstance(argument, DeviceAddress):
         return argument.value.to_bytes(8, "little")
     return argument

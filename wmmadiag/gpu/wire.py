@@ -18,13 +18,13 @@ class Pointer:
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class DeviceAddress:
     """An argument that points to memory that is already on the device."""
 
     value: int
 
 
-WireField: TypeAlias = "Pointer | Address | bytes"
+WireField: TypeAlias = "Pointer | DeviceAddress | bytes"
 WireArgument: TypeAlias = "WireField | tuple[WireField, ...]"
 """One parameter; a tuple holds the fields of a struct passed by value."""
 

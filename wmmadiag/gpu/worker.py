@@ -15,7 +15,7 @@ from wmmadiag.errors import WmmadiagError
 from wmmadiag.gpu.assemble import assemble
 from wmmadiag.gpu.driver import DriverError
 from wmmadiag.gpu.meanings import meaning
-from wmmadiag.gpu.session import Session
+from wmmadiag.gpu.session import GpuSession
 from wmmadiag.gpu.wire import Failed
 
 
@@ -50,7 +50,7 @@ def main(connection: Connection, device: str) -> None:
         EOFError: the connection is closed.
     """
     output = _Output()
-    session: Session | None = None
+    session: GpuSession | None = None
     while True:
         request: tuple[Any, ...] = connection.recv()
         answer: Any
@@ -59,7 +59,7 @@ def main(connection: Connection, device: str) -> None:
                 answer = assemble(*request[1:])
                 connection.send(answer)
                 continue
-            session = session or Session(int(device))
+            session = session or GpuSession(int(device))
             if request[0] == "load":
                 answer = session.load(request[1], request[2])
             elif request[0] == "run":

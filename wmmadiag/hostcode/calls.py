@@ -27,10 +27,10 @@ from wmmadiag.hostcode.program import Found, plain_name
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.types import bytes_of, is_integer, is_real, plain, pointee
 from wmmadiag.hostcode.values import (
-    Address,
     Cell,
     Closure,
     FunctionName,
+    HostAddress,
     Items,
     Pointer,
     Struct,
@@ -62,7 +62,7 @@ def call(machine: Machine, node: Node, scope: Scope) -> Value:
     if called.type == "field_expression":
         return _method(machine, node, called, scope)
     target = evaluate(machine, called, scope)
-    if isinstance(target, Address):
+    if isinstance(target, HostAddress):
         target = target.cell.value
     if isinstance(target, Closure):
         values = argument_values(machine, node, scope)
@@ -115,7 +115,7 @@ def _cast(machine: Machine, node: Node, called: Node, scope: Scope) -> Value | N
 def _method(machine: Machine, node: Node, called: Node, scope: Scope) -> Value:
     held, name_node = field(called, "argument"), field(called, "field")
     whole = evaluate(machine, held, scope) if held is not None else Unknown()
-    if isinstance(whole, Address):
+    if isinstance(whole, HostAddress):
         whole = whole.cell.value
     if name_node is None or held is None:
         return Unknown(scope.source.words(node))

@@ -15,9 +15,9 @@ from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import ONE, ZERO, Term, combined, number
 from wmmadiag.hostcode.types import bytes_of
 from wmmadiag.hostcode.values import (
-    Address,
     Cell,
     Closure,
+    HostAddress,
     Items,
     KernelName,
     Pointer,
@@ -99,7 +99,7 @@ def _unary(machine: Machine, node: Node, scope: Scope) -> Value:
     op = scope.source.text(sign) if sign is not None else ""
     if isinstance(value, Term):
         return value if op == "+" else combined({"-": "neg", "!": "not", "not": "not"}.get(op, op), value)
-    if op in ("!", "not") and isinstance(value, Pointer | Address | KernelName | Closure):
+    if op in ("!", "not") and isinstance(value, Pointer | HostAddress | KernelName | Closure):
         return number(False)
     return Unknown(scope.source.words(node))
 
@@ -209,7 +209,7 @@ def _new(machine: Machine, node: Node, scope: Scope) -> Value:
 
     listed = field(node, "arguments")
     values = [evaluate(machine, one, scope) for one in listed.named_children] if listed is not None else []
-    return Address(Cell(constructed(machine, element, values, scope, node)))
+    return HostAddress(Cell(constructed(machine, element, values, scope, node)))
 
 
 @handles("call_expression")

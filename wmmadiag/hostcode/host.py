@@ -183,9 +183,11 @@ def parameter_value(machine: Machine, parameter: Variable, scope: Scope, program
 def _memory(machine: Machine, parameter: Variable) -> Value:
     kind = plain(parameter.type)
     if parameter.pointers == 1 and kind in machine.program.classes:
-        from wmmadiag.hostcode.values import Address
+        from wmmadiag.hostcode.values import HostAddress
 
-        return Address(Cell(_symbolic(machine, parameter.name, kind, Scope(machine.program.classes[kind][0].source))))
+        return HostAddress(
+            Cell(_symbolic(machine, parameter.name, kind, Scope(machine.program.classes[kind][0].source)))
+        )
     element = kind + "*" * (parameter.pointers - 1)
     return Pointer(machine.buffer(parameter.name, None, element), terms.ZERO, element)
 

@@ -21,10 +21,10 @@ from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import ZERO, Term
 from wmmadiag.hostcode.types import bytes_of, plain
 from wmmadiag.hostcode.values import (
-    Address,
     Buffer,
     Cell,
     Closure,
+    HostAddress,
     Items,
     KernelName,
     Pointer,
@@ -70,7 +70,7 @@ def deduce(found: Found, values: Sequence[Value], cells: Sequence[Cell | None], 
 def launched(machine: Machine, node: Node, called: Node, chevrons: Node, scope: Scope) -> Value:
     """`kernel<<<grid, block, shared, stream>>>(arguments)`."""
     kernel = evaluate(machine, bare(called), scope)
-    if isinstance(kernel, Address):
+    if isinstance(kernel, HostAddress):
         kernel = kernel.cell.value
     configuration = [evaluate(machine, one, scope) for one in chevrons.named_children if one.type != "comment"]
     grid, block, *rest = [*configuration, ZERO, ZERO][: max(2, len(configuration))]
@@ -103,7 +103,7 @@ def record_launch(
 ) -> None:
     """Note a launch."""
     contents = {id(one): (one.content, one.copied) for value in values for one in _buffers(value)}
-    held = tuple(copied(one.cell.value if isinstance(one, Address) else one) for one in values)
+    held = tuple(copied(one.cell.value if isinstance(one, HostAddress) else one) for one in values)
     held = tuple(_passed(machine, kernel, index, one) for index, one in enumerate(held))
     root = scope
     while root.parent is not None:

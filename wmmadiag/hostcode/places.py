@@ -13,10 +13,10 @@ from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import ONE, ZERO, Term, combined, number
 from wmmadiag.hostcode.types import bytes_of, is_integer, is_real, plain, pointee, scalar
 from wmmadiag.hostcode.values import (
-    Address,
     Cell,
     Closure,
     FunctionName,
+    HostAddress,
     Items,
     KernelName,
     Pointer,
@@ -40,7 +40,7 @@ def place_of(machine: Machine, node: Node, scope: Scope) -> Cell | None:
     if node.type == "field_expression":
         held, name = field(node, "argument"), field(node, "field")
         whole = evaluate(machine, held, scope) if held is not None else None
-        if isinstance(whole, Address):
+        if isinstance(whole, HostAddress):
             whole = whole.cell.value
         if isinstance(whole, Struct) and name is not None:
             return whole.members.setdefault(scope.source.text(name), Cell(Unknown(scope.source.words(node))))
@@ -48,7 +48,7 @@ def place_of(machine: Machine, node: Node, scope: Scope) -> Cell | None:
     if node.type == "pointer_expression" and scope.source.text(node)[:1] == "*":
         held = field(node, "argument")
         whole = evaluate(machine, held, scope) if held is not None else None
-        return whole.cell if isinstance(whole, Address) else None
+        return whole.cell if isinstance(whole, HostAddress) else None
     if node.type == "subscript_expression":
         return _element(machine, node, scope)
     return None
@@ -90,7 +90,7 @@ def _subscript(machine: Machine, node: Node, scope: Scope) -> Value:
 def _field(machine: Machine, node: Node, scope: Scope) -> Value:
     held, name = field(node, "argument"), field(node, "field")
     whole = evaluate(machine, held, scope) if held is not None else Unknown()
-    if isinstance(whole, Address):
+    if isinstance(whole, HostAddress):
         whole = whole.cell.value
     text = scope.source.text(name) if name is not None else ""
     if isinstance(whole, Struct):
@@ -108,7 +108,7 @@ def _field(machine: Machine, node: Node, scope: Scope) -> Value:
 
 @handles("this")
 def _this(machine: Machine, node: Node, scope: Scope) -> Value:
-    return Address(Cell(scope.this)) if scope.this is not None else Unknown("this")
+    return HostAddress(Cell(scope.this)) if scope.this is not None else Unknown("this")
 
 
 def operation(op: str, a: Value, b: Value, text: str) -> Value:
@@ -121,7 +121,11 @@ def operation(op: str, a: Value, b: Value, text: str) -> Value:
         return Pointer(b.buffer, combined(op, b.offset, a), b.element)
     if op in ("==", "!=") and isinstance(a, Text | TypeName) and type(a) is type(b):
         return number((a == b) is (op == "=="))
-    if op in ("==", "!=") and isinstance(a, Pointer | Address | KernelName | Closure) and b in (ZERO, number(False)):
+    if (
+        op in ("==", "!=")
+        and isinstance(a, Pointer | HostAddress | KernelName | Closure)
+        and b in (ZERO, number(False))
+    ):
         return number(op == "!=")
     if op in ("and", "or"):
         known = [one for one in (a, b) if isinstance(one, Term)]
@@ -147,9 +151,9 @@ def _pointer(machine: Machine, node: Node, scope: Scope) -> Value:
             if isinstance(whole, Pointer) and isinstance(where, Term):
                 return Pointer(whole.buffer, combined("+", whole.offset, where), whole.element)
         cell = place_of(machine, held, scope)
-        return Address(cell) if cell is not None else Unknown(scope.source.words(node))
+        return HostAddress(cell) if cell is not None else Unknown(scope.source.words(node))
     value = evaluate(machine, held, scope)
-    if isinstance(value, Address):
+    if isinstance(value, HostAddress):
         return value.cell.value
     return value if isinstance(value, KernelName | FunctionName | Closure) else Unknown(scope.source.words(node))
 

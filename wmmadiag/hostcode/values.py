@@ -52,7 +52,7 @@ class Pointer:
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class HostAddress:
     """The address of a variable."""
 
     cell: Cell
@@ -147,7 +147,18 @@ class Tensor:
 
 
 Value: TypeAlias = (
-    Term | Pointer | Address | Struct | Items | KernelName | FunctionName | Closure | TypeName | Text | Unknown | Tensor
+    Term
+    | Pointer
+    | HostAddress
+    | Struct
+    | Items
+    | KernelName
+    | FunctionName
+    | Closure
+    | TypeName
+    | Text
+    | Unknown
+    | Tensor
 )
 TemplateValue: TypeAlias = Value
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from wmmadiag.probes.answer import Answer
-from wmmadiag.probes.machine import Machine
+from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import Probe
 
 _STEPS = tuple(16.0 * (step + 1) for step in range(4))
@@ -23,7 +23,7 @@ _MODES = {
 """What is done → every element's value, by arithmetic."""
 
 
-def run(machine: Machine) -> Answer:
+def run(machine: Platform) -> Answer:
     """Five ways of keeping sums."""
     a = np.ones((16, 64), np.float16)
     b = np.repeat(np.arange(1.0, 5.0), 256).astype(np.float16)

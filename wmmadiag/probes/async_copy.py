@@ -10,14 +10,14 @@ import numpy as np
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.numerics.architecture import architecture
 from wmmadiag.probes.answer import Answer
-from wmmadiag.probes.machine import Machine
+from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import Probe
 
 _SIZES = {"ca": (2, 4, 8, 12, 16, 32), "cg": (4, 8, 16)}
 _EXIST = {("ca", 4), ("ca", 8), ("ca", 16), ("cg", 16)}  # PTX ISA 9.0, "cp.async"
 
 
-def run(machine: Machine) -> Answer:
+def run(machine: Platform) -> Answer:
     """Every size, and each that exists from a misaligned source and to a misaligned target."""
     meant_to = architecture(machine.arch).number >= 80
     data: dict[str, str] = {}
@@ -49,7 +49,7 @@ def run(machine: Machine) -> Answer:
     return Answer("right", lines, table, data)
 
 
-def _copied(machine: Machine, modifier: str, size: int, source: int, target: int) -> str:
+def _copied(machine: Platform, modifier: str, size: int, source: int, target: int) -> str:
     """ "copied", "wrong bytes", "refused", or the kind of fault."""
     content, to = np.arange(1, 129, dtype=np.uint8), np.zeros(128, np.uint8)
     macros = {"MODIFIER": f'"{modifier}"', "SIZE": str(size)}

@@ -7,14 +7,14 @@ from __future__ import annotations
 import numpy as np
 
 from wmmadiag.probes.answer import Answer
-from wmmadiag.probes.machine import Machine
+from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import Probe
 
 _TILES = 8
 _WARPS = (1, 2, 3, 4, 8)
 
 
-def run(machine: Machine) -> Answer:
+def run(machine: Platform) -> Answer:
     """8 tiles, 1 to 8 warps, both ways."""
     rng = np.random.default_rng(7)
     a = rng.integers(-8, 9, (_TILES, 16, 16)).astype(np.float16)

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from wmmadiag.fragments import FragmentMap, wmma_map
 from wmmadiag.numerics.tensor_core_forms import parse_shape
 from wmmadiag.probes.answer import Answer
-from wmmadiag.probes.machine import DTYPES, Machine
+from wmmadiag.probes.machine import DTYPES, Platform
 from wmmadiag.probes.registry import Probe
 
 _DIGIT = 64  # exact in every type, bytes included
 
 
-def measured(machine: Machine, entry: str, shape: tuple[int, int]) -> NDArray[np.int64]:
+def measured(machine: Platform, entry: str, shape: tuple[int, int]) -> NDArray[np.int64]:
     """int64[32, elements]: row · columns + column of the element that each lane's x[i] holds."""
     kind = entry.rpartition("_")[2]
     ids = np.arange(shape[0] * shape[1])
@@ -41,7 +41,7 @@ def tables(arch: str, entries: list[str]) -> dict[str, FragmentMap]:
     return {name: wmma_map(*name.split("_"), arch) for name in entries}
 
 
-def run(machine: Machine) -> Answer:
+def run(machine: Platform) -> Answer:
     """Measure all maps that the architecture has."""
     entries = [entry.name for entry in machine.compiled("fragment_map.cu").entries]
     data: dict[str, Any] = {}

@@ -7,14 +7,14 @@ from __future__ import annotations
 import numpy as np
 
 from wmmadiag.probes.answer import Answer
-from wmmadiag.probes.machine import Machine
+from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import Probe
 
 _COUNTS = (2047, 2048, 2049, 3000)
 _DEPTH = 1024
 
 
-def run(machine: Machine) -> Answer:
+def run(machine: Platform) -> Answer:
     """Ones counted one per k-step, and a product of depth 1024 of random operands."""
     wide, narrow = np.zeros((16, 16), np.float32), np.zeros((16, 16), np.float16)
     one = np.zeros((16, 16), np.float16)

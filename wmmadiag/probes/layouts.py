@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from wmmadiag.probes.answer import Answer
-from wmmadiag.probes.machine import Machine
+from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import Probe
 
 _SWEEP = (
@@ -31,7 +31,7 @@ _ODD = sum(ldm % 8 != 0 or offset % 16 != 0 for _, offset, ldm in _SWEEP)
 _LEGAL = ("tight", "padded by 8", "padded by 16")
 
 
-def run(machine: Machine) -> Answer:
+def run(machine: Platform) -> Answer:
     """Every layout, space and (base, ldm) of the sweep."""
     values = np.arange(1024).astype(np.float16)  # whole numbers up to 2048 are exact in half
     one = np.eye(16, dtype=np.float16)

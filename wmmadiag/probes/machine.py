@@ -37,7 +37,7 @@ DTYPES: dict[str, Any] = {
 
 
 @dataclass
-class Machine:
+class Platform:
     """Compiles and launches probe kernels."""
 
     arch: str  # target, "sm_90"

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from wmmadiag.probes.answer import Answer
-from wmmadiag.probes.machine import Machine
+from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import Probe
 
 _FORMS = (
@@ -26,7 +26,7 @@ _SAME = 8
 """So many of the first forms are &s[r][c]; the others are mistakes, shown for their offsets."""
 
 
-def run(machine: Machine) -> Answer:
+def run(machine: Platform) -> Answer:
     """Ten ways to write the tile at (8, 16) of `half s[32][24]`."""
     row, column = 8, 16
     offsets, first = np.zeros(len(_FORMS), np.int64), np.zeros(len(_FORMS), np.float32)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from wmmadiag.probes.answer import Answer
-from wmmadiag.probes.machine import Machine
+from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import Probe
 
 
-def run(machine: Machine) -> Answer:
+def run(machine: Platform) -> Answer:
     """Three pairs of operands, B read row_major and col_major, against scalar code and Python."""
     rng = np.random.default_rng(3)
     identity = np.eye(16, dtype=np.float16)

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from wmmadiag.errors import ConfigurationError, KernelFault, WmmadiagError
 from wmmadiag.probes.answer import Answer, Answered
-from wmmadiag.probes.machine import Machine
+from wmmadiag.probes.machine import Platform
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Probe:
     name: str  # as users write it, "fragment-map"; the module has underscores for the hyphens
     asks: str  # the question, one line
     source: str  # its kernels, a file of `probes/`
-    run: Callable[[Machine], Answer]  # asks it
+    run: Callable[[Platform], Answer]  # asks it
     # makes one text of the answers of several architectures, or None
     across: Callable[[Sequence[Answered]], str] | None = None
 
@@ -75,7 +75,7 @@ def select(names: Iterable[str]) -> tuple[Probe, ...]:
     return tuple(known[name] for name in wanted) if wanted else tuple(known.values())
 
 
-def ask(probe: Probe, machine: Machine) -> Answered:
+def ask(probe: Probe, machine: Platform) -> Answered:
     """Ask one probe; what cannot be asked here is an undecided answer that says why.
 
     Raises:

@@ -10,7 +10,7 @@ from wmmadiag import backends
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.numerics.architecture import FAMILIES, architecture
 from wmmadiag.probes.answer import Answered
-from wmmadiag.probes.machine import Machine
+from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import Probe, ask
 
 ALL_ARCHES = tuple(f"sm_{number}" for number in FAMILIES if number >= 75)
@@ -44,7 +44,7 @@ def arches_of(text: str, backend: str, probes: Sequence[Probe] = ()) -> tuple[st
 def ask_all(
     probes: Sequence[Probe],
     arches: Sequence[str],
-    machine: Machine,
+    machine: Platform,
     progress: Callable[[str], None] = lambda _: None,
 ) -> tuple[list[Answered], list[str]]:
     """All answers, probe by probe, each in the order of the architectures; and those that the compiler does not know.
@@ -63,7 +63,7 @@ def ask_all(
             return None
         progress(f"asking {probe.name} of {arch}")
         try:
-            return ask(probe, Machine(arch, machine.backend, machine.compiler, machine.use_cache))
+            return ask(probe, Platform(arch, machine.backend, machine.compiler, machine.use_cache))
         except ConfigurationError as error:
             unknown[arch] = error
             return None

@@ -19,7 +19,7 @@ from wmmadiag.errors import CompileError
 from wmmadiag.fragments import wmma_shapes
 from wmmadiag.numerics.tensor_core_forms import parse_shape
 from wmmadiag.probes.answer import Answer, Answered
-from wmmadiag.probes.machine import DTYPES, Machine
+from wmmadiag.probes.machine import DTYPES, Platform
 from wmmadiag.probes.registry import Probe
 from wmmadiag.subject import shipped
 
@@ -41,7 +41,7 @@ def _lines() -> tuple[int, ...]:
     return tuple(number for number, line in enumerate(text, 1) if re.match(r"WMMA\(\w+,", line))
 
 
-def compiled_forms(machine: Machine) -> tuple[int, dict[int, str]]:
+def compiled_forms(machine: Platform) -> tuple[int, dict[int, str]]:
     """Bit mask of the forms that compile together, and the first error of each other one, by its bit.
 
     Raises:
@@ -82,7 +82,7 @@ def _stored(values: NDArray[Any], kind: str) -> NDArray[Any]:
     return np.asarray(words.sum(axis=1, dtype=np.uint64).astype(np.uint32))
 
 
-def _product(form: tuple[str, str, str], machine: Machine, mask: int) -> str:
+def _product(form: tuple[str, str, str], machine: Platform, mask: int) -> str:
     """ "right", "wrong", or the kind of fault."""
     a, b = _operands(form)
     # bmma_sync counts the bits of A xor B
@@ -93,7 +93,7 @@ def _product(form: tuple[str, str, str], machine: Machine, mask: int) -> str:
     return fault or ("right" if np.array_equal(d.astype(np.float64), want.astype(np.float64)) else "wrong")
 
 
-def run(machine: Machine) -> Answer:
+def run(machine: Platform) -> Answer:
     """Compile every form, run those that compile."""
     mask, _ = compiled_forms(machine)
     expected = set(wmma_shapes(machine.arch))

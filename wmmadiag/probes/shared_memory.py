@@ -11,11 +11,11 @@ from wmmadiag.emulator.limits import SHARED_WITHOUT_OPT_IN, limits
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.launch import Argument
 from wmmadiag.probes.answer import Answer
-from wmmadiag.probes.machine import Machine
+from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import Probe
 
 
-def run(machine: Machine) -> Answer:
+def run(machine: Platform) -> Answer:
     """Sizes around each limit."""
     most = limits(machine.arch).shared_per_block
     dynamic = {size: _launches(machine, "shared_memory", size) for size in (SHARED_WITHOUT_OPT_IN, most, most + 16)}
@@ -36,7 +36,7 @@ def run(machine: Machine) -> Answer:
     return Answer("right", lines, table, data)
 
 
-def _launches(machine: Machine, entry: str, size: int) -> str:
+def _launches(machine: Platform, entry: str, size: int) -> str:
     out = np.zeros(1, np.int32)
     dynamic = entry == "shared_memory"
     macros = {} if dynamic else {"STATIC": str(size)}

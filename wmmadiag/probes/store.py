@@ -9,11 +9,11 @@ import numpy as np
 
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.probes.answer import Answer
-from wmmadiag.probes.machine import Machine
+from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import Probe
 
 
-def run(machine: Machine) -> Answer:
+def run(machine: Platform) -> Answer:
     """The same product stored to global, shared and local memory."""
     rng = np.random.default_rng(5)
     a, b = (rng.integers(-8, 9, (16, 16)).astype(np.float16) for _ in range(2))

@@ -8,13 +8,13 @@ from __future__ import annotations
 import numpy as np
 
 from wmmadiag.probes.answer import Answer
-from wmmadiag.probes.machine import Machine
+from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import Probe
 
 _READERS = ("no swizzle", "chunk ^ (row & 7), as written", "chunk ^ (row >> 1 & 7)")
 
 
-def run(machine: Machine) -> Answer:
+def run(machine: Platform) -> Answer:
     """A 16 × 64 half tile written with chunk ^ (row & 7)."""
     x = np.arange(1024).astype(np.float16)
     back, one, seen = np.zeros((4, 16, 64), np.float16), np.eye(16, dtype=np.float16), np.zeros((16, 16), np.float32)

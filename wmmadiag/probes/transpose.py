@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from wmmadiag.probes.answer import Answer
-from wmmadiag.probes.machine import Machine
+from wmmadiag.probes.machine import Platform
 from wmmadiag.probes.registry import Probe
 
 _WAYS = {
@@ -21,7 +21,7 @@ _WAYS = {
 """Way → whether it is Q·Kᵀ."""
 
 
-def run(machine: Machine) -> Answer:
+def run(machine: Platform) -> Answer:
     """Four ways, compared with Q·Kᵀ and Q·K."""
     rng = np.random.default_rng(4)
     q, k = (rng.integers(-8, 9, (16, 16)).astype(np.float16) for _ in range(2))

@@ -17,7 +17,7 @@ from wmmadiag.emulator.memory_layout import PARAMETER_BASE
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.place import Place, own_place
 from wmmadiag.provenance.origin import ALIKE, Origin
-from wmmadiag.provenance.watch import STORES, Access, Recorder, Step
+from wmmadiag.provenance.watch import STORES, Access, BlockRecorder, Step
 from wmmadiag.ptx.demangle import demangle
 from wmmadiag.ptx.ir import Parameter
 from wmmadiag.subject.binding import BoundCase
@@ -41,7 +41,7 @@ def explain(case: BoundCase, kernel: EmulatedKernel, role: str, index: Sequence[
         KernelFault, BudgetError: as for a launch.
     """
     address, size = element_address(case, kernel, role, index)
-    recorder = Recorder(address, size)
+    recorder = BlockRecorder(address, size)
     options = replace(kernel.options, threads=1, checks=(), check_table=(), observer=recorder)
     EmulatedKernel(kernel.kernel, options).launch(case.launch)
     recorder.close()

@@ -33,7 +33,7 @@ class Step:
     accesses: list[Access]
 
 
-class Recorder:
+class BlockRecorder:
     """Keeps the instructions of the last block that stored the watched bytes."""
 
     def __init__(self, address: int, size: int) -> None:

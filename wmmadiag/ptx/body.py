@@ -27,7 +27,7 @@ from wmmadiag.ptx.ir import (
     Vector,
 )
 from wmmadiag.ptx.operands import OperandParser
-from wmmadiag.ptx.scope import FreshNames, Scope, find_labels
+from wmmadiag.ptx.scope import FreshNames, PtxScope, find_labels
 from wmmadiag.ptx.variables import parse_head, parse_initializer, parse_shape, total_size
 from wmmadiag.ptx.verifier import Mismatch, Shape, Verifier, of_one
 
@@ -68,7 +68,7 @@ class BodyParser:
         self._made: dict[str, Register] = {}
         self._labels = find_labels(cursor.text, cursor.index)
         self._names = FreshNames(variables)
-        self.scope = Scope(None, self._labels[cursor.index], self._names, self._made)
+        self.scope = PtxScope(None, self._labels[cursor.index], self._names, self._made)
         self._operands = OperandParser(cursor, self.scope, variables, functions)
         self.variables: list[Variable] = []
         self.instructions: list[Instruction] = []

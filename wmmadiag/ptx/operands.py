@@ -22,7 +22,7 @@ from wmmadiag.ptx.ir import (
 )
 from wmmadiag.ptx.lexer import parse_integer
 from wmmadiag.ptx.literals import constant, constant_integer, parse_number
-from wmmadiag.ptx.scope import Scope
+from wmmadiag.ptx.scope import PtxScope
 from wmmadiag.ptx.special import SPECIAL
 from wmmadiag.ptx.verifier import Shape
 
@@ -37,7 +37,7 @@ class OperandParser:
     __slots__ = ("_cursor", "_functions", "_variables", "scope")
 
     def __init__(
-        self, cursor: Cursor, scope: Scope, variables: Mapping[str, Variable], functions: Mapping[str, Function]
+        self, cursor: Cursor, scope: PtxScope, variables: Mapping[str, Variable], functions: Mapping[str, Function]
     ) -> None:
         self._cursor = cursor
         self._variables = variables

@@ -18,7 +18,7 @@ from wmmadiag.ptx.indirect import INDIRECT, addressed
 from wmmadiag.ptx.ir import Function, Module, Parameter, Register, Space, Variable
 from wmmadiag.ptx.lexer import tokenize, without_comments
 from wmmadiag.ptx.recursion import callee, refuse_recursion
-from wmmadiag.ptx.scope import Scope
+from wmmadiag.ptx.scope import PtxScope
 from wmmadiag.ptx.variables import (
     OPAQUE_TYPES,
     Head,
@@ -300,7 +300,7 @@ class _ModuleParser:
         self._skip_body()
 
     def _declared(
-        self, name: str, entry: bool, limits: Mapping[str, tuple[int, ...]], header: _Header, scope: Scope | None
+        self, name: str, entry: bool, limits: Mapping[str, tuple[int, ...]], header: _Header, scope: PtxScope | None
     ) -> Function:
         """A function without its body; its parameters belong to the body's scope, if there is one."""
         returns = self._parameters(header.returns, scope) if header.returns >= 0 else ()
@@ -376,7 +376,7 @@ class _ModuleParser:
             limits[directive] = tuple(numbers)
         return limits
 
-    def _parameters(self, at: int, scope: Scope | None) -> tuple[Parameter | Register, ...]:
+    def _parameters(self, at: int, scope: PtxScope | None) -> tuple[Parameter | Register, ...]:
         """Read a parameter list again, now that the body's scope exists."""
         cursor = self._cursor
         cursor.index = at
@@ -398,7 +398,7 @@ class _ModuleParser:
                 break
         return tuple(found)
 
-    def _parameter(self, head: Head, register: bool, offset: int, scope: Scope | None) -> Parameter | Register:
+    def _parameter(self, head: Head, register: bool, offset: int, scope: PtxScope | None) -> Parameter | Register:
         cursor = self._cursor
         name = cursor.identifier("a parameter")
         if scope is not None and scope.declared(name):

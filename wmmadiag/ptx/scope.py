@@ -30,7 +30,7 @@ class FreshNames:
         return fresh
 
 
-class Scope:
+class PtxScope:
     """One pair of braces.
 
     Attributes:
@@ -43,7 +43,7 @@ class Scope:
     __slots__ = ("_made", "_names", "labels", "parent", "ranges", "registers", "variables")
 
     def __init__(
-        self, parent: Scope | None, labels: Mapping[str, str], names: FreshNames, made: dict[str, Register]
+        self, parent: PtxScope | None, labels: Mapping[str, str], names: FreshNames, made: dict[str, Register]
     ) -> None:
         self.parent = parent
         self.labels = labels
@@ -53,9 +53,9 @@ class Scope:
         self._names = names
         self._made = made
 
-    def child(self, labels: Mapping[str, str]) -> Scope:
+    def child(self, labels: Mapping[str, str]) -> PtxScope:
         """A scope inside this one."""
-        return Scope(self, labels, self._names, self._made)
+        return PtxScope(self, labels, self._names, self._made)
 
     def declared(self, name: str) -> bool:
         """Whether this very scope already has the name."""
@@ -75,7 +75,7 @@ class Scope:
 
     def register(self, name: str) -> Register | Vector | None:
         """The register of that name here or further out, or None."""
-        scope: Scope | None = self
+        scope: PtxScope | None = self
         while scope is not None:
             found = scope.registers.get(name)
             if found is None and scope.ranges:
@@ -96,7 +96,7 @@ class Scope:
 
     def variable(self, name: str) -> tuple[str, Space] | None:
         """Unique name and space of a variable here or further out, or None."""
-        scope: Scope | None = self
+        scope: PtxScope | None = self
         while scope is not None:
             if name in scope.variables:
                 return scope.variables[name]
@@ -105,7 +105,7 @@ class Scope:
 
     def label(self, name: str) -> str | None:
         """Unique name of a label here or further out, or None."""
-        scope: Scope | None = self
+        scope: PtxScope | None = self
         while scope is not None:
             if name in scope.labels:
                 return scope.labels[name]

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wmmadiag.compile.ask.answers import AddressFacts, TypeFacts, Unanswered
-from wmmadiag.compile.ask.asking import Session
+from wmmadiag.compile.ask.asking import AskingSession
 from wmmadiag.compile.ask.layout import Layout, layouts
-from wmmadiag.compile.ask.questions import Address, Asked, Question, TypeOf
+from wmmadiag.compile.ask.questions import AddressOf, Asked, Question, TypeOf
 from wmmadiag.compile.ask.scope import is_changed, scope_at
 from wmmadiag.compile.names import template_arguments
 from wmmadiag.csource.declarations import Function, declarations
@@ -75,7 +75,7 @@ class ArraySource:
     _globals: dict[str, list[tuple[Source, Variable]]] = field(default_factory=dict, init=False)
     _answers: dict[Question, Any] = field(default_factory=dict, init=False)
     _layouts: dict[TypeOf, Layout | Unanswered | None] = field(default_factory=dict, init=False)
-    _session: Session | None = field(default=None, init=False)
+    _session: AskingSession | None = field(default=None, init=False)
 
     def elements(self, name: str, function: str, size: int) -> Elements | None:
         """How an array of `size` bytes that a function declares is indexed; None when the source does not say.
@@ -177,7 +177,7 @@ class ArraySource:
     def _ask(self, questions: Sequence[Question]) -> None:
         if self.asked is None:
             return
-        self._session = self._session or Session(self.asked)
+        self._session = self._session or AskingSession(self.asked)
         try:
             self._answers |= self._session.ask(questions)
         except WmmadiagError:  # names are worth no error
@@ -196,7 +196,7 @@ class ArraySource:
         by_name = _pointer_locals(source, function)
         # The one that a pointer begins at stands by itself, and so do the others.
         left_out = dict.fromkeys((*by_name, buffer.name), "")
-        asked: dict[str, tuple[str, Address]] = {}
+        asked: dict[str, tuple[str, AddressOf]] = {}
         for name, one in by_name.items():
             text, base = _written_out(source, one, by_name, buffer.name, (name,))
             begins = buffer if base == buffer.name else by_name.get(base)
@@ -208,7 +208,7 @@ class ArraySource:
             mentioned = " ".join([text, kind, rest])
             last = function.body.children[-1]
             scope = scope_at(source, last, mentioned, bindings, unchanged=True, fixed=fixed | left_out)
-            asked[name] = base, Address(text, f"{kind} {base}", rest, scope)
+            asked[name] = base, AddressOf(text, f"{kind} {base}", rest, scope)
         self._ask([one for _, one in asked.values() if one not in self._answers])
         found = []
         for name in asked:
@@ -217,7 +217,7 @@ class ArraySource:
                 found.append(Carved(name, told.offset, told.facts.target_size if told.facts.depth == 1 else 8))
         return tuple(sorted(found, key=lambda one: one.offset))
 
-    def _offset(self, name: str, buffer: str, asked: Mapping[str, tuple[str, Address]]) -> AddressFacts | None:
+    def _offset(self, name: str, buffer: str, asked: Mapping[str, tuple[str, AddressOf]]) -> AddressFacts | None:
         """Where a pointer points in the buffer: so far from the one that it begins at, and so on."""
         total, first = 0, None
         for _ in range(len(asked) + 1):

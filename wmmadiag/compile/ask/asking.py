@@ -29,7 +29,7 @@ from wmmadiag.compile.ask.answers import (
     variables,
 )
 from wmmadiag.compile.ask.questions import (
-    Address,
+    AddressOf,
     Asked,
     Member,
     Parameters,
@@ -122,11 +122,11 @@ def ask(asked: Asked, questions: Sequence[Question]) -> dict[Question, Any]:
         CompileError: the source does not compile without any question.
         ConfigurationError: a file or a part of the installation is missing.
     """
-    return Session(asked).ask(questions)
+    return AskingSession(asked).ask(questions)
 
 
 @dataclass(slots=True)
-class Session:
+class AskingSession:
     """Questions to one source, which is read once; the second compilation begins with what the first led to."""
 
     asked: Asked
@@ -225,7 +225,7 @@ class SourceFiles:
 
 def _variables(question: Question) -> tuple[str, ...]:
     """What the names of an answer's variables end with."""
-    if isinstance(question, Address):
+    if isinstance(question, AddressOf):
         return ("", "_at")
     if not isinstance(question, Member):
         return ("",)
@@ -244,7 +244,7 @@ def _read(question: Question, told: str) -> Answer:
         return type_facts(contents[0])
     if isinstance(question, Parameters):
         return kernel_parameters(contents[0])
-    if isinstance(question, Address):
+    if isinstance(question, AddressOf):
         return AddressFacts(int.from_bytes(contents[1], "little", signed=True), type_facts(contents[0]))
     if question.bits:
         return bit_facts(*contents) or Unanswered("the compiler does not show where its bits are")

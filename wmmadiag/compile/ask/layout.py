@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wmmadiag.compile.ask.answers import KernelParameters, MemberFacts, TypeFacts, Unanswered
-from wmmadiag.compile.ask.asking import Session
+from wmmadiag.compile.ask.asking import AskingSession
 from wmmadiag.compile.ask.coverage import unexplained
 from wmmadiag.compile.ask.elements import element
-from wmmadiag.compile.ask.questions import Asked, Member, Parameters, ParameterType, Question, Step, TypeOf
+from wmmadiag.compile.ask.questions import Asked, Member, MemberStep, Parameters, ParameterType, Question, TypeOf
 from wmmadiag.compile.ask.records import Class, Declared, Records
 from wmmadiag.compile.host_headers import STUBS
 
@@ -131,7 +131,7 @@ def layouts(
 
     Raises: as `ask`.
     """
-    session = Session(asked)
+    session = AskingSession(asked)
     reader = _Reader(Records(session.files.tree, (STUBS, *session.files.tools.includes)))
     found: dict[TypeOf | ParameterType, Layout | Unanswered] = {}
     for _ in range(_MOST_ROUNDS):
@@ -165,7 +165,7 @@ class _Reader:
     answers: dict[Question, Any] = field(default_factory=dict)
     wanted: list[Question] = field(default_factory=list)
     made: dict[str, Layout | _Refused] = field(default_factory=dict)
-    leads: dict[str, tuple[TypeOf | ParameterType, tuple[Step, ...]]] = field(default_factory=dict)
+    leads: dict[str, tuple[TypeOf | ParameterType, tuple[MemberStep, ...]]] = field(default_factory=dict)
     classes: dict[str, tuple[list[list[Class]], Iterator[list[Class]]]] = field(default_factory=dict)
 
     def answer(self, question: Question) -> Any:
@@ -193,7 +193,7 @@ class _Reader:
         return self.layout(root, (), told, None)
 
     def layout(
-        self, root: TypeOf | ParameterType, path: tuple[Step, ...], facts: TypeFacts, inline: Class | None
+        self, root: TypeOf | ParameterType, path: tuple[MemberStep, ...], facts: TypeFacts, inline: Class | None
     ) -> Layout | None:
         """The layout of the class at the end of a path."""
         called = facts.target
@@ -227,7 +227,7 @@ class _Reader:
         return made
 
     def found(
-        self, root: TypeOf | ParameterType, path: tuple[Step, ...], facts: TypeFacts, inline: Class | None
+        self, root: TypeOf | ParameterType, path: tuple[MemberStep, ...], facts: TypeFacts, inline: Class | None
     ) -> Layout | None:
         """The layout by the first of the declarations that the class can have."""
         called = facts.target
@@ -241,7 +241,7 @@ class _Reader:
         raise first or _Refused(f"the declaration of '{called}' is in no file that the source includes")
 
     def tried(
-        self, root: TypeOf | ParameterType, path: tuple[Step, ...], facts: TypeFacts, one: Class
+        self, root: TypeOf | ParameterType, path: tuple[MemberStep, ...], facts: TypeFacts, one: Class
     ) -> Layout | _Misread | None:
         """The layout by one declaration; what shows that it is another class's; None while answers are awaited."""
         try:
@@ -259,17 +259,17 @@ class _Reader:
             known.append(one)
             yield one
 
-    def ask_ahead(self, root: TypeOf | ParameterType, path: tuple[Step, ...], of: Class, depth: int) -> None:
+    def ask_ahead(self, root: TypeOf | ParameterType, path: tuple[MemberStep, ...], of: Class, depth: int) -> None:
         """Ask for the members of a class that is likely there, and for theirs."""
         for one in _flat(of.members):
             self.answer(_question(root, path, one))
             if depth and one.kind in ("member", "base"):
                 inner = one.record or self.records.near(one.type)
                 if inner is not None and inner is not of:
-                    self.ask_ahead(root, (*path, Step(one.name, one.kind == "base")), inner, depth - 1)
+                    self.ask_ahead(root, (*path, MemberStep(one.name, one.kind == "base")), inner, depth - 1)
 
     def with_class(
-        self, root: TypeOf | ParameterType, path: tuple[Step, ...], facts: TypeFacts, of: Class
+        self, root: TypeOf | ParameterType, path: tuple[MemberStep, ...], facts: TypeFacts, of: Class
     ) -> Layout | None:
         """The layout by what a class of the tree declares; None while answers are awaited."""
         fields: dict[int, Field] = {}
@@ -296,7 +296,7 @@ class _Reader:
                 raise _Misread(f"'{one.name}' is a member of a base class of '{facts.target}'")
             layout = None
             if not told.facts.depth and told.facts.target_kind in ("class", "union") and element(told.facts) is None:
-                step = Step(one.name, one.kind == "base")
+                step = MemberStep(one.name, one.kind == "base")
                 try:
                     layout = self.layout(root, (*path, step), told.facts, one.record)
                 except _Refused as refused:
@@ -323,5 +323,5 @@ def _flat(members: Sequence[Declared]) -> Iterator[Declared]:
             yield one
 
 
-def _question(root: TypeOf | ParameterType, path: tuple[Step, ...], one: Declared) -> Member:
-    return Member(root, (*path, Step(one.name, one.kind == "base")), one.kind == "bits")
+def _question(root: TypeOf | ParameterType, path: tuple[MemberStep, ...], one: Declared) -> Member:
+    return Member(root, (*path, MemberStep(one.name, one.kind == "base")), one.kind == "bits")

@@ -87,7 +87,7 @@ class ParameterType:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MemberStep:
     """From a class to one of its members, or to a base class by its name; of an array, to its elements."""
 
     name: str
@@ -102,12 +102,12 @@ class Member:
     """
 
     root: TypeOf | ParameterType  # a class
-    path: tuple[Step, ...]  # from it to the member, by members that are classes and by base classes
+    path: tuple[MemberStep, ...]  # from it to the member, by members that are classes and by base classes
     bits: bool = False  # whether it is a bit-field
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class AddressOf:
     """Where a pointer into a buffer points, as it is computed from constants. Answer: `AddressFacts`."""
 
     expression: str  # of pointer type; other pointers in it are written out
@@ -118,7 +118,7 @@ class Address:
     scope: Scope = FILE_SCOPE
 
 
-Question: TypeAlias = "Value | TypeOf | Parameters | Member | Address"
+Question: TypeAlias = "Value | TypeOf | Parameters | Member | AddressOf"
 
 
 def problem(text: str) -> str:
@@ -145,7 +145,7 @@ def texts(question: Question) -> tuple[str, ...]:
         return (question.expression,)
     if isinstance(question, TypeOf):
         return (question.text,)
-    if isinstance(question, Address):
+    if isinstance(question, AddressOf):
         return (question.expression,)
     if isinstance(question, Member):
         root = question.root
@@ -161,7 +161,7 @@ def written(question: Question, number: int) -> str:
         return _asking(question.scope, number, "constexpr", body) + _told(number, f"{_name(question.scope, number)}()")
     if isinstance(question, Member):
         return _member(question, number)
-    if isinstance(question, Address):
+    if isinstance(question, AddressOf):
         return _address(question, number)
     carried = f"::wmmadiag_ask::carried(&{_name(question.scope, number)})"
     told = "facts" if isinstance(question, TypeOf) else "parameters"
@@ -231,7 +231,7 @@ def _member(question: Member, number: int) -> str:
     return "".join(lines)
 
 
-def _address(question: Address, number: int) -> str:
+def _address(question: AddressOf, number: int) -> str:
     """The buffer as a variable of the module, and the pointer as a constant that is made of its address."""
     scope = question.scope
     # What an unnamed namespace holds is seen from the one around it; in it, no variable has a name of its own.

@@ -17,7 +17,7 @@ from wmmadiag.hostcode.library.registry import function
 from wmmadiag.hostcode.machine import Machine
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import ZERO, Number, Term
-from wmmadiag.hostcode.values import Address, Pointer, Value
+from wmmadiag.hostcode.values import HostAddress, Pointer, Value
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -67,4 +67,4 @@ def _product(machine: Machine, node: Node, scope: Scope) -> Value:
 
 
 def _factor(machine: Machine, value: Value) -> Number | None:
-    return machine.known(value.cell.value if isinstance(value, Address) else value)
+    return machine.known(value.cell.value if isinstance(value, HostAddress) else value)

@@ -18,9 +18,9 @@ from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import ZERO, Term, number
 from wmmadiag.hostcode.types import bytes_of, pointee
 from wmmadiag.hostcode.values import (
-    Address,
     Buffer,
     Cell,
+    HostAddress,
     Items,
     KernelName,
     Pointer,
@@ -77,7 +77,7 @@ def _target(machine: Machine, node: Node, scope: Scope) -> Cell | None:
         held = field(inner, "argument")
         return place_of(machine, held, scope) if held is not None else None
     value = evaluate(machine, inner, scope)
-    return value.cell if isinstance(value, Address) else place_of(machine, inner, scope)
+    return value.cell if isinstance(value, HostAddress) else place_of(machine, inner, scope)
 
 
 @function("cudaMalloc", "cudaMallocManaged", "cudaMallocHost", "cudaHostAlloc", "cudaMallocAsync", "hipMalloc",
@@ -146,7 +146,7 @@ def _properties(machine: Machine, node: Node, scope: Scope) -> Value:
 @function("getCurrentDeviceProperties", "getDeviceProperties")
 def _torch_properties(machine: Machine, node: Node, scope: Scope) -> Value:
     members = {name: Cell(number(value), "int") for name, value in _PROPERTIES.items()}
-    return Address(Cell(Struct("cudaDeviceProp", members)))
+    return HostAddress(Cell(Struct("cudaDeviceProp", members)))
 
 
 @function("cudaDeviceGetAttribute", "cuDeviceGetAttribute")
@@ -195,13 +195,13 @@ def _pointed(value: Value) -> Sequence[Value]:
     if not isinstance(value, Items):
         return ()
     found = [one.value for one in value.cells]
-    return [one.cell.value if isinstance(one, Address) else one for one in found]
+    return [one.cell.value if isinstance(one, HostAddress) else one for one in found]
 
 
 @function("cudaLaunchKernelEx", "cudaLaunchKernelExC")
 def _launch_ex(machine: Machine, node: Node, scope: Scope) -> Value:
     given, values = arguments(node), argument_values(machine, node, scope)
-    config = values[0].cell.value if values and isinstance(values[0], Address) else values[0] if values else None
+    config = values[0].cell.value if values and isinstance(values[0], HostAddress) else values[0] if values else None
     if len(values) < 2 or not isinstance(values[1], KernelName) or not isinstance(config, Struct):
         return ZERO
 
@@ -244,7 +244,7 @@ def _succeeds(machine: Machine, node: Node, scope: Scope) -> Value:
     name = scope.source.words(node).partition("(")[0]
     if "Occupancy" in name or "Get" in name:
         for value in values:
-            if isinstance(value, Address) and isinstance(value.cell.value, Unknown | Term):
+            if isinstance(value, HostAddress) and isinstance(value.cell.value, Unknown | Term):
                 value.cell.value = Unknown(name)
     return values[0] if name.startswith("checkCuda") and values else ZERO
 

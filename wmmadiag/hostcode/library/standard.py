@@ -15,7 +15,7 @@ from wmmadiag.hostcode.program import plain_name
 from wmmadiag.hostcode.scopes import Scope
 from wmmadiag.hostcode.terms import Term, combined, number
 from wmmadiag.hostcode.types import bytes_of, split_template
-from wmmadiag.hostcode.values import Address, Cell, Items, Pointer, Struct, Unknown, Value
+from wmmadiag.hostcode.values import Cell, HostAddress, Items, Pointer, Struct, Unknown, Value
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -181,4 +181,4 @@ def _first(machine: Machine, whole: Value, node: Node, scope: Scope) -> Value | 
     return None
 
 
-__all__ = ["Address", "type_text"]
+__all__ = ["HostAddress", "type_text"]

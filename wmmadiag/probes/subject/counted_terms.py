@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from wmmadiag.probes.subject.model import PRODUCTS, Judged, Outcome, Subject, SubjectProbe
+from wmmadiag.probes.subject.model import PRODUCTS, Conclusion, Judged, Subject, SubjectProbe
 
 _SLICE = 16
 _MOST = 16
 
 
-def run(subject: Subject) -> Outcome | None:
+def run(subject: Subject) -> Conclusion | None:
     """Ones; if the count is wrong, slice by slice."""
     left, right = {"gemm": ("a", "b"), "qkt": ("q", "k"), "pv": ("p", "v")}[subject.operation]
     axis = -2 if subject.operation == "gemm" and subject.parameters["transpose_a"] else -1
@@ -23,7 +23,7 @@ def run(subject: Subject) -> Outcome | None:
         ones["c"] = subject.values("c", np.zeros(()))
     judged = subject.judged(ones)
     if judged.right:
-        return Outcome(
+        return Conclusion(
             judged.verdict,
             f"ones: every element counts {depth} terms: no slice is lost or counted twice",
         )
@@ -43,7 +43,7 @@ def run(subject: Subject) -> Outcome | None:
         elif ratio > 1:
             twice.append(at)
     if len(ratios) == slices and ratios[0] > 0 and np.ptp([_typical(judged), *ratios]) < 1e-3 * ratios[0]:
-        return Outcome("wrong", f"ones: every term counts {ratios[0]:.4g} times", ("value",), tuple(detail[:1]))
+        return Conclusion("wrong", f"ones: every term counts {ratios[0]:.4g} times", ("value",), tuple(detail[:1]))
     sentence = f"ones: elements do not count their {depth} terms"
     supports: tuple[str, ...] = ("accumulation", "loop-extent")
     if lost and not twice:
@@ -56,7 +56,7 @@ def run(subject: Subject) -> Outcome | None:
     elif twice:
         sentence += f"; {len(twice)} of {slices} slices are counted more than once"
         supports = ("loop-extent", "accumulation", "index", "statement")
-    return Outcome("wrong", sentence, supports, tuple(detail[:8]))
+    return Conclusion("wrong", sentence, supports, tuple(detail[:8]))
 
 
 def _typical(judged: Judged) -> float:

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from wmmadiag.ops.parts.rounding import Doubles
 from wmmadiag.ops.parts.scores import as_heads
-from wmmadiag.probes.subject.model import Outcome, Subject, SubjectProbe
+from wmmadiag.probes.subject.model import Conclusion, Subject, SubjectProbe
 
 _GAP = 40.0
 """Score by which the dominant key leads: the others' weights are below exp(-40), which no type here sees beside 1."""
 
 
-def run(subject: Subject) -> Outcome | None:
+def run(subject: Subject) -> Conclusion | None:
     """Keys are rows of random signs; query i is a multiple of its key."""
     scale = float(subject.parameters["scale"])
     q, k, v = (as_heads(subject.inputs[role]) for role in "qkv")
@@ -47,13 +47,13 @@ def run(subject: Subject) -> Outcome | None:
         {role: subject.values(role, x.reshape(subject.inputs[role].shape)) for role, x in given.items()}
     )
     if judged.right:
-        return Outcome(
+        return Conclusion(
             judged.verdict,
             "one key dominates each query: every row of O is that key's row of V: right, so Q, K and V are read "
             "in place",
         )
     if judged.overflows and subject.base_judged.right:
-        return Outcome(
+        return Conclusion(
             "undecided",
             "one key dominates each query: such scores overflow here, and the case's own do not: "
             "the kernel may not be meant for them (no maximum is subtracted)",
@@ -63,7 +63,7 @@ def run(subject: Subject) -> Outcome | None:
 
 def _compared(
     wrong: NDArray[np.bool_], observed: Doubles, chosen: NDArray[np.int64], values: Doubles, where: str
-) -> Outcome:
+) -> Conclusion:
     rows = as_heads(wrong).any(axis=-1)
     found, detail = 0, [where]
     for batch, head, row in np.argwhere(rows)[:256]:
@@ -76,13 +76,13 @@ def _compared(
                 detail.append(f"head [{batch},{head}] row {row}: V of key {near} instead of {chosen[batch, head, row]}")
     count, looked = int(rows.sum()), min(int(rows.sum()), 256)
     if found > looked // 2:
-        return Outcome(
+        return Conclusion(
             "wrong",
             f"one key dominates each query: {count} of {rows.size} rows of O are another key's row of V",
             ("layout", "leading-dimension", "stride", "index", "value"),
             tuple(detail),
         )
-    return Outcome(
+    return Conclusion(
         "wrong",
         f"one key dominates each query: {count} of {rows.size} rows of O are no single row of V",
         (),

@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from wmmadiag.ops.parts.scores import as_heads
-from wmmadiag.probes.subject.model import Outcome, Subject, SubjectProbe
+from wmmadiag.probes.subject.model import Conclusion, Subject, SubjectProbe
 
 
-def run(subject: Subject) -> Outcome | None:
+def run(subject: Subject) -> Conclusion | None:
     """V constant within each head: 1 + batch · heads + head."""
     shape = subject.inputs["v"].shape
     four = as_heads(subject.inputs["v"]).shape
@@ -21,7 +21,7 @@ def run(subject: Subject) -> Outcome | None:
     codes = np.broadcast_to(1.0 + np.arange(heads).reshape(four[0], four[1], 1, 1), four).reshape(shape)
     judged = subject.judged({"v": subject.values("v", codes)})
     if judged.right:
-        return Outcome(judged.verdict, f"head-coded V: O of every head comes from its own of the {heads} heads of V")
+        return Conclusion(judged.verdict, f"head-coded V: O of every head comes from its own of the {heads} heads of V")
     observed, expected = as_heads(judged.observed), as_heads(judged.expected)
     detail = [judged.where()]
     whole = 0
@@ -33,8 +33,10 @@ def run(subject: Subject) -> Outcome | None:
                 own = int(np.rint(expected[batch, head].max()))
                 detail.append(f"head [{batch},{head}]: V of number {', '.join(f'{s:.0f}' for s in seen[:4])} for {own}")
     if whole:
-        return Outcome("wrong", "head-coded V: some heads of O come from another head of V", ("stride",), tuple(detail))
-    return Outcome(
+        return Conclusion(
+            "wrong", "head-coded V: some heads of O come from another head of V", ("stride",), tuple(detail)
+        )
+    return Conclusion(
         "wrong",
         "head-coded V: O is not its head's number, and no other head's",
         ("stride", "leading-dimension"),

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from wmmadiag.ops.parts.rounding import Doubles
 from wmmadiag.ops.parts.scores import as_heads
 from wmmadiag.probes.answer import Verdict
-from wmmadiag.probes.subject.model import Outcome, Subject, SubjectProbe
+from wmmadiag.probes.subject.model import Conclusion, Subject, SubjectProbe
 
 _TILE = 16
 
 
-def run(subject: Subject) -> Outcome:
+def run(subject: Subject) -> Conclusion:
     """Column c of V is 1 for the keys of tile c, and 0 for the others; as many runs as V has columns too few."""
     shape = subject.inputs["v"].shape
     keys, width = shape[-2:]
@@ -38,14 +38,14 @@ def run(subject: Subject) -> Outcome:
     bad = np.concatenate(wrong, axis=-1)
     if not bad.any():
         verdict: Verdict = "undecided" if undecided else "right"
-        return Outcome(
+        return Conclusion(
             verdict,
             f"tile-coded V: each of the {tiles} tiles of {_TILE} keys has its weight in every row",
         )
     return _concluded(seen, want, bad, keys)
 
 
-def _concluded(seen: Doubles, want: Doubles, bad: NDArray[np.bool_], keys: int) -> Outcome:
+def _concluded(seen: Doubles, want: Doubles, bad: NDArray[np.bool_], keys: int) -> Conclusion:
     tiles = seen.shape[-1]
     detail: list[str] = []
     lost = []
@@ -69,7 +69,7 @@ def _concluded(seen: Doubles, want: Doubles, bad: NDArray[np.bool_], keys: int) 
     if lost:
         sentence += f"; {'tile' if len(lost) == 1 else 'tiles'} {', '.join(map(str, lost[:8]))} count for nothing"
         supports = ("accumulation", "loop-extent")
-    return Outcome("wrong", sentence, supports, tuple(detail))
+    return Conclusion("wrong", sentence, supports, tuple(detail))
 
 
 PROBE = SubjectProbe("key-tiles", "tile-coded V: has every tile of keys its weight?", ("attention",), run)

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from wmmadiag.probes.subject.model import Outcome, Subject, SubjectProbe
+from wmmadiag.probes.subject.model import Conclusion, Subject, SubjectProbe
 
 
-def run(subject: Subject) -> Outcome | None:
+def run(subject: Subject) -> Conclusion | None:
     """The case's own inputs; only where there are such rows."""
     p = subject.parameters
     queries, keys = subject.inputs["q"].shape[-2], subject.inputs["k"].shape[-2]
@@ -21,10 +21,10 @@ def run(subject: Subject) -> Outcome | None:
     empty = queries - keys
     bad = judged.wrong[..., :empty, :]
     if not bad.any():
-        return Outcome(judged.verdict, f"the {empty} rows without any key are {p['masked_rows']}: right")
+        return Conclusion(judged.verdict, f"the {empty} rows without any key are {p['masked_rows']}: right")
     nan = int(np.isnan(judged.observed[..., :empty, :]).sum())
     what = "NaN" if nan else "a number"
-    return Outcome(
+    return Conclusion(
         "wrong",
         f"rows without any key hold {what} instead of {p['masked_rows']}",
         ("condition",),

@@ -45,7 +45,7 @@ class ProbeAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Conclusion:
     """A `ProbeAnswer` without its probe."""
 
     verdict: Verdict
@@ -237,7 +237,7 @@ class SubjectProbe:
     name: str  # as users write it; the module has underscores for the hyphens
     asks: str  # the question, one line
     operations: tuple[str, ...]  # those that it is for
-    run: Callable[[Subject], Outcome | None]  # asks it; None where it does not apply to the case
+    run: Callable[[Subject], Conclusion | None]  # asks it; None where it does not apply to the case
     emulator: bool = False  # needs more than outputs
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from wmmadiag.ops.parts.scores import as_heads
 from wmmadiag.probes.subject.effective_operands import NOTHING, SEVERAL, effective_operands
-from wmmadiag.probes.subject.model import PRODUCTS, Outcome, Subject, SubjectProbe
+from wmmadiag.probes.subject.model import PRODUCTS, Conclusion, Subject, SubjectProbe
 
 Map = NDArray[np.int64]
 
@@ -19,7 +19,7 @@ _MOST = 1 << 16
 """Elements of an operand: more take more launches than a probe is worth."""
 
 
-def run(subject: Subject) -> Outcome | None:
+def run(subject: Subject) -> Conclusion | None:
     """Both operands' maps."""
     if any(subject.inputs[role].size > _MOST for role in _roles(subject.operation)) or _unusable(subject):
         return None
@@ -42,8 +42,10 @@ def run(subject: Subject) -> Outcome | None:
             f"element {want[place]}"
         )
     if not lines:
-        return Outcome("right", "index-coded operands: the kernel reads every element of both at its own place")
-    return Outcome("wrong", "index-coded operands: " + "; ".join(lines), tuple(dict.fromkeys(supports)), tuple(detail))
+        return Conclusion("right", "index-coded operands: the kernel reads every element of both at its own place")
+    return Conclusion(
+        "wrong", "index-coded operands: " + "; ".join(lines), tuple(dict.fromkeys(supports)), tuple(detail)
+    )
 
 
 def _roles(operation: str) -> tuple[str, str]:

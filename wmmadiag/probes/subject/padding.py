@@ -7,11 +7,11 @@ from __future__ import annotations
 import numpy as np
 
 from wmmadiag.errors import KernelFault
-from wmmadiag.probes.subject.model import EVERY, Outcome, Subject, SubjectProbe
+from wmmadiag.probes.subject.model import EVERY, Conclusion, Subject, SubjectProbe
 from wmmadiag.subject.storage import bits
 
 
-def run(subject: Subject) -> Outcome | None:
+def run(subject: Subject) -> Conclusion | None:
     """Only where an input has such memory."""
     bound = subject.bound
     free = {}
@@ -34,7 +34,9 @@ def run(subject: Subject) -> Outcome | None:
             try:
                 results[name] = {role: bits(np.ascontiguousarray(x)).copy() for role, x in subject.outputs({}).items()}
             except KernelFault as fault:
-                return Outcome("wrong", f"with {name} in the padding the launch dies: {fault.message}", ("condition",))
+                return Conclusion(
+                    "wrong", f"with {name} in the padding the launch dies: {fault.message}", ("condition",)
+                )
     finally:
         for index, content in kept.items():
             bound.arguments[index].original[...] = content  # type: ignore[index]
@@ -42,11 +44,11 @@ def run(subject: Subject) -> Outcome | None:
         name for name in ("1000", "0") if any((results[name][role] != x).any() for role, x in results["NaN"].items())
     ]
     if not changed:
-        return Outcome(
+        return Conclusion(
             "right",
             f"NaN, 1000 and 0 in {count} elements of padding: the same bits, so none is read into a result",
         )
-    return Outcome(
+    return Conclusion(
         "wrong",
         f"the output changes with what {count} elements of padding hold: they are read into a result",
         ("leading-dimension", "stride", "condition"),

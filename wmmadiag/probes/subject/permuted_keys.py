@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from wmmadiag.probes.subject.model import Outcome, Subject, SubjectProbe
+from wmmadiag.probes.subject.model import Conclusion, Subject, SubjectProbe
 
 
-def run(subject: Subject) -> Outcome | None:
+def run(subject: Subject) -> Conclusion | None:
     """Both permuted at random; not for a causal mask."""
     if subject.parameters["causal"]:
         return None
@@ -24,13 +24,15 @@ def run(subject: Subject) -> Outcome | None:
         same |= np.abs(before.observed - after.observed) <= before.bound + after.bound
     same |= np.isnan(before.observed) & np.isnan(after.observed)
     if same.all():
-        return Outcome("right", "keys and values permuted alike: O unchanged as it must be, so no key's place matters")
+        return Conclusion(
+            "right", "keys and values permuted alike: O unchanged as it must be, so no key's place matters"
+        )
     first = tuple(int(i) for i in np.argwhere(~same)[0])
     detail = (
         f"{int((~same).sum())} of {same.size} elements change, the first {before.role}[{','.join(map(str, first))}]: "
         f"{before.observed[first]:.4g}, then {after.observed[first]:.4g}",
     )
-    return Outcome(
+    return Conclusion(
         "wrong",
         "keys and values permuted alike: O changes, so the place of a key matters",
         ("loop-extent", "accumulation", "statement", "condition", "layout"),

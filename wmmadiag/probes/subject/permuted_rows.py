@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from wmmadiag.ops.parts.epilogue import SPREAD
-from wmmadiag.probes.subject.model import Outcome, Subject, SubjectProbe
+from wmmadiag.probes.subject.model import Conclusion, Subject, SubjectProbe
 
 _LEFT = {"attention": "q", "qkt": "q", "pv": "p", "gemm": "a", "softmax": "x"}
 
 
-def run(subject: Subject) -> Outcome | None:
+def run(subject: Subject) -> Conclusion | None:
     """Rows permuted at random; not for a causal mask, a transposed A, or a C, a bias or a scale of rows."""
     p = subject.parameters
     spread = any(array.shape[-2:-1] not in ((), (1,)) for array in map(subject.inputs.get, SPREAD) if array is not None)
@@ -33,7 +33,7 @@ def run(subject: Subject) -> Outcome | None:
         same = (np.abs(moved - after.observed) <= limit + after.bound) | (moved == after.observed)
     same |= np.isnan(moved) & np.isnan(after.observed)
     if same.all():
-        return Outcome(
+        return Conclusion(
             "right", f"rows of {role.upper()} permuted: rows of {before.role.upper()} follow, so no row's place matters"
         )
     bad = np.flatnonzero(~same.all(axis=-1).reshape(-1, rows).all(axis=0))
@@ -41,7 +41,7 @@ def run(subject: Subject) -> Outcome | None:
         f"{bad.size} of {rows} rows do not follow: {', '.join(map(str, bad[:12].tolist()))}"
         + (", …" if bad.size > 12 else ""),
     )
-    return Outcome(
+    return Conclusion(
         "wrong",
         f"rows of {role.upper()} permuted: {bad.size} of {rows} rows of {before.role.upper()} do not follow",
         ("launch", "value", "index", "layout"),

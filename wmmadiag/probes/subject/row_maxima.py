@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from wmmadiag.probes.subject.model import Outcome, Subject, SubjectProbe
+from wmmadiag.probes.subject.model import Conclusion, Subject, SubjectProbe
 from wmmadiag.subject.inputs import draw
 
 
-def run(subject: Subject) -> Outcome:
+def run(subject: Subject) -> Conclusion:
     """The distribution "growing_max", as it is and with the keys in reverse order."""
     elements = subject.bound.elements()
     tensors = {role: (subject.inputs[role].shape, elements[role]) for role in ("q", "k")}
@@ -20,32 +20,32 @@ def run(subject: Subject) -> Outcome:
     falling = subject.judged({**drawn, "k": np.ascontiguousarray(drawn["k"][..., ::-1, :])})
     if growing.right and falling.right:
         decided = growing.verdict == falling.verdict == "right"
-        return Outcome(
+        return Conclusion(
             "right" if decided else "undecided",
             "growing and falling row maxima: both right, so is rescaling",
         )
     if growing.overflows and falling.overflows and subject.base_judged.right:
-        return Outcome(
+        return Conclusion(
             "undecided",
             "scores up to 20 overflow here, and the case's own do not: the kernel may not be meant "
             "for them (no maximum is subtracted)",
         )
     if falling.right:
-        return Outcome(
+        return Conclusion(
             "wrong",
             "right while the row's maximum falls, wrong while it grows: earlier tiles are not rescaled",
             ("statement",),
             (growing.where(),),
         )
     if growing.right:
-        return Outcome(
+        return Conclusion(
             "wrong",
             "right while the row's maximum grows, wrong while it falls: later tiles are not weighed by "
             "the maximum so far",
             ("statement", "value"),
             (falling.where(),),
         )
-    return Outcome("wrong", "wrong for growing and for falling row maxima", (), (growing.where(), falling.where()))
+    return Conclusion("wrong", "wrong for growing and for falling row maxima", (), (growing.where(), falling.where()))
 
 
 PROBE = SubjectProbe("row-maxima", "growing and falling row maxima: is rescaling right?", ("attention",), run)

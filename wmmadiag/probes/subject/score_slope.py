@@ -10,13 +10,13 @@ import numpy as np
 
 from wmmadiag.ops.parts.rounding import Doubles
 from wmmadiag.ops.parts.scores import as_heads, score_rows
-from wmmadiag.probes.subject.model import Outcome, Subject, SubjectProbe
+from wmmadiag.probes.subject.model import Conclusion, Subject, SubjectProbe
 
 _BLOCKS = 4
 _NAMED = {"log2(e) too much": math.log2(math.e), "exp2 without log2(e)": math.log(2.0)}
 
 
-def run(subject: Subject) -> Outcome | None:
+def run(subject: Subject) -> Conclusion | None:
     """Up to four blocks of one-hot rows."""
     shape = subject.inputs["v"].shape
     keys, width = shape[-2:]
@@ -44,20 +44,20 @@ def run(subject: Subject) -> Outcome | None:
         weights.append(as_heads(judged.expected)[..., :count])
         true.append(scores[..., start : start + count])
     if right:
-        return Outcome(
+        return Conclusion(
             "right" if decided else "undecided",
             "one-hot V: the weights of all keys are right, so is all before P·V",
         )
     slope, spread = _slope(np.concatenate(seen, -1), np.concatenate(true, -1), np.concatenate(weights, -1))
     if slope is None or spread > 0.05 or abs(slope - 1) < 0.03:
-        return Outcome(
+        return Conclusion(
             "wrong",
             "one-hot V: weights are wrong, and not because all scores have a wrong factor",
             (),
             (where,),
         )
     name = next((name for name, factor in _NAMED.items() if abs(slope / factor - 1) < 0.01), "")
-    return Outcome(
+    return Conclusion(
         "wrong",
         f"one-hot V: the weights are those of scores {slope:.4g} times as large" + (f" ({name})" if name else ""),
         ("value",),

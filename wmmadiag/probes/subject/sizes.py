@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 
 from wmmadiag.errors import WmmadiagError
-from wmmadiag.probes.subject.model import EVERY, Outcome, Subject, SubjectProbe
+from wmmadiag.probes.subject.model import EVERY, Conclusion, Subject, SubjectProbe
 from wmmadiag.subject.card import Case
 from wmmadiag.subject.symbols import rendered_entry, rendered_macros
 from wmmadiag.subject.verdict import judge_case
@@ -20,7 +20,7 @@ _FEW = 5
 _SECONDS = 0.3
 
 
-def run(subject: Subject) -> Outcome | None:
+def run(subject: Subject) -> Conclusion | None:
     """Integer symbols of the case scaled down, as far as the same compiled kernel serves them."""
     started = time.perf_counter()
     tried = []
@@ -33,10 +33,10 @@ def run(subject: Subject) -> Outcome | None:
     if not known and own.right:
         return None
     if not known:
-        return Outcome("wrong", "wrong for the case itself; no other size could be tried", (), (own.where(),))
+        return Conclusion("wrong", "wrong for the case itself; no other size could be tried", (), (own.where(),))
     detail = tuple(f"{words}: {'right' if right else 'wrong'}" for words, right in known)
     if own.right:
-        return Outcome(
+        return Conclusion(
             "right",
             "the case is right"
             + (
@@ -49,17 +49,17 @@ def run(subject: Subject) -> Outcome | None:
     wrong = [words for words, right in known if not right]
     fine = [words for words, right in known if right]
     if not fine:
-        return Outcome("wrong", f"wrong from the smallest size on ({wrong[0]})", (), detail)
+        return Conclusion("wrong", f"wrong from the smallest size on ({wrong[0]})", (), detail)
     square = next((words for words in fine if words.startswith("square")), "")
     if square:
-        return Outcome(
+        return Conclusion(
             "wrong",
             f"right when all extents are equal ({square}), wrong for the case: an extent or a leading "
             "dimension stands for another",
             ("leading-dimension", "stride", "condition"),
             detail,
         )
-    return Outcome(
+    return Conclusion(
         "wrong",
         f"right for {fine[-1]}, first wrong for {wrong[0] if wrong else 'the case itself'}: one "
         "tile, head or slice is right, several are not",

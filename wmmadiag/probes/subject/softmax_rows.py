@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from wmmadiag.probes.subject.model import Outcome, Subject, SubjectProbe
+from wmmadiag.probes.subject.model import Conclusion, Subject, SubjectProbe
 
 
-def run(subject: Subject) -> Outcome:
+def run(subject: Subject) -> Conclusion:
     """Three inputs."""
     x = subject.inputs["x"]
     columns = x.shape[-1]
@@ -26,12 +26,12 @@ def run(subject: Subject) -> Outcome:
     bad = [name for name, one in judged.items() if not one.right]
     if not bad:
         decided = all(one.verdict == "right" for one in judged.values())
-        return Outcome(
+        return Conclusion(
             "right" if decided else "undecided",
             "softmax of equal elements, of one dominant one, and with a constant added: all right",
         )
     supports = ("value", "condition") if "equal elements" in bad else ("value",)
-    return Outcome(
+    return Conclusion(
         "wrong",
         f"softmax is wrong with {', '.join(bad)}",
         supports,

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from wmmadiag.emulator import EmulatedKernel
-from wmmadiag.probes.subject.model import EVERY, Outcome, Subject, SubjectProbe, changed
+from wmmadiag.probes.subject.model import EVERY, Conclusion, Subject, SubjectProbe, changed
 from wmmadiag.probes.subject.rerun import run_of
 
 _OTHER = 0x3C003F80
@@ -18,7 +18,7 @@ _TIMING: tuple[str, ...] = ("missing-order", "index", "statement")
 _UNWRITTEN: tuple[str, ...] = ("statement", "loop-extent", "launch", "accumulation")
 
 
-def run(subject: Subject) -> Outcome:
+def run(subject: Subject) -> Conclusion:
     """The case's own inputs again."""
     kernel = subject.emulated
     if kernel is None:
@@ -30,10 +30,10 @@ def run(subject: Subject) -> Outcome:
         what, supports = "two runs with different rubbish in memory", _UNWRITTEN
     counts = {role: changed(first, again[role]) for role, first in subject.base.items()}
     if not any(counts.values()):
-        return Outcome("right", f"{what}: the same bits")
+        return Conclusion("right", f"{what}: the same bits")
     role = max(counts, key=lambda name: counts[name])
     how = "something that nothing wrote reaches it" if kernel is not None else "it depends on timing"
-    return Outcome(
+    return Conclusion(
         "wrong", f"{what}: {counts[role]} of {subject.base[role].size} elements of {role} change: {how}", supports
     )
 

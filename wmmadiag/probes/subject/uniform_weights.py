@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from wmmadiag.probes.subject.model import Outcome, Subject, SubjectProbe
+from wmmadiag.probes.subject.model import Conclusion, Subject, SubjectProbe
 
 
-def run(subject: Subject) -> Outcome:
+def run(subject: Subject) -> Conclusion:
     """Q replaced by zeros."""
     judged = subject.judged({"q": np.zeros_like(subject.inputs["q"])})
     mean = "the mean of the rows of V" + (" up to the mask" if subject.parameters["causal"] else "")
     if judged.right:
-        return Outcome(
+        return Conclusion(
             judged.verdict,
             f"Q = 0: O is {mean}: right, so P·V, the row sum and which keys count are right",
         )
@@ -29,7 +29,7 @@ def run(subject: Subject) -> Outcome:
     if ratios.size and np.isfinite(ratios).all() and np.ptp(ratios) < 0.02 * np.abs(ratios).max():
         factor = float(np.median(ratios))
         supports = ("value", "condition")
-        return Outcome(
+        return Conclusion(
             "wrong",
             f"Q = 0: O is {factor:.4g} times {mean}: the row sum counts other keys than P·V adds up",
             supports,
@@ -41,7 +41,7 @@ def run(subject: Subject) -> Outcome:
     if not np.isfinite(seen).all():
         detail.append(f"{int((~np.isfinite(seen)).sum())} of the wrong elements are not finite")
         supports = ("statement", "condition")
-    return Outcome(
+    return Conclusion(
         "wrong",
         f"Q = 0: O is not {mean}, so P·V, the row sum or the mask is wrong, not only Q·Kᵀ",
         supports,

@@ -16,7 +16,7 @@ import numpy as np
 
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.errors import WmmadiagError
-from wmmadiag.probes.subject.model import EVERY, Outcome, Subject, SubjectProbe, changed
+from wmmadiag.probes.subject.model import EVERY, Conclusion, Subject, SubjectProbe, changed
 from wmmadiag.probes.subject.rerun import run_of
 from wmmadiag.probes.subject.warp_work import WarpWork, named, shared_tiles, warp_work
 
@@ -24,7 +24,7 @@ _MOST = 8
 """Warps that are sent ahead, evenly chosen where there are more."""
 
 
-def run(subject: Subject) -> Outcome | None:
+def run(subject: Subject) -> Conclusion | None:
     """Only on the emulator, and with several warps."""
     kernel = subject.emulated
     if kernel is None:
@@ -37,7 +37,7 @@ def run(subject: Subject) -> Outcome | None:
         return _share(work)
     ahead = _ahead(subject, kernel, work.warps)
     if ahead:
-        return Outcome(
+        return Conclusion(
             "wrong",
             f"{named(sorted(ahead))} ahead of the others, each alone to the next barrier: the output changes, so "
             "something is not waited for",
@@ -45,7 +45,7 @@ def run(subject: Subject) -> Outcome | None:
             tuple(f"warp {warp} ahead: {words}" for warp, words in sorted(ahead.items())),
         )
     if judged.right:
-        return Outcome(
+        return Conclusion(
             "right", f"each of {work.warps} warps alone ahead of the others: the same bits, all of them right"
         )
     return _share(work)
@@ -69,33 +69,33 @@ def _ahead(subject: Subject, kernel: EmulatedKernel, warps: int) -> dict[int, st
     return found
 
 
-def _share(work: WarpWork) -> Outcome:
+def _share(work: WarpWork) -> Conclusion:
     """What the wrong elements of an output, the same in every order, have to do with the warps that store them."""
     detail = tuple(
         f"warp {warp} stores {count} elements, {work.wrong[warp]} of them wrong"
         for warp, count in enumerate(work.stored)
     )
     if work.contested:
-        return Outcome(
+        return Conclusion(
             "wrong",
             f"{shared_tiles(work)}: warps work on others' tiles",
             ("index",), detail,
         )  # fmt: skip
     if work.nobody:
-        return Outcome(
+        return Conclusion(
             "wrong",
             f"{work.nobody} wrong elements are stored by no warp",
             ("condition", "launch", "index", "loop-extent"), detail,
         )  # fmt: skip
     if work.innocent and work.guilty:
-        return Outcome(
+        return Conclusion(
             "wrong",
             f"elements that {named(work.guilty)} wrote are wrong, all that {named(work.innocent)} wrote are right",
             ("index", "launch", "condition"), detail,
         )  # fmt: skip
     if len(work.guilty) < 2:
-        return Outcome("undecided", f"{named(work.guilty)} alone stores the output", (), detail)
-    return Outcome(
+        return Conclusion("undecided", f"{named(work.guilty)} alone stores the output", (), detail)
+    return Conclusion(
         "right",
         f"what {named(work.guilty)} store is wrong alike, in any order: no fault of single warps",
         (),

@@ -7,13 +7,13 @@ from dataclasses import replace
 from wmmadiag.checks.schedules import orders
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.errors import WmmadiagError
-from wmmadiag.probes.subject.model import EVERY, Outcome, Subject, SubjectProbe, changed
+from wmmadiag.probes.subject.model import EVERY, Conclusion, Subject, SubjectProbe, changed
 from wmmadiag.probes.subject.rerun import run_of
 
 _ORDERS = 3
 
 
-def run(subject: Subject) -> Outcome | None:
+def run(subject: Subject) -> Conclusion | None:
     """Three other orders; only on the emulator, and with several warps or asynchronous copies."""
     kernel = subject.emulated
     if kernel is None:
@@ -37,10 +37,10 @@ def run(subject: Subject) -> Outcome | None:
                 most = max(most, different)
                 detail.append(f"{words}: {different} of {first.size} elements of {role}")
     if not most:
-        return Outcome(
+        return Conclusion(
             "right", f"{_ORDERS} other orders of warps and copies: the same bits, so nothing depends on timing here"
         )
-    return Outcome(
+    return Conclusion(
         "wrong",
         "the output depends on the order of warps or asynchronous copies: something is not waited for",
         ("missing-order", "index"),
