@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import wmmadiag
@@ -115,3 +117,43 @@ def test_a_store_outside_an_array_at_sizes_that_the_guards_admit_is_wrong(tmp_pa
     report = checked(tmp_path, {"GUARD": "if (row >= rows) { y[row * cols] = 0.f; return; }"}, SOFT)
     assert report.exit_code == 1
     assert [case.case for case in report.cases if case.status == "failed"] == ["tail"]
+
+
+ROW_OF_A_BLOCK = """\
+__global__ void softmax_rows(const float* x, float* y, int M, int N) {
+  __shared__ float held[128];
+  const int row = blockIdx.x, lane = threadIdx.x;
+  if (lane >= N) { held[lane] = 0.0f; return; }
+  float sum = 0.0f;
+  for (int c = lane; c < N; c += 128) sum += expf(x[row * N + c]);
+  held[lane] = sum;
+  BARRIER
+  sum = 0.0f;
+  for (int i = 0; i < 128 && i < N; ++i) sum += held[i];
+  for (int c = lane; c < N; c += 128) y[row * N + c] = expf(x[row * N + c]) / sum;
+}
+void softmax(const float* x, float* y, int M, int N) { softmax_rows<<<M, 128>>>(x, y, M, N); }
+int main() { float *x = nullptr, *y = nullptr; softmax(x, y, 64, 50257); return 0; }
+"""
+
+
+def rows_checked(tmp_path, barrier, **options):
+    path = tmp_path / "k.cu"
+    path.write_text(ROW_OF_A_BLOCK.replace("BARRIER", barrier))
+    return wmmadiag.check(path, computes="softmax", **options)
+
+
+def test_what_is_found_at_sizes_that_nobody_said_alone_is_asked(tmp_path):
+    report = rows_checked(tmp_path, "__syncthreads();")
+    assert report.status == "undecided"
+    asked = next(case.problem for case in report.cases if case.status == "undecided")
+    yes, _, no = asked.hint.partition("; if not, ")
+    for text, status in ((yes, "failed"), (no, "passed")):
+        symbols = dict(one.split("=") for one in re.findall(r"--symbol (\S+)", text))
+        assert {*symbols} == {"M", "N"}
+        assert rows_checked(tmp_path, "__syncthreads();", symbols=symbols).status == status
+
+
+def test_what_is_found_at_all_sizes_is_wrong(tmp_path):
+    report = rows_checked(tmp_path, "if (lane < 128 - 8) __syncthreads(); else __syncthreads();")
+    assert report.status == "failed"

@@ -30,7 +30,8 @@ class Buffer:
     name: str  # of the variable that it is first kept in
     size: Term | None = None  # bytes; None where nothing says
     element: str = ""  # the type that pointers to it have; "" for none but void
-    content: str = ""  # "" unknown, "zero", "set" (some other bytes), "values" (host code writes numbers into it)
+    # "" unknown, "zero", "bytes 255" (each of them), "set" (to something else), "values" (host code writes numbers)
+    content: str = ""
     copied: Buffer | None = None  # the buffer whose content it has been given
     fill: str = ""  # the text of the number that every element is, where host code says one
 

@@ -211,6 +211,8 @@ class Operation:
     made_for: Mapping[str, str] = field(default_factory=dict)
     # extents of which a kernel may take one alone, with what that is: {"Sq": "one query in each head"}
     single: Mapping[str, str] = field(default_factory=dict)
+    # the symbol of parts of an output of which inputs say how long each is; "" for none
+    groups: str = ""
     optional: str = ""  # the symbol of a leading axis that tensors have only where it is not 1; "" for none
     divisors: Mapping[str, str] = field(default_factory=dict)  # symbols of which each divides another: {"Hkv": "H"}
     # how sources call the extents: symbol, or a product of symbols → spellings. The first that fits counts.

@@ -98,10 +98,7 @@ def probed_launches(card: Card, session: Session, blocks: Sequence[tuple[int, ..
 
     alone = OPERATIONS[card.computes.operation].optional
     later: list[ProbedLaunch] = []
-    for block in blocks:
-        first = written((1, 1, 1), block)
-        if first is None or not first.any():
-            continue
+    for block, first in _with_tiles(blocks, lambda block: written((1, 1, 1), block)):
         shape, symbols = argument.placements[role].shape, _extents(card, role)
         for layout in _layouts(card, argument, role):
             covered = False
@@ -114,6 +111,27 @@ def probed_launches(card: Card, session: Session, blocks: Sequence[tuple[int, ..
             if covered:
                 break
     yield from later
+
+
+def _with_tiles(
+    blocks: Sequence[tuple[int, ...]], written: Callable[[tuple[int, ...]], _Mask | None]
+) -> Iterator[tuple[tuple[int, ...], _Mask]]:
+    """Blocks that write something, with what it is; of those that write the same the smallest first.
+
+    What more threads write as well is written twice, which is right at best.
+    """
+    tile = cache(written)
+    done: set[tuple[int, ...]] = set()
+    for block in blocks:
+        first = tile(block)
+        if first is None or not first.any():
+            continue
+        fewer = sorted((one for one in blocks if math.prod(one) < math.prod(block)), key=math.prod)
+        for one in (*fewer, block):
+            same = one not in done and ((own := tile(one)) is not None and np.array_equal(own, first))
+            if same:
+                done.add(one)
+                yield one, first
 
 
 def least_shared(card: Card, session: Session, block: tuple[int, ...]) -> int:

@@ -9,15 +9,19 @@ asks the one question whose answer decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import islice
+from types import MappingProxyType
 
 from wmmadiag.results.model import CaseResult, KernelReport, Problem
 from wmmadiag.subject.alternatives import Tried, Work, alternatives, elements
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.check import Session
+from wmmadiag.subject.drafts.other_sizes import resized_cards
 from wmmadiag.subject.drafts.sizes import RAGGED
 
+_OTHER_SIZES = 2
 _PART = 0.2  # of the elements: more than chance gives
 
 Check = Callable[[Card], KernelReport]
@@ -34,7 +38,7 @@ def settled(card: Card, report: KernelReport, session: Session, check: Check) ->
     if card.derived is None or report.status == "passed" or _is_error(report):
         return report
     if _is_read_right(report):
-        return _as_launched(card, _without_ragged(report))
+        return _as_sized(card, _as_launched(card, _without_ragged(report)), check)
     tried, work = Tried(), Work()
     for name, other in alternatives(card, session, tried, work):
         found = check(other)
@@ -70,6 +74,24 @@ def _as_launched(card: Card, report: KernelReport) -> KernelReport:
     return replace(report, cases=tuple(_undecided(case, question) for case in report.cases))
 
 
+def _as_sized(card: Card, report: KernelReport, check: Check) -> KernelReport:
+    """The report where the numbers are right: what checks find at sizes that nobody said, and at no others, is open."""
+    if report.status != "failed" or _sizes_told(card):
+        return report
+    for said, other in islice(resized_cards(card), _OTHER_SIZES):
+        found = check(other)
+        if found.status == "passed":
+            message = f"the numbers are right; what was found at these sizes is not there at {said}"
+            asked = [_sizes_asked(case, message, found.cases[0].symbols) for case in report.cases]
+            return replace(report, cases=tuple(map(_undecided, report.cases, asked)))
+    return report
+
+
+def _sizes_asked(case: CaseResult, message: str, others: Mapping[str, float] = MappingProxyType({})) -> Problem:
+    yes, no = (" ".join(f"--symbol {name}={value:g}" for name, value in one.items()) for one in (case.symbols, others))
+    return Problem("undecided", message, hint=f"does it take them? If so, {yes}" + (f"; if not, {no}" if no else ""))
+
+
 def _without_ragged(report: KernelReport) -> KernelReport:
     """The report where the kernel's own guards admit sizes that nobody launches: a store outside an array is wrong.
 
@@ -83,12 +105,10 @@ def _without_ragged(report: KernelReport) -> KernelReport:
             continue
         sizes = " ".join(f"{name}={value:g}" for name, value in case.symbols.items())
         if case.problem is None:
-            again = " ".join(f"--symbol {name}={value:g}" for name, value in case.symbols.items())
-            question = Problem(
-                "undecided",
-                "the numbers are wrong at sizes that are no multiples of its tiles, with which it compares indices",
-                hint=f"does it take them? If so, {again}",
+            message = (
+                "the numbers are wrong at sizes that are no multiples of its tiles, with which it compares indices"
             )
+            question = _sizes_asked(case, message)
             cases.append(replace(case, status="undecided", problem=question))
         else:
             assumed.append(f"not judged at {sizes}, which its guards might admit: {case.problem.message}")

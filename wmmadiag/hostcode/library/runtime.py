@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -128,7 +129,9 @@ def _copy(machine: Machine, node: Node, scope: Scope) -> Value:
 def _set(machine: Machine, node: Node, scope: Scope) -> Value:
     values = argument_values(machine, node, scope)
     if len(values) >= 2 and isinstance(values[0], Pointer):
-        values[0].buffer.content = "zero" if machine.known(values[1]) == 0 else "set"
+        known = machine.known(values[1])
+        byte = int(known) & 0xFF if known is not None and math.isfinite(known) else None
+        values[0].buffer.content = "set" if byte is None else f"bytes {byte}" if byte else "zero"
         values[0].buffer.copied = None
     return ZERO
 

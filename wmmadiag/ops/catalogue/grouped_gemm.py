@@ -96,6 +96,7 @@ OPERATION = Operation(
         "K": "k inner depth",
     },
     cases=({"G": 2, "M": 64, "N": 64, "K": 64}, {"G": 4, "M": 150, "N": 128, "K": 96}),
+    groups="G",
     work="2*M*N*K",
     told=Told(
         "grouped groupedgemm moe moegemm expert experts",

@@ -54,10 +54,10 @@ class NotDerived(ConfigurationError):
 
 
 def not_derived(drafted: Draft, path: Path, assumed: tuple[str, ...]) -> NotDerived:
-    options = [one.option for one in drafted.open if one.option]
+    options = list(dict.fromkeys(one.option for one in drafted.open if one.option))
     write = f"wmmadiag init {shlex.quote(str(path))} --entry {shlex.quote(drafted.entry)}"
     shown = " ".join(f"{one}…" if one.endswith("=") else one if " " in one else f"{one} …" for one in options)
-    hint = f"give {shown}, or " if options and len(options) == len(drafted.open) else ""
+    hint = f"give {shown}, or " if options and all(one.option for one in drafted.open) else ""
     lines = [f"  {one.what}: {one.why}" for one in drafted.open] + [f"  {one}" for one in assumed]
     error = NotDerived(
         f"{path}: not everything about the kernel '{drafted.entry}' can be derived from its source",

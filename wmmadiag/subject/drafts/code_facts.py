@@ -86,17 +86,27 @@ def _element(type_: str) -> tuple[str, str | None] | None:
     return kind, card_type(dtype)
 
 
-def adds_to(code: str, name: str) -> bool:
-    """Whether a kernel adds to the array of that name: `C[i] += x`, `atomicAdd(&C[i], x)`, sums that begin with C.
-
-    Pointers into the array count as the array. A kernel that sets elements, too, begins by itself.
-    """
+def _pointers_into(code: str, name: str) -> str:
+    """The names of an array and of pointers into it, as alternatives of a pattern."""
     names = {name}
     for _ in range(2):
         known = "|".join(map(re.escape, sorted(names)))
         into = rf"\*\s*(?:__restrict__\s*)?([A-Za-z_]\w*)\s*=\s*[&(]*(?:\w+(?:\.|->))?(?:{known})\b"
         names |= set(re.findall(into, code))
-    known = "|".join(map(re.escape, sorted(names)))
+    return "|".join(map(re.escape, sorted(names)))
+
+
+def writes_to(code: str, name: str) -> bool:
+    """Whether a kernel assigns to elements of the array of that name."""
+    return re.search(rf"(?<![\w])(?:{_pointers_into(code, name)})\s*\[[^\]]*\]\s*(?:[-+*/]?=)(?!=)", code) is not None
+
+
+def adds_to(code: str, name: str) -> bool:
+    """Whether a kernel adds to the array of that name: `C[i] += x`, `atomicAdd(&C[i], x)`, sums that begin with C.
+
+    Pointers into the array count as the array. A kernel that sets elements, too, begins by itself.
+    """
+    known = _pointers_into(code, name)
     element = rf"(?<![\w])(?:{known})\s*\[[^\]]*\]"
     patterns = (
         rf"{element}\s*\+=",

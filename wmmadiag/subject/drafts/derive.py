@@ -251,14 +251,17 @@ def _launched(
         return
     probed = drafted_by(replace(wishes, grid=("1",), block=("32",), shared=wishes.shared or "0"))
     session: Session | None = None
-    several = (False,) if OPERATIONS[operation].optional else (True, False)
+    known = OPERATIONS[operation]
+    groups = known.groups if known.groups not in {*probed.fixed, *options.symbols} else ""
+    probed.fixed |= {groups: "1"} if groups else {}
+    several = (False,) if known.optional else (True, False)
     for sizes, batched in product(_unvaried_sizes(probed, options.symbols), several):
         probed.fixed |= sizes
         sized = partial(probed_sizes, batched=batched)
         card = _card(path, kernel, probed, options, (), _PROBED_TILE, sized)
         session = replace_card(session or session_for(card, card_target(card, None), None, None), card)
         found = False
-        for one, tile in launched_drafts(kernel, drafted_by, wishes, card, session):
+        for one, tile in launched_drafts(kernel, drafted_by, wishes, card, session, groups):
             found = True
             one.fixed |= sizes
             yield one, tile

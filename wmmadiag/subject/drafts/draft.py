@@ -6,18 +6,22 @@ import math
 import re
 from functools import partial, reduce
 
+import numpy as np
+
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import NotWritten, Term
 from wmmadiag.hostcode.values import KernelName, Pointer, Struct, Unknown, Value
-from wmmadiag.numerics.element_types import element_type
+from wmmadiag.numerics.element_types import element_type, storage_dtype
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts import storage
+from wmmadiag.subject.drafts.array_extents import sized_by
 from wmmadiag.subject.drafts.code_facts import accumulator_types, told_by_formulas, uses_tf32
 from wmmadiag.subject.drafts.evidence import product_of
 from wmmadiag.subject.drafts.guess import covered_roles, role_remark, roles_for, value_for
+from wmmadiag.subject.drafts.in_place import mark_updated, updated_roles, written_over
 from wmmadiag.subject.drafts.kernel import Kernel
-from wmmadiag.subject.drafts.meanings import Meanings, is_real, meanings, sized_by, with_rows
+from wmmadiag.subject.drafts.meanings import Meanings, is_real, meanings, with_rows
 from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument, Open, Wishes, is_input
 from wmmadiag.subject.drafts.numbers import ask_shared, give_number, unknown_symbols
 
@@ -88,7 +92,7 @@ def _parameters(result: Draft, kernel: Kernel, wishes: Wishes) -> None:
             result.computes[name] = name
         role = parameter.factor_of
         if role and role not in {one.role for one in result.arguments}:
-            _written_over(result, role, name, name in named)
+            written_over(result, role, name, name in named)
         elif role and name not in named and name not in result.computes:
             result.computes[name] = "1"
             result.remarks.append(f"'{_name_of(result, role)}' is added, since there is no {name}")
@@ -109,20 +113,9 @@ def _parameters(result: Draft, kernel: Kernel, wishes: Wishes) -> None:
             result.fixed[name] = str(int(constant))
         elif constant is not None and parameter.kind == "int" and constant >= 1:
             result.computes.setdefault(name, str(int(constant)))
+    mark_updated(result, kernel.code)
     for argument in result.arguments:
         _open_term(result, argument, wishes)
-
-
-def _written_over(result: Draft, role: str, factor: str, named: bool) -> None:
-    """An output that the kernel reads, too: it gets a factor for it, or adds to it."""
-    over = {name for name, one in OPERATIONS[result.operation].roles.items() if one.updates == role}
-    argument = next((one for one in result.arguments if one.role in over and not one.parameter.const), None)
-    if argument is None or not (named or argument.parameter.added):
-        return
-    argument.role, argument.direction = role, "inout"
-    if not named:
-        result.computes[factor] = "1"
-        result.remarks.append(f"the product is added to '{argument.parameter.name}', which the kernel reads")
 
 
 def _name_of(result: Draft, role: str) -> str:
@@ -154,8 +147,8 @@ def _open_term(result: Draft, argument: DraftArgument, wishes: Wishes) -> None:
 
 def _missing(result: Draft) -> None:
     """Operands that no parameter is left for: an array for each of them is what the operation needs."""
-    present = covered_roles(result.operation, (one.role for one in result.arguments))
     known = OPERATIONS[result.operation]
+    present = covered_roles(result.operation, (one.role for one in result.arguments)) | updated_roles(result)
     parts = known.told.parts if known.told is not None else ()
     stages = " or ".join([one for one in parts if _inputs(one) <= present] or parts)
     for name, role in known.roles.items():
@@ -222,8 +215,7 @@ def _memory(result: Draft, argument: DraftArgument, kernel: Kernel, meant: Meani
         content = ""
         if isinstance(passed, Pointer) and kernel.launch is not None:
             content = kernel.launch.contents.get(id(passed.buffer), ("", None))[0]
-        if content == "zero":
-            argument.initial = "0"
+        argument.initial = _of_bytes(content, argument.dtype) or argument.initial
     if argument.role != TODO:
         return
     size = sized_by(kernel).get(argument.parameter.name)
@@ -239,6 +231,15 @@ def _memory(result: Draft, argument: DraftArgument, kernel: Kernel, meant: Meani
             return
     remark = role_remark(argument.parameter.name) or "no input or output is left for it"
     result.open.append(Open(f"the role of '{argument.parameter.name}'", remark))
+
+
+def _of_bytes(content: str, dtype: str) -> str:
+    """The number that elements of a type are whose bytes are all one; "" where nothing says, or that is none."""
+    element, byte = element_type(dtype), content.removeprefix("bytes ")
+    if content == "zero" or element is None or not byte.isdecimal():
+        return "0" if content == "zero" else ""
+    number = float(np.frombuffer(bytes([int(byte)]) * element.bytes, storage_dtype(element))[0])
+    return "" if math.isnan(number) else repr(number if element.is_float else int(number))
 
 
 def _filled(passed: Value | None) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 
 from wmmadiag.errors import BudgetError, WmmadiagError
 from wmmadiag.subject.card import Card
@@ -17,6 +18,7 @@ from wmmadiag.subject.probed_launch import ProbedLaunch, least_shared, likely_bl
 _OPEN = frozenset({"grid", "block", "shared"})
 _TILES = (64, 128)  # of extents of which no block tells any
 _MOST_AGAIN = 2
+_AXES = 3
 
 
 def is_only_unlaunched(drafted: Draft) -> bool:
@@ -31,6 +33,7 @@ def launched_drafts(
     wishes: Wishes,
     card: Card,
     session: Session,
+    groups: str = "",
 ) -> Iterator[tuple[Draft, int]]:
     """The drafts of a kernel by every launch that covers its output, each with the tile of extents that none tells.
 
@@ -38,6 +41,7 @@ def launched_drafts(
         drafted_by: drafts the kernel with what is launched so.
         wishes: what the user said; it holds.
         card: with one large case, launched anyhow. session: to run it in.
+        groups: of which the case has one, and an axis of the grid has as many as there are.
     """
     if wishes.grid and not wishes.block and not kernel.bounds:
         return
@@ -52,9 +56,17 @@ def launched_drafts(
     else:
         numbers = [one for one in (*kernel.constants.values(), *kernel.named.values()) if isinstance(one, int | float)]
         blocks = likely_blocks(kernel.code, numbers, bounds)
+
+    def grouped(found: ProbedLaunch) -> Iterator[ProbedLaunch]:
+        whole = (*found.grid, "1", "1")[:_AXES]
+        for axis in reversed(range(_AXES)):
+            if whole[axis] == "1":
+                yield replace(found, grid=(*whole[:axis], groups, *whole[axis + 1 :]))
+
     again: list[ProbedLaunch] = []
     with contextlib.suppress(BudgetError):
-        for found in probed_launches(card, session, blocks):
+        launches = probed_launches(card, session, blocks)
+        for found in launches if not groups or wishes.grid else chain.from_iterable(map(grouped, launches)):
             again += [found] if len(again) < _MOST_AGAIN else []
             if shared != "0" and not wishes.shared:
                 shared = str(least_shared(card, session, found.block))

@@ -6,20 +6,18 @@ told by the sizes of arrays, where those of the operation's tensors are known.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-
-import numpy as np
 
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import NotWritten, Number, Term
 from wmmadiag.hostcode.values import Struct, Unknown, Value
 from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops import OPERATIONS
+from wmmadiag.subject.drafts.array_extents import allocated, products_of_sizes
 from wmmadiag.subject.drafts.code_facts import fragment_extents
-from wmmadiag.subject.drafts.guess import Parameter, roles_for, symbol_for, value_for
+from wmmadiag.subject.drafts.guess import Parameter, symbol_for, value_for
 from wmmadiag.subject.drafts.kernel import Kernel
 
 _FRAGMENT = 32  # at most: `#define M 16` is a fragment's shape far more often than a matrix's
@@ -114,6 +112,7 @@ def meanings(kernel: Kernel, operation: str) -> Meanings:
     for name, several in passed.items():
         _named(result, kernel, name, list(dict.fromkeys(several)))
     made = allocated(kernel, operation)
+    _called(result, {} if taken & made.keys() else products_of_sizes(kernel, operation), made)
     for name in _symbols(kernel):
         if name in result.by_symbol:
             continue
@@ -134,6 +133,17 @@ def meanings(kernel: Kernel, operation: str) -> Meanings:
     if not made.keys() & (spoken | result.fixed.keys()):  # nothing else says how large what it takes is: one tile
         result.fixed |= made
     return result
+
+
+def _called(result: Meanings, products: Mapping[str, Term], made: Mapping[str, int]) -> None:
+    """Extents are these products of host symbols, as the sizes of all arrays have it."""
+    for extent, product in products.items():
+        if product.op != "symbol":
+            result.whole.append((product, terms.symbol(extent)))
+        elif product.args[0] not in result.by_symbol:
+            result.by_symbol[product.args[0]] = terms.symbol(extent)
+        if extent in made:
+            result.usual[extent] = made[extent]
 
 
 def _spoken_of(result: Meanings) -> set[str]:
@@ -237,42 +247,3 @@ def _measures(kernel: Kernel, name: str) -> bool:
         if isinstance(value, Term) and name in terms.symbols(value):
             return True
     return False
-
-
-def allocated(kernel: Kernel, operation: str) -> Mapping[str, int]:
-    """The operation's extents as the sizes of the arrays that host code makes tell them; empty if they do not."""
-    known = OPERATIONS[operation]
-    pointers = [one for one in kernel.parameters if one.pointer]
-    roles = {one.name: role for one, role in zip(pointers, roles_for(pointers, operation), strict=True)}
-    settings = {name: terms.parsed(text) for name, text in known.symbols.items() if text.isdecimal()}
-    rows, counts = [], []
-    for name, size in sized_by(kernel).items():
-        count, role = terms.value(size, kernel.usual), known.roles.get(roles.get(name) or "")
-        if count and role is not None and role.required:
-            shape = [terms.replaced(terms.parsed(text), settings) for text in role.shape]
-            rows.append([one.args[0] for one in shape if one.op == "symbol"])
-            counts.append(math.log2(count))
-    symbols = sorted({name for row in rows for name in row})
-    if not symbols or len(rows) < len(symbols):
-        return {}
-    matrix = np.array([[float(row.count(name)) for name in symbols] for row in rows])
-    solved, _, rank, _ = np.linalg.lstsq(matrix, np.array(counts), rcond=None)
-    if rank < len(symbols) or not np.allclose(matrix @ solved, counts):
-        return {}
-    found = {name: round(2**one) for name, one in zip(symbols, solved.tolist(), strict=True)}
-    exact = all(math.isclose(math.log2(found[name]), one) for name, one in zip(symbols, solved.tolist(), strict=True))
-    return found if exact else {}
-
-
-def sized_by(kernel: Kernel) -> Mapping[str, Term]:
-    """Elements of each array, by the kernel's name for it, as far as host code says."""
-    from wmmadiag.hostcode.types import bytes_of
-    from wmmadiag.hostcode.values import Pointer
-
-    found = {}
-    for parameter, value in zip(kernel.parameters, kernel.passed, strict=True):
-        if isinstance(value, Pointer) and value.buffer.size is not None:
-            each = bytes_of(value.buffer.element) or bytes_of(parameter.c_type)
-            if each:
-                found[parameter.name] = terms.combined("/", value.buffer.size, terms.number(each))
-    return found

@@ -143,7 +143,9 @@ def _sized(draft: Draft, symbol: str, value: int, tile: int, blocks: int) -> int
     step = math.lcm(step, tile) if step <= _LARGEST_TILE else step
     rest = int(usual) % step if isinstance(usual, int) else 0
     own = math.lcm(*tiles)
-    rounded = -(-max(value, blocks * own if own <= _LARGEST_TILE else 0) // step) * step + rest - (step if rest else 0)
+    rounded = -(-max(value, blocks * own if own <= _LARGEST_TILE else 0) // step) * step + rest
+    if rest and not (isinstance(usual, int) and usual > step):  # less than a tile where the source has it so
+        rounded -= step
     return max(rounded, rest or step)
 
 

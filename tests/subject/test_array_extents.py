@@ -1,0 +1,102 @@
+"""Extents that several numbers of host code count, as the sizes of the arrays tell it."""
+
+from __future__ import annotations
+
+import pytest
+
+from wmmadiag.api import check
+from wmmadiag.hostcode import terms
+from wmmadiag.subject.drafts.array_extents import products_of_sizes
+from wmmadiag.subject.drafts.kernel import read_kernel
+from wmmadiag.subject.open_subject import SubjectOptions
+
+TOKENS = """\
+#include <cuda_runtime.h>
+__global__ void matmul_forward(float* out, const float* inp, const float* weight, int C, int OC) {
+  const int row = blockIdx.x * 16 + threadIdx.y, column = blockIdx.y * 16 + threadIdx.x;
+  float sum = 0.0f;
+  for (int k = 0; k < C; k++) sum += inp[row * C + k] * weight[column * C + k];
+  out[row * OC + column] = sum;
+}
+void forward(float* out, const float* inp, const float* weight, int B, int T, int C, int OC) {
+  matmul_forward<<<dim3(B * T / 16, OC / 16), dim3(16, 16)>>>(out, inp, weight, C, OC);
+}
+int main() {
+  const int B = 32, T = 1024, C = 768, OC = 3072;
+  float *out, *inp, *weight;
+  cudaMalloc(&out, B * T * OC * sizeof(float));
+  cudaMalloc(&inp, B * T * C * sizeof(float));
+  cudaMalloc(&weight, C * OC * sizeof(float));
+  forward(out, inp, weight, B, T, C, OC);
+  return 0;
+}
+"""
+
+
+def judged(tmp_path, text):
+    path = tmp_path / "k.cu"
+    path.write_text(text)
+    return check(path)
+
+
+def test_rows_that_are_tokens_of_a_batch_are_few_where_the_source_has_many(tmp_path):
+    report = judged(tmp_path, TOKENS)
+    assert report.status == "passed"
+    assert any("N×K" in one for one in report.assumed)
+    for case in report.cases:
+        assert set(case.symbols) == {"M", "N", "K"} and max(case.symbols.values()) <= 512
+    assert any(len({*case.symbols.values()}) > 1 for case in report.cases)
+
+
+def test_a_wrong_kernel_of_tokens_is_not_right(tmp_path):
+    wrong = TOKENS.replace("out[row * OC + column] = sum", "out[row * OC + column] = row == 1 ? 0.0f : sum")
+    assert wrong != TOKENS
+    assert judged(tmp_path, wrong).status in ("failed", "undecided")
+
+
+@pytest.mark.parametrize(
+    ("size", "found"),
+    [
+        ("C * OC", {"M": "B * T", "N": "OC", "K": "C"}),
+        ("OC * C", {"M": "B * T", "N": "OC", "K": "C"}),
+        ("(C + OC)", {}),  # no product
+        ("C * OC * B", {}),  # no extents are so
+        ("2 * C * OC", {}),
+        ("C", {}),
+    ],
+)
+def test_products_are_told_by_all_arrays_together(tmp_path, size, found):
+    path, text = tmp_path / "k.cu", TOKENS.replace("&weight, C * OC", f"&weight, {size}")
+    path.write_text(text)
+    kernel = read_kernel(path, text, SubjectOptions())
+    names = {symbol: known[0] for symbol, known in kernel.machine.names.items() if known}
+    products = products_of_sizes(kernel, "gemm")
+    told = {extent: " * ".join(names.get(one, one) for one in terms.text(term).split(" * ")) for extent, term in
+            products.items()}  # fmt: skip
+    assert told == found
+
+
+RUNNING_MAXIMUM = """\
+#include <cuda_runtime.h>
+__global__ void softmax(const float* x, float* y, float* most, int M, int N) {
+  const int row = blockIdx.x * 32 + threadIdx.x;
+  if (row >= M) return;
+  float largest = most[row], sum = 0.0f;
+  for (int c = 0; c < N; ++c) largest = fmaxf(largest, x[row * N + c]);
+  most[row] = largest;
+  for (int c = 0; c < N; ++c) sum += expf(x[row * N + c] - largest);
+  for (int c = 0; c < N; ++c) y[row * N + c] = expf(x[row * N + c] - largest) / sum;
+}
+void forward(const float* x, float* y, int M, int N) {
+  float* most;
+  cudaMalloc(&most, M * sizeof(float));
+  cudaMemset(most, BYTE, M * sizeof(float));
+  softmax<<<(M + 31) / 32, 32>>>(x, y, most, M, N);
+}
+"""
+
+
+@pytest.mark.parametrize(("byte", "status"), [("-10000.0f", "passed"), ("0xFE", "passed"), ("0x7E", "undecided")])
+def test_memory_is_as_host_code_sets_its_bytes(tmp_path, byte, status):
+    report = judged(tmp_path, RUNNING_MAXIMUM.replace("BYTE", byte))
+    assert report.status == status  # with 0x7E the largest number is never one of the row's

@@ -1,0 +1,66 @@
+"""From the source alone: inputs that a kernel writes over, groups that an axis of the grid counts, warps too many."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wmmadiag.api import check
+from wmmadiag.errors import ConfigurationError
+from wmmadiag.subject.drafts.code_facts import writes_to
+
+KERNELS = Path(__file__).parents[2] / "kernels"
+
+
+def checked(tmp_path, name, old="", new="", **options):
+    text = (KERNELS / name / "kernel.cu").read_text()
+    assert old in text
+    path = tmp_path / "k.cu"
+    path.write_text(text.replace(old, new) if old else text)
+    return check(path, **options)
+
+
+def test_a_residual_that_is_written_over_is_judged(tmp_path):
+    report = checked(tmp_path, "rmsnorm")
+    assert report.status == "passed"
+    judged = {one.output for case in report.cases for one in case.observations}
+    assert judged == {"y", "residual"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("residual[i] = sum;", "residual[i] = x[i];"), ("squares / cols + eps", "squares / pairs + eps")],
+)
+def test_a_wrong_one_is_not_right(tmp_path, old, new):
+    with pytest.raises(ConfigurationError, match="not everything about the kernel"):  # asks for its launch
+        checked(tmp_path, "rmsnorm", old, new, computes="rmsnorm")
+
+
+def test_groups_have_an_axis_of_the_grid(tmp_path):
+    report = checked(tmp_path, "grouped_gemm")
+    assert report.status == "passed"
+    assert all(case.block == (32, 1, 1) and case.grid[2] == case.symbols["G"] > 1 for case in report.cases)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "x[i] = y;",
+        "x[i + 2] += y;",
+        "half* p = &x[4]; p[i] = y;",
+        "float4* v = reinterpret_cast<float4*>(x); v[i] = q;",
+    ],
+)
+def test_what_is_written(code):
+    assert writes_to(code, "x") == ("reinterpret" not in code)  # a cast hides it
+
+
+@pytest.mark.parametrize("code", ["y[i] = x[i];", "if (x[i] == 2) y = 0;", "xx[i] = 1;", "z = x[i] <= 2;"])
+def test_what_is_read_alone(code):
+    assert not writes_to(code, "x")
+
+
+def test_wrong_groups_are_not_right(tmp_path):
+    with pytest.raises(ConfigurationError, match="not everything about the kernel"):
+        checked(tmp_path, "grouped_gemm", "depth = 0", "depth = 16", computes="grouped_gemm")

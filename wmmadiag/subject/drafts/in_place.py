@@ -1,0 +1,39 @@
+"""Arrays that a kernel reads and writes over: an output that it adds to, an input that a result takes the place of."""
+
+from __future__ import annotations
+
+from wmmadiag.ops import OPERATIONS
+from wmmadiag.subject.drafts.code_facts import writes_to
+from wmmadiag.subject.drafts.model import Draft
+
+
+def written_over(result: Draft, role: str, factor: str, named: bool) -> None:
+    """An output that the kernel reads, too: it gets a factor for it, or adds to it."""
+    over = {name for name, one in OPERATIONS[result.operation].roles.items() if one.updates == role}
+    argument = next((one for one in result.arguments if one.role in over and not one.parameter.const), None)
+    if argument is None or not (named or argument.parameter.added):
+        return
+    argument.role, argument.direction = role, "inout"
+    if not named:
+        result.computes[factor] = "1"
+        result.remarks.append(f"the product is added to '{argument.parameter.name}', which the kernel reads")
+
+
+def mark_updated(result: Draft, code: str) -> None:
+    """Inputs that the code stores to, where a result of the operation may take their place and has no array."""
+    roles = OPERATIONS[result.operation].roles
+    present = {one.role for one in result.arguments}
+    inputs = {one.updates for name, one in roles.items() if one.updates and name not in present}
+    for argument in result.arguments:
+        parameter = argument.parameter
+        if argument.role not in inputs or argument.direction or not parameter.pointer or parameter.const:
+            continue
+        if writes_to(code, parameter.label.rpartition(".")[2] or parameter.name):
+            argument.direction = "inout"
+            result.remarks.append(f"'{parameter.name}' is read, and written over with what becomes of it")
+
+
+def updated_roles(result: Draft) -> set[str]:
+    """The outputs that take the place of inputs."""
+    over = {one.role for one in result.arguments if one.direction == "inout"}
+    return {name for name, one in OPERATIONS[result.operation].roles.items() if one.updates in over}
