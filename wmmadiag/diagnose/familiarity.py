@@ -82,7 +82,10 @@ class Familiarity:
         before, after = held[max(0, one.first - _RUN + 1) : one.first], held[one.last : one.last + _RUN - 1]
         gone = _runs([*before, *one.old, *after])
         come = _runs([*before, *one.new, *after])
-        lost, held_runs = Counter(gone), self._runs.get
+        held_runs = self._runs.get
+        lost: dict[tuple[bytes, ...], int] = {}
+        for run in gone:
+            lost[run] = lost.get(run, 0) + 1
         elsewhere = sum(held_runs(one, 0) > lost[one] for one in gone)
         known = sum(held_runs(one, 0) > lost.get(one, 0) for one in come)
         return _quarters(elsewhere, len(gone)), _quarters(known, len(come))

@@ -77,10 +77,7 @@ class _Body:
     def products(self) -> Iterator[_Product]:
         """The multiplications whose every use can take them in."""
         for index, instruction in enumerate(self.code):
-            opcode, _, type_name = instruction.op.partition(".")
-            if opcode != "mul" or type_name not in TYPES or not _free(instruction) or instruction.guard is not None:
-                continue
-            if "sat" in instruction.attributes:
+            if not _multiplies(instruction):
                 continue
             found = _Product(index, [], [index])
             if self._collect(found, instruction, instruction, False):
@@ -125,8 +122,18 @@ class _Body:
         )
 
 
+def _multiplies(instruction: Instruction) -> bool:
+    """Whether it is a multiplication that may be fused."""
+    opcode, _, type_name = instruction.op.partition(".")
+    if opcode != "mul" or type_name not in TYPES or not _free(instruction):
+        return False
+    return instruction.guard is None and "sat" not in instruction.attributes
+
+
 def contracted(function: Function) -> Function:
     """The function with its products fused into sums; labels are kept."""
+    if not any(map(_multiplies, function.instructions)):
+        return function
     body = _Body(function)
     products = {product.index: product for product in body.products()}
     if not products:
