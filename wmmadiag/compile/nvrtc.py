@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -27,6 +29,21 @@ class NvrtcResult:
     status: str = ""  # NVRTC's result name, e.g. "NVRTC_ERROR_COMPILATION".
 
 
+_LAST: ContextVar[tuple[object, NvrtcResult] | None] = ContextVar("_LAST", default=None)
+_ONCE: ContextVar[bool] = ContextVar("_ONCE", default=False)
+
+
+@contextmanager
+def asked_once() -> Iterator[None]:
+    """Within this what was asked of NVRTC last is not asked again, if it compiled: files on the disk do not change."""
+    before, last = _ONCE.set(True), _LAST.set(None)
+    try:
+        yield
+    finally:
+        _ONCE.reset(before)
+        _LAST.reset(last)
+
+
 def run_nvrtc(
     text: str | bytes,
     file_name: str,
@@ -42,8 +59,26 @@ def run_nvrtc(
         ConfigurationError: NVRTC is missing, or refuses an option.
         UndecidedError: it ended its process, as it does where that has too little memory.
     """
+    asked = (text, file_name, tuple(options), dict(headers or {}), tuple(name_expressions), cubin)
+    last = _LAST.get()
+    if last is not None and last[0] == asked:
+        return last[1]
+    result = _asked(*asked)
+    if _ONCE.get() and result.ok:
+        _LAST.set((asked, result))
+    return result
+
+
+def _asked(
+    text: str | bytes,
+    file_name: str,
+    options: Sequence[str],
+    headers: Mapping[str, bytes],
+    name_expressions: Sequence[str],
+    cubin: bool,
+) -> NvrtcResult:
     nvrtc_library()  # loaded here, so that no child has to
-    work = partial(_compiled, text, file_name, options, headers or {}, name_expressions, cubin)
+    work = partial(_compiled, text, file_name, options, headers, name_expressions, cubin)
     compiling = f"compiling {file_name} with NVRTC"
     if not memory_is_limited():
         return waited_for(work, compiling)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from wmmadiag.compile.nvrtc import asked_once
 from wmmadiag.diagnose.describe import described
 from wmmadiag.diagnose.effort import DEFAULT, Effort, effort_named
 from wmmadiag.diagnose.evidence import clean, traced
@@ -108,6 +109,7 @@ def case_bench(
     )
 
 
+@asked_once()
 def examine(bench: Workbench, names: Sequence[str] | None, effort: Effort, threads: int, tell: Progress) -> Examined:
     """Run the cases of a variant; where one fails, look for what mends it."""
     cases = [case for case in bench.cases() if names is None or case.name in names]
