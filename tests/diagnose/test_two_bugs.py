@@ -80,6 +80,23 @@ def test_what_is_done_twice_or_undone_elsewhere_is_a_pair() -> None:
     assert len(alike_pairs([idle[0], parts[1]], {"k.cu": TWICE.encode()}, 10)) == 1  # one may hide the other
 
 
+BOTH = """lo[i] = (x + add) * low;
+hi[i] = (y + add) * high;
+at[i] = x - y;
+"""
+
+
+def test_what_is_done_to_other_names_beside_it_is_a_pair_and_one_name_for_another_is_none() -> None:
+    texts = {"k.cu": BOTH.encode()}
+    grouped = [
+        tried(BOTH, "(x + add) * low", "x * low + add", 0.0),
+        tried(BOTH, "(y + add) * high", "y * high + add", 0.0),
+    ]
+    assert [(one.first.line[1], one.second.line[1]) for one in alike_pairs(grouped, texts, 10)] == [(1, 2)]
+    named = [tried(BOTH, "low", "x", 0.0), tried(BOTH, "high", "y", 0.0)]
+    assert alike_pairs(named, texts, 10) == []
+
+
 def test_what_brings_results_nearer_is_tried_beside_the_rest_and_one_operator_twice() -> None:
     first, second, third = (tried(TWICE, old, "0", 0.0) for old in ("a = i", "b = i", "c = i"))
     nearer = replace(third, outcome=replace(third.outcome, nearer=0.5))

@@ -47,6 +47,8 @@ def doubts(found: Examined, first: CaseRun, best: Confirmed, difference: Differe
         yield "the kernel could as well be written for the launch that there is"
     if best.tried.ranked.agreed:
         yield "other places are written for this constant: one of them may be what is wrong"
+    if change.role == "assembly operand":
+        yield "it says which register is which: what fills or reads these registers could be changed as well"
     if of_two_ends(change, difference):
         yield "who writes this memory and who reads it would agree as well if the other end were changed"
     if puts_in_order(change) and _overlap(found, first, best):

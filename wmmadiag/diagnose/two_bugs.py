@@ -57,13 +57,14 @@ class _Bench(Protocol):
 def alike_pairs(tried: Sequence[Tried], texts: Texts, most: int) -> list[Pair]:
     """Pairs of changes that do the same, or undo each other, the likeliest first."""
     groups: dict[frozenset[tuple[str, ...]], list[Tried]] = {}
-    for one in tried:
-        done = {_done(edit, texts) for edit in one.ranked.change.edits}
-        if len(done) == 1 and _in_vain(one):
-            groups.setdefault(done.pop(), []).append(one)
+    for one in filter(_in_vain, tried):
+        known = [{how(edit, texts) for edit in one.ranked.change.edits} for how in (_done, _done_to_names)]
+        for done in dict.fromkeys(next(iter(some)) for some in known if len(some) == 1):
+            groups.setdefault(done, []).append(one)
     # Where the same mistake is made twice, what comes of one may hide what comes of the other.
     telling = (some for some in groups.values() if not all(one.outcome.idle for one in some))
-    return _likeliest((pair for some in telling for pair in _repeated([one.ranked for one in some])), most)
+    pairs = (pair for some in telling for pair in _repeated([one.ranked for one in some]))
+    return _once(_likeliest(pairs, 2 * most))[:most]
 
 
 def _repeated(some: Sequence[Ranked]) -> Iterator[Pair]:
@@ -74,20 +75,18 @@ def _repeated(some: Sequence[Ranked]) -> Iterator[Pair]:
 
 
 def _done(edit: TextEdit, texts: Texts) -> frozenset[tuple[str, ...]]:
-    """The tokens that an edit takes away and puts in, whichever way round.
-
-    Where it does more than to put one name or number for another, its names are left out: statements beside each other
-    do the same to others.
-    """
+    """The tokens that an edit takes away and puts in, whichever way round."""
     old = texts[edit.file][edit.start : edit.end].decode("utf-8", "replace")
-    both = tuple(map(tuple, difference(old, edit.text)))
-    if any(_is_mark(one) for some in both for one in some):
-        both = tuple(tuple(one if _is_mark(one) or one.isdecimal() else "name" for one in some) for some in both)
-    return frozenset(both)
+    return frozenset(map(tuple, difference(old, edit.text)))
 
 
-def _is_mark(token: str) -> bool:
-    return not (token[0].isalnum() or token[0] == "_")
+def _done_to_names(edit: TextEdit, texts: Texts) -> frozenset[tuple[str, ...]]:
+    """The same with names left out, of an edit that does more than to put some names for others: statements beside
+    each other do alike to what each of them names."""
+    done = _done(edit, texts)
+    names = {part for some in done for part in some if part[0].isalpha() or part[0] == "_"}
+    left = frozenset(tuple("name" if part in names else part for part in some) for some in done)
+    return left if any(len(set(some) - {"name", ".", "-", ">", ":"}) > 0 for some in left) else done
 
 
 def nearer_pairs(tried: Sequence[Tried], most: int) -> list[Pair]:
@@ -193,6 +192,11 @@ def _likeliest(made: Iterator[Pair], most: int) -> list[Pair]:
     alone = [one for one in ordered if _static(one)][: most // _ALONE]
     switched = [one for one in ordered if not _static(one)][: most - len(alone)]
     return sorted([*alone, *switched], key=lambda one: -one.score)
+
+
+def _once(pairs: Iterable[Pair]) -> list[Pair]:
+    """Each pair where it stands first."""
+    return list({one.both: one for one in reversed(list(pairs))}.values())[::-1]
 
 
 def _static(pair: Pair) -> bool:

@@ -133,6 +133,13 @@ YIELDS = [
         "x[t] = a[t]; x[t + 2] = b[t];",
     ),
     ("name_for_sum", "int r = threadIdx.x, at = r * 4;\n#define PUT(i) out[i] = a[r * 4 + 1]\nPUT(at);", "a[at]"),
+    (
+        "term_more",
+        "int c = threadIdx.x, r = threadIdx.y; copy4(out + r * m + 1, a + r * n); copy4(out + 2, a + m);"
+        "copy4(out + 3, b + n); copy4(out + 4, b + n * m); for (int j = 0; j < 2; ++j) { copy4(out + c, a + r * n + c);"
+        "copy4(out + c + j * 16, b); }",
+        "a + r * n + c + j * 16)",
+    ),
 ]
 
 # operator, body, what must not come of it.

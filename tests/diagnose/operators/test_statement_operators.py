@@ -204,6 +204,16 @@ YIELDS = [
         "const auto before_x = x; x = x * m - y; y = before_x * n + y;",
     ),
     ("before", "float v = a[0]; v *= alpha; out[0] = v; out[1] = v;", "out[0] = before_v; out[1] = v;"),
+    (
+        "warp_wide",
+        "float x = 0.0f; for (int i = threadIdx.x; i < n; i += 32) x += a[i]; out[0] = x;",
+        "x += a[i]; for (int lanes_ = 16; lanes_ > 0; lanes_ /= 2) x += __shfl_xor_sync(0xffffffffu, x, lanes_);",
+    ),
+    (
+        "warp_wide",
+        "float x = a[0]; for (int i = threadIdx.x; i < n; i += 32) { x = fmaxf(x, a[i]); } out[0] = x;",
+        "} for (int lanes_ = 16; lanes_ > 0; lanes_ /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, lanes_));",
+    ),
 ]
 
 NEVER = [
@@ -239,6 +249,7 @@ NEVER = [
     ("cast", "out[0] = (float)m;", "out[0] = m;"),
     ("before", "float x = a[0]; x = b[0]; out[0] = x;", "before"),  # what it held does not matter to what it is set to
     ("before", "float x = a[0]; x += 1; x = b[0]; out[0] = x;", "before"),  # set anew between
+    ("warp_wide", "float x = a[0]; x += __shfl_xor_sync(~0u, x, 8); out[0] = x;", "lanes_"),  # they are already
 ]
 
 

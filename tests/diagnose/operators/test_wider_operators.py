@@ -81,6 +81,11 @@ YIELDS = [
      "at_ < sizeof(s) / 4; at_ += blockDim.x * blockDim.y * blockDim.z)"),
     ("cleared", "__shared__ All all; int i = threadIdx.x; all.o[i] += a[i];",
      "sizeof(all.o) / 4"),
+    ("moved_far", "out[0] = a[0]; out[1] = a[1]; out[2] = a[2]; out[3] = a[3];",
+     "out[1] = a[1]; out[2] = a[2]; out[3] = a[3]; out[0] = a[0];"),
+    ("moved_far", "int i = 0; out[1] = a[1]; i += 2; out[2] = a[2]; for (int k = 0; k < n; ++k) out[k] = b[k];",
+     "int i = 0; for (int k = 0; k < n; ++k) out[k] = b[k]; out[1]"),
+    ("factor_any", "const int pitch = 64; int g = n / m; out[threadIdx.x * pitch] = a[g];", "pitch = 64 * m;"),
 ]  # fmt: skip
 
 NEVER = [
@@ -109,6 +114,8 @@ NEVER = [
     ("other_pitches", "int i = threadIdx.x, j = threadIdx.y; out[i] = a[i + j * n];", "a[i + j]"),  # one changed alone
     ("further_donor", "int i = threadIdx.x; out[i * m] = a[i]; { int q = i; out[q + 1] = b[0]; }", "a[q + 1]"),
     ("cleared", "float s[64]; int i = threadIdx.x; s[i] += a[i]; out[i] = s[i];", "sizeof(s)"),  # a thread's own
+    ("moved_far", "out[1] = a[1]; int i = m; i += 2; out[i] = a[2];", "out[i] = a[2]; out[1] = a[1]; int i"),
+    ("factor_any", "int i = threadIdx.x; out[i * m] = a[i];", "out[i * m * i]"),  # not the same for all threads
 ]
 
 

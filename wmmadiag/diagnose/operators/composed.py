@@ -39,8 +39,10 @@ class _Company:
 
 def coordinates(program: Program, one: Expression) -> list[Atom]:
     """The integers in scope that differ between threads and that an expression does not name, the likeliest first:
-    those that stand beside its names in most statements, and those that nothing uses."""
+    those that nothing uses, what the loop around it counts by, and those that stand beside its names in most
+    statements."""
     pool, company = pools(program), _company(program)
+    counters = {variable.name for loop in one.statement.loops[-1:] for variable in loop.declares}
     rated = []
     for place, atom in enumerate(pool.at(one)):
         if not atom.type.whole or atom.varying is False or atom.constant or atom.root in one.names:
@@ -50,7 +52,7 @@ def coordinates(program: Program, one: Expression) -> list[Atom]:
             continue
         often = sum(company.together[name][atom.root] for name in one.names)
         idle = not roles and atom.root == atom.text
-        rated.append((not idle, -often, -place, atom))
+        rated.append((not idle, atom.text not in counters, -often, -place, atom))
     return [row[-1] for row in sorted(rated, key=lambda row: row[:-1])][:_MOST_COORDINATES]
 
 

@@ -108,10 +108,11 @@ class Partners:
         yield from self._visible(one, numbers, own)
 
     def offsets(self, one: Expression) -> Iterator[Text]:
-        """What is added to pointers."""
-        own = {part.expression.text for part in sums.terms(one)}
+        """What is added to pointers: first what stands beside one of its own terms elsewhere."""
+        own = dict.fromkeys(part.expression.text for part in sums.terms(one))  # in their order
         most = _MOST_OFFSETS if one.atom else _MOST_OFFSETS // 3
-        return self._visible(one, list(self._offsets.values()), own, most)
+        beside = {key: part for text in own for key, (part, negative) in self._beside[text].items() if not negative}
+        return self._visible(one, list((beside | self._offsets).values()), {*own}, most)
 
     def terms(self, one: Expression) -> Iterator[tuple[Text, bool]]:
         """What is added to one of its terms elsewhere, with whether it is subtracted."""

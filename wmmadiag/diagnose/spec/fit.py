@@ -86,13 +86,27 @@ def _tells(observed: Mapping[str, NDArray[np.float64]], verdict: Verdict) -> boo
 def _residual(
     observed: Mapping[str, NDArray[np.float64]], predicted: Mapping[str, NDArray[np.float64]], verdict: Verdict
 ) -> float:
-    """The largest difference in units of the bound; infinite where one alone is not finite."""
+    """The largest difference in units of the bound; infinite where one alone is not finite.
+
+    What is given and returned in one array is judged under both names, observed under one, and given by the reference
+    under the other.
+    """
     worst = 0.0
-    for role, judged in verdict.judgements.items():
-        seen, said = observed[role], np.asarray(predicted.get(role, np.nan), np.float64)
+    for role, seen in observed.items():
+        judged = verdict.judgements.get(role)
+        if judged is None:
+            continue
+        named = next((name for name in predicted if name == role or _same(verdict, name, role)), "")
+        said = np.asarray(predicted.get(named, np.nan), np.float64)
         if said.shape != seen.shape:
             return float("inf")
         same = (seen == said) | (np.isnan(seen) & np.isnan(said))
         ratio = np.where(same, 0.0, np.abs(seen - said) / judged.bound)
         worst = max(worst, float(np.where(np.isnan(ratio), np.inf, ratio).max(initial=0.0)))
     return worst
+
+
+def _same(verdict: Verdict, one: str, other: str) -> bool:
+    """Whether two names are of one array."""
+    expected = verdict.expected
+    return one in expected and other in expected and np.array_equal(expected[one], expected[other], equal_nan=True)

@@ -10,7 +10,8 @@ from wmmadiag.diagnose.operators.model import Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
 
-_MOVABLE = frozenset({"expression", "if", "loop", "jump", "return"})
+MOVABLE = frozenset({"expression", "if", "loop", "jump", "return"})
+"""Kinds of statements that may stand elsewhere."""
 _FARTHEST = 2
 
 
@@ -18,17 +19,27 @@ _FARTHEST = 2
 def moved(program: Program) -> Iterator[Draft]:
     """A statement out of the loop or branch that it begins or ends, into the one beside it, or past its neighbours."""
     for one in program.statements:
-        if one.kind not in _MOVABLE or not one.braced or one.parent is None:
+        if one.kind not in MOVABLE or not one.braced or one.parent is None:
             continue
         yield from _out(one)
         yield from _into(one)
         for distance in range(1, (_FARTHEST if one.kind == "expression" else 1) + 1):
             if one.index + distance < len(one.block) and one.kind != "jump":
                 later = one.block[one.index + distance]
-                if not _declares(one.block[one.index + 1 : one.index + distance + 1], one):
-                    yield _move(one, later.end, f"\n{indent(one)}{_source(one)}", "later")
-                if later.kind in _MOVABLE and not _declares(one.block[one.index : one.index + distance], later):
-                    yield _move(later, one.start, f"{_source(later)}\n{indent(one)}", "sooner")
+                if not declares(one.block[one.index + 1 : one.index + distance + 1], one):
+                    yield move_after(one, later)
+                if later.kind in MOVABLE and not declares(one.block[one.index : one.index + distance], later):
+                    yield move_before(later, one)
+
+
+def move_after(one: Statement, later: Statement) -> Draft:
+    """A statement put behind a later one of its block."""
+    return _move(one, later.end, f"\n{indent(one)}{_source(one)}", "later")
+
+
+def move_before(one: Statement, earlier: Statement) -> Draft:
+    """A statement put before an earlier one of its block."""
+    return _move(one, earlier.start, f"{_source(one)}\n{indent(earlier)}", "sooner")
 
 
 def _out(one: Statement) -> Iterator[Draft]:
@@ -65,7 +76,7 @@ def _move(one: Statement, to: int, text: str, note: str) -> Draft:
     return Draft(edits, "static" if one.unit.macro else "statement", one.role, f"{one.text[:60]}: {note}")
 
 
-def _declares(passed: list[Statement], one: Statement) -> bool:
+def declares(passed: list[Statement], one: Statement) -> bool:
     """Whether a statement would come before what declares its names."""
     names = {variable.name for other in passed for variable in other.declares}
     return bool(names) and any(

@@ -63,6 +63,23 @@ def completed(program: Program) -> Iterator[Draft]:
                     yield inserted_after(place, text, text[:-1], "accumulation")
 
 
+@operator
+def warp_wide(program: Program) -> Iterator[Draft]:
+    """What a lane accumulates put together of all lanes of the warp, after the statement that does, or the loop that it
+    is in."""
+    for statement in program.statements:
+        for whole in statement.expressions if statement.kind == "expression" else ():
+            form = _accumulated(whole)
+            if form is None or not form[0].atom or form[0].type.kind not in ("float", "integer"):
+                continue
+            target, before, after = form
+            exchanged = f"__shfl_xor_sync(0xffffffffu, {target.text}, lanes_)"
+            loop = f"for (int lanes_ = 16; lanes_ > 0; lanes_ /= 2) {before}{exchanged}{after};"
+            for place in dict.fromkeys((_block_level(statement), *statement.loops[-1:])):
+                if place.braced and "__shfl" not in whole.text:
+                    yield inserted_after(place, loop, f"{target.text} of all lanes", "accumulation")
+
+
 def _of_sum(statement: Statement, summed: set[str], rows: Sequence[Sequence[Expression]]) -> Iterator[Draft]:
     """`x += g(x)` after a declaration that takes an element of an array that something is added to."""
     value = statement.expressions[0] if len(statement.expressions) == 1 and len(statement.declares) == 1 else None

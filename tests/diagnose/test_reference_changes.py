@@ -1,0 +1,38 @@
+"""Which change of the reference gives what a wrong kernel computed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wmmadiag import backends
+from wmmadiag.diagnose.spec.fit import reproduced
+from wmmadiag.subject.bench import CaseRun, Workbench
+from wmmadiag.subject.card_files.read import load_card
+from wmmadiag.subject.compiling import SubjectCompiler
+
+ROOT = Path(__file__).parents[2]
+
+
+def _run(changed: tuple[str, str] | None) -> CaseRun:
+    """A case of the GEMM that reads and writes C in one array."""
+    card = load_card(ROOT / "kernels/gemm/tf32.toml")
+    bench = Workbench(card, card.variants[0], "sm_90", backends.backend("emulator"), (), SubjectCompiler())
+    text = card.source.read_text("utf-8")
+    if changed is not None:
+        assert text.count(changed[0]) == 1
+        text = text.replace(*changed)
+    case = next(one for one in bench.cases() if one.name == "odd")
+    return bench.run(case, {card.source.resolve(): text})
+
+
+def test_what_is_given_and_returned_in_one_array_is_held_to_changed_references() -> None:
+    run = _run(("x += beta * T::widen(*target);", "x += T::widen(*target);"))
+    assert not run.passed and run.bound is not None and run.verdict is not None
+    said = [one.sentence() for one in reproduced(run.bound, run.verdict)]
+    assert any("beta" in one for one in said), said
+
+
+def test_a_right_run_is_no_changed_reference() -> None:
+    run = _run(None)
+    assert run.passed and run.bound is not None and run.verdict is not None
+    assert reproduced(run.bound, run.verdict) == ()
