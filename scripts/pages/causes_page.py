@@ -25,7 +25,7 @@ hard for the operation.
   or more are written for (with one stage, no buffer is the wrong one); or one of two bugs; or the changed kernel is
   wrong with one size of another case in place of its own; or a warp still stores what no thread of its block reads; or
   a statement put in mends at other places as well; or the changed kernel reads nothing new and what it read before more
-  often; or a line goes on into an array that it kept out of before.
+  often; or a line goes on into an array that it kept out of before; or it only says which register is which.
 - **undecided**: nothing that was tried mends it. The lines that what was seen speaks of most are named; what was seen,
   what was ruled out and by what, and changes that mend a part are listed.
 
@@ -33,8 +33,9 @@ Before anything is the answer, what was not tried of the lines beside it is, cha
 its values are made, and where they are used; of what puts accesses in order, where these stand. A statement put in does
 not count against a change of one that stands there, which is simpler.
 
-Where no change mends anything alone, two are made at once, any two of a program's: first those by which one operator
-does the same at two places, or undoes at one what it does at the other, near ones before far ones; then the likeliest.
+Where no change mends anything alone, two are made at once, any two of a program's: before the second round those by
+which one operator does the same at two places, to whatever names stand there, or undoes at one what it does at the
+other, near ones before far ones; behind it the likeliest.
 
 A finding of a check (a race, an access outside) is always reported. It is the cause of wrong numbers only if mending it
 alone makes them right.

@@ -11,6 +11,7 @@ import subprocess
 from importlib import import_module
 from pathlib import Path
 
+import causes_page
 import pytest
 import transcripts
 
@@ -47,6 +48,10 @@ def test_a_page_s_session_prints_what_it_shows(page, tmp_path, monkeypatch):
     else:
         monkeypatch.chdir(ROOT)
     transcripts.run(ROOT / page, execute)
+
+
+def test_the_page_of_causes_says_what_operators_say():
+    assert (ROOT / "docs/causes.md").read_text("utf-8") == causes_page.page(), "run python scripts/pages"
 
 
 def test_every_page_with_a_session_is_run():
