@@ -140,6 +140,12 @@ YIELDS = [
         "copy4(out + c + j * 16, b); }",
         "a + r * n + c + j * 16)",
     ),
+    (  # what `t` is held to is the pitch beside it
+        "variable",
+        "int t = threadIdx.x, r = threadIdx.y, e = m, f = m, g = n, h = n, k = n, l = m; out[r * e] = a[r * f];"
+        "out[r * g] = a[r * h]; out[r * k] = a[r * l]; if (t < BM) out[r * n + t] = a[0];",
+        "out[r * BM + t]",
+    ),
 ]
 
 # operator, body, what must not come of it.

@@ -8,6 +8,7 @@ from functools import cache
 
 from wmmadiag.csource.types import Type
 from wmmadiag.csource.variables import Variable
+from wmmadiag.diagnose.operators import sums
 from wmmadiag.diagnose.operators.cuda_names import LAUNCH_VARIABLES, THREAD_VARIABLES
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
@@ -48,7 +49,8 @@ def names_for(program: Program, one: Expression, most: int = 0) -> list[Atom]:
     What makes one likely: it is a member of the same object; nothing uses it; it is used elsewhere for the same, or in
     the same place of the same call or operation, or in this statement; its name is written of the same parts, or nearly
     the same; it was made of the other one; it is a parameter, a constant or a local variable as the other one is; it
-    counts a loop around it, and nothing in the loop says so; it was declared late, or is a constant that is used often.
+    counts a loop around it, and nothing in the loop says so; what is counted beside a pitch is held to it; it was
+    declared late, or is a constant that is used often.
     """
     pool = pools(program)
     of = one.text[: len(one.text) - len(one.operator)] if one.kind == "member" else one.text.rpartition("::")[0]
@@ -61,6 +63,7 @@ def names_for(program: Program, one: Expression, most: int = 0) -> list[Atom]:
     beside: Set[str] = pool.slots.get(slot(one), set())
     near = {name for whole in one.statement.expressions for name in whole.names}
     senseless = {one.text, _compared_with(one)}
+    holding = _holding(one)
     rated = []
     for place, atom in enumerate(pool.at(one)):
         if atom.text in senseless or not _fits(one, atom):
@@ -73,7 +76,7 @@ def names_for(program: Program, one: Expression, most: int = 0) -> list[Atom]:
             continue  # an axis of the launch that nothing uses
         likely = 2 * (bool(of) and atom.text.startswith(of))
         likely += 2 * (roles is None and atom.root == atom.text) + 3 * (atom.text in idle)
-        likely += roles is not None and one.role in roles
+        likely += (roles is not None and one.role in roles) + 3 * (atom.text in holding)
         likely += 2 * (atom.text in beside) + (atom.text in near or atom.text in counters)
         likely += one.text in pool.made_of.get(atom.root, ()) or atom.text in pool.made_of.get(one.text, ())
         likely += bool(parts & parts_of(atom.text)) or _nearly(one.text, atom.text)
@@ -91,6 +94,21 @@ def _compared_with(one: Expression) -> str:
     around = one.parent
     known = around is not None and around.operator in _OF_TWO and len(around.operands) == 2
     return around.operands[1 - one.number].text if around is not None and known else ""
+
+
+def _holding(one: Expression) -> set[str]:
+    """Of the pitch in `a * p + c`: what branches and loops around it hold `c` to."""
+    around = one.parent
+    if one.role not in _PITCHES or around is None or around.operator != "*" or around.parent is None:
+        return set()
+    beside = {part.expression.text for part in sums.terms(around.parent)} - {around.text}
+    found, statement = set(), one.statement.parent
+    while statement is not None:
+        for held in statement.condition.under() if statement.condition is not None else ():
+            if held.kind == "binary" and held.operator in ("<", "<=") and held.operands[0].text in beside:
+                found.add(held.operands[1].text)
+        statement = statement.parent
+    return found
 
 
 def _idle_counters(one: Expression) -> set[str]:
