@@ -458,3 +458,32 @@ def test_kernels_and_functions_that_macros_define(tmp_path: Path) -> None:
     done = run(tmp_path, half)
     assert done.returncode == 2, done.stdout + done.stderr
     assert "blockDim" in done.stderr
+
+
+SYMBOL_BESIDE_A_STREAM = r"""
+#include <cstdio>
+__device__ int total;
+__global__ void count(int n) { if (threadIdx.x < n) atomicAdd(&total, 1); }
+int main() {
+    cudaStream_t stream;
+    cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    const int zero = 5;
+    cudaMemcpyToSymbol(total, &zero, sizeof zero);
+    count<<<1, 32, 0, stream>>>(7);
+    cudaStreamSynchronize(stream);
+    int found = 0;
+    cudaMemcpyFromSymbol(&found, total, sizeof found);
+    printf("%d\n", found);
+    return 0;
+}
+"""
+
+
+def test_a_copy_to_a_symbol_is_waited_for_and_one_that_says_async_is_not(tmp_path: Path) -> None:
+    done = run(tmp_path, SYMBOL_BESIDE_A_STREAM)
+    assert (done.returncode, done.stdout) == (0, "12\n"), done.stderr
+    text = SYMBOL_BESIDE_A_STREAM.replace(
+        "ToSymbol(total, &zero, sizeof zero)", "ToSymbolAsync(total, &zero, sizeof zero)"
+    )
+    done = run(tmp_path, text)
+    assert done.returncode == 1 and "[streams]" in done.stderr, done.stderr

@@ -236,13 +236,10 @@ cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* shadow, std::size_t 
     return queued(stream, [=] { return copy_from_symbol(to, shadow, bytes, offset, kind); });
 }
 cudaError_t cudaMemcpyToSymbol(const void* shadow, const void* from, std::size_t bytes, std::size_t offset, cudaMemcpyKind kind) {
-    return cudaMemcpyToSymbolAsync(shadow, from, bytes, offset, kind, nullptr);
+    return waiting(nullptr, [=] { return copy_to_symbol(shadow, from, bytes, offset, kind); });
 }
 cudaError_t cudaMemcpyFromSymbol(void* to, const void* shadow, std::size_t bytes, std::size_t offset, cudaMemcpyKind kind) {
-    WMMADIAG_LOCKED;
-    if (const auto before = status(true); before != cudaSuccess) return before;
-    flush_output();
-    return cudaMemcpyFromSymbolAsync(to, shadow, bytes, offset, kind, nullptr);
+    return waiting(nullptr, [=] { return copy_from_symbol(to, shadow, bytes, offset, kind); });
 }
 
 }  // extern "C"
