@@ -46,13 +46,15 @@ ROWS = (
     form("bfi.type d, a, b, c:u32, length:u32", type="b32 b64"),
     form("szext.mode.type d, a, b:u32", op="szext.{mode}.{type}", mode="clamp wrap", type="u32 s32"),
     form("bmsk.mode.b32 d, a, b", op="bmsk.{mode}.b32", mode="clamp wrap"),
-    # The sum is signed where a factor is.
-    form("dp4a.u32.u32 d, a:b32, b:b32, c"),
-    form("dp4a.u32.s32 d:s32, a:b32, b:b32, c:s32"),
-    form("dp4a.s32.btype d:s32, a:b32, b:b32, c:s32", btype="u32 s32"),
-    form("dp2a.part.u32.u32 d, a:b32, b:b32, c", op="dp2a.{part}.u32.u32", part="lo hi"),
-    form("dp2a.part.u32.s32 d:s32, a:b32, b:b32, c:s32", op="dp2a.{part}.u32.s32", part="lo hi"),
-    form("dp2a.part.s32.btype d:s32, a:b32, b:b32, c:s32", op="dp2a.{part}.s32.{btype}", part="lo hi", btype="u32 s32"),
+    # Untyped, as recorded: what the records draw operands from is the rows, their order and their types.
+    form("dp4a.atype.btype d:b32, a:b32, b:b32, c:b32", atype="u32 s32", btype="u32 s32"),
+    form(
+        "dp2a.part.atype.btype d:b32, a:b32, b:b32, c:b32",
+        op="dp2a.{part}.{atype}.{btype}",
+        part="lo hi",
+        atype="u32 s32",
+        btype="u32 s32",
+    ),
     # Extended precision: the carry flag is an operand of its own, after those in the text.
     form("add.cc.type d, a, b, cc_out", type=_WORDS),
     form("addc.type d, a, b, cc_in", type=_WORDS),
