@@ -24,7 +24,7 @@ from wmmadiag.subject.binding import BoundCase
 SPACES = ("generic", "global", "shared", "local")
 """By the number that a memory event has."""
 STORES = frozenset({AccessKind.STORE, AccessKind.ATOMIC, AccessKind.ASYNC_STORE})
-_LOCAL = 3
+_SHARED, _LOCAL = 2, 3
 BLOCKS = 24
 """Blocks in which two versions of a kernel are compared access by access."""
 _MOST = 400_000
@@ -56,7 +56,7 @@ class Watch:
     def on_memory(self, where: Any, space: int, kind: int, active: int, size: int, addresses: bytes) -> None:
         """As `wmmadiag.emulator.observer.Observer`."""
         block, warp, pc = where
-        if block not in self.blocks or kind == AccessKind.ASYNC_STORE or space == _LOCAL or self._constant(pc):
+        if block not in self.blocks or kind == AccessKind.ASYNC_STORE or space == _LOCAL or self._constant(pc, space):
             return
         self.count += 1
         if self.count > _MOST:
@@ -69,11 +69,14 @@ class Watch:
         if block in self.blocks and kind != 2:
             self._at(block, pc, self.barriers).append((warp, barrier))
 
-    def _constant(self, pc: int) -> bool:
-        """Whether an instruction reads a parameter or a constant, which no other reads in another way."""
+    def _constant(self, pc: int, space: int) -> bool:
+        """Whether an instruction reads a parameter or a constant, which no other reads in another way.
+
+        An array in shared memory has an address that is known as well, and is written.
+        """
         node = self.kernel.kernel.nodes[pc]
         return not self._line(pc)[1][1] or (
-            node.op == "ld" and node.s[0] is not None and node.s[0].constant is not None
+            space != _SHARED and node.op == "ld" and node.s[0] is not None and node.s[0].constant is not None
         )
 
     def _line(self, pc: int) -> tuple[Place, Line]:
