@@ -77,6 +77,12 @@ def test_another_element_of_shared_memory_is_written(tmp_path: Path) -> None:
     assert "writes s[32..63] where the changed kernel writes s[0..31]" in found.sentence()
 
 
+def test_a_read_in_place_of_a_write_is_called_one(tmp_path: Path) -> None:
+    found = difference(tmp_path, "s[t] = x[t];", "s[t] = t < 0 ? x[t] : 0.0f;")
+    assert found is not None and (found.what, found.place.line, found.store) == ("access", 4, True)
+    assert found.sentence() == "warp 0 of block 0 writes s[0..31] where the changed kernel reads x[0,0..31]"
+
+
 def test_an_access_that_only_one_makes(tmp_path: Path) -> None:
     found = difference(tmp_path, "    y[t] = ", "    if (t < 32) y[t] = ")
     assert found is not None and (found.what, found.place.line) == ("executed", 6)

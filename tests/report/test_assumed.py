@@ -29,6 +29,13 @@ def test_a_wrong_verdict_is_said_to_depend_on_it():
     assert text.rstrip().endswith("which holds only if what was assumed above does: nobody said so")
 
 
+def test_what_is_undecided_holds_under_no_assumption():
+    report = assumed().kernels[0].report
+    cases = tuple(replace(one, status="undecided") for one in report.cases)
+    text = terminal.render(replace(report, cases=cases))
+    assert TAKEN in " ".join(text.split()) and "which holds only if" not in text
+
+
 def test_a_diagnosis_says_it_before_its_causes():
     text = " ".join(terminal_diagnosis.render(replace(diagnosis(), assumed=(TAKEN,))).split())
     assert text.index(TAKEN) < text.index(diagnosis().causes[0].name)

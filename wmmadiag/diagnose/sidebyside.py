@@ -40,13 +40,14 @@ class Difference:
     after: str
     space: str = ""  # of the memory, "" for none
     store: bool = False  # whether it writes
+    stores_after: bool | None = None  # whether the second version does, of an "access"; None: as the first
 
     def sentence(self) -> str:
         """One sentence: what the first version does, and what the second does in its place."""
         who = f"warp {self.warp} of block {self.block}" if self.warp >= 0 else "the kernel"
         if self.what == "access":
-            verb = "writes" if self.store else "reads"
-            return f"{who} {verb} {self.before} where the changed kernel {verb} {self.after}"
+            verb, then = ("writes" if one else "reads" for one in (self.store, self._stores_after))
+            return f"{who} {verb} {self.before} where the changed kernel {then} {self.after}"
         if self.what == "executed":
             if not self.before:
                 return f"{who} does not {'write' if self.store else 'read'} {self.after} here; the changed kernel does"
@@ -56,6 +57,10 @@ class Difference:
         if self.what == "barrier":
             return f"{who} waits {self.before} here; in the changed kernel {self.after}"
         return "the same elements are read and written, with other values"
+
+    @property
+    def _stores_after(self) -> bool:
+        return self.store if self.stores_after is None else self.stores_after
 
 
 def of_two_ends(change: Change, difference: Difference | None) -> bool:
@@ -140,6 +145,7 @@ def _accesses(
                 _named(second, extents[1]) if second is not None else "",
                 SPACES[event[0]],
                 event[1] in STORES,
+                second[1] in STORES if second is not None else None,
             )
     return None
 

@@ -139,7 +139,9 @@ def _unsettled(card: Card, report: KernelReport, tried: Tried) -> KernelReport:
     launched = derived.kernel.launch is not None
     launched = launched or bool(derived.options.grid and derived.options.block)
     if "operation" in derived.told and launched and not derived.draft.untold and (tried.ran or _sizes_told(card)):
-        return replace(report, assumed=(*report.assumed, f"{tried.count} other readings were tried, none is right"))
+        return replace(
+            report, assumed=(*report.assumed, f"the reading that its names tell: none of {tried.count} others is right")
+        )
     question = _question(card, tried)
     if derived.doubt:
         report = replace(report, cases=tuple(map(_with_problem_noted, report.cases)))
