@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from example_reports import broken, everything, passing
 
+from wmmadiag.report import terminal_diagnosis
 from wmmadiag.report.terminal import WIDTH, render
+from wmmadiag.results.diagnosis import Fix
 from wmmadiag.results.model import KernelReport, to_builtins
 
 GOLD = Path(__file__).parent / "gold"
@@ -81,3 +84,14 @@ def test_what_was_assumed_is_said_of_a_right_case():
     case = replace(report.cases[0], notes=("assumed: B stored as NxK, which is what the result fits",))
     text = render(replace(report, cases=(case, *report.cases[1:])))
     assert "assumed: B stored as NxK" in text
+
+
+def test_a_kernel_that_did_not_run_to_its_end_had_no_elements_to_count():
+    fix = Fix("", "", "verified", 0, 0, math.inf, 0.0003, ("small",))
+    assert terminal_diagnosis.fix_effect(fix) == (
+        "with it: 0 elements wrong, where the kernel as it is does not run to its end, largest difference 0.0003;"
+        " cases tried: small"
+    )
+    assert "0 elements wrong instead of 9, largest difference 0.0003 instead of infinite" in (
+        terminal_diagnosis.fix_effect(replace(fix, wrong_before=9))
+    )

@@ -151,10 +151,12 @@ def fix_effect(fix: Fix) -> str:
     """What trying a fix did, in words; "" where it was not tried."""
     if fix.wrong_after is None:
         return ""
-    text = f"with it: {fix.wrong_after} elements wrong instead of {fix.wrong_before}"
+    text = f"with it: {fix.wrong_after} elements wrong"
+    ended = bool(fix.wrong_before) or fix.max_difference_before != math.inf  # else nothing was there to count
+    text += f" instead of {fix.wrong_before}" if ended else ", where the kernel as it is does not run to its end"
     if fix.max_difference_after is not None:
-        before, after = number(fix.max_difference_before), number(fix.max_difference_after)
-        text += f", largest difference {after} instead of {before}"
+        text += f", largest difference {number(fix.max_difference_after)}"
+        text += f" instead of {number(fix.max_difference_before)}" if ended else ""
     if fix.tried:
         text += f"; cases tried: {', '.join(fix.tried)}"
     return text

@@ -40,7 +40,7 @@ def parallel(program: Program) -> Iterator[Draft]:
                 if 0 <= beside < len(other.block) and shape(tokenized(other.block[beside])) == shape(tokens):
                     continue
                 text = renamed(donor, tokens, names)
-                note = f"as beside line {one.unit.source.place(one.node).line}"
+                note = f"{text[:50]} as beside line {one.unit.source.place(one.node).line}"
                 if step > 0:
                     yield inserted_after(other, text, note, donor.role)
                 else:
