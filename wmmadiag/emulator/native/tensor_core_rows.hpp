@@ -162,7 +162,7 @@ struct ShortSum {
 #if defined(__AVX2__)
         if constexpr (Width == 8) return (I)_mm256_sign_epi32((__m256i)magnitude, (__m256i)x);
 #endif
-        return (I)x < 0 ? -(I)magnitude : (I)magnitude;
+        return (I)x < 0 ? (I)(0u - magnitude) : (I)magnitude;  // the least integer has no negative
     }
 };
 
