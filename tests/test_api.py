@@ -257,6 +257,7 @@ def test_check_is_told_what_it_cannot_do(tmp_path):
         ({"computes": "gemm"}, "computes 'pv'"),
         ({"backend": "abacus"}, "unknown backend"),
         ({"symbols": {"1S": 2}}, "'1S' cannot be a symbol"),
+        ({"symbols": {"SS": 64}}, "nothing in the card uses the symbol 'SS'"),
     ):
         with pytest.raises(wmmadiag.ConfigurationError) as caught:
             wmmadiag.check(card, **options)

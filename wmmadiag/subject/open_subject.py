@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 
 from wmmadiag.compile.languages import is_ptx
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.ops.expressions import names_in
+from wmmadiag.ops.registry import OPERATIONS
+from wmmadiag.subject.binding import DISPLACED
 from wmmadiag.subject.card import Card, LaunchShape
 from wmmadiag.subject.card_files.read import load_card
+from wmmadiag.subject.suggest import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,7 @@ def overlaid(card: Card, options: SubjectOptions) -> Card:
             ),
         )
     if options.symbols:
-        _check_symbols(options.symbols)
+        _check_symbols(options.symbols, card)
         card = replace(
             card, cases=tuple(replace(one, symbols={**one.symbols, **options.symbols}) for one in card.cases)
         )
@@ -111,7 +115,30 @@ def _launch(shape: LaunchShape, options: SubjectOptions) -> LaunchShape:
     )
 
 
-def _check_symbols(symbols: Mapping[str, str]) -> None:
-    for name in symbols:
+def _check_symbols(symbols: Mapping[str, str], card: Card) -> None:
+    known = {name for case in card.cases for name in case.symbols} | {*OPERATIONS[card.computes.operation].symbols}
+    for name, value in symbols.items():
         if not name.isidentifier():
             raise ConfigurationError(f"'{name}' cannot be a symbol", hint="write --symbol S=256")
+        used = known | set(_names(replace(card, cases=()))) | {DISPLACED}
+        others = (names_in(text) for other, text in symbols.items() if other != name)
+        if name not in used and not any(name in names for names in others):
+            raise ConfigurationError(
+                f"nothing in the card uses the symbol '{name}' (of --symbol {name}={value})",
+                place=card.cases[0].place if card.cases else card.computes.place,
+                hint=did_you_mean(name, sorted(known)),
+            )
+
+
+def _names(value: object) -> Iterator[str]:
+    """The names in all expressions of a card or a part of it."""
+    if isinstance(value, str):
+        yield from names_in(value)
+    elif is_dataclass(value):
+        for one in fields(value):
+            yield from _names(getattr(value, one.name))
+    elif isinstance(value, Mapping):
+        yield from _names(tuple(value.values()))
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from _names(part)
