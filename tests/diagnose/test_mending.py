@@ -12,7 +12,7 @@ import pytest
 from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.csource.dependences import Dependences
 from wmmadiag.csource.tree import parse
-from wmmadiag.diagnose import mending
+from wmmadiag.diagnose import mending, nearby
 from wmmadiag.diagnose.changes import Change, TextEdit
 from wmmadiag.diagnose.effort import EFFORTS
 from wmmadiag.diagnose.ranking import Ranked
@@ -126,7 +126,7 @@ def test_changes_of_a_findings_lines_are_checked_first() -> None:
     order = [replace(one, line=(FILE, line)) for one, line in zip(ranks(4), (7, 5, 4, 6), strict=True)]
     race = Finding("races", "write-read", Level.ERROR, "two threads", Place(FILE, 4), Place(FILE, 6))
     run: Any = SimpleNamespace(findings=[race])
-    assert [one.line[1] for one in mending._at_findings(order, run, sources)] == [4, 6, 5, 7]
+    assert [one.line[1] for one in nearby.at_findings(order, run, sources)] == [4, 6, 5, 7]
 
 
 LOOPS = """__global__ void k(float* out, int* done) {
@@ -153,7 +153,7 @@ def test_what_orders_accesses_comes_first_where_a_statement_around_one_ends() ->
     order = [put(later, "barrier"), put(end, "statement"), put(end, "barrier")]
     race = Finding("races", "blocks-read-write", Level.ERROR, "two blocks", Place(FILE, 3))
     run: Any = SimpleNamespace(findings=[race])
-    assert mending._at_findings(order, run, sources) == [order[2], order[1], order[0]]
+    assert nearby.at_findings(order, run, sources) == [order[2], order[1], order[0]]
 
 
 def test_beside_a_line_is_where_its_values_are_made_and_used() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from wmmadiag.compile.languages import is_c_family
 from wmmadiag.csource.dependences import Dependences, Line
@@ -19,6 +19,7 @@ from wmmadiag.diagnose.evidence import clean, ranked_changes, suspicion_of, trac
 from wmmadiag.diagnose.examined import Examined
 from wmmadiag.diagnose.launches import mending_launches, tried_launches
 from wmmadiag.diagnose.names import puts_in_order
+from wmmadiag.diagnose.nearby import at_findings
 from wmmadiag.diagnose.operators.places import Range
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.screening import screened
@@ -33,9 +34,6 @@ from wmmadiag.provenance import ProvenanceRun
 from wmmadiag.subject.bench import CaseRun
 from wmmadiag.subject.card import Case, LaunchShape
 from wmmadiag.subject.symbols import rendered_entry
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 Progress: TypeAlias = Callable[[str], None]
 """Told what comes next."""
@@ -307,7 +305,7 @@ def _by_checks(found: Examined, base: _Base, cases: Sequence[Case], tell: Progre
     sources, order = ranked_changes(found.bench, base.run, base.followed, trials.texts)
     if not base.kept:
         found.sources = sources
-    waiting, checks = _at_findings(order, base.run, sources), ledger.effort.checked
+    waiting, checks = at_findings(order, base.run, sources), ledger.effort.checked
     while waiting and checks > 0 and not ledger.spent:
         part, waiting = waiting[:_CHECKED], waiting[_CHECKED:]
         ledger.complete = not waiting
@@ -323,44 +321,6 @@ def _by_checks(found: Examined, base: _Base, cases: Sequence[Case], tell: Progre
         if any(one.right for one in _confirmed(found, base, right, cases, tell, ())):
             return True
     return False
-
-
-def _at_findings(order: Sequence[Ranked], run: CaseRun, sources: Mapping[str, Source]) -> list[Ranked]:
-    """Changes of the lines that findings are about first, then those beside them: nothing else says what is wrong.
-
-    Where they are about the order of accesses, what puts accesses in order comes first of each.
-    """
-    said = {mark.line for mark in marks(run.findings, None, None)}
-    beside = Dependences(sources).beside(said)
-    unordered = any(one.check == "races" for one in run.findings)
-
-    def far(one: Ranked) -> tuple[int, bool]:
-        lines = _between(one, sources)
-        return 0 if lines & said else 1 if lines & beside else 2, unordered and not puts_in_order(one.change)
-
-    return sorted(order, key=far)
-
-
-def _between(one: Ranked, sources: Mapping[str, Source]) -> set[Line]:
-    """The line of a change; of one that only puts something in, those of the statements before and after it."""
-    edit = one.change.edits[0]
-    if one.change.kind != "insertion":
-        return {one.line}
-    source = sources[edit.file]
-    code = source.code.code
-    before, after = len(code[: edit.start].rstrip()) - 1, len(code) - len(code[edit.start :].lstrip())
-    nodes = [source.root.descendant_for_byte_range(at, at + 1) for at in (before, after) if 0 <= at < len(code)]
-    lines = {one.line}
-    for number, node in enumerate(nodes):
-        while node is not None and node.parent is not None and _ends_alike(node, node.parent, number == 0):
-            node = node.parent
-        if node is not None:
-            lines |= {(edit.file, line + 1) for line in range(node.start_point[0], node.end_point[0] + 1)}
-    return lines
-
-
-def _ends_alike(node: Node, around: Node, last: bool) -> bool:
-    return node.end_byte == around.end_byte if last else node.start_byte == around.start_byte
 
 
 def _harmless(verdict: str) -> bool:
