@@ -39,14 +39,14 @@ def test_a_case_is_repeated_with_all_that_it_was_asked_for(tmp_path: Path) -> No
     report = wmmadiag.check(
         card, arch="sm_86", variants=["other"], cases=[name], seed=7, inputs="uniform", checks=["races", "memory"],
         schedules=1, provenance=True, against=CARD, limits=RunLimits(seconds=50.0), macros={"UNUSED": "1"},
-        symbols={"unused": 3}, shared="16 * 64",
+        symbols={"batch": 1}, shared="16 * 64",
     )  # fmt: skip
     found = parsed(report.cases[0].repeat, check)
     assert (found.paths, found.case, found.variant) == ([str(card)], [name], ["other"])
     assert (found.arch, found.seed, found.inputs) == (["sm_86"], 7, "uniform")
     assert (found.checks, found.schedules, found.provenance) == ("races,memory", 1, True)
     assert (found.against, found.budget_seconds, found.backend) == (str(CARD), 50.0, "emulator")
-    assert (found.define, found.symbol, found.shared) == ([("UNUSED", "1")], [("unused", "3")], "16 * 64")
+    assert (found.define, found.symbol, found.shared) == ([("UNUSED", "1")], [("batch", "1")], "16 * 64")
 
 
 def test_a_diagnosis_is_repeated_with_all_that_it_was_asked_for(tmp_path: Path) -> None:
