@@ -25,7 +25,7 @@ DIFFERS = {
     "--case": "some look into one case, others run several",
     "--variant": "likewise",
     "--effort": "a campaign may leave the diagnosis out, and runs many kernels",
-    "--seconds": "of a launch, of one explanation, of one probe",
+    "--seconds": "of a launch, of one explanation",
     "--std": "host code of a program needs one",
 }
 """Options that are not alike in all commands, and why."""
@@ -84,7 +84,7 @@ def cards(tmp_path, monkeypatch):
     "words",
     [
         ["check", "{}.toml"], ["diagnose", "{}.toml", "--effort", "quick"], ["report", "{}.json"],
-        ["replay", "{}.bundle"], ["compare", "right.json", "{}.json"], ["probe", "{}.toml"],
+        ["replay", "{}.bundle"], ["compare", "right.json", "{}.json"],
         ["campaign", "{}_plan.toml", "--here", "--effort", "none"], ["explain", "{}.toml", "d[0,0]"],
     ],
     ids=lambda words: words[0],

@@ -9,8 +9,8 @@ from wmmadiag.probes.machine import Platform
 
 def test_list(run):
     answer = run("probe", "--list")
-    assert answer.code == 0 and "\n  transpose " in answer.out and "\n  dominant-key " in answer.out
-    assert set(json.loads(run("probe", "--list", "--json", "-").out)) == {"format_version", "platform", "kernel"}
+    assert answer.code == 0 and "\ntranspose " in answer.out
+    assert set(json.loads(run("probe", "--list", "--json", "-").out)) == {"format_version", "platform"}
 
 
 def test_one_probe_on_two_architectures(run):
@@ -44,18 +44,6 @@ def test_mistakes(run, here):
         (("layouts", "--arch", "sm_91"), "unknown architecture 'sm_91'"),
         (("layouts", "--backend", "gpux"), "unknown backend 'gpux'"),
         (("missing.toml",), "missing.toml"),
-        (("right.toml", "layouts"), "give nothing else"),
-        (("gemm.cu",), "draft one: wmmadiag init gemm.cu"),
-        (("right.toml", "--case", "twwo"), "no case 'twwo'"),
     ):
         answer = run("probe", *words)
         assert answer.code in (2, 3) and message in answer.err, (words, answer)
-
-
-def test_a_card(run, here):
-    answer = run("probe", "right.toml")
-    assert answer.code == 0 and "0 wrong, 0 undecided" in answer.out
-    answer = run("probe", "wrong.toml", "--json", "-")
-    assert answer.code == 1
-    wrong = [one["name"] for one in json.loads(answer.out)["answers"] if one["verdict"] == "wrong"]
-    assert "zero-operand" in wrong

@@ -156,7 +156,7 @@ def test_a_module_and_its_probe_have_one_name(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(store, "PROBE", Probe("shop", "?", "store.cu", store.run))
     with pytest.raises(TypeError, match="the probe is called 'shop'"):
-        registry.modules_of("wmmadiag.probes", Probe)
+        registry.probe_modules()
 
 
 def test_every_source_has_a_probe() -> None:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
-from typing import TypeVar
 
+from wmmadiag import probes
 from wmmadiag.errors import ConfigurationError, KernelFault, WmmadiagError
 from wmmadiag.probes.answer import Answer, Answered
 from wmmadiag.probes.machine import Platform
@@ -32,31 +32,27 @@ class Probe:
     across: Callable[[Sequence[Answered]], str] | None = None
 
 
-_T = TypeVar("_T")
-
-
-def modules_of(package: str, kind: type[_T]) -> Mapping[str, tuple[_T, ModuleType]]:
-    """(probe, module) by name of each module of a package that defines a `PROBE` of a kind.
+def probe_modules() -> Mapping[str, tuple[Probe, ModuleType]]:
+    """(probe, module) by name of each module beside this one that defines a `PROBE`.
 
     Raises:
         TypeError: a module and its probe have different names.
     """
-    found: dict[str, tuple[_T, ModuleType]] = {}
-    for info in sorted(pkgutil.iter_modules(importlib.import_module(package).__path__), key=lambda one: one.name):
-        module = importlib.import_module(f"{package}.{info.name}")
+    found: dict[str, tuple[Probe, ModuleType]] = {}
+    for info in sorted(pkgutil.iter_modules(probes.__path__), key=lambda one: one.name):
+        module = importlib.import_module(f"{probes.__name__}.{info.name}")
         probe = getattr(module, "PROBE", None)
-        if isinstance(probe, kind):
-            name = str(getattr(probe, "name", ""))
-            if name != info.name.replace("_", "-"):
-                raise TypeError(f"{module.__file__}: the probe is called '{name}'")
-            found[name] = probe, module
+        if isinstance(probe, Probe):
+            if probe.name != info.name.replace("_", "-"):
+                raise TypeError(f"{module.__file__}: the probe is called '{probe.name}'")
+            found[probe.name] = probe, module
     return found
 
 
 @cache
 def all_probes() -> Mapping[str, Probe]:
     """Every platform probe by name, in the order of their names."""
-    return {name: probe for name, (probe, _) in modules_of("wmmadiag.probes", Probe).items()}
+    return {name: probe for name, (probe, _) in probe_modules().items()}
 
 
 def select(names: Iterable[str]) -> tuple[Probe, ...]:
