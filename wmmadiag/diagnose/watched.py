@@ -54,7 +54,7 @@ class Watch:
         return self.count > _MOST
 
     def on_memory(self, where: Any, space: int, kind: int, active: int, size: int, addresses: bytes) -> None:
-        """As `wmmadiag.emulator.observer.Observer`."""
+        """See `wmmadiag.emulator.observer`."""
         block, warp, pc = where
         if block not in self.blocks or kind == AccessKind.ASYNC_STORE or space == _LOCAL or self._constant(pc, space):
             return
@@ -64,7 +64,7 @@ class Watch:
         self._at(block, pc, self.events).append((warp, space, kind, active, size, addresses))
 
     def on_barrier(self, where: Any, kind: int, barrier: int, _active: int) -> None:
-        """As `wmmadiag.emulator.observer.Observer`."""
+        """See `wmmadiag.emulator.observer`."""
         block, warp, pc = where
         if block in self.blocks and kind != 2:
             self._at(block, pc, self.barriers).append((warp, barrier))

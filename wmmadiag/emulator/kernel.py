@@ -65,7 +65,7 @@ class EmulatorOptions:
     last_block_first: bool = False  # blocks begin in the opposite order, on one thread
     # warp instructions until a block that does not end lets the next one start; 0: the engine's own number
     patience: int = 0
-    observer: object | None = None  # an object with any of the methods of `wmmadiag.emulator.observer.Observer`
+    observer: object | None = None  # an object with any of the methods that `wmmadiag.emulator.observer` names
     # names of the engine's checks to run; what they find is in `EmulatedKernel.raw_findings`
     checks: tuple[str, ...] = ()
     # so many blocks, spread over the grid, are watched by the checks, the rest runs bare; 0: all are. Then nothing is

@@ -1,13 +1,13 @@
-"""What a run shows to whoever listens: memory accesses, barriers, tensor-core operations, and every instruction.
+"""What a run shows to whoever listens: memory accesses, barriers, and every instruction.
 
-The engine calls the methods that an observer has and skips those it lacks, so an observer defines what it wants:
+An observer (`EmulatorOptions.observer`) has those of these methods that it wants; the engine skips the others:
 
-    class Stores:
-        def on_memory(self, where, space, kind, active, size, addresses):
-            event = memory_event(where, space, kind, active, size, addresses)
-            ...
-
-    load(ptx, options=EmulatorOptions(observer=Stores()))
+- `on_memory(where, space, kind, active, size, addresses)`: lanes of a warp are about to touch memory; `addresses` are
+  32 uint64, those of inactive lanes undefined. Comes before bounds are checked: the last event before a fault is the
+  access that faulted. A fragment load or store is one event whose "lanes" are the fragment's lines.
+- `on_barrier(where, kind, barrier, active)`: lanes arrived at a barrier, or it let its waiters go.
+- `on_instruction(where, active, registers)`: an instruction was executed by the active lanes; `registers` is the
+  warp's register file after it. Lower with `share_registers=False` to tell all registers apart.
 
 With an observer, blocks run in order on one thread. An exception that a method raises ends the run and comes out of
 `launch`. A method gets raw integers and bytes, so that one that only counts pays for nothing else; the functions here
@@ -16,10 +16,9 @@ decode them. A place's program counter is a position in `LoweredKernel.nodes`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,34 +29,6 @@ from wmmadiag.emulator.registers import LANES
 
 Where = tuple[int, int, int]
 """(linear index of the block in the grid, warp in the block, program counter)."""
-
-
-class Observer(Protocol):
-    """The methods that an observer may have; each is optional."""
-
-    def on_memory(self, where: Where, space: int, kind: int, active: int, size: int, addresses: bytes) -> None:
-        """Lanes of a warp are about to touch memory; decode with `memory_event`.
-
-        `addresses`: 32 uint64, those of inactive lanes undefined. Comes before bounds are checked: the last event
-        before a fault is the access that faulted. A fragment load or store is one event whose "lanes" are the
-        fragment's lines.
-        """
-        ...
-
-    def on_barrier(self, where: Where, kind: int, barrier: int, active: int) -> None:
-        """Lanes arrived at a barrier, or it let its waiters go; decode with `barrier_event`."""
-        ...
-
-    def on_tensor(self, where: Where, a: bytes, b: bytes, c: bytes, d: bytes, column_order: Sequence[int]) -> None:
-        """A multiplication was executed; decode with `tensor_event`."""
-        ...
-
-    def on_instruction(self, where: Where, active: int, registers: bytes) -> None:
-        """An instruction was executed by the `active` lanes; `registers` is the warp's register file after it.
-
-        Decode registers with `register_values`. Lower with `share_registers=False` to tell all of them apart.
-        """
-        ...
 
 
 class MemorySpace(IntEnum):
@@ -108,31 +79,6 @@ class MemoryEvent:
     size: int  # bytes that each lane touches
 
 
-@dataclass(frozen=True, slots=True)
-class BarrierEvent:
-    """Arrival at a barrier, or its release (whose warp and pc say nothing). `lanes`: the active lanes, int64 (n,)."""
-
-    where: EventPlace
-    kind: BarrierKind
-    barrier: int
-    lanes: NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class TensorEvent:
-    """One multiplication, of `tiles` independent matrices.
-
-    Operands are the raw bits, unsigned integers as wide as an element; narrower ones than a byte stay packed, as bytes.
-    """
-
-    where: EventPlace
-    a: NDArray[Any]  # (tiles, m, k), rows of A
-    b: NDArray[Any]  # (tiles, n, k), columns of B, in their natural order
-    # c, d: (tiles, m, n)
-    c: NDArray[Any]
-    d: NDArray[Any]
-
-
 def lanes_of(mask: int) -> NDArray[np.int64]:
     """The lanes of a mask, ascending, int64 (n,)."""
     return np.flatnonzero(np.unpackbits(np.array([mask], "<u4").view(np.uint8), bitorder="little"))
@@ -148,39 +94,6 @@ def memory_event(where: Where, space: int, kind: int, active: int, size: int, ad
         lanes,
         np.frombuffer(addresses, "<u8")[lanes],
         size,
-    )
-
-
-def barrier_event(where: Where, kind: int, barrier: int, active: int) -> BarrierEvent:
-    """Decode what `on_barrier` gets."""
-    return BarrierEvent(EventPlace(*where), BarrierKind(kind), barrier, lanes_of(active))
-
-
-def tensor_event(
-    kernel: LoweredKernel, where: Where, a: bytes, b: bytes, c: bytes, d: bytes, column_order: Sequence[int]
-) -> TensorEvent:
-    """Decode what `on_tensor` gets.
-
-    Raises:
-        ValueError: the place is no multiplication of this kernel.
-    """
-    spec = kernel.nodes[where[2]].tensor
-    rule: Any = spec.rule if spec is not None else None
-    if spec is None or rule is None:
-        raise ValueError(f"operation {where[2]} is no multiplication")
-
-    def matrix(data: bytes, lines: int, width: int) -> NDArray[Any]:
-        size = len(data) // (spec.tiles * lines * width)
-        flat = np.frombuffer(data, f"<u{size}") if size else np.frombuffer(data, np.uint8)
-        return flat.reshape(spec.tiles, lines, -1)
-
-    natural = list(column_order) or slice(None)
-    return TensorEvent(
-        EventPlace(*where),
-        matrix(a, rule.m, rule.k),
-        matrix(b, rule.n, rule.k)[:, natural],
-        matrix(c, rule.m, rule.n)[:, :, natural],
-        matrix(d, rule.m, rule.n)[:, :, natural],
     )
 
 

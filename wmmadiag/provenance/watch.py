@@ -53,7 +53,7 @@ class BlockRecorder:
         self._steps, self._hit = [], False
 
     def on_memory(self, where: Any, space: int, kind: int, active: int, size: int, addresses: bytes) -> None:
-        """As `wmmadiag.emulator.observer.Observer`."""
+        """See `wmmadiag.emulator.observer`."""
         access = Access(_SPACES[space], kind, active, size, np.frombuffer(addresses, "<u8"))
         if kind == 4:  # lands at a later instruction than the one that it belongs to
             self._turn(where[0])
@@ -67,7 +67,7 @@ class BlockRecorder:
                 self._hit = True
 
     def on_instruction(self, where: Any, active: int, _registers: bytes) -> None:
-        """As `wmmadiag.emulator.observer.Observer`."""
+        """See `wmmadiag.emulator.observer`."""
         self._turn(where[0])
         self._steps.append(Step(where[1], where[2], active, self._pending))
         self._pending = []

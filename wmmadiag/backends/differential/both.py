@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from wmmadiag.backends.differential.difference import Difference, differences
 from wmmadiag.backends.differential.reasons import last_store, reasons
-from wmmadiag.backends.differential.tensor_replay import replay
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions
 from wmmadiag.emulator import load as load_emulated
 from wmmadiag.errors import KernelFault, WmmadiagError
@@ -68,13 +67,6 @@ class BothKernel:
         store = last_store(self.emulated, launch, found[0])
         if store:
             notes.append(store)
-        _restore(launch, before)
-        options = self.gpu.options
-        again_on_gpu = replay(
-            self.emulated, launch, self.gpu.device.arch, lambda ptx: load_gpu(ptx, "k", options=options)
-        )
-        if again_on_gpu:
-            notes.append(again_on_gpu)
         notes += reasons(self.emulated, self.gpu, emulated, on_gpu, again, -(-int(np.prod(launch.block)) // 32))
         return tuple(notes)
 

@@ -116,14 +116,13 @@ LoadedProgram load(const Engine& engine, std::vector<std::string> operations, co
     return {engine.load(std::move(source))};
 }
 
-// Forwards events to the methods that a Python object has: on_memory, on_barrier, on_tensor, on_instruction.
+// Forwards events to the methods that a Python object has: on_memory, on_barrier, on_instruction.
 class PythonObserver final : public Observer {
 public:
     PythonObserver(nb::object listener, const Program* program) : program_(program) {
         const auto method = [&](const char* name) { return nb::hasattr(listener, name) ? nb::object(listener.attr(name)) : nb::object(); };
         memory_ = method("on_memory");
         barrier_ = method("on_barrier");
-        tensor_ = method("on_tensor");
         instruction_ = method("on_instruction");
     }
 
@@ -138,14 +137,6 @@ public:
         const nb::gil_scoped_acquire gil;
         barrier_(place(e.where), static_cast<int>(e.kind), e.barrier, e.active);
     }
-    void tensor(const TensorEvent& e) override {
-        if (!tensor_) return;
-        const nb::gil_scoped_acquire gil;
-        const auto& maps = program_->source().maps;
-        const auto bytes = [&](std::uint32_t map) { return std::size_t{maps[map].lines} * maps[map].width * maps[map].element_bits / 8; };
-        tensor_(place(e.where), copy(e.a, bytes(e.op->a_map)), copy(e.b, bytes(e.op->b_map)), copy(e.c, bytes(e.op->c_map)),
-                copy(e.d, bytes(e.op->d_map)), e.op->column_order);
-    }
     void executed(const WriteEvent& e) override {
         const nb::gil_scoped_acquire gil;
         instruction_(place(e.where), e.active, copy(e.warp->registers(), program_->source().register_bytes));
@@ -157,7 +148,7 @@ private:
     static nb::bytes copy(const void* data, std::size_t bytes) { return nb::bytes(data, bytes); }
 
     const Program* program_;
-    nb::object memory_, barrier_, tensor_, instruction_;
+    nb::object memory_, barrier_, instruction_;
 };
 
 constexpr std::array outcome_names{"finished", "fault", "out-of-instructions", "out-of-time", "interrupted"};
