@@ -516,6 +516,7 @@ def test_misaligned(type_name, count, offset, generic):
         np.zeros(1000, np.uint32),
     )
     assert (error.kind, error.lane) == ("misaligned", 5) and error.address % 32 == offset
+    assert "multiple of its own size" in error.hint and "__align__" not in error.hint
 
 
 def test_misaligned_generic_shared_address_is_named_as_shared():

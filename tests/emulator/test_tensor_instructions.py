@@ -346,7 +346,8 @@ def test_the_whole_footprint_is_checked(operation):
 
 @pytest.mark.parametrize("operation", [LOAD, STORE])
 def test_alignment_of_fragments(operation):
-    assert fault("add.u64 %rd1, %rd1, 2;" + operation, size=512).kind == "misaligned"
+    error = fault("add.u64 %rd1, %rd1, 2;" + operation, size=512)
+    assert error.kind == "misaligned" and "leading dimension" in error.hint
 
 
 @pytest.mark.parametrize("operation", [LOAD, STORE])

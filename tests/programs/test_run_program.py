@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,12 @@ def test_program_has_its_own_output_and_status(tmp_path: Path) -> None:
     assert done.stdout == "launched\nhello 1000\n17 17 1029 -x\n", done.stderr
     assert done.returncode == 2
     assert "3 launches" in done.stderr
+
+
+def test_a_report_has_standard_output_to_itself(tmp_path: Path) -> None:
+    done = run(tmp_path, FIRST, "--json", "-", "--", "-x")
+    assert json.loads(done.stdout)["launches"] == 3
+    assert "hello 1000\n17 17 1029 -x\n" in done.stderr and done.returncode == 2
 
 
 def test_each_kind_of_launch_becomes_a_card_that_runs(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from wmmadiag.cli.arguments import add_colour, add_detail, definition, definitions, natural, seconds, size
 from wmmadiag.cli.console import Console
-from wmmadiag.cli.outputs import FORMATS, add_json, chosen_outputs, write_json, write_outputs
+from wmmadiag.cli.outputs import FORMATS, STDOUT, add_json, chosen_outputs, write_json, write_outputs
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -104,7 +104,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
     outputs = chosen_outputs(args, without="json")
     begun = time.perf_counter()
     sys.stdout.flush()
-    result = run_program(program, spec, str(sources[0].with_suffix("")), own, seconds=args.timeout or 0.0)
+    taken = outputs.to_stdout or args.json == STDOUT  # then what the program prints goes to standard error
+    result = run_program(
+        program, spec, str(sources[0].with_suffix("")), own, seconds=args.timeout or 0.0, output=2 if taken else None
+    )
     if outputs.wanted:
         from wmmadiag.programs.report import kernel_run
         from wmmadiag.recording import run_of

@@ -27,7 +27,8 @@ class LaunchView:
 
 HINTS: Mapping[str, str] = {
     "out-of-bounds": "compare the index at this line with the array's size; `wmmadiag ptx` shows the instruction",
-    "misaligned": "declare the array with __align__(32), or make the leading dimension a multiple of 16 bytes",
+    "misaligned": "what is read or written at once must lie at a multiple of its own size: compare the index, and the "
+    "offset of the pointer that was cast, with it",
     "read-only": "the kernel writes to constant memory or to an argument that was passed as read-only",
     "wrong-space": "a shared or local pointer is used as a global one (or the reverse)",
     "trap": "compilers also put a trap where they found undefined behaviour; the notes of `wmmadiag check` say where",
@@ -37,12 +38,14 @@ HINTS: Mapping[str, str] = {
     "bad-operand": "the operand is outside what the PTX ISA defines",
 }
 """Fault kind → the next step for the user."""
+_MISALIGNED_FRAGMENT = "declare the array with __align__(32), or make the leading dimension a multiple of 16 bytes"
 
 
 _FAR = 1 << 30
 """Bytes from the nearest allocation from which on naming it says nothing."""
 _NULL = 1 << 16
 
+_FRAGMENTS = ("wmma.", "ldmatrix", "stmatrix")
 _LINE = re.compile(r"line (\d+) of the fragment")  # as native/execute_tensor.cpp writes it
 
 
@@ -88,7 +91,7 @@ def fault_error(fault: Mapping[str, Any], standings: Sequence[tuple[Any, ...]], 
         lane=fault["lane"],
         address=address,
         detail="\n".join(f"  {line}" for line in detail),
-        hint=HINTS[kind],
+        hint=_MISALIGNED_FRAGMENT if kind == "misaligned" and node.op.startswith(_FRAGMENTS) else HINTS[kind],
         op=node.text.split()[0] if node.text else node.op,
         space=space,
         write=write,

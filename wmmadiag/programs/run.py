@@ -103,6 +103,7 @@ def run_program(
     *,
     seconds: float = 0.0,
     quiet: bool = False,
+    output: int | None = None,
 ) -> ProgramResult:
     """Run a built program; its standard streams are this process's.
 
@@ -111,6 +112,7 @@ def run_program(
         name, arguments: its `argv`.
         seconds: after which it is ended; 0: never.
         quiet: what it prints is kept in the result, and it reads nothing.
+        output: the file descriptor that takes the place of its standard output.
     """
     whole = {**spec, "folder": str(program.library.parent), "runtime": str(program.runtime)}
     result = ProgramResult(0)
@@ -126,7 +128,7 @@ def run_program(
             pass_fds=[theirs, watched],
             start_new_session=True,
             stdin=subprocess.DEVNULL if quiet else None,
-            stdout=said if quiet else None,
+            stdout=said if quiet else output,
             stderr=said if quiet else None,
         )
         ended, cut_off = threading.Event(), threading.Event()

@@ -202,7 +202,7 @@ COMMANDS = (
     Command("tensor", ("t",), "[COUNT]", "to the warp's next multiplication", _stepper("tensor"), GROUP, True),
     Command("fragment", ("f",), "[COUNT]", "to its next operation on a fragment", _stepper("fragment"), GROUP, True),
     Command("barrier", ("bar",), "[COUNT]", "to its next barrier", _stepper("barrier"), GROUP, True),
-    Command("reverse-step", ("rs",), "[COUNT]", "one line back", _stepper("line", back=True), GROUP, True),
+    Command("reverse-step", ("rs", "back"), "[COUNT]", "one line back", _stepper("line", back=True), GROUP, True),
     Command("reverse-next", ("rn",), "[COUNT]", "one line of the kernel back", _stepper("next", back=True), GROUP,
             True),
     Command("reverse-stepi", ("rsi",), "[COUNT]", "one instruction back", _stepper("instruction", back=True), GROUP,
