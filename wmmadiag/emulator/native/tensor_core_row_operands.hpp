@@ -29,6 +29,7 @@ template <class V, int Unit>
 #if defined(__AVX512F__)
     if constexpr (sizeof(V) == 64 && Unit == 32) return (V)_mm512_broadcast_i64x4(load<__m256i>(from));
     if constexpr (sizeof(V) == 64 && Unit == 16) return (V)_mm512_broadcast_i32x4(load<__m128i>(from));
+    if constexpr (sizeof(V) == 64 && Unit == 8) return (V)_mm512_set1_epi64(load<std::int64_t>(from));
 #endif
 #if defined(__AVX2__)
     if constexpr (sizeof(V) == 32 && Unit == 16) return (V)_mm256_broadcastsi128_si256(load<__m128i>(from));

@@ -238,26 +238,5 @@ void mma_rows(const MmaRule& rule, const std::byte* const* a, const std::byte* c
     for (int at = 0; at < rule.m / square_lines * place_d.squares(); ++at) std::memcpy(d[at], out[at], sizeof out[at]);
 }
 
-template <Element Type, bool HalfSum>
-MmaSquares select_rows_of(const MmaRule& rule) {
-    const int n = rule.n, k = rule.k, step = rule.step;
-    const auto is = [&](int n_, int k_, int step_) { return n == n_ && k == k_ && step == step_; };
-    if (is(8, 8, 8)) return mma_rows<Type, HalfSum, 8, 8, 8>;
-    if (is(8, 16, 8)) return mma_rows<Type, HalfSum, 8, 16, 8>;
-    if (is(8, 16, 16)) return mma_rows<Type, HalfSum, 8, 16, 16>;
-    if (is(16, 16, 8)) return mma_rows<Type, HalfSum, 16, 16, 8>;
-    if (is(16, 16, 16)) return mma_rows<Type, HalfSum, 16, 16, 16>;
-    if (is(32, 16, 8)) return mma_rows<Type, HalfSum, 32, 16, 8>;
-    if (is(32, 16, 16)) return mma_rows<Type, HalfSum, 32, 16, 16>;
-    return nullptr;
-}
-
-inline MmaSquares select_rows(const MmaRule& rule) {
-    if (!has_float_path(rule) || rule.m * rule.n > 512) return nullptr;
-    if (rule.a == Element::bf16) return select_rows_of<Element::bf16, false>(rule);
-    if (rule.a != Element::f16) return nullptr;
-    return is_half_sum(rule) ? select_rows_of<Element::f16, true>(rule) : select_rows_of<Element::f16, false>(rule);
-}
-
 }  // namespace
 }  // namespace wmmadiag

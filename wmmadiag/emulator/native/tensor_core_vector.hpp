@@ -22,6 +22,7 @@ namespace {
 
 // Lanes of one float vector.
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
+#define WMMADIAG_AVX512 1
 constexpr int native_width = 16;
 #elif defined(__AVX2__)
 constexpr int native_width = 8;
