@@ -25,13 +25,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from wmmadiag.campaign.cluster import Done, answers, cluster
+from wmmadiag.campaign.cluster import TaskDone, answers, cluster
 from wmmadiag.campaign.journal import Journal
 from wmmadiag.campaign.plan import Plan, Subjects
 from wmmadiag.campaign.points import key_of, points, spaces
 from wmmadiag.campaign.run import Campaign, Executor, here, run_campaign
 from wmmadiag.campaign.sizes import SizeRange
-from wmmadiag.campaign.work import Result, Setting, WorkUnit, run_unit, session_of
+from wmmadiag.campaign.work import Result, WorkSetting, WorkUnit, run_unit, session_of
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.place import Place
@@ -255,7 +255,7 @@ def checked(plan: Plan) -> float:
     """Seconds of processors that a check takes for a plan's cases, its card read before."""
     (subjects,) = plan.subjects
     (space,) = spaces(plan, subjects)
-    setting = Setting(str(plan.path.parent))
+    setting = WorkSetting(str(plan.path.parent))
     chosen = list(points(plan, space))
     session = session_of(setting, "", chosen[0])
     began = time.process_time()
@@ -275,7 +275,7 @@ def million() -> int:
         plan = replace(_gemm(Path(folder), 1_000_000), seeds=tuple(range(100)), slice=1000)
         with cluster(workers=2) as client, Journal(plan.path.with_suffix(".journal")) as journal:
 
-            def execute(function: Callable[[Any], Any], works: Iterable[WorkUnit]) -> Iterator[Done[Any, Any]]:
+            def execute(function: Callable[[Any], Any], works: Iterable[WorkUnit]) -> Iterator[TaskDone[Any, Any]]:
                 return answers(client, nothing, works) if function is run_unit else iter(())
 
             began = time.perf_counter()

@@ -12,7 +12,7 @@ import pytest
 
 from wmmadiag.emulator import EmulatorOptions, load
 from wmmadiag.errors import UndecidedError
-from wmmadiag.fidelity.cases import Array, Case
+from wmmadiag.fidelity.cases import Array, FidelityCase
 from wmmadiag.gpu import GpuOptions, devices
 from wmmadiag.gpu import load as load_gpu
 from wmmadiag.gpu.devices import available
@@ -44,11 +44,11 @@ def _record(family: str, arch: str) -> Mapping[str, Array]:
 
 
 @cache
-def _cases(family: str, arch: str) -> list[Case]:
+def _cases(family: str, arch: str) -> list[FidelityCase]:
     return recorded_cases(family, arch)
 
 
-def _kernel(case: Case, arch: str, backend: str, family: str) -> LoadedKernel:
+def _kernel(case: FidelityCase, arch: str, backend: str, family: str) -> LoadedKernel:
     if backend == "gpu":
         return load_gpu(case.ptx, "k", arch=arch, options=GpuOptions(assembly=FAMILIES[family].assembly))
     return load(case.ptx, "k", arch=arch, options=EmulatorOptions(threads=1))

@@ -11,7 +11,7 @@ import pytest
 
 from wmmadiag.campaign import tally
 from wmmadiag.campaign.changes import changes
-from wmmadiag.campaign.cluster import Done
+from wmmadiag.campaign.cluster import TaskDone
 from wmmadiag.campaign.explain import explained
 from wmmadiag.campaign.journal import Journal
 from wmmadiag.campaign.plan import read_plan
@@ -48,7 +48,7 @@ def counted():
     def execute(function, works):
         for one in works:
             asked.append((function, one))
-            yield Done(one, function(one))
+            yield TaskDone(one, function(one))
 
     return asked, execute
 
@@ -133,7 +133,7 @@ def test_a_task_that_ends_its_processes_is_halved_until_one_case_is_to_blame(fol
         for one in works:
             points = [point for point in getattr(one, "points", ()) if point.subject == "right.toml"]
             kills = any(point.sizes["M"] == 48 for point in points)
-            yield Done(one, error="it ended each process", killed=True) if kills else Done(one, function(one))
+            yield TaskDone(one, error="it ended each process", killed=True) if kills else TaskDone(one, function(one))
 
     plain, found = ran(folder), ran(folder, execute=deadly)
     killed = [one for one in found.tally.listed if one.failures == ("error killed",)]

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from wmmadiag.compile import CompileOptions
-from wmmadiag.compile.ask import Asked, Constant, Parameters, TypeOf, Unanswered, Value, ask, scope_at
+from wmmadiag.compile.ask import Asked, Constant, Parameters, TypeOf, Unanswered, ValueOf, ask, scope_at
 from wmmadiag.csource.nodes import descendants
 from wmmadiag.csource.tree import parse
 from wmmadiag.errors import CompileError
@@ -82,7 +82,7 @@ FILE = Asked(SOURCE, "k.cu")
     ],
 )
 def test_a_constant_has_its_value_and_type(expression, value, type_, kind, size):
-    question = Value(expression)
+    question = ValueOf(expression)
     answer = ask(FILE, [question])[question]
     assert isinstance(answer, Constant)
     assert (answer.value, answer.type, answer.kind, answer.size) == (value, type_, kind, size)
@@ -105,7 +105,7 @@ def test_a_constant_has_its_value_and_type(expression, value, type_, kind, size)
     ],
 )
 def test_what_has_no_value_says_why(expression, reason):
-    question, other = Value(expression), Value("40 + 2")
+    question, other = ValueOf(expression), ValueOf("40 + 2")
     answers = ask(FILE, [question, other])
     assert answers[other].value == 42
     assert isinstance(answers[question], Unanswered)
@@ -124,7 +124,7 @@ def test_the_scope_of_a_template_member_is_the_compilers():
     bindings = {"D": "16", "T": "float"}
 
     def asked(expression, **more):
-        return Value(expression, scope_at(source, node, expression, {**bindings, **more}))
+        return ValueOf(expression, scope_at(source, node, expression, {**bindings, **more}))
 
     questions = {
         asked("w * sizeof(V) * E"): 19 * 4 * 5,
@@ -162,7 +162,7 @@ def test_host_locals_are_values_where_nothing_changes_them():
     node = _at(source, "call_expression", "k<64")
 
     def asked(expression, unchanged):
-        return Value(expression, scope_at(source, node, expression, unchanged=unchanged))
+        return ValueOf(expression, scope_at(source, node, expression, unchanged=unchanged))
 
     kept, changed, constant = asked("M / BM", True), asked("N", True), asked("M / BM", False)
     answers = ask(FILE, [kept, changed, constant])
@@ -200,21 +200,21 @@ def test_pointers_arrays_and_their_qualifiers():
 
 def test_a_source_that_does_not_compile_is_the_sources_error():
     with pytest.raises(CompileError, match="nothing"):
-        ask(Asked("__global__ void k() { nothing(); }", "k.cu"), [Value("1")])
+        ask(Asked("__global__ void k() { nothing(); }", "k.cu"), [ValueOf("1")])
 
 
 def test_answers_are_kept(monkeypatch):
     source = Asked("constexpr int n = 3; __global__ void k() {}", "kept.cu")
-    first = ask(source, [Value("n"), Value("unknown")])
+    first = ask(source, [ValueOf("n"), ValueOf("unknown")])
     monkeypatch.setattr("wmmadiag.compile.ask.asking.build", None)
-    assert ask(source, [Value("n"), Value("unknown")]) == first
+    assert ask(source, [ValueOf("n"), ValueOf("unknown")]) == first
     with pytest.raises(TypeError):
-        ask(Asked("constexpr int n = 4; __global__ void k() {}", "kept.cu"), [Value("n")])
+        ask(Asked("constexpr int n = 4; __global__ void k() {}", "kept.cu"), [ValueOf("n")])
 
 
 def test_macros_and_standards_of_the_options_count():
     options = CompileOptions(macros={"TILE": "24"}, std="c++14")
-    question = Value("TILE * 2")
+    question = ValueOf("TILE * 2")
     assert ask(Asked("__global__ void k() {}", "k.cu", options), [question])[question].value == 48
 
 
@@ -233,10 +233,10 @@ def test_numbers_come_back_bit_for_bit(integers, floats):
         name = {"signed char": "unsigned char"}.get(type_, f"unsigned {type_}") if unsigned else type_
         value = number % 2**bits
         value -= 2**bits if not unsigned and value >= 2 ** (bits - 1) else 0
-        wanted[Value(f"({name})({number % 2**64}ull)")] = value
+        wanted[ValueOf(f"({name})({number % 2**64}ull)")] = value
     for number in floats:
         if math.isfinite(number):
-            wanted[Value(number.hex() if number >= 0 else f"-{(-number).hex()}")] = number
+            wanted[ValueOf(number.hex() if number >= 0 else f"-{(-number).hex()}")] = number
     answers = ask(FILE, list(wanted))
     for question, value in wanted.items():
         answer = answers[question]

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from wmmadiag.compile.ask.answers import Unanswered
-from wmmadiag.compile.ask.layout import Layout, layouts
+from wmmadiag.compile.ask.layout import ClassLayout, layouts
 from wmmadiag.compile.ask.questions import Asked, ParameterType, TypeOf
 from wmmadiag.compile.toolchain import toolchain
 
@@ -166,7 +166,7 @@ def test_what_cannot_be_laid_out_is_refused_by_name(text):
 
 def test_one_refused_class_spoils_no_other():
     good, bad, pointer = laid_out("struct G { int a; };\nstruct R { int& r; };", "G", "R", "float*")
-    assert isinstance(good, Layout)
+    assert isinstance(good, ClassLayout)
     assert isinstance(bad, Unanswered)
     assert "no class" in pointer.reason
 
@@ -174,7 +174,7 @@ def test_one_refused_class_spoils_no_other():
 def test_classes_of_whole_headers_and_templates_of_the_toolkit():
     text = "#include <cuda/std/array>\nstruct A { cuda::std::array<short, 3> a; int n; };"
     (found,) = laid_out(text, "A")
-    assert isinstance(found, Layout), found
+    assert isinstance(found, ClassLayout), found
     assert [one.offset for one in found.leaves()] == [0, 2, 4, 8]
 
 

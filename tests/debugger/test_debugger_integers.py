@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wmmadiag.compile.ask import Asked, Constant, Value, ask
+from wmmadiag.compile.ask import Asked, Constant, ValueOf, ask
 from wmmadiag.csource.nodes import bare, field
 from wmmadiag.csource.tree import parse
 from wmmadiag.debugger.integers import (
@@ -63,13 +63,13 @@ def evaluated(text: str) -> Integers:
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(expressions, min_size=60, max_size=60, unique=True))
 def test_what_has_a_value_is_what_the_compiler_says(texts: list[str]) -> None:
-    answers = ask(Asked("", "k.cu"), [Value(one) for one in texts])
+    answers = ask(Asked("", "k.cu"), [ValueOf(one) for one in texts])
     for text in texts:
         try:
             mine = evaluated(text)
         except UnknownValue:
             continue
-        told = answers[Value(text)]
+        told = answers[ValueOf(text)]
         if isinstance(told, Constant):  # negative shifts are refused before C++20
             assert (mine.values[0], mine.type.signed) == (int(told.value), told.kind == "int"), text
             assert (mine.type.bytes or 1) == told.size, text

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wmmadiag
-from wmmadiag.debugger.machine import ANY, Conditions, Machine, Watch
+from wmmadiag.debugger.machine import ANY, Conditions, StoppableLaunch, Watchpoint
 from wmmadiag.debugger.target import Target
 from wmmadiag.subject.binding import BoundCase
 
@@ -32,7 +32,7 @@ def arrays(case: BoundCase) -> list[bytes]:
     return [argument.storage.tobytes() for argument in case.arguments if argument.storage is not None]
 
 
-def state(machine: Machine, case: BoundCase) -> tuple[object, ...]:
+def state(machine: StoppableLaunch, case: BoundCase) -> tuple[object, ...]:
     registers = [machine.registers(warp) for warp in range(machine.warps)]
     where = machine.time, machine.block, machine.next, machine.standings
     return (*where, registers, machine.shared().tobytes(), arrays(case))
@@ -44,7 +44,7 @@ def test_one_instruction_at_a_time_ends_as_the_engine_does(name: str, request: p
     engine = target.bind()
     stats = target.kernel.launch(engine.launch)
     case = target.bind()
-    machine = Machine(target.kernel, case.launch)
+    machine = StoppableLaunch(target.kernel, case.launch)
     everywhere = bytes([1]) * len(target.kernel.kernel.nodes)
     stop = machine.run(Conditions(before=everywhere, skip=1 << 62))
     assert (stop.reason, stop.time) == ("finished", stats.warp_instructions)
@@ -58,7 +58,7 @@ def test_one_instruction_at_a_time_ends_as_the_engine_does(name: str, request: p
 def test_a_time_is_the_same_from_either_side(name: str, request: pytest.FixtureRequest, data: st.DataObject) -> None:
     target: Target = request.getfixturevalue(name)
     case = target.bind()
-    machine = Machine(target.kernel, case.launch, interval=data.draw(st.sampled_from([50, 1000, 1 << 20])))
+    machine = StoppableLaunch(target.kernel, case.launch, interval=data.draw(st.sampled_from([50, 1000, 1 << 20])))
     end = machine.run(Conditions()).time
     machine.seek(0)
     time = data.draw(st.integers(0, end))
@@ -72,7 +72,7 @@ def test_a_time_is_the_same_from_either_side(name: str, request: pytest.FixtureR
 def test_going_back_restores_global_memory(target: Target) -> None:
     case = target.bind()
     before = arrays(case)
-    machine = Machine(target.kernel, case.launch)
+    machine = StoppableLaunch(target.kernel, case.launch)
     machine.run(Conditions())
     assert arrays(case) != before
     machine.seek(0)
@@ -81,7 +81,7 @@ def test_going_back_restores_global_memory(target: Target) -> None:
 
 def test_snapshots_keep_within_their_memory(target: Target) -> None:
     case = target.bind()
-    machine = Machine(target.kernel, case.launch, memory_limit=4 << 20, interval=100)
+    machine = StoppableLaunch(target.kernel, case.launch, memory_limit=4 << 20, interval=100)
     machine.run(Conditions())
     use = machine.memory_use
     assert use.bytes <= use.limit or use.snapshots <= 2
@@ -92,9 +92,9 @@ def test_snapshots_keep_within_their_memory(target: Target) -> None:
 
 def test_a_watch_stops_after_the_store_and_a_break_before_the_instruction(target: Target) -> None:
     case = target.bind()
-    machine = Machine(target.kernel, case.launch)
+    machine = StoppableLaunch(target.kernel, case.launch)
     output = next(e for e in target.kernel.extents(case.launch) if e.name == "o")
-    stop = machine.run(Conditions(watches=(Watch("global", output.start, output.start + 2),)))
+    stop = machine.run(Conditions(watches=(Watchpoint("global", output.start, output.start + 2),)))
     o = case.outputs()["o"]
     assert stop.reason == "watch" and stop.address == output.start
     assert not np.isnan(o[0, 0, 0, 0])
@@ -106,7 +106,7 @@ def test_a_watch_stops_after_the_store_and_a_break_before_the_instruction(target
 
 def test_the_last_time_is_found_backwards(target: Target) -> None:
     case = target.bind()
-    machine = Machine(target.kernel, case.launch)
+    machine = StoppableLaunch(target.kernel, case.launch)
     multiplications = bytes(int(node.op == "mma") for node in target.kernel.kernel.nodes)
     forwards = []
     for _ in range(5):
@@ -118,7 +118,7 @@ def test_the_last_time_is_found_backwards(target: Target) -> None:
 
 
 def test_conditions_count_only_where_they_say(target: Target) -> None:
-    machine = Machine(target.kernel, target.bind().launch)
+    machine = StoppableLaunch(target.kernel, target.bind().launch)
     everywhere = bytes([1]) * len(target.kernel.kernel.nodes)
     stop = machine.run(Conditions(before=everywhere, warp=2))
     assert stop.warp == 2 and machine.executed(2) == 0
@@ -128,6 +128,6 @@ def test_conditions_count_only_where_they_say(target: Target) -> None:
 
 
 def test_tables_of_the_wrong_length_are_refused(target: Target) -> None:
-    machine = Machine(target.kernel, target.bind().launch)
+    machine = StoppableLaunch(target.kernel, target.bind().launch)
     with pytest.raises(ValueError, match="one byte per instruction"):
         machine.run(Conditions(before=b"\1"))

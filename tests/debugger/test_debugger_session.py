@@ -11,7 +11,7 @@ from debugged import ATTENTION, KERNELS, line_of, small
 
 import wmmadiag
 from wmmadiag.debugger import Session
-from wmmadiag.debugger.machine import Machine
+from wmmadiag.debugger.machine import StoppableLaunch
 from wmmadiag.errors import ConfigurationError
 
 
@@ -245,15 +245,15 @@ def test_an_interrupt_leaves_the_session_where_it_was(
     attention: Session, monkeypatch: pytest.MonkeyPatch, go: Callable[[Session], object]
 ) -> None:
     moment = attention.run_to(tensor_op=5)
-    original, seeks = Machine.seek, []
+    original, seeks = StoppableLaunch.seek, []
 
-    def interrupted(self: Machine, time: int) -> None:
+    def interrupted(self: StoppableLaunch, time: int) -> None:
         seeks.append(time)
         if len(seeks) == 1:
             raise KeyboardInterrupt
         original(self, time)
 
-    monkeypatch.setattr(Machine, "seek", interrupted)
+    monkeypatch.setattr(StoppableLaunch, "seek", interrupted)
     with pytest.raises(KeyboardInterrupt):
         go(attention)
     assert attention.moment is moment and attention.time == moment.time

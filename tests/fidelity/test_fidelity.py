@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wmmadiag.campaign.cluster import Done
+from wmmadiag.campaign.cluster import TaskDone
 from wmmadiag.campaign.journal import Journal
 from wmmadiag.cli.main import main
 from wmmadiag.emulator import native
@@ -19,7 +19,7 @@ from wmmadiag.fidelity import bundle, report
 from wmmadiag.fidelity.compare import Compared, Piece, compared, emulated
 from wmmadiag.fidelity.families import FAMILIES
 from wmmadiag.fidelity.lane_operands import drawing
-from wmmadiag.fidelity.run import Fidelity, Plan, pieces, run_fidelity
+from wmmadiag.fidelity.run import Fidelity, FidelityPlan, pieces, run_fidelity
 from wmmadiag.fidelity.tensor import drawn_matrices, from_registers, tensor_case, tensor_forms, to_registers
 from wmmadiag.gpu.assemble import Assembly
 from wmmadiag.launch import Launch, LoadedKernel, RunStats
@@ -116,31 +116,31 @@ def test_what_the_assembler_refuses_is_left_out() -> None:
 
 def test_a_plan_gives_each_form_its_share() -> None:
     counts: dict[str, int] = {}
-    for piece in pieces(Plan(ARCH, outputs=10**8, families=("tensor",))):
+    for piece in pieces(FidelityPlan(ARCH, outputs=10**8, families=("tensor",))):
         form = tensor_forms(ARCH)[piece.key]
         counts[piece.key] = counts.get(piece.key, 0) + piece.size * len(form.cases) * form.outputs
     assert set(counts) == set(tensor_forms(ARCH))
     assert min(counts.values()) * len(counts) >= 10**8
     assert max(counts.values()) < 2 * min(counts.values())
-    assert len(set(pieces(Plan(ARCH, outputs=1000)))) == len(list(pieces(Plan(ARCH, outputs=1000))))
+    assert len(set(pieces(FidelityPlan(ARCH, outputs=1000)))) == len(list(pieces(FidelityPlan(ARCH, outputs=1000))))
 
 
 def test_there_is_no_such_family() -> None:
     with pytest.raises(ConfigurationError, match="no family is called tensors"):
-        list(pieces(Plan(ARCH, families=("tensors",))))
+        list(pieces(FidelityPlan(ARCH, families=("tensors",))))
 
 
-def _executor(load: Any, calls: list[Piece]) -> Callable[..., Iterator[Done[Any, Any]]]:
-    def execute(_: Callable[[Piece], Any], works: Iterable[Piece]) -> Iterator[Done[Any, Any]]:
+def _executor(load: Any, calls: list[Piece]) -> Callable[..., Iterator[TaskDone[Any, Any]]]:
+    def execute(_: Callable[[Piece], Any], works: Iterable[Piece]) -> Iterator[TaskDone[Any, Any]]:
         for work in works:
             calls.append(work)
-            yield Done(work, compared(work, load)) if work.key != FORM else Done(work, error="it died")
+            yield TaskDone(work, compared(work, load)) if work.key != FORM else TaskDone(work, error="it died")
 
     return execute
 
 
 def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
-    plan = Plan(ARCH, outputs=1000, families=("tensor",))
+    plan = FidelityPlan(ARCH, outputs=1000, families=("tensor",))
     first: list[Piece] = []
     with Journal(tmp_path / "j") as journal:
         found = run_fidelity(plan, journal, _executor(_wrong, first))
@@ -207,7 +207,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_left_out_is_not_taken_for_equal() -> None:
     piece = Piece("tensor", "one", "sm_90", 1, 1)
-    found = Fidelity(Plan("sm_90"))
+    found = Fidelity(FidelityPlan("sm_90"))
     assert not found.complete
     found.add(Compared(piece, outputs=8))
     assert found.complete

@@ -7,18 +7,18 @@ import pytest
 
 from wmmadiag.fragments import memory_access, wmma_map, wmma_shapes
 from wmmadiag.fragments.footprint import footprint
-from wmmadiag.fragments.shared_requests import Request, fragment_requests, matrix_rows
+from wmmadiag.fragments.shared_requests import SharedRequest, fragment_requests, matrix_rows
 
 SUMS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "f64": ("f64",)}
 
 
-def _requests(shape: str, matrix: str, type: str, layout: str, ldm: int, arch: str = "sm_90") -> list[Request]:
+def _requests(shape: str, matrix: str, type: str, layout: str, ldm: int, arch: str = "sm_90") -> list[SharedRequest]:
     fragment = wmma_map(shape, matrix, type, arch)
     where = footprint(fragment, layout, ldm, memory_access(shape, matrix, type, layout, "shared"))
     return fragment_requests(fragment, where, matrix, layout, 0)
 
 
-def _passes(requests: list[Request]) -> list[int]:
+def _passes(requests: list[SharedRequest]) -> list[int]:
     return [int(words.max()) for one in requests for words in one.passes()]
 
 
@@ -79,9 +79,9 @@ def test_an_accumulator_is_served_half_a_warp_at_a_time() -> None:
 
 
 def test_lanes_that_want_the_same_word_share_it() -> None:
-    assert [list(one) for one in Request("LDS", np.zeros(32, np.int64), 4, "").passes()] == [[1] + [0] * 31]
-    assert _passes([Request("LDS", np.arange(32, dtype=np.int64) * 128, 4, "")]) == [32]
-    assert _passes([Request("LDS.128", np.arange(32, dtype=np.int64) * 16, 16, "")]) == [1] * 4
+    assert [list(one) for one in SharedRequest("LDS", np.zeros(32, np.int64), 4, "").passes()] == [[1] + [0] * 31]
+    assert _passes([SharedRequest("LDS", np.arange(32, dtype=np.int64) * 128, 4, "")]) == [32]
+    assert _passes([SharedRequest("LDS.128", np.arange(32, dtype=np.int64) * 16, 16, "")]) == [1] * 4
 
 
 def test_ldmatrix_reads_eight_rows_at_a_time() -> None:

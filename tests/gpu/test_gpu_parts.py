@@ -17,7 +17,7 @@ from wmmadiag.gpu.kernel import grouped
 from wmmadiag.gpu.meanings import MEANINGS, SAME_FAULT, meaning, same_fault
 from wmmadiag.gpu.memory import GUARD, placed
 from wmmadiag.gpu.parameters import entries, entry_parameters
-from wmmadiag.gpu.wire import Attributes, Done, Failed, Stray
+from wmmadiag.gpu.wire import Attributes, Failed, LaunchDone, Stray
 from wmmadiag.gpu.workers import Worker
 from wmmadiag.launch import Launch
 
@@ -127,12 +127,12 @@ def test_launch_failures_name_the_limit() -> None:
 
 
 def test_the_nearest_stray_write_is_told() -> None:
-    done = Done([None], [], [Stray(0, False, 40, 4), Stray(1, True, 8, 12)], 0.0, "")
+    done = LaunchDone([None], [], [Stray(0, False, 40, 4), Stray(1, True, 8, 12)], 0.0, "")
     fault = stray_writes(done, ["q", "o"], None)
     assert fault is not None
     assert "8 bytes before the start of o" in fault.message
     assert "q: 4 bytes after it, the nearest 40 bytes away" in fault.detail
-    assert stray_writes(Done([None], [], [], 0.0, ""), ["q"], None) is None
+    assert stray_writes(LaunchDone([None], [], [], 0.0, ""), ["q"], None) is None
 
 
 class _Interface:

@@ -6,7 +6,7 @@ import pytest
 from traced import KERNELS, prepared
 
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.provenance import Origin, compact, explain
+from wmmadiag.provenance import SliceStep, compact, explain
 
 
 def test_score_is_a_row_of_q_and_a_row_of_k() -> None:
@@ -73,10 +73,10 @@ def test_a_long_slice_says_that_it_is_cut() -> None:
     ],
 )
 def test_neighbours_as_one(texts: list[str], expected: str) -> None:
-    tree = Origin("x", None, [Origin(text) for text in texts])
+    tree = SliceStep("x", None, [SliceStep(text) for text in texts])
     assert [child.what for child in compact(tree).children] == [expected]
 
 
 def test_other_instructions_stay_apart() -> None:
-    tree = Origin("x", None, [Origin("lane 1"), Origin("byte 2")])
+    tree = SliceStep("x", None, [SliceStep("lane 1"), SliceStep("byte 2")])
     assert len(compact(tree).children) == 2

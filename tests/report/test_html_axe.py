@@ -13,11 +13,11 @@ import chromium
 import pytest
 from example_runs import all_right, full, hostile
 
-from wmmadiag.campaign.explain import Finding
+from wmmadiag.campaign.explain import CampaignFinding
 from wmmadiag.campaign.plan import Plan
 from wmmadiag.campaign.points import Point
 from wmmadiag.campaign.run import Campaign
-from wmmadiag.campaign.work import Result, Setting
+from wmmadiag.campaign.work import Result, WorkSetting
 from wmmadiag.report import html
 from wmmadiag.report.campaign import html as campaign_page
 
@@ -60,12 +60,12 @@ def test_a_run(tmp_path, run, dark, width):
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_campaign(tmp_path, dark):
     points = [Point("a.toml", arch, "default", "one", {"M": size}) for arch in ("sm_80", "sm_90") for size in (1, 2, 3)]
-    campaign = Campaign(Plan(tmp_path / "plan.toml", "nightly", ()), Setting(str(tmp_path)))
+    campaign = Campaign(Plan(tmp_path / "plan.toml", "nightly", ()), WorkSetting(str(tmp_path)))
     for point in points:
         failures = ("wrong-output o",) if point.sizes["M"] > 1 else ()
         campaign.tally.add(Result("0", point, "failed" if failures else "passed", failures, "o: 3 elements wrong"))
     example = campaign.tally.groups["a.toml", ("wrong-output o",)].smallest
-    finding = Finding(
+    finding = CampaignFinding(
         "a.toml",
         example.failures,
         example,

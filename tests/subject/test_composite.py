@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wmmadiag.compile import CompileOptions, compile_source, compile_text
-from wmmadiag.compile.ask import Asked, Value, ask
+from wmmadiag.compile.ask import Asked, ValueOf, ask
 from wmmadiag.emulator import load
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Launch, field_offsets
@@ -179,7 +179,7 @@ def test_the_flat_order_of_a_card_keeps_the_places_that_nested_structs_give(tmp_
     sizes = [8 if one.scalar is None else one.scalar.nbytes for one in bound.arguments]
     places = dict(zip((one.spec.name for one in bound.arguments), field_offsets(sizes)[0], strict=True))
     paths = ("in.near", "next", "a", "d", "k")
-    asked = [Value(f"__builtin_offsetof(P, {path})") for path in paths]
+    asked = [ValueOf(f"__builtin_offsetof(P, {path})") for path in paths]
     answers = ask(Asked(text, "k.cu"), asked)
     assert [places[f"p.{path}"] for path in paths] == [answers[one].value for one in asked]
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from wmmadiag.fidelity.cases import Array, Case
+from wmmadiag.fidelity.cases import Array, FidelityCase
 
 
-def _step(case: Case, array: Array) -> int:
+def _step(case: FidelityCase, array: Array) -> int:
     return max(1, array.shape[1] // case.sample) if case.sample else 1
 
 
@@ -20,7 +20,7 @@ def digests(outputs: Array) -> Array:
     return np.frombuffer(b"".join(texts), np.uint64)
 
 
-def record(case: Case, outputs: Mapping[str, Array]) -> dict[str, Array]:
+def record(case: FidelityCase, outputs: Mapping[str, Array]) -> dict[str, Array]:
     """What is kept of a case, by name in the file."""
     kept: dict[str, Array] = {}
     for name, array in outputs.items():
@@ -30,7 +30,7 @@ def record(case: Case, outputs: Mapping[str, Array]) -> dict[str, Array]:
     return kept
 
 
-def differences(case: Case, outputs: Mapping[str, Array], kept: Mapping[str, Array]) -> list[str]:
+def differences(case: FidelityCase, outputs: Mapping[str, Array], kept: Mapping[str, Array]) -> list[str]:
     """The rows in which a run departs from the record, one line each."""
     lines = []
     for name, array in outputs.items():

@@ -20,7 +20,7 @@ from kept import digests
 
 from wmmadiag.emulator import EmulatorOptions, load, native
 from wmmadiag.errors import WmmadiagError
-from wmmadiag.fidelity.cases import Array, Case
+from wmmadiag.fidelity.cases import Array, FidelityCase
 from wmmadiag.fidelity.families import FAMILIES as COMPARED
 from wmmadiag.fragments import wmma_map
 from wmmadiag.numerics.operands import matrix_dtype, pack_a, pack_b
@@ -116,7 +116,7 @@ def replayed(arch: str, family: str, arrays: Mapping[str, Array]) -> Iterator[Li
         yield Line(arch, family, what, total, wrong)
 
 
-def _outputs(case: Case, arch: str) -> Mapping[str, Array]:
+def _outputs(case: FidelityCase, arch: str) -> Mapping[str, Array]:
     try:
         return case.run(load(case.ptx, "k", arch=arch, options=EmulatorOptions(threads=1)))
     except WmmadiagError as error:

@@ -24,7 +24,7 @@ from families import FAMILIES, recorded_cases
 from kept import record
 
 from wmmadiag.errors import UndecidedError
-from wmmadiag.fidelity.cases import Array, Case
+from wmmadiag.fidelity.cases import Array, FidelityCase
 from wmmadiag.gpu import Assembly, GpuKernel, GpuOptions, device
 from wmmadiag.gpu.workers import Worker
 
@@ -61,11 +61,11 @@ PROGRAMS: dict[str, Callable[[Path, str], list[str]]] = {
 """Recorders that are programs of their own: name → command line after the interpreter."""
 
 
-def assembled(cases: Sequence[Case], arch: str, how: Assembly) -> list[bytes | None]:
+def assembled(cases: Sequence[FidelityCase], arch: str, how: Assembly) -> list[bytes | None]:
     """Machine code of each case, in parallel; None where the assembler crashes."""
     local = threading.local()
 
-    def one(case: Case) -> bytes | None:
+    def one(case: FidelityCase) -> bytes | None:
         if not hasattr(local, "worker"):
             local.worker = Worker(0)
         try:

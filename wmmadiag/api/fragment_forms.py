@@ -14,7 +14,7 @@ from itertools import product
 from wmmadiag.errors import ConfigurationError, UnsupportedError
 from wmmadiag.numerics.architecture import architecture
 from wmmadiag.numerics.element_types import ALIASES
-from wmmadiag.numerics.tensor_core_forms import FORMS, Form
+from wmmadiag.numerics.tensor_core_forms import FORMS, TensorCoreForm
 from wmmadiag.ptx.instructions import lookup
 from wmmadiag.results.shapes import ShapeRow
 
@@ -171,11 +171,11 @@ def _move(words: Sequence[str], layout: str, arch: str) -> FragmentForm:
     return FragmentForm(name, "m8n8", "b16", count=count, trans=trans)
 
 
-def _of(instruction: str, shape: str) -> list[Form]:
+def _of(instruction: str, shape: str) -> list[TensorCoreForm]:
     return [form for form in FORMS if (form.instruction, form.shape) == (instruction, shape)]
 
 
-def _types(form: Form, letter: str) -> tuple[str, ...]:
+def _types(form: TensorCoreForm, letter: str) -> tuple[str, ...]:
     return form.a if letter in "ab" else tuple(pair["cd".index(letter)] for pair in form.cd)
 
 
@@ -226,7 +226,7 @@ def _nearest(word: str, known: Sequence[str]) -> str:
     return f"did you mean {near[0]}? {there}" if near else there
 
 
-def _layouts_of(form: Form, kind: str, letter: str) -> tuple[str, ...]:
+def _layouts_of(form: TensorCoreForm, kind: str, letter: str) -> tuple[str, ...]:
     """Layouts that this matrix may have, the usual one first."""
     usual = ("col", "row") if letter == "b" and form.instruction == "mma" else _LAYOUTS
     if form.instruction == "wmma":

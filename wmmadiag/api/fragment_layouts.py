@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from wmmadiag.api.fragment_forms import FragmentForm, find
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.fragments import FragmentMap, ldmatrix_map, memory_access, mma_map, wmma_map
-from wmmadiag.fragments.footprint import Footprint, footprint
-from wmmadiag.fragments.shared_requests import ROW, Request, fragment_requests, matrix_rows
+from wmmadiag.fragments.footprint import AccessFootprint, footprint
+from wmmadiag.fragments.shared_requests import ROW, SharedRequest, fragment_requests, matrix_rows
 from wmmadiag.results.fragment_layout import BankPass, FragmentLayout, Holder, Memory
 
 DEFAULT_ARCH = "sm_90"
@@ -123,7 +123,7 @@ def _wmma(form: FragmentForm, arch: str, ldm: int | None, base: int, space: str)
     if fragment.used_registers < fragment.registers:
         notes.append(f"x[{fragment.used_registers * fragment.per_register}] and later elements repeat the first ones")
 
-    def requests(some: Footprint) -> list[Request]:
+    def requests(some: AccessFootprint) -> list[SharedRequest]:
         return fragment_requests(fragment, some, form.matrix, form.layout, base)
 
     banks: tuple[BankPass, ...] = ()
@@ -146,7 +146,7 @@ def _wmma(form: FragmentForm, arch: str, ldm: int | None, base: int, space: str)
     return _described(form, arch, fragment, memory, tuple(notes))
 
 
-def _misaligned(base: int, where: Footprint, granule: int) -> str:
+def _misaligned(base: int, where: AccessFootprint, granule: int) -> str:
     """What is not aligned to the granule; "" if nothing is."""
     if base % granule:
         return f"base {base}"
@@ -190,7 +190,7 @@ def _row_addresses(count: int, ldm: int, base: int) -> NDArray[np.int64]:
     return base + 2 * (lane % 16 * ldm + lane // 16 * 8)
 
 
-def _passes(requests: list[Request]) -> tuple[BankPass, ...]:
+def _passes(requests: list[SharedRequest]) -> tuple[BankPass, ...]:
     out = []
     for request in requests:
         parts = list(request.passes())

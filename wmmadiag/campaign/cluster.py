@@ -24,7 +24,7 @@ _DEATHS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Done(Generic[Work, Answer]):
+class TaskDone(Generic[Work, Answer]):
     """A task's answer, or how it failed: `killed` where it took its workers with it."""
 
     work: Work
@@ -79,7 +79,7 @@ def answers(
     works: Iterable[Work],
     *,
     resources: dict[str, float] | None = None,
-) -> Iterator[Done[Work, Answer]]:
+) -> Iterator[TaskDone[Work, Answer]]:
     """The answer to each piece of work, as they come; new work is taken only as fast as answers are.
 
     Args:
@@ -107,7 +107,7 @@ def answers(
     while running:
         future, answer = next(arriving)
         work = running.pop(future)
-        yield _failed(work, answer[1]) if future.status == "error" else Done(work, answer)
+        yield _failed(work, answer[1]) if future.status == "error" else TaskDone(work, answer)
         future.release()
         more()
 
@@ -119,9 +119,9 @@ class _None:
 _NONE = _None()
 
 
-def _failed(work: Work, error: BaseException) -> Done[Work, Any]:
+def _failed(work: Work, error: BaseException) -> TaskDone[Work, Any]:
     from distributed import KilledWorker
 
     if isinstance(error, KilledWorker):
-        return Done(work, error="it ended each process that ran it", killed=True)
-    return Done(work, error=f"{type(error).__name__}: {error}")
+        return TaskDone(work, error="it ended each process that ran it", killed=True)
+    return TaskDone(work, error=f"{type(error).__name__}: {error}")

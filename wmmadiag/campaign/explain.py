@@ -12,7 +12,7 @@ import msgspec
 
 from wmmadiag.campaign.points import Point
 from wmmadiag.campaign.shrink import shrunk
-from wmmadiag.campaign.work import Result, Setting, run_point
+from wmmadiag.campaign.work import Result, WorkSetting, run_point
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.subject.card import Expression
 
@@ -21,7 +21,7 @@ from wmmadiag.subject.card import Expression
 class ToExplain:
     """One group's smallest case so far, and the sizes that the plan tries."""
 
-    setting: Setting
+    setting: WorkSetting
     digest: str  # of what its subject is made of
     result: Result
     axes: Mapping[str, Sequence[Expression]]
@@ -29,7 +29,7 @@ class ToExplain:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CampaignFinding:
     """One group of failures, explained."""
 
     # subject, failures: of the group
@@ -52,12 +52,12 @@ class Finding:
         return self.subject, *self.failures
 
 
-def explained(work: ToExplain) -> Finding:
+def explained(work: ToExplain) -> CampaignFinding:
     """Shrink a failure, then diagnose what is left of it."""
     setting = work.setting
     small = shrunk(work.result, lambda point: run_point(setting, work.digest, point), work.axes)
     small = replace(small, key=work.result.key)
-    found = Finding(
+    found = CampaignFinding(
         small.point.subject, small.failures, small, command=command(setting, small.point), effort=work.effort
     )
     if not work.effort or small.status != "failed":
@@ -68,7 +68,7 @@ def explained(work: ToExplain) -> Finding:
         return found
 
 
-def _diagnosed(found: Finding, setting: Setting, effort: str) -> Finding:
+def _diagnosed(found: CampaignFinding, setting: WorkSetting, effort: str) -> CampaignFinding:
     from wmmadiag.api import diagnosis
 
     point = found.example.point
@@ -100,7 +100,7 @@ def symbols(point: Point) -> dict[str, str]:
     return found | ({DISPLACED: str(point.displaced)} if point.displaced else {})
 
 
-def command(setting: Setting, point: Point) -> str:
+def command(setting: WorkSetting, point: Point) -> str:
     """The command that repeats a case, from the plan's folder."""
     words = ["wmmadiag", "check", point.subject, "--arch", point.arch, "--case", point.base, "--variant", point.variant]
     for name, value in symbols(point).items():
@@ -112,25 +112,25 @@ def command(setting: Setting, point: Point) -> str:
     return shlex.join(words)
 
 
-def one_each(findings: Iterable[Finding]) -> list[tuple[Finding, list[Finding]]]:
+def one_each(findings: Iterable[CampaignFinding]) -> list[tuple[CampaignFinding, list[CampaignFinding]]]:
     """Findings of one cause together, the cheapest to repeat first, the others behind it."""
     from wmmadiag.campaign.tally import cost
 
-    found: dict[tuple[str, ...], list[Finding]] = {}
+    found: dict[tuple[str, ...], list[CampaignFinding]] = {}
     for one in findings:
         found.setdefault(one.same_as(), []).append(one)
     ordered = [sorted(group, key=lambda one: cost(one.example)) for group in found.values()]
     return [(group[0], group[1:]) for group in ordered]
 
 
-def to_record(finding: Finding) -> dict[str, Any]:
+def to_record(finding: CampaignFinding) -> dict[str, Any]:
     """As a journal holds it."""
     return {"finding": msgspec.to_builtins(finding)}
 
 
-def from_record(record: Mapping[str, Any]) -> Finding | None:
+def from_record(record: Mapping[str, Any]) -> CampaignFinding | None:
     """A journal's record of a finding; None for another one."""
     try:
-        return msgspec.convert(record["finding"], Finding)
+        return msgspec.convert(record["finding"], CampaignFinding)
     except (KeyError, msgspec.ValidationError):
         return None

@@ -66,7 +66,7 @@ def key_of(point: Point, digest: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class CaseSpace:
     """All points of one subject."""
 
     subject: str
@@ -113,7 +113,7 @@ FIXED = ("arch", "variant", "base", "inputs", "schedules", "displaced", "seed")
 """Axes that are no sizes."""
 
 
-def spaces(plan: Plan, subjects: Subjects) -> list[Space]:
+def spaces(plan: Plan, subjects: Subjects) -> list[CaseSpace]:
     """One for each card or source that the paths name, and for each launch of a program.
 
     Raises:
@@ -163,7 +163,7 @@ def _shown(path: Path, folder: Path) -> str:
         return path.as_posix()
 
 
-def _space(plan: Plan, subjects: Subjects, shown: str, card: Card) -> Space:
+def _space(plan: Plan, subjects: Subjects, shown: str, card: Card) -> CaseSpace:
     from wmmadiag.subject.target import card_target
 
     variants = [card.variant(name) for name in subjects.variants] if subjects.variants else list(card.variants)
@@ -183,7 +183,7 @@ def _space(plan: Plan, subjects: Subjects, shown: str, card: Card) -> Space:
         "displaced": plan.displaced,
         "seed": plan.seeds,
     }
-    return Space(shown, card, axes, subjects.requires)
+    return CaseSpace(shown, card, axes, subjects.requires)
 
 
 def _values(one: SizeRange | tuple[Expression, ...], card: Card, variant: Variant, name: str) -> tuple[Expression, ...]:
@@ -202,7 +202,7 @@ def _values(one: SizeRange | tuple[Expression, ...], card: Card, variant: Varian
     return edges(one, grid_steps(grid_at, one))
 
 
-def points(plan: Plan, space: Space) -> Iterator[Point]:
+def points(plan: Plan, space: CaseSpace) -> Iterator[Point]:
     """The cases of one subject, each once, as the plan combines its axes; at most `plan.cases` of them.
 
     Raises:
@@ -219,7 +219,7 @@ def points(plan: Plan, space: Space) -> Iterator[Point]:
     return itertools.islice(allowed, plan.cases) if plan.cases else allowed
 
 
-def counted(plan: Plan, space: Space) -> int:
+def counted(plan: Plan, space: CaseSpace) -> int:
     """So many cases `points` makes at most, or 0 where only making them tells; fewer where something is required."""
     if plan.how == "pairwise":
         return 0
@@ -244,7 +244,7 @@ def _sampled(count: int, seed: int) -> Iterator[int]:
             yield at
 
 
-def _pairwise(space: Space) -> Iterator[Point]:
+def _pairwise(space: CaseSpace) -> Iterator[Point]:
     """A covering array of strength two: every two values of two axes meet at least once, where a point allows it."""
     from allpairspy import AllPairs  # an extra's, as Dask is
 

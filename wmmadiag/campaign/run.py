@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from wmmadiag.campaign import explain, work
-from wmmadiag.campaign.explain import Finding, ToExplain, explained
+from wmmadiag.campaign.explain import CampaignFinding, ToExplain, explained
 from wmmadiag.campaign.journal import Journal
 from wmmadiag.campaign.plan import Plan
-from wmmadiag.campaign.points import Point, Space, counted, key_of, points, spaces
+from wmmadiag.campaign.points import CaseSpace, Point, counted, key_of, points, spaces
 from wmmadiag.campaign.tally import Group, Tally
-from wmmadiag.campaign.work import Result, Setting, WorkUnit, digest_of, run_unit
+from wmmadiag.campaign.work import Result, WorkSetting, WorkUnit, digest_of, run_unit
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from wmmadiag.campaign.cluster import Done
+    from wmmadiag.campaign.cluster import TaskDone
 
 Work = TypeVar("Work")
 Answer = TypeVar("Answer")
-Executor = Callable[[Callable[[Any], Any], Iterable[Any]], "Iterator[Done[Any, Any]]"]
+Executor = Callable[[Callable[[Any], Any], Iterable[Any]], "Iterator[TaskDone[Any, Any]]"]
 """Calls a function for each piece of work somewhere; `cluster.answers` of a client, or `here`."""
 Known = Callable[[Result], bool]
 """Whether a baseline accepts a failure."""
@@ -48,10 +48,10 @@ class Campaign:
     """What came of one."""
 
     plan: Plan
-    setting: Setting
+    setting: WorkSetting
     digests: dict[tuple[str, str], str] = field(default_factory=dict)  # what each (subject, architecture) is made of
     tally: Tally = field(default_factory=Tally)  # of all cases, those of earlier runs included
-    findings: dict[Group, Finding] = field(default_factory=dict)  # one for each group of failures
+    findings: dict[Group, CampaignFinding] = field(default_factory=dict)  # one for each group of failures
     repeated: int = 0  # records that an earlier run wrote twice, or of kernels that have changed since: not counted
     damaged: tuple[int, ...] = ()  # lines of the journal that were no records
 
@@ -82,7 +82,7 @@ def run_campaign(
         ConfigurationError: the plan, a card or the journal is wrong.
     """
     all_spaces = [space for subjects in plan.subjects for space in spaces(plan, subjects)]
-    setting = Setting(str(plan.path.parent.resolve()), plan.checks, plan.backend, plan.instructions)
+    setting = WorkSetting(str(plan.path.parent.resolve()), plan.checks, plan.backend, plan.instructions)
     digests = {
         (space.subject, arch): digest_of(setting, space.subject, arch)
         for space in all_spaces
@@ -115,13 +115,15 @@ def _failing(tally: Tally) -> int:
     return tally.statuses["failed"] + tally.statuses["error"]
 
 
-def _earlier(journal: Journal, campaign: Campaign, known: Known, effort: str) -> tuple[set[int], dict[Group, Finding]]:
+def _earlier(
+    journal: Journal, campaign: Campaign, known: Known, effort: str
+) -> tuple[set[int], dict[Group, CampaignFinding]]:
     """Keys of the cases that the journal holds, and what it found of these with that effort.
 
     The tally is told of the former.
     """
     done: set[int] = set()
-    findings: dict[Group, Finding] = {}
+    findings: dict[Group, CampaignFinding] = {}
     for record in journal.records():
         result = work.from_record(record)
         if result is not None:
@@ -137,8 +139,8 @@ def _earlier(journal: Journal, campaign: Campaign, known: Known, effort: str) ->
 
 
 def _left(
-    plan: Plan, all_spaces: Sequence[Space], digests: dict[tuple[str, str], str], done: set[int]
-) -> Iterator[tuple[Space, Point]]:
+    plan: Plan, all_spaces: Sequence[CaseSpace], digests: dict[tuple[str, str], str], done: set[int]
+) -> Iterator[tuple[CaseSpace, Point]]:
     """Each point that is not judged yet, once."""
     for space in all_spaces:
         for point in points(plan, space):
@@ -147,8 +149,8 @@ def _left(
 
 
 def _units(
-    setting: Setting,
-    left: Iterable[tuple[Space, Point]],
+    setting: WorkSetting,
+    left: Iterable[tuple[CaseSpace, Point]],
     digests: dict[tuple[str, str], str],
     size: int,
 ) -> Iterator[WorkUnit]:
@@ -203,8 +205,8 @@ def _explain(
     campaign: Campaign,
     journal: Journal,
     execute: Executor,
-    all_spaces: Sequence[Space],
-    earlier: dict[Group, Finding],
+    all_spaces: Sequence[CaseSpace],
+    earlier: dict[Group, CampaignFinding],
     effort: str,
     tell: Tell,
 ) -> None:
@@ -221,7 +223,7 @@ def _explain(
     progress = CampaignProgress(len(asked), failing=_failing(campaign.tally), what="failures explained")
     for done in execute(explained, asked):
         group = (done.work.result.point.subject, done.work.result.failures)
-        finding = done.answer or Finding(
+        finding = done.answer or CampaignFinding(
             *group, done.work.result, effort=effort,
             command=explain.command(campaign.setting, done.work.result.point),
         )  # fmt: skip
@@ -238,12 +240,12 @@ def _sizes(axes: Any) -> dict[str, Sequence[Any]]:
     return {name: values for name, values in axes.items() if name not in FIXED}
 
 
-def here(function: Callable[[Work], Answer], works: Iterable[Work]) -> Iterator[Done[Work, Answer]]:
+def here(function: Callable[[Work], Answer], works: Iterable[Work]) -> Iterator[TaskDone[Work, Answer]]:
     """Work done in this process, one piece after another: for tests, and where there is no Dask."""
-    from wmmadiag.campaign.cluster import Done
+    from wmmadiag.campaign.cluster import TaskDone
 
     for one in works:
-        yield Done(one, function(one))
+        yield TaskDone(one, function(one))
 
 
 def journal_path(plan: Path) -> Path:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class WorkSetting:
     """How all cases of a campaign run."""
 
     folder: str  # of the plan, absolute; subjects are relative to it
@@ -31,7 +31,7 @@ class Setting:
 class WorkUnit:
     """One task: cases of one compiled kernel."""
 
-    setting: Setting
+    setting: WorkSetting
     points: tuple[Point, ...]
     digest: str  # of what their subject is made of
 
@@ -61,7 +61,7 @@ def run_unit(unit: WorkUnit) -> list[Result]:
     return [run_point(unit.setting, unit.digest, point) for point in unit.points]
 
 
-def run_point(setting: Setting, digest: str, point: Point) -> Result:
+def run_point(setting: WorkSetting, digest: str, point: Point) -> Result:
     """Run one case of a subject that is made of what `digest` says; whatever goes wrong in it is its result."""
     key = key_of(point, digest)
     try:
@@ -82,7 +82,7 @@ def judged(session: Session, point: Point) -> CaseResult:
     return run_case(session, point.case(card), card.variant(point.variant), point.seed or None, point.inputs)[0]
 
 
-def session_of(setting: Setting, digest: str, point: Point) -> Session:
+def session_of(setting: WorkSetting, digest: str, point: Point) -> Session:
     """What the cases of a subject share in this process: its card, and kernels that are compiled.
 
     Args:
@@ -95,7 +95,7 @@ def session_of(setting: Setting, digest: str, point: Point) -> Session:
 
 
 @lru_cache(maxsize=16)
-def _session(setting: Setting, digest: str, subject: str, arch: str, schedules: int) -> Session:  # noqa: ARG001
+def _session(setting: WorkSetting, digest: str, subject: str, arch: str, schedules: int) -> Session:  # noqa: ARG001
     from wmmadiag import backends
     from wmmadiag.api import open_card
     from wmmadiag.checks import native_names, select
@@ -151,7 +151,7 @@ def _line(text: str) -> str:
     return one_line(text.splitlines()[0] if text else "")[:500]
 
 
-def digest_of(setting: Setting, subject: str, arch: str) -> str:
+def digest_of(setting: WorkSetting, subject: str, arch: str) -> str:
     """A hash of all that a subject's results depend on besides the point: card, source, headers, this package."""
     from wmmadiag.gate.batch import Task
     from wmmadiag.gate.result_cache import result_key, tool_fingerprint

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wmmadiag.checks.finding import Finding, InsertAt
-from wmmadiag.checks.flow import Flow, Level, Loop, flow_of
+from wmmadiag.checks.flow import Flow, Loop, SharedBy, flow_of
 from wmmadiag.checks.source_lines import structure_of
 from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.place import Place, own_place
@@ -174,7 +174,7 @@ def _loop_body(flow: Flow, block: int) -> frozenset[int] | None:
 def _together(flow: Flow, block: int, text: str, relaxed: bool) -> bool:
     """Whether all who must meet reach a block together; `relaxed`: all that have not returned."""
     control = flow.control_after_exit if relaxed else flow.control
-    return control[block] <= (Level.WARP if text == "__syncwarp();" else Level.BLOCK)
+    return control[block] <= (SharedBy.WARP if text == "__syncwarp();" else SharedBy.BLOCK)
 
 
 def _reaches(flow: Flow, start: int, goal: int, walls: frozenset[int], cut: frozenset[tuple[int, int]]) -> bool:

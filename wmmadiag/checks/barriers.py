@@ -17,7 +17,7 @@ Good:
 from __future__ import annotations
 
 from wmmadiag.checks.finding import Finding, Level
-from wmmadiag.checks.flow import Level as Among
+from wmmadiag.checks.flow import SharedBy as Among
 from wmmadiag.checks.flow import flow_of
 from wmmadiag.checks.naming import thread_name, user_line
 from wmmadiag.checks.registry import Check, Context, Raw

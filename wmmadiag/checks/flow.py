@@ -16,7 +16,7 @@ from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.ptx.meaning import meaning
 
 
-class Level(IntEnum):
+class SharedBy(IntEnum):
     """Among which threads a value, or the way to a block, is the same.
 
     INDEX: the linear thread index, give or take multiples of 32: its upper bits are the same in a warp.
@@ -46,10 +46,12 @@ class Flow:
     dominator: tuple[int, ...]  # the immediate dominator of each block; the entry's is itself
     post_dominator: tuple[int | None, ...]  # the immediate post-dominator, or None where only the end is
     loops: tuple[Loop, ...]  # natural loops, the innermost of nested ones first
-    control: tuple[Level, ...]  # among which threads each block is reached together
-    control_after_exit: tuple[Level, ...]  # the same, not counting branches that take threads to the end of the kernel
+    control: tuple[SharedBy, ...]  # among which threads each block is reached together
+    control_after_exit: tuple[
+        SharedBy, ...
+    ]  # the same, not counting branches that take threads to the end of the kernel
     dependences: tuple[frozenset[int], ...]  # per block, the blocks whose branch decides whether it is reached
-    branch: tuple[Level, ...]  # among which threads the branch at the end of each block goes the same way
+    branch: tuple[SharedBy, ...]  # among which threads the branch at the end of each block goes the same way
 
     def block(self, pc: int) -> int:
         """The block that holds a program counter."""
@@ -69,7 +71,7 @@ class Flow:
         while queue:
             current = queue.pop(0)
             for above in sorted(self.dependences[current], reverse=True):
-                if self.branch[above] > Level.BLOCK:
+                if self.branch[above] > SharedBy.BLOCK:
                     return above
                 if above not in seen:
                     seen.add(above)
@@ -124,7 +126,9 @@ def _flow(kernel: LoweredKernel) -> Flow:
     early = {b for b in range(count) if only_exit & set(kept[b])}
     control, levels = _uniformity(nodes, starts, dependences)
     after_exit = _reached(
-        len(starts) - 1, dependences, lambda b: Level.BLOCK if b in early else _branch_level(nodes, starts, levels, b)
+        len(starts) - 1,
+        dependences,
+        lambda b: SharedBy.BLOCK if b in early else _branch_level(nodes, starts, levels, b),
     )
     return Flow(
         starts, tuple(successors), tuple(dominator), post_dominator, _loops(successors, dominator), control, after_exit,
@@ -225,19 +229,23 @@ def dominates(dominator: Sequence[int], above: int, below: int) -> bool:
     return below == above
 
 
-def _branch_level(nodes: Sequence[Decoded], starts: Sequence[int], levels: Mapping[Value, Level], block: int) -> Level:
+def _branch_level(
+    nodes: Sequence[Decoded], starts: Sequence[int], levels: Mapping[Value, SharedBy], block: int
+) -> SharedBy:
     last = nodes[starts[block + 1] - 1]
     deciding = [v for v in (last.guard, *last.s) if v is not None]
-    return max((_level(levels, v) for v in deciding), default=Level.BLOCK)
+    return max((_level(levels, v) for v in deciding), default=SharedBy.BLOCK)
 
 
-def _reached(count: int, dependences: Sequence[Iterable[int]], branch: Callable[[int], Level]) -> tuple[Level, ...]:
-    control = [Level.BLOCK] * count
+def _reached(
+    count: int, dependences: Sequence[Iterable[int]], branch: Callable[[int], SharedBy]
+) -> tuple[SharedBy, ...]:
+    control = [SharedBy.BLOCK] * count
     changed = True
     while changed:
         changed = False
         for block in range(count):
-            new = max((max(branch(d), control[d]) for d in dependences[block]), default=Level.BLOCK)
+            new = max((max(branch(d), control[d]) for d in dependences[block]), default=SharedBy.BLOCK)
             if new > control[block]:
                 control[block], changed = new, True
     return tuple(control)
@@ -245,17 +253,17 @@ def _reached(count: int, dependences: Sequence[Iterable[int]], branch: Callable[
 
 def _uniformity(
     nodes: Sequence[Decoded], starts: Sequence[int], dependences: Sequence[set[int]]
-) -> tuple[tuple[Level, ...], dict[Value, Level]]:
-    levels: dict[Value, Level] = {}
+) -> tuple[tuple[SharedBy, ...], dict[Value, SharedBy]]:
+    levels: dict[Value, SharedBy] = {}
     count = len(starts) - 1
-    control: tuple[Level, ...] = (Level.BLOCK,) * count
+    control: tuple[SharedBy, ...] = (SharedBy.BLOCK,) * count
     while True:
         changed = False
         for block in range(count):
             for node in nodes[starts[block] : starts[block + 1]]:
                 level = max(_result(node, levels), control[block])
                 for value in node.written():
-                    if level > levels.get(value, Level.BLOCK):
+                    if level > levels.get(value, SharedBy.BLOCK):
                         levels[value], changed = level, True
         new = _reached(count, dependences, lambda b: _branch_level(nodes, starts, levels, b))
         if not changed and new == control:
@@ -269,47 +277,53 @@ _OWN = {"atom", "match", "elect", "activemask", "ldmatrix", "wmma.load", "clock"
 """Operations whose result is each lane's own, whatever goes in."""
 
 
-def _level(levels: Mapping[Value, Level], value: Value) -> Level:
+def _level(levels: Mapping[Value, SharedBy], value: Value) -> SharedBy:
     if value.constant is not None:
-        return Level.BLOCK
+        return SharedBy.BLOCK
     if value.preset is not None:
         if value.name in _INDEX_PRESETS:
-            return Level.INDEX
-        return Level.LANE if value.name in _LANE_PRESETS else Level.WARP if value.name == "%warpid" else Level.BLOCK
-    return levels.get(value, Level.BLOCK)
+            return SharedBy.INDEX
+        return (
+            SharedBy.LANE
+            if value.name in _LANE_PRESETS
+            else SharedBy.WARP
+            if value.name == "%warpid"
+            else SharedBy.BLOCK
+        )
+    return levels.get(value, SharedBy.BLOCK)
 
 
-def _result(node: Decoded, levels: Mapping[Value, Level]) -> Level:
+def _result(node: Decoded, levels: Mapping[Value, SharedBy]) -> SharedBy:
     """The level of what an operation writes."""
     name = node.op.partition(".")[0]
     sources = [_level(levels, v) for v in node.read()]
-    level = max(sources, default=Level.BLOCK)
+    level = max(sources, default=SharedBy.BLOCK)
     if node.op in _OWN or node.tensor is not None or (node.op == "ld" and node.space == SPACES["local"]):
-        return Level.LANE
+        return SharedBy.LANE
     if node.op == "bar.red":
-        return Level.BLOCK
+        return SharedBy.BLOCK
     if node.op in ("vote", "redux"):
-        return Level.WARP
+        return SharedBy.WARP
     if node.op == "shfl":
         broadcast = (
             meaning(node.text).attributes["mode"] == "idx"
             and node.s[1] is not None
-            and _level(levels, node.s[1]) <= Level.WARP
+            and _level(levels, node.s[1]) <= SharedBy.WARP
         )
-        return Level.WARP if broadcast else level
-    if level is not Level.INDEX:
+        return SharedBy.WARP if broadcast else level
+    if level is not SharedBy.INDEX:
         return level
     constants = [v.constant for v in node.s if v is not None and v.constant is not None]
     if name in ("mov", "cvt", "add", "sub", "mad"):
-        return Level.INDEX
+        return SharedBy.INDEX
     if name == "mul" and "wide" not in node.op:
-        return Level.INDEX  # tid.y · blockDim.x; a multiple of tid.x is taken for one, too
+        return SharedBy.INDEX  # tid.y · blockDim.x; a multiple of tid.x is taken for one, too
     if name == "shr" and constants and constants[0] >= 5:
-        return Level.WARP
+        return SharedBy.WARP
     if name in ("div", "and") and constants and constants[0] % 32 == 0:
-        return Level.WARP
+        return SharedBy.WARP
     if name == "setp" and constants:  # t < 32, t > 31
         compared = {"lt": 0, "ge": 0, "lo": 0, "hs": 0, "gt": 31, "le": 31, "hi": 31, "ls": 31}
         if compared.get(meaning(node.text).attributes["compare"]) == constants[0] % 32:
-            return Level.WARP
-    return Level.LANE
+            return SharedBy.WARP
+    return SharedBy.LANE

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from wmmadiag.compile.ask import Asked, Constant, Value, ask, scope_at
+from wmmadiag.compile.ask import Asked, Constant, ValueOf, ask, scope_at
 from wmmadiag.csource.nodes import arguments, called, descendants
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.errors import CompileError, ConfigurationError
@@ -76,9 +76,9 @@ class HostCalls:
         told = {one: answers[question] for one, question in zip(nodes, questions, strict=True)}
         return {one: int(value.value) for one, value in told.items() if isinstance(value, Constant)}
 
-    def _question(self, node: Node) -> Value:
+    def _question(self, node: Node) -> ValueOf:
         text = self.source.words(node)
-        return Value(text, scope_at(self.source, node, text, unchanged=True))
+        return ValueOf(text, scope_at(self.source, node, text, unchanged=True))
 
 
 def _configuration(call: Node) -> Node | None:

@@ -21,7 +21,7 @@ _NO_STATEMENTS = frozenset({"comment", "case_statement", "preproc_else", "prepro
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class SourceLoop:
     """A loop with braces: the line of its keyword, and that of its closing brace."""
 
     first: int
@@ -35,7 +35,7 @@ class Structure:
     lines: int  # how many it has
     # line before which a statement can be inserted → (open #if, braces) that it stands in
     starts: Mapping[int, tuple[int, int]]
-    loops: Sequence[Loop]  # those with braces, inner ones first
+    loops: Sequence[SourceLoop]  # those with braces, inner ones first
 
     def between(self, after: int, before: int) -> int:
         """The line before which a statement stands after line `after` and before line `before`, or 0.
@@ -72,7 +72,7 @@ def structure(text: str) -> Structure:
         if node.type in LOOPS:
             body = field(node, "body")
             if body is not None and body.type == "compound_statement":
-                loops.append(Loop(_line(source, node.start_byte), _line(source, body.end_byte - 1)))
+                loops.append(SourceLoop(_line(source, node.start_byte), _line(source, body.end_byte - 1)))
         start = _first_pragma(source, pragmas, node.start_byte)
         begin = source.lines[_line(source, start) - 1]
         if not source.code.code[begin:start].strip():

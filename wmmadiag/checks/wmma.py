@@ -31,7 +31,7 @@ from wmmadiag.emulator.decoded import SPACES, Decoded
 from wmmadiag.emulator.extents import Extent
 from wmmadiag.fragments import memory_access
 from wmmadiag.fragments.map import ELEMENT_BITS
-from wmmadiag.fragments.memory_access import MemoryAccess
+from wmmadiag.fragments.memory_access import FragmentAccess
 from wmmadiag.ptx.meaning import meaning
 
 _LDM_BYTES = 16  # PTX ISA, wmma.load: "stride must be a multiple of 16 bytes"
@@ -39,7 +39,7 @@ _SAFE_BYTES = 16  # no fragment access needs more than this on any chip that was
 _MATRIX_ROW = 16  # of ldmatrix and stmatrix, bytes
 
 
-def _rule(node: Decoded, space: str) -> tuple[str, int, MemoryAccess]:
+def _rule(node: Decoded, space: str) -> tuple[str, int, FragmentAccess]:
     """(matrix, element bits, how the chip reaches memory) of a fragment load or store, from its modifiers."""
     matrix, type_, layout, shape = itemgetter("matrix", "type", "layout", "shape")(meaning(node.text).attributes)
     return matrix, ELEMENT_BITS[type_], memory_access(shape, matrix, type_, layout, space)

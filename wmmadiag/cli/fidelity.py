@@ -45,7 +45,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from wmmadiag.campaign.journal import Journal
     from wmmadiag.cli.campaign_executor import executor
     from wmmadiag.fidelity.report import as_json, text
-    from wmmadiag.fidelity.run import Plan, run_fidelity
+    from wmmadiag.fidelity.run import FidelityPlan, run_fidelity
     from wmmadiag.gpu import device
 
     for name in _OF_PLANS:
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     except ConfigurationError as error:
         hint = "a fidelity run needs a GPU; docs/exactness.md says what one answered"
         raise ConfigurationError(error.message, detail=error.detail, hint=hint) from None
-    plan = Plan(gpu.arch, args.outputs, args.rounds, args.first_seed, tuple(args.only))
+    plan = FidelityPlan(gpu.arch, args.outputs, args.rounds, args.first_seed, tuple(args.only))
     path = Path(args.journal or _JOURNAL)
     if path.exists() and path.stat().st_size and not args.resume:
         raise ConfigurationError(

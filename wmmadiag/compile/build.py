@@ -49,7 +49,7 @@ class Built:
     attempts: Attempts = field(repr=False)  # what led to it
 
 
-class Behind(Protocol):
+class QuestionsBehind(Protocol):
     """Questions that are written behind a source (`wmmadiag.compile.ask`)."""
 
     def text(self) -> str:
@@ -68,7 +68,7 @@ def build(
     tools: Toolchain,
     *,
     cubin: bool = False,
-    behind: Behind | None = None,
+    behind: QuestionsBehind | None = None,
     earlier: Built | None = None,
 ) -> Built:
     """Compile a source by NVRTC to PTX, or to a cubin with ptxas' report in the log.

@@ -12,7 +12,7 @@ from wmmadiag.compile.options import CompileOptions
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class PtxOrigin:
     """A source as the compiler got it."""
 
     file: str  # its name, as places in the PTX show it
@@ -22,13 +22,13 @@ class Origin:
 
 
 _MOST = 64
-_known: OrderedDict[bytes, Origin] = OrderedDict()
+_known: OrderedDict[bytes, PtxOrigin] = OrderedDict()
 
 
 def remember(compilation: Compilation) -> None:
     """Keep what `origin_of` answers; the oldest is forgotten."""
     if compilation.text:
-        _known[_key(compilation.ptx)] = Origin(compilation.source, compilation.text, compilation.options)
+        _known[_key(compilation.ptx)] = PtxOrigin(compilation.source, compilation.text, compilation.options)
         while len(_known) > _MOST:
             _known.popitem(last=False)
 
@@ -41,7 +41,7 @@ def remember_resources(compilation: Compilation, found: tuple[Resources, ...]) -
         _known[_key(compilation.ptx)] = replace(origin, resources=found)
 
 
-def origin_of(ptx: str) -> Origin | None:
+def origin_of(ptx: str) -> PtxOrigin | None:
     """The source of a PTX text, or None when another process compiled it."""
     return _known.get(_key(ptx))
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from wmmadiag.debugger.machine import Machine, Watch
+from wmmadiag.debugger.machine import StoppableLaunch, Watchpoint
 from wmmadiag.emulator.extents import Extent, Part
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.numerics.element_types import TYPES, ElementType, element_type
@@ -46,16 +46,16 @@ class Element:
         """ "global", "shared" or "local"."""
         return self.extent.space
 
-    def watch(self, *, block: int, reads: bool = False) -> Watch:
+    def watch(self, *, block: int, reads: bool = False) -> Watchpoint:
         """What watches it; shared memory in one block only."""
         only = {"block": block} if self.space != "global" else {}
-        return Watch(self.space, self.start, self.start + self.size, reads=reads, writes=True, **only)
+        return Watchpoint(self.space, self.start, self.start + self.size, reads=reads, writes=True, **only)
 
 
 class Arrays:
     """The named arrays of one launch."""
 
-    def __init__(self, machine: Machine, case: BoundCase, types: Callable[[], Mapping[str, str]]) -> None:
+    def __init__(self, machine: StoppableLaunch, case: BoundCase, types: Callable[[], Mapping[str, str]]) -> None:
         self._machine, self._case = machine, case
         self._types = types  # declared element type by name, as the source writes it
 

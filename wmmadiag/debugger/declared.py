@@ -14,7 +14,7 @@ from wmmadiag.csource.nodes import ancestors
 from wmmadiag.csource.scopes import Scopes
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.csource.variables import Variable
-from wmmadiag.debugger.lines import Lines, plain_function
+from wmmadiag.debugger.lines import SourceLines, plain_function
 from wmmadiag.place import Place
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class DeclaredFile:
 
 
 @dataclass(frozen=True, eq=False)
-class Local:
+class DeclaredLocal:
     """A local variable of a function that the kernel runs."""
 
     file: DeclaredFile
@@ -66,10 +66,10 @@ class Local:
     instance: str  # the function with its template arguments, "void copy<64>(half *)"; "" where it runs with several
 
 
-class Declared:
+class SourceDeclarations:
     """What the sources of a kernel declare."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: SourceLines) -> None:
         self._lines = lines
 
     @cached_property
@@ -90,11 +90,11 @@ class Declared:
         return {file: DeclaredFile(source) for file, source in self.sources.items()}
 
     @cached_property
-    def locals(self) -> tuple[Local, ...]:
+    def locals(self) -> tuple[DeclaredLocal, ...]:
         """The local variables of the functions that have code, arrays included, in the order of the text."""
         return tuple(one for file in self.files.values() for one in self._locals(file))
 
-    def local_at(self, name: str, place: Place) -> Local | None:
+    def local_at(self, name: str, place: Place) -> DeclaredLocal | None:
         """The local variable that a name means on a line; `place.function` says in which instance."""
         file = self.files.get(place.file)
         if file is None:
@@ -104,9 +104,9 @@ class Declared:
         if variable is None or function is None:
             return None
         instance = place.function if plain_function(place.function) == function.name else ""
-        return Local(file, variable, function, instance or self._instance(function))
+        return DeclaredLocal(file, variable, function, instance or self._instance(function))
 
-    def _locals(self, file: DeclaredFile) -> Iterator[Local]:
+    def _locals(self, file: DeclaredFile) -> Iterator[DeclaredLocal]:
         lines = set(self._lines.code_lines.get(file.name, ()))
         for function in file.functions:
             first, last = file.source.place(function.node).line, function.node.end_point[0] + 1
@@ -116,7 +116,7 @@ class Declared:
             for extent in file.scopes.extents:
                 one = extent.variable
                 if one.kind == "local" and one.name and start <= one.node.start_byte < end:
-                    yield Local(file, one, function, self._instance(function))
+                    yield DeclaredLocal(file, one, function, self._instance(function))
 
     def _instance(self, function: Function) -> str:
         found = self._instances.get(function.name, frozenset())

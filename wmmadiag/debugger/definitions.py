@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.compile.ask import Asked, Constant, Question, TypeFacts, TypeOf, Value, ask, scope_at
+from wmmadiag.compile.ask import Asked, Constant, Question, TypeFacts, TypeOf, ValueOf, ask, scope_at
 from wmmadiag.compile.names import template_arguments
 from wmmadiag.csource.declarations import Function, template_parameters
 from wmmadiag.csource.nodes import ancestors, arguments, bare, called, descendants, field
 from wmmadiag.csource.tree import Source
 from wmmadiag.csource.variables import Variable
 from wmmadiag.csource.writes import base, writes
-from wmmadiag.debugger.declared import Local
+from wmmadiag.debugger.declared import DeclaredLocal
 from wmmadiag.debugger.integers import (
     BOOL,
     INT,
@@ -53,7 +53,7 @@ _RECORDS = ("struct_specifier", "class_specifier", "union_specifier")
 class Definitions:
     """What variables of one function are by their definitions."""
 
-    local: Local  # the one that is asked about; the function and its instance are its own
+    local: DeclaredLocal  # the one that is asked about; the function and its instance are its own
     asked: Asked  # the source, as it was compiled
     outside: Known  # what built-in variables ("threadIdx.x") and arguments of the kernel hold
 
@@ -120,9 +120,9 @@ class Definitions:
         template = field(held, "arguments") if called(call) in _CASTS else None
         return self._named_type(template.named_children[0] if template and template.named_children else held)
 
-    def _constant(self, node: Node) -> Value:
+    def _constant(self, node: Node) -> ValueOf:
         text = self._source.words(node)
-        return Value(text, scope_at(self._source, node, text, self._bindings))
+        return ValueOf(text, scope_at(self._source, node, text, self._bindings))
 
     @cached_property
     def _bindings(self) -> Mapping[str, str]:

@@ -10,7 +10,7 @@ import numpy as np
 from wmmadiag.debugger.evidence import SeenFinding
 from wmmadiag.debugger.first_store import element_name, first_store, nearest_store
 from wmmadiag.debugger.lines import MULTIPLICATIONS
-from wmmadiag.debugger.machine import ANY, Conditions, Watch
+from wmmadiag.debugger.machine import ANY, Conditions, Watchpoint
 from wmmadiag.errors import BudgetError, ConfigurationError, KernelFault, WmmadiagError
 from wmmadiag.place import Place, own_place
 from wmmadiag.provenance import Disagreement
@@ -199,7 +199,7 @@ def moment_of_finding(session: Session, seen: SeenFinding) -> int | None:
     at = Conditions(before=session.lines.table([pc]), block=block, warp=warp)
     space, address = str(raw["space"]), int(raw["address"])
     if space in ("shared", "global") and raw["bytes"]:
-        watch = Watch(space, address, address + int(raw["bytes"]), block, reads=True)
+        watch = Watchpoint(space, address, address + int(raw["bytes"]), block, reads=True)
         machine = session.machine
         machine.seek(0)
         for _ in range(_TRIES):

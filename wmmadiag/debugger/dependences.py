@@ -17,7 +17,7 @@ _DEEPEST = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
+class DependedLine:
     """A line on which another depends: in `distance` steps through definitions, stores, loops, conditions and calls.
 
     `status`: of the operation's stages at the line ("fits", "departs"), "" where it has none.
@@ -29,7 +29,7 @@ class Behind:
     status: str = ""
 
 
-def behind(session: Session, places: Sequence[Place], depth: int = 2) -> tuple[Behind, ...]:
+def behind(session: Session, places: Sequence[Place], depth: int = 2) -> tuple[DependedLine, ...]:
     """The lines that a line depends on, the nearest first: the first of the places; the others count as one step away.
 
     Through definitions, stores, loops, conditions, calls and callers, and through conditions under which a thread left
@@ -54,7 +54,7 @@ def behind(session: Session, places: Sequence[Place], depth: int = 2) -> tuple[B
     # Of lines that are equally far, those that are known to be right come last.
     rows = sorted((distance, status.get(line) == "fits", line) for (at, line), distance in found.items() if at == file)
     return tuple(
-        Behind(line, distance, text[line - 1].strip(), status.get(line, ""))
+        DependedLine(line, distance, text[line - 1].strip(), status.get(line, ""))
         for distance, _, line in rows
         if line != start[1] and line <= len(text)
     )

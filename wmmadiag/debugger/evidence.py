@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.checks.registry import Context, all_checks, native_names, select
-from wmmadiag.debugger.machine import Conditions, Machine
+from wmmadiag.debugger.machine import Conditions, StoppableLaunch
 from wmmadiag.debugger.target import Target
 from wmmadiag.emulator import Budget, EmulatedKernel, EmulatorOptions
 from wmmadiag.errors import BudgetError, ConfigurationError, UndecidedError, WmmadiagError
@@ -85,7 +85,7 @@ class Evidence:
 
     def _ends(self) -> bool:
         """Whether the launch ends at all, as far as that can be known."""
-        return Machine(self.target.kernel, self.target.bind().launch).run(Conditions()).reason != "stuck"
+        return StoppableLaunch(self.target.kernel, self.target.bind().launch).run(Conditions()).reason != "stuck"
 
     @cached_property
     def provenance(self) -> ProvenanceRun | None:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.debugger.machine import Conditions, Machine
+from wmmadiag.debugger.machine import Conditions, StoppableLaunch
 from wmmadiag.subject.binding import BoundArgument, BoundCase
 
 
 def first_store(
-    machine: Machine, case: BoundCase, masks: Mapping[str, NDArray[np.bool_]]
+    machine: StoppableLaunch, case: BoundCase, masks: Mapping[str, NDArray[np.bool_]]
 ) -> tuple[int, str, tuple[int, ...]] | None:
     """Time before the store, role and index; None when none of these elements ever changes.
 
@@ -48,7 +48,7 @@ def first_store(
 
 
 def nearest_store(
-    machine: Machine, case: BoundCase, role: str, index: tuple[int, ...]
+    machine: StoppableLaunch, case: BoundCase, role: str, index: tuple[int, ...]
 ) -> tuple[int, tuple[int, ...]] | None:
     """Time and index of the store to the element of a tensor that lies nearest to another one; None: nothing stores.
 

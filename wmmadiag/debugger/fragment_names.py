@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from wmmadiag.csource.nodes import arguments, called, descendants
 from wmmadiag.csource.tree import Source
 from wmmadiag.csource.writes import base
-from wmmadiag.debugger.lines import Lines
+from wmmadiag.debugger.lines import SourceLines
 from wmmadiag.place import Place
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _ARGUMENTS: Mapping[str, Mapping[str, Mapping[str, int]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class FragmentUse:
     """A fragment of the source in one operation."""
 
     pc: int  # of the operation
@@ -35,13 +35,13 @@ class Use:
     writes: bool  # whether the operation writes it
 
 
-def fragment_uses(lines: Lines, sources: Mapping[str, Source]) -> tuple[Use, ...]:
+def fragment_uses(lines: SourceLines, sources: Mapping[str, Source]) -> tuple[FragmentUse, ...]:
     """Every fragment of every operation that a WMMA call of the source stands for.
 
     Args:
         sources: file → its tree.
     """
-    found: list[Use] = []
+    found: list[FragmentUse] = []
     known = {name for calls in _ARGUMENTS.values() for name in calls}
     calls = {
         file: [one for one in descendants(source.root, "call_expression") if called(one) in known]
@@ -60,7 +60,7 @@ def fragment_uses(lines: Lines, sources: Mapping[str, Source]) -> tuple[Use, ...
             if name is not None:
                 source = sources[place.file]
                 writes = node.op == "wmma.load" or (node.op == "mma" and letter == "d")
-                found.append(Use(pc, letter, source.text(name), source.words(given[position]), writes))
+                found.append(FragmentUse(pc, letter, source.text(name), source.words(given[position]), writes))
     return tuple(found)
 
 

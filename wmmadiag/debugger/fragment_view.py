@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.debugger.machine import Machine
+from wmmadiag.debugger.machine import StoppableLaunch
 from wmmadiag.debugger.oracle_values import Held, Oracle
-from wmmadiag.debugger.registers import Layout
+from wmmadiag.debugger.registers import RegisterLayout
 from wmmadiag.emulator.decoded import Value
 from wmmadiag.place import Place
 from wmmadiag.provenance.naming import Names
@@ -116,10 +116,10 @@ class Traced:
 class FragmentOrigin:
     """Finds the provenance of a fragment when it is asked for: the block runs once more up to then, with tags."""
 
-    machine: Machine
+    machine: StoppableLaunch
     bind: Callable[[], BoundCase]
     slots: Mapping[Value, int]
-    layout: Layout
+    layout: RegisterLayout
     time: int
     warp: int
     _found: Traced | None = None
@@ -181,7 +181,7 @@ def _words(names: Names, tag: int) -> str:
     return names.element(found)
 
 
-def register_names(layout: Layout) -> NDArray[Any]:
+def register_names(layout: RegisterLayout) -> NDArray[Any]:
     """The names of the PTX registers that hold the elements, (rows, columns)."""
     named: Sequence[str] = [value.name or f"({number})" for number, value in enumerate(layout.values)]
     out = np.empty(layout.shape, object)

@@ -27,11 +27,11 @@ from wmmadiag.ptx.meaning import meaning
 from wmmadiag.subject.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from wmmadiag.provenance import Origin
+    from wmmadiag.provenance import SliceStep
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class LastWriter:
     """Who accessed some bytes last."""
 
     element: str  # whose
@@ -51,7 +51,7 @@ class Writer:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Register:
+class RegisterView:
     """A PTX register of a warp: `values` of its 32 lanes, of the `type` that the instruction which writes it has.
 
     `unwritten`: all lanes hold what registers hold before they are written.
@@ -150,7 +150,7 @@ class Inspection(FragmentInspection):
                 found.setdefault(value.name, (value, ""))
         return found
 
-    def registers(self, names: str = "here", warp: int | None = None) -> dict[str, Register]:
+    def registers(self, names: str = "here", warp: int | None = None) -> dict[str, RegisterView]:
         """Registers of a warp by PTX name.
 
         Args:
@@ -180,11 +180,11 @@ class Inspection(FragmentInspection):
         data = self.machine.registers(chosen)
         return {name: self._register(name, data) for name in wanted}
 
-    def _register(self, name: str, data: bytes) -> Register:
+    def _register(self, name: str, data: bytes) -> RegisterView:
         value, kind = self._registers[name]
         raw = raw_register(self.target.kernel.kernel, value, data)
         poison = REGISTER_POISON.to_bytes(4, "little") * (raw.nbytes // 4)
-        return Register(name, kind, register_numbers(raw, kind), raw.tobytes() == poison)
+        return RegisterView(name, kind, register_numbers(raw, kind), raw.tobytes() == poison)
 
     def variable(self, name: str) -> Any:
         """A variable by its name in the source: fragment, array, kernel argument, threadIdx.x and its like, or local.
@@ -276,7 +276,7 @@ class Inspection(FragmentInspection):
 
     # Who did what
 
-    def last_writer(self, text: str) -> Writer | None:
+    def last_writer(self, text: str) -> LastWriter | None:
         """Who wrote an element, or any of an array, last before now; None: nobody (shared: in this block).
 
         Raises:
@@ -294,7 +294,7 @@ class Inspection(FragmentInspection):
         if stop is None or stop.reason != "watch":
             return None
         place = self.lines.places[stop.pc]
-        return Writer(
+        return LastWriter(
             self.arrays.name(element.space, stop.address) if element.index else element.text,
             place,
             self.lines.source_line(place),
@@ -314,7 +314,7 @@ class Inspection(FragmentInspection):
             found.append(Waiting(one.warp, one.lanes, place, self.lines.source_line(place), waits))
         return tuple(found)
 
-    def explain(self, text: str) -> Origin:
+    def explain(self, text: str) -> SliceStep:
         """Where an output element comes from: its backward slice, in a run of its own.
 
         Raises:

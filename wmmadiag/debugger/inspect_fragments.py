@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from wmmadiag.debugger.declared import Declared
-from wmmadiag.debugger.fragment_names import Use, fragment_uses
+from wmmadiag.debugger.declared import SourceDeclarations
+from wmmadiag.debugger.fragment_names import FragmentUse, fragment_uses
 from wmmadiag.debugger.fragment_view import FragmentOrigin, FragmentView, register_names
-from wmmadiag.debugger.lines import MULTIPLICATIONS, Lines
-from wmmadiag.debugger.machine import Conditions, Machine, Standing
+from wmmadiag.debugger.lines import MULTIPLICATIONS, SourceLines
+from wmmadiag.debugger.machine import Conditions, Standing, StoppableLaunch
 from wmmadiag.debugger.registers import LETTERS, fragment_values, layout
 from wmmadiag.debugger.target import Target
 from wmmadiag.errors import ConfigurationError
@@ -21,8 +21,8 @@ class FragmentInspection:
 
     target: Target
     case: BoundCase
-    machine: Machine
-    lines: Lines
+    machine: StoppableLaunch
+    lines: SourceLines
     warp: int
 
     def standing(self, warp: int | None = None) -> Standing | None:
@@ -32,12 +32,12 @@ class FragmentInspection:
     # Fragments
 
     @cached_property
-    def declared(self) -> Declared:
+    def declared(self) -> SourceDeclarations:
         """What the sources declare."""
-        return Declared(self.lines)
+        return SourceDeclarations(self.lines)
 
     @cached_property
-    def uses(self) -> tuple[Use, ...]:
+    def uses(self) -> tuple[FragmentUse, ...]:
         """Fragments of the source in operations."""
         return fragment_uses(self.lines, self.declared.sources)
 
@@ -73,7 +73,7 @@ class FragmentInspection:
                 return self.view(now[0].pc, now[0].letter, chosen, "before", name, now[0].text)
         return self._last_use(name, uses, chosen)
 
-    def _last_use(self, name: str, uses: list[Use], warp: int) -> FragmentView:
+    def _last_use(self, name: str, uses: list[FragmentUse], warp: int) -> FragmentView:
         time, start = self.machine.time, self.machine.block_starts[-1]
         table = self.lines.table(use.pc for use in uses)
         stop = self.machine.last_before(Conditions(before=table, block=self.machine.block, warp=warp), time, start)

@@ -23,7 +23,7 @@ BARRIERS = BLOCK_BARRIERS | {"bar.warp.sync"}
 
 
 @dataclass(frozen=True)
-class Lines:
+class SourceLines:
     """The lines of a kernel."""
 
     kernel: LoweredKernel  # whose they are

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from wmmadiag.compile.ask import TypeFacts
     from wmmadiag.debugger import declared
-    from wmmadiag.debugger.inspect import Inspection, Register
+    from wmmadiag.debugger.inspect import Inspection, RegisterView
     from wmmadiag.emulator.decoded import Value
 
 _Part: TypeAlias = tuple[int, int]
@@ -50,7 +50,7 @@ class Local:
     # of the 32 lanes; None where several registers may hold it, or a predicate, which may be its negation
     values: NDArray[Any] | None
     # that may hold it, as they are now; empty where the value follows from the definition, and is sure
-    registers: tuple[Register, ...] = ()
+    registers: tuple[RegisterView, ...] = ()
 
 
 def local_variable(session: Inspection, name: str) -> Local:
@@ -108,7 +108,7 @@ def _outside(session: Inspection, name: str) -> NDArray[np.int64] | None:
     return np.full(32, value, np.int64) if isinstance(value, (int, np.integer)) else None
 
 
-def _declared(session: Inspection, name: str) -> declared.Local:
+def _declared(session: Inspection, name: str) -> declared.DeclaredLocal:
     """The declaration that a name means where the thread stands, in its function or a caller; else the only one."""
     standing = session.standing()
     for frame in () if standing is None else session.target.kernel.kernel.place(standing.pc).frames():
@@ -127,7 +127,7 @@ def _declared(session: Inspection, name: str) -> declared.Local:
     raise ConfigurationError(f"there is no variable '{name}'")
 
 
-def _defining(local: declared.Local) -> Iterator[_Part]:
+def _defining(local: declared.DeclaredLocal) -> Iterator[_Part]:
     """The statements, or heads of loops, that give a variable its value."""
     variable = local.variable
     if variable.value is not None:
@@ -153,7 +153,7 @@ def _in_head(node: Node) -> bool:
     return node.parent is not None and (node.parent.type in _LOOPS or node.parent.type == "condition_clause")
 
 
-def _instructions(session: Inspection, local: declared.Local, part: _Part) -> list[int]:
+def _instructions(session: Inspection, local: declared.DeclaredLocal, part: _Part) -> list[int]:
     """The instructions of a part of a source."""
     source = local.file.source
     first, past = (_point(source.lines, offset) for offset in part)

@@ -30,7 +30,7 @@ ACCESSES = ("load", "store", "atomic", "asynchronous load", "asynchronous store"
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class Watchpoint:
     """Bytes [start, end) of a state space; only accesses of `block`, and of local memory `warp` and `lane`."""
 
     space: str
@@ -57,7 +57,7 @@ class Conditions:
     # block, warp: where `before` and `nan` count
     block: int = ANY
     warp: int = ANY
-    watches: tuple[Watch, ...] = ()  # after an access
+    watches: tuple[Watchpoint, ...] = ()  # after an access
     # one `NAN_KINDS` number per instruction, 0 for others: after it made a NaN. Empty: not looked for.
     nan: bytes = b""
     block_end: bool = False  # when a block has ended
@@ -114,7 +114,7 @@ class MemoryUse:
     interval: int
 
 
-class Machine:
+class StoppableLaunch:
     """One launch, at one moment of it.
 
     A moment is a time: the number of warp instructions that were executed before it, in all blocks, in block order.

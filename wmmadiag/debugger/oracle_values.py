@@ -16,7 +16,7 @@ from wmmadiag.provenance.intermediates import Intermediates
 from wmmadiag.provenance.naming import Names
 from wmmadiag.provenance.observed import FINAL, INNER, Observed, belonging, unit_roundoff
 from wmmadiag.provenance.outputs import Products
-from wmmadiag.provenance.raw import ROW, Derived, Raw
+from wmmadiag.provenance.raw import ROW, DerivedProduct, TaggedRun
 from wmmadiag.provenance.samples import SampleRole
 from wmmadiag.provenance.stages import Judge
 from wmmadiag.provenance.tags import ArgumentMatrix, Parts, parts
@@ -45,7 +45,7 @@ class Oracle:
 
     case: BoundCase  # freshly bound; matrices: its numbered arguments
     matrices: Sequence[ArgumentMatrix]
-    raw: Raw  # what the engine recorded up to the moment
+    raw: TaggedRun  # what the engine recorded up to the moment
     names: Names  # of its matrices
 
     def values(self, held: Held) -> tuple[Doubles, str]:
@@ -115,7 +115,7 @@ class Oracle:
         whole = self._inputs[matrix.role].astype(np.float64)
         return np.asarray(whole[matrix.lead] if whole.ndim >= 2 else whole.reshape(1, -1))
 
-    def _product(self, made: Derived, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Doubles:
+    def _product(self, made: DerivedProduct, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Doubles:
         """Elements of a product of two arguments, as far as it has been added up."""
         left, right = self._argument(made.left), self._argument(made.right)
         left = left.T if made.left_axis == ROW else left
@@ -126,7 +126,9 @@ class Oracle:
             rows, columns = columns, rows
         return np.asarray(np.einsum("ik,ki->i", left[np.ix_(rows, ks)], right[np.ix_(ks, columns)]))
 
-    def _judged(self, made: Derived, here: NDArray[np.bool_], found: Parts, held: Held) -> tuple[Doubles, str] | None:
+    def _judged(
+        self, made: DerivedProduct, here: NDArray[np.bool_], found: Parts, held: Held
+    ) -> tuple[Doubles, str] | None:
         """Values of the operation's own intermediates: weights, and sums of weights times values."""
         kind, number, swapped = belonging(made.base, self._products, self._expected) if self._expected else (-1, 0, 0)
         if kind < 0:
@@ -154,7 +156,7 @@ class Oracle:
         return judged.best.fit.expected, words
 
 
-def _covered(made: Derived) -> str:
+def _covered(made: DerivedProduct) -> str:
     return ", ".join(f"{first} ≤ k < {end}" for first, end in made.coverage)
 
 

@@ -11,10 +11,10 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from wmmadiag.debugger.machine import Conditions, Watch
+from wmmadiag.debugger.machine import Conditions, Watchpoint
 
 if TYPE_CHECKING:
-    from wmmadiag.debugger.machine import Machine
+    from wmmadiag.debugger.machine import StoppableLaunch
     from wmmadiag.debugger.position import Position
 
 _RETURNS = 64
@@ -30,7 +30,7 @@ _GLOBAL = (0, 1 << 62)
 class LaunchProgress:
     """Looks at a machine from time to time, all the while that one run lasts."""
 
-    machine: Machine  # whose progress
+    machine: StoppableLaunch  # whose progress
     suspect: bool  # whether a long time without any change is enough
     _seen: Any = None
     _quiet: int = 0
@@ -86,7 +86,7 @@ def stuck_words(session: Position) -> str:
     """What a block that gets nowhere waits for, as far as its reads tell."""
     machine = session.machine
     start, block = machine.time, machine.block
-    watches = tuple(Watch(space, *_GLOBAL, block, reads=True, writes=False) for space in ("global", "shared"))
+    watches = tuple(Watchpoint(space, *_GLOBAL, block, reads=True, writes=False) for space in ("global", "shared"))
     names: list[str] = []
     for _ in range(_POLLS):
         stop = machine.bare_run(Conditions(watches=watches, until=start + _LONGEST))

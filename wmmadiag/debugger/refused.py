@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wmmadiag.debugger.declared import Declared
-from wmmadiag.debugger.lines import Lines
+from wmmadiag.debugger.declared import SourceDeclarations
+from wmmadiag.debugger.lines import SourceLines
 from wmmadiag.debugger.target import Target
 from wmmadiag.errors import KernelFault
 from wmmadiag.place import Place
@@ -18,8 +18,8 @@ def with_lines(fault: KernelFault, target: Target, case: BoundCase) -> KernelFau
     """The fault with the declarations of the shared arrays that do not fit, the largest first; others as they are."""
     if fault.kind != "launch-limits" or "shared memory" not in fault.message or fault.detail:
         return fault
-    lines = Lines(target.kernel.kernel, target.source, {target.compilation.source: target.compilation.text})
-    locals_ = Declared(lines).locals
+    lines = SourceLines(target.kernel.kernel, target.source, {target.compilation.source: target.compilation.text})
+    locals_ = SourceDeclarations(lines).locals
     declared = {one.variable.name: Place(one.file.name, one.file.line(one.variable)) for one in reversed(locals_)}
     arrays = [one for one in target.kernel.named_memory(case.launch) if one.space == "shared" and one.size]
     rows = []

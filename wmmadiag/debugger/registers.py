@@ -24,7 +24,7 @@ LETTERS = "abcd"
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class RegisterLayout:
     """Where the elements of one operand of a fragment operation lie."""
 
     letter: str  # "a", "b", "c" or "d"; of a load or store the matrix that it names
@@ -50,7 +50,7 @@ class Layout:
         return self.register * per_register + self.element
 
 
-def layout(kernel: LoweredKernel, node: Decoded, letter: str) -> Layout | None:
+def layout(kernel: LoweredKernel, node: Decoded, letter: str) -> RegisterLayout | None:
     """The layout of an operand; None where the operation has no such operand.
 
     Args:
@@ -88,7 +88,7 @@ def layout(kernel: LoweredKernel, node: Decoded, letter: str) -> Layout | None:
     register, element, lane = np.indices(index.shape)
     for source, to in zip((lane, register, element), holder, strict=True):
         to[row.reshape(-1)[::-1], column.reshape(-1)[::-1]] = source.reshape(-1)[::-1]
-    return Layout(matrix, kind, bits, tuple(values), holder[0], holder[1], holder[2], tiles)
+    return RegisterLayout(matrix, kind, bits, tuple(values), holder[0], holder[1], holder[2], tiles)
 
 
 def raw_register(kernel: LoweredKernel, value: Value, registers: bytes) -> NDArray[Any]:
@@ -99,7 +99,7 @@ def raw_register(kernel: LoweredKernel, value: Value, registers: bytes) -> NDArr
     return register_values(kernel, value, registers)
 
 
-def fragment_values(kernel: LoweredKernel, where: Layout, registers: bytes) -> NDArray[Any]:
+def fragment_values(kernel: LoweredKernel, where: RegisterLayout, registers: bytes) -> NDArray[Any]:
     """The matrix (rows, columns) that a layout finds in a register file, in its element type."""
     raw = np.stack([raw_register(kernel, value, registers).astype(np.uint64) for value in where.values])
     words = raw[where.register, where.lane] >> (where.element * where.bits).astype(np.uint64)

@@ -11,15 +11,15 @@ from wmmadiag.debugger.arrays import Arrays
 from wmmadiag.debugger.cause import EFFORT, CauseMoment, find_cause
 from wmmadiag.debugger.departure import Departure, find_departure, moment_of_finding
 from wmmadiag.debugger.evidence import Evidence
-from wmmadiag.debugger.lines import Lines
-from wmmadiag.debugger.machine import MEMORY_LIMIT, Conditions, Machine
+from wmmadiag.debugger.lines import SourceLines
+from wmmadiag.debugger.machine import MEMORY_LIMIT, Conditions, StoppableLaunch
 from wmmadiag.debugger.moment import Moment
 from wmmadiag.debugger.stepping import Stepping
 from wmmadiag.debugger.target import Target
 from wmmadiag.errors import ConfigurationError, KernelFault
 
 if TYPE_CHECKING:
-    from wmmadiag.debugger.dependences import Behind
+    from wmmadiag.debugger.dependences import DependedLine
     from wmmadiag.provenance.model import Stage
 
 
@@ -34,12 +34,14 @@ class Session(Stepping):
         self.target = target
         self.case = target.bind()
         try:
-            self.machine = Machine(target.kernel, self.case.launch, memory_limit)
+            self.machine = StoppableLaunch(target.kernel, self.case.launch, memory_limit)
         except KernelFault as fault:
             from wmmadiag.debugger.refused import with_lines
 
             raise with_lines(fault, target, self.case) from None
-        self.lines = Lines(target.kernel.kernel, target.source, {target.compilation.source: target.compilation.text})
+        self.lines = SourceLines(
+            target.kernel.kernel, target.source, {target.compilation.source: target.compilation.text}
+        )
         self.arrays = Arrays(self.machine, self.case, lambda: self.declared_types)
         self.evidence = Evidence(target)
         self.warp = self.lane = 0
@@ -125,7 +127,7 @@ class Session(Stepping):
         """The operation's stages, once `to_departure` has followed them."""
         return () if self._departure is None else self._departure.stages
 
-    def behind(self, depth: int = 2) -> tuple[Behind, ...]:
+    def behind(self, depth: int = 2) -> tuple[DependedLine, ...]:
         """The source lines that the current one depends on, nearest first: where an index or a bound was computed.
 
         Right after `to_departure`, also those behind the other lines that belong to it.

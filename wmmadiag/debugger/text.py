@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from wmmadiag.debugger.fragment_view import FragmentView
-    from wmmadiag.debugger.inspect import Register, Waiting
+    from wmmadiag.debugger.inspect import RegisterView, Waiting
     from wmmadiag.debugger.local_variables import Local
     from wmmadiag.debugger.moment import Moment
     from wmmadiag.debugger.session import Session
@@ -174,7 +174,7 @@ def local_text(local: Local) -> str:
     return f"{lanes_text(local.name, local.values)}\n    taken from {name}, the result of {where}"
 
 
-def register_text(register: Register) -> str:
+def register_text(register: RegisterView) -> str:
     """A register of the 32 lanes."""
     return lanes_text(f"{register.name}" + (f" .{register.type}" if register.type else ""), register.values)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.compile.origin import Origin
+from wmmadiag.compile.origin import PtxOrigin
 from wmmadiag.emulator import native
 from wmmadiag.emulator.extents import Extent, Part
 from wmmadiag.emulator.faults import LaunchView, budget_error, fault_error
@@ -87,7 +87,7 @@ def _hangs_on_others(raw: Mapping[str, Any]) -> bool:
 class EmulatedKernel:
     """A lowered kernel; see `wmmadiag.emulator.load`."""
 
-    def __init__(self, kernel: LoweredKernel, options: EmulatorOptions, origin: Origin | None = None) -> None:
+    def __init__(self, kernel: LoweredKernel, options: EmulatorOptions, origin: PtxOrigin | None = None) -> None:
         self.kernel = kernel
         self.options = options
         self.origin = origin

@@ -13,7 +13,7 @@ import numpy as np
 from wmmadiag.compile.languages import is_c_family
 from wmmadiag.compile.model import Resources
 from wmmadiag.compile.names import demangle as kernel_name
-from wmmadiag.compile.origin import Origin
+from wmmadiag.compile.origin import PtxOrigin
 from wmmadiag.emulator.extents import Extent, NamedExtents, Part
 from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.launch import Launch
@@ -31,7 +31,7 @@ class ArrayNames:
     """Turns a kernel's ranges of memory into arrays with elements."""
 
     kernel: LoweredKernel  # whose memory it is
-    origin: Origin | None = None  # the source that it was compiled from, where this process compiled it
+    origin: PtxOrigin | None = None  # the source that it was compiled from, where this process compiled it
     _source: ArraySource | None = field(default=None, init=False)
 
     def named(self, extents: Sequence[Extent], launch: Launch) -> NamedExtents:

@@ -14,7 +14,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Comparable(Protocol):
-    """What can be run on a GPU and on the emulator alike: `Case`, or a whole kernel of a card."""
+    """What can be run on a GPU and on the emulator alike: `FidelityCase`, or a whole kernel of a card."""
 
     @property
     def key(self) -> str:
@@ -42,7 +42,7 @@ class Comparable(Protocol):
 
 
 @dataclass(frozen=True)
-class Case:
+class FidelityCase:
     """One launch of one PTX module with the single kernel `k`."""
 
     key: str  # unique in its family

@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from wmmadiag.fidelity.cases import Array, Case
+from wmmadiag.fidelity.cases import Array, FidelityCase
 from wmmadiag.fidelity.lane_operands import drawing, related, values
 from wmmadiag.fidelity.written import Written, written
 from wmmadiag.ptx.ir import Access, OperandSpec
@@ -46,7 +46,7 @@ def lane_groups(sm: int) -> Mapping[str, tuple[Written, ...]]:
     return found
 
 
-def lane_case(sm: int, key: str, seed: int = 0, elements: int = ELEMENTS) -> Case:
+def lane_case(sm: int, key: str, seed: int = 0, elements: int = ELEMENTS) -> FidelityCase:
     """One of them.
 
     Args:
@@ -68,7 +68,7 @@ def _register(type_name: str) -> int:
     return max(16, WIDTHS[type_name])
 
 
-def _case(key: str, specs: Sequence[OperandSpec], members: Sequence[Written], elements: int, seed: int) -> Case:
+def _case(key: str, specs: Sequence[OperandSpec], members: Sequence[Written], elements: int, seed: int) -> FidelityCase:
     rng = drawing(key, seed)
     op = members[0].op
     sources: list[_Source] = []
@@ -109,7 +109,9 @@ def _case(key: str, specs: Sequence[OperandSpec], members: Sequence[Written], el
         + "\n".join(body)
         + "\nret;\n}\n"
     )
-    return Case(key, ptx, [s.array for s in sources], outputs, [row for row, _ in rows], elements // _BLOCK, _BLOCK)
+    return FidelityCase(
+        key, ptx, [s.array for s in sources], outputs, [row for row, _ in rows], elements // _BLOCK, _BLOCK
+    )
 
 
 def _load(source: _Source) -> str:

@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 
-from wmmadiag.fidelity.cases import Case
+from wmmadiag.fidelity.cases import FidelityCase
 from wmmadiag.fidelity.lane_operands import floats, integers
 from wmmadiag.fidelity.lanes import approximate
 from wmmadiag.fidelity.written import Written, written
@@ -208,7 +208,7 @@ class _Writer:
                     break
 
 
-def program_case(number: int, seed: int = 0) -> Case:
+def program_case(number: int, seed: int = 0) -> FidelityCase:
     """A random program: two blocks; its output is every register of every thread.
 
     Args:
@@ -257,7 +257,9 @@ def program_case(number: int, seed: int = 0) -> Case:
         rows.append(name)
     lines += ["ret;", "}"]
     outputs = {"registers": np.zeros((len(rows), count), np.uint32)}
-    return Case(f"program {number}", "\n".join(lines) + "\n", [words], outputs, rows, _BLOCKS, threads, sample=1)
+    return FidelityCase(
+        f"program {number}", "\n".join(lines) + "\n", [words], outputs, rows, _BLOCKS, threads, sample=1
+    )
 
 
 GUARDED_SET = (

@@ -14,7 +14,7 @@ from wmmadiag.fidelity.families import FAMILIES
 from wmmadiag.fidelity.tensor import tensor_forms
 
 if TYPE_CHECKING:
-    from wmmadiag.campaign.cluster import Done
+    from wmmadiag.campaign.cluster import TaskDone
     from wmmadiag.campaign.journal import Journal
 
 _TASK_OUTPUTS = 1 << 20
@@ -22,7 +22,7 @@ _TASK_OUTPUTS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FidelityPlan:
     """What to compare."""
 
     arch: str  # of the GPU
@@ -55,7 +55,7 @@ class Count:
 class Fidelity:
     """What came of a run."""
 
-    plan: Plan
+    plan: FidelityPlan
     counts: dict[tuple[str, str], Count] = field(default_factory=dict)  # by (family, key)
     errors: dict[Piece, str] = field(default_factory=dict)  # pieces that could not be run, and why
 
@@ -76,7 +76,7 @@ class Fidelity:
         return self.outputs > 0 and not self.errors and not any(one.left_out for one in self.counts.values())
 
 
-def pieces(plan: Plan) -> Iterator[Piece]:
+def pieces(plan: FidelityPlan) -> Iterator[Piece]:
     """What a plan compares, the same for the same plan.
 
     Raises:
@@ -94,7 +94,7 @@ def pieces(plan: Plan) -> Iterator[Piece]:
             yield from (Piece(plan.arch, name, key, seed, size) for key in keys)
 
 
-def _tensor_pieces(plan: Plan, keys: Sequence[str]) -> Iterator[Piece]:
+def _tensor_pieces(plan: FidelityPlan, keys: Sequence[str]) -> Iterator[Piece]:
     """Alike many outputs of each form, in tasks of alike many."""
     forms = tensor_forms(plan.arch)
     share = -(-plan.outputs // len(keys))
@@ -106,9 +106,9 @@ def _tensor_pieces(plan: Plan, keys: Sequence[str]) -> Iterator[Piece]:
 
 
 def run_fidelity(
-    plan: Plan,
+    plan: FidelityPlan,
     journal: Journal,
-    execute: Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Done[Any, Any]]],
+    execute: Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[TaskDone[Any, Any]]],
     *,
     tell: Callable[[Fidelity], None] = lambda _: None,
 ) -> Fidelity:

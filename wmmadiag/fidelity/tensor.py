@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from wmmadiag.fidelity.cases import Array, Case
+from wmmadiag.fidelity.cases import Array, FidelityCase
 from wmmadiag.fidelity.lane_operands import drawing
 from wmmadiag.fidelity.tensor_operands import BYTES, CASES, DTYPES, operands
 from wmmadiag.fragments import FragmentMap, mma_map, wmma_map
@@ -83,7 +83,7 @@ def _form(
     return TensorForm(opcode, key, parse_shape(shape), types, maps)
 
 
-def tensor_case(arch: str, key: str, seed: int = 0, tiles: int = TILES) -> Case:
+def tensor_case(arch: str, key: str, seed: int = 0, tiles: int = TILES) -> FidelityCase:
     """One form on `tiles` warps' operands of each kind.
 
     Inputs are registers, uint32 or uint64 [kind, tile, register, lane]; a row of the output is a kind of operands, an
@@ -95,7 +95,7 @@ def tensor_case(arch: str, key: str, seed: int = 0, tiles: int = TILES) -> Case:
     inputs = [np.concatenate([kind[role] for kind in kinds]) for role in range(3)]
     dtype = DTYPES[BYTES[form.types[3]]]
     outputs = {"d": np.zeros((len(kinds), tiles * form.outputs), dtype)}
-    return Case(key, ptx_of(form, arch), inputs, outputs, form.cases, len(kinds) * tiles, 32)
+    return FidelityCase(key, ptx_of(form, arch), inputs, outputs, form.cases, len(kinds) * tiles, 32)
 
 
 def drawn_matrices(form: TensorForm, rng: np.random.Generator, kind: str, tiles: int) -> tuple[Array, Array, Array]:

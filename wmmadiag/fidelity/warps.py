@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from wmmadiag.fidelity.cases import Array, Case
+from wmmadiag.fidelity.cases import Array, FidelityCase
 from wmmadiag.fidelity.lane_operands import drawing, floats, integers
 
 WARPS = 4
@@ -26,7 +26,7 @@ mad.wide.u32 %t, %i, 4, %pa; ld.global.b32 %v, [%t]; mad.wide.u32 %t, %i, 4, %pb
 
 
 @lru_cache(maxsize=4)
-def warp_cases(seed: int = 0) -> Mapping[str, Case]:
+def warp_cases(seed: int = 0) -> Mapping[str, FidelityCase]:
     """All of them, by key.
 
     Args:
@@ -70,7 +70,7 @@ def _exchange_rows() -> Iterator[tuple[str, str]]:
     yield "elect", "elect.sync %r|%p, %m; selp.b32 %s, 1, 0, %p;"
 
 
-def _exchanges(seed: int) -> Iterator[Case]:
+def _exchanges(seed: int) -> Iterator[FidelityCase]:
     """Each operation under several member masks; lanes outside the mask store zeros.
 
     A shuffle from a lane outside the mask is undefined: those that a mask of all lanes would not have are left out.
@@ -97,7 +97,7 @@ def _exchanges(seed: int) -> Iterator[Case]:
             values[:] = values[:1]  # so that match.all has something to agree on
         out = np.zeros((len(rows), _THREADS), np.uint32)
         ptx = _HEAD + head + "".join(body) + "ret;\n}\n"
-        yield Case(key, ptx, [values, _words(key + "b", seed, small=True)], {"o": out}, rows, 1, _THREADS)
+        yield FidelityCase(key, ptx, [values, _words(key + "b", seed, small=True)], {"o": out}, rows, 1, _THREADS)
 
 
 _ATOMIC = (
@@ -119,7 +119,7 @@ def _atomic_values(key: str, type_name: str, size: int, seed: int) -> Array:
     return found
 
 
-def _atomics(seed: int) -> Iterator[Case]:
+def _atomics(seed: int) -> Iterator[FidelityCase]:
     """Every atomic operation on an element of its own per thread, in global, shared and generic addresses."""
     for operation, types in _ATOMIC:
         for type_name in types.split():
@@ -148,12 +148,12 @@ def _atomics(seed: int) -> Iterator[Case]:
             )
             head = _HEAD.split("mad.wide")[0]
             ptx = head + registers + "\n" + loads + "".join(body) + "ret;\n}\n"
-            yield Case(
+            yield FidelityCase(
                 key, ptx, [values, others], {"o": np.zeros((len(rows), _THREADS), f"u{size}")}, rows, 1, _THREADS
             )
 
 
-def _shared_sums(seed: int) -> Iterator[Case]:
+def _shared_sums(seed: int) -> Iterator[FidelityCase]:
     """Operations whose result does not depend on their order, all threads of a block on few addresses."""
     for operation, type_name in (
         ("add", "u32"), ("add", "s32"), ("min", "s32"), ("max", "u32"), ("and", "b32"), ("or", "b32"), ("xor", "b32"),
@@ -171,7 +171,7 @@ def _shared_sums(seed: int) -> Iterator[Case]:
             f"mad.wide.u32 %d, %r, 4, %po; red.global.{operation}.{type_name} [%d + {4 * _THREADS}], %v;\n"
         )
         out = np.zeros((2, _THREADS), np.uint32)
-        yield Case(
+        yield FidelityCase(
             key,
             _HEAD + body + "ret;\n}\n",
             [values, values],

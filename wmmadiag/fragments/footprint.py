@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.fragments.map import FragmentMap
-from wmmadiag.fragments.memory_access import MemoryAccess
+from wmmadiag.fragments.memory_access import FragmentAccess
 
 Offsets = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Footprint:
+class AccessFootprint:
     """The bytes that one `wmma.load` or `wmma.store` touches."""
 
     # int64[lines], where each memory line starts, in bytes from the base: a row of the matrix if the layout is "row",
@@ -30,7 +30,7 @@ class Footprint:
         return self.line_elements * self.element_bits // 8
 
 
-def footprint(fragment: FragmentMap, layout: str, ldm: int, access: MemoryAccess) -> Footprint:
+def footprint(fragment: FragmentMap, layout: str, ldm: int, access: FragmentAccess) -> AccessFootprint:
     """The footprint of a fragment.
 
     A leading dimension that is no multiple of `access.ldm_unit` is cut as the chip cuts it (`memory_access`).
@@ -47,4 +47,4 @@ def footprint(fragment: FragmentMap, layout: str, ldm: int, access: MemoryAccess
     units = line * (ldm // unit) if access.whole else line % 8 * (ldm // unit) + line // 8 * (8 * ldm // unit)
     starts = units * unit * fragment.element_bits
     bits = starts[:, None] + np.arange(width, dtype=np.int64)[None, :] * fragment.element_bits
-    return Footprint(starts // 8, width, fragment.element_bits, bits if layout == "row" else bits.T)
+    return AccessFootprint(starts // 8, width, fragment.element_bits, bits if layout == "row" else bits.T)

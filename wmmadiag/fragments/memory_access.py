@@ -20,7 +20,7 @@ _LDSM_ROW = 16  # ldmatrix reads rows of 16 bytes
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryAccess:
+class FragmentAccess:
     """How one fragment is read or written."""
 
     granule: int  # bytes to which the base must be aligned, a power of two
@@ -31,7 +31,7 @@ class MemoryAccess:
     whole: bool = False
 
 
-def memory_access(shape: str, matrix: str, type_: str, layout: str, space: str) -> MemoryAccess:
+def memory_access(shape: str, matrix: str, type_: str, layout: str, space: str) -> FragmentAccess:
     """The rule for one `wmma.load` or `wmma.store`.
 
     Args:
@@ -45,17 +45,17 @@ def memory_access(shape: str, matrix: str, type_: str, layout: str, space: str) 
     if matrix in ("a", "b"):
         along = (layout == "row") == (matrix == "a")
         if type_ in ("tf32", "f64"):
-            return MemoryAccess(bits // 8)
+            return FragmentAccess(bits // 8)
         if bits == 8 and not along:
-            return MemoryAccess(1)
+            return FragmentAccess(1)
         if space == "shared":
-            return MemoryAccess(_LDSM_ROW)
+            return FragmentAccess(_LDSM_ROW)
         cut = type_ in _HALF or type_ in _NARROW
-        return MemoryAccess(4, 32 // bits if cut else 1)
+        return FragmentAccess(4, 32 // bits if cut else 1)
     whole = shape.startswith("m16n16")
     if type_ == "f16":
-        return MemoryAccess(4, 2, whole)
+        return FragmentAccess(4, 2, whole)
     pairs_along_rows = shape != "m8n32k16"
     if (layout == "row") != pairs_along_rows:
-        return MemoryAccess(bits // 8)
-    return MemoryAccess(2 * bits // 8, 1 if type_ == "f64" else 2, whole)
+        return FragmentAccess(bits // 8)
+    return FragmentAccess(2 * bits // 8, 1 if type_ == "f64" else 2, whole)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.fragments.footprint import Footprint
+from wmmadiag.fragments.footprint import AccessFootprint
 from wmmadiag.fragments.map import FragmentMap
 
 BANKS = 32
@@ -32,7 +32,7 @@ _ROWS = 8  # of one matrix of ldmatrix
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Request:
+class SharedRequest:
     """One instruction of a warp, or the rows of one 8×8 matrix."""
 
     name: str  # as assembled: "LDSM", "LDS.64", "STS"
@@ -52,15 +52,17 @@ class Request:
             yield np.bincount(np.unique(words) % BANKS, minlength=BANKS)
 
 
-def matrix_rows(starts: NDArray[np.int64], what: str = "LDSM") -> list[Request]:
+def matrix_rows(starts: NDArray[np.int64], what: str = "LDSM") -> list[SharedRequest]:
     """Requests of `ldmatrix` or `stmatrix`: eight row addresses (bytes) per matrix."""
     return [
-        Request(what, starts[first : first + _ROWS], ROW, f"matrix {first // _ROWS}")
+        SharedRequest(what, starts[first : first + _ROWS], ROW, f"matrix {first // _ROWS}")
         for first in range(0, len(starts), _ROWS)
     ]
 
 
-def fragment_requests(fragment: FragmentMap, where: Footprint, matrix: str, layout: str, base: int) -> list[Request]:
+def fragment_requests(
+    fragment: FragmentMap, where: AccessFootprint, matrix: str, layout: str, base: int
+) -> list[SharedRequest]:
     """Requests of one `wmma.load` (matrix a, b or c) or `wmma.store` (d) in shared memory, in register order.
 
     Args:
@@ -84,15 +86,17 @@ def fragment_requests(fragment: FragmentMap, where: Footprint, matrix: str, layo
     step = 2 if pairs and not operand else 1
     width = step * fragment.element_bits // 8
     name = move + {1: ".U8", 8: ".64", 16: ".128"}.get(width, "")
-    return [Request(name, bits[:, e] // 8, width, _elements(e, step)) for e in range(0, used, step)]
+    return [SharedRequest(name, bits[:, e] // 8, width, _elements(e, step)) for e in range(0, used, step)]
 
 
-def _blocks(addresses: NDArray[np.int64], line: NDArray[np.int64], per_register: int, name: str) -> Iterator[Request]:
+def _blocks(
+    addresses: NDArray[np.int64], line: NDArray[np.int64], per_register: int, name: str
+) -> Iterator[SharedRequest]:
     """One request per register: the 16 bytes of each of the eight memory lines that its elements lie in."""
     for first in range(0, addresses.shape[1], per_register):
         here, lines = addresses[:, first : first + per_register], line[:, first : first + per_register]
         starts = [here[lines == one].min() for one in np.unique(lines)]
-        yield Request(name, np.array(starts, np.int64), ROW, _elements(first, per_register))
+        yield SharedRequest(name, np.array(starts, np.int64), ROW, _elements(first, per_register))
 
 
 def _elements(first: int, count: int) -> str:

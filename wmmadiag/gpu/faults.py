@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from wmmadiag.errors import ConfigurationError, KernelFault, UndecidedError, WmmadiagError
 from wmmadiag.gpu.devices import Device
 from wmmadiag.gpu.meanings import meaning
-from wmmadiag.gpu.wire import OPT_IN, Attributes, Done, Failed
+from wmmadiag.gpu.wire import OPT_IN, Attributes, Failed, LaunchDone
 from wmmadiag.launch import Launch
 from wmmadiag.place import Place
 
@@ -56,7 +56,7 @@ def _limit(attributes: Attributes | None, launch: Launch, device: Device) -> tup
     return "", ""
 
 
-def stray_writes(done: Done, names: Sequence[str], place: Place | None) -> KernelFault | None:
+def stray_writes(done: LaunchDone, names: Sequence[str], place: Place | None) -> KernelFault | None:
     """The fault for writes beside the arrays or into read-only ones, or None. `names`: of the buffers."""
     if done.strays:
         stray = min(done.strays, key=lambda one: one.distance)

@@ -20,7 +20,17 @@ from wmmadiag.gpu.devices import device as find_device
 from wmmadiag.gpu.faults import failure, stray_writes
 from wmmadiag.gpu.parameters import entry_parameters, is_cooperative
 from wmmadiag.gpu.session import GpuSession
-from wmmadiag.gpu.wire import Buffer, DeviceAddress, Done, Failed, Job, Pointer, Timing, WireArgument, WireField
+from wmmadiag.gpu.wire import (
+    DeviceAddress,
+    DeviceBuffer,
+    DevicePointer,
+    Failed,
+    Job,
+    LaunchDone,
+    Timing,
+    WireArgument,
+    WireField,
+)
 from wmmadiag.gpu.workers import worker
 from wmmadiag.launch import Launch, RunStats, field_offsets
 from wmmadiag.launch.scalars import scalar_bytes
@@ -76,7 +86,7 @@ class GpuKernel:
             answer = worker(self.device.index).ask(self.key, self.code, "run", job, seconds=seconds)
         if isinstance(answer, Failed):
             raise failure(answer, launch, self.device, self.entry, self.place)
-        assert isinstance(answer, Done)
+        assert isinstance(answer, LaunchDone)
         for data, content in zip(groups, answer.contents, strict=True):
             if content is not None:
                 data[...] = np.frombuffer(content, np.uint8)
@@ -145,7 +155,7 @@ class GpuKernel:
             " and ".join(names[index] for index, _ in arrays if pointers[index].buffer == number)
             for number in range(len(groups))
         ]
-        buffers = [Buffer(data.tobytes(), writable) for data, writable in groups]
+        buffers = [DeviceBuffer(data.tobytes(), writable) for data, writable in groups]
         job = Job(
             self.key, self.entry, launch.grid, launch.block, launch.shared_bytes, arguments, buffers, self.cooperative
         )
@@ -179,7 +189,7 @@ def load(ptx: str, entry: str = "", *, arch: str = "", options: GpuOptions | Non
 
 def grouped(
     arrays: Sequence[tuple[int, NDArray[Any]]], names: Sequence[str]
-) -> tuple[list[tuple[NDArray[np.uint8], bool]], dict[int, Pointer]]:
+) -> tuple[list[tuple[NDArray[np.uint8], bool]], dict[int, DevicePointer]]:
     """Host memory of the arrays, and where each begins in it: arrays that overlap on the host share a buffer.
 
     Returns:
@@ -204,14 +214,14 @@ def grouped(
         spans[-1].append((start, index, data))
         end = max(end, start + data.nbytes)
     groups: list[tuple[NDArray[np.uint8], bool]] = []
-    pointers: dict[int, Pointer] = {}
+    pointers: dict[int, DevicePointer] = {}
     by_index = dict(arrays)
     for span in sorted(spans, key=lambda span: min(index for _, index, _ in span)):
         start = span[0][0]
         size = max(begin + data.nbytes for begin, _, data in span) - start
         whole = span[0][2] if span[0][2].nbytes == size else _memory_at(start, size)
         for begin, index, _ in span:
-            pointers[index] = Pointer(len(groups), begin - start)
+            pointers[index] = DevicePointer(len(groups), begin - start)
         groups.append((whole, any(by_index[index].flags.writeable for _, index, _ in span)))
     return groups, pointers
 

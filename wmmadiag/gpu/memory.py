@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.gpu.driver import api, call
-from wmmadiag.gpu.wire import Buffer, Stray
+from wmmadiag.gpu.wire import DeviceBuffer, Stray
 
 GUARD = 1 << 16
 """Bytes before the first buffer, between buffers and after the last. Writes further away may go unseen."""
@@ -31,7 +31,7 @@ def placed(sizes: Sequence[int]) -> tuple[list[int], int]:
 class Arena:
     """Device memory for the buffers of one launch. Call `free` when done."""
 
-    def __init__(self, buffers: Sequence[Buffer]) -> None:
+    def __init__(self, buffers: Sequence[DeviceBuffer]) -> None:
         self.buffers = buffers
         self.offsets, self.size = placed([len(memoryview(buffer.data).cast("B")) for buffer in buffers])
         driver = api()

@@ -10,7 +10,17 @@ import numpy as np
 
 from wmmadiag.gpu.driver import DriverError, api, call
 from wmmadiag.gpu.memory import Arena
-from wmmadiag.gpu.wire import OPT_IN, Attributes, DeviceAddress, Done, Failed, Job, Pointer, Timing, WireArgument
+from wmmadiag.gpu.wire import (
+    OPT_IN,
+    Attributes,
+    DeviceAddress,
+    DevicePointer,
+    Failed,
+    Job,
+    LaunchDone,
+    Timing,
+    WireArgument,
+)
 from wmmadiag.launch import struct_bytes
 
 _DEFAULT_SHARED = 48 << 10  # more needs the opt-in (CUDA C++ Programming Guide, "Shared Memory")
@@ -57,7 +67,7 @@ class GpuSession:
         self._modules[key] = _Module(handle, {})
         return None
 
-    def run(self, job: Job, output: Callable[[], str] = str) -> Done | Failed:
+    def run(self, job: Job, output: Callable[[], str] = str) -> LaunchDone | Failed:
         """Launch once and wait for the end.
 
         Args:
@@ -78,7 +88,7 @@ class GpuSession:
             call(driver.cuCtxSynchronize(), "run")
             seconds = float(call(driver.cuEventElapsedTime(start, stop), "time the launch")) * 1e-3
             contents = [arena.contents(i) if buffer.writable else None for i, buffer in enumerate(job.buffers)]
-            done = Done(contents, arena.changed(), arena.strays(), seconds, output(), attributes)
+            done = LaunchDone(contents, arena.changed(), arena.strays(), seconds, output(), attributes)
             for event in (start, stop):
                 call(driver.cuEventDestroy(event), "time the launch")
         except DriverError as error:
@@ -168,7 +178,7 @@ class GpuSession:
 def _value(argument: WireArgument, arena: Arena) -> bytes:
     if isinstance(argument, tuple):
         return struct_bytes([_value(field, arena) for field in argument])
-    if isinstance(argument, Pointer):
+    if isinstance(argument, DevicePointer):
         return arena.address(argument.buffer, argument.offset).to_bytes(8, "little")
     if isinstance(argument, DeviceAddress):
         return argument.value.to_bytes(8, "little")

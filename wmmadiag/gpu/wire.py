@@ -10,7 +10,7 @@ from wmmadiag.launch import Dim3
 
 
 @dataclass(frozen=True, slots=True)
-class Pointer:
+class DevicePointer:
     """An argument that points into one of the launch's buffers, bytes from its start."""
 
     buffer: int
@@ -24,13 +24,13 @@ class DeviceAddress:
     value: int
 
 
-WireField: TypeAlias = "Pointer | DeviceAddress | bytes"
+WireField: TypeAlias = "DevicePointer | DeviceAddress | bytes"
 WireArgument: TypeAlias = "WireField | tuple[WireField, ...]"
 """One parameter; a tuple holds the fields of a struct passed by value."""
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class DeviceBuffer:
     """Host memory that is copied to the device for a launch, and back."""
 
     data: bytes | bytearray | memoryview  # its bytes
@@ -47,7 +47,7 @@ class Job:
     block: Dim3
     shared_bytes: int
     arguments: Sequence[WireArgument]  # in order; offsets in the parameter block are the driver's business
-    buffers: Sequence[Buffer]
+    buffers: Sequence[DeviceBuffer]
     cooperative: bool = False  # all blocks must run at the same time, since they wait for each other
 
 
@@ -73,7 +73,7 @@ class Attributes:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class LaunchDone:
     """A launch that ran to its end."""
 
     contents: Sequence[bytes | None]  # of each buffer afterwards; None where nothing may have changed

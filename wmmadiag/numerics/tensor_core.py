@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from wmmadiag.errors import UnsupportedError
 from wmmadiag.numerics.architecture import Architecture, architecture
-from wmmadiag.numerics.tensor_core_forms import FORMS, Form
+from wmmadiag.numerics.tensor_core_forms import FORMS, TensorCoreForm
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ def mma_rule(
 
 def _find_form(
     target: Architecture, instruction: str, shape: str, atype: str, btype: str, ctype: str, dtype: str, bitop: str
-) -> Form:
+) -> TensorCoreForm:
     wanted = f"{instruction} {shape} {dtype}.{atype}.{btype}.{ctype}" + (f" .{bitop}" if bitop else "")
     for form in FORMS:
         if form.matches(instruction, shape, atype, btype, ctype, dtype, bitop):

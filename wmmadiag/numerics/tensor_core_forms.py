@@ -17,7 +17,7 @@ _ANY_HALF = (("f16", "f16"), ("f32", "f32"), ("f16", "f32"), ("f32", "f16"))
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class TensorCoreForm:
     """A family of instruction forms that differ in types only."""
 
     instruction: str  # "wmma" or "mma"
@@ -76,33 +76,36 @@ _F64 = (("f64", "f64"),)
 _WMMA_16 = ("m16n16k16", "m32n8k16", "m8n32k16")
 _POPC = ("xor_popc",)
 
-FORMS: tuple[Form, ...] = (
+FORMS: tuple[TensorCoreForm, ...] = (
     # b1 .and.popc came with sm_80; .xor.popc is older.
-    *(Form("wmma", shape, ("f16",), _ANY_HALF, 70) for shape in _WMMA_16),
-    *(Form("wmma", shape, ("bf16",), _F32, 80) for shape in _WMMA_16),
-    Form("wmma", "m16n16k8", ("tf32",), _F32, 80),
-    *(Form("wmma", shape, (kind,), _S32, 75) for shape in _WMMA_16 for kind in ("s8", "u8")),
-    *(Form("wmma", "m8n8k32", (kind,), _S32, 75) for kind in ("s4", "u4")),
-    Form("wmma", "m8n8k128", ("b1",), _S32, 75, bit_ops=_POPC),
-    Form("wmma", "m8n8k128", ("b1",), _S32, 80, bit_ops=("and_popc",)),
-    Form("wmma", "m8n8k4", ("f64",), _F64, 80),
-    Form("mma", "m8n8k4", ("f16",), (("f16", "f16"), ("f32", "f32"), ("f16", "f32")), 70),
-    Form("mma", "m16n8k8", ("f16",), _F16_F32, 75),
-    Form("mma", "m16n8k16", ("f16",), _F16_F32, 80),
-    *(Form("mma", shape, ("bf16",), _F32, 80) for shape in ("m16n8k8", "m16n8k16")),
-    *(Form("mma", shape, ("tf32",), _F32, 80) for shape in ("m16n8k4", "m16n8k8")),
-    *(Form("mma", shape, _F8, _F16_F32, 89, mixed=True) for shape in ("m16n8k16", "m16n8k32")),
-    Form("mma", "m8n8k4", ("f64",), _F64, 80),
-    *(Form("mma", shape, ("f64",), _F64, 90) for shape in ("m16n8k4", "m16n8k8", "m16n8k16")),
-    Form("mma", "m8n8k16", ("s8", "u8"), _S32, 75, mixed=True),
-    *(Form("mma", shape, ("s8", "u8"), _S32, 80, mixed=True) for shape in ("m16n8k16", "m16n8k32")),
-    Form("mma", "m8n8k32", ("s4", "u4"), _S32, 75, mixed=True),
-    *(Form("mma", shape, ("s4", "u4"), _S32, 80, mixed=True) for shape in ("m16n8k32", "m16n8k64")),
-    Form("mma", "m8n8k128", ("b1",), _S32, 75, bit_ops=_POPC),
-    Form("mma", "m8n8k128", ("b1",), _S32, 80, bit_ops=("and_popc",)),
-    *(Form("mma", shape, ("b1",), _S32, 80, bit_ops=("xor_popc", "and_popc")) for shape in ("m16n8k128", "m16n8k256")),
+    *(TensorCoreForm("wmma", shape, ("f16",), _ANY_HALF, 70) for shape in _WMMA_16),
+    *(TensorCoreForm("wmma", shape, ("bf16",), _F32, 80) for shape in _WMMA_16),
+    TensorCoreForm("wmma", "m16n16k8", ("tf32",), _F32, 80),
+    *(TensorCoreForm("wmma", shape, (kind,), _S32, 75) for shape in _WMMA_16 for kind in ("s8", "u8")),
+    *(TensorCoreForm("wmma", "m8n8k32", (kind,), _S32, 75) for kind in ("s4", "u4")),
+    TensorCoreForm("wmma", "m8n8k128", ("b1",), _S32, 75, bit_ops=_POPC),
+    TensorCoreForm("wmma", "m8n8k128", ("b1",), _S32, 80, bit_ops=("and_popc",)),
+    TensorCoreForm("wmma", "m8n8k4", ("f64",), _F64, 80),
+    TensorCoreForm("mma", "m8n8k4", ("f16",), (("f16", "f16"), ("f32", "f32"), ("f16", "f32")), 70),
+    TensorCoreForm("mma", "m16n8k8", ("f16",), _F16_F32, 75),
+    TensorCoreForm("mma", "m16n8k16", ("f16",), _F16_F32, 80),
+    *(TensorCoreForm("mma", shape, ("bf16",), _F32, 80) for shape in ("m16n8k8", "m16n8k16")),
+    *(TensorCoreForm("mma", shape, ("tf32",), _F32, 80) for shape in ("m16n8k4", "m16n8k8")),
+    *(TensorCoreForm("mma", shape, _F8, _F16_F32, 89, mixed=True) for shape in ("m16n8k16", "m16n8k32")),
+    TensorCoreForm("mma", "m8n8k4", ("f64",), _F64, 80),
+    *(TensorCoreForm("mma", shape, ("f64",), _F64, 90) for shape in ("m16n8k4", "m16n8k8", "m16n8k16")),
+    TensorCoreForm("mma", "m8n8k16", ("s8", "u8"), _S32, 75, mixed=True),
+    *(TensorCoreForm("mma", shape, ("s8", "u8"), _S32, 80, mixed=True) for shape in ("m16n8k16", "m16n8k32")),
+    TensorCoreForm("mma", "m8n8k32", ("s4", "u4"), _S32, 75, mixed=True),
+    *(TensorCoreForm("mma", shape, ("s4", "u4"), _S32, 80, mixed=True) for shape in ("m16n8k32", "m16n8k64")),
+    TensorCoreForm("mma", "m8n8k128", ("b1",), _S32, 75, bit_ops=_POPC),
+    TensorCoreForm("mma", "m8n8k128", ("b1",), _S32, 80, bit_ops=("and_popc",)),
+    *(
+        TensorCoreForm("mma", shape, ("b1",), _S32, 80, bit_ops=("xor_popc", "and_popc"))
+        for shape in ("m16n8k128", "m16n8k256")
+    ),
     # Also with e4m3 and e5m2 alone; `.kind::f8f6f4` of the same types adds alike, so it needs no key of its own there.
-    Form("mma", "m16n8k32", _F8F6F4, _F16_F32, 120, mixed=True, family="rtx_blackwell"),
+    TensorCoreForm("mma", "m16n8k32", _F8F6F4, _F16_F32, 120, mixed=True, family="rtx_blackwell"),
 )
 """Every form, most widely available first where two overlap."""
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from wmmadiag.provenance.explain import explain
 from wmmadiag.provenance.model import (
-    Departure,
+    DepartingValue,
     Disagreement,
     Multiplication,
     OutputSummary,
@@ -26,17 +26,17 @@ from wmmadiag.provenance.model import (
     Reach,
     Stage,
 )
-from wmmadiag.provenance.origin import Origin, compact
+from wmmadiag.provenance.origin import SliceStep, compact
 from wmmadiag.provenance.trace import trace
 
 __all__ = [
-    "Departure",
+    "DepartingValue",
     "Disagreement",
     "Multiplication",
-    "Origin",
     "OutputSummary",
     "ProvenanceRun",
     "Reach",
+    "SliceStep",
     "Stage",
     "compact",
     "explain",

@@ -10,8 +10,8 @@ from wmmadiag.provenance.expected import ExpectedOutput, ExpectedProduct
 from wmmadiag.provenance.model import Break, Disagreement, Reach
 from wmmadiag.provenance.naming import Names
 from wmmadiag.provenance.outputs import JudgedOutput, Products, Where
-from wmmadiag.provenance.raw import ROW, Derived, EventKind, Kind, Raw, Record
-from wmmadiag.provenance.tags import Decoded
+from wmmadiag.provenance.raw import ROW, DerivedProduct, EventKind, Kind, TaggedRun, TagRecord
+from wmmadiag.provenance.tags import DecodedTag
 
 _AXES = ("row", "column")
 
@@ -25,7 +25,7 @@ _LOST: Mapping[EventKind, tuple[str, Literal["overwritten", "restarted"]]] = {
 class Classifier:
     """Turns records and judged outputs into disagreements."""
 
-    def __init__(self, names: Names, raw: Raw, expected: Sequence[ExpectedOutput], products: Products) -> None:
+    def __init__(self, names: Names, raw: TaggedRun, expected: Sequence[ExpectedOutput], products: Products) -> None:
         self._names, self._raw, self._products = names, raw, products
         self._pairs: dict[tuple[str, str], tuple[int, int]] = {}
         self._expected: list[ExpectedProduct] = []
@@ -98,7 +98,7 @@ class Classifier:
 
     # Records
 
-    def _record(self, record: Record) -> Disagreement:
+    def _record(self, record: TagRecord) -> Disagreement:
         names = self._names
         stride = next((pc for pc in (record.pc, record.a_pc, record.b_pc) if pc in self._strides), None)
         if stride is not None and record.kind in (
@@ -128,7 +128,7 @@ class Classifier:
         )
 
     def _seen(
-        self, record: Record, kind: str, message: str, operand: str = "", pc: int | None = None, hint: str = "",
+        self, record: TagRecord, kind: str, message: str, operand: str = "", pc: int | None = None, hint: str = "",
         detail: tuple[str, ...] = (),
     ) -> Disagreement:  # fmt: skip
         at = record.pc if pc is None else pc
@@ -139,7 +139,7 @@ class Classifier:
             record.warp, hint=hint,
         )  # fmt: skip
 
-    def _leading_dimension(self, record: Record, pc: int) -> Disagreement:
+    def _leading_dimension(self, record: TagRecord, pc: int) -> Disagreement:
         event = self._strides[pc]
         what = self._names.matrix(event.matrix)
         operand = "A" if pc == record.a_pc else "B" if pc == record.b_pc else ""
@@ -153,7 +153,7 @@ class Classifier:
         )
         return replace(seen, wanted=event.b)
 
-    def _unwritten(self, record: Record) -> Disagreement:
+    def _unwritten(self, record: TagRecord) -> Disagreement:
         where = f"{record.space} memory, offset {record.address:#x}"
         return self._seen(
             record,
@@ -163,7 +163,7 @@ class Classifier:
             hint="find which threads or warps should have written it",
         )
 
-    def _broken(self, record: Record) -> Disagreement:
+    def _broken(self, record: TagRecord) -> Disagreement:
         operand = "A" if record.kind is Kind.OPERAND_A else "B"
         line = "row" if operand == "A" else "column"
         first, odd = record.first, record.second
@@ -185,7 +185,7 @@ class Classifier:
         begins, goes_on = _position(first), _position(odd)
         return seen if begins is None or goes_on is None else replace(seen, broken=Break(begins, record.k))
 
-    def _contraction(self, record: Record) -> Disagreement:
+    def _contraction(self, record: TagRecord) -> Disagreement:
         a, b = record.first, record.second
         axes = record.lane & 1, record.lane >> 1 & 1
         wanted = self._wanted_axes(a, b)
@@ -217,7 +217,7 @@ class Classifier:
         )
         return replace(seen, operands=(self._names.roles(a.matrix), self._names.roles(b.matrix)))
 
-    def _meets(self, record: Record) -> bool:
+    def _meets(self, record: TagRecord) -> bool:
         """Whether the elements of a contraction that seems wrong do meet as the operation needs.
 
         Where a row of an operand holds one element alone that could be followed (a maximum beside what is made of it
@@ -228,7 +228,7 @@ class Classifier:
         wanted = self._wanted_axes(record.first, record.second)
         return wanted is not None and _index(record.first, wanted[0]) == _index(record.second, wanted[1])
 
-    def _wanted_axes(self, a: Decoded, b: Decoded) -> tuple[int, int] | None:
+    def _wanted_axes(self, a: DecodedTag, b: DecodedTag) -> tuple[int, int] | None:
         """The axes over which the operation contracts these two matrices, in this order."""
         for wanted in self._expected:
             if self._products.matches(a.matrix, wanted.left) and b.matrix == wanted.right:
@@ -239,7 +239,7 @@ class Classifier:
 
     # Products that do not belong
 
-    def _root(self, base: int) -> Derived | None:
+    def _root(self, base: int) -> DerivedProduct | None:
         """The first product on the way to this one that the operation does not have."""
         made = self._raw.derived.get(base)
         if made is None:
@@ -310,7 +310,7 @@ class Classifier:
         ):
             yield replace(one, operands=operands)
 
-    def _same_operands(self, made: Derived, wanted: ExpectedProduct) -> bool:
+    def _same_operands(self, made: DerivedProduct, wanted: ExpectedProduct) -> bool:
         matches = self._products.matches
         return any(
             matches(x, wanted.left) and y == wanted.right for x, y in ((made.left, made.right), (made.right, made.left))
@@ -360,11 +360,11 @@ class Classifier:
             )  # fmt: skip
 
 
-def _index(tag: Decoded, axis: int) -> int:
+def _index(tag: DecodedTag, axis: int) -> int:
     return (tag.row if axis == ROW else tag.column) or 0
 
 
-def _position(tag: Decoded) -> tuple[int, int] | None:
+def _position(tag: DecodedTag) -> tuple[int, int] | None:
     """(row, column) of a single element."""
     return None if tag.row is None or tag.column is None else (tag.row, tag.column)
 

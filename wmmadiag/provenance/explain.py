@@ -16,15 +16,15 @@ from wmmadiag.emulator.extents import Extent
 from wmmadiag.emulator.memory_layout import PARAMETER_BASE
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.place import Place, own_place
-from wmmadiag.provenance.origin import ALIKE, Origin
-from wmmadiag.provenance.watch import STORES, Access, BlockRecorder, Step
+from wmmadiag.provenance.origin import ALIKE, SliceStep
+from wmmadiag.provenance.watch import STORES, BlockRecorder, WatchedAccess, WatchedStep
 from wmmadiag.ptx.demangle import demangle
 from wmmadiag.ptx.ir import Parameter
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.suggest import did_you_mean
 
 
-def explain(case: BoundCase, kernel: EmulatedKernel, role: str, index: Sequence[int], *, most: int = 6000) -> Origin:
+def explain(case: BoundCase, kernel: EmulatedKernel, role: str, index: Sequence[int], *, most: int = 6000) -> SliceStep:
     """The backward slice of one output element.
 
     Of a multiplication it follows the accumulator and, for each operand, all elements along k; through a further
@@ -50,7 +50,7 @@ def explain(case: BoundCase, kernel: EmulatedKernel, role: str, index: Sequence[
     slicer = _Slicer(case, kernel, recorder.found, most)
     last = slicer.last_store("global", address, 0, 0, len(recorder.found))
     assert last is not None
-    root = Origin(f"{role}{list(map(int, index))}", None, [slicer.stored(*last, address)])
+    root = SliceStep(f"{role}{list(map(int, index))}", None, [slicer.stored(*last, address)])
     slicer.follow()
     notes = ["longer than was followed"] if slicer.cut else []
     if recorder.blocks > 1:
@@ -86,14 +86,14 @@ def element_address(case: BoundCase, kernel: EmulatedKernel, role: str, index: S
 
 
 class _Slicer:
-    def __init__(self, case: BoundCase, kernel: EmulatedKernel, steps: list[Step], most: int) -> None:
+    def __init__(self, case: BoundCase, kernel: EmulatedKernel, steps: list[WatchedStep], most: int) -> None:
         self._kernel, self._steps, self._left = kernel.kernel, steps, most
         self._nodes = kernel.kernel.nodes
         self._extents = kernel.named_memory(case.launch)
         arrays = [a for a in case.arguments if a.storage is not None]
         self._arguments = list(zip(arrays, kernel.extents(case.launch), strict=False))
         self._seen: set[tuple[Any, ...]] = set()
-        self._queue: deque[tuple[Origin, Callable[[], None], bool]] = deque()
+        self._queue: deque[tuple[SliceStep, Callable[[], None], bool]] = deque()
         self._alike = False
         self.cut = False
         self._writes: dict[tuple[int, int], list[int]] = {}
@@ -107,7 +107,7 @@ class _Slicer:
                 if access.kind in STORES:
                     self._index(number, which, access, step.warp)
 
-    def _index(self, number: int, which: int, access: Access, warp: int) -> None:
+    def _index(self, number: int, which: int, access: WatchedAccess, warp: int) -> None:
         for lane in range(32):
             if access.active >> lane & 1:
                 first = int(access.addresses[lane])
@@ -122,10 +122,10 @@ class _Slicer:
         position = bisect_left(stores, (before, -1, -1))
         return stores[position - 1] if position else None
 
-    def _place(self, step: Step) -> Place:
+    def _place(self, step: WatchedStep) -> Place:
         return own_place(self._kernel.place(step.pc))
 
-    def _later(self, key: tuple[Any, ...], origin: Origin, expand: Callable[[], None]) -> None:
+    def _later(self, key: tuple[Any, ...], origin: SliceStep, expand: Callable[[], None]) -> None:
         """Expand a step when its turn comes, nearest to the output first; once only."""
         if key in self._seen:
             origin.note = "seen above"
@@ -146,11 +146,11 @@ class _Slicer:
 
     # Memory
 
-    def memory(self, space: str, address: int, warp: int, lane: int, before: int) -> Origin:
+    def memory(self, space: str, address: int, warp: int, lane: int, before: int) -> SliceStep:
         """Who wrote an address, or which argument's element it is."""
         store = self.last_store(space, address, warp, lane, before)
         name = self._element(space, address)
-        origin = Origin(name)
+        origin = SliceStep(name)
         if store is not None:
             found = store
             self._later((space, address, store), origin, lambda: origin.children.append(self.stored(*found, address)))
@@ -178,11 +178,11 @@ class _Slicer:
             return f"{space} address {address:#x}"
         return f"{demangle(extent_found.name).rpartition('::')[2]}, byte {address - extent_found.start}"
 
-    def stored(self, number: int, which: int, lane: int, address: int) -> Origin:
+    def stored(self, number: int, which: int, lane: int, address: int) -> SliceStep:
         """The store of a step, and what it stored at the address."""
         step = self._steps[number]
         node, access = self._nodes[step.pc], step.accesses[which]
-        origin = Origin(node.text or node.op, self._place(step))
+        origin = SliceStep(node.text or node.op, self._place(step))
         inside = address - int(access.addresses[lane])
         if node.op == "st":
             value = node.extra[inside // node.bytes]
@@ -211,7 +211,7 @@ class _Slicer:
             origin.children.append(self.memory(access.space, address, step.warp, lane, number))
         return origin
 
-    def _copy_source(self, number: int, landing: Step, lane: int) -> int | None:
+    def _copy_source(self, number: int, landing: WatchedStep, lane: int) -> int | None:
         for step in reversed(self._steps[:number]):
             if step.pc != landing.pc or step.warp != landing.warp:
                 continue
@@ -222,20 +222,20 @@ class _Slicer:
 
     # Registers
 
-    def register(self, value: Value, warp: int, lane: int, before: int, byte: int = 0) -> Origin:
+    def register(self, value: Value, warp: int, lane: int, before: int, byte: int = 0) -> SliceStep:
         """What gave a register of a lane its value; `byte`: of packed elements, the one that begins there."""
         if value.constant is not None:
-            return Origin(f"constant {value.constant:#x}")
+            return SliceStep(f"constant {value.constant:#x}")
         writes = self._writes.get((warp, id(value)), [])
         for position in range(bisect_left(writes, before) - 1, -1, -1):
             step = self._steps[writes[position]]
             if step.active >> lane & 1:
                 return self._made(writes[position], step, value, lane, byte)
-        return Origin(f"{value.name or 'register'}", note="" if value.preset is not None else "never written")
+        return SliceStep(f"{value.name or 'register'}", note="" if value.preset is not None else "never written")
 
-    def _made(self, number: int, step: Step, value: Value, lane: int, byte: int) -> Origin:
+    def _made(self, number: int, step: WatchedStep, value: Value, lane: int, byte: int) -> SliceStep:
         node = self._nodes[step.pc]
-        origin = Origin(node.text or node.op, self._place(step))
+        origin = SliceStep(node.text or node.op, self._place(step))
         if node.op == "mma" and self._alike:
             origin.what += self._position(node, value, lane)
             origin.note = ALIKE
@@ -244,7 +244,7 @@ class _Slicer:
         self._later(key, origin, lambda: self._expand(origin, number, step, value, lane, byte))
         return origin
 
-    def _expand(self, origin: Origin, number: int, step: Step, value: Value, lane: int, byte: int) -> None:
+    def _expand(self, origin: SliceStep, number: int, step: WatchedStep, value: Value, lane: int, byte: int) -> None:
         node = self._nodes[step.pc]
         if node.op == "mma":
             self._multiplied(origin, node, number, step.warp, value, lane)
@@ -260,7 +260,7 @@ class _Slicer:
                     origin.children.append(self.register(source, step.warp, lane, number))
             origin.children = [c for c in origin.children if not c.what.startswith("constant")] or origin.children
 
-    def _shuffled(self, origin: Origin, node: Decoded, number: int, warp: int, lane: int, byte: int) -> None:
+    def _shuffled(self, origin: SliceStep, node: Decoded, number: int, warp: int, lane: int, byte: int) -> None:
         value, by, clamp = node.s[:3]
         if value is None:
             return
@@ -277,7 +277,7 @@ class _Slicer:
         origin.children.append(self.register(value, warp, source, number, byte))
 
     def _loaded(
-        self, origin: Origin, node: Decoded, number: int, step: Step, value: Value, lane: int, byte: int
+        self, origin: SliceStep, node: Decoded, number: int, step: WatchedStep, value: Value, lane: int, byte: int
     ) -> None:
         access = step.accesses[0]
         if node.op == "wmma.load":
@@ -294,7 +294,7 @@ class _Slicer:
         address = int(access.addresses[line]) + inside
         origin.children.append(self.memory(access.space, address, step.warp, lane, number))
 
-    def _multiplied(self, origin: Origin, node: Decoded, number: int, warp: int, value: Value, lane: int) -> None:
+    def _multiplied(self, origin: SliceStep, node: Decoded, number: int, warp: int, value: Value, lane: int) -> None:
         spec = node.tensor
         assert spec is not None
         line, column = self._row_and_column(node, value, lane)
@@ -327,11 +327,11 @@ class _Slicer:
 
     def _dense(
         self, map_index: int, registers: Sequence[Value], line: int, inside: int, warp: int, before: int, words: str
-    ) -> Origin:
+    ) -> SliceStep:
         index, bits, width = self._map(map_index)
         register, position, lane = (int(x[0]) for x in np.nonzero(index == line * width + inside))
         source = self.register(registers[register], warp, lane, before, position * bits // 8)
-        return Origin(f"{words}: lane {lane}", None, [source])
+        return SliceStep(f"{words}: lane {lane}", None, [source])
 
     def _map(self, number: int) -> tuple[Any, int, int]:
         """(positions [register][element][lane], bits of an element, width) of a fragment map."""

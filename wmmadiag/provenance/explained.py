@@ -11,7 +11,7 @@ from wmmadiag.provenance.departures import Results
 from wmmadiag.provenance.expected import has_products
 from wmmadiag.provenance.explain import element_address, explain
 from wmmadiag.provenance.model import Disagreement
-from wmmadiag.provenance.origin import Origin, compact
+from wmmadiag.provenance.origin import SliceStep, compact
 from wmmadiag.provenance.trace import trace
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card
@@ -33,7 +33,7 @@ class Explained:
     # role, index: of the element
     role: str
     index: tuple[int, ...]
-    tree: Origin  # its slice, compact; steps on a line that departs say so in their note
+    tree: SliceStep  # its slice, compact; steps on a line that departs say so in their note
     departures: tuple[Disagreement, ...]  # disagreements that reach this element
     undecided: str  # why nothing can be said about departures, or ""
 
@@ -112,7 +112,7 @@ def _unended(error: BudgetError) -> BudgetError:
     )
 
 
-def _mark(tree: Origin, departures: Sequence[Disagreement]) -> None:
+def _mark(tree: SliceStep, departures: Sequence[Disagreement]) -> None:
     places = {(d.place.file, d.place.line): d for d in departures}
     for _, step in tree.steps():
         found = None if step.place is None else places.get((step.place.file, step.place.line))

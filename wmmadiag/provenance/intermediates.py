@@ -27,7 +27,7 @@ Coverage: TypeAlias = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class ProductValues:
     """A product of two arguments, not scaled: values and error bounds, (rows, columns)."""
 
     values: Doubles
@@ -75,10 +75,10 @@ class Intermediates:
             *("beta·C" if role == "c" else role for role in parts if f"·{role}" not in scales),
         ]
         self.sum_words = " + ".join(terms)
-        self._whole: dict[tuple[ExpectedOutput, str], Product] = {}
-        self._products: dict[tuple[int, int], Product] = {}
+        self._whole: dict[tuple[ExpectedOutput, str], ProductValues] = {}
+        self._products: dict[tuple[int, int], ProductValues] = {}
         self._partial: dict[tuple[int, int, Coverage, int, int], PartialOutput] = {}
-        self._last: tuple[Any, Product] = (None, Product(np.zeros(0), np.zeros(0)))
+        self._last: tuple[Any, ProductValues] = (None, ProductValues(np.zeros(0), np.zeros(0)))
         self._right: dict[int, Doubles] = {}
         self._allowed: dict[tuple[int, int, tuple[int, int]], NDArray[np.bool_]] = {}
         self._terms: dict[tuple[int, int], ScoreTerms] = {}
@@ -89,7 +89,7 @@ class Intermediates:
         values = self._inputs[one.role].astype(np.float64)[one.lead].reshape(one.rows, one.columns)
         return np.ascontiguousarray(values.T if contracted == ROW else values)
 
-    def product(self, wanted: ExpectedProduct) -> Product:
+    def product(self, wanted: ExpectedProduct) -> ProductValues:
         """The product of two arguments."""
         assert isinstance(wanted.left, int)
         key = wanted.left, wanted.right
@@ -100,7 +100,7 @@ class Intermediates:
             relative = total.relative + operand_error(self.model) + oracle_error(wanted.extent)
             relative += self.model.scaled_query
             errors = relative * (np.abs(left) @ np.abs(right).T) + total.absolute
-            self._products[key] = Product(left @ right.T, errors)
+            self._products[key] = ProductValues(left @ right.T, errors)
         return self._products[key]
 
     def allowed(self, output: ExpectedOutput, keys: int) -> NDArray[np.bool_]:
@@ -124,13 +124,13 @@ class Intermediates:
         batch, head = (0, 0, *output.lead)[-2:]
         return batch, head
 
-    def whole(self, output: ExpectedOutput, activation: str) -> Product:
+    def whole(self, output: ExpectedOutput, activation: str) -> ProductValues:
         """A GEMM's output with an activation."""
         if (output, activation) not in self._whole:
             self._whole[output, activation] = self._finished(output, activation)
         return self._whole[output, activation]
 
-    def _finished(self, output: ExpectedOutput, name: str) -> Product:
+    def _finished(self, output: ExpectedOutput, name: str) -> ProductValues:
         product = self.product(output.product)
 
         def own(role: str) -> Doubles:
@@ -151,9 +151,9 @@ class Intermediates:
         errors = np.abs(finished(np.abs(self.scale) * product.errors, scales))
         sizes = finished(self.scale * product.values, further, beta=beta)
         errors = FUNCTIONS[name].slope * errors + (np.abs(sizes) + np.abs(values)) * (32 * self.model.unit)
-        return Product(values, errors)
+        return ProductValues(values, errors)
 
-    def scores(self, output: ExpectedOutput, factor: float | None = None) -> Product:
+    def scores(self, output: ExpectedOutput, factor: float | None = None) -> ProductValues:
         """Scores of an attention output's head, not masked; `factor` in place of the scale."""
         assert isinstance(output.product.left, ExpectedProduct)
         raw = self.product(output.product.left)
@@ -162,11 +162,11 @@ class Intermediates:
         errors = raw.errors * abs(by) + np.abs(raw.values) * (abs(by) * 4 * self.model.unit)
         terms = self.terms_of(output, scaled.shape[1])
         if not terms.modifies:
-            return Product(scaled, errors)
+            return ProductValues(scaled, errors)
         head, rows = self._head(output), np.arange(len(scaled))
         part = ScoreRows(head, head, slice(0, len(scaled)), scaled, scaled, np.zeros(scaled.shape), scaled)
         errors = errors + terms_error(part, terms, self.parameters, self.model, 64 * self.model.unit)
-        return Product(terms.score(scaled, head, rows), errors)
+        return ProductValues(terms.score(scaled, head, rows), errors)
 
     def right(self, product: ExpectedProduct, keys: slice | NDArray[np.int64]) -> Doubles:
         """Rows of a product's right operand along the contracted axis, (keys, columns)."""

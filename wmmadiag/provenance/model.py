@@ -116,7 +116,7 @@ class Disagreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Departure:
+class DepartingValue:
     """One value that is not what the stage's reading says."""
 
     index: tuple[int, ...]  # of its head or batch, then row and column
@@ -140,7 +140,7 @@ class Stage:
     # checked, departing: how many values, and how many of them are not what the reading says
     checked: int
     departing: int
-    first: Departure | None = None  # the first one that is not, in the order of execution
+    first: DepartingValue | None = None  # the first one that is not, in the order of execution
     group: int = 0  # when it was first seen; stages are listed in this order
     partial: bool = False  # there were more values than were looked at
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.place import Place, own_place
-from wmmadiag.provenance.raw import ROW, Derived, Raw
-from wmmadiag.provenance.tags import ArgumentMatrix, Decoded
+from wmmadiag.provenance.raw import ROW, DerivedProduct, TaggedRun
+from wmmadiag.provenance.tags import ArgumentMatrix, DecodedTag
 
 
 class Names:
     """Names of what tags refer to."""
 
-    def __init__(self, kernel: LoweredKernel, arguments: Mapping[int, ArgumentMatrix], raw: Raw) -> None:
+    def __init__(self, kernel: LoweredKernel, arguments: Mapping[int, ArgumentMatrix], raw: TaggedRun) -> None:
         self.kernel = kernel
         self.arguments = arguments
         self.raw = raw
@@ -30,7 +30,7 @@ class Names:
         made = self.raw.derived.get(number)
         return self.product(made) if made is not None else f"matrix {number}"
 
-    def product(self, made: Derived) -> str:
+    def product(self, made: DerivedProduct) -> str:
         """A product in the usual notation: a transposed operand is one whose other axis is contracted."""
         left, right = self._operand(made.left), self._operand(made.right)
         return f"{left}{'ᵀ' if made.left_axis == ROW else ''}·{right}{'' if made.right_axis == ROW else 'ᵀ'}"
@@ -46,13 +46,13 @@ class Names:
         made = self.raw.derived.get(number)
         return tuple(sorted((*self.roles(made.left), *self.roles(made.right)))) if made is not None else ()
 
-    def contracts(self, made: Derived) -> str:
+    def contracts(self, made: DerivedProduct) -> str:
         """Which axis of which operand is contracted."""
         axes = ("rows", "columns")
         left, right = self.matrix(made.left), self.matrix(made.right)
         return f"{axes[made.left_axis]} of {left} with {axes[made.right_axis]} of {right}"
 
-    def element(self, tag: Decoded) -> str:
+    def element(self, tag: DecodedTag) -> str:
         """`K[0,1](3, 5)`; a whole row's statistic `row 3 of …`."""
         if tag.matrix == 0:
             return "nothing that was written" if tag.bad == 0 else "no known element"

@@ -14,7 +14,7 @@ from wmmadiag.place import Place
 from wmmadiag.provenance.expected import ExpectedOutput, ExpectedProduct
 from wmmadiag.provenance.naming import Names
 from wmmadiag.provenance.outputs import Products
-from wmmadiag.provenance.raw import Raw
+from wmmadiag.provenance.raw import TaggedRun
 from wmmadiag.provenance.readings import MASKED, Doubles, Groups
 from wmmadiag.provenance.samples import SampleRole
 from wmmadiag.provenance.tags import parts
@@ -51,7 +51,7 @@ class Observed:
 
 
 def observe(
-    samples: NDArray[Any], raw: Raw, products: Products, expected: Sequence[ExpectedOutput], names: Names,
+    samples: NDArray[Any], raw: TaggedRun, products: Products, expected: Sequence[ExpectedOutput], names: Names,
     *, narrow: str, integers: bool, most: int, capacity: int,
 ) -> Iterator[Observed]:  # fmt: skip
     """Whole elements of products that the operation has, by line and role, in the order of execution.
@@ -101,7 +101,7 @@ def observe(
 
 
 def _belongs(
-    matrices: NDArray[np.int64], raw: Raw, products: Products, expected: Sequence[ExpectedOutput]
+    matrices: NDArray[np.int64], raw: TaggedRun, products: Products, expected: Sequence[ExpectedOutput]
 ) -> tuple[Groups, Groups, Groups]:
     """Tables by matrix: kind (-1 for none), number of the output, whether rows and columns are exchanged."""
     by_base: dict[int, tuple[int, int, int]] = {}

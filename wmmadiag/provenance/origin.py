@@ -18,16 +18,16 @@ _REGISTER = re.compile(r"%[A-Za-z]+\d+")
 
 
 @dataclass(slots=True)
-class Origin:
+class SliceStep:
     """One step of a slice: what made a value, and what it was made of."""
 
     what: str  # words: "mma, row 3, column 5", "K[0, 1, 3, 5]", "sP, byte 1040"
     place: Place | None = None  # the user's line; None for an element of an argument
     # what it was made of; empty at arguments, constants, and where the slice was seen before
-    children: list[Origin] = field(default_factory=list)
+    children: list[SliceStep] = field(default_factory=list)
     note: str = ""  # "seen above", "not followed further", or ""
 
-    def steps(self) -> Iterator[tuple[int, Origin]]:
+    def steps(self) -> Iterator[tuple[int, SliceStep]]:
         """(depth, step) of the whole tree, each step before its children."""
         stack = [(0, self)]
         while stack:
@@ -35,7 +35,7 @@ class Origin:
             yield depth, step
             stack += [(depth + 1, child) for child in reversed(step.children)]
 
-    def leaves(self) -> Iterator[Origin]:
+    def leaves(self) -> Iterator[SliceStep]:
         """Arguments, constants and cut branches."""
         return (step for _, step in self.steps() if not step.children)
 
@@ -60,15 +60,15 @@ class Origin:
         return data
 
 
-def compact(origin: Origin) -> Origin:
+def compact(origin: SliceStep) -> SliceStep:
     """The same tree with neighbours that differ in indices alone drawn as one: `q[0, 0, 3, 0..15]`.
 
     What lies under the first multiplication of such a group stands for all of them.
     """
     children = _in_order(_flat(origin))
     children = [compact(child) for child in children]
-    merged: list[Origin] = []
-    group: list[Origin] = []
+    merged: list[SliceStep] = []
+    group: list[SliceStep] = []
     for child in children:
         if group and _shape(group[0]) != _shape(child):
             merged.append(_together(group))
@@ -76,12 +76,12 @@ def compact(origin: Origin) -> Origin:
         group.append(child)
     if group:
         merged.append(_together(group))
-    return Origin(origin.what, origin.place, merged, "" if origin.note == ALIKE else origin.note)
+    return SliceStep(origin.what, origin.place, merged, "" if origin.note == ALIKE else origin.note)
 
 
-def _flat(origin: Origin) -> list[Origin]:
+def _flat(origin: SliceStep) -> list[SliceStep]:
     """Its children, those of a chain of the same instruction (a sum over a loop, a multiplication's k-steps) as one."""
-    found: list[Origin] = []
+    found: list[SliceStep] = []
     stack = list(reversed(origin.children))
     while stack:
         child = stack.pop()
@@ -95,7 +95,7 @@ def _flat(origin: Origin) -> list[Origin]:
     return found
 
 
-def _in_order(children: list[Origin]) -> list[Origin]:
+def _in_order(children: list[SliceStep]) -> list[SliceStep]:
     """Operands of a chain of multiplications together; what was seen above once only."""
     seen: set[tuple[str, Place | None]] = set()
     kept = []
@@ -109,11 +109,11 @@ def _in_order(children: list[Origin]) -> list[Origin]:
     return sorted(kept, key=lambda child: "CAB".find(child.what[0]) if child.what[1:2] in (":", ",") else 0)
 
 
-def _multiplies(origin: Origin) -> bool:
+def _multiplies(origin: SliceStep) -> bool:
     return "mma" in origin.what.split(" ")[0] and ", row " in origin.what
 
 
-def _shape(origin: Origin) -> tuple[Any, ...]:
+def _shape(origin: SliceStep) -> tuple[Any, ...]:
     """What neighbours must have in common."""
     words = _NUMBER.sub("#", _REGISTER.sub("%", re.sub(r"\d+\.\.\d+", "#", origin.what)))
     if _multiplies(origin):
@@ -121,15 +121,17 @@ def _shape(origin: Origin) -> tuple[Any, ...]:
     return words, origin.place, tuple(_shape(child) for child in origin.children)
 
 
-def _together(group: Sequence[Origin]) -> Origin:
+def _together(group: Sequence[SliceStep]) -> SliceStep:
     first = group[0]
     if len(group) == 1:
         return first
     what = _ranges([one.what for one in group])
     if _multiplies(first):
-        return Origin(what, first.place, first.children, "below: the first of them" if first.children else first.note)
+        return SliceStep(
+            what, first.place, first.children, "below: the first of them" if first.children else first.note
+        )
     parts = zip(*(one.children for one in group), strict=True)
-    return Origin(what, first.place, [_together(list(part)) for part in parts], first.note)
+    return SliceStep(what, first.place, [_together(list(part)) for part in parts], first.note)
 
 
 def _ranges(texts: Sequence[str]) -> str:

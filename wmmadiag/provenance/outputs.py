@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from wmmadiag.provenance.expected import ExpectedOutput, ExpectedProduct
 from wmmadiag.provenance.model import OutputSummary, Reach
-from wmmadiag.provenance.raw import Raw
+from wmmadiag.provenance.raw import TaggedRun
 from wmmadiag.provenance.tags import Parts, Tags, parts
 
 Where = NDArray[np.bool_]
@@ -19,7 +19,7 @@ Where = NDArray[np.bool_]
 class Products:
     """Which derived matrices are which expected products."""
 
-    def __init__(self, raw: Raw, expected: Sequence[ExpectedOutput]) -> None:
+    def __init__(self, raw: TaggedRun, expected: Sequence[ExpectedOutput]) -> None:
         self._raw = raw
         self._expected = [output.product for output in expected]
         self._expected += [e.left for e in self._expected if isinstance(e.left, ExpectedProduct)]
@@ -85,7 +85,7 @@ class JudgedOutput:
 
 
 def judge_output(
-    role: str, tags: Tags, expected: Sequence[ExpectedOutput], raw: Raw, products: Products
+    role: str, tags: Tags, expected: Sequence[ExpectedOutput], raw: TaggedRun, products: Products
 ) -> JudgedOutput:
     """Compare the tags of one output tensor with what its matrices must be."""
     found = parts(tags)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from wmmadiag.provenance.tags import Decoded, decode
+from wmmadiag.provenance.tags import DecodedTag, decode
 
 _NO_PC = 0xFFFFFFFF
 ROW, COLUMN = 0, 1
@@ -15,7 +15,7 @@ ROW, COLUMN = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
-class Derived:
+class DerivedProduct:
     """A matrix that multiplications made, and how much of the contracted axis it has added up."""
 
     # number, base: in tags; `base` is the same for all partial sums of one product
@@ -56,7 +56,7 @@ class EventKind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class TagRecord:
     """A disagreement at an instruction; values that it spoilt carry its number.
 
     `line`, `column`, `k`: of the multiplication, where first seen; `first`, `second`: the tags that disagreed.
@@ -67,8 +67,8 @@ class Record:
     pc: int
     a_pc: int | None
     b_pc: int | None
-    first: Decoded
-    second: Decoded
+    first: DecodedTag
+    second: DecodedTag
     line: int
     column: int
     k: int
@@ -89,14 +89,14 @@ class Event:
     matrix: int
     a: int
     b: int
-    first: Decoded
+    first: DecodedTag
     count: int
     block: int
     warp: int
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class OperandUse:
     """What one multiplication (by program counter) made of one product: ranges are (lowest, highest)."""
 
     pc: int
@@ -111,26 +111,26 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Raw:
+class TaggedRun:
     """Everything that one run reported.
 
     `samples`: how many values were sampled, and whether some were left out.
     """
 
-    derived: Mapping[int, Derived]
-    records: Mapping[int, Record]
+    derived: Mapping[int, DerivedProduct]
+    records: Mapping[int, TagRecord]
     events: tuple[Event, ...]
-    uses: tuple[Use, ...]
+    uses: tuple[OperandUse, ...]
     unexplained: Mapping[int, int]
     samples: tuple[int, bool] = (0, False)
 
 
-def read_raw(findings: Iterable[Mapping[str, Any]]) -> Raw:
+def read_raw(findings: Iterable[Mapping[str, Any]]) -> TaggedRun:
     """Decode `EmulatedKernel.raw_findings` of the check "provenance"."""
-    derived: dict[int, Derived] = {}
-    records: dict[int, Record] = {}
+    derived: dict[int, DerivedProduct] = {}
+    records: dict[int, TagRecord] = {}
     events: list[Event] = []
-    uses: list[Use] = []
+    uses: list[OperandUse] = []
     unexplained: dict[int, int] = {}
     samples = (0, False)
     for raw in findings:
@@ -140,9 +140,9 @@ def read_raw(findings: Iterable[Mapping[str, Any]]) -> Raw:
         where = raw["block"], raw["warp"]
         if raw["kind"] == "matrix":
             coverage = tuple(zip(v[8::2], v[9::2], strict=True))
-            derived[v[0]] = Derived(v[0], v[1], v[2], v[3], v[4], v[5], bool(v[6]), bool(v[7]), coverage)
+            derived[v[0]] = DerivedProduct(v[0], v[1], v[2], v[3], v[4], v[5], bool(v[6]), bool(v[7]), coverage)
         elif raw["kind"] == "record":
-            records[v[0]] = Record(
+            records[v[0]] = TagRecord(
                 v[0], Kind(v[1]), pc, _pc(v[2]), _pc(v[3]), decode(v[4]), decode(v[5]), v[6], v[7], v[8],
                 raw["count"], *where, raw["lane"], raw["space"], raw["address"],
             )  # fmt: skip
@@ -150,12 +150,12 @@ def read_raw(findings: Iterable[Mapping[str, Any]]) -> Raw:
             events.append(Event(EventKind(v[0]), pc, v[1], v[2], v[3], decode(v[4]), raw["count"], *where))
         elif raw["kind"] == "use":
             ranges = (v[1], v[2]), (v[3], v[4]), (v[5], v[6])
-            uses.append(Use(pc, v[0], *ranges, bool(v[7]), _pc(v[8]), _pc(v[9]), raw["count"]))
+            uses.append(OperandUse(pc, v[0], *ranges, bool(v[7]), _pc(v[8]), _pc(v[9]), raw["count"]))
         elif raw["kind"] == "samples":
             samples = (v[0], bool(v[1]))
         else:
             unexplained[pc] = raw["count"]
-    return Raw(derived, records, tuple(events), tuple(uses), unexplained, samples)
+    return TaggedRun(derived, records, tuple(events), tuple(uses), unexplained, samples)
 
 
 def _pc(value: int) -> int | None:

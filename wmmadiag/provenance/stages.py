@@ -18,9 +18,9 @@ import numpy as np
 from wmmadiag.ops.parts.rounding import sum_error
 from wmmadiag.provenance.expected import ExpectedOutput, ExpectedProduct
 from wmmadiag.provenance.intermediates import Intermediates, keys_of
-from wmmadiag.provenance.model import Departure, Stage
+from wmmadiag.provenance.model import DepartingValue, Stage
 from wmmadiag.provenance.observed import FINAL, INNER, Observed
-from wmmadiag.provenance.raw import Raw
+from wmmadiag.provenance.raw import TaggedRun
 from wmmadiag.provenance.readings import (
     Doubles,
     Fit,
@@ -46,7 +46,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class StageReading:
     """A reading and how far it goes."""
 
     words: str  # "scale·Q·Kᵀ"
@@ -70,8 +70,8 @@ class Judged:
     """
 
     seen: Observed
-    best: Reading
-    faults: tuple[tuple[str, str, Reading], ...] = ()
+    best: StageReading
+    faults: tuple[tuple[str, str, StageReading], ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -89,7 +89,7 @@ class Judge:
     """Reads the values of lines, in the order of execution."""
 
     def __init__(
-        self, raw: Raw, expected: Sequence[ExpectedOutput], inner: Intermediates, lines: Sequence[Observed]
+        self, raw: TaggedRun, expected: Sequence[ExpectedOutput], inner: Intermediates, lines: Sequence[Observed]
     ) -> None:
         self._raw, self._expected, self._inner, self._lines = raw, expected, inner, lines
         self.attention = bool(expected) and isinstance(expected[0].product.left, ExpectedProduct)
@@ -196,24 +196,24 @@ class Judge:
                 return weights
         return Judged(seen, best or min(scores, key=lambda one: one.fit.departs))
 
-    def _score_readings(self, seen: Observed) -> Iterator[Reading]:
+    def _score_readings(self, seen: Observed) -> Iterator[StageReading]:
         values, errors = self._raw_scores(seen)
         allowed = self._allowed(seen)
         scale = self._inner.scale
         for factor, words in (
             (1.0, "Q·Kᵀ"), (scale, "scale·Q·Kᵀ"), (scale * LOG2E, "scale·log2(e)·Q·Kᵀ"), (LOG2E, "log2(e)·Q·Kᵀ")
         ):  # fmt: skip
-            yield Reading(words, scaled(seen.values, values, errors, factor, seen.rounding, allowed), factor)
+            yield StageReading(words, scaled(seen.values, values, errors, factor, seen.rounding, allowed), factor)
         if self._modified:
             final, bounds = self._final_scores(seen, scale)
             for factor, words in ((1.0, "scores"), (LOG2E, "log2(e)·scores")):
-                yield Reading(words, scaled(seen.values, final, bounds, factor, seen.rounding, allowed), None)
+                yield StageReading(words, scaled(seen.values, final, bounds, factor, seen.rounding, allowed), None)
         other = uniform_factor(seen.values, values)
         if other is not None:
             fit = scaled(seen.values, values, errors, other, seen.rounding, allowed)
-            yield Reading(f"{other:.4g}·Q·Kᵀ", fit, other, usual=False)
+            yield StageReading(f"{other:.4g}·Q·Kᵀ", fit, other, usual=False)
 
-    def _less_maximum(self, seen: Observed) -> Reading | None:
+    def _less_maximum(self, seen: Observed) -> StageReading | None:
         if self._modified:
             return None
         values, errors = self._raw_scores(seen)
@@ -222,7 +222,7 @@ class Judge:
             bound = 2.0 * errors * abs(factor) + seen.rounding * np.abs(np.nan_to_num(seen.values))
             fit = shifted(seen.values, values * factor, bound, groups, allowed)
             if fit.departs == 0:
-                return Reading(f"{words}Q·Kᵀ - row reference", fit, factor)
+                return StageReading(f"{words}Q·Kᵀ - row reference", fit, factor)
         return None
 
     def _weight_fit(self, seen: Observed, factor: float, allowed: Where) -> Fit:
@@ -243,10 +243,10 @@ class Judge:
 
     def _weights(self, seen: Observed) -> Judged:
         allowed, scale = self._allowed(seen), self._inner.scale
-        usual = Reading("exp(scale·Q·Kᵀ - row reference)", self._usual_weights(seen), scale, weights=True)
+        usual = StageReading("exp(scale·Q·Kᵀ - row reference)", self._usual_weights(seen), scale, weights=True)
         return Judged(seen, usual, () if usual.fits else tuple(self._weight_faults(seen, allowed)))
 
-    def _weight_faults(self, seen: Observed, allowed: Where) -> Iterator[tuple[str, str, Reading]]:
+    def _weight_faults(self, seen: Observed, allowed: Where) -> Iterator[tuple[str, str, StageReading]]:
         """Readings of a mistake that explain every value."""
         scale = self._inner.scale
         values, _ = self._raw_scores(seen)
@@ -254,7 +254,7 @@ class Judge:
             fit = self._weight_fit(seen, scale, self._allowed(seen, offset))
             if fit.departs == 0:
                 words = "the mask is missing" if offset is None else f"the mask is off by one: {_off(offset)}"
-                reading = Reading("exp(scale·Q·Kᵀ - row reference), masked otherwise", fit, scale, weights=True)
+                reading = StageReading("exp(scale·Q·Kᵀ - row reference), masked otherwise", fit, scale, weights=True)
                 yield "mask", words, reading
                 return
         itself = next((one for one in self._score_readings(seen) if one.fits), None)
@@ -276,7 +276,7 @@ class Judge:
                     fit = self._weight_fit(seen, factor, masked)
                     if fit.departs == 0:
                         words_now = f"exp({factor:.4g}·Q·Kᵀ - row reference)"
-                        yield "scale", words, Reading(words_now, fit, factor, weights=True)
+                        yield "scale", words, StageReading(words_now, fit, factor, weights=True)
                         return
 
     def _temperatures(self) -> Iterator[tuple[float, str]]:
@@ -299,7 +299,7 @@ class Judge:
     def _sums(self, seen: Observed) -> Judged:
         fit = self._sums_fit(seen)
         words = "row factor·P·V" if seen.role is not SampleRole.STORE else "row factor·softmax(Q·Kᵀ)·V"
-        best = Reading(words, fit)
+        best = StageReading(words, fit)
         if best.fits:
             return Judged(seen, best)
         return Judged(seen, best, tuple(self._not_rescaled(seen, best)))
@@ -336,7 +336,7 @@ class Judge:
                     weights[seen.row[here], seen.column[here]] = seen.values[here]
         return found
 
-    def _not_rescaled(self, seen: Observed, best: Reading) -> Iterator[tuple[str, str, Reading]]:
+    def _not_rescaled(self, seen: Observed, best: StageReading) -> Iterator[tuple[str, str, StageReading]]:
         """Whether the sums are those of the weights as they were, whatever reference each had."""
         values, errors = np.full(len(seen.values), np.nan), np.zeros(len(seen.values))
         for number, weights in self._observed_weights.items():
@@ -372,7 +372,7 @@ class Judge:
             expected = seen.values.copy()
             expected[known] = fit.expected
             words = "sums of earlier tiles keep their old reference: they are not rescaled when the row's maximum grows"
-            yield "rescale", words, Reading("Σ of P as stored, not rescaled", Fit(right, expected))
+            yield "rescale", words, StageReading("Σ of P as stored, not rescaled", Fit(right, expected))
 
     # Other operations
 
@@ -384,22 +384,22 @@ class Judge:
         readings = []
         for factor, words in ((1.0, product), (self._inner.scale, f"scale·{product}")):
             fit = scaled(seen.values, values, errors, factor, seen.rounding, allowed)
-            readings.append(Reading(words, fit, factor))
+            readings.append(StageReading(words, fit, factor))
         if self._inner.finishes:  # a bias may be what the accumulators begin with
             readings += [self._whole(seen, name) for name in self._inner.endings]
         other = uniform_factor(seen.values, values)
         if other is not None:
             fit = scaled(seen.values, values, errors, other, seen.rounding, allowed)
-            readings.append(Reading(f"{other:.4g}·{product}", fit, other))
+            readings.append(StageReading(f"{other:.4g}·{product}", fit, other))
         return Judged(seen, next((one for one in readings if one.fits), min(readings, key=lambda one: one.fit.departs)))
 
-    def _whole(self, seen: Observed, activation: str) -> Reading:
+    def _whole(self, seen: Observed, activation: str) -> StageReading:
         """A GEMM's output, with the activation or before it."""
         values = self._gather(seen, lambda output: self._inner.whole(output, activation).values)
         errors = self._gather(seen, lambda output: self._inner.whole(output, activation).errors)
         fit = scaled(seen.values, values, errors, 1.0, seen.rounding, np.ones(len(values), bool))
         words = self._inner.sum_words
-        return Reading(words if activation == "none" else f"{activation}({words})", fit)
+        return StageReading(words if activation == "none" else f"{activation}({words})", fit)
 
 
 def stage_of(
@@ -409,7 +409,7 @@ def stage_of(
     seen, best = judged.seen, judged.best
     shown = judged.faults[0][2] if judged.faults else best
     if status == "unknown" and not judged.fits and not judged.faults:
-        shown = Reading("", best.fit)
+        shown = StageReading("", best.fit)
     of = "the output" if seen.kind == FINAL else "weights" if best.weights else "scores"
     what = f"{_WORDS[seen.role]} of {of}"
     return Stage(
@@ -418,7 +418,7 @@ def stage_of(
     )  # fmt: skip
 
 
-def first_departure(judged: Judged, expected: Sequence[ExpectedOutput]) -> Departure | None:
+def first_departure(judged: Judged, expected: Sequence[ExpectedOutput]) -> DepartingValue | None:
     """The first value that the best reading does not explain."""
     wrong = np.flatnonzero(~judged.best.fit.right)
     if not len(wrong):
@@ -426,7 +426,7 @@ def first_departure(judged: Judged, expected: Sequence[ExpectedOutput]) -> Depar
     at, seen = int(wrong[0]), judged.seen
     index = (*expected[int(seen.output[at])].lead, int(seen.row[at]), int(seen.column[at]))
     before = seen.group[(seen.block == seen.block[at]) & (seen.group < seen.group[at])]
-    return Departure(
+    return DepartingValue(
         index, float(seen.values[at]), float(judged.best.fit.expected[at]), int(seen.block[at]), len(np.unique(before))
     )
 

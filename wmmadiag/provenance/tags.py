@@ -24,7 +24,7 @@ _BAD = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedTag:
     """A tag in parts."""
 
     matrix: int  # number, 0 for none
@@ -36,21 +36,21 @@ class Decoded:
     mixed: bool = False  # of several matrices, not followed
 
 
-def decode(tag: int) -> Decoded:
+def decode(tag: int) -> DecodedTag:
     """The parts of a tag (signed or unsigned 64 bits)."""
     tag &= (1 << 64) - 1
     matrix = tag >> _MATRIX & _INDEX
     if matrix == 0:
         kind = tag >> _ROW & _INDEX
-        return Decoded(0, None, None, tag & _INDEX if kind == _BAD else None, kind == 1)
+        return DecodedTag(0, None, None, tag & _INDEX if kind == _BAD else None, kind == 1)
     row = tag >> _ROW & _INDEX if tag & _ROW_KNOWN else None
     column = tag & _INDEX if tag & _COLUMN_KNOWN else None
-    return Decoded(matrix, row, column)
+    return DecodedTag(matrix, row, column)
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Tags of an array in parts, each with the array's shape: see `Decoded`. `whole`: it is one element."""
+    """Tags of an array in parts, each with the array's shape: see `DecodedTag`. `whole`: it is one element."""
 
     matrix: NDArray[np.int64]
     row: NDArray[np.int64]

@@ -14,7 +14,7 @@ from wmmadiag.provenance.model import Disagreement, Multiplication, ProvenanceRu
 from wmmadiag.provenance.naming import Names
 from wmmadiag.provenance.observed import observe
 from wmmadiag.provenance.outputs import JudgedOutput, Products, judge_output
-from wmmadiag.provenance.raw import Raw, read_raw
+from wmmadiag.provenance.raw import TaggedRun, read_raw
 from wmmadiag.provenance.samples import SampleSpace
 from wmmadiag.provenance.stages import Judge
 from wmmadiag.provenance.tags import ArgumentMatrix, TaggedArgument, granule_shift, number_matrices, tag_arguments
@@ -79,7 +79,7 @@ def trace(case: BoundCase, kernel: EmulatedKernel) -> ProvenanceRun:
 
 def traced_launch(
     case: BoundCase, kernel: EmulatedKernel
-) -> tuple[tuple[ArgumentMatrix, ...], tuple[TaggedArgument, ...], SampleSpace, Raw]:
+) -> tuple[tuple[ArgumentMatrix, ...], tuple[TaggedArgument, ...], SampleSpace, TaggedRun]:
     """Launch with tags: the matrices, the arguments' tags afterwards, sampled values, and what was recorded.
 
     Raises:
@@ -117,7 +117,7 @@ def engine_table(
     return tuple(table)
 
 
-def _multiplications(names: Names, raw: Raw, products: Products, *, known: bool) -> Iterator[Multiplication]:
+def _multiplications(names: Names, raw: TaggedRun, products: Products, *, known: bool) -> Iterator[Multiplication]:
     merged: dict[tuple[object, int], Multiplication] = {}
     for use in raw.uses:
         made = raw.derived[use.product]
@@ -150,7 +150,7 @@ def _joined(a: Multiplication, b: Multiplication) -> Multiplication:
     )
 
 
-def _notes(names: Names, raw: Raw, judged: Sequence[JudgedOutput], *, known: bool) -> Iterator[str]:
+def _notes(names: Names, raw: TaggedRun, judged: Sequence[JudgedOutput], *, known: bool) -> Iterator[str]:
     if not known:
         yield "the card's operation has no matrix product: outputs are not judged"
     by_line: Mapping[str, int] = {}

@@ -13,7 +13,7 @@ STORES = (1, 2, 4)
 
 
 @dataclass(slots=True)
-class Access:
+class WatchedAccess:
     """One memory event: per lane (or line of a fragment) an address."""
 
     space: str
@@ -24,13 +24,13 @@ class Access:
 
 
 @dataclass(slots=True)
-class Step:
+class WatchedStep:
     """One instruction of a warp: where, its active lanes, and what memory it touched."""
 
     warp: int
     pc: int
     active: int
-    accesses: list[Access]
+    accesses: list[WatchedAccess]
 
 
 class BlockRecorder:
@@ -39,10 +39,10 @@ class BlockRecorder:
     def __init__(self, address: int, size: int) -> None:
         self._address, self._size = address, size
         self._block = -1
-        self._steps: list[Step] = []
-        self._pending: list[Access] = []
+        self._steps: list[WatchedStep] = []
+        self._pending: list[WatchedAccess] = []
         self._hit = False
-        self.found: list[Step] | None = None
+        self.found: list[WatchedStep] | None = None
         self.blocks = 0
 
     def close(self) -> None:
@@ -54,10 +54,10 @@ class BlockRecorder:
 
     def on_memory(self, where: Any, space: int, kind: int, active: int, size: int, addresses: bytes) -> None:
         """See `wmmadiag.emulator.observer`."""
-        access = Access(_SPACES[space], kind, active, size, np.frombuffer(addresses, "<u8"))
+        access = WatchedAccess(_SPACES[space], kind, active, size, np.frombuffer(addresses, "<u8"))
         if kind == 4:  # lands at a later instruction than the one that it belongs to
             self._turn(where[0])
-            self._steps.append(Step(where[1], where[2], active, [access]))
+            self._steps.append(WatchedStep(where[1], where[2], active, [access]))
             return
         self._pending.append(access)
         if space == 1 and kind in STORES:
@@ -69,7 +69,7 @@ class BlockRecorder:
     def on_instruction(self, where: Any, active: int, _registers: bytes) -> None:
         """See `wmmadiag.emulator.observer`."""
         self._turn(where[0])
-        self._steps.append(Step(where[1], where[2], active, self._pending))
+        self._steps.append(WatchedStep(where[1], where[2], active, self._pending))
         self._pending = []
 
     def _turn(self, block: int) -> None:

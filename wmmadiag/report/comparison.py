@@ -26,7 +26,7 @@ TIME_FLOOR = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class CaseChange:
     """One case in both runs."""
 
     key: Key  # which
@@ -42,10 +42,10 @@ class Change:
 class RunComparison:
     """Two runs compared."""
 
-    changes: tuple[Change, ...]  # every case of either run, in the newer one's order, then those that are gone
+    changes: tuple[CaseChange, ...]  # every case of either run, in the newer one's order, then those that are gone
     remarks: tuple[str, ...] = ()  # what makes the comparison less than fair: other versions, other inputs
 
-    def of(self, kind: Kind) -> tuple[Change, ...]:
+    def of(self, kind: Kind) -> tuple[CaseChange, ...]:
         """Changes of one kind."""
         return tuple(one for one in self.changes if one.kind == kind)
 
@@ -74,7 +74,7 @@ def compare_runs(before: Run, after: Run) -> RunComparison:
         was = None if known is None else known.status
         kind: Kind = "still failing" if known else "new failure" if one.exit_code == 1 else "worse status"
         key = (one.path, one.arch, "", "")
-        changes.append(Change(key, kind, was, one.status, one.first_line))
+        changes.append(CaseChange(key, kind, was, one.status, one.first_line))
     return RunComparison(tuple(changes), _remarks(before, after))
 
 
@@ -89,21 +89,21 @@ def _cases(run: Run) -> dict[Key, CaseResult]:
     return found
 
 
-def _change(key: Key, old: CaseResult | None, new: CaseResult) -> Change:
+def _change(key: Key, old: CaseResult | None, new: CaseResult) -> CaseChange:
     before, after = None if old is None else old.status, new.status
     notes = () if old is None else _notes(old, new)
     if after == "passed":
         kind: Kind = "added" if old is None else "right" if before == "passed" else "fixed"
-        return Change(key, kind, before, after, brief(old) if old is not None and kind == "fixed" else "", notes)
+        return CaseChange(key, kind, before, after, brief(old) if old is not None and kind == "fixed" else "", notes)
     if before == after or before == "failed":
         kind = "still failing"
     else:
         kind = "new failure" if after == "failed" else "worse status"
-    return Change(key, kind, before, after, brief(new), notes)
+    return CaseChange(key, kind, before, after, brief(new), notes)
 
 
-def _gone(key: Key, old: CaseResult) -> Change:
-    return Change(key, "gone", old.status, None, brief(old) if old.status != "passed" else "")
+def _gone(key: Key, old: CaseResult) -> CaseChange:
+    return CaseChange(key, "gone", old.status, None, brief(old) if old.status != "passed" else "")
 
 
 def _notes(old: CaseResult, new: CaseResult) -> tuple[str, ...]:

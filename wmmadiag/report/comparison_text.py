@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from wmmadiag.report.comparison import Change, Kind, RunComparison
+from wmmadiag.report.comparison import CaseChange, Kind, RunComparison
 from wmmadiag.report.markdown import LIMIT, escaped, folded, tabled
 from wmmadiag.results.text import one_line
 
@@ -68,7 +68,7 @@ def render_markdown(compared: RunComparison) -> str:
     return text
 
 
-def _table(changes: tuple[Change, ...], kind: Kind) -> str:
+def _table(changes: tuple[CaseChange, ...], kind: Kind) -> str:
     if not changes:
         return ""
     rows = [
@@ -80,7 +80,7 @@ def _table(changes: tuple[Change, ...], kind: Kind) -> str:
     return tabled(shown, titles) + more
 
 
-def _name(change: Change) -> str:
+def _name(change: CaseChange) -> str:
     kernel, arch, variant, case = change.key
     about = f", {variant} / {case}" if case else ""
     return f"{kernel}{about}" + (f", {arch}" if arch else "")

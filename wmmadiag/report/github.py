@@ -5,7 +5,7 @@ The form and its escapes are those of actions/toolkit, `packages/core/src/comman
 
 from __future__ import annotations
 
-from wmmadiag.report.marks import Mark, marks
+from wmmadiag.report.marks import LineMark, marks
 from wmmadiag.results.run import Run
 from wmmadiag.results.text import split_place, visible
 
@@ -17,7 +17,7 @@ def render(run: Run) -> str:
     return "".join(_command(mark) + "\n" for mark in marks(run))
 
 
-def _command(mark: Mark) -> str:
+def _command(mark: LineMark) -> str:
     place = split_place(mark.place)
     properties = {"file": place.file}
     if place.line:

@@ -16,7 +16,7 @@ MarkLevel: TypeAlias = Literal["error", "warning", "note"]
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class LineMark:
     """One thing to say of one line."""
 
     rule: str  # id: "races/read-write", "leading-dimension", "fault/misaligned", "wrong-output"
@@ -32,16 +32,16 @@ class Mark:
     accepted: str = ""  # why a baseline accepts it in all these cases, or ""
 
 
-def marks(run: Run) -> list[Mark]:
+def marks(run: Run) -> list[LineMark]:
     """Every mark once, however many cases show it; errors first, else in the run's order."""
     order = {"error": 0, "warning": 1, "note": 2}
     found = [mark for kernel in run.kernels for mark in _merged(_of_kernel(kernel))]
     return sorted(found, key=lambda mark: order[mark.level])
 
 
-def _merged(found: Iterable[Mark]) -> list[Mark]:
+def _merged(found: Iterable[LineMark]) -> list[LineMark]:
     """Marks of one rule at one place as one, with all their cases and the first one's text."""
-    groups: dict[tuple[str, ...], Mark] = {}
+    groups: dict[tuple[str, ...], LineMark] = {}
     for mark in found:
         key = (mark.rule, mark.place, mark.other, mark.message if mark.rule != "wrong-output" else "")
         seen = groups.get(key)
@@ -58,7 +58,7 @@ def _merged(found: Iterable[Mark]) -> list[Mark]:
     return list(groups.values())
 
 
-def _of_kernel(kernel: KernelRun) -> Iterator[Mark]:
+def _of_kernel(kernel: KernelRun) -> Iterator[LineMark]:
     report = kernel.report
     told: set[tuple[str, str]] = set()
     known = {(case.variant, case.case): case.accepted for case in report.cases}
@@ -70,7 +70,7 @@ def _of_kernel(kernel: KernelRun) -> Iterator[Mark]:
             if cause.fix is not None:
                 more += [f"fix: {cause.fix.summary}", fix_effect(cause.fix)]
             seen = (_name(diagnosis.variant, diagnosis.case),)
-            yield Mark(
+            yield LineMark(
                 cause.name, "note" if accepted else "error", cause.sentence, cause.place or report.source,
                 report.name, report.arch, cause.other, tuple(line for line in more if line), seen, cause.fix, accepted,
             )  # fmt: skip
@@ -79,12 +79,12 @@ def _of_kernel(kernel: KernelRun) -> Iterator[Mark]:
             yield replace(mark, level="note", accepted=case.accepted) if case.accepted else mark
 
 
-def _of_case(kernel: KernelRun, case: CaseResult, diagnosed: bool) -> Iterator[Mark]:
+def _of_case(kernel: KernelRun, case: CaseResult, diagnosed: bool) -> Iterator[LineMark]:
     report, name = kernel.report, (_name(case.variant, case.case),)
     levels: dict[str, MarkLevel] = {"error": "error", "warning": "warning", "advice": "note"}
     for finding in case.findings:
         more = (*finding.detail, *((f"next: {finding.hint}",) if finding.hint else ()))
-        yield Mark(
+        yield LineMark(
             f"{finding.check}/{finding.kind}", levels[finding.level], finding.message, finding.place or report.source,
             report.name, report.arch, finding.other, more, name,
         )  # fmt: skip
@@ -95,10 +95,10 @@ def _of_case(kernel: KernelRun, case: CaseResult, diagnosed: bool) -> Iterator[M
         more = (*problem.detail.splitlines(), *((f"next: {problem.hint}",) if problem.hint else ()), *repeat)
         rule = f"fault/{problem.kind}" if fault else problem.kind
         place = problem.place or (report.source if fault or problem.kind == "compile" else report.card)
-        yield Mark(rule, "error" if case.status != "undecided" else "warning", problem.message, place, report.name,
+        yield LineMark(rule, "error" if case.status != "undecided" else "warning", problem.message, place, report.name,
                    report.arch, more=more, cases=name)  # fmt: skip
     elif case.status == "failed" and not diagnosed and not any(one.level == "error" for one in case.findings):
-        yield Mark(
+        yield LineMark(
             "wrong-output", "error", brief(case), report.source, report.name, report.arch, more=repeat, cases=name
         )
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import msgspec
 
 from wmmadiag.diagnose.names import every_name
-from wmmadiag.report.marks import Mark, marks
+from wmmadiag.report.marks import LineMark, marks
 from wmmadiag.results.run import Run
 from wmmadiag.results.text import edits, one_line, split_place, visible
 
@@ -53,7 +53,7 @@ def render(run: Run) -> str:
     return msgspec.json.format(msgspec.json.encode(log), indent=1).decode() + "\n"
 
 
-def _rules(run: Run, found: Sequence[Mark]) -> list[dict[str, Any]]:
+def _rules(run: Run, found: Sequence[LineMark]) -> list[dict[str, Any]]:
     """One rule per id that occurs, described by the names of causes, and by the checks that the run holds."""
     checks = {rule.id: rule for rule in run.rules}
     names = {one.id: one for one in every_name()}
@@ -83,7 +83,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= 1024 else text[:1022].rpartition(" ")[0] + " …"
 
 
-def _result(mark: Mark, index: Mapping[str, int]) -> dict[str, Any]:
+def _result(mark: LineMark, index: Mapping[str, int]) -> dict[str, Any]:
     lines = [mark.message, *mark.more]
     result: dict[str, Any] = {
         "ruleId": visible(mark.rule),
@@ -110,7 +110,7 @@ def _result(mark: Mark, index: Mapping[str, int]) -> dict[str, Any]:
     return result
 
 
-def _fingerprint(mark: Mark) -> str:
+def _fingerprint(mark: LineMark) -> str:
     """The same for the same trouble when lines have moved: rule, file, kernel and architecture."""
     parts = [mark.rule, split_place(mark.place).file, mark.kernel, mark.arch]
     return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:32]

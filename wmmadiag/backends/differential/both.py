@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.backends.differential.difference import Difference, differences
+from wmmadiag.backends.differential.difference import ArrayDifference, differences
 from wmmadiag.backends.differential.reasons import last_store, reasons
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions
 from wmmadiag.emulator import load as load_emulated
@@ -55,7 +55,7 @@ class BothKernel:
         return replace(ours, elsewhere=(Elsewhere("gpu", on_gpu, theirs.seconds, notes),))
 
     def _explained(
-        self, launch: Launch, before: Arrays, emulated: Arrays, on_gpu: Arrays, found: tuple[Difference, ...]
+        self, launch: Launch, before: Arrays, emulated: Arrays, on_gpu: Arrays, found: tuple[ArrayDifference, ...]
     ) -> tuple[str, ...]:
         notes = [f"emulator and {self.gpu.device.name} differ: {one}" for one in found]
 

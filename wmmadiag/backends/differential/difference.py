@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ArrayDifference:
     """One array that differs."""
 
     argument: int  # its index in the launch
@@ -35,7 +35,7 @@ class Difference:
 
 def differences(
     emulator: Mapping[int, NDArray[Any]], gpu: Mapping[int, NDArray[Any]], names: Mapping[int, str]
-) -> tuple[Difference, ...]:
+) -> tuple[ArrayDifference, ...]:
     """The arrays (by argument index) whose bits differ, in order."""
     found = []
     for index in sorted(emulator):
@@ -46,7 +46,7 @@ def differences(
         first = int(wrong[0])
         item = emulator[index].dtype.itemsize
         found.append(
-            Difference(
+            ArrayDifference(
                 index, names[index], int(wrong.size), len(ours), first, _text(emulator[index], first),
                 _text(gpu[index], first), first * item, item,
             )

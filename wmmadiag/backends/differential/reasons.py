@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.backends.differential.difference import Difference
+from wmmadiag.backends.differential.difference import ArrayDifference
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.faults import coordinates
 from wmmadiag.errors import WmmadiagError
@@ -113,7 +113,7 @@ class _LastStore:
             self.seen = (*where, int(lanes[-1]))
 
 
-def last_store(emulated: EmulatedKernel, launch: Launch, difference: Difference) -> str:
+def last_store(emulated: EmulatedKernel, launch: Launch, difference: ArrayDifference) -> str:
     """Who wrote the first differing element last on the emulator, with the user's line; "" if nobody did."""
     extent = next((one for one in emulated.extents(launch) if one.name == difference.name), None)
     if extent is None:

@@ -3,9 +3,9 @@
 `ask(asked, questions)` compiles a source with the questions written behind it, once for all of them, and reads the
 answers from the PTX. Nothing is computed here, and what the compiler refuses has the compiler's own reason:
 
->>> from wmmadiag.compile.ask import Asked, Value, ask
+>>> from wmmadiag.compile.ask import Asked, ValueOf, ask
 >>> source = Asked("template <int D> struct T { static constexpr int rows = D / 4; }; __global__ void k() {}", "k.cu")
->>> question = Value("sizeof(float4) * T<64>::rows")
+>>> question = ValueOf("sizeof(float4) * T<64>::rows")
 >>> ask(source, [question])[question].value
 256
 
@@ -25,29 +25,29 @@ if TYPE_CHECKING:
     from wmmadiag.compile.ask.arrays import ArraySource
     from wmmadiag.compile.ask.asking import ask
     from wmmadiag.compile.ask.elements import element
-    from wmmadiag.compile.ask.layout import Field, Layout, Leaf, layouts
-    from wmmadiag.compile.ask.questions import Asked, Parameters, ParameterType, Question, TypeOf, Value
-    from wmmadiag.compile.ask.scope import Scope, scope_at
+    from wmmadiag.compile.ask.layout import ClassLayout, Field, Leaf, layouts
+    from wmmadiag.compile.ask.questions import Asked, Parameters, ParameterType, Question, TypeOf, ValueOf
+    from wmmadiag.compile.ask.scope import AskScope, scope_at
     from wmmadiag.compile.ask.signatures import KernelParameter, KernelSignature, signature
 
 __all__ = [
     "ArraySource",
+    "AskScope",
     "Asked",
+    "ClassLayout",
     "Constant",
     "Field",
     "KernelParameter",
     "KernelParameters",
     "KernelSignature",
-    "Layout",
     "Leaf",
     "ParameterType",
     "Parameters",
     "Question",
-    "Scope",
     "TypeFacts",
     "TypeOf",
     "Unanswered",
-    "Value",
+    "ValueOf",
     "ask",
     "element",
     "layouts",
@@ -60,9 +60,9 @@ _MODULES = {
     "arrays": ("ArraySource",),
     "asking": ("ask",),
     "elements": ("element",),
-    "layout": ("Field", "Layout", "Leaf", "layouts"),
-    "questions": ("Asked", "ParameterType", "Parameters", "Question", "TypeOf", "Value"),
-    "scope": ("Scope", "scope_at"),
+    "layout": ("Field", "ClassLayout", "Leaf", "layouts"),
+    "questions": ("Asked", "ParameterType", "Parameters", "Question", "TypeOf", "ValueOf"),
+    "scope": ("AskScope", "scope_at"),
     "signatures": ("KernelParameter", "KernelSignature", "signature"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

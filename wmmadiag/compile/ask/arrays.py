@@ -13,7 +13,7 @@ from typing import Any
 
 from wmmadiag.compile.ask.answers import AddressFacts, TypeFacts, Unanswered
 from wmmadiag.compile.ask.asking import AskingSession
-from wmmadiag.compile.ask.layout import Layout, layouts
+from wmmadiag.compile.ask.layout import ClassLayout, layouts
 from wmmadiag.compile.ask.questions import AddressOf, Asked, Question, TypeOf
 from wmmadiag.compile.ask.scope import is_changed, scope_at
 from wmmadiag.compile.names import template_arguments
@@ -74,7 +74,7 @@ class ArraySource:
     _functions: dict[str, list[tuple[Source, Function]]] | None = field(default=None, init=False)
     _globals: dict[str, list[tuple[Source, Variable]]] = field(default_factory=dict, init=False)
     _answers: dict[Question, Any] = field(default_factory=dict, init=False)
-    _layouts: dict[TypeOf, Layout | Unanswered | None] = field(default_factory=dict, init=False)
+    _layouts: dict[TypeOf, ClassLayout | Unanswered | None] = field(default_factory=dict, init=False)
     _session: AskingSession | None = field(default=None, init=False)
 
     def elements(self, name: str, function: str, size: int) -> Elements | None:
@@ -116,7 +116,7 @@ class ArraySource:
             except WmmadiagError:
                 self._layouts[root] = None
         found = self._layouts[root]
-        return tuple(_members(found, "", 0)) if isinstance(found, Layout) else ()
+        return tuple(_members(found, "", 0)) if isinstance(found, ClassLayout) else ()
 
     def carved(self, buffer: str, kernel: str, scalars: Mapping[int, int]) -> tuple[Carved, ...]:
         """Pointers of a kernel into a buffer, by offset; several may be at one offset.
@@ -244,7 +244,7 @@ def _literal(place: _Place, size: int) -> Elements | None:
     return Elements(size // count, tuple(extents)) if known else None
 
 
-def _members(layout: Layout, path: str, offset: int) -> Iterator[ArrayMember]:
+def _members(layout: ClassLayout, path: str, offset: int) -> Iterator[ArrayMember]:
     for one in layout.fields:
         name = f"{path}.{one.name}" if path and one.name else path + one.name
         if one.layout is not None and not one.facts.extents:

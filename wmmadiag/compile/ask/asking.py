@@ -35,7 +35,7 @@ from wmmadiag.compile.ask.questions import (
     Parameters,
     Question,
     TypeOf,
-    Value,
+    ValueOf,
     problem,
     texts,
     variable,
@@ -238,7 +238,7 @@ def _read(question: Question, told: str) -> Answer:
     if told.startswith("!"):
         return Unanswered(told[1:])
     contents = [bytes.fromhex(one) for one in told.split(":")]
-    if isinstance(question, Value):
+    if isinstance(question, ValueOf):
         return constant(contents[0])
     if isinstance(question, TypeOf):
         return type_facts(contents[0])

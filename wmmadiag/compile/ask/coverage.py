@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wmmadiag.compile.ask.records import Class, Declared
+from wmmadiag.compile.ask.records import DeclaredClass, DeclaredMember
 
 if TYPE_CHECKING:
-    from wmmadiag.compile.ask.layout import Field, Layout
+    from wmmadiag.compile.ask.layout import ClassLayout, Field
 
 _LARGEST_ALIGNMENT = 1024
 
@@ -33,7 +33,7 @@ class _Unit:
     free: bool = False
 
 
-def unexplained(of: Class, fields: Mapping[int, Field], size: int, align: int) -> str:
+def unexplained(of: DeclaredClass, fields: Mapping[int, Field], size: int, align: int) -> str:
     """What no member of a class explains, in words; "" for nothing.
 
     Args:
@@ -61,7 +61,7 @@ def unexplained(of: Class, fields: Mapping[int, Field], size: int, align: int) -
     return ""
 
 
-def _units(members: Sequence[Declared], fields: Mapping[int, Field]) -> Iterator[_Unit]:
+def _units(members: Sequence[DeclaredMember], fields: Mapping[int, Field]) -> Iterator[_Unit]:
     for one in members:
         if one.kind == "group":
             inner = list(_units(one.members, fields))
@@ -97,7 +97,7 @@ def _starts(unit: _Unit, end: int) -> Iterator[int]:
         yield _up(end, align)
 
 
-def _used(layout: Layout) -> int:
+def _used(layout: ClassLayout) -> int:
     """Bytes of a class to the end of its last member, its tail padding left out."""
     ends = [0]
     for one in layout.fields:
@@ -110,7 +110,7 @@ def _used(layout: Layout) -> int:
     return max(ends)
 
 
-def _has_unnamed_bits(members: Sequence[Declared]) -> bool:
+def _has_unnamed_bits(members: Sequence[DeclaredMember]) -> bool:
     return any((one.kind == "bits" and not one.name) or _has_unnamed_bits(one.members) for one in members)
 
 

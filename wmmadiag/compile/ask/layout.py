@@ -15,7 +15,7 @@ from wmmadiag.compile.ask.asking import AskingSession
 from wmmadiag.compile.ask.coverage import unexplained
 from wmmadiag.compile.ask.elements import element
 from wmmadiag.compile.ask.questions import Asked, Member, MemberStep, Parameters, ParameterType, Question, TypeOf
-from wmmadiag.compile.ask.records import Class, Declared, Records
+from wmmadiag.compile.ask.records import DeclaredClass, DeclaredMember, Records
 from wmmadiag.compile.host_headers import STUBS
 
 _DEEPEST = 12
@@ -34,7 +34,7 @@ class Field:
     # (first bit from the beginning of the class, number of bits) of a bit-field, else None
     bits: tuple[int, int] | None = None
     # of its type, of an array that of one element, where that is a class with members of its own
-    layout: Layout | None = None
+    layout: ClassLayout | None = None
     default: str = ""  # text of its default initialiser, "" for none
 
 
@@ -54,7 +54,7 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ClassLayout:
     """A class."""
 
     type: str  # canonical name
@@ -82,7 +82,7 @@ class Layout:
         return tuple(sorted(found, key=lambda one: one.bits[0] if one.bits else 8 * one.offset))
 
 
-def _leaves(layout: Layout, path: str, offset: int) -> Iterator[Leaf]:
+def _leaves(layout: ClassLayout, path: str, offset: int) -> Iterator[Leaf]:
     for one in layout.fields:
         dot = "." if path and one.name else ""
         name, at = path + dot + one.name, offset + one.offset
@@ -122,7 +122,7 @@ def _indices(extents: Sequence[int]) -> list[str]:
 
 def layouts(
     asked: Asked, roots: Sequence[TypeOf | ParameterType], expected: Mapping[Any, str] | None = None
-) -> dict[TypeOf | ParameterType, Layout | Unanswered]:
+) -> dict[TypeOf | ParameterType, ClassLayout | Unanswered]:
     """The layouts of classes; where there is none, the reason.
 
     Args:
@@ -133,7 +133,7 @@ def layouts(
     """
     session = AskingSession(asked)
     reader = _Reader(Records(session.files.tree, (STUBS, *session.files.tools.includes)))
-    found: dict[TypeOf | ParameterType, Layout | Unanswered] = {}
+    found: dict[TypeOf | ParameterType, ClassLayout | Unanswered] = {}
     for _ in range(_MOST_ROUNDS):
         found = {}
         for root in dict.fromkeys(roots):
@@ -164,9 +164,9 @@ class _Reader:
     records: Records
     answers: dict[Question, Any] = field(default_factory=dict)
     wanted: list[Question] = field(default_factory=list)
-    made: dict[str, Layout | _Refused] = field(default_factory=dict)
+    made: dict[str, ClassLayout | _Refused] = field(default_factory=dict)
     leads: dict[str, tuple[TypeOf | ParameterType, tuple[MemberStep, ...]]] = field(default_factory=dict)
-    classes: dict[str, tuple[list[list[Class]], Iterator[list[Class]]]] = field(default_factory=dict)
+    classes: dict[str, tuple[list[list[DeclaredClass]], Iterator[list[DeclaredClass]]]] = field(default_factory=dict)
 
     def answer(self, question: Question) -> Any:
         """The compiler's answer; None until the next compilation."""
@@ -174,7 +174,7 @@ class _Reader:
             self.wanted.append(question)
         return self.answers.get(question)
 
-    def of_root(self, root: TypeOf | ParameterType, expected: str) -> Layout | None:
+    def of_root(self, root: TypeOf | ParameterType, expected: str) -> ClassLayout | None:
         if isinstance(root, ParameterType):
             told = self.answer(Parameters(root.kernel, root.types))
             if isinstance(told, KernelParameters):
@@ -193,8 +193,8 @@ class _Reader:
         return self.layout(root, (), told, None)
 
     def layout(
-        self, root: TypeOf | ParameterType, path: tuple[MemberStep, ...], facts: TypeFacts, inline: Class | None
-    ) -> Layout | None:
+        self, root: TypeOf | ParameterType, path: tuple[MemberStep, ...], facts: TypeFacts, inline: DeclaredClass | None
+    ) -> ClassLayout | None:
         """The layout of the class at the end of a path."""
         called = facts.target
         if facts.depth or facts.target_kind not in ("class", "union") or element(facts) is not None:
@@ -204,7 +204,7 @@ class _Reader:
         if facts.polymorphic:
             raise _Refused(f"'{called}' has virtual functions or virtual base classes")
         if facts.empty:
-            return Layout(called, facts.target_size, facts.target_align, facts.target_kind == "union", ())
+            return ClassLayout(called, facts.target_size, facts.target_align, facts.target_kind == "union", ())
         if len(path) > _DEEPEST:
             raise _Refused(f"'{called}' is nested too deeply")
         if "<unnamed>" in called:  # several classes can be called that
@@ -227,29 +227,29 @@ class _Reader:
         return made
 
     def found(
-        self, root: TypeOf | ParameterType, path: tuple[MemberStep, ...], facts: TypeFacts, inline: Class | None
-    ) -> Layout | None:
+        self, root: TypeOf | ParameterType, path: tuple[MemberStep, ...], facts: TypeFacts, inline: DeclaredClass | None
+    ) -> ClassLayout | None:
         """The layout by the first of the declarations that the class can have."""
         called = facts.target
         first: _Refused | None = None
         for group in [[inline]] if inline is not None else self.candidates(called):
             tried = [self.tried(root, path, facts, one) for one in group]
-            layout = next((one for one in tried if isinstance(one, Layout)), None)
+            layout = next((one for one in tried if isinstance(one, ClassLayout)), None)
             if layout is not None or None in tried:
                 return layout
             first = first or next(one for one in tried if isinstance(one, _Refused))
         raise first or _Refused(f"the declaration of '{called}' is in no file that the source includes")
 
     def tried(
-        self, root: TypeOf | ParameterType, path: tuple[MemberStep, ...], facts: TypeFacts, one: Class
-    ) -> Layout | _Misread | None:
+        self, root: TypeOf | ParameterType, path: tuple[MemberStep, ...], facts: TypeFacts, one: DeclaredClass
+    ) -> ClassLayout | _Misread | None:
         """The layout by one declaration; what shows that it is another class's; None while answers are awaited."""
         try:
             return self.with_class(root, path, facts, one)
         except _Misread as misread:
             return misread
 
-    def candidates(self, name: str) -> Iterator[list[Class]]:
+    def candidates(self, name: str) -> Iterator[list[DeclaredClass]]:
         """The classes of that name, looked for no further than they are tried."""
         if name not in self.classes:
             self.classes[name] = ([], self.records.candidates(name))
@@ -259,7 +259,9 @@ class _Reader:
             known.append(one)
             yield one
 
-    def ask_ahead(self, root: TypeOf | ParameterType, path: tuple[MemberStep, ...], of: Class, depth: int) -> None:
+    def ask_ahead(
+        self, root: TypeOf | ParameterType, path: tuple[MemberStep, ...], of: DeclaredClass, depth: int
+    ) -> None:
         """Ask for the members of a class that is likely there, and for theirs."""
         for one in _flat(of.members):
             self.answer(_question(root, path, one))
@@ -269,8 +271,8 @@ class _Reader:
                     self.ask_ahead(root, (*path, MemberStep(one.name, one.kind == "base")), inner, depth - 1)
 
     def with_class(
-        self, root: TypeOf | ParameterType, path: tuple[MemberStep, ...], facts: TypeFacts, of: Class
-    ) -> Layout | None:
+        self, root: TypeOf | ParameterType, path: tuple[MemberStep, ...], facts: TypeFacts, of: DeclaredClass
+    ) -> ClassLayout | None:
         """The layout by what a class of the tree declares; None while answers are awaited."""
         fields: dict[int, Field] = {}
         waiting = False
@@ -311,10 +313,10 @@ class _Reader:
         if reason:
             raise _Misread(f"'{facts.target}': {reason}")
         union = facts.target_kind == "union"
-        return Layout(facts.target, facts.target_size, facts.target_align, union, tuple(fields.values()))
+        return ClassLayout(facts.target, facts.target_size, facts.target_align, union, tuple(fields.values()))
 
 
-def _flat(members: Sequence[Declared]) -> Iterator[Declared]:
+def _flat(members: Sequence[DeclaredMember]) -> Iterator[DeclaredMember]:
     """The members with names; those of nameless groups are the class's own."""
     for one in members:
         if one.kind == "group":
@@ -323,5 +325,5 @@ def _flat(members: Sequence[Declared]) -> Iterator[Declared]:
             yield one
 
 
-def _question(root: TypeOf | ParameterType, path: tuple[MemberStep, ...], one: Declared) -> Member:
+def _question(root: TypeOf | ParameterType, path: tuple[MemberStep, ...], one: DeclaredMember) -> Member:
     return Member(root, (*path, MemberStep(one.name, one.kind == "base")), one.kind == "bits")

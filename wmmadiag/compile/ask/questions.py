@@ -30,7 +30,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class AskScope:
     """What the compiler is to know where an expression stands, beyond the source itself. `scope_at` makes one."""
 
     namespaces: tuple[str, ...] = ()  # around it, the outermost first; "" for an unnamed one
@@ -41,18 +41,18 @@ class Scope:
     declarations: tuple[str, ...] = ()
 
 
-FILE_SCOPE = Scope()
+FILE_SCOPE = AskScope()
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class ValueOf:
     """The value of a constant expression: a number, a truth value or an enumerator. Answer: `Constant`.
 
     `sizeof(T)`, `alignof(T)` and `offsetof(T, a.b)` are such expressions.
     """
 
     expression: str
-    scope: Scope = FILE_SCOPE
+    scope: AskScope = FILE_SCOPE
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class TypeOf:
     """
 
     text: str
-    scope: Scope = FILE_SCOPE
+    scope: AskScope = FILE_SCOPE
     expression: bool = False
 
 
@@ -74,7 +74,7 @@ class Parameters:
     kernel: str  # a name expression: "attn<64, half>", "ns::plain"; left out template arguments are filled in
     # of overloads, the one with these parameters: "const float *, int"; None where there is one alone
     types: str | None = None
-    scope: Scope = FILE_SCOPE
+    scope: AskScope = FILE_SCOPE
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +115,10 @@ class AddressOf:
     buffer: str
     rest: str = ""
     # the declarations that it needs: constants and aliases. They stand at namespace scope here.
-    scope: Scope = FILE_SCOPE
+    scope: AskScope = FILE_SCOPE
 
 
-Question: TypeAlias = "Value | TypeOf | Parameters | Member | AddressOf"
+Question: TypeAlias = "ValueOf | TypeOf | Parameters | Member | AddressOf"
 
 
 def problem(text: str) -> str:
@@ -141,7 +141,7 @@ def problem(text: str) -> str:
 
 def texts(question: Question) -> tuple[str, ...]:
     """The parts of a question that callers wrote."""
-    if isinstance(question, Value):
+    if isinstance(question, ValueOf):
         return (question.expression,)
     if isinstance(question, TypeOf):
         return (question.text,)
@@ -156,7 +156,7 @@ def texts(question: Question) -> tuple[str, ...]:
 
 def written(question: Question, number: int) -> str:
     """The question in C++; its answer is in the variables whose names begin with `variable(number)`."""
-    if isinstance(question, Value):
+    if isinstance(question, ValueOf):
         body = f"return ::wmmadiag_ask::constant({question.expression});"
         return _asking(question.scope, number, "constexpr", body) + _told(number, f"{_name(question.scope, number)}()")
     if isinstance(question, Member):
@@ -245,7 +245,7 @@ def _address(question: AddressOf, number: int) -> str:
     return "\n".join(lines) + "\n" + " }" * len(spaces) + "\n"
 
 
-def _asking(scope: Scope, number: int, words: str, body: str) -> str:
+def _asking(scope: AskScope, number: int, words: str, body: str) -> str:
     """A function that stands where the question does.
 
     Args:
@@ -267,7 +267,7 @@ def _asking(scope: Scope, number: int, words: str, body: str) -> str:
     return f"{opened}{words} auto wmmadiag_asks_{number}() {{ {body} }}{' }' * len(scope.namespaces)}\n"
 
 
-def _name(scope: Scope, number: int) -> str:
+def _name(scope: AskScope, number: int) -> str:
     """The function's name from outside its namespaces."""
     return "::".join(["", *filter(None, scope.namespaces), f"wmmadiag_asks_{number}"])
 

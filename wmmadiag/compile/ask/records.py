@@ -51,7 +51,7 @@ _NO_DATA = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredMember:
     """One data member, as a class declares it."""
 
     # "member", "bits", "base", "virtual" for a virtual base class, or "group" for a nameless union or struct whose
@@ -60,19 +60,19 @@ class Declared:
     name: str  # "" for a group and for bit-fields that only pad
     type: str  # its type as written
     default: str = ""  # text of its default initialiser, "" for none
-    record: Class | None = None  # the class that it declares in its own type: `struct { int m, n; } size;`
-    members: tuple[Declared, ...] = ()  # of a group
+    record: DeclaredClass | None = None  # the class that it declares in its own type: `struct { int m, n; } size;`
+    members: tuple[DeclaredMember, ...] = ()  # of a group
     conditional: bool = False  # whether an `#if` decides about it
     aligned: bool = False  # whether it asks for an alignment of its own
 
 
 @dataclass(frozen=True, slots=True)
-class Class:
+class DeclaredClass:
     """A class with its data members, base classes first."""
 
     kind: str  # "struct", "class" or "union"
     name: str  # qualified, as far as the source tells; "" without one
-    members: tuple[Declared, ...]
+    members: tuple[DeclaredMember, ...]
     unread: tuple[str, ...] = ()  # what stands among its members and is not understood, in the source's words
 
 
@@ -85,13 +85,13 @@ class Records:
     _own: tuple[_File, ...] | None = None
     _toolkit: _Toolkit | None = None
 
-    def candidates(self, name: str) -> Iterator[list[Class]]:
+    def candidates(self, name: str) -> Iterator[list[DeclaredClass]]:
         """The classes of a canonical name, "ns::Params<64>", file by file; of specialisations each.
 
         Those whose scope the tree lost come last.
         """
         parts = components(name)
-        loose: list[list[Class]] = []
+        loose: list[list[DeclaredClass]] = []
         for known in (self._files, self._library):
             for file in known() if parts else ():
                 if parts[-1] in file.heads:
@@ -102,7 +102,7 @@ class Records:
                     loose.append([one for one in found if one not in sure])
         yield from filter(None, loose)
 
-    def near(self, text: str) -> Class | None:
+    def near(self, text: str) -> DeclaredClass | None:
         """The first class that a type's text may name, the headers of the toolkit left out."""
         parts = components(re.sub(r"[*&]|\b(?:const|volatile|struct|typename)\b", " ", text))
         for file in self._files() if parts else ():
@@ -145,7 +145,7 @@ class _File:
             self._heads = frozenset(one or other for one, other in _HEAD.findall(self.text))
         return self._heads
 
-    def classes(self) -> tuple[Class, ...]:
+    def classes(self) -> tuple[DeclaredClass, ...]:
         return _classes(self.name, self.text, self.specifiers)
 
 
@@ -213,7 +213,7 @@ def fits(name: str, parts: Sequence[str]) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _classes(path: str, text: str, specifiers: tuple[tuple[str, str], ...]) -> tuple[Class, ...]:
+def _classes(path: str, text: str, specifiers: tuple[tuple[str, str], ...]) -> tuple[DeclaredClass, ...]:
     data = bytearray(without_bodies(text.encode("utf-8", "surrogateescape")))
     for match in _ATTRIBUTES.finditer(code_of(bytes(data)).code):
         data[match.start(1) : match.end(1)] = blank(match[1])
@@ -222,26 +222,28 @@ def _classes(path: str, text: str, specifiers: tuple[tuple[str, str], ...]) -> t
     return tuple(_class(source, one.node, one.qualified) for one in declarations(source).records if one.name)
 
 
-def _class(source: Source, node: Node, name: str) -> Class:
+def _class(source: Source, node: Node, name: str) -> DeclaredClass:
     body = field_of(node, "body")
     assert body is not None
-    members: list[Declared] = []
+    members: list[DeclaredMember] = []
     unread: list[str] = []
     for clause in (one for one in node.children if one.type == "base_class_clause"):
         members += _bases(source, clause)
     _read(source, body, name, members, unread, False)
-    return Class(node.type.partition("_")[0], name, tuple(members), tuple(unread))
+    return DeclaredClass(node.type.partition("_")[0], name, tuple(members), tuple(unread))
 
 
-def _bases(source: Source, clause: Node) -> Iterator[Declared]:
+def _bases(source: Source, clause: Node) -> Iterator[DeclaredMember]:
     virtual = re.search(r"\bvirtual\b", source.words(clause)) is not None
     for one in clause.named_children:
         if one.type in ("type_identifier", "template_type", "qualified_identifier", "dependent_type"):
             text = source.words(one)
-            yield Declared("virtual" if virtual else "base", next(reversed(components(text)), ""), text)
+            yield DeclaredMember("virtual" if virtual else "base", next(reversed(components(text)), ""), text)
 
 
-def _read(source: Source, body: Node, name: str, members: list[Declared], unread: list[str], conditional: bool) -> None:
+def _read(
+    source: Source, body: Node, name: str, members: list[DeclaredMember], unread: list[str], conditional: bool
+) -> None:
     for one in body.named_children:
         if one.type in _CONDITIONALS:
             if one.type == "ERROR":
@@ -255,12 +257,12 @@ def _read(source: Source, body: Node, name: str, members: list[Declared], unread
                     members.append(made)
         elif one.type in _RECORDS and field_of(one, "body") is not None and field_of(one, "name") is None:
             group = _class(source, one, "")
-            members.append(Declared("group", "", group.kind, members=group.members, conditional=conditional))
+            members.append(DeclaredMember("group", "", group.kind, members=group.members, conditional=conditional))
         elif one.type not in _NO_DATA:
             unread.append(source.words(one))
 
 
-def _field(source: Source, node: Node, name: str, conditional: bool) -> Iterator[Declared]:
+def _field(source: Source, node: Node, name: str, conditional: bool) -> Iterator[DeclaredMember]:
     """The members that one declaration declares: `const half *q, *k; unsigned f : 3; struct { int m; } size;`."""
     type_node = field_of(node, "type")
     declarators = node.children_by_field_name("declarator")
@@ -274,16 +276,16 @@ def _field(source: Source, node: Node, name: str, conditional: bool) -> Iterator
         called = field_of(type_node, "name")
         record = _class(source, type_node, f"{name}::{source.text(called)}" if called is not None else "")
         if not declarators and called is None:
-            yield Declared("group", "", record.kind, members=record.members, conditional=conditional)
+            yield DeclaredMember("group", "", record.kind, members=record.members, conditional=conditional)
     elif not declarators and type_node.type not in (*_RECORDS, "enum_specifier"):
-        yield Declared("unread", "", source.words(node), conditional=conditional)
+        yield DeclaredMember("unread", "", source.words(node), conditional=conditional)
     aligned = re.search(r"align", head) is not None
     for declarator in declarators:
         called = _called(declarator)
         if called is None:
             continue
         kind = "bits" if _is_bits(declarator) else "member"
-        yield Declared(
+        yield DeclaredMember(
             kind, source.text(called), source.words(type_node), _default(source, node, declarator), record,
             conditional=conditional, aligned=aligned,
         )  # fmt: skip

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from wmmadiag.compile.ask.questions import Scope
+from wmmadiag.compile.ask.questions import AskScope
 from wmmadiag.csource.declarations import TemplateParameter, template_parameters
 from wmmadiag.csource.nodes import ancestors, descendants, field
 from wmmadiag.csource.tree import Source
@@ -18,7 +18,7 @@ from wmmadiag.csource.variables import declared
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["Scope", "scope_at"]
+__all__ = ["AskScope", "scope_at"]
 
 _BLOCKS = frozenset({"compound_statement", "case_statement"})
 _RECORDS = frozenset({"struct_specifier", "class_specifier", "union_specifier"})
@@ -50,7 +50,7 @@ def scope_at(
     every: bool = False,
     unchanged: bool = False,
     fixed: Mapping[str, str] = MappingProxyType({}),
-) -> Scope:
+) -> AskScope:
     """The scope of a node for an expression or type that is asked there.
 
     Put before it are the declarations of the functions around it that it needs, as written and in their order:
@@ -91,7 +91,7 @@ def scope_at(
             declarations.append(part.text if part.pointer else f"const {part.text}")
     while declarations and declarations[-1] == "{":
         declarations.pop()
-    return Scope(tuple(namespaces), tuple(told), inside, parameters, tuple(declarations))
+    return AskScope(tuple(namespaces), tuple(told), inside, parameters, tuple(declarations))
 
 
 def _downwards(node: Node) -> list[tuple[Node, Node]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from wmmadiag.debugger.api import debug
-from wmmadiag.debugger.dap.scopes import Row, Scopes
+from wmmadiag.debugger.dap.scopes import EditorScopes, Row
 from wmmadiag.debugger.dap.wire import Message
 from wmmadiag.debugger.interpreter import Interpreter
 from wmmadiag.debugger.moment import Moment
@@ -57,7 +57,7 @@ class Adapter:
         self._send = send
         self._number = 0
         self._interpreter: Interpreter | None = None
-        self._scopes: Scopes | None = None
+        self._scopes: EditorScopes | None = None
         self._configured: Message = {}
         self._owned: dict[str, list[int]] = {}
         self._departure = False
@@ -291,9 +291,9 @@ class Adapter:
         return self._interpreter
 
     @property
-    def _seen(self) -> Scopes:
+    def _seen(self) -> EditorScopes:
         if self._scopes is None:
-            self._scopes = Scopes(self._known.session)
+            self._scopes = EditorScopes(self._known.session)
         return self._scopes
 
     def _select(self, given: Message) -> None:

@@ -18,7 +18,7 @@ _MOST = 256
 """Children that are shown of one array: editors draw all that they get."""
 
 
-class Scopes:
+class EditorScopes:
     """Variables of one stop, by the references that an editor keeps until the next."""
 
     def __init__(self, session: Session) -> None:

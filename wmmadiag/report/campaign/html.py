@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wmmadiag.report.campaign.terminal import counts
-from wmmadiag.report.html import Raw, page
+from wmmadiag.report.html import RawMarkup, page
 
 if TYPE_CHECKING:
     from wmmadiag.campaign.run import Campaign
@@ -33,7 +33,7 @@ def render(campaign: Campaign) -> str:
     return page(
         _HERE / "campaign.html", _HERE / "campaign.js", _HERE / "campaign.css",
         name=campaign.plan.name, counts=counts(campaign), tally=tally, findings=findings, subjects=subjects,
-        status={0: "passed", 1: "failed", 2: "error", 3: "undecided"}[tally.exit_code], data=Raw(_data(campaign)),
+        status={0: "passed", 1: "failed", 2: "error", 3: "undecided"}[tally.exit_code], data=RawMarkup(_data(campaign)),
     )  # fmt: skip
 
 

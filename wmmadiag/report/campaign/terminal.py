@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from wmmadiag.campaign.explain import Finding
+    from wmmadiag.campaign.explain import CampaignFinding
     from wmmadiag.campaign.run import Campaign
 
 _WORDS = {"passed": "right", "failed": "WRONG", "undecided": "undecided", "error": "in error", "accepted": "known"}
@@ -52,7 +52,7 @@ def _by_name(campaign: Campaign) -> list[tuple[str, Counter[str]]]:
     return sorted(campaign.tally.subjects.items())
 
 
-def _finding(one: Finding, campaign: Campaign) -> list[str]:
+def _finding(one: CampaignFinding, campaign: Campaign) -> list[str]:
     failures = campaign.tally.groups.get((one.subject, one.failures))
     count = failures.count if failures is not None else 1
     lines = [f"{one.subject}: {', '.join(one.failures)} in {count:,} case{'' if count == 1 else 's'}"]

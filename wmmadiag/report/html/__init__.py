@@ -40,12 +40,14 @@ def page(template: Path, script: Path, style: Path | None = None, **shown: Any) 
     made: str = (
         _environment(template.parent)
         .get_template(template.name)
-        .render(shown, style=Raw(styles), script=Raw(code), style_hash=_hash(styles), script_hash=_hash(code))
+        .render(
+            shown, style=RawMarkup(styles), script=RawMarkup(code), style_hash=_hash(styles), script_hash=_hash(code)
+        )
     )
     return made
 
 
-class Raw(str):
+class RawMarkup(str):
     """Text of this package that needs no escaping."""
 
     __slots__ = ()

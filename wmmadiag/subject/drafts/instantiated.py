@@ -101,7 +101,7 @@ def _admitted(
     path: Path, text: str, found: Found, chosen: Sequence[Mapping[str, str]], options: SubjectOptions
 ) -> Iterator[Mapping[str, str]]:
     """The combinations of arguments that break nothing that the code demands; first those of which that is known."""
-    from wmmadiag.compile.ask import Asked, Constant, Value, ask, scope_at
+    from wmmadiag.compile.ask import Asked, Constant, ValueOf, ask, scope_at
 
     demands = list(_demands(found))
     whole = " && ".join(f"({one})" for one, _ in demands)
@@ -109,7 +109,7 @@ def _admitted(
         yield from chosen
         return
     last = max((node for _, node in demands), key=lambda node: node.start_byte)
-    questions = [Value(whole, scope_at(found.source, last, whole, arguments)) for arguments in chosen]
+    questions = [ValueOf(whole, scope_at(found.source, last, whole, arguments)) for arguments in chosen]
     try:
         answers = ask(Asked(text, path.as_posix(), compile_options(options)), questions)
     except WmmadiagError:

@@ -35,7 +35,7 @@ from wmmadiag.subject.drafts.structs import taken_apart
 from wmmadiag.subject.drafts.which_kernel import chosen_kernel, chosen_remark
 
 if TYPE_CHECKING:
-    from wmmadiag.compile.ask import Scope as AskScope
+    from wmmadiag.compile.ask import AskScope
     from wmmadiag.csource.declarations import TemplateParameter
     from wmmadiag.subject.open_subject import SubjectOptions
 
@@ -219,7 +219,7 @@ def _asking(
 
     def answer(questions: Sequence[tuple[str, AskScope]]) -> Sequence[Number | None]:
         from wmmadiag.compile.ask import Asked, Constant, ask
-        from wmmadiag.compile.ask import Value as Question
+        from wmmadiag.compile.ask import ValueOf as Question
 
         asked = [Question(text, scope) for text, scope in questions]
         try:

@@ -23,7 +23,7 @@ from wmmadiag.subject.drafts.guess import Parameter
 
 if TYPE_CHECKING:
     from wmmadiag.compile import CompileOptions
-    from wmmadiag.compile.ask import Layout
+    from wmmadiag.compile.ask import ClassLayout
     from wmmadiag.subject.open_subject import SubjectOptions
 
 
@@ -107,10 +107,10 @@ def is_compiled(kernel: str, path: Path, text: str, options: SubjectOptions) -> 
 
 def laying(
     parameters: Sequence[Parameter], kernel: str, path: Path, text: str, options: SubjectOptions
-) -> Callable[[Sequence[int]], Mapping[int, Layout | str]]:
+) -> Callable[[Sequence[int]], Mapping[int, ClassLayout | str]]:
     """Asks the compiler how structs lie."""
 
-    def laid(indices: Sequence[int]) -> Mapping[int, Layout | str]:
+    def laid(indices: Sequence[int]) -> Mapping[int, ClassLayout | str]:
         from wmmadiag.compile.ask import Asked, ParameterType, TypeOf, Unanswered, layouts
 
         roots = {index: ParameterType(kernel, index) for index in indices}

@@ -15,9 +15,9 @@ from wmmadiag.subject.drafts.code_facts import card_type, cast_types, without_co
 from wmmadiag.subject.drafts.guess import Parameter, role_named, symbol_for, value_for
 
 if TYPE_CHECKING:
-    from wmmadiag.compile.ask import Layout, Leaf
+    from wmmadiag.compile.ask import ClassLayout, Leaf
 
-    Laid = Callable[[Sequence[int]], Mapping[int, Layout | str]]
+    Laid = Callable[[Sequence[int]], Mapping[int, ClassLayout | str]]
 
 # ATen/core/TensorAccessor.h: a pointer, N sizes and N strides, of int32_t or int64_t.
 _ACCESSOR = re.compile(
@@ -68,7 +68,7 @@ def taken_apart(
     return _distinct(found), values
 
 
-def _unfit(layout: Layout) -> str:
+def _unfit(layout: ClassLayout) -> str:
     """Why a card cannot list a struct's members; "" if it can."""
     try:
         for one in layout.leaves():
@@ -116,7 +116,7 @@ def _member(value: Value | None, path: str) -> Value | None:
 
 
 def _members(
-    parameter: Parameter, value: Value | None, layout: Layout, code: str
+    parameter: Parameter, value: Value | None, layout: ClassLayout, code: str
 ) -> tuple[list[Parameter], list[Value | None]]:
     """The members of a struct, padding among them, and what host code puts into them."""
     fields: list[Parameter] = []
@@ -133,7 +133,7 @@ def _members(
     return fields, values
 
 
-def _padded(layout: Layout) -> list[Leaf | str]:
+def _padded(layout: ClassLayout) -> list[Leaf | str]:
     """The leaves, with fields of padding where a card's rule, each field at a multiple of its size, says otherwise."""
     found: list[Leaf | str] = []
     sizes: list[int] = []
