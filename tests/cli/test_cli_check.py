@@ -32,7 +32,7 @@ def test_what_it_computes_must_be_said_where_the_source_does_not(run):
     Path("fused.cu").write_text(Path("gemm.cu").read_text().replace("gemm", "gemm_gelu"))
     answer = run("check", "fused.cu")
     assert answer.code == 2
-    assert "what should the kernel compute" in answer.err and "--computes with one of attention" in answer.err
+    assert "what should the kernel compute" in answer.err and "--computes with an operation" in answer.err
     assert "gemm is the likeliest, but its name has 'gelu'" in answer.err
 
 

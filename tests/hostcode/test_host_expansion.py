@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wmmadiag.hostcode.expansion import expanded
+from wmmadiag.hostcode.program import read_program
 
 
 def lines(text, **defines):
@@ -72,3 +73,14 @@ def test_a_usual_value_is_not_mistaken_for_a_branch():
 
 def test_arguments_that_do_not_fit_leave_the_use_as_it_is():
     assert lines("#define F(a, b) a b\nF(1);\nF 2;\nF(\n")[1:] == ["F(1);", "F 2;", "F("]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "type_"), [(True, False, "half"), (False, True, "float"), (False, False, "float")]
+)
+def test_a_header_knows_what_is_defined_before_it_is_included(tmp_path, before, after, type_):
+    (tmp_path / "types.h").write_text("#ifdef NARROW\ntypedef half real_t;\n#else\ntypedef float real_t;\n#endif\n")
+    define = "#define NARROW\n"
+    text = f'{define if before else ""}#include "types.h"\n{define if after else ""}void f(real_t x);\n'
+    program = read_program(text, (tmp_path / "kernel.cu").as_posix(), (), {})
+    assert program.aliases["real_t"].text == type_

@@ -74,6 +74,16 @@ def expanded(text: str, known: Mapping[str, Macro], defines: Mapping[str, str | 
     return Expanded(b"".join(pieces).decode("utf-8", "surrogateescape"), every)
 
 
+def defined(text: str, known: Mapping[str, Macro], defines: Mapping[str, str | None]) -> Mapping[str, Macro]:
+    """The macros that a text itself defines, in branches that are taken.
+
+    Args:
+        known, defines: as `expanded` takes them.
+    """
+    data = text.encode("utf-8", "surrogateescape")
+    return macros(_taken_branches(data, tuple(spans(data)), {**known, **_given(defines)}))
+
+
 def _bare(text: bytes, code: bytes) -> bytes:
     """What a macro stands for with `(N) - 1` as `N - 1`: the grammar may read it as -1 cast to a type, `(A::N) - 1`."""
     found = [one for one in _BRACKETED.finditer(text) if _BEFORE_OPERAND.search(text[: one.start()])]

@@ -13,13 +13,15 @@ from wmmadiag.csource.nodes import ancestors, descendants, walk
 from wmmadiag.csource.nodes import field as child
 from wmmadiag.csource.tree import Source, parse
 from wmmadiag.csource.variables import Variable
-from wmmadiag.hostcode.expansion import expanded
+from wmmadiag.hostcode.expansion import defined, expanded
 from wmmadiag.hostcode.types import split_template
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tree_sitter import Node
+
+    from wmmadiag.compile.sources import SourceTree
 
 Site: TypeAlias = tuple[str, int]
 """A place in a file: its name, and an offset."""
@@ -140,14 +142,28 @@ def read_program(text: str, file: str, include_paths: Sequence[Path], defines: M
     tree = read_tree(text, file, include_paths, lambda _: False)
     known: dict[str, Macro] = {}
     parsed: list[Source] = []
+    before = _defined_before(tree, defines)
     for one in reversed(tree.files()):  # a header's macros hold in what includes it
-        here = expanded(one.text, known, defines)
+        here = expanded(one.text, {**known, **before.get(one.key, {})}, defines)
         known |= here.macros
         parsed.append(parse(here.text, one.name, known))
     program = Program(tuple(parsed), known)
     for source in parsed:
         _declare(program, source)
     return program
+
+
+def _defined_before(tree: SourceTree, defines: Mapping[str, str | None]) -> dict[str, Mapping[str, Macro]]:
+    """The macros that the file around defines before it includes a header, by the header's key: `#define USE_BF16`."""
+    found: dict[str, Mapping[str, Macro]] = {}
+    for one in tree.files():
+        around = found.get(one.key, {})
+        for directive in one.directives:
+            target = tree.targets.get((one.key, directive.start), "")
+            if target in tree.headers and target not in found:
+                text = one.data[: directive.start].decode("utf-8", "surrogateescape")
+                found[target] = {**around, **defined(text, around, defines)}
+    return found
 
 
 def _declare(program: Program, source: Source) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from wmmadiag.compile import cache
 from wmmadiag.compile.driver import source_key, source_tree
+from wmmadiag.compile.host_compiler import compiler_version, host_compiler, one_main, run_compiler
 from wmmadiag.compile.model import source_name
 from wmmadiag.compile.names import demangle
 from wmmadiag.compile.options import CompileOptions
@@ -26,7 +27,6 @@ from wmmadiag.compile.toolchain import toolchain
 from wmmadiag.csource.declarations import declarations
 from wmmadiag.csource.edits import ByteEdit, applied
 from wmmadiag.errors import CompileError
-from wmmadiag.programs.compiler import compiler_version, host_compiler, one_main, run_compiler
 from wmmadiag.programs.host import MARKER, MARKS, DeviceNames, device_names, host_edits, named_line
 from wmmadiag.programs.runtime import prelude, prune, runtime_library
 from wmmadiag.programs.shipped import NATIVE

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import wmmadiag
 from wmmadiag.compile import cache
+from wmmadiag.compile.host_compiler import compiler_version, host_compiler, run_compiler
 from wmmadiag.compile.toolchain import toolchain
-from wmmadiag.programs.compiler import compiler_version, host_compiler, run_compiler
 from wmmadiag.programs.shipped import LIBRARY, NATIVE, stamp
 
 _MAX_PRELUDES = 4

@@ -16,7 +16,7 @@ from wmmadiag.launch import Argument as LaunchArgument
 from wmmadiag.launch import Dim3, Launch, View
 from wmmadiag.numerics.element_types import ElementType, storage_dtype
 from wmmadiag.ops import OPERATIONS
-from wmmadiag.ops.expressions import Scope
+from wmmadiag.ops.expressions import Scope, names_in
 from wmmadiag.subject.card import Argument, Card, Case, Expression, LaunchShape, Tolerance, Variant
 from wmmadiag.subject.inputs import default_distribution, draw, draw_meaningful, rounded
 from wmmadiag.subject.placement import place_view
@@ -221,6 +221,8 @@ def _fill(
             values[role] = _given(argument, placement.shape, scope)
         elif kind is not None and not argument.inputs:
             values[role] = draw_meaningful(kind, role, (placement.shape, argument.element), kind.extent(shapes), seed)
+    if card.computes.given and not empty:
+        values |= _left_by_call(card, scope, values, shapes)
     bound = []
     for index, (argument, (views, count)) in enumerate(zip(card.arguments, placed, strict=True)):
         if argument.value is not None:
@@ -243,6 +245,18 @@ def _fill(
     return tuple(bound)
 
 
+def _left_by_call(
+    card: Card, scope: Scope, values: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, NDArray[Any]]:
+    """What the card's host functions leave in inputs of which the card says so, as the storage holds it."""
+    from wmmadiag.subject.reference_process import asked_left
+
+    elements = {view.role: one.element for one in card.arguments for view in one.views}
+    drawn = {role: one for role, one in values.items() if role not in card.computes.given}
+    left = asked_left(card, drawn, _symbol_values(scope), shapes, elements)
+    return {role: rounded(left[role], elements[role]) for role in card.computes.given if role in left}
+
+
 def _given(argument: Argument, shape: tuple[int, ...], scope: Scope) -> NDArray[Any]:
     """The values that the card gives an input, as its storage holds them; shaped `shape`."""
     count = math.prod(shape)
@@ -252,6 +266,8 @@ def _given(argument: Argument, shape: tuple[int, ...], scope: Scope) -> NDArray[
             place=argument.place,
             hint="give one for each element, or one expression of the element's index i in quotes",
         )
+    if isinstance(argument.values, int | float) or (isinstance(argument.values, str) and not names_in(argument.values)):
+        return np.full(shape, _number(argument, argument.values, scope, "a"), storage_dtype(argument.element))
     numbers = [
         _number(argument, argument.values[i] if isinstance(argument.values, tuple) else argument.values, inner, "a")
         for i, inner in ((i, scope.within({"i": i})) for i in range(count))

@@ -17,6 +17,7 @@ from wmmadiag.errors import ConfigurationError
 from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.place import Place
 from wmmadiag.subject.card import Card
+from wmmadiag.subject.host_functions.reference import host_reference
 from wmmadiag.subject.library_reference import call_library
 
 Doubles: TypeAlias = NDArray[np.float64]
@@ -29,7 +30,7 @@ def python_reference(
     shapes: Mapping[str, tuple[int, ...]],
     elements: Mapping[str, ElementType],
 ) -> tuple[dict[str, Doubles], dict[str, Doubles]]:
-    """Call the card's function, or the library's that it names (`library_reference`).
+    """Call the card's function, the library's that it names (`library_reference`), or the host code's.
 
     The function gets two dicts: float64 copies of the logical inputs by role, and the symbols' values. It returns
     the output, or a dict of outputs by role; in place of an output it may give a pair (output, bound), the bound a
@@ -45,6 +46,8 @@ def python_reference(
     Raises:
         ConfigurationError: the function is missing or fails, or its result does not fit; with the user's line.
     """
+    if card.computes.host:
+        return host_reference(card, inputs, symbols, shapes, elements)
     if card.computes.reference:
         given = call_library(card, inputs, elements, symbols)
         return answers_of(dict(zip(shapes, given, strict=False)), card, shapes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -20,11 +20,14 @@ from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.processes.child import Child, ChildEnded, ChildSilent
 from wmmadiag.processes.deadline import out_of_time, seconds_left
 from wmmadiag.subject.card import Card
+from wmmadiag.subject.host_functions.probe import Probed, Question, probe
+from wmmadiag.subject.host_functions.reference import left_by_call
 from wmmadiag.subject.python_reference import Doubles, python_reference
 
 SECONDS = 300.0
 """How long a call may take where nobody says; a reference that takes longer is taken for one that hangs."""
 
+_PROBE_SECONDS = 30.0
 _CHILD = Child("wmmadiag.subject.reference_process:answer")
 _LOCK = threading.Lock()
 _OWNER = os.getpid()
@@ -43,11 +46,40 @@ def asked_reference(
         ConfigurationError: as there; or the process ended, or gave no answer in time.
         BudgetError: the command's time is over.
     """
-    name = card.computes.reference or card.computes.python
+    expected, bounds = _asked(python_reference, card, inputs, symbols, shapes, elements)
+    return expected, bounds
+
+
+def asked_left(
+    card: Card,
+    inputs: Mapping[str, NDArray[Any]],
+    symbols: Mapping[str, int | float],
+    shapes: Mapping[str, tuple[int, ...]],
+    elements: Mapping[str, ElementType],
+) -> dict[str, Doubles]:
+    """`host_functions.reference.left_by_call`, in the child.
+
+    Raises:
+        As `asked_reference`.
+    """
+    left: dict[str, Doubles] = _asked(left_by_call, card, inputs, symbols, shapes, elements)
+    return left
+
+
+def _asked(
+    function: Callable[..., Any],
+    card: Card,
+    inputs: Mapping[str, NDArray[Any]],
+    symbols: Mapping[str, int | float],
+    shapes: Mapping[str, tuple[int, ...]],
+    elements: Mapping[str, ElementType],
+) -> Any:
+    """What a function of a card and its arrays answers in the child."""
+    name = card.computes.reference or card.computes.python or card.computes.call
     seconds = seconds_left(SECONDS)
     with _LOCK:
         try:
-            answer = _CHILD.ask((card, dict(inputs), dict(symbols), dict(shapes), dict(elements)), seconds)
+            answer = _CHILD.ask((function, (card, dict(inputs), dict(symbols), dict(shapes), dict(elements))), seconds)
         except ChildSilent:
             if seconds < SECONDS:
                 raise out_of_time() from None
@@ -64,8 +96,25 @@ def asked_reference(
             ) from None
     if isinstance(answer, WmmadiagError):
         raise answer
-    expected, bounds = answer
-    return expected, bounds
+    return answer
+
+
+def asked_probe(question: Question) -> Probed | None:
+    """`host_functions.probe.probe`, in the child; None where it ended or gave no answer in time.
+
+    Raises:
+        CompileError: what is called does not compile by itself.
+    """
+    with _LOCK:
+        try:
+            answer: Probed | WmmadiagError | None = _CHILD.ask(
+                (probe, (question,)), min(_PROBE_SECONDS, seconds_left(SECONDS))
+            )
+        except (ChildSilent, ChildEnded):
+            return None
+    if isinstance(answer, WmmadiagError):
+        raise answer
+    return answer
 
 
 def answer(connection: Connection) -> None:
@@ -77,7 +126,8 @@ def answer(connection: Connection) -> None:
     while True:
         request = connection.recv()
         try:
-            connection.send(python_reference(*request))
+            function, given = request
+            connection.send(function(*given))
         except WmmadiagError as error:
             error.__cause__ = error.__context__ = None  # the user's own exceptions are not known on the other side
             connection.send(error)

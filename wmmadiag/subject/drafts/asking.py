@@ -22,13 +22,13 @@ def opinion(found: Recognised) -> str:
 
 def asked(path: Path, found: Recognised) -> ConfigurationError:
     """Nobody said what the kernel computes, and the source does not tell."""
-    known = ", ".join(name for name in OPERATIONS if name != "python")
     beside = path.with_suffix(".toml")
     hint = f"check its card: wmmadiag check {shlex.quote(str(beside))}; or add " if beside.is_file() else "add "
     return ConfigurationError(
         f"{path}: what should the kernel compute?",
         detail=f"{opinion(found)} {found.because}",
-        hint=f"{hint}--computes with one of {known}; `wmmadiag init --computes python` drafts a card for anything else",
+        hint=f"{hint}--computes with an operation (docs/cards.md), or with a host function of the source that says "
+        "what is right; for anything else `wmmadiag init --computes python` drafts a card with a function of yours",
     )
 
 

@@ -21,6 +21,7 @@ from wmmadiag.subject.drafts.asking import NotDerived, asked, check_operation, n
 from wmmadiag.subject.drafts.assignments import Assignment, assigned, assignments
 from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.guess import role_named
+from wmmadiag.subject.drafts.host_calls.derived import host_card, is_host_function, named_host_card
 from wmmadiag.subject.drafts.instantiated import instantiations
 from wmmadiag.subject.drafts.kernel import Kernel, read_kernel
 from wmmadiag.subject.drafts.launched import is_only_unlaunched, launched_drafts
@@ -86,11 +87,15 @@ def derived_card(path: Path, options: SubjectOptions) -> Card:
     if beside.is_file():
         assumed += (f"what its source tells; it has a card: wmmadiag check {shlex.quote(str(beside))}",)
     if options.computes:
+        if is_host_function(kernel, options.computes):
+            return named_host_card(path, kernel, options, assumed)
         check_operation(options.computes)
         if not OPERATIONS[options.computes].judged:
             return _unjudged(kernel, options.computes, path, options, assumed)
         return _card_or_tried(path, kernel, options.computes, [options.computes], options, assumed)
     found = recognised_operation(kernel)
+    if not found.sure and (described := host_card(path, kernel, options, assumed)) is not None:
+        return described
     if found.promised or not found.likely:
         operations = [found.operation] if found.promised else _operations(found, kernel)
         card = _tried(path, kernel, operations, options, assumed, found.promised)

@@ -35,7 +35,7 @@ class Parameter:
     remark: str = ""  # why a struct could not be taken apart
 
 
-def _folded(name: str) -> str:
+def folded(name: str) -> str:
     """A name without case, underscores and the usual marks of pointers and places ("d_Q_ptr" → "q")."""
     plain = re.sub(r"^(?:d|g|p|m|in|gm|dev|device|glob|global|ptr)_(?=\w)|_(?:ptr|d|dev|g|gmem|global|data)$", "", name)
     plain = re.sub(r"(?<=.)(?:Ptr|_ptr|ptr)$|^(?:ptr|gm?(?=[A-Z])|d(?=[A-Z])|p(?=[A-Z]))", "", plain) or plain
@@ -44,8 +44,8 @@ def _folded(name: str) -> str:
 
 
 def _search(table: Mapping[str, str], name: str) -> str | None:
-    for folded in (name.replace("_", "").lower(), _folded(name)):
-        found = next((meaning for meaning, words in table.items() if folded in words.split()), None)
+    for plain in (name.replace("_", "").lower(), folded(name)):
+        found = next((meaning for meaning, words in table.items() if plain in words.split()), None)
         if found is not None:
             return found
     return None
@@ -183,7 +183,7 @@ def roles_for(pointers: Sequence[Parameter], operation: str) -> list[str | None]
     missing outputs; without any const, the order of the operation's roles.
     """
     known = OPERATIONS[operation].roles
-    names = {_folded(pointer.name) for pointer in pointers}
+    names = {folded(pointer.name) for pointer in pointers}
     roles: list[str | None] = []
     for pointer in pointers:
         found = _told_by_type(role_named(pointer.name, operation), pointer, operation)
@@ -216,7 +216,7 @@ def _means_otherwise(name: str, names: set[str], role: str, operation: str) -> b
     """Whether a name means something else beside others: l beside m is the running sum of a softmax, not a result."""
     known = OPERATIONS[operation].roles.get(role)
     own, others = known.not_beside if known is not None else ("", "")
-    return _folded(name) in own.split() and bool(names & set(others.split()))
+    return folded(name) in own.split() and bool(names & set(others.split()))
 
 
 def _told_by_type(role: str | None, pointer: Parameter, operation: str) -> str | None:

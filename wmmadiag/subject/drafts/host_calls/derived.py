@@ -1,0 +1,256 @@
+"""The card of a kernel that a host function beside it describes: the calls, sizes and readings that are tried.
+
+Inputs are random, so that a kernel which is right by a call is right by no chance. One that is wrong by every reading
+is WRONG only where names leave no doubt that the functions say what it should compute.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wmmadiag.errors import ConfigurationError, WmmadiagError
+from wmmadiag.hostcode.terms import NotWritten, Number
+from wmmadiag.numerics.element_types import TYPES, element_type
+from wmmadiag.ops.expressions import ExpressionError, evaluate, names_in
+from wmmadiag.subject.card import Card
+from wmmadiag.subject.card_files.read import parse_card
+from wmmadiag.subject.drafts.guess import Parameter
+from wmmadiag.subject.drafts.host_calls.candidates import Candidate, candidates
+from wmmadiag.subject.drafts.host_calls.card_text import Use, Written, card_text, written
+from wmmadiag.subject.drafts.host_calls.sizes import size_sets
+from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.drafts.model import Wishes
+from wmmadiag.subject.host_functions.probe import Probed, Question
+from wmmadiag.subject.host_functions.text import host_function
+
+if TYPE_CHECKING:
+    from wmmadiag.subject.check import Session
+    from wmmadiag.subject.open_subject import SubjectOptions
+
+_MOST_RUNS, _SECONDS = 30, 15.0  # for one candidate; the others are tried once, at least
+_MOST_ELEMENTS = 1 << 22
+_ENOUGH = 2  # size sets at which a kernel is wrong by a sure call
+
+
+@dataclass(slots=True)
+class _Tries:
+    """What has been run."""
+
+    session: Session | None = None
+    runs: int = 0
+    wrong: list[tuple[Candidate, Card]] = field(default_factory=list)  # that ran to their end
+
+
+def host_card(
+    path: Path, kernel: Kernel, options: SubjectOptions, assumed: Sequence[str], named: str = ""
+) -> Card | None:
+    """The card by the host functions by which the kernel is right, or surely should be; None if there are none.
+
+    Args:
+        named: the function that the user named as the reference.
+    """
+    wishes = Wishes(options.grid, options.block, options.shared, options.symbols)
+    try:
+        launched = written(kernel, wishes)
+    except NotWritten:
+        return None
+    tries, started = _Tries(), time.monotonic()
+    for one in candidates(kernel):
+        if named and named not in {found.function.name for found in one.functions}:
+            continue
+        for card in _cards(path, kernel, one, launched, options):
+            said = f"judged by {one.told()}, called as {one.statements}; --computes says otherwise"
+            told = replace(card, assumed=(*assumed, said, *card.assumed))
+            if _is_right(told, one, tries):
+                return told
+            if tries.runs >= _MOST_RUNS or time.monotonic() - started > _SECONDS:
+                break
+    surely = [(one, card) for one, card in tries.wrong if one.sure or named]
+    sizes = {tuple(card.cases[0].symbols.items()) for _, card in surely}
+    return surely[0][1] if len(sizes) >= _ENOUGH else None
+
+
+def is_host_function(kernel: Kernel, name: str) -> bool:
+    """Whether the source has a function of that name that may be a reference."""
+    return kernel.machine is not None and host_function(kernel.machine.program, name) is not None
+
+
+def named_host_card(path: Path, kernel: Kernel, options: SubjectOptions, assumed: Sequence[str]) -> Card:
+    """The card by the host function that the user named, `options.computes`.
+
+    Raises:
+        ConfigurationError: it does not tell what the kernel computes.
+    """
+    card = host_card(path, kernel, options, assumed, options.computes)
+    if card is None:
+        raise ConfigurationError(
+            f"{path}: the function '{options.computes}' does not tell what '{kernel.entry}' computes: its arrays and "
+            "numbers are not the kernel's by name, or it does not run by itself",
+            hint=f"write a card with `wmmadiag init {shlex.quote(str(path))} --computes python`, and in its [computes] "
+            f'host = "{path.name}", call = "{options.computes}(…)"',
+        )
+    return card
+
+
+def _is_right(card: Card, candidate: Candidate, tries: _Tries) -> bool:
+    from wmmadiag.subject.alternatives import replace_card
+    from wmmadiag.subject.check import run_case, session_for
+    from wmmadiag.subject.target import card_target
+
+    tries.runs += 1
+    tries.session = replace_card(tries.session or session_for(card, card_target(card, None), None, None), card)
+    result, _, verdict = run_case(tries.session, card.cases[0], card.variants[0], None, "")
+    if result.status == "failed" and verdict is not None and not verdict.damages:
+        tries.wrong.append((candidate, card))
+    return result.status == "passed"
+
+
+def _cards(
+    path: Path, kernel: Kernel, candidate: Candidate, launched: Written, options: SubjectOptions
+) -> Iterator[Card]:
+    """The cards of one candidate: by sizes, and by what arrays begin with and what the kernel rounds to."""
+    needed = launched.names(candidate)
+    counted = _threads(launched)
+    free = [one for one in _extents(candidate, launched) if one in needed and one not in counted]
+    held = [one for one in sorted(needed) if one not in free]
+    seen: list[Mapping[str, Number]] = []
+    for sizes in size_sets(free, held, kernel.usual, counted):
+        sizes |= {name: _number(text) for name, text in options.symbols.items()}
+        if sizes in seen or not _affordable(launched, sizes):
+            continue
+        seen.append(sizes)
+        below = min((value for name in free if isinstance(value := sizes[name], int) and value > 1), default=2)
+        probed = _probed(path, kernel, candidate, launched, options, sizes, below)
+        if probed is None:
+            continue
+        counts: dict[str, Number] = {f"elements_of_{array}": count for array, count in probed.counts.items()}
+        for said, uses, rounding in _readings(kernel, candidate, launched, probed):
+            shapes = {one.shape for one in uses.values()}
+            shown = sizes | {name: one for name, one in counts.items() if name in shapes}
+            text = card_text(
+                kernel, candidate, launched, uses, shown,
+                source=path.name, name=path.stem, rounding=rounding, below=below, given=probed.given,
+                inputs=probed.inputs,
+            )  # fmt: skip
+            yield _parsed(text, path, kernel, options, said)
+
+
+def _parsed(text: str, path: Path, kernel: Kernel, options: SubjectOptions, assumed: tuple[str, ...]) -> Card:
+    """A card's text as the card of a source."""
+    card = parse_card(text, path, shown=f"card derived from {path}")
+    entry = kernel.entry if "{" not in kernel.entry else options.entry
+    return replace(
+        card,
+        assumed=assumed,
+        macros={**card.macros, **options.macros},
+        include_paths=options.include_paths,
+        std=options.std or card.std,
+        command=shlex.join(["wmmadiag", "check", str(path), *replace(options, entry=entry).words()]),
+    )
+
+
+def _number(text: str) -> Number:
+    return int(text) if text.lstrip("-").isdecimal() else float(text)
+
+
+def _threads(launched: Written) -> frozenset[str]:
+    """The symbols that count threads of a block."""
+    return frozenset(name for text in launched.block for name in names_in(text))
+
+
+def _extents(candidate: Candidate, launched: Written) -> list[str]:
+    """The symbols that functions or the kernel take as numbers, or arrays are sized by, in their order."""
+    words = re.findall(r"[A-Za-z_]\w*", candidate.statements)
+    texts = [launched.numbers.get(one, one) for one in words]
+    texts += [*launched.numbers.values(), *launched.sizes.values()]
+    return list(dict.fromkeys(name for text in texts for name in sorted(names_in(text))))
+
+
+def _affordable(launched: Written, sizes: Mapping[str, Number]) -> bool:
+    """Whether no array that host code makes is too large at these sizes."""
+    try:
+        counts = [evaluate(text, sizes.__getitem__) for text in launched.sizes.values()]
+    except (ExpressionError, KeyError, ValueError, ArithmeticError):
+        return False
+    return all(0 < one <= _MOST_ELEMENTS for one in counts)
+
+
+def _probed(
+    path: Path,
+    kernel: Kernel,
+    candidate: Candidate,
+    launched: Written,
+    options: SubjectOptions,
+    sizes: Mapping[str, Number],
+    below: int,
+) -> Probed | None:
+    """What the functions do with the arrays at some sizes; None where they do not end."""
+    from wmmadiag.subject.reference_process import asked_probe
+
+    numbers: dict[str, tuple[float, bool]] = {name: (float(one), isinstance(one, float)) for name, one in sizes.items()}
+    arrays = candidate.arrays
+    counts: dict[str, int] = {}
+    known = [one for one in kernel.parameters if one.pointer and one.name in arrays]
+    try:
+        for one in kernel.parameters:
+            if not one.pointer:
+                element = element_type(one.dtype or "")
+                value = float(evaluate(launched.numbers[one.name], sizes.__getitem__))
+                numbers[one.name] = value, element is not None and element.is_float
+        for one in known:
+            if one.name in launched.sizes:
+                counts[arrays[one.name]] = int(evaluate(launched.sizes[one.name], sizes.__getitem__))
+    except (ExpressionError, KeyError, ValueError, ArithmeticError):
+        return None
+    question = Question(
+        path,
+        options.include_paths,
+        tuple(options.macros.items()),
+        candidate.statements,
+        numbers,
+        tuple(dict.fromkeys(arrays[one.name] for one in known)),
+        counts,
+        frozenset(arrays[one.name] for one in known if _may_write(one, candidate)),
+        frozenset(arrays[one.name] for one in known if one.const) & candidate.written,
+        below,
+    )
+    try:
+        return asked_probe(question)
+    except WmmadiagError:
+        return None
+
+
+def _may_write(parameter: Parameter, candidate: Candidate) -> bool:
+    array = candidate.arrays.get(parameter.name)
+    return array in candidate.written and not parameter.const
+
+
+def _readings(
+    kernel: Kernel, candidate: Candidate, launched: Written, probed: Probed
+) -> Iterator[tuple[tuple[str, ...], dict[str, Use], str]]:
+    """What is assumed, the use of each array, and the type that is rounded to."""
+    pointers = [one for one in kernel.parameters if one.pointer and not one.value]
+    uses = {one.name: _use(one, candidate, launched, probed) for one in pointers}
+    yield (), uses, ""
+    zeros = {name: one if one.direction == "in" else replace(one, initial="zero") for name, one in uses.items()}
+    yield ("what the kernel writes begins as zeros, which is what the result fits",), zeros, ""
+    narrow = [TYPES[one.dtype] for one in pointers if one.dtype in ("f16", "bf16")]
+    if narrow:
+        name = max(narrow, key=lambda one: one.unit).name
+        yield (f"what it computes is rounded to {name} on its way, which is what the result fits",), uses, name
+
+
+def _use(parameter: Parameter, candidate: Candidate, launched: Written, probed: Probed) -> Use:
+    array = candidate.arrays.get(parameter.name, "")
+    shape = launched.sizes.get(parameter.name) or f"elements_of_{array}"
+    if not array:
+        return Use("workspace", shape)
+    if not _may_write(parameter, candidate) or array not in probed.written:
+        return Use("in", shape)
+    return Use("inout" if array in probed.updated or array in probed.partial else "out", shape)

@@ -1,0 +1,52 @@
+"""Sizes at which a kernel is held against a host function: small ones in the order of those that are usual."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from wmmadiag.hostcode.terms import Number
+
+_FEW = 16  # up to this a usual number is one of heads or images, which need not be large
+_SMALL, _UNKNOWN = 4, (8, 32, 128, 256)
+_BLOCK = 256
+_ALONE = 1 << 14
+
+
+def size_sets(
+    free: Sequence[str], held: Sequence[str], usual: Mapping[str, Number], blocks: frozenset[str]
+) -> Iterator[dict[str, Number]]:
+    """Values of all symbols, several sets.
+
+    Args:
+        free: extents, in the order in which functions take them.
+        held: symbols that stay as they are: processors, sizes of blocks; `blocks`: those of them that count threads.
+        usual: what host code gives symbols.
+    """
+    kept = {name: usual.get(name, _BLOCK if name in blocks else _SMALL) for name in held}
+    known = {name: value for name in free if (value := usual.get(name)) is not None}
+    if len(known) == len(free):
+        for base in (128, 64, 256, 32):
+            yield kept | _scaled(known, base)
+        yield kept | known
+        return
+    for start in (0, 1):
+        counted = iter((*_UNKNOWN[start:], _SMALL, *[_SMALL] * len(free)))
+        yield kept | {name: _ALONE if len(free) == 1 else next(counted) for name in free}
+    yield kept | dict.fromkeys(free, 64)
+
+
+def _scaled(known: Mapping[str, Number], base: int) -> dict[str, Number]:
+    """Powers of two in the order of the usual numbers, none of them larger; real numbers as they are."""
+    whole = {name: value for name, value in known.items() if isinstance(value, int)}
+    large = sorted({value for value in whole.values() if value > _FEW})
+    sizes: dict[str, Number] = dict(known)
+    for name, value in whole.items():
+        if value < 1:
+            continue
+        power = 1 << int(math.log2(value))
+        if value <= _FEW:
+            sizes[name] = min(power, _SMALL)
+        else:
+            sizes[name] = min(power, _ALONE if len(large) == 1 else base << large.index(value))
+    return sizes

@@ -1,0 +1,122 @@
+// Calls of the user's function: its arrays in, or placed so that the first byte behind them, or any before, is noticed.
+#pragma once
+
+#include <csetjmp>
+#include <csignal>
+#include <sys/mman.h>
+
+namespace wmmadiag {
+
+void call(void* const* arrays, const double* numbers);  // of the generated source
+
+inline const long* counts;       // elements of each array, 0 where nobody says
+inline const double* roundings;  // of the type that holds each array, relative
+
+// Between two calls an array holds what its type can: what reads it next may read it so.
+inline void kept(real* array, int index) {
+    for (long i = 0; i < (counts ? counts[index] : 0); ++i)
+        if (array[i].m != UNWRITTEN) array[i].e += roundings[index] * (std::fabs(array[i].v) + array[i].e), array[i].settle();
+}
+template <class T>
+void kept(T*, int) {}
+
+struct Region {
+    char* start;        // of the pages that may be touched; they end at `end`
+    char* end;
+    std::size_t known;  // bytes from the start that have been touched, whole pages
+};
+inline sigjmp_buf left;
+inline Region* regions;
+inline int count;
+inline volatile int culprit;
+inline bool grows;  // whether a touched page becomes usable
+constexpr std::size_t PAGE = 4096;
+
+inline void faulted(int, siginfo_t* info, void*) {
+    char* address = static_cast<char*>(info->si_addr);
+    for (int i = 0; regions && i < count; ++i) {
+        Region& one = regions[i];
+        if (address < one.start || address >= one.end + PAGE) continue;
+        culprit = i;
+        std::size_t needed = (static_cast<std::size_t>(address - one.start) / PAGE + 1) * PAGE;
+        if (!grows || one.start + needed > one.end) break;
+        mprotect(one.start + one.known, needed - one.known, PROT_READ | PROT_WRITE);
+        one.known = needed;
+        return;
+    }
+    siglongjmp(left, 1);
+}
+
+inline bool survives(void* const* arrays, const double* numbers) {
+    struct sigaction now = {}, segv, bus, fpe, abrt;
+    now.sa_sigaction = faulted;
+    now.sa_flags = SA_SIGINFO | SA_NODEFER;
+    sigaction(SIGSEGV, &now, &segv), sigaction(SIGBUS, &now, &bus);
+    sigaction(SIGFPE, &now, &fpe), sigaction(SIGABRT, &now, &abrt);
+    bool ended = sigsetjmp(left, 1) == 0;
+    if (ended) call(arrays, numbers);
+    sigaction(SIGSEGV, &segv, nullptr), sigaction(SIGBUS, &bus, nullptr);
+    sigaction(SIGFPE, &fpe, nullptr), sigaction(SIGABRT, &abrt, nullptr);
+    return ended;
+}
+
+inline void fill(char* start, std::size_t bytes, int whole_bytes, long range) {
+    std::memset(start, 0, bytes);
+    for (std::size_t i = 0; whole_bytes && i < bytes / whole_bytes; ++i) {
+        long value = static_cast<long>(i * 7919 + i / 13) % range;
+        std::memcpy(start + i * whole_bytes, &value, whole_bytes);
+    }
+}
+
+}  // namespace wmmadiag
+
+// 1 where the function ends. units: of a rounding, of tanh. Returns by `ambiguous` how many comparisons rounding decides.
+extern "C" int wmmadiag_run(void** arrays, const double* numbers, const double* units, const long* counts,
+                            const double* roundings, long* ambiguous) {
+    wmmadiag::counts = counts, wmmadiag::roundings = roundings;
+    wmmadiag::regions = nullptr, wmmadiag::count = 0;
+    wmmadiag::unit = units[0], wmmadiag::tanh_unit = units[1], wmmadiag::ambiguous = 0;
+    bool ended = wmmadiag::survives(arrays, numbers);
+    *ambiguous = wmmadiag::ambiguous;
+    return ended;
+}
+
+// How many elements of each array the function touches, by runs with a page behind it that nobody may touch.
+// whole: bytes of an integer, 0 for `real`; range: what integers are below. 1 where the function ends within `most` bytes.
+extern "C" int wmmadiag_extents(int n, const int* whole, const double* numbers, long range, long most, long* extents) {
+    using namespace wmmadiag;
+    counts = nullptr;
+    std::vector<Region> held(n);
+    std::vector<void*> arrays(n);
+    bool ended = true;
+    for (int i = 0; i < n; ++i) {
+        void* made = mmap(nullptr, most + 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (made == MAP_FAILED) return 0;
+        char* start = static_cast<char*>(made) + PAGE;
+        if (whole[i]) fill(start, std::min(most, 1L << 20), whole[i], range);
+        mprotect(made, most + 2 * PAGE, PROT_NONE);
+        held[i] = {start, start + most, 0};
+        arrays[i] = start;
+    }
+    regions = held.data(), count = n, grows = true;
+    ended = survives(arrays.data(), numbers);
+    grows = false;
+    for (int i = 0; ended && i < n; ++i) {
+        long size = whole[i] ? whole[i] : sizeof(real);
+        long high = (held[i].known + size - 1) / size, low = held[i].known ? (held[i].known - PAGE) / size : 0;
+        char* end = held[i].start + held[i].known;
+        for (long steps = 0; low < high && held[i].known; ++steps) {  // low: too few, or the page before
+            long middle = low + (high - low) / 2;
+            arrays[i] = end - middle * size;
+            char* begin = static_cast<char*>(arrays[i]);
+            if (begin < held[i].start) mprotect(held[i].start - PAGE, PAGE, PROT_READ | PROT_WRITE);
+            if (whole[i]) fill(begin, end - begin, whole[i], range);
+            survives(arrays.data(), numbers) ? high = middle : low = middle + 1;
+        }
+        arrays[i] = held[i].start;
+        extents[i] = held[i].known ? high : 0;
+    }
+    for (int i = 0; i < n; ++i) munmap(held[i].start - PAGE, most + 2 * PAGE);
+    regions = nullptr, count = 0;
+    return ended;
+}

@@ -1,0 +1,187 @@
+"""The text of the C++ source that calls a host function of the user's with numbers of our own type."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wmmadiag.csource.nodes import walk
+from wmmadiag.hostcode.program import Found, Program
+from wmmadiag.hostcode.types import plain, scalar, split_list
+
+if TYPE_CHECKING:
+    from wmmadiag.csource.tree import Source
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_FOLDER = Path(__file__).parent
+_REALS = ("half", "__half", "nv_bfloat16", "__nv_bfloat16", "__nv_bfloat162", "half_t", "bfloat16_t")
+_NUMBERS = frozenset({"f16", "bf16", "f32", "f64", "tf32"})
+_MOST = 64  # functions and variables that a call reaches: what needs more is no reference that stands by itself
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An array that a call is given."""
+
+    name: str
+    type: str  # of an element, as C++ has it; "" for a number of our own type
+
+
+def calls_in(statements: str) -> list[tuple[str, tuple[str, ...]]]:
+    """The calls that statements consist of, each with its arguments: "f(out, inp, N); g(out)"."""
+    found = []
+    for one in filter(None, map(str.strip, statements.split(";"))):
+        name, _, inside = one.partition("(")
+        found.append((name.strip(), split_list(inside.rpartition(")")[0])))
+    return found
+
+
+def arrays_in(program: Program, statements: str, numbers: Collection[str]) -> list[Array] | None:
+    """The arrays that calls name, typed as the functions take them; None where one is no function of the program's."""
+    found: dict[str, str] = {}
+    for name, given in calls_in(statements):
+        function = host_function(program, name)
+        if function is None or len(given) > len(function.function.parameters):
+            return None
+        for text, parameter in zip(given, function.function.parameters, strict=False):
+            words = list(dict.fromkeys(_WORD.findall(text)))
+            words = words if len(words) == 1 else [one for one in words if one not in numbers]
+            if not parameter.pointers and not parameter.dimensions:
+                continue
+            if len(words) != 1:
+                return None
+            own = _element(program, parameter.type)
+            if own is None:
+                return None
+            found.setdefault(words[0], own)
+    return [Array(name, c_type) for name, c_type in found.items()]
+
+
+def _element(program: Program, c_type: str) -> str | None:
+    """An element's type as a reference has it: "" for a number, an integer's by its name; None for any other."""
+    named = plain(c_type)
+    for _ in range(4):
+        if named not in program.aliases:
+            break
+        named = plain(program.aliases[named].text)
+    dtype, lanes = scalar(named)
+    if lanes != 1:
+        return None
+    return "" if dtype in _NUMBERS else named
+
+
+def host_function(program: Program, name: str) -> Found | None:
+    """The function of that name that host code may call, with its body, outside namespaces and classes."""
+    return next((one for one in program.functions.get(name, ()) if one.host and one.function.body is not None
+                 and not one.function.scope and not one.function.template), None)  # fmt: skip
+
+
+def source_text(program: Program, call: str, arrays: Sequence[Array], numbers: Mapping[str, bool]) -> str | None:
+    """A C++ source that defines what `driver.hpp` declares; None where the file has no such functions.
+
+    Args:
+        call: statements: "gelu_forward_cpu(out, inp, N)".
+        arrays: that it names. numbers: those that it names, and whether each is a real one.
+    """
+    names = {one.name for one in arrays} | set(numbers)
+    parts = _reached(program, [one for one in _WORD.findall(call) if one not in names])
+    if parts is None:
+        return None
+    bound = [f"    auto* {one.name} = static_cast<{one.type or 'wmmadiag::real'}*>(arrays_[{index}]);" for index, one in
+             enumerate(arrays)]  # fmt: skip
+    for index, (name, is_real) in enumerate(numbers.items()):
+        real = f"wmmadiag::real(numbers_[{index}], 0, std::fabs(numbers_[{index}]))"
+        value = real if is_real else f"static_cast<long>(numbers_[{index}])"
+        bound.append(f"    auto {name} = {value};")
+    included = [(_FOLDER / name).read_text("utf-8").replace("#pragma once", "") for name in ("real.hpp", "driver.hpp")]
+    return "\n".join(
+        [
+            *included,
+            *(f"using {one} = wmmadiag::real;" for one in _REALS),
+            "#define __host__",
+            "#define __device__",
+            "#define __forceinline__ inline",
+            "#define __restrict__ __restrict",
+            "#define float wmmadiag::real",
+            "#define double wmmadiag::real",
+            *parts,
+            "#undef float",
+            "#undef double",
+            "void wmmadiag::call(void* const* arrays_, const double* numbers_) {",
+            *bound,
+            *_statements(call, arrays),
+            "}",
+        ]
+    )
+
+
+def _statements(call: str, arrays: Sequence[Array]) -> Iterator[str]:
+    """The calls, with what arrays hold between two of them."""
+    several = [f"{name}({', '.join(given)});" for name, given in calls_in(call)]
+    for index, one in enumerate(several):
+        if index:
+            yield from (f"    wmmadiag::kept({array.name}, {at});" for at, array in enumerate(arrays))
+        yield f"    {one}"
+
+
+def _reached(program: Program, names: Sequence[str]) -> list[str] | None:
+    """The declarations that these names reach, each behind those that it needs; None for more than anybody takes."""
+    done: dict[str, str | None] = {}
+
+    def visit(name: str) -> bool:
+        if name in done:
+            return True
+        done[name] = None
+        found = list(_declared(program, name))
+        if len(done) > _MOST * 8:
+            return False
+        for source_text_, words in found:
+            if not all(visit(word) for word in words if word != name):
+                return False
+            done[name] = source_text_
+        if found:
+            done[name] = "\n".join(text for text, _ in found)
+            order.append(name)
+        return True
+
+    order: list[str] = []
+    if not all(visit(one) for one in names) or len(order) > _MOST:
+        return None
+    return [text for one in order if (text := done[one]) is not None]
+
+
+def _declared(program: Program, name: str) -> Iterator[tuple[str, list[str]]]:
+    """The text of each declaration of a name, and the words in it."""
+    for one in program.functions.get(name, ()):
+        if one.host and one.function.body is not None and not one.function.scope:
+            yield _text(one.source, one.function.outer.start_byte, one.function.node.end_byte), _words(one)
+            return
+    if name in program.aliases:
+        alias = program.aliases[name]
+        if not alias.parameters:
+            number = _element(program, alias.text) == ""
+            yield f"using {name} = {'wmmadiag::real' if number else alias.text};", _WORD.findall(alias.text)
+        return
+    if name in program.macros:
+        macro = program.macros[name]
+        if macro.parameters is None:
+            yield f"#define {name} {macro.body}", _WORD.findall(macro.body)
+        return
+    if name in program.variables:
+        source, variable = program.variables[name]
+        if variable.value is not None and {"const", "constexpr"} & variable.words:
+            value = source.text(variable.value)
+            yield f"static const auto {name} = {value};", _WORD.findall(value)
+
+
+def _text(source: Source, start: int, end: int) -> str:
+    return source.data[start:end].decode("utf-8", "replace")
+
+
+def _words(one: Found) -> list[str]:
+    kinds = ("identifier", "type_identifier", "field_identifier", "namespace_identifier")
+    nodes = (node for node in walk(one.function.node) if node.type in kinds)
+    return list(dict.fromkeys((node.text or b"").decode("utf-8", "replace") for node in nodes))
