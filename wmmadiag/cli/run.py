@@ -159,8 +159,11 @@ def summary(result: ProgramResult) -> str:
         ", ".join(f"{n} {level}{'s' if n > 1 and level != 'advice' else ''}" for n, level in counted if n)
         or "nothing found"
     )
-    same = result.launches - result.watched
-    watched = f" ({result.watched} watched; {same} like one of these ran bare)" if same and result.watched else ""
+    same = result.launches - result.watched - result.repeated
+    how = [f"{result.watched} watched"] * bool(result.watched)
+    how += [f"{same} like one of these ran bare"] * bool(same and result.watched)
+    how += [f"{result.repeated} did the same again to the same contents: not run"] * bool(result.repeated)
+    watched = f" ({'; '.join(how)})" if len(how) > 1 or result.repeated else ""
     if result.sampled:
         watched += f", of {result.sampled} a sample of blocks alone"
     launches = f"{result.launches} launch{'es' if result.launches != 1 else ''}"

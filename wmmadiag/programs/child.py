@@ -83,7 +83,7 @@ class Served:
         for name in (
             "wmmadiag_memory",
             "wmmadiag_watched",
-            "wmmadiag_version",
+            "wmmadiag_content",
             "wmmadiag_variable",
             "wmmadiag_heap_bytes",
             "wmmadiag_view",
@@ -147,10 +147,12 @@ class Served:
         ctypes.CDLL(None).fflush(None)
         os._exit(code)
 
-    def launches(self) -> tuple[int, int, int, int]:
-        """How many there were, the checks watched, watched a sample of, and no check of streams could follow."""
+    def launches(self) -> tuple[int, int, int, int, int]:
+        """How many there were; the checks watched; a sample of; no check of streams could follow; were repeats."""
         made = self.launcher
-        return (made.launches, made.watched, made.sampled, made.unfollowed) if made is not None else (0, 0, 0, 0)
+        if made is None:
+            return (0, 0, 0, 0, 0)
+        return (made.launches, made.watched, made.sampled, made.unfollowed, made.repeats.count)
 
     def located(self) -> int:
         """Where the program's library was loaded."""

@@ -19,6 +19,7 @@ from wmmadiag.launch import DeviceMemory, Dim3, Launch
 from wmmadiag.programs.device import DeviceKernel
 from wmmadiag.programs.footprint import Footprint
 from wmmadiag.programs.progress import Progress
+from wmmadiag.programs.repeats import Alike, Repeats, Stretch
 from wmmadiag.results.model import ReportedFinding
 
 FAULTS = {
@@ -37,12 +38,6 @@ class Row(ctypes.Structure):
         ("version", ctypes.c_uint64), ("item", ctypes.c_uint64), ("fresh_from", ctypes.c_uint64),
         ("fresh_to", ctypes.c_uint64), ("name", ctypes.c_char_p), ("kind", ctypes.c_uint64),
     )  # fmt: skip
-
-
-class Touched(ctypes.Structure):
-    """`WmmadiagTouched` of native/memory.cpp."""
-
-    _fields_ = (("address", ctypes.c_uint64), ("version", ctypes.c_uint64), ("touched", ctypes.c_uint64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,24 +65,6 @@ class Outcome:
     watched: bool
 
 
-@dataclass(slots=True)
-class _Alike:
-    """Launches that are alike in all but what memory holds."""
-
-    count: int = 0  # how many there were
-    # of all memory that the last one touched, if it changed none of it: then the next one on the same contents does the
-    # same, which is nothing
-    versions: tuple[tuple[int, int], ...] = ()
-    instructions: int = 0  # that it took
-    tries: int = 0  # how often a launch was compared with what there was before
-    stretches: tuple[tuple[int, int, int], ...] = ()  # that it touched, where there are several streams
-
-    def compare(self) -> bool:
-        """Whether the next launch is compared with what there was before: it costs a copy of what it writes."""
-        return self.count > 0 and (self.tries < _TRIES or self.count & (self.count - 1) == 0)
-
-
-_TRIES = 3
 _Key: TypeAlias = "tuple[int, Dim3, Dim3, int, bytes]"
 
 
@@ -107,14 +84,16 @@ class Launcher:
     sampled: int = 0  # how many launches only a sample of blocks was watched of
     launches: int = 0
     unfollowed: int = 0  # how many touched too much to be compared with work in other streams
-    skipped: int = 0
     idle: bool = False  # kernels do nothing: what a program says then is not about them
     progress: Progress = field(default_factory=Progress)  # tells of long launches
     # is told of each launch that is like none before
     capture: Callable[[Request, Sequence[DeviceMemory]], None] | None = None
-    _alike: dict[_Key, _Alike] = field(default_factory=dict)
+    _alike: dict[_Key, Alike] = field(default_factory=dict)
     _views: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
     _rows: ctypes.Array[Row] = field(default_factory=lambda: (Row * 256)())
+
+    def __post_init__(self) -> None:
+        self.repeats = Repeats(self.runtime)
 
     def launch(self, request: Request) -> Outcome:
         """Run to completion.
@@ -126,49 +105,39 @@ class Launcher:
         if self.idle:
             return Outcome(0, 0, "", (), False)
         alike = self._alike_of(request)
-        version: Callable[..., int] = self.runtime.wmmadiag_version
-        if alike.versions and all(version(ctypes.c_uint64(at)) == known for at, known in alike.versions):
-            self.skipped += 1
+        if (known := self.repeats.of(alike)) is not None:
             alike.count += 1
-            self._tell(request, alike.stretches)
-            return Outcome(0, alike.instructions, "", (), False)
+            self._tell(request, known.stretches)
+            return Outcome(0, known.instructions, "", (), False)
         watch = bool(self.checks) and (self.every or alike.count == 0)
         self.watched += watch
-        keep = not watch and alike.compare()
-        alike.tries += keep
+        memory = self.memory()
+        before = self.repeats.before(alike, memory)
         alike.count += 1
-        before = {one.address: version(ctypes.c_uint64(one.address)) for one in self.memory()} if keep else {}
-        outcome, stretches = self._run(request, watch, keep)
+        outcome, stretches = self._run(request, memory, watch)
         self._tell(request, stretches)
-        touched = self._touched()
-        same = keep and all(before.get(at) == now for at, now in touched)
-        alike.versions = touched if same and not outcome.output and not outcome.error else ()
-        alike.instructions, alike.stretches = outcome.instructions, stretches
+        touched = self.repeats.touched()
+        if not outcome.output and not outcome.error:
+            self.repeats.note(alike, before, touched, self._views, outcome.instructions, stretches)
         return outcome
 
-    def _alike_of(self, request: Request) -> _Alike:
+    def _alike_of(self, request: Request) -> Alike:
         """What is known of launches that are like this one."""
         key = (request.kernel.number, request.grid, request.block, request.shared, request.parameters)
-        return self._alike.setdefault(key, _Alike())
+        return self._alike.setdefault(key, Alike())
 
-    def _tell(self, request: Request, stretches: Sequence[tuple[int, int, int]]) -> None:
+    def _tell(self, request: Request, stretches: Sequence[Stretch]) -> None:
         """What a launch touched, for races with work in other streams."""
         if request.streams:
             self.runtime.wmmadiag_called(request.kernel.name.encode())
             for address, size, touch in stretches:
                 self.runtime.wmmadiag_touches(ctypes.c_uint64(address), ctypes.c_uint64(size), touch)
 
-    def _touched(self) -> tuple[tuple[int, int], ...]:
-        """(address, version) of the memory that the last launch touched."""
-        rows = (Touched * max(len(self._rows), 1))()
-        table: Callable[..., int] = self.runtime.wmmadiag_watched
-        count = table(rows, ctypes.c_uint64(len(rows)))
-        return tuple((row.address, row.version) for row in rows[:count])
-
-    def _run(self, request: Request, watch: bool, keep: bool) -> tuple[Outcome, tuple[tuple[int, int, int], ...]]:
+    def _run(
+        self, request: Request, memory: Sequence[DeviceMemory], watch: bool
+    ) -> tuple[Outcome, tuple[Stretch, ...]]:
         kernel = request.kernel
         arguments = [request.parameters[one.offset : one.offset + one.size] for one in kernel.parameters]
-        memory = self.memory()
         if self.capture is not None and self._alike_of(request).count == 1:
             self.capture(request, memory)
         launch = Launch(request.grid, request.block, arguments, request.shared, kernel.names, memory=memory)
@@ -183,7 +152,7 @@ class Launcher:
         if footprint is not None or sample:
             how = replace(emulated.options, observer=footprint, sample=sample)
             emulated = EmulatedKernel(emulated.kernel, how, emulated.origin)
-        self.runtime.wmmadiag_watch(int(keep))
+        self.runtime.wmmadiag_watch()
         try:
             with self.progress.of(self.launches, kernel.name, blocks):
                 stats = runs.launch(emulated, launch)

@@ -41,6 +41,7 @@ class ProgramResult:
     launches: int = 0
     watched: int = 0
     sampled: int = 0  # of how many of these only a sample of blocks was watched
+    repeated: int = 0  # how many did what an earlier one did to the same contents, and were not emulated
     unfollowed: int = 0  # how many touched too much to be compared with work in other streams
     ended: str = ""  # why the emulator could not go on, "" where it could
     internal: str = ""  # a mistake of wmmadiag's own
@@ -174,7 +175,7 @@ def take_record(
 ) -> None:
     """Add what a process that serves a program says to the result and to what was found."""
     if "launches" in record:
-        result.launches, result.watched, result.sampled, result.unfollowed = record["launches"]
+        result.launches, result.watched, result.sampled, result.unfollowed, result.repeated = record["launches"]
     if "ended" in record:
         result.ended = record["ended"]
     if "note" in record:

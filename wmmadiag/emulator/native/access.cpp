@@ -1,5 +1,7 @@
 #include "access.hpp"
 
+#include "lane_ops/lanes.hpp"
+
 namespace wmmadiag {
 
 std::byte* resolve_one(Warp& warp, Space space, unsigned lane, std::uint64_t address, std::uint64_t bytes, bool write) {
@@ -45,20 +47,14 @@ std::byte* resolve_one(Warp& warp, Space space, unsigned lane, std::uint64_t add
 
 Flow reach(Warp& warp, Space space, Mask active, const Addresses& addresses, std::uint32_t bytes, std::uint32_t alignment, AccessKind kind,
            Reached& to) {
-    std::uint64_t low = ~std::uint64_t{0}, high = 0, bits = 0;
-    if (active == all_lanes) {
-        for (const auto a : addresses.lane) {
-            low = std::min(low, a);
-            high = std::max(high, a);
-            bits |= a;
-        }
-    } else {
-        for (Mask m = active; m != 0; m &= m - 1) {
-            const auto a = addresses.lane[std::countr_zero(m)];
-            low = std::min(low, a);
-            high = std::max(high, a);
-            bits |= a;
-        }
+    // In place of an idle lane stands the first busy one, so that all 32 are looked at at once.
+    const auto first = addresses.lane[std::countr_zero(active)];
+    std::uint64_t low = first, high = first, bits = 0;
+    for (unsigned l = 0; l < lanes; ++l) {
+        const auto a = lanewise::lane_of(active, l) ? addresses.lane[l] : first;
+        low = std::min(low, a);
+        high = std::max(high, a);
+        bits |= a;
     }
     return reach_within(warp, space, active, addresses, {low, high, bits}, bytes, alignment, kind, to);
 }
@@ -90,6 +86,8 @@ Flow reach_within(Warp& warp, Space space, Mask active, const Addresses& address
         observer->memory({warp.where(), actual, kind, active, bytes, seen.lane});
     }
     to.together = false;
+    to.low = low;
+    to.high = high;
     // One check for the whole warp where all lanes fall into one region.
     // Host address less device address, as an integer: the difference is no pointer into anything.
     const auto relate = [&](std::byte* host, std::uint64_t device) {

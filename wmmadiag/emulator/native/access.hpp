@@ -41,7 +41,13 @@ std::byte* resolve_one(Warp& warp, Space space, unsigned lane, std::uint64_t add
 struct Reached {
     bool together;               // all lanes in one region: host address = device address + shift
     std::uintptr_t shift;        // an integer: the difference is no pointer into anything
+    std::uint64_t low, high;     // the lowest and the highest address of an active lane
     std::byte* pointers[lanes];  // of the active lanes, otherwise
+
+    // Where a device address lies, of lanes in one region.
+    [[nodiscard]] std::byte* together_at(std::uint64_t address) const {
+        return reinterpret_cast<std::byte*>(shift + static_cast<std::uintptr_t>(address));
+    }
 };
 
 // Checks all active lanes (at least one), tells the observer, and says where they lie; or records the fault and returns it.
@@ -65,7 +71,7 @@ Flow access(Warp& warp, Space space, Mask active, const Addresses& addresses, st
     if (active == 0) return Flow::next;
     Reached reached;
     if (const Flow flow = reach(warp, space, active, addresses, bytes, alignment, kind, reached); flow != Flow::next) return flow;
-    const auto at = [&](unsigned l) { return reinterpret_cast<std::byte*>(reached.shift + static_cast<std::uintptr_t>(addresses.lane[l])); };
+    const auto at = [&](unsigned l) { return reached.together_at(addresses.lane[l]); };
     if (reached.together && active == all_lanes) {
         for (unsigned l = 0; l < lanes; ++l) body(l, at(l));
         return Flow::next;

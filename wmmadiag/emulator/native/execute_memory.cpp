@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "access.hpp"
+#include "lane_moves.hpp"
 
 namespace wmmadiag {
 
@@ -18,49 +19,56 @@ using Word =
                        std::conditional_t<bytes == 2, std::uint16_t,
                                           std::conditional_t<bytes == 4, std::uint32_t, std::conditional_t<bytes == 8, std::uint64_t, Wide>>>>;
 
-template <class T, class Memory, bool is_signed>
-T extend(Memory value) {
-    if constexpr (std::is_same_v<T, Wide>) return value;
-    else if constexpr (is_signed) return static_cast<T>(static_cast<std::make_signed_t<Memory>>(value));
-    else return static_cast<T>(value);
-}
-
 // Memory and register element types of a load or store.
 template <class Memory, class Register, bool is_signed>
 Flow load_as(Warp& warp, const Inst& inst, Mask active, const Addresses& addresses) {
-    Register* to[8];
+    if (active == 0) return Flow::next;
     const unsigned count = inst.count;
-    for (unsigned i = 0; i < count; ++i) to[i] = inst.extra[i] == no_operand ? nullptr : warp.at<Register>(inst.extra[i]);
     const auto bytes = static_cast<std::uint32_t>(sizeof(Memory)) * count;
-    const auto run = [&](auto n) {
-        return access(warp, inst.space, active, addresses, bytes, bytes, AccessKind::load, [&](unsigned lane, const std::byte* p) {
-            for (unsigned i = 0; i < (n == 0 ? count : n); ++i) {
-                Memory value;
-                std::memcpy(&value, p + i * sizeof(Memory), sizeof value);
-                if (n == 1 || to[i] != nullptr) to[i][lane] = extend<Register, Memory, is_signed>(value);
-            }
-        });
-    };
-    if (count == 1 && to[0] != nullptr) return run(std::integral_constant<unsigned, 1>{});
-    return run(std::integral_constant<unsigned, 0>{});
+    Reached reached;
+    if (const auto flow = reach(warp, inst.space, active, addresses, bytes, bytes, AccessKind::load, reached); flow != Flow::next) return flow;
+    for (unsigned i = 0; i < count; ++i) {
+        if (inst.extra[i] == no_operand) continue;
+        auto* to = warp.at<Register>(inst.extra[i]);
+        const auto offset = i * sizeof(Memory);
+        if (reached.together) {
+            load_lanes<Memory, Register, is_signed>(to, reached, offset, bytes, active, addresses);
+            continue;
+        }
+        for (Mask m = active; m != 0; m &= m - 1) {
+            const auto lane = static_cast<unsigned>(std::countr_zero(m));
+            Memory value;
+            std::memcpy(&value, reached.pointers[lane] + offset, sizeof value);
+            to[lane] = extend<Register, Memory, is_signed>(value);
+        }
+    }
+    return Flow::next;
 }
 
 template <class Memory, class Register>
 Flow store_as(Warp& warp, const Inst& inst, Mask active, const Addresses& addresses) {
-    const Register* from[8];
+    if (active == 0) return Flow::next;
     const unsigned count = inst.count;
-    for (unsigned i = 0; i < count; ++i) from[i] = warp.at<Register>(inst.extra[i]);
     const auto bytes = static_cast<std::uint32_t>(sizeof(Memory)) * count;
-    const auto run = [&](auto n) {
-        return access(warp, inst.space, active, addresses, bytes, bytes, AccessKind::store, [&](unsigned lane, std::byte* p) {
-            for (unsigned i = 0; i < (n == 0 ? count : n); ++i) {
-                const auto value = extend<Memory, Register, false>(from[i][lane]);
-                std::memcpy(p + i * sizeof(Memory), &value, sizeof value);
-            }
-        });
-    };
-    if (count == 1) return run(std::integral_constant<unsigned, 1>{});
-    return run(std::integral_constant<unsigned, 0>{});
+    Reached reached;
+    if (const auto flow = reach(warp, inst.space, active, addresses, bytes, bytes, AccessKind::store, reached); flow != Flow::next) return flow;
+    const bool row = reached.together && active == all_lanes && reached.high - reached.low == (lanes - 1) * std::uint64_t{bytes} &&
+                     neighbours(addresses, reached.low, bytes);
+    if (row && count == 1) {
+        const auto* from = warp.at<Register>(inst.extra[0]);
+        auto* to = reached.together_at(reached.low);
+        for (unsigned l = 0; l < lanes; ++l) lanewise::store<Memory>(to, l, extend<Memory, Register, false>(from[l]));
+        return Flow::next;
+    }
+    // Lane after lane: where several write the same bytes, the last one's are left.
+    const Register* from[8];
+    for (unsigned i = 0; i < count; ++i) from[i] = warp.at<Register>(inst.extra[i]);
+    for (Mask m = active; m != 0; m &= m - 1) {
+        const auto lane = static_cast<unsigned>(std::countr_zero(m));
+        auto* to = reached.together ? reached.together_at(addresses.lane[lane]) : reached.pointers[lane];
+        for (unsigned i = 0; i < count; ++i) lanewise::store<Memory>(to, i, extend<Memory, Register, false>(from[i][lane]));
+    }
+    return Flow::next;
 }
 
 // Calls f(Memory{}, Register{}) with the types of these widths. Program has checked that they are among these.

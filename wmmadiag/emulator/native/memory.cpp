@@ -48,14 +48,14 @@ GlobalMemory::GlobalMemory(std::vector<Region> regions) {
         if (region.base < end || region.base + region.size < region.base) throw std::invalid_argument("allocations overlap");
         end = region.base + region.size;
         allocations_.push_back(std::make_unique<Allocation>(region));
+        bases_.push_back(region.base);
     }
 }
 
 Allocation* GlobalMemory::find(std::uint64_t address) const {
-    auto after = std::upper_bound(allocations_.begin(), allocations_.end(), address,
-                                  [](std::uint64_t a, const auto& allocation) { return a < allocation->region.base; });
-    if (after == allocations_.begin()) return nullptr;
-    auto* allocation = std::prev(after)->get();
+    const auto after = std::upper_bound(bases_.begin(), bases_.end(), address);
+    if (after == bases_.begin()) return nullptr;
+    auto* allocation = allocations_[static_cast<std::size_t>(after - bases_.begin()) - 1].get();
     return allocation->region.holds(address, 1) ? allocation : nullptr;
 }
 

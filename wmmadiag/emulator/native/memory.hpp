@@ -73,6 +73,7 @@ public:
 
 private:
     std::vector<std::unique_ptr<Allocation>> allocations_;  // by address
+    std::vector<std::uint64_t> bases_;                      // of those, next to each other
 };
 
 }  // namespace wmmadiag

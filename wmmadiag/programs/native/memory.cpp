@@ -22,13 +22,39 @@ struct Memory {
     std::uint64_t next = arena, file_end = 0, used = 0;
     std::map<std::uint64_t, std::unique_ptr<Allocation>> live;
     std::map<std::uint64_t, Allocation*> views;  // live, by where this process works on them
-    bool watching = false, keeping = false;
+    bool watching = false;
     bool open = false;  // the host may touch what cudaMalloc gives
     std::vector<std::unique_ptr<Allocation>> freed;
 };
 Memory& memory() {
     static auto* one = new Memory;  // never destroyed: destructors of the program's own statics free memory
     return *one;
+}
+
+// Of bytes: equal for equal ones, and for others as good as never. Eight lanes, so that it runs at the speed of memory.
+std::uint64_t digest(const std::byte* bytes, std::uint64_t size) {
+    constexpr std::uint64_t odd = 0x9e37'79b9'7f4a'7c15;
+    constexpr std::size_t lanes = 8, stride = lanes * sizeof(std::uint64_t);
+    std::uint64_t state[lanes], last[lanes]{};
+    for (std::size_t l = 0; l < lanes; ++l) state[l] = odd * (size + l + 1);
+    const auto mix = [&](const void* from) {
+        std::uint64_t words[lanes];
+        std::memcpy(words, from, stride);
+        for (std::size_t l = 0; l < lanes; ++l) {
+            state[l] = (state[l] ^ words[l]) * odd;
+            state[l] ^= state[l] >> 32;
+        }
+    };
+    std::uint64_t at = 0;
+    for (; at + stride <= size; at += stride) mix(bytes + at);
+    if (at < size) std::memcpy(last, bytes + at, size - at);
+    mix(last);
+    std::uint64_t sum = 0;
+    for (const auto one : state) {
+        sum = (sum ^ one) * odd;
+        sum ^= sum >> 29;
+    }
+    return sum == 0 ? 1 : sum;
 }
 
 std::string first_word(const char* text) {
@@ -177,19 +203,11 @@ bool opened(const void* pointer, bool write) {
     auto* one = std::prev(after)->second;
     const auto size = (one->size + page - 1) / page * page;
     if (one->adopted || address - reinterpret_cast<std::uint64_t>(one->view) >= size) return false;
-    // Several of the emulator's threads may come here at once: only the first writer keeps what there was.
+    // Several of the emulator's threads may come here at once.
     static std::atomic_flag busy = ATOMIC_FLAG_INIT;
     while (busy.test_and_set(std::memory_order_acquire)) {
     }
     if (write && (one->touched & 2) == 0) {
-        if (all.keeping) {
-            mprotect(one->view, size, PROT_READ);
-            void* room = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-            if (room != MAP_FAILED) {
-                one->before = static_cast<std::byte*>(room);
-                std::memcpy(room, one->view, one->size);
-            }
-        }
         one->touched |= 2;
         mprotect(one->view, size, PROT_READ | PROT_WRITE);
     } else if (!write && one->touched == 0) {
@@ -279,45 +297,52 @@ std::uint64_t wmmadiag_memory(WmmadiagRow* rows, std::uint64_t most) {
     for (std::size_t i = freed.size() > 64 ? freed.size() - 64 : 0; i < freed.size(); ++i) add(*freed[i]);
     return count;
 }
-// A launch begins: its first access to each allocation is noted. `keep`: what it overwrites is kept, so that `wmmadiag_watched` can
-// say whether it changed anything.
-void wmmadiag_watch(int keep) {
+// A launch begins: its first access to each allocation is noted.
+void wmmadiag_watch() {
     auto& all = memory();
     for (const auto& [view, one] : all.views) {
         one->touched = one->adopted ? 3 : 0;
         if (!one->adopted) mprotect(one->view, (one->size + page - 1) / page * page, PROT_NONE);
     }
-    all.keeping = keep != 0;
     all.watching = true;
 }
 struct WmmadiagTouched {
-    std::uint64_t address, version, touched;
+    std::uint64_t address, touched;
 };
-// It has ended: what it touched, with the versions that this memory now has; the same as before where it is the same bytes.
+// It has ended: what it touched.
 std::uint64_t wmmadiag_watched(WmmadiagTouched* rows, std::uint64_t most) {
     auto& all = memory();
     all.watching = false;
     std::uint64_t count = 0;
     for (const auto& [view, one] : all.views) {
-        const auto size = (one->size + page - 1) / page * page;
-        if (!one->adopted) mprotect(one->view, size, PROT_READ | PROT_WRITE);
-        // What the host may write unseen never counts as unchanged.
-        if (one->touched != 0 && (one->kind == Kind::managed || one->kind == Kind::pinned)) ++one->version;
-        const bool same = one->before != nullptr && std::memcmp(one->before, one->view, one->size) == 0;
-        if (one->before != nullptr) munmap(one->before, size);
-        one->before = nullptr;
+        if (!one->adopted) mprotect(one->view, (one->size + page - 1) / page * page, PROT_READ | PROT_WRITE);
         if ((one->touched & 2) != 0) {
-            if (!same) ++one->version;
+            ++one->version;
             one->unwritten.clear();
         }
-        if (one->touched != 0 && count++ < most) rows[count - 1] = {one->address, one->version, one->touched};
+        if (one->touched != 0 && count++ < most) rows[count - 1] = {one->address, one->touched};
     }
     return count;
 }
-// The version of the memory at an address; 0: there is none.
-std::uint64_t wmmadiag_version(std::uint64_t address) {
-    const auto* one = allocation_at(reinterpret_cast<const void*>(address));
-    return one != nullptr ? one->version : 0;
+// A digest of what the allocation at an address holds, its size included; 0: there is none.
+std::uint64_t wmmadiag_content(std::uint64_t address) {
+    auto* one = allocation_at(reinterpret_cast<const void*>(address));
+    if (one == nullptr) return 0;
+    // What the host may write unseen has no version to go by.
+    const bool unseen = one->adopted || one->kind == Kind::managed || one->kind == Kind::pinned;
+    if (unseen || one->content == 0 || one->content_version != one->version) {
+        one->content = digest(one->view, one->size);
+        one->content_version = one->version;
+    }
+    return one->content;
+}
+// What a launch left in an allocation is put there again.
+void wmmadiag_restore(std::uint64_t address, const std::byte* bytes, std::uint64_t content) {
+    auto* one = allocation_at(reinterpret_cast<const void*>(address));
+    std::memcpy(one->view, bytes, one->size);
+    one->unwritten.clear();
+    one->content = content;
+    one->content_version = ++one->version;
 }
 // Tells of memory that the program never gave back, once for each call that made some.
 void wmmadiag_leaks() {
@@ -345,7 +370,8 @@ void wmmadiag_leaks() {
 }
 // Where this process has the bytes of a device address.
 std::uint64_t wmmadiag_view(std::uint64_t address) {
-    const auto* one = allocation_at(reinterpret_cast<const void*>(address));
+    auto* one = allocation_at(reinterpret_cast<const void*>(address));
+    if (one != nullptr) ++one->version;
     return one != nullptr ? reinterpret_cast<std::uint64_t>(one->view) + (address - one->address) : 0;
 }
 // Storage of a variable of the device, with the contents of the host's shadow of it; of a managed one the shadow itself.

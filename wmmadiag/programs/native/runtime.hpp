@@ -54,7 +54,7 @@ struct Allocation {
     std::uint64_t version = 1;                                       // changes with its contents
     std::vector<std::pair<std::uint64_t, std::uint64_t>> unwritten;  // stretches of it that nothing has written
     std::uint32_t touched = 0;                                       // by the launch that is running: 1 read, 2 written
-    std::byte* before = nullptr;                                     // what it held before that launch wrote it, where that is kept
+    std::uint64_t content = 0, content_version = 0;                  // a digest of its bytes, and of which version; 0: none yet
     bool adopted = false;                                            // the host's own memory: mapped once, and not by this library
     int filled = -1;                                                 // the byte that all of it holds, and since which version; -1: not known
     std::uint64_t filled_version = 0;
