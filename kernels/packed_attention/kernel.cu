@@ -1,4 +1,5 @@
 // Variable-length attention: packed q, k, v [total, H, D] and cumulative lengths [B + 1].
+#include <torch/extension.h>
 #include <cuda_fp16.h>
 #include <mma.h>
 
@@ -90,4 +91,18 @@ __global__ void varlen_fwd(const half *__restrict__ q, const half *__restrict__ 
         int r = i / D, c = i % D;
         if (q0 + r < len) out[(size_t)(begin + q0 + r) * stride + h * D + c] = __float2half(os[i] / li[r]);
     }
+}
+
+torch::Tensor varlen_attention(torch::Tensor q, torch::Tensor k, torch::Tensor v, torch::Tensor cu_seqlens, int64_t max_seqlen) {
+    TORCH_CHECK(q.dim() == 3 && q.scalar_type() == torch::kHalf);
+    TORCH_CHECK(cu_seqlens.scalar_type() == torch::kInt32);
+    auto out = torch::empty_like(q);
+    int heads = q.size(1), head_dim = q.size(2), batch = cu_seqlens.size(0) - 1;
+    dim3 grid((max_seqlen + 15) / 16, heads, batch);
+    float scale = 1.f / sqrtf(head_dim);
+    TORCH_CHECK(head_dim == 64, "only head dim 64");
+    varlen_fwd<64><<<grid, 128>>>((const half *)q.data_ptr<at::Half>(), (const half *)k.data_ptr<at::Half>(),
+                                  (const half *)v.data_ptr<at::Half>(), (half *)out.data_ptr<at::Half>(),
+                                  cu_seqlens.data_ptr<int>(), heads, scale);
+    return out;
 }

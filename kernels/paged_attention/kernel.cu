@@ -80,3 +80,11 @@ __global__ void __launch_bounds__(kWarps * 32) paged_attention_decode(
     for (int i = tid; i < group * kDim; i += blockDim.x)
         out[((size_t)seq * num_heads + kvh * group) * kDim + i] = __float2half(so[i] / sl[i / kDim]);
 }
+
+void paged_decode(half *out, const half *q, const half *k_cache, const half *v_cache, const int *block_tables,
+                  const int *context_lens, int num_seqs, int num_heads, int num_kv_heads, int max_blocks_per_seq,
+                  cudaStream_t stream) {
+    dim3 grid(num_seqs, num_kv_heads);
+    paged_attention_decode<<<grid, kWarps * 32, 0, stream>>>(out, q, k_cache, v_cache, block_tables, context_lens,
+                                                             num_heads, num_kv_heads, max_blocks_per_seq, 0.125f);
+}

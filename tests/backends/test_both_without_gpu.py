@@ -21,7 +21,7 @@ from wmmadiag.launch import Elsewhere, Launch, RunStats
 from wmmadiag.subject.card_files.read import load_card
 from wmmadiag.subject.check import check_card
 
-DEVICE = Device(0, "Test GPU", "sm_90", 132, 1 << 37, 50 << 20, 232_448, 233_472, 65_536, 2048, 1_980_000, "13.0")
+DEVICE = Device(0, "Test GPU", "sm_90", 132, 232_448, 2048, "13.0")
 HEAD = ".version 8.8\n.target sm_90\n.address_size 64\n"
 START = """.visible .entry k(.param .u64 x) {
 .reg .b32 %r<8>; .reg .b64 %d<8>; .reg .f32 %f<4>; .shared .align 4 .b8 held[512];

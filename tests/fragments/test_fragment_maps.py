@@ -199,17 +199,6 @@ def test_ldmatrix_feeds_mma() -> None:
     assert (a.col == loaded.col + 8 * (loaded.tile // 2)).all()
 
 
-def test_holders_name_the_first_register() -> None:
-    fragment = wmma_map("m16n16k16", "a", "f16", "sm_80")
-    holders = fragment.holders()
-    assert holders.shape == (1, 16, 16, 2)
-    for row in range(16):
-        for col in range(16):
-            lane, element = holders[0, row, col]
-            assert _at(fragment, lane, element) == (row, col)
-            assert element < 8
-
-
 def test_maps_are_read_only() -> None:
     with pytest.raises(ValueError, match="read-only"):
         mma_map("m16n8k16", "a", "f16").row[0, 0] = 1

@@ -22,7 +22,7 @@ from wmmadiag.gpu.workers import Worker
 from wmmadiag.launch import Launch
 
 HEAD = ".version 8.8\n.target sm_80\n.address_size 64\n"
-DEVICE = Device(0, "Test GPU", "sm_90", 132, 1 << 37, 50 << 20, 232_448, 233_472, 65_536, 2048, 1_980_000, "13.0")
+DEVICE = Device(0, "Test GPU", "sm_90", 132, 232_448, 2048, "13.0")
 LAUNCH = Launch((1, 1, 1), (32, 1, 1), [])
 
 

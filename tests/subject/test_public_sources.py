@@ -13,6 +13,7 @@ from wmmadiag.subject.drafts.code_facts import told_by_formulas
 
 READING = Path(__file__).parents[1] / "reading" / "unseen3"
 LATER = READING.parent / "unseen4"
+KERNELS = Path(__file__).parents[2] / "kernels"
 BLIND = Path(__file__).parents[1] / "diagnose" / "blind3"
 
 
@@ -31,8 +32,8 @@ def symbols(report):
         (LATER / "multistage_bare.cu", "kM = 64, kN = 64"),
         (LATER / "alibi_attention_bare.cu", "kDim = 64"),
         (LATER / "swiglu_ffn_torch.cu", "dim is K, hidden is N and weights stored as N×K"),
-        (LATER / "paged_decode_gqa.cu", "pages of heads, rows within"),
-        (LATER / "varlen_attention_torch.cu", "taken as packed_attention"),
+        (KERNELS / "paged_attention" / "kernel.cu", "pages of heads, rows within"),
+        (KERNELS / "packed_attention" / "kernel.cu", "taken as packed_attention"),
     ],
     ids=lambda value: value.stem if isinstance(value, Path) else "",
 )

@@ -50,19 +50,6 @@ class FragmentMap:
         """Registers of one lane's fragment."""
         return self.elements // self.per_register
 
-    def holders(self) -> NDArray[np.int16]:
-        """int16[tiles, rows, columns, 2]: a (lane, element) that holds each matrix element, the first one if several.
-
-        -1 where no lane holds it.
-        """
-        out = np.full((self.tiles, *self.shape, 2), -1, dtype=np.int16)
-        lane, element = np.meshgrid(np.arange(LANES), np.arange(self.elements), indexing="ij")
-        # Written last to first, so that the first holder stays.
-        order = np.argsort(element, axis=None, kind="stable")[::-1]
-        where = (self.tile.ravel()[order], self.row.ravel()[order], self.col.ravel()[order])
-        out[where] = np.stack([lane.ravel()[order], element.ravel()[order]], axis=-1)
-        return out
-
 
 def fragment_map(
     row: NDArray[np.int_],

@@ -18,16 +18,8 @@ class Device:
     name: str  # "NVIDIA H200"
     arch: str  # "sm_90"
     multiprocessors: int  # their number
-    # memory, l2: bytes
-    memory: int
-    l2: int
-    # shared_per_block, shared_per_multiprocessor: bytes, with the opt-in
-    shared_per_block: int
-    shared_per_multiprocessor: int
-    # registers, threads: per multiprocessor
-    registers: int
-    threads: int
-    clock: int  # highest clock of the multiprocessors, kHz
+    shared_per_block: int  # bytes of shared memory, with the opt-in
+    threads: int  # per multiprocessor
     driver: str  # CUDA version of the driver, "13.0"
 
 
@@ -84,12 +76,7 @@ def _device(index: int) -> Device:
         name=name,
         arch=f"sm_{value('COMPUTE_CAPABILITY_MAJOR')}{value('COMPUTE_CAPABILITY_MINOR')}",
         multiprocessors=value("MULTIPROCESSOR_COUNT"),
-        memory=int(call(driver.cuDeviceTotalMem(handle), "ask the GPU")),
-        l2=value("L2_CACHE_SIZE"),
         shared_per_block=value("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
-        shared_per_multiprocessor=value("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
-        registers=value("MAX_REGISTERS_PER_MULTIPROCESSOR"),
         threads=value("MAX_THREADS_PER_MULTIPROCESSOR"),
-        clock=value("CLOCK_RATE"),
         driver=f"{version // 1000}.{version % 1000 // 10}",
     )

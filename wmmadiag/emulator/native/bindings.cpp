@@ -275,12 +275,6 @@ NB_MODULE(_core, m) {
                  for (auto n : e.lane_op_names()) names.emplace_back(n);
                  return names;
              })
-        .def("operation_names",
-             [](const Engine& e) {
-                 std::vector<std::string> names;
-                 for (auto n : e.operation_names()) names.emplace_back(n);
-                 return names;
-             })
         .def("mma", &mma, "rule"_a, "a"_a, "b"_a, "c"_a, "d"_a, "reference"_a);
     bind_debugger(m);
     bind_trials(m);

@@ -18,13 +18,6 @@ public:
         for (const auto& op : lane_ops()) names.push_back(op.name);
         return names;
     }
-    std::vector<std::string_view> operation_names() const override {
-        std::vector<std::string_view> names;
-        for (const auto table :
-             {control_operations(), memory_operations(), atomic_operations(), async_operations(), warp_operations(), tensor_operations()})
-            for (const auto& operation : table) names.push_back(operation.name);
-        return names;
-    }
     MmaFunction mma(const MmaRule& rule) const override { return select_mma(rule); }
     MmaFunction mma_reference() const override { return &wmmadiag::mma_reference; }
 };

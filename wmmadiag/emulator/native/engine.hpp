@@ -23,7 +23,6 @@ public:
     [[nodiscard]] virtual RunResult run(const RunRequest& request, const std::function<bool()>& poll) const = 0;
     [[nodiscard]] virtual const LaneOp* lane_op(std::string_view name) const = 0;
     [[nodiscard]] virtual std::vector<std::string_view> lane_op_names() const = 0;
-    [[nodiscard]] virtual std::vector<std::string_view> operation_names() const = 0;
     [[nodiscard]] virtual MmaFunction mma(const MmaRule& rule) const = 0;
     [[nodiscard]] virtual MmaFunction mma_reference() const = 0;
     [[nodiscard]] virtual std::unique_ptr<Debugger> debug(RunRequest request, std::uint64_t memory_limit, std::uint64_t interval) const = 0;
