@@ -14,7 +14,7 @@ from wmmadiag.checks.finding import Finding
 from wmmadiag.checks.registry import native_names, select
 from wmmadiag.checks.run import run_checks
 from wmmadiag.emulator import EmulatorOptions
-from wmmadiag.launch import Launch, View
+from wmmadiag.launch import ArgumentView, Launch
 
 PRELUDE = """#include <mma.h>
 #include <cuda_fp16.h>
@@ -39,7 +39,7 @@ def found(
     fresh: Sequence[tuple[int, range]] = (),
     arch: str = "sm_80",
     threads: int = 1,
-    views: Sequence[View] = (),
+    views: Sequence[ArgumentView] = (),
 ) -> tuple[Finding, ...]:
     """What a check finds in one launch of the only kernel of a source, which stands after PRELUDE."""
     checks = select(check)

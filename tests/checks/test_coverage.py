@@ -8,7 +8,7 @@ from cuda_checks import found
 
 from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.errors import KernelFault
-from wmmadiag.launch import View
+from wmmadiag.launch import ArgumentView
 
 _LINE = """__global__ void k(const float* x, float* out) {
     int warp = threadIdx.x / 32;
@@ -40,10 +40,12 @@ def _outputs(line: str, *, shape: tuple[int, ...] = (16, 32), threads: int = 1) 
         %s
     }"""
     x, out = np.arange(1024, dtype=np.float32) + 1, np.full(512, np.nan, np.float32)
-    view = View(1, "O", shape, tuple(np.cumprod((1, *shape[:0:-1]))[::-1].tolist()), written=True, complete=True)
+    view = ArgumentView(
+        1, "O", shape, tuple(np.cumprod((1, *shape[:0:-1]))[::-1].tolist()), written=True, complete=True
+    )
     return found(
         "coverage", source % line, x, out, names=("x", "out"), grid=2, block=128, threads=threads,
-        fresh=((1, range(out.nbytes)),), views=(View(0, "x", (1024,), (1,)), view),
+        fresh=((1, range(out.nbytes)),), views=(ArgumentView(0, "x", (1024,), (1,)), view),
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import pytest
 from cuda_checks import found
 
 from wmmadiag.checks.finding import Finding, Level
-from wmmadiag.launch import View
+from wmmadiag.launch import ArgumentView
 
 _TWO = """__global__ void k(const float* x, float* out) {
     __shared__ float a[32], b[64];
@@ -104,7 +104,7 @@ def _stores(line: str, threads: int = 1) -> list[Finding]:
     """Findings with x an input, and `out` 8 rows of 30 floats, 32 apart, transposed rows of 4 in its second half."""
     source = "__global__ void k(float* x, float* out) {\n    int i = threadIdx.x, b = blockIdx.x;\n%s\n}"
     x, out = np.ones(256, np.float32), np.zeros(256, np.float32)
-    views = (View(0, "x", (256,), (1,)), View(1, "O", (2, 4, 30), (128, 32, 1), written=True))
+    views = (ArgumentView(0, "x", (256,), (1,)), ArgumentView(1, "O", (2, 4, 30), (128, 32, 1), written=True))
     arguments = {"names": ("x", "out"), "grid": 2, "views": views, "threads": threads}
     return list(found("memory", source % line, x, out, **arguments))  # type: ignore[arg-type]
 

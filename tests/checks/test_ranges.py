@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wmmadiag.checks.ranges import declared, elements, mask_of, numbers
-from wmmadiag.emulator.extents import Part
+from wmmadiag.emulator.extents import ExtentPart
 
 
 @pytest.mark.parametrize(
@@ -24,8 +24,8 @@ def test_numbers(found: list[int], expected: str) -> None:
     assert numbers(found) == expected
 
 
-def _part(*shape: int) -> Part:
-    return Part("s", 0, 2, shape, tuple(2 * int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))))
+def _part(*shape: int) -> ExtentPart:
+    return ExtentPart("s", 0, 2, shape, tuple(2 * int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))))
 
 
 @pytest.mark.parametrize(
@@ -57,5 +57,9 @@ def test_masks_of_bytes() -> None:
     mask = mask_of(part, [(16, 32), (63, 64)])
     assert mask is not None
     assert np.flatnonzero(mask).tolist() == [*range(8, 16), 31]
-    assert mask_of(Part("x", 0, 0, (), ()), [(0, 4)]) is None
-    assert (declared(part), declared(part, comma=True), declared(Part("x", 0, 4, (), ()))) == ("s[4][8]", "s[4,8]", "x")
+    assert mask_of(ExtentPart("x", 0, 0, (), ()), [(0, 4)]) is None
+    assert (declared(part), declared(part, comma=True), declared(ExtentPart("x", 0, 4, (), ()))) == (
+        "s[4][8]",
+        "s[4,8]",
+        "x",
+    )

@@ -14,7 +14,7 @@ from wmmadiag.emulator import Budget, EmulatedKernel, EmulatorOptions, lower
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.launch import Launch
 from wmmadiag.ptx import parse
-from wmmadiag.ptx.ir import Parameter
+from wmmadiag.ptx.ir import PtxParameter
 
 SOURCES = {
     "language": (LANGUAGE, False),
@@ -85,7 +85,7 @@ def mutate(ptx: str, rng: random.Random) -> str:
 def arguments(kernel: EmulatedKernel) -> list:
     values: list = []
     for parameter in kernel.kernel.entry.parameters:
-        assert isinstance(parameter, Parameter)
+        assert isinstance(parameter, PtxParameter)
         values.append(np.zeros(4096, np.uint8) if parameter.size == 8 else b"\x20" + bytes(parameter.size - 1))
     return values
 

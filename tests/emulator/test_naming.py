@@ -7,9 +7,9 @@ import pytest
 
 import wmmadiag
 from wmmadiag import emulator
-from wmmadiag.emulator.extents import Extent, Part
+from wmmadiag.emulator.extents import ExtentPart, MemoryExtent
 from wmmadiag.errors import KernelFault
-from wmmadiag.launch import Launch, View
+from wmmadiag.launch import ArgumentView, Launch
 
 _SOURCE = """
 template <int N> __global__ void k(float* out, int n) {
@@ -51,7 +51,7 @@ def test_a_fault_names_the_last_element() -> None:
 
 
 def test_a_view_names_logical_elements() -> None:
-    view = View(0, "O", (8, 4), (1, 8), written=True)  # transposed
+    view = ArgumentView(0, "O", (8, 4), (1, 8), written=True)  # transposed
     with pytest.raises(KernelFault) as error:
         _load().launch(_launch(-1, views=(view,)))
     assert "4 bytes before the start of out" in error.value.detail
@@ -61,12 +61,12 @@ def test_a_view_names_logical_elements() -> None:
 
 
 def test_strides_and_gaps() -> None:
-    part = Part("x", 8, 2, (3, 4), (16, 2))
+    part = ExtentPart("x", 8, 2, (3, 4), (16, 2))
     assert part.index(8 + 16 * 2 + 2 * 3 + 1) == (2, 3)
     assert part.index(8 + 8) is None  # padding of the first row
     assert part.index(7) is None
     assert part.index(8 + 48) is None
-    extent = Extent("x", "global", 1000, 100).of(Part("x", 0, 2, (50,), (2,)), (part,), comma=True)
+    extent = MemoryExtent("x", "global", 1000, 100).of(ExtentPart("x", 0, 2, (50,), (2,)), (part,), comma=True)
     assert [extent.element(1000 + at) for at in (8, 16, 42)] == ["x[0,0]", "x[8]", "x[2,1]"]
-    assert Extent("s", "shared", 0, 64).element(12, 4) == "s[3]"
-    assert Extent("s", "shared", 0, 64).element(13, 4) == "s, byte 13"
+    assert MemoryExtent("s", "shared", 0, 64).element(12, 4) == "s[3]"
+    assert MemoryExtent("s", "shared", 0, 64).element(13, 4) == "s, byte 13"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wmmadiag.ptx import parse
-from wmmadiag.ptx.ir import Function, Instruction
+from wmmadiag.ptx.ir import Instruction, PtxFunction
 
 DECLARATIONS = """
 .reg .pred p<9>; .reg .b16 h<20>; .reg .b32 r<40>; .reg .b64 d<20>; .reg .b128 q<4>; .reg .f32 f<40>; .reg .f64 g<20>;
@@ -24,7 +24,7 @@ def module(body: str, *, target: str = "sm_90a", version: str = "9.0", before: s
     )
 
 
-def kernel(body: str, **options: str) -> Function:
+def kernel(body: str, **options: str) -> PtxFunction:
     """The parsed kernel of `module`."""
     return parse(module(body, **options)).functions["k"]
 

@@ -11,7 +11,7 @@ from ptx_text import instruction
 from wmmadiag.errors import PtxSyntaxError
 from wmmadiag.ptx.instructions import lookup, refusal, rows
 from wmmadiag.ptx.instructions.form import form
-from wmmadiag.ptx.ir import Access, Pair, Predicate, Register, SymbolAddress, Vector
+from wmmadiag.ptx.ir import Access, OperandPair, Predicate, Register, SymbolAddress, Vector
 
 # As written → canonical name, attributes that matter.
 ACCEPTED = [
@@ -246,7 +246,7 @@ def test_carry_flag_is_an_operand() -> None:
 
 def test_operand_kinds() -> None:
     pair = instruction("setp.lt.and.s32 p0|p1, r1, r2, !p3;")
-    assert pair.operands[0] == Pair(Register("p0", "pred"), Register("p1", "pred"))
+    assert pair.operands[0] == OperandPair(Register("p0", "pred"), Register("p1", "pred"))
     assert pair.operand("c") == Predicate(Register("p3", "pred"), True)
     assert instruction("mov.u64 d0, smem+16;").operand("a") == SymbolAddress("smem", 16)
     vector = instruction("ld.shared.v2.f32 {f0, _}, [smem+8];").operand("d")

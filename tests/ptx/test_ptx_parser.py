@@ -12,20 +12,20 @@ from wmmadiag.errors import PtxSyntaxError, UnsupportedError
 from wmmadiag.ptx import parse
 from wmmadiag.ptx.ir import (
     Address,
-    Function,
     Immediate,
     Initializer,
     Label,
-    Parameter,
+    PtxFunction,
+    PtxParameter,
+    PtxVariable,
     Register,
     Space,
     SymbolAddress,
-    Variable,
     Vector,
 )
 
 
-def variable(declaration: str) -> Variable:
+def variable(declaration: str) -> PtxVariable:
     """The variable `x` of a module."""
     return parse(module("", before=GLOBALS + declaration)).variables["x"]
 
@@ -184,16 +184,16 @@ def test_parameters_have_offsets_and_limits_are_read() -> None:
     )
     found = parse(text).functions["k"]
     assert found.parameters == (
-        Parameter("a", "u8", 1, 1, 0),
-        Parameter("b", "u64", 8, 8, 8),
-        Parameter("c", "b8", 12, 8, 16),
-        Parameter("d", "f32", 4, 4, 28),
+        PtxParameter("a", "u8", 1, 1, 0),
+        PtxParameter("b", "u64", 8, 8, 8),
+        PtxParameter("c", "b8", 12, 8, 16),
+        PtxParameter("d", "f32", 4, 4, 28),
     )
     assert found.limits == {"maxntid": (128, 2, 1), "minnctapersm": (2,), "noreturn": ()}
     assert parse(text).entries == ("k",)
 
 
-def registers_of(function: Function) -> list[str]:
+def registers_of(function: PtxFunction) -> list[str]:
     return [register.name for register in function.registers]
 
 
@@ -315,7 +315,7 @@ def test_function_declarations() -> None:
     assert functions["vprintf"].declared_only
     assert not functions["by_register"].declared_only
     assert functions["by_register"].parameters == (Register("in", "u32"),)
-    assert functions["add_one"].returns == (Parameter("result", "b32", 4, 4, 0),)
+    assert functions["add_one"].returns == (PtxParameter("result", "b32", 4, 4, 0),)
 
 
 BAD_CALLS = [

@@ -12,7 +12,7 @@ from wmmadiag.errors import PtxSyntaxError
 from wmmadiag.place import Place
 from wmmadiag.ptx import demangle, dump, parse
 from wmmadiag.ptx.demangle import short_name
-from wmmadiag.ptx.ir import Function
+from wmmadiag.ptx.ir import PtxFunction
 
 CHAINS = {  # lines, innermost first
     (3, 6, 11, 15),
@@ -57,7 +57,7 @@ def test_wmma_is_reported_at_the_users_line(kernel_ptx: Callable[..., str]) -> N
     assert "multiply<16, 16, 16, half, half" in source[frames[2].line - 1]
 
 
-def located(body: str) -> Function:
+def located(body: str) -> PtxFunction:
     text = (
         ".version 9.0\n.target sm_90\n.address_size 64\n"
         f".visible .entry k() {{\n.reg .b32 r<9>;\n{body}\nret;\n}}\n"

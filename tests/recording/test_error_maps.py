@@ -15,7 +15,7 @@ from wmmadiag.api import check
 from wmmadiag.compare.comparison import classify
 from wmmadiag.numerics.element_types import TYPES
 from wmmadiag.ops.parts.rounding import Judgement
-from wmmadiag.recording import Recorder, run_of
+from wmmadiag.recording import ReportRecorder, run_of
 from wmmadiag.recording.error_maps import Room, error_codes, packed
 from wmmadiag.results.maps import ALLOWED, AT_BOUND, EXACT, INFINITE, LARGEST, NAN, UNBOUNDED, UNWRITTEN
 
@@ -113,7 +113,7 @@ def tiles(tmp_path, monkeypatch):
 
 
 def test_who_wrote_each_tile(tiles):
-    recorder = Recorder()
+    recorder = ReportRecorder()
     report = check(tiles, recorder=recorder)
     made = recorder.kernel_run(report)
     assert report.status == "failed" and len(made.maps) == 1
@@ -135,7 +135,7 @@ def test_who_wrote_each_tile(tiles):
 def test_recording_changes_nothing(tiles):
     from dataclasses import replace
 
-    plain, recorded = check(tiles), check(tiles, recorder=Recorder())
+    plain, recorded = check(tiles), check(tiles, recorder=ReportRecorder())
 
     def timeless(report):
         cases = tuple(replace(case, seconds=0.0) for case in report.cases)

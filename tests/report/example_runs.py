@@ -12,7 +12,7 @@ from wmmadiag.compare.observation import TILE
 from wmmadiag.recording.error_maps import Room, packed
 from wmmadiag.report.terminal_diagnosis import RULED_OUT
 from wmmadiag.results.diagnosis import Cause, Diagnosis, Excerpt, Fix, Tested, Work
-from wmmadiag.results.maps import NAN, FragmentCell, FragmentMap, OwnedPlane, TileOwner
+from wmmadiag.results.maps import NAN, FragmentCell, HeldFragment, OwnedPlane, TileOwner
 from wmmadiag.results.model import ReportedFinding
 from wmmadiag.results.run import KernelRun, Rule, Run, SourceText, Unchecked
 
@@ -134,7 +134,7 @@ def fragment():
             held = f"K[0,0] row {row}, column {column}"
             shifted = f"K[0,0] row {row - 1}, column {column + 8}" if row else held
             cells.append(FragmentCell(row, column, lane, slot, shifted, held))
-    return FragmentMap("B of mma_sync, block (0, 0, 0), warp 1", "kernel.cu:8:2", 16, 16, tuple(cells))
+    return HeldFragment("B of mma_sync, block (0, 0, 0), warp 1", "kernel.cu:8:2", 16, 16, tuple(cells))
 
 
 def findings():
@@ -273,7 +273,7 @@ def hostile(texts=HOSTILE):
         (source(f"{name}.cu", every),),
         {name: every},
         (error_map(name, name),),
-        (FragmentMap(every, every, 1, 1, cells),),
+        (HeldFragment(every, every, 1, 1, cells),),
         (told,),
     )
     return replace(run(kernel, unchecked=[Unchecked(name, name, every)]), command=every, versions={name: every})

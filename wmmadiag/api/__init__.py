@@ -210,7 +210,7 @@ def check(
             values; on the emulator only. Disagreements become findings.
         against: another card, with whose outputs those of the same cases are compared, too.
         progress: told before each case: cases done, cases in all, what comes next.
-        recorder: keeps what a report shows besides; see `wmmadiag.recording.Recorder`.
+        recorder: keeps what a report shows besides; see `wmmadiag.recording.ReportRecorder`.
         compile_with: called with a source's path and `CompileOptions` in place of compiling it; then `compiler`,
             `use_cache` and `resources` have no effect.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.launch import Argument, Dim3, Launch, LoadedKernel, RunStats, View
+from wmmadiag.launch import Argument, ArgumentView, Dim3, Launch, LoadedKernel, RunStats
 from wmmadiag.place import Place
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Kernel:
         import numpy as np
 
         views = tuple(
-            View(
+            ArgumentView(
                 index,
                 launch.names[index],
                 argument.shape,

@@ -69,9 +69,9 @@ def input_hashes(card: str, options: BundleOptions) -> list[InputHash]:
 def checked(card: str, options: BundleOptions, compile_with: Compiler, backend: str = "emulator") -> Run:
     """The check of a bundle's card, in the current folder."""
     from wmmadiag.api import check
-    from wmmadiag.recording import Recorder, run_of
+    from wmmadiag.recording import ReportRecorder, run_of
 
-    recorder = Recorder(options.seed, options.inputs)
+    recorder = ReportRecorder(options.seed, options.inputs)
     report = check(
         card,
         arch=options.arch,

@@ -15,10 +15,10 @@ from wmmadiag.emulator.memory_layout import Placed
 from wmmadiag.ptx.ir import (
     Access,
     Address,
-    Function,
     Immediate,
     Instruction,
     Operand,
+    PtxFunction,
     Register,
     SymbolAddress,
 )
@@ -53,7 +53,7 @@ def _accessed_arrays(kernel: LoweredKernel) -> Mapping[int, Placed]:
 _ACCESSES = frozenset({"ld", "st", "atom", "cp.async", "wmma.load", "wmma.store", "ldmatrix", "stmatrix"})
 
 
-def _arrays_by_line(function: Function, kernel: LoweredKernel) -> dict[int, Placed]:
+def _arrays_by_line(function: PtxFunction, kernel: LoweredKernel) -> dict[int, Placed]:
     """PTX line of an access → the array."""
     layout = kernel.layout
     placed: dict[str, Placed] = {}

@@ -24,10 +24,10 @@ from wmmadiag.checks.naming import element_name, extent_at, thread_name, user_li
 from wmmadiag.checks.ranges import elements, numbers
 from wmmadiag.checks.registry import Check, Context, Raw
 from wmmadiag.checks.views import Output, outputs
-from wmmadiag.emulator.extents import Part
+from wmmadiag.emulator.extents import ExtentPart
 from wmmadiag.emulator.faults import coordinates
 from wmmadiag.emulator.output_words import Writers
-from wmmadiag.launch import View
+from wmmadiag.launch import ArgumentView
 from wmmadiag.place import Place
 from wmmadiag.ptx.meaning import meaning
 
@@ -96,7 +96,7 @@ def inspect(context: Context) -> Sequence[Finding]:
     ]
 
 
-def _unwritten(context: Context, output: Output, view: View) -> Finding | None:
+def _unwritten(context: Context, output: Output, view: ArgumentView) -> Finding | None:
     writers = output.of(view)
     written = writers.written
     missing = int(np.count_nonzero(~written))
@@ -120,7 +120,7 @@ def _unwritten(context: Context, output: Output, view: View) -> Finding | None:
     )
 
 
-def _who(context: Context, part: Part, writers: Writers, written: NDArray[np.bool_]) -> list[str]:
+def _who(context: Context, part: ExtentPart, writers: Writers, written: NDArray[np.bool_]) -> list[str]:
     """Which blocks wrote the rest; and of the first of them, which warp wrote which elements."""
     x, y, z = context.launch.grid
     blocks = np.unique(writers.blocks[written])

@@ -25,7 +25,7 @@ from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.checks.naming import array_name, element_name, extent_at, thread_name, user_line
 from wmmadiag.checks.registry import Check, Context, Raw
 from wmmadiag.checks.views import by_line, neighbours, outputs
-from wmmadiag.emulator.extents import Extent
+from wmmadiag.emulator.extents import MemoryExtent
 from wmmadiag.emulator.output_words import Writers
 
 
@@ -46,7 +46,7 @@ def describe(raw: Raw, context: Context) -> Finding | None:
     touched = reached - 1 if raw["kind"] == "high" else reached
     node = context.kernel.nodes[pc]
     loads = node.op in ("ld", "wmma.load", "ldmatrix")
-    name = Extent(placed.variable.name, "shared", start, placed.variable.size).label
+    name = MemoryExtent(placed.variable.name, "shared", start, placed.variable.size).label
     side = "past the end of" if raw["kind"] == "high" else "before the start of"
     other = extent_at(context, "shared", touched)
     lands = f"in {array_name(context, 'shared', touched)}" if other is not None else "outside every array"

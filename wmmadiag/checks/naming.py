@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wmmadiag.checks.registry import Context
-from wmmadiag.emulator.extents import Extent
+from wmmadiag.emulator.extents import MemoryExtent
 from wmmadiag.emulator.faults import coordinates
 from wmmadiag.place import Place, own_place
 
@@ -13,12 +13,12 @@ def user_line(context: Context, pc: int) -> Place:
     return own_place(context.kernel.place(pc))
 
 
-def extent_at(context: Context, space: str, address: int) -> Extent | None:
+def extent_at(context: Context, space: str, address: int) -> MemoryExtent | None:
     """The named memory that holds an address, or None. `space`: "global", "shared" or "local"."""
     return next((e for e in context.extents if e.space == space and e.start <= address < e.start + e.size), None)
 
 
-def declared_name(extent: Extent) -> str:
+def declared_name(extent: MemoryExtent) -> str:
     """The name in the source: of `_ZZ4attnPfE2sK` it is `sK`."""
     return extent.label
 

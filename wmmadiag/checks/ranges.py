@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.emulator.extents import Part
+from wmmadiag.emulator.extents import ExtentPart
 
 _MOST_ELEMENTS = 1 << 22
 _MOST_LISTED = 4
@@ -35,14 +35,14 @@ def numbers(found: Iterable[int]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
-def declared(part: Part, comma: bool = False) -> str:
+def declared(part: ExtentPart, comma: bool = False) -> str:
     """An array with its extents, "sS[64][72]" or "O[1,8,512,64]"; the name alone of one without."""
     if not part.shape:
         return part.name
     return f"{part.name}[{(',' if comma else '][').join(map(str, part.shape))}]"
 
 
-def mask_of(part: Part, stretches: Sequence[tuple[int, int]]) -> NDArray[np.bool_] | None:
+def mask_of(part: ExtentPart, stretches: Sequence[tuple[int, int]]) -> NDArray[np.bool_] | None:
     """Which elements of an array without gaps the byte ranges [begin, end) touch, offsets from its start.
 
     Returns: bool of the array's shape; None for arrays that are too large, or whose element size is not known.
@@ -56,7 +56,7 @@ def mask_of(part: Part, stretches: Sequence[tuple[int, int]]) -> NDArray[np.bool
     return flat.reshape(part.shape or (1,))
 
 
-def elements(part: Part, mask: NDArray[np.bool_], comma: bool = False) -> str:
+def elements(part: ExtentPart, mask: NDArray[np.bool_], comma: bool = False) -> str:
     """The chosen elements in words: whole rows, columns or boxes of them by index; else how many, and between which."""
     name = declared(part, comma)
     count = int(np.count_nonzero(mask))
@@ -91,14 +91,14 @@ def _axis(axis: int, rank: int, count: int) -> str:
     return f"row{plural}"
 
 
-def _first(part: Part, mask: NDArray[np.bool_], comma: bool) -> str:
+def _first(part: ExtentPart, mask: NDArray[np.bool_], comma: bool) -> str:
     return _element(part, int(np.argmax(mask)), mask, comma)
 
 
-def _last(part: Part, mask: NDArray[np.bool_], comma: bool) -> str:
+def _last(part: ExtentPart, mask: NDArray[np.bool_], comma: bool) -> str:
     return _element(part, mask.size - 1 - int(np.argmax(mask.reshape(-1)[::-1])), mask, comma)
 
 
-def _element(part: Part, flat: int, mask: NDArray[np.bool_], comma: bool) -> str:
+def _element(part: ExtentPart, flat: int, mask: NDArray[np.bool_], comma: bool) -> str:
     index = np.unravel_index(flat, mask.shape)
     return f"{part.name}[{(',' if comma else '][').join(str(int(i)) for i in index)}]"

@@ -29,7 +29,7 @@ from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.checks.naming import array_name, element_name, extent_at, thread_name, user_line
 from wmmadiag.checks.ranges import declared, elements, mask_of, numbers
 from wmmadiag.checks.registry import Check, Context, Raw
-from wmmadiag.emulator.extents import Extent, Part
+from wmmadiag.emulator.extents import ExtentPart, MemoryExtent
 
 _HINTS = {
     "shared": "fill the whole tile before it is read (zeros past the end), or keep these elements out of the result",
@@ -135,14 +135,14 @@ def _unit(size: int) -> int:
     return size if size in (2, 4, 8) else 1
 
 
-def array_at(extent: Extent, address: int) -> tuple[Part, int, int]:
+def array_at(extent: MemoryExtent, address: int) -> tuple[ExtentPart, int, int]:
     """The array of a range that holds an address, with the addresses of its start and end."""
-    part = extent.part(address) or Part(extent.label, 0, 0, (), ())
+    part = extent.part(address) or ExtentPart(extent.label, 0, 0, (), ())
     start = extent.start + part.offset
     return part, start, start + math.prod(part.shape) * part.item if part.item else extent.start + extent.size
 
 
-def _pattern(context: Context, seen: Seen, extent: Extent, address: int) -> list[str]:
+def _pattern(context: Context, seen: Seen, extent: MemoryExtent, address: int) -> list[str]:
     """What of an array was written when it was read, and by which lines."""
     part, start, end = array_at(extent, address)
     name = declared(part)

@@ -11,9 +11,9 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from wmmadiag.checks.registry import Context
-from wmmadiag.emulator.extents import Part
+from wmmadiag.emulator.extents import ExtentPart
 from wmmadiag.emulator.output_words import Words, Writers
-from wmmadiag.launch import View
+from wmmadiag.launch import ArgumentView
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ class Output:
     start: int
     item: int
     words: Words  # of all its storage, uint64 (n,)
-    views: tuple[View, ...]  # the tensors in it
+    views: tuple[ArgumentView, ...]  # the tensors in it
 
-    def of(self, view: View) -> Writers:
+    def of(self, view: ArgumentView) -> Writers:
         """The writers of one tensor, in its shape."""
         return Writers(_strided(self.words, view))
 
@@ -40,13 +40,13 @@ class Output:
             _strided(covered, view)[...] = True
         return np.flatnonzero(Writers(self.words).written & ~covered)
 
-    def part(self, view: View) -> Part:
+    def part(self, view: ArgumentView) -> ExtentPart:
         """A tensor for words about it."""
         strides = tuple(stride * self.item for stride in view.strides)
-        return Part(view.name, view.offset * self.item, self.item, view.shape, strides)
+        return ExtentPart(view.name, view.offset * self.item, self.item, view.shape, strides)
 
 
-def _strided(flat: NDArray[Any], view: View) -> NDArray[Any]:
+def _strided(flat: NDArray[Any], view: ArgumentView) -> NDArray[Any]:
     size = flat.dtype.itemsize
     return as_strided(flat[view.offset :], view.shape, tuple(stride * size for stride in view.strides))
 

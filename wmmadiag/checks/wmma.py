@@ -28,7 +28,7 @@ from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.checks.naming import declared_name, thread_name, user_line
 from wmmadiag.checks.registry import Check, Context, Raw
 from wmmadiag.emulator.decoded import SPACES, Decoded
-from wmmadiag.emulator.extents import Extent
+from wmmadiag.emulator.extents import MemoryExtent
 from wmmadiag.fragments import memory_access
 from wmmadiag.fragments.map import ELEMENT_BITS
 from wmmadiag.fragments.memory_access import FragmentAccess
@@ -121,7 +121,7 @@ def inspect(context: Context) -> Sequence[Finding]:
         needed = needed_alignment(node)
         if node.op not in ("wmma.load", "wmma.store", "ldmatrix", "stmatrix") or needed <= placed.variable.align:
             continue
-        name = declared_name(Extent(placed.variable.name, "shared", placed.address, placed.variable.size))
+        name = declared_name(MemoryExtent(placed.variable.name, "shared", placed.address, placed.variable.size))
         if name not in short or short[name][1] < needed:
             short[name] = (placed.variable.align, needed, pc)
     if not short:

@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from wmmadiag.debugger.machine import StoppableLaunch, Watchpoint
-from wmmadiag.emulator.extents import Extent, Part
+from wmmadiag.emulator.extents import ExtentPart, MemoryExtent
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.numerics.element_types import TYPES, ElementType, element_type
 from wmmadiag.subject.binding import BoundCase
@@ -34,8 +34,8 @@ class Element:
 
     text: str  # `sK[3][5]`
     # extent, part: the memory and the array in it
-    extent: Extent
-    part: Part
+    extent: MemoryExtent
+    part: ExtentPart
     index: tuple[int, ...]  # () for all of it
     # start, size: device address, or offset in shared or local memory; bytes
     start: int
@@ -60,19 +60,19 @@ class Arrays:
         self._types = types  # declared element type by name, as the source writes it
 
     @cached_property
-    def extents(self) -> tuple[Extent, ...]:
+    def extents(self) -> tuple[MemoryExtent, ...]:
         """All named memory."""
         return tuple(e for e in self._machine.kernel.named_memory(self._machine.launch) if e.size)
 
     @cached_property
-    def parts(self) -> dict[str, tuple[Extent, Part]]:
+    def parts(self) -> dict[str, tuple[MemoryExtent, ExtentPart]]:
         """Every array by its name: logical tensors before the storage that they lie in."""
-        found: dict[str, tuple[Extent, Part]] = {}
+        found: dict[str, tuple[MemoryExtent, ExtentPart]] = {}
         for extent in self.extents:
             whole = extent.whole
             if whole is None or whole.item == 0:
                 size = self._machine_item(extent)
-                whole = Part(extent.label, 0, size, (extent.size // size,), (size,))
+                whole = ExtentPart(extent.label, 0, size, (extent.size // size,), (size,))
             for part in (*extent.parts, whole):
                 found.setdefault(part.name, (extent, part))
             found.setdefault(extent.label, (extent, whole))
@@ -82,7 +82,7 @@ class Arrays:
                     found.setdefault(role, found[argument.spec.name])
         return found
 
-    def _machine_item(self, extent: Extent) -> int:
+    def _machine_item(self, extent: MemoryExtent) -> int:
         declared = element_type(self._types().get(extent.label, ""))
         return declared.bytes if declared is not None and extent.size % declared.bytes == 0 else 1
 
@@ -111,7 +111,7 @@ class Arrays:
             first, size = part.offset, extent.size
         return Element(extent.indexed(part, index), extent, part, index, extent.start + first, size)
 
-    def _part(self, name: str) -> tuple[Extent, Part]:
+    def _part(self, name: str) -> tuple[MemoryExtent, ExtentPart]:
         if name in self.parts:
             return self.parts[name]
         same = [known for known in self.parts if known.lower() == name.lower()]

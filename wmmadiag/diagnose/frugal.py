@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.diagnose.watched import SPACES, STORES, Event, Lines, Watch, all_bytes, all_touched
-from wmmadiag.emulator.extents import Extent
+from wmmadiag.emulator.extents import MemoryExtent
 from wmmadiag.emulator.observer import AccessKind
 from wmmadiag.place import Place
 
@@ -54,7 +54,7 @@ def _lanes(event: Event) -> int:
 
 
 def strays(
-    before: Watch, after: Watch, lines: Lines, extents: tuple[Sequence[Extent], Sequence[Extent]]
+    before: Watch, after: Watch, lines: Lines, extents: tuple[Sequence[MemoryExtent], Sequence[MemoryExtent]]
 ) -> tuple[Place, str] | None:
     """A line that goes on into another array than those it kept to before: where, and which one."""
     for line in sorted({line for held in after.events.values() for line in held}):
@@ -71,7 +71,7 @@ def strays(
     return None
 
 
-def _arrays(events: Sequence[Event], extents: Sequence[Extent]) -> set[str]:
+def _arrays(events: Sequence[Event], extents: Sequence[MemoryExtent]) -> set[str]:
     """The names of the arrays that some accesses touch."""
     found: set[str] = set()
     for space in _SPACES:

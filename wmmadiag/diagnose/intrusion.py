@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from wmmadiag.diagnose.watched import SPACES, STORES, Event, blocks_of, touched_by, watched
 from wmmadiag.emulator import EmulatedKernel
-from wmmadiag.emulator.extents import Extent
+from wmmadiag.emulator.extents import MemoryExtent
 from wmmadiag.subject.binding import BoundCase
 
 Touch: TypeAlias = tuple[int, int, int, bool, int, tuple[tuple[str, int], ...]]
@@ -52,7 +52,7 @@ def altered(before: Counter[Touch], after: Counter[Touch]) -> float:
 class _Named:
     """Addresses as an array's name and the distance from its beginning."""
 
-    def __init__(self, extents: Sequence[Extent]) -> None:
+    def __init__(self, extents: Sequence[MemoryExtent]) -> None:
         self._extents = {
             number: sorted((one for one in extents if one.space == space), key=lambda one: one.start)
             for number, space in enumerate(SPACES)

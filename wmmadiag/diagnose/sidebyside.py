@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.watched import SPACES, STORES, Event, Line, Lines, Watch, key_of, touched_by, watched
 from wmmadiag.emulator import EmulatedKernel
-from wmmadiag.emulator.extents import Extent
+from wmmadiag.emulator.extents import MemoryExtent
 from wmmadiag.place import Place
 from wmmadiag.subject.binding import BoundCase
 
-_Both: TypeAlias = tuple[Sequence[Extent], Sequence[Extent]]
+_Both: TypeAlias = tuple[Sequence[MemoryExtent], Sequence[MemoryExtent]]
 """Named memory of the first and of the second version."""
 
 
@@ -150,7 +150,7 @@ def _accesses(
     return None
 
 
-def _only_in_second(two: Watch, block: int, line: Line, place: Place, extents: Sequence[Extent]) -> Difference:
+def _only_in_second(two: Watch, block: int, line: Line, place: Place, extents: Sequence[MemoryExtent]) -> Difference:
     events = two.events.get(block, {}).get(line, [])
     if not events:
         waits = two.barriers.get(block, {}).get(line, [])
@@ -166,7 +166,7 @@ def _times(count: int) -> str:
     return {0: "not at all", 1: "once"}.get(count, f"{count} times")
 
 
-def _named(event: tuple[Any, ...], extents: Sequence[Extent]) -> str:
+def _named(event: tuple[Any, ...], extents: Sequence[MemoryExtent]) -> str:
     """The elements that an access of a warp touches, as the user wrote the array: `sK[0..15][0..63]`."""
     space, _, active, size, addresses = event
     touched = touched_by(active, addresses)
@@ -183,7 +183,7 @@ def _named(event: tuple[Any, ...], extents: Sequence[Extent]) -> str:
     return " and ".join(dict.fromkeys(names))
 
 
-def _range_of(extent: Extent, addresses: NDArray[np.int64], size: int) -> str:
+def _range_of(extent: MemoryExtent, addresses: NDArray[np.int64], size: int) -> str:
     part = extent.part(int(addresses[0]))
     if part is None or part.item == 0 or not part.shape:
         first, last = extent.element(int(addresses.min()), size), extent.element(int(addresses.max()), size)

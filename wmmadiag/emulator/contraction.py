@@ -19,11 +19,11 @@ from wmmadiag.ptx.instructions import lookup
 from wmmadiag.ptx.ir import (
     Access,
     Address,
-    Function,
     Instruction,
     Operand,
-    Pair,
+    OperandPair,
     Predicate,
+    PtxFunction,
     Register,
     Vector,
 )
@@ -55,7 +55,7 @@ class _Product:
 class _Body:
     """A function's instructions with where each register is written and read."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: PtxFunction) -> None:
         self.code: Sequence[Instruction] = function.instructions
         self.writes: dict[str, list[int]] = {}
         self.reads: dict[str, list[int]] = {}
@@ -130,7 +130,7 @@ def _multiplies(instruction: Instruction) -> bool:
     return instruction.guard is None and "sat" not in instruction.attributes
 
 
-def contracted(function: Function) -> Function:
+def contracted(function: PtxFunction) -> PtxFunction:
     """The function with its products fused into sums; labels are kept."""
     if not any(map(_multiplies, function.instructions)):
         return function
@@ -220,6 +220,6 @@ def _registers(operand: Operand | None) -> Iterator[str]:
     elif isinstance(operand, Vector):
         for element in operand.elements:
             yield from _registers(element)
-    elif isinstance(operand, Pair):
+    elif isinstance(operand, OperandPair):
         yield from _registers(operand.first)
         yield from _registers(operand.second)

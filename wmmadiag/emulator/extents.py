@@ -10,7 +10,7 @@ from wmmadiag.ptx.demangle import demangle
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ExtentPart:
     """An array inside a range of memory."""
 
     name: str  # in the source
@@ -35,18 +35,20 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class MemoryExtent:
     """A named range of memory: [start, start + size) in one state space, bytes."""
 
     name: str  # as the PTX or the launch has it
     space: str
     start: int
     size: int
-    whole: Part | None = None  # how all of it is indexed, where that is known
-    parts: tuple[Part, ...] = ()  # arrays in it: the logical tensors of an argument, or what is carved out of a buffer
+    whole: ExtentPart | None = None  # how all of it is indexed, where that is known
+    parts: tuple[
+        ExtentPart, ...
+    ] = ()  # arrays in it: the logical tensors of an argument, or what is carved out of a buffer
     comma: bool = False  # indices are written `O[0,3]`, as of a tensor, and not `s[0][3]`
 
-    def of(self, whole: Part, parts: tuple[Part, ...] = (), *, comma: bool = False) -> Extent:
+    def of(self, whole: ExtentPart, parts: tuple[ExtentPart, ...] = (), *, comma: bool = False) -> MemoryExtent:
         """The same range with what is known of its elements."""
         return replace(self, whole=whole, parts=parts, comma=comma)
 
@@ -56,10 +58,10 @@ class Extent:
         readable = demangle(self.name)
         return readable if readable == self.name else readable.rpartition("::")[2]
 
-    def part(self, address: int) -> Part | None:
+    def part(self, address: int) -> ExtentPart | None:
         """The array in it that holds an address, or None."""
         offset = address - self.start
-        known: tuple[Part, ...] = self.parts if self.whole is None else (*self.parts, self.whole)
+        known: tuple[ExtentPart, ...] = self.parts if self.whole is None else (*self.parts, self.whole)
         for part in known:
             if part.index(offset) is not None:
                 return part
@@ -87,7 +89,7 @@ class Extent:
             return f"{self.label}[{offset // known}]"
         return f"{self.label}, byte {offset:,}"
 
-    def indexed(self, part: Part, index: tuple[int, ...]) -> str:
+    def indexed(self, part: ExtentPart, index: tuple[int, ...]) -> str:
         """`O[0,1,17,3]`, `sK[3][5]`, or the name alone of what has no indices."""
         if not index:
             return part.name
@@ -117,25 +119,25 @@ class Extent:
         return f", which ends with {self.element(self.start + self.size - known.item)}"
 
 
-class NamedExtents(Sequence[Extent]):
+class NamedExtents(Sequence[MemoryExtent]):
     """Ranges of memory whose elements are found out when one is looked at: that may take a question to the compiler."""
 
-    def __init__(self, plain: Sequence[Extent], named: Callable[[Extent], Extent]) -> None:
+    def __init__(self, plain: Sequence[MemoryExtent], named: Callable[[MemoryExtent], MemoryExtent]) -> None:
         self._plain, self._named = tuple(plain), named
-        self._known: dict[int, Extent] = {}
+        self._known: dict[int, MemoryExtent] = {}
 
     def __len__(self) -> int:
         return len(self._plain)
 
-    def of_space(self, space: str) -> Sequence[Extent]:
+    def of_space(self, space: str) -> Sequence[MemoryExtent]:
         """Those of one space; nothing is asked about the others."""
         return [self[index] for index, one in enumerate(self._plain) if one.space == space]
 
     @overload
-    def __getitem__(self, index: int) -> Extent: ...
+    def __getitem__(self, index: int) -> MemoryExtent: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[Extent]: ...
-    def __getitem__(self, index: int | slice) -> Extent | Sequence[Extent]:
+    def __getitem__(self, index: slice) -> Sequence[MemoryExtent]: ...
+    def __getitem__(self, index: int | slice) -> MemoryExtent | Sequence[MemoryExtent]:
         if isinstance(index, slice):
             return [self[one] for one in range(*index.indices(len(self)))]
         at = range(len(self._plain))[index]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from wmmadiag.compile.origin import PtxOrigin
 from wmmadiag.emulator import native
-from wmmadiag.emulator.extents import Extent, Part
+from wmmadiag.emulator.extents import ExtentPart, MemoryExtent
 from wmmadiag.emulator.faults import LaunchView, budget_error, fault_error
 from wmmadiag.emulator.limits import SHARED_WITHOUT_OPT_IN, limits
 from wmmadiag.emulator.lower import LoweredKernel
@@ -31,7 +31,7 @@ from wmmadiag.errors import ConfigurationError, KernelFault, UnsupportedError, W
 from wmmadiag.launch import Launch, RunStats, struct_bytes
 from wmmadiag.launch.scalars import scalar_bytes
 from wmmadiag.processes.deadline import seconds_left
-from wmmadiag.ptx.ir import Parameter
+from wmmadiag.ptx.ir import PtxParameter
 
 POISON = 0x7FFF7EAD
 """What shared and local memory holds before the kernel writes it: a NaN as f32, and two NaNs as f16."""
@@ -212,11 +212,11 @@ class EmulatedKernel:
         extents = self.memory(launch)[1] + self._shared_extents(launch)
         return fault_error(fault, standings, LaunchView(self.kernel, launch.grid, self._names.named(extents, launch)))
 
-    def extents(self, launch: Launch) -> list[Extent]:
+    def extents(self, launch: Launch) -> list[MemoryExtent]:
         """Name, device address and size of each array argument and global variable, as a launch places them."""
         return self.memory(launch)[1]
 
-    def named_memory(self, launch: Launch) -> Sequence[Extent]:
+    def named_memory(self, launch: Launch) -> Sequence[MemoryExtent]:
         """All memory that has a name: `extents`, the block's shared arrays, and a thread's local memory."""
         return self._names.named(self.memory(launch)[1] + self._shared_extents(launch), launch)
 
@@ -232,7 +232,9 @@ class EmulatedKernel:
     def static_arrays(self) -> dict[str, int]:
         """Bytes of each static shared array, by its name in the source."""
         placed = self.kernel.layout.shared
-        return {Extent(key.rpartition(":")[2], "shared", 0, 0).label: one.variable.size for key, one in placed.items()}
+        return {
+            MemoryExtent(key.rpartition(":")[2], "shared", 0, 0).label: one.variable.size for key, one in placed.items()
+        }
 
     def check_shape(self, launch: Launch) -> None:
         """Refuse a grid or block that the kernel cannot be launched with.
@@ -322,7 +324,7 @@ class EmulatedKernel:
                 hint="leave it empty for 0, 1, 2, …",
             )
 
-    def memory(self, launch: Launch) -> tuple[list[tuple[int, NDArray[np.uint8], bool]], list[Extent]]:
+    def memory(self, launch: Launch) -> tuple[list[tuple[int, NDArray[np.uint8], bool]], list[MemoryExtent]]:
         """(device address, bytes, writable) of all memory, and names for it: array arguments first, in their order."""
         parameters = self.kernel.entry.parameters
         given = launch.parameters()
@@ -332,12 +334,12 @@ class EmulatedKernel:
                 place=self.kernel.entry.place,
             )
         regions: list[tuple[int, NDArray[np.uint8], bool]] = []
-        extents: list[Extent] = []
+        extents: list[MemoryExtent] = []
         placed = _place_arrays(launch, regions)
-        size = max((p.offset + p.size for p in parameters if isinstance(p, Parameter)), default=0)
+        size = max((p.offset + p.size for p in parameters if isinstance(p, PtxParameter)), default=0)
         block = np.zeros(max(size, 1), np.uint8)
         for parameter, indices in zip(parameters, given, strict=True):
-            if not isinstance(parameter, Parameter):
+            if not isinstance(parameter, PtxParameter):
                 raise ConfigurationError(
                     f"parameter {parameter.name} of the kernel is a register", place=self.kernel.entry.place
                 )
@@ -346,7 +348,7 @@ class EmulatedKernel:
             for index in indices:
                 argument = launch.arguments[index]
                 if isinstance(argument, np.ndarray):
-                    extents.append(Extent(launch.name(index), "global", placed[index], argument.nbytes))
+                    extents.append(MemoryExtent(launch.name(index), "global", placed[index], argument.nbytes))
                     values.append(placed[index].to_bytes(8, "little"))
                 else:
                     values.append(scalar_bytes(argument, parameter, launch.name(index)))
@@ -362,33 +364,33 @@ class EmulatedKernel:
         if self.kernel.layout.grid_workspace:
             workspace = np.zeros(GRID_WORKSPACE_BYTES, np.uint8)
             regions.append((GRID_WORKSPACE_BASE, workspace, True))
-            extents.append(Extent("the grid's barrier", "global", GRID_WORKSPACE_BASE, workspace.nbytes))
+            extents.append(MemoryExtent("the grid's barrier", "global", GRID_WORKSPACE_BASE, workspace.nbytes))
         given_at = {one.address for one in launch.memory}
         for one in launch.memory:
-            extent = Extent(one.name, "global", one.address, one.size or one.data.nbytes)
+            extent = MemoryExtent(one.name, "global", one.address, one.size or one.data.nbytes)
             extents.append(
-                extent.of(Part(one.name.partition(",")[0], 0, one.item, (extent.size // one.item,), (one.item,)))
+                extent.of(ExtentPart(one.name.partition(",")[0], 0, one.item, (extent.size // one.item,), (one.item,)))
             )
             if one.data.size:
                 regions.append((one.address, one.data, True))
         for base, image, writable, name in self.kernel.layout.images():
             if image.size and base not in given_at:
                 regions.append((base, image, writable))
-                extents.append(Extent(name, "global", base, image.nbytes))
+                extents.append(MemoryExtent(name, "global", base, image.nbytes))
         return regions, extents
 
-    def _shared_extents(self, launch: Launch) -> list[Extent]:
+    def _shared_extents(self, launch: Launch) -> list[MemoryExtent]:
         layout = self.kernel.layout
         extents = [
-            Extent(key.rpartition(":")[2], "shared", placed.address, placed.variable.size)
+            MemoryExtent(key.rpartition(":")[2], "shared", placed.address, placed.variable.size)
             for key, placed in layout.shared.items()
         ]
         if launch.shared_bytes:
             name = next(iter(layout.dynamic), "dynamic shared memory").rpartition(":")[2]
             extents.append(
-                Extent(name, "shared", layout.reserved_shared + self.kernel.dynamic_offset, launch.shared_bytes)
+                MemoryExtent(name, "shared", layout.reserved_shared + self.kernel.dynamic_offset, launch.shared_bytes)
             )
-        extents.append(Extent("the thread's local memory", "local", 0, self.kernel.local_bytes))
+        extents.append(MemoryExtent("the thread's local memory", "local", 0, self.kernel.local_bytes))
         return extents
 
 
@@ -423,7 +425,7 @@ def _place_arrays(launch: Launch, regions: list[tuple[int, NDArray[np.uint8], bo
     return placed
 
 
-def _fresh(launch: Launch, extents: list[Extent]) -> list[tuple[int, int]]:
+def _fresh(launch: Launch, extents: list[MemoryExtent]) -> list[tuple[int, int]]:
     """(device address, bytes) of what nothing has written yet in array arguments."""
     arrays = [index for index, argument in enumerate(launch.arguments) if isinstance(argument, np.ndarray)]
     placed = dict(zip(arrays, extents, strict=False))  # the extents of arguments come first, in their order

@@ -23,7 +23,7 @@ from wmmadiag.place import Place
 
 # Importing them registers their operations.
 from wmmadiag.processes.collection import paused_collection
-from wmmadiag.ptx.ir import Function, Module, Space
+from wmmadiag.ptx.ir import Module, PtxFunction, Space
 
 _ = (select_lane, select_memory, select_tensor, select_warp)
 
@@ -45,7 +45,7 @@ _WIDEST = 512  # bytes of a 128-bit register: room that the engine wants behind 
 class LoweredKernel:
     """A kernel ready for the engine."""
 
-    entry: Function  # its PTX function
+    entry: PtxFunction  # its PTX function
     arch: str
     program: Any  # the engine's program
     nodes: tuple[Decoded, ...]  # operations by program counter, with place and text

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from wmmadiag.emulator.native import SHARED_WINDOW
 from wmmadiag.errors import UnsupportedError
 from wmmadiag.ptx.indirect import function_address
-from wmmadiag.ptx.ir import Module, Space, Variable
+from wmmadiag.ptx.ir import Module, PtxVariable, Space
 
 GRID_WORKSPACE_BASE = 0x7A00_0000_0000
 """What `%envreg1` and `%envreg2` point to in a cooperative launch: 4 bytes of size, 4 of the grid's barrier
@@ -36,7 +36,7 @@ def align_up(offset: int, alignment: int) -> int:
 class Placed:
     """A variable and its address: an offset in shared or local memory, a device address otherwise."""
 
-    variable: Variable
+    variable: PtxVariable
     address: int
 
 
@@ -56,13 +56,13 @@ class MemoryLayout:
     least_aligned: bool = False
     addresses: Mapping[str, int] = field(default_factory=dict)
     shared: dict[str, Placed] = field(default_factory=dict)
-    dynamic: dict[str, Variable] = field(default_factory=dict)
+    dynamic: dict[str, PtxVariable] = field(default_factory=dict)
     static: dict[str, Placed] = field(default_factory=dict)
     static_bytes: int = 0
     grid_workspace: bool = False
     _next_global: int = GLOBAL_BASE
 
-    def shared_address(self, key: str, variable: Variable) -> int | None:
+    def shared_address(self, key: str, variable: PtxVariable) -> int | None:
         """Offset of a shared variable; None for dynamic shared memory, whose place is known at the end."""
         if variable.extern and variable.size == 0:
             self.dynamic[key] = variable
@@ -90,7 +90,7 @@ class MemoryLayout:
         alignment = max([_SHARED_ALIGN, *(variable.align for variable in self.dynamic.values())])
         return align_up(self.static_bytes, alignment) if self.static_bytes else 0
 
-    def global_address(self, variable: Variable) -> int:
+    def global_address(self, variable: PtxVariable) -> int:
         """Device address of a `.global` or `.const` variable of the module.
 
         Raises:
@@ -133,7 +133,7 @@ class MemoryLayout:
             for name, image in done.items()
         ]
 
-    def _image(self, variable: Variable) -> NDArray[np.uint8]:
+    def _image(self, variable: PtxVariable) -> NDArray[np.uint8]:
         image = np.zeros(variable.size, np.uint8)
         if variable.initializer is not None:
             image[:] = np.frombuffer(variable.initializer.data, np.uint8)

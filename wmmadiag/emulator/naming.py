@@ -14,7 +14,7 @@ from wmmadiag.compile.languages import is_c_family
 from wmmadiag.compile.model import Resources
 from wmmadiag.compile.names import demangle as kernel_name
 from wmmadiag.compile.origin import PtxOrigin
-from wmmadiag.emulator.extents import Extent, NamedExtents, Part
+from wmmadiag.emulator.extents import ExtentPart, MemoryExtent, NamedExtents
 from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.launch import Launch
 from wmmadiag.ptx.demangle import demangle
@@ -34,11 +34,11 @@ class ArrayNames:
     origin: PtxOrigin | None = None  # the source that it was compiled from, where this process compiled it
     _source: ArraySource | None = field(default=None, init=False)
 
-    def named(self, extents: Sequence[Extent], launch: Launch) -> NamedExtents:
+    def named(self, extents: Sequence[MemoryExtent], launch: Launch) -> NamedExtents:
         """The same ranges with what is known of their elements, which is found out when one is looked at."""
         return NamedExtents(extents, lambda one: self._argument(one, launch) or self._declared(one, launch) or one)
 
-    def _argument(self, extent: Extent, launch: Launch) -> Extent | None:
+    def _argument(self, extent: MemoryExtent, launch: Launch) -> MemoryExtent | None:
         if extent.space != "global":
             return None
         for index, argument in enumerate(launch.arguments):
@@ -47,15 +47,17 @@ class ArrayNames:
                 continue
             item = argument.itemsize
             parts = tuple(
-                Part(view.name, view.offset * item, item, view.shape, tuple(stride * item for stride in view.strides))
+                ExtentPart(
+                    view.name, view.offset * item, item, view.shape, tuple(stride * item for stride in view.strides)
+                )
                 for view in launch.views
                 if view.argument == index
             )
             shape = argument.shape if argument.ndim else (1,)
-            return extent.of(Part(name, 0, item, shape, argument.strides or (item,)), parts, comma=True)
+            return extent.of(ExtentPart(name, 0, item, shape, argument.strides or (item,)), parts, comma=True)
         return None
 
-    def _declared(self, extent: Extent, launch: Launch) -> Extent | None:
+    def _declared(self, extent: MemoryExtent, launch: Launch) -> MemoryExtent | None:
         if extent.space not in ("shared", "global"):
             return None
         function, name = _declared_in(extent.name)
@@ -65,14 +67,14 @@ class ArrayNames:
             carved = self._members(name, function, extent)
         if elements is None and not carved:
             return None
-        whole = Part(name, 0, 0, (), ()) if elements is None else _part(name, 0, elements)
+        whole = ExtentPart(name, 0, 0, (), ()) if elements is None else _part(name, 0, elements)
         return extent.of(whole, carved)
 
-    def _members(self, name: str, function: str, extent: Extent) -> tuple[Part, ...]:
+    def _members(self, name: str, function: str, extent: MemoryExtent) -> tuple[ExtentPart, ...]:
         found = self.source().members(name, function, extent.size) if extent.space == "shared" else ()
         return tuple(_part(f"{name}.{one.name}", one.offset, one.elements) for one in found)
 
-    def _carved(self, name: str, extent: Extent, launch: Launch) -> tuple[Part, ...]:
+    def _carved(self, name: str, extent: MemoryExtent, launch: Launch) -> tuple[ExtentPart, ...]:
         if extent.space != "shared" or extent.name not in {
             key.rpartition(":")[2] for key in self.kernel.layout.dynamic
         }:
@@ -142,15 +144,15 @@ def _declared_in(symbol: str) -> tuple[str, str]:
     return "", name
 
 
-def _part(name: str, offset: int, elements: Elements) -> Part:
+def _part(name: str, offset: int, elements: Elements) -> ExtentPart:
     strides, step = [], elements.item
     for extent in reversed(elements.shape):
         strides.append(step)
         step *= extent
-    return Part(name, offset, elements.item, elements.shape, tuple(reversed(strides)))
+    return ExtentPart(name, offset, elements.item, elements.shape, tuple(reversed(strides)))
 
 
-def _pieces(found: Sequence[Carved], size: int) -> list[Part]:
+def _pieces(found: Sequence[Carved], size: int) -> list[ExtentPart]:
     """Each carved pointer up to the next one; of several at one place the first; one at the start alone is no news."""
     starts = sorted({one.offset for one in found})
     if starts in ([], [0]):
@@ -158,5 +160,5 @@ def _pieces(found: Sequence[Carved], size: int) -> list[Part]:
     pieces = []
     for start, end in zip(starts, [*starts[1:], size], strict=True):
         one = next(one for one in found if one.offset == start)
-        pieces.append(Part(one.name, start, one.item, ((end - start) // one.item,), (one.item,)))
+        pieces.append(ExtentPart(one.name, start, one.item, ((end - start) // one.item,), (one.item,)))
     return pieces

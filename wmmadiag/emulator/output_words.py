@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.emulator.extents import Extent
+from wmmadiag.emulator.extents import MemoryExtent
 from wmmadiag.launch import Launch
 
 Words = NDArray[np.uint64]
@@ -42,7 +42,9 @@ class Writers:
         return self.words >> np.uint64(33)
 
 
-def watched(launch: Launch, extents: Sequence[Extent]) -> tuple[list[tuple[int, int, int, int]], dict[int, Words]]:
+def watched(
+    launch: Launch, extents: Sequence[MemoryExtent]
+) -> tuple[list[tuple[int, int, int, int]], dict[int, Words]]:
     """What the engine takes as `watched`, and the words of each argument that may be written, by its index.
 
     `extents`: of the array arguments first, in their order.
@@ -66,7 +68,7 @@ def watched(launch: Launch, extents: Sequence[Extent]) -> tuple[list[tuple[int, 
     return table, words
 
 
-def _inside_others(index: int, placed: dict[int, Extent], others: set[int]) -> bool:
+def _inside_others(index: int, placed: dict[int, MemoryExtent], others: set[int]) -> bool:
     """Whether an argument's memory is also that of one that may be written."""
     mine = placed[index]
     return any(

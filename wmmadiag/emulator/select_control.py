@@ -9,7 +9,7 @@ from wmmadiag.emulator.decoded import SPACES, Value
 from wmmadiag.emulator.modifiers import pack
 from wmmadiag.emulator.selection import Frame, Selector, selects
 from wmmadiag.ptx.indirect import INDIRECT, function_address, targets
-from wmmadiag.ptx.ir import Function, Instruction, Label, Operand, Parameter, Register, SymbolAddress, Vector
+from wmmadiag.ptx.ir import Instruction, Label, Operand, PtxFunction, PtxParameter, Register, SymbolAddress, Vector
 
 _INLINE_LIMIT = 200_000
 """Operations beyond which expanding calls is given up."""
@@ -24,7 +24,7 @@ NO_FUNCTION = "call through a pointer that holds no function's address"
 """Texts of the operations that end such a lane."""
 
 
-def expand(select: Selector, function: Function) -> None:
+def expand(select: Selector, function: PtxFunction) -> None:
     """Emit a function's body in the selector's current frame."""
     if select.fuse:
         function = contracted(function)
@@ -139,7 +139,7 @@ def call_through_pointer(select: Selector, instruction: Instruction) -> None:
 
 
 def _expand_call(
-    select: Selector, function: Function, returns: tuple[Operand, ...], arguments: tuple[Operand, ...]
+    select: Selector, function: PtxFunction, returns: tuple[Operand, ...], arguments: tuple[Operand, ...]
 ) -> None:
     caller, guard = select.frame, select.guard
     if len(select.nodes) > _INLINE_LIMIT:
@@ -155,7 +155,7 @@ def _expand_call(
     formals = [*zip(function.parameters, arguments, strict=True), *zip(function.returns, returns, strict=True)]
     incoming: list[tuple[Register, Value]] = []
     for formal, actual in formals:
-        if isinstance(formal, Parameter):
+        if isinstance(formal, PtxParameter):
             if not isinstance(actual, SymbolAddress) or actual.name not in caller.locations:
                 raise select.malformed(f"argument {formal.name} of {function.name} is no .param variable")
             callee.locations[formal.name] = caller.locations[actual.name]

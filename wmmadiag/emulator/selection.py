@@ -21,14 +21,14 @@ from wmmadiag.place import Place
 from wmmadiag.ptx.indirect import function_address
 from wmmadiag.ptx.ir import (
     Address,
-    Function,
     Immediate,
     Instruction,
     Module,
     Operand,
-    Pair,
-    Parameter,
+    OperandPair,
     Predicate,
+    PtxFunction,
+    PtxParameter,
     Register,
     Sink,
     Space,
@@ -91,7 +91,7 @@ class Frame:
         locations: address in local memory of `.local` and `.param` variables and formal parameters.
     """
 
-    def __init__(self, function: Function, number: int, call: Place | None, local_base: int, depth: int = 0) -> None:
+    def __init__(self, function: PtxFunction, number: int, call: Place | None, local_base: int, depth: int = 0) -> None:
         self.function = function
         self.number = number
         self.call = call
@@ -133,7 +133,7 @@ def _extend(place: Place, call: Place) -> Place:
 class Selector:
     """Emits operations; holds what they share: virtual registers, constants, memory layout, maps."""
 
-    def __init__(self, module: Module, entry: Function, layout: MemoryLayout, arch: str) -> None:
+    def __init__(self, module: Module, entry: PtxFunction, layout: MemoryLayout, arch: str) -> None:
         self.module = module
         self.entry = entry
         self.layout = layout
@@ -146,7 +146,7 @@ class Selector:
         self._constants: dict[tuple[int, int], Value] = {}
         self._presets: dict[str, Value] = {}
         self._dynamic: list[tuple[Value, int, bool]] = []
-        self._parameters = {p.name: p for p in entry.parameters if isinstance(p, Parameter)}
+        self._parameters = {p.name: p for p in entry.parameters if isinstance(p, PtxParameter)}
         self.place = entry.place or Place("", 0)
         self.ptx_line = 0
         self._text = ""
@@ -257,7 +257,7 @@ class Selector:
 
     def write_pair(self, operand: Operand | None) -> tuple[Value | None, Value | None]:
         """Destinations `d|p`, or a single `d`."""
-        if isinstance(operand, Pair):
+        if isinstance(operand, OperandPair):
             return self.write(operand.first), self.write(operand.second)
         return self.write(operand), None
 

@@ -235,9 +235,9 @@ def run_task(task: Task, progress: Progress | None = None, key: str | None = Non
 
     recorder = None
     if task.record:
-        from wmmadiag.recording import Recorder
+        from wmmadiag.recording import ReportRecorder
 
-        recorder = Recorder(task.options.get("seed"), task.options.get("inputs", ""))
+        recorder = ReportRecorder(task.options.get("seed"), task.options.get("inputs", ""))
     try:
         report = check(
             task.path,

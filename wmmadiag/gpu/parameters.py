@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.ptx.ir import Parameter
+from wmmadiag.ptx.ir import PtxParameter
 from wmmadiag.ptx.types import WIDTHS
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -16,7 +16,7 @@ _PARAMETER = re.compile(
 )
 
 
-def entries(ptx: str) -> dict[str, tuple[Parameter, ...]]:
+def entries(ptx: str) -> dict[str, tuple[PtxParameter, ...]]:
     """Name of each kernel → its parameters, with offsets in the parameter block."""
     text = _COMMENT.sub(" ", ptx)
     return {match[1]: _parameters(match[2] or "") for match in _ENTRY.finditer(text)}
@@ -30,7 +30,7 @@ def is_cooperative(ptx: str, entry: str) -> bool:
     return re.search(r"%envreg[12]\b", bodies.get(entry, "")) is not None
 
 
-def entry_parameters(ptx: str, entry: str) -> tuple[Parameter, ...]:
+def entry_parameters(ptx: str, entry: str) -> tuple[PtxParameter, ...]:
     """The parameters of one kernel.
 
     Raises:
@@ -42,14 +42,14 @@ def entry_parameters(ptx: str, entry: str) -> tuple[Parameter, ...]:
     return found[entry]
 
 
-def _parameters(text: str) -> tuple[Parameter, ...]:
-    parameters: list[Parameter] = []
+def _parameters(text: str) -> tuple[PtxParameter, ...]:
+    parameters: list[PtxParameter] = []
     offset = 0
     for match in _PARAMETER.finditer(text):
         size = WIDTHS[match["type"]] // 8
         align = int(match["align"] or size)
         count = int(match["count"] or 0) if match["count"] is not None else 1
         offset = -(-offset // align) * align
-        parameters.append(Parameter(match["name"], match["type"], size * count, align, offset))
+        parameters.append(PtxParameter(match["name"], match["type"], size * count, align, offset))
         offset += size * count
     return tuple(parameters)

@@ -20,7 +20,7 @@ the kernel's parameter; NumPy scalars and bytes must have its size.
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ArgumentView:
     """A logical tensor in an array argument, for checks and messages.
 
     Attributes:
@@ -85,7 +85,7 @@ class Launch:
     shared_bytes: int = 0
     names: Sequence[str] = ()
     fresh: Sequence[tuple[int, range]] = ()
-    views: Sequence[View] = ()
+    views: Sequence[ArgumentView] = ()
     structs: Sequence[tuple[int, int]] = ()
     memory: Sequence[DeviceMemory] = ()
     displaced: int = 0

@@ -6,10 +6,10 @@ import numpy as np
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Argument
-from wmmadiag.ptx.ir import Parameter
+from wmmadiag.ptx.ir import PtxParameter
 
 
-def scalar_bytes(argument: Argument, parameter: Parameter, name: str) -> bytes:
+def scalar_bytes(argument: Argument, parameter: PtxParameter, name: str) -> bytes:
     """The bytes of a scalar argument as the kernel's parameter wants them.
 
     Raises:

@@ -51,8 +51,8 @@ def _updated(operation: Operation) -> dict[str, str]:
     return {name: role.updates for name, role in operation.roles.items() if role.updates}
 
 
-class Tolerance(Protocol):
-    """What a card may say in place of the bound; `subject.card.Tolerance` is one."""
+class ChosenTolerance(Protocol):
+    """What a card may say in place of the bound; `subject.card.ChosenTolerance` is one."""
 
     @property
     def atol(self) -> float:
@@ -63,7 +63,7 @@ class Tolerance(Protocol):
         """Part relative to what is expected."""
 
 
-def tolerance(expected: Doubles, chosen: Tolerance) -> Judgement:
+def tolerance(expected: Doubles, chosen: ChosenTolerance) -> Judgement:
     """The card's own tolerance as a bound: atol + rtol·|expected|."""
     with np.errstate(invalid="ignore"):
         return Judgement(chosen.atol + chosen.rtol * np.abs(np.nan_to_num(expected, posinf=0.0, neginf=0.0)))

@@ -21,7 +21,7 @@ from wmmadiag.programs.link import heap, linked, missing, original, private
 from wmmadiag.programs.shipped import NATIVE
 from wmmadiag.ptx import parse
 from wmmadiag.ptx.indirect import function_address
-from wmmadiag.ptx.ir import Module, Parameter, Space, Variable
+from wmmadiag.ptx.ir import Module, PtxParameter, PtxVariable, Space
 
 HEAP_LISTS = 40
 """`lists` of native/device/heap.cu."""
@@ -37,7 +37,7 @@ class DeviceKernel:
 
     number: int  # it is known by to the runtime
     name: str  # with template arguments
-    parameters: tuple[Parameter, ...]  # in order; `names`: what the source calls them
+    parameters: tuple[PtxParameter, ...]  # in order; `names`: what the source calls them
     names: tuple[str, ...]
     # checked, bare: ready to launch, with the checks and without
     checked: EmulatedKernel
@@ -238,7 +238,7 @@ class DeviceHalf:
             if name in unit.variables and shadow.unit in (None, number):
                 self._places(parse(self.compile(unit).ptx, name="symbols"), number)
 
-    def _place_unseen(self, module: Module, variable: Variable, key: tuple[int, str], found: dict[str, int]) -> None:
+    def _place_unseen(self, module: Module, variable: PtxVariable, key: tuple[int, str], found: dict[str, int]) -> None:
         if key not in self._unseen and (data := _contents(module, variable)) is not None:
             self._unseen[key] = self.place(key[1], data)
         if key in self._unseen:
@@ -310,7 +310,7 @@ class DeviceHalf:
             module, addresses = self._complete(module, absent, unit, addresses)
         lowered = lower(module, entry.name, self.options.arch, addresses=addresses)
         origin = origin_of(compilation.ptx)
-        parameters = tuple(one for one in lowered.entry.parameters if isinstance(one, Parameter))
+        parameters = tuple(one for one in lowered.entry.parameters if isinstance(one, PtxParameter))
         given = named.get(base_name(entry.name), ())
         names = given if len(given) == len(parameters) else tuple(f"argument {i}" for i in range(len(parameters)))
         checked = EmulatedKernel(lowered, self.how, origin)
@@ -335,7 +335,7 @@ def shown(name: str) -> str:
     return name
 
 
-def pointers(module: Module, variable: Variable) -> list[tuple[int, int]]:
+def pointers(module: Module, variable: PtxVariable) -> list[tuple[int, int]]:
     """(offset, address) of each whole pointer to a function that a variable holds at first."""
     return [
         (offset, function_address(symbol.name))
@@ -344,7 +344,7 @@ def pointers(module: Module, variable: Variable) -> list[tuple[int, int]]:
     ]
 
 
-def _contents(module: Module, variable: Variable) -> bytes | None:
+def _contents(module: Module, variable: PtxVariable) -> bytes | None:
     """What a variable holds at first; None where that hangs on places of data, or it is none of this module's.
 
     Pointers to functions are written when it has its place.

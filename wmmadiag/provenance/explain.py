@@ -12,14 +12,14 @@ import numpy as np
 
 from wmmadiag.emulator import EmulatedKernel
 from wmmadiag.emulator.decoded import CODE_SHIFT, TRANSPOSED, Decoded, Value
-from wmmadiag.emulator.extents import Extent
+from wmmadiag.emulator.extents import MemoryExtent
 from wmmadiag.emulator.memory_layout import PARAMETER_BASE
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.place import Place, own_place
 from wmmadiag.provenance.origin import ALIKE, SliceStep
 from wmmadiag.provenance.watch import STORES, BlockRecorder, WatchedAccess, WatchedStep
 from wmmadiag.ptx.demangle import demangle
-from wmmadiag.ptx.ir import Parameter
+from wmmadiag.ptx.ir import PtxParameter
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.suggest import did_you_mean
 
@@ -168,12 +168,12 @@ class _Slicer:
                     index = _index_of(element - placement.offset, placement.shape, placement.strides)
                     if index is not None:
                         return f"{role}{list(index)}"
-        extent_found: Extent | None = next(
+        extent_found: MemoryExtent | None = next(
             (e for e in self._extents if e.space == space and e.start <= address < e.start + e.size), None
         )
         if extent_found is None:
             for parameter in self._kernel.entry.parameters:
-                if isinstance(parameter, Parameter) and address == PARAMETER_BASE + parameter.offset:
+                if isinstance(parameter, PtxParameter) and address == PARAMETER_BASE + parameter.offset:
                     return f"parameter {parameter.name.rpartition('_param_')[2]}"
             return f"{space} address {address:#x}"
         return f"{demangle(extent_found.name).rpartition('::')[2]}, byte {address - extent_found.start}"

@@ -14,16 +14,16 @@ from wmmadiag.ptx.debug import Locations
 from wmmadiag.ptx.indirect import INDIRECT
 from wmmadiag.ptx.instructions import lookup, refusal
 from wmmadiag.ptx.ir import (
-    Function,
     Instruction,
     Label,
     Operand,
     OperandSpec,
     Predicate,
+    PtxFunction,
+    PtxVariable,
     Register,
     Space,
     SymbolAddress,
-    Variable,
     Vector,
 )
 from wmmadiag.ptx.operands import OperandParser
@@ -57,8 +57,8 @@ class BodyParser:
         cursor: Cursor,
         verifier: Verifier,
         locations: Locations,
-        functions: Mapping[str, Function],
-        variables: MutableMapping[str, Variable],
+        functions: Mapping[str, PtxFunction],
+        variables: MutableMapping[str, PtxVariable],
     ) -> None:
         self._cursor = cursor
         self._verifier = verifier
@@ -70,7 +70,7 @@ class BodyParser:
         self._names = FreshNames(variables)
         self.scope = PtxScope(None, self._labels[cursor.index], self._names, self._made)
         self._operands = OperandParser(cursor, self.scope, variables, functions)
-        self.variables: list[Variable] = []
+        self.variables: list[PtxVariable] = []
         self.instructions: list[Instruction] = []
         self.labels: dict[str, int] = {}
         self.branch_targets: dict[str, tuple[str, ...]] = {}
@@ -223,7 +223,7 @@ class BodyParser:
                 initializer = parse_initializer(cursor, head, shape)
             size = total_size(cursor, head, shape)
             unique = self.scope.add_variable(name, space)
-            variable = Variable(unique, space, head.align, size, head.type, tuple(shape), initializer, False, place)
+            variable = PtxVariable(unique, space, head.align, size, head.type, tuple(shape), initializer, False, place)
             if space in (Space.GLOBAL, Space.CONST):
                 self._module_variables[unique] = variable
             else:

@@ -8,12 +8,12 @@ from wmmadiag.ptx.cursor import Cursor
 from wmmadiag.ptx.ir import (
     Access,
     Address,
-    Function,
     Label,
     Operand,
+    OperandPair,
     OperandSpec,
-    Pair,
-    Parameter,
+    PtxFunction,
+    PtxParameter,
     Register,
     Space,
     SymbolAddress,
@@ -25,7 +25,7 @@ _PROTOTYPE = "a prototype or a list of targets"
 
 
 def parse_call(
-    cursor: Cursor, operands: OperandParser, functions: Mapping[str, Function]
+    cursor: Cursor, operands: OperandParser, functions: Mapping[str, PtxFunction]
 ) -> tuple[tuple[Operand, ...], tuple[OperandSpec, ...]]:
     """Read what follows `call{.uni}`, up to the `;`.
 
@@ -72,7 +72,7 @@ def _list(cursor: Cursor, operands: OperandParser) -> tuple[Operand, ...]:
     while not cursor.accept(")"):
         at = cursor.index
         operand, _ = operands.parse()
-        if isinstance(operand, (Address, Vector, Pair, Label)):
+        if isinstance(operand, (Address, Vector, OperandPair, Label)):
             raise cursor.error("a call takes registers, constants and .param variables", index=at)
         if isinstance(operand, SymbolAddress):
             symbol = operands.symbol(cursor.text[at])
@@ -90,7 +90,7 @@ def _check(
     at: int,
     name: str,
     what: str,
-    formal: tuple[Parameter | Register, ...],
+    formal: tuple[PtxParameter | Register, ...],
     actual: tuple[Operand, ...],
 ) -> None:
     if len(formal) != len(actual):

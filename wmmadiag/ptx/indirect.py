@@ -9,7 +9,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 
-from wmmadiag.ptx.ir import Function, Instruction, Module, Operand, Parameter, Register, SymbolAddress, Variable, Vector
+from wmmadiag.ptx.ir import (
+    Instruction,
+    Module,
+    Operand,
+    PtxFunction,
+    PtxParameter,
+    PtxVariable,
+    Register,
+    SymbolAddress,
+    Vector,
+)
 
 INDIRECT = "call.indirect"
 """`op` of a call whose callee is a register."""
@@ -27,7 +37,7 @@ def function_address(name: str) -> int:
     return _BASE + ((int.from_bytes(digest, "little") & ((1 << _BITS) - 1)) << 4) % (1 << 43)
 
 
-def addressed(functions: Iterable[Function], variables: Iterable[Variable]) -> Iterator[str]:
+def addressed(functions: Iterable[PtxFunction], variables: Iterable[PtxVariable]) -> Iterator[str]:
     """The symbols whose address instructions and initial values take; variables' are among them."""
     for variable in variables:
         for _, _, _, symbol, _ in variable.initializer.relocations if variable.initializer else ():
@@ -38,7 +48,7 @@ def addressed(functions: Iterable[Function], variables: Iterable[Variable]) -> I
                 yield from (operand.name for operand in one.operands if isinstance(operand, SymbolAddress))
 
 
-def targets(module: Module, caller: Function, call: Instruction) -> tuple[Function, ...]:
+def targets(module: Module, caller: PtxFunction, call: Instruction) -> tuple[PtxFunction, ...]:
     """What a call through a pointer may reach, by name."""
     returns, arguments = call.operand("ret"), call.operand("args")
     assert isinstance(returns, Vector)
@@ -60,8 +70,8 @@ def _size(operand: Operand, sizes: Mapping[str, int]) -> int:
     return _width(operand.type) if isinstance(operand, Register) else -1
 
 
-def _formal(operands: Iterable[Parameter | Register]) -> tuple[int, ...]:
-    return tuple(one.size if isinstance(one, Parameter) else _width(one.type) for one in operands)
+def _formal(operands: Iterable[PtxParameter | Register]) -> tuple[int, ...]:
+    return tuple(one.size if isinstance(one, PtxParameter) else _width(one.type) for one in operands)
 
 
 def _width(type_name: str) -> int:

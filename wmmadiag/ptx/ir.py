@@ -100,14 +100,16 @@ class Predicate:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class OperandPair:
     """`d|p`: two destinations (setp, shfl, elect, …)."""
 
     first: Operand
     second: Operand
 
 
-Operand: TypeAlias = Register | Immediate | SymbolAddress | Special | Address | Vector | Label | Sink | Predicate | Pair
+Operand: TypeAlias = (
+    Register | Immediate | SymbolAddress | Special | Address | Vector | Label | Sink | Predicate | OperandPair
+)
 
 
 class Access(str, Enum):
@@ -177,7 +179,7 @@ class Initializer:
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class PtxVariable:
     """A variable in memory. `size` in bytes, 0 for an unsized `.extern .shared x[]` (dynamic shared memory).
 
     `element`: declared element type, `shape`: declared dimensions (empty for a scalar).
@@ -195,7 +197,7 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class PtxParameter:
     """A `.param` of a function: `offset` in bytes in the entry's parameter block, `size` and `align` in bytes."""
 
     name: str
@@ -206,10 +208,10 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class PtxFunction:
     """A `.func` or `.entry` with a body (`instructions` is empty for an extern declaration).
 
-    `parameters` / `returns`: formal arguments; each is a `Parameter` in `.param` space or a `Register`.
+    `parameters` / `returns`: formal arguments; each is a `PtxParameter` in `.param` space or a `Register`.
     `variables`: its `.local`, `.shared` and `.param` variables, names unique within the function.
     `labels`: name → index into `instructions` (may equal its length).
     `branch_targets`: name of a `.branchtargets` list → its labels.
@@ -218,9 +220,9 @@ class Function:
 
     name: str
     entry: bool
-    parameters: tuple[Parameter | Register, ...]
-    returns: tuple[Parameter | Register, ...]
-    variables: tuple[Variable, ...]
+    parameters: tuple[PtxParameter | Register, ...]
+    returns: tuple[PtxParameter | Register, ...]
+    variables: tuple[PtxVariable, ...]
     registers: tuple[Register, ...]
     instructions: tuple[Instruction, ...]
     labels: Mapping[str, int]
@@ -236,8 +238,8 @@ class Module:
 
     version: tuple[int, int]
     target: str
-    functions: Mapping[str, Function]
-    variables: Mapping[str, Variable]
+    functions: Mapping[str, PtxFunction]
+    variables: Mapping[str, PtxVariable]
     files: Mapping[int, str]
 
     @property

@@ -12,20 +12,20 @@ from wmmadiag.ptx.demangle import demangle, short_name
 from wmmadiag.ptx.indirect import INDIRECT
 from wmmadiag.ptx.ir import (
     Address,
-    Function,
     Immediate,
     Instruction,
     Label,
     Module,
     Operand,
-    Pair,
-    Parameter,
+    OperandPair,
     Predicate,
+    PtxFunction,
+    PtxParameter,
+    PtxVariable,
     Register,
     Sink,
     Special,
     SymbolAddress,
-    Variable,
     Vector,
 )
 
@@ -79,7 +79,7 @@ def operand_text(operand: Operand) -> str:
             return "_"
         case Predicate(register=register, negated=negated):
             return f"{'!' if negated else ''}{register.name}"
-        case Pair(first=first, second=second):
+        case OperandPair(first=first, second=second):
             return f"{operand_text(first)}|{operand_text(second)}"
     raise TypeError(operand)
 
@@ -109,13 +109,13 @@ def _offset(offset: int) -> str:
     return f"{offset:+d}" if offset else ""
 
 
-def _variable(variable: Variable) -> str:
+def _variable(variable: PtxVariable) -> str:
     shape = "".join(f"[{extent}]" if extent >= 0 else "[]" for extent in variable.shape)
     size = f"{variable.size} bytes" if variable.size else "size given at launch"
     return f".{variable.space.value} .{variable.element} {variable.name}{shape}  // {size}, aligned to {variable.align}"
 
 
-def _parameter(parameter: Parameter | Register) -> str:
+def _parameter(parameter: PtxParameter | Register) -> str:
     if isinstance(parameter, Register):
         return f".reg .{parameter.type} {parameter.name}"
     return (
@@ -124,7 +124,7 @@ def _parameter(parameter: Parameter | Register) -> str:
     )
 
 
-def _function(function: Function, sources: _Sources) -> Iterator[str]:
+def _function(function: PtxFunction, sources: _Sources) -> Iterator[str]:
     readable = demangle(function.name)
     yield f".{'entry' if function.entry else 'func'} {function.name}" + (
         f"  // {readable}" if readable != function.name else ""

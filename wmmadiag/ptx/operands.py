@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from wmmadiag.ptx.cursor import Cursor
 from wmmadiag.ptx.ir import (
     Address,
-    Function,
     Label,
     Operand,
-    Pair,
+    OperandPair,
     Predicate,
+    PtxFunction,
+    PtxVariable,
     Register,
     Sink,
     Space,
     Special,
     SymbolAddress,
-    Variable,
     Vector,
 )
 from wmmadiag.ptx.lexer import parse_integer
@@ -37,7 +37,11 @@ class OperandParser:
     __slots__ = ("_cursor", "_functions", "_variables", "scope")
 
     def __init__(
-        self, cursor: Cursor, scope: PtxScope, variables: Mapping[str, Variable], functions: Mapping[str, Function]
+        self,
+        cursor: Cursor,
+        scope: PtxScope,
+        variables: Mapping[str, PtxVariable],
+        functions: Mapping[str, PtxFunction],
     ) -> None:
         self._cursor = cursor
         self._variables = variables
@@ -93,11 +97,11 @@ class OperandParser:
         cursor.index += 1
         token = cursor.take()
         if token == "_":
-            return Pair(first, _SINK), ("|", first_shape, "_")
+            return OperandPair(first, _SINK), ("|", first_shape, "_")
         register = self.scope.register(token)
         if not isinstance(register, Register):
             raise cursor.error(f"undefined register {token!r}", index=cursor.index - 1)
-        return Pair(first, register), ("|", first_shape, register.type)
+        return OperandPair(first, register), ("|", first_shape, register.type)
 
     def _name(self) -> tuple[Operand, Shape]:
         cursor = self._cursor

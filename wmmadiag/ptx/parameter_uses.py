@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from wmmadiag.ptx.ir import Module, Parameter
+from wmmadiag.ptx.ir import Module, PtxParameter
 from wmmadiag.ptx.types import CLASSES, WIDTHS
 from wmmadiag.ptx.value_flow import SHARED, MemoryAccess, Node, ValueFlow, value_flow
 
@@ -41,7 +41,7 @@ class ParameterUse:
     `indexed`: bytes at computed offsets are read, so that `members` may lack some.
     """
 
-    parameter: Parameter
+    parameter: PtxParameter
     members: tuple[MemberUse, ...]
     indexed: bool = False
 
@@ -58,7 +58,7 @@ def parameter_uses(module: Module, entry: str) -> tuple[ParameterUse, ...]:
     pointers = _pointers(graph, roots)
     found = []
     for parameter in graph.entry.parameters:
-        if isinstance(parameter, Parameter):
+        if isinstance(parameter, PtxParameter):
             end = parameter.offset + parameter.size
             own = sorted(one for one in graph.members if parameter.offset <= one[0] < end)
             members = tuple(_member(graph, parameter, at, size, pointers.get(at)) for at, size in own)
@@ -105,7 +105,7 @@ def _pointers(graph: ValueFlow, roots: dict[Node, frozenset[int]]) -> dict[int, 
     return found
 
 
-def _member(graph: ValueFlow, parameter: Parameter, at: int, size: int, pointer: _Pointer | None) -> MemberUse:
+def _member(graph: ValueFlow, parameter: PtxParameter, at: int, size: int, pointer: _Pointer | None) -> MemberUse:
     offset = at - parameter.offset
     if pointer is None or size != 8:
         element, perhaps = _element(graph, [("p", at)], [], set(), [size])

@@ -15,7 +15,7 @@ from wmmadiag.ptx.cursor import Cursor
 from wmmadiag.ptx.debug import DebugInfo, Locations, extract
 from wmmadiag.ptx.demangle import demangle
 from wmmadiag.ptx.indirect import INDIRECT, addressed
-from wmmadiag.ptx.ir import Function, Module, Parameter, Register, Space, Variable
+from wmmadiag.ptx.ir import Module, PtxFunction, PtxParameter, PtxVariable, Register, Space
 from wmmadiag.ptx.lexer import tokenize, without_comments
 from wmmadiag.ptx.recursion import callee, refuse_recursion
 from wmmadiag.ptx.scope import PtxScope
@@ -125,8 +125,8 @@ class _ModuleParser:
         self._info = info
         self._version = (0, 0)
         self._target = ""
-        self._functions: dict[str, Function] = {}
-        self._variables: dict[str, Variable] = {}
+        self._functions: dict[str, PtxFunction] = {}
+        self._variables: dict[str, PtxVariable] = {}
         self._verifier: Verifier | None = None
         self._headers: dict[str, _Header] = {}
         self._aliases: dict[str, str] = {}
@@ -250,7 +250,7 @@ class _ModuleParser:
                 initializer = parse_initializer(cursor, head, shape)
             size = total_size(cursor, head, shape)
             if known is None or known.extern:
-                self._variables[name] = Variable(
+                self._variables[name] = PtxVariable(
                     name, space, head.align, size, head.type, tuple(shape), initializer, extern
                 )
             if initializer is not None:
@@ -259,7 +259,7 @@ class _ModuleParser:
                 break
         cursor.expect(";")
 
-    def _check_relocations(self, variable: Variable, at: int) -> None:
+    def _check_relocations(self, variable: PtxVariable, at: int) -> None:
         assert variable.initializer is not None
         for _, _, _, symbol, _ in variable.initializer.relocations:
             if symbol.name not in self._variables and symbol.name not in self._functions:
@@ -301,12 +301,12 @@ class _ModuleParser:
 
     def _declared(
         self, name: str, entry: bool, limits: Mapping[str, tuple[int, ...]], header: _Header, scope: PtxScope | None
-    ) -> Function:
+    ) -> PtxFunction:
         """A function without its body; its parameters belong to the body's scope, if there is one."""
         returns = self._parameters(header.returns, scope) if header.returns >= 0 else ()
         parameters = self._parameters(header.parameters, scope) if header.parameters != header.body else ()
         self._cursor.index = header.body
-        return Function(name, entry, parameters, returns, (), (), (), {}, {}, limits, True, header.place)
+        return PtxFunction(name, entry, parameters, returns, (), (), (), {}, {}, limits, True, header.place)
 
     def _skip_body(self) -> None:
         """Move from `{` past the matching `}`."""
@@ -376,12 +376,12 @@ class _ModuleParser:
             limits[directive] = tuple(numbers)
         return limits
 
-    def _parameters(self, at: int, scope: PtxScope | None) -> tuple[Parameter | Register, ...]:
+    def _parameters(self, at: int, scope: PtxScope | None) -> tuple[PtxParameter | Register, ...]:
         """Read a parameter list again, now that the body's scope exists."""
         cursor = self._cursor
         cursor.index = at
         cursor.expect("(")
-        found: list[Parameter | Register] = []
+        found: list[PtxParameter | Register] = []
         offset = 0
         while not cursor.accept(")"):
             directive = cursor.take()
@@ -390,7 +390,7 @@ class _ModuleParser:
             register = directive == ".reg"
             head = parse_head(cursor, register=register)
             parameter = self._parameter(head, register, offset, scope)
-            if isinstance(parameter, Parameter):
+            if isinstance(parameter, PtxParameter):
                 offset = parameter.offset + parameter.size
             found.append(parameter)
             if not cursor.accept(","):
@@ -398,7 +398,7 @@ class _ModuleParser:
                 break
         return tuple(found)
 
-    def _parameter(self, head: Head, register: bool, offset: int, scope: PtxScope | None) -> Parameter | Register:
+    def _parameter(self, head: Head, register: bool, offset: int, scope: PtxScope | None) -> PtxParameter | Register:
         cursor = self._cursor
         name = cursor.identifier("a parameter")
         if scope is not None and scope.declared(name):
@@ -413,4 +413,4 @@ class _ModuleParser:
         if scope is not None:
             name = scope.add_variable(name, Space.PARAM)
         start = (offset + head.align - 1) // head.align * head.align
-        return Parameter(name, head.type, size, head.align, start)
+        return PtxParameter(name, head.type, size, head.align, start)

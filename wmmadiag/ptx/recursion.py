@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from wmmadiag.ptx.demangle import demangle
-from wmmadiag.ptx.ir import Function, Instruction, SymbolAddress
+from wmmadiag.ptx.ir import Instruction, PtxFunction, SymbolAddress
 
 
 def callee(instruction: Instruction) -> str | None:
@@ -18,7 +18,7 @@ def callee(instruction: Instruction) -> str | None:
     return symbol.name if isinstance(symbol, SymbolAddress) else None
 
 
-def refuse_recursion(functions: Mapping[str, Function]) -> dict[str, Function]:
+def refuse_recursion(functions: Mapping[str, PtxFunction]) -> dict[str, PtxFunction]:
     """The same functions, with each call that closes a cycle refused."""
     graph = {
         name: {target for item in function.instructions if (target := callee(item)) in functions and target}

@@ -14,13 +14,13 @@ from wmmadiag.ptx.indirect import INDIRECT, targets
 from wmmadiag.ptx.ir import (
     Access,
     Address,
-    Function,
     Immediate,
     Instruction,
     Module,
     Operand,
-    Pair,
-    Parameter,
+    OperandPair,
+    PtxFunction,
+    PtxParameter,
     Register,
     SymbolAddress,
     Vector,
@@ -69,7 +69,7 @@ class MemoryAccess:
 class ValueFlow:
     """A graph of what holds values."""
 
-    entry: Function  # the kernel
+    entry: PtxFunction  # the kernel
     # forwards, backwards: a value goes on as it is, as a part, or put together with others
     forwards: dict[Node, set[Node]] = field(default_factory=dict)
     backwards: dict[Node, set[Node]] = field(default_factory=dict)
@@ -103,7 +103,7 @@ def value_flow(module: Module, entry: str) -> ValueFlow:
     return graph
 
 
-def _reached(module: Module, kernel: Function) -> Iterator[Function]:
+def _reached(module: Module, kernel: PtxFunction) -> Iterator[PtxFunction]:
     waiting, seen = [kernel.name], {kernel.name}
     while waiting:
         function = module.functions[waiting.pop()]
@@ -114,7 +114,7 @@ def _reached(module: Module, kernel: Function) -> Iterator[Function]:
                 waiting.append(target)
 
 
-def _callees(module: Module, caller: Function, one: Instruction) -> tuple[Function, ...]:
+def _callees(module: Module, caller: PtxFunction, one: Instruction) -> tuple[PtxFunction, ...]:
     """What an instruction may call."""
     if one.op == INDIRECT:
         return targets(module, caller, one)
@@ -125,13 +125,13 @@ def _callees(module: Module, caller: Function, one: Instruction) -> tuple[Functi
 class _Reader:
     """Puts one function's instructions into the graph."""
 
-    def __init__(self, graph: ValueFlow, function: Function, module: Module) -> None:
+    def __init__(self, graph: ValueFlow, function: PtxFunction, module: Module) -> None:
         self.graph = graph
         self.name = function.name
         self.function = function
         self.module = module
         self.kernel = function is graph.entry
-        self.parameters = {one.name: one for one in function.parameters if isinstance(one, Parameter)}
+        self.parameters = {one.name: one for one in function.parameters if isinstance(one, PtxParameter)}
         # A register that holds the address of a parameter, and nothing else: how structs' members are read.
         self.places: dict[str, tuple[str, int]] = {}
 
@@ -303,13 +303,13 @@ class _Reader:
             width = size.value if isinstance(size, Immediate) else 16
             self.graph.accesses.append(MemoryAccess(self._register(source.base), "read", width, loaded=(SHARED,)))
 
-    def _call(self, one: Instruction, function: Function) -> None:
+    def _call(self, one: Instruction, function: PtxFunction) -> None:
         returns, arguments = one.operand("ret"), one.operand("args")
         if not isinstance(returns, Vector) or not isinstance(arguments, Vector):
             return
         pairs = [*zip(function.parameters, arguments.elements, strict=False)]
         for formal, actual in [*pairs, *zip(function.returns, returns.elements, strict=False)]:
-            if isinstance(formal, Parameter) and isinstance(actual, SymbolAddress):
+            if isinstance(formal, PtxParameter) and isinstance(actual, SymbolAddress):
                 self.graph.passed.add((self.name, actual.name, function.name, formal.name))
             elif isinstance(formal, Register) and isinstance(actual, Register):
                 inner, outer = ("r", function.name, formal.name), self._register(actual)
@@ -373,5 +373,5 @@ def _registers(operand: Operand | None) -> Iterator[Register]:
     elif isinstance(operand, Vector):
         for element in operand.elements:
             yield from _registers(element)
-    elif isinstance(operand, Pair):
+    elif isinstance(operand, OperandPair):
         yield from _registers(operand.first)

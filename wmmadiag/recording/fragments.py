@@ -24,7 +24,7 @@ from wmmadiag.fragments.map import ELEMENT_BITS
 from wmmadiag.fragments.wmma import wmma_map
 from wmmadiag.ptx.meaning import meaning
 from wmmadiag.results.diagnosis import Cause, Diagnosis
-from wmmadiag.results.maps import FragmentCell, FragmentMap
+from wmmadiag.results.maps import FragmentCell, HeldFragment
 from wmmadiag.results.text import edits, split_place
 from wmmadiag.subject.bench import CaseRun, Workbench
 from wmmadiag.subject.binding import BoundCase, bind
@@ -71,7 +71,7 @@ class _Loads:
 
 def fragment_maps(
     card: Card, diagnosis: Diagnosis, *, seed: int | None = None, inputs: str = ""
-) -> tuple[FragmentMap, ...]:
+) -> tuple[HeldFragment, ...]:
     """Maps for the causes whose change was tried and moves a fragment load; empty where there is none.
 
     Args:
@@ -94,7 +94,7 @@ def fragment_maps(
     return tuple(found)
 
 
-def _of_cause(bench: Workbench, cause: Cause, case_name: str) -> FragmentMap | None:
+def _of_cause(bench: Workbench, cause: Cause, case_name: str) -> HeldFragment | None:
     line = split_place(cause.place).line
     if cause.fix is None or cause.fix.status != "verified" or not cause.fix.diff or not line:
         return None
@@ -157,7 +157,7 @@ def _loads(run: CaseRun, bound: BoundCase, line: int) -> _Seen:
     return observer.seen, context
 
 
-def _drawn(arch: str, place: str, seen: Sequence[_Seen], wrong: _Load, right: _Load) -> FragmentMap | None:
+def _drawn(arch: str, place: str, seen: Sequence[_Seen], wrong: _Load, right: _Load) -> HeldFragment | None:
     sides = []
     for (_, context), load in zip(seen, (wrong, right), strict=True):
         matrix, layout, shape, kind = _stated(context, load)
@@ -177,7 +177,7 @@ def _drawn(arch: str, place: str, seen: Sequence[_Seen], wrong: _Load, right: _L
             cells.append(FragmentCell(row, column, lane, slot, held, wanted))
     context = sides[0][0]
     title = f"Fragment {sides[0][5]} of {thread_name(context, wrong.block, wrong.warp)}, the first load that differs"
-    return FragmentMap(title, place, *where.shape, tuple(cells))
+    return HeldFragment(title, place, *where.shape, tuple(cells))
 
 
 def _name(context: Context, load: _Load, layout: str, width: int, row: int, column: int) -> str:

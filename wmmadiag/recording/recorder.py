@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wmmadiag.results.maps import ErrorMap, FragmentMap, OwnedPlane
+from wmmadiag.results.maps import ErrorMap, HeldFragment, OwnedPlane
 from wmmadiag.results.model import KernelReport
 from wmmadiag.results.run import KernelRun, Rule, Run, SourceText, Unchecked
 
@@ -26,7 +26,7 @@ MAX_SOURCE = 1 << 18
 
 
 @dataclass(slots=True)
-class Recorder:
+class ReportRecorder:
     """Listens to one `wmmadiag.subject.check.check_card`, and makes the kernel's part of a run of it."""
 
     # seed, inputs: in place of the card's, as the check got them
@@ -73,7 +73,7 @@ class Recorder:
         self, report: KernelReport, options: Mapping[str, str] | None = None, diagnoses: Sequence[Diagnosis] = ()
     ) -> KernelRun:
         """The finished check with what was recorded of it."""
-        fragments: tuple[FragmentMap, ...] = ()
+        fragments: tuple[HeldFragment, ...] = ()
         if diagnoses and self.card is not None:
             from wmmadiag.recording.fragments import fragment_maps
 

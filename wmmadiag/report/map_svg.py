@@ -23,7 +23,7 @@ from wmmadiag.results.maps import (
     UNBOUNDED,
     UNWRITTEN,
     ErrorMap,
-    FragmentMap,
+    HeldFragment,
     Plane,
 )
 from wmmadiag.results.text import visible
@@ -116,12 +116,12 @@ def _words(code: int) -> str:
     return "no error" if code == EXACT else f"about {times:.2g} × the bound"
 
 
-def fragment_map(one: FragmentMap) -> str:
+def fragment_map(one: HeldFragment) -> str:
     """The lane that holds each element; × where it is not what should be there."""
     return _svg(visible(f"{one.title}, {one.place}"), one.rows, one.columns, 1, 1, _cells(one), 30.0)
 
 
-def _cells(one: FragmentMap) -> Iterator[Box]:
+def _cells(one: HeldFragment) -> Iterator[Box]:
     ordered = sorted(one.cells, key=lambda cell: (cell.row, cell.column, cell.lane, cell.slot))
     for (row, column), group in groupby(ordered, key=lambda cell: (cell.row, cell.column)):
         held = list(group)

@@ -130,7 +130,7 @@ class FragmentCell:
 
 
 @dataclass(frozen=True, slots=True)
-class FragmentMap:
+class HeldFragment:
     """What a fragment held against what it should hold, once.
 
     Attributes:

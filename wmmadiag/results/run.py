@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from wmmadiag.results.diagnosis import Diagnosis
-from wmmadiag.results.maps import ErrorMap, FragmentMap
+from wmmadiag.results.maps import ErrorMap, HeldFragment
 from wmmadiag.results.model import FORMAT_VERSION, KernelReport, Status
 
 
@@ -46,7 +46,7 @@ class KernelRun:
     sources: tuple[SourceText, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     maps: tuple[ErrorMap, ...] = ()
-    fragments: tuple[FragmentMap, ...] = ()
+    fragments: tuple[HeldFragment, ...] = ()
     diagnoses: tuple[Diagnosis, ...] = ()
 
     def diagnosis(self, variant: str, case: str) -> Diagnosis | None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.launch import Argument as LaunchArgument
-from wmmadiag.launch import Dim3, Launch, View
+from wmmadiag.launch import ArgumentView, Dim3, Launch
 from wmmadiag.numerics.element_types import ElementType, storage_dtype
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import Scope, names_in
@@ -340,10 +340,10 @@ def _structs(arguments: tuple[BoundArgument, ...]) -> tuple[tuple[int, int], ...
     return tuple((run[0].index, len(run)) for run in runs)
 
 
-def _views(arguments: tuple[BoundArgument, ...]) -> tuple[View, ...]:
+def _views(arguments: tuple[BoundArgument, ...]) -> tuple[ArgumentView, ...]:
     """The logical tensors of a card's arguments; a workspace is the kernel's own and has none."""
     return tuple(
-        View(
+        ArgumentView(
             argument.index,
             argument.spec.name if len(argument.placements) == 1 else role,
             placement.shape,

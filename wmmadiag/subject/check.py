@@ -62,7 +62,7 @@ class Runs(Protocol):
 
 
 class Recorder(Protocol):
-    """Is told of a check while it runs; `wmmadiag.recording.Recorder` is one."""
+    """Is told of a check while it runs; `wmmadiag.recording.ReportRecorder` is one."""
 
     def begin(self, card: Card) -> None:
         """The check of a card begins."""

@@ -186,11 +186,11 @@ def check_or_fail(
     __tracebackhide__ = True
     from wmmadiag.api import check
     from wmmadiag.backends import RunLimits
-    from wmmadiag.recording import Recorder
+    from wmmadiag.recording import ReportRecorder
     from wmmadiag.testing.workers import threads_per_worker
 
     defaults = {"backend": chosen.backend, "checks": chosen.checks, "limits": RunLimits(threads_per_worker())}
-    recorder = Recorder(given.get("seed"), given.get("inputs", ""))
+    recorder = ReportRecorder(given.get("seed"), given.get("inputs", ""))
     report = check(subject, **{**defaults, "recorder": recorder, **given})
     if report.status == "passed":
         return report

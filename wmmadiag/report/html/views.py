@@ -19,7 +19,7 @@ from wmmadiag.results.maps import (
     STEPS_PER_OCTAVE,
     ErrorMap,
     FragmentCell,
-    FragmentMap,
+    HeldFragment,
 )
 from wmmadiag.results.model import CaseResult, ReportedFinding, Status
 from wmmadiag.results.run import KernelRun, Run
@@ -337,7 +337,7 @@ def _fix(fix: Fix) -> dict[str, Any]:
     return {"one": fix, "title": words[fix.status], "effect": fix_effect(fix), "diff": shown}
 
 
-def _fragment(one: FragmentMap) -> dict[str, Any]:
+def _fragment(one: HeldFragment) -> dict[str, Any]:
     cells: dict[tuple[int, int], list[FragmentCell]] = {}
     for cell in one.cells:
         cells.setdefault((cell.row, cell.column), []).append(cell)

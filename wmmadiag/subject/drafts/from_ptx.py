@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from wmmadiag.errors import ConfigurationError, UnsupportedError
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ptx import demangle, parse
-from wmmadiag.ptx.ir import Function, Instruction, Module
+from wmmadiag.ptx.ir import Instruction, Module, PtxFunction
 from wmmadiag.ptx.parameter_uses import ParameterUse, parameter_uses
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.card_files.read import parse_card
@@ -178,7 +178,7 @@ def _chosen(path: Path, compiled: Compilation, text: str, wanted: str) -> tuple[
     return entry, (remark,) if remark else ()
 
 
-def _reached(module: Module, function: Function) -> Iterator[Function]:
+def _reached(module: Module, function: PtxFunction) -> Iterator[PtxFunction]:
     """The kernel, and the functions whose bodies were read with it."""
     yield function
     for one in module.functions.values():
@@ -203,7 +203,7 @@ def _emulated(module: Module, entry: str, arch: str, code: Sequence[Instruction]
     return tuple(layout.dynamic)
 
 
-def _block(function: Function) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _block(function: PtxFunction) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The block that a kernel asks for, and what is assumed with it."""
     required, most = function.limits.get("reqntid"), function.limits.get("maxntid")
     shape = required or most
@@ -220,7 +220,7 @@ def _block(function: Function) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(block), (remark,)
 
 
-def _names(function: Function, entry: Entry, uses: Sequence[ParameterUse]) -> tuple[list[str], tuple[str, ...]]:
+def _names(function: PtxFunction, entry: Entry, uses: Sequence[ParameterUse]) -> tuple[list[str], tuple[str, ...]]:
     """Names of the parameters ("": unknown) in the Python function that the PTX was made from, and a remark on them.
 
     Triton leaves out arguments that are 1 or constants, and puts pointers of its own behind the last one: names are
