@@ -6,17 +6,20 @@ Nothing heavy is imported before the first call.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from wmmadiag import backends
 from wmmadiag.api.launchable import Kernel
+from wmmadiag.api.options import Macros, SubjectKeywords, subject_options
 from wmmadiag.errors import CompileError, ConfigurationError
 from wmmadiag.processes.deadline import deadline
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from wmmadiag.backends import RunLimits
     from wmmadiag.compile import Compilation
     from wmmadiag.compile.ask.signatures import KernelParameter
@@ -25,9 +28,6 @@ if TYPE_CHECKING:
     from wmmadiag.results.model import KernelReport
     from wmmadiag.subject.card import Card
     from wmmadiag.subject.check import Compiler, Recorder, Runs, Tracer
-
-Macros: TypeAlias = "Mapping[str, str | int | float | None]"
-"""Name → value; None defines the bare name."""
 
 DEFAULT_ARCH = "sm_90"
 
@@ -165,15 +165,6 @@ def check(
     subject: str | Path | Card,
     *,
     arch: str | None = None,
-    entry: str = "",
-    computes: str = "",
-    grid: Sequence[str | int] = (),
-    block: Sequence[str | int] = (),
-    shared: str | int = "",
-    macros: Macros | None = None,
-    symbols: Mapping[str, str | int | float] | None = None,
-    include_paths: Sequence[str | Path] = (),
-    std: str = "",
     variants: Sequence[str] | None = None,
     cases: Sequence[str] | None = None,
     seed: int | None = None,
@@ -190,14 +181,13 @@ def check(
     progress: Callable[[int, int, str], None] | None = None,
     recorder: Recorder | None = None,
     compile_with: Compiler | None = None,
+    **said: Unpack[SubjectKeywords],
 ) -> KernelReport:
     """Compile, run and judge a kernel, case by case, against a float64 reference.
 
     Args:
         subject: a card (its file, or loaded), or a source with at least `computes`.
         arch: target; None for "sm_90" (on a GPU its own), or for a PTX source its own.
-        entry, grid, block, shared, macros, symbols, include_paths, std: in place of what the card or the source says;
-            `symbols` such as {"S": 256} go into every case.
         variants, cases: names to take; None for all.
         seed, inputs: seed and distribution of the inputs.
         backend: "emulator"; where there is a GPU also "gpu", or "both" to compare them.
@@ -213,6 +203,8 @@ def check(
         recorder: keeps what a report shows besides; see `wmmadiag.recording.ReportRecorder`.
         compile_with: called with a source's path and `CompileOptions` in place of compiling it; then `compiler`,
             `use_cache` and `resources` have no effect.
+        said: in place of what the card or the source says: entry, computes, grid, block, shared, macros, symbols,
+            include_paths, std; see `wmmadiag.api.options.SubjectKeywords`.
 
     Returns:
         The report as data; `render` makes it text. A wrong kernel is a result, no exception.
@@ -230,18 +222,7 @@ def check(
     _known_distribution(inputs)
     runs, native = _checked_runs(checks, schedules)
     loader = backends.backend(backend, limits, native)
-    card = open_card(
-        subject,
-        entry=entry,
-        computes=computes,
-        grid=grid,
-        block=block,
-        shared=shared,
-        macros=macros,
-        symbols=symbols,
-        include_paths=include_paths,
-        std=std,
-    )
+    card = open_card(subject, **said)
     if not OPERATIONS[card.computes.operation].judged and runs is None:
         raise ConfigurationError(
             "nothing would judge the run: the kernel computes 'none', and no check is on",
@@ -302,19 +283,7 @@ def check(
     return compiling.completed(report, card)
 
 
-def open_card(
-    subject: str | Path | Card,
-    *,
-    entry: str = "",
-    computes: str = "",
-    grid: Sequence[str | int] = (),
-    block: Sequence[str | int] = (),
-    shared: str | int = "",
-    macros: Macros | None = None,
-    symbols: Mapping[str, str | int | float] | None = None,
-    include_paths: Sequence[str | Path] = (),
-    std: str = "",
-) -> Card:
+def open_card(subject: str | Path | Card, **said: Unpack[SubjectKeywords]) -> Card:
     """The card in a file with the options laid over it, or one derived from a source; options as for `check`.
 
     Raises:
@@ -322,19 +291,9 @@ def open_card(
     """
     from wmmadiag.subject.compiler_first import compiler_first
     from wmmadiag.subject.find_cards import check_exists
-    from wmmadiag.subject.open_subject import SubjectOptions, open_subject, overlaid
+    from wmmadiag.subject.open_subject import open_subject, overlaid
 
-    options = SubjectOptions(
-        entry=entry,
-        computes=computes,
-        grid=tuple(map(str, grid)),
-        block=tuple(map(str, block)),
-        shared=str(shared),
-        macros={name: "" if value is None else str(value) for name, value in (macros or {}).items()},
-        symbols={name: str(value) for name, value in (symbols or {}).items()},
-        include_paths=tuple(Path(path) for path in include_paths),
-        std=std,
-    )
+    options = subject_options(**said)
     if not isinstance(subject, (str, Path)):
         return overlaid(subject, options)
     check_exists(Path(subject))
@@ -346,15 +305,6 @@ def diagnosis(
     subject: str | Path | Card,
     *,
     arch: str | None = None,
-    entry: str = "",
-    computes: str = "",
-    grid: Sequence[str | int] = (),
-    block: Sequence[str | int] = (),
-    shared: str | int = "",
-    macros: Macros | None = None,
-    symbols: Mapping[str, str | int | float] | None = None,
-    include_paths: Sequence[str | Path] = (),
-    std: str = "",
     variant: str = "",
     cases: Sequence[str] | None = None,
     seed: int | None = None,
@@ -365,6 +315,7 @@ def diagnosis(
     checks: str = "default",
     effort: str = "normal",
     progress: Callable[[str], None] | None = None,
+    **said: Unpack[SubjectKeywords],
 ) -> Diagnosis:
     """Find out what is broken in a kernel, on which line, and try a change that mends it.
 
@@ -373,7 +324,7 @@ def diagnosis(
         variant: which; empty for the first that fails.
         effort: how many changes are tried: "quick", "normal" or "thorough".
         progress: told what comes next.
-        others: as for `check`.
+        said, others: as for `check`.
 
     Raises:
         ConfigurationError: the card or the options are wrong. (What goes wrong in the kernel is in the result.)
@@ -384,10 +335,7 @@ def diagnosis(
     from wmmadiag.subject.target import card_target
 
     _known_distribution(inputs)
-    card = open_card(
-        subject, entry=entry, computes=computes, grid=grid, block=block, shared=shared, macros=macros,
-        symbols=symbols, include_paths=include_paths, std=std,
-    )  # fmt: skip
+    card = open_card(subject, **said)
     return diagnose_card(
         card, arch=card_target(card, arch, backend), backend=backend, variant=variant, cases=cases, seed=seed,
         inputs=inputs, checks=checks, effort=effort, progress=progress,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wmmadiag.api import Macros, open_card
+from wmmadiag.api import open_card
 from wmmadiag.debugger.session import Session
 from wmmadiag.debugger.target import open_target
 from wmmadiag.subject.target import card_target
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from wmmadiag.api.options import SubjectKeywords
     from wmmadiag.compile.options import CompilerName
     from wmmadiag.subject.card import Card
 
@@ -24,27 +26,19 @@ def debug(
     arch: str | None = None,
     seed: int | None = None,
     inputs: str = "",
-    entry: str = "",
-    computes: str = "",
-    grid: Sequence[str | int] = (),
-    block: Sequence[str | int] = (),
-    shared: str | int = "",
-    macros: Macros | None = None,
-    symbols: Mapping[str, str | int | float] | None = None,
-    include_paths: Sequence[str | Path] = (),
-    std: str = "",
     compiler: CompilerName = "auto",
     use_cache: bool = True,
     against: str | Path | None = None,
+    **said: Unpack[SubjectKeywords],
 ) -> Session:
     """A launch under the debugger, at its beginning.
 
     Args:
-        subject: a card (its file, or loaded), or a source with at least `computes`; the options are those of
-            `wmmadiag.check`.
+        subject: a card (its file, or loaded), or a source with at least `computes`.
         case, variant: names; "" for the first.
         against: what to compare with: another variant's name, another card, or an .npz file with a GPU's results by
             role or argument; `Session.to_difference` goes to the first difference.
+        said, others: as for `wmmadiag.check`.
 
     Raises:
         ConfigurationError: the card or the options are wrong.
@@ -57,10 +51,7 @@ def debug(
     >>> session.fragment("a").values.shape
     (16, 16)
     """
-    card = open_card(
-        subject, entry=entry, computes=computes, grid=grid, block=block, shared=shared, macros=macros, symbols=symbols,
-        include_paths=include_paths, std=std,
-    )  # fmt: skip
+    card = open_card(subject, **said)
     target = open_target(
         card, case=case, variant=variant, arch=card_target(card, arch), seed=seed, inputs=inputs, compiler=compiler,
         use_cache=use_cache,
