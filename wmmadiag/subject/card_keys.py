@@ -63,7 +63,6 @@ FUNCTION = _keys(
         '`"gelu_forward_cpu(out, inp, N)"`; several calls are divided by `;`'
     ),
     given="roles of inputs that the kernel gets as `call` leaves them: what one part computes and the next one reads",
-    rounding='the type to which a kernel judged by `call` rounds what it computes: `"bf16"`; `"f32"` if absent',
     arguments=(
         "roles of the inputs that a library's function takes by position; all of them, in the card's order, if absent"
     ),

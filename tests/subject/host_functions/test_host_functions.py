@@ -63,7 +63,7 @@ def test_a_kernel_that_departs_from_the_function_of_its_own_name_is_wrong(tmp_pa
 
 def test_a_function_of_another_name_that_the_kernel_does_not_fit_is_no_verdict(tmp_path):
     path = source(tmp_path, GELU.replace("gelu_cpu", "other_cpu").replace("0.7978845608f", "0.7f"))
-    with pytest.raises(ConfigurationError, match="--computes says otherwise"):
+    with pytest.raises(ConfigurationError, match=r"does not compute what other_cpu .* says that it is"):
         wmmadiag.check(path)
 
 
@@ -257,3 +257,110 @@ def test_a_call_that_cannot_be_made_is_an_error_of_the_card(tmp_path, call, said
     report = wmmadiag.check(source(tmp_path, text, "kernel.toml"))
     assert report.status == "error"
     assert said in report.cases[0].problem.message
+
+
+LOOSE = """
+#include <cmath>
+void sums_cpu(float* out, const float* inp, int n) {
+    for (int i = 0; i < n; i++) {
+        float total = 0.0f;
+        for (int j = 0; j < 64; j++) total += inp[i] * 1e30f - inp[i] * 1e30f;
+        out[i] = total + inp[i];
+    }
+}
+__global__ void sums_kernel(float* out, const float* inp, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = RESULT;
+}
+void sums(float* out, const float* inp, int n) { sums_kernel<<<(n + 127) / 128, 128>>>(out, inp, n); }
+"""
+
+
+@pytest.mark.parametrize("result", ["inp[i]", "0.0f"])
+def test_a_bound_that_tells_nothing_makes_no_kernel_right(tmp_path, result):
+    report = wmmadiag.check(source(tmp_path, LOOSE.replace("RESULT", result)))
+    assert report.status == "undecided"
+
+
+ADDS = """
+#include <cmath>
+void sum_cpu(float* total, const float* inp, int rows, int cols) {
+    for (int r = 0; r < rows; r++)
+        for (int c = 0; c < cols; c++) total[c] += inp[r * cols + c];
+}
+__global__ void sum_kernel(float* total, const float* inp, int rows, int cols) {
+    int c = blockIdx.x * blockDim.x + threadIdx.x;
+    if (c >= cols) return;
+    float mine = 0.0f;
+    for (int r = 0; r < rows; r++) mine += inp[r * cols + c];
+    total[c] SETS mine;
+}
+void sum(float* total, const float* inp, int rows, int cols) {
+    sum_kernel<<<(cols + 63) / 64, 64>>>(total, inp, rows, cols);
+}
+"""
+
+
+@pytest.mark.parametrize(("sets", "zeros"), [("+=", False), ("=", True)])
+def test_what_a_function_adds_to_may_begin_as_zeros_and_that_is_said(tmp_path, sets, zeros):
+    report = wmmadiag.check(source(tmp_path, ADDS.replace("SETS", sets)))
+    assert report.status == "passed"
+    assert ("begins as zeros" in " ".join(report.assumed)) == zeros
+
+
+def test_a_kernel_that_is_wrong_whatever_its_output_begins_with_is_wrong(tmp_path):
+    assert wmmadiag.check(source(tmp_path, ADDS.replace("SETS", "-="))).status == "failed"
+
+
+WORKSPACE = (
+    ADDS.replace(
+        "float* total, const float* inp, int rows, int cols) {\n    int c",
+        """float* total,
+    float* flag, const float* inp, int rows, int cols) {
+    if (flag[0] != 1.0f) return;
+    int c""",
+    )
+    .replace("void sum(float* total,", "void sum(float* total, float* flag,")
+    .replace("(total, inp, rows, cols);\n}", "(total, flag, inp, rows, cols);\n}")
+)
+
+
+def test_of_a_kernel_with_a_workspace_only_the_user_can_say_that_it_is_wrong(tmp_path):
+    text = WORKSPACE.replace("SETS", "+=").replace("void sum(float* total, float* flag,", """void sum(float* total,""")
+    text = text.replace("    sum_kernel<<<", "    float* flag;\n    cudaMalloc(&flag, 4);\n    sum_kernel<<<")
+    path = source(tmp_path, "#include <cuda_runtime.h>\n" + text)
+    with pytest.raises(ConfigurationError):
+        wmmadiag.check(path)
+    assert wmmadiag.check(path, computes="sum_cpu").status == "failed"
+
+
+READS = """
+#include <cmath>
+void scale_cpu(float* out, float* peak, const float* inp, int rows, int cols) {
+    for (int r = 0; r < rows; r++) {
+        float top = 0.0f;
+        for (int c = 0; c < cols; c++) top = fmaxf(top, fabsf(inp[r * cols + c]));
+        peak[r] = top;
+        for (int c = 0; c < cols; c++) out[r * cols + c] = inp[r * cols + c] / top;
+    }
+}
+__global__ void divide_rows(float* out, float* peak, const float* inp, int rows, int cols) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < rows * cols) out[i] = BODY;
+}
+void divide(float* out, float* peak, const float* inp, int rows, int cols) {
+    divide_rows<<<(rows * cols + 127) / 128, 128>>>(out, peak, inp, rows, cols);
+}
+"""
+
+
+def test_an_array_that_the_kernel_reads_and_does_not_write_holds_what_the_function_leaves(tmp_path):
+    report = wmmadiag.check(source(tmp_path, READS.replace("BODY", "inp[i] / peak[i / cols]")))
+    assert report.status == "passed"
+    assert "only reads 'peak'" in " ".join(report.assumed)
+
+
+def test_an_output_that_the_kernel_forgot_is_not_taken_for_an_input(tmp_path):
+    forgets = READS.replace("BODY", "inp[i]")  # names `peak` nowhere, and divides by nothing
+    with pytest.raises(ConfigurationError):
+        wmmadiag.check(source(tmp_path, forgets))

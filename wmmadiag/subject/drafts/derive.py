@@ -87,20 +87,24 @@ def derived_card(path: Path, options: SubjectOptions) -> Card:
     if beside.is_file():
         assumed += (f"what its source tells; it has a card: wmmadiag check {shlex.quote(str(beside))}",)
     if options.computes:
-        if is_host_function(kernel, options.computes):
+        if options.computes not in OPERATIONS and is_host_function(kernel, options.computes):
             return named_host_card(path, kernel, options, assumed)
         check_operation(options.computes)
         if not OPERATIONS[options.computes].judged:
             return _unjudged(kernel, options.computes, path, options, assumed)
         return _card_or_tried(path, kernel, options.computes, [options.computes], options, assumed)
     found = recognised_operation(kernel)
-    if not found.sure and (described := host_card(path, kernel, options, assumed)) is not None:
-        return described
+    tried: tuple[str, ...] = ()
+    if not found.sure:
+        described, tried = host_card(path, kernel, options, assumed)
+        if described is not None:
+            return described
+        assumed += tried
     if found.promised or not found.likely:
         operations = [found.operation] if found.promised else _operations(found, kernel)
         card = _tried(path, kernel, operations, options, assumed, found.promised)
         if card is None:
-            raise asked(path, found)
+            raise asked(path, found, tried)
         return card
     conjunction = "because" if found.sure else "although"
     taken = f"taken as {found.operation}, {conjunction} {found.because}; --computes says otherwise"
@@ -111,7 +115,7 @@ def derived_card(path: Path, options: SubjectOptions) -> Card:
         # What an array is to an operation is no question where it is open whether that is the operation.
         if found.sure or all(one.option for one in error.open):
             raise
-        raise asked(path, found) from None
+        raise asked(path, found, tried) from None
     assert card.derived is not None
     return replace(card, derived=replace(card.derived, doubt="" if found.sure else found.because))
 

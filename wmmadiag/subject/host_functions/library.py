@@ -25,7 +25,7 @@ Doubles: TypeAlias = NDArray[np.float64]
 UNWRITTEN, UNSAID = -1.0, -2.0
 """The magnitudes of an element that nothing has written, and of a NaN that the source writes, as in `real.hpp`."""
 
-_FLAGS = ("-O1", "-std=c++17", "-fPIC", "-shared", "-w", "-ffp-contract=off", "-fwrapv")
+_FLAGS = ("-O2", "-std=c++17", "-fPIC", "-shared", "-w", "-ffp-contract=off", "-fwrapv")
 _DRAWN = 1 << 20  # elements of an array that the functions alone have: more than what is tried has
 _KIND, _MOST_KEPT, _MOST_BYTES = "host-functions", 64, 1 << 28
 

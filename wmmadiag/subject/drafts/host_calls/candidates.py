@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from wmmadiag.csource.nodes import arguments, called, descendants
 from wmmadiag.csource.variables import Variable
@@ -26,6 +26,7 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_|(?<=[a-z
 # Words in names that say where something runs; and which version of it this is, or nothing at all.
 _PLACES = frozenset(["cpu", "host", "ref", "reference", "golden", "serial", "verify", "baseline", "expected"])
 _VERSIONS = re.compile(r"kernel|gpu|cuda|device|global|launch|naive|simple|opt(?:imized)?|fast|v|the|my|test|run|do")
+_LIBRARY = re.compile(r"\bcu(?:da|blas|dnn|rand|fft|sparse|solver)[A-Z]\w*\s*[(:]")  # what is called is the device's
 _MOST = 6
 
 
@@ -38,7 +39,7 @@ class Candidate:
     functions: tuple[Found, ...]  # that are called
     symbols: frozenset[str]  # host symbols that the statements name
     sure: bool  # whether names leave no doubt that this is what the kernel should compute
-    written: frozenset[str] = field(default_factory=frozenset)  # the arrays that the functions may write
+    written: frozenset[str] = frozenset()  # the arrays that the functions may write
 
     def told(self) -> str:
         """What is called, with its place, for a message."""
@@ -63,6 +64,8 @@ def _may_refer(program: Program, found: Found) -> bool:
     if host_function(program, found.function.name) is not found or found.function.name == "main":
         return False
     taken = [one for one in found.function.parameters if one.pointers or one.dimensions]
+    if _LIBRARY.search(found.source.text(found.function.node)):
+        return False
     known = all(one.pointers + len(one.dimensions) == 1 and _is_number(program, one.type) for one in taken)
     writes = any("const" not in one.words for one in taken)
     return known and writes and not program.sites(found.source, found.function.body)
@@ -196,6 +199,8 @@ def _as_called(kernel: Kernel, program: Program, functions: Sequence[Found]) -> 
     if called_ones:
         functions_once = tuple({one.function.name: one for one in called_ones}.values())
         sure = _is_sure(kernel, functions_once)
+        named = set(_WORD.findall(" ".join(statements)))
+        arrays = {name: array for name, array in arrays.items() if array in named}
         made = Candidate("; ".join(statements), arrays, functions_once, frozenset(symbols), sure, frozenset(written))
         yield _fitting(kernel, made)
 

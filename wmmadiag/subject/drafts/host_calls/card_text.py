@@ -94,7 +94,6 @@ def card_text(
     *,
     source: str,
     name: str,
-    rounding: str = "",
     below: int = 2,
     given: Sequence[str] = (),
     inputs: str = "normal",
@@ -104,7 +103,6 @@ def card_text(
     Args:
         uses: of each array, by the parameter's name.
         sizes: of all symbols, in the one case.
-        rounding: the type that the kernel rounds to, "" for the usual one.
         below: what integers in arrays are less than.
         given: arrays that the kernel gets as the functions leave them. inputs: their distribution.
     """
@@ -118,7 +116,6 @@ def card_text(
     lines += ["[launch]", f"grid = {_list(launched.grid)}", f"block = {_list(launched.block)}"]
     lines += [f"shared = {toml_value(launched.shared)}", "", "[computes]", f"host = {_quoted(source)}"]
     lines += [f"call = {_quoted(candidate.statements)}"]
-    lines += [f"rounding = {_quoted(rounding)}"] if rounding else []
     lines += [f"given = [{', '.join(map(_quoted, given))}]"] if given else []
     lines += [
         "",

@@ -9,14 +9,16 @@ from __future__ import annotations
 import re
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.hostcode.terms import NotWritten, Number
-from wmmadiag.numerics.element_types import TYPES, element_type
+from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops.expressions import ExpressionError, evaluate, names_in
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.card_files.read import parse_card
@@ -27,15 +29,19 @@ from wmmadiag.subject.drafts.host_calls.sizes import size_sets
 from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.model import Wishes
 from wmmadiag.subject.host_functions.probe import Probed, Question
+from wmmadiag.subject.host_functions.reference import ANY
 from wmmadiag.subject.host_functions.text import host_function
 
 if TYPE_CHECKING:
+    from wmmadiag.subject.binding import BoundArgument
     from wmmadiag.subject.check import Session
     from wmmadiag.subject.open_subject import SubjectOptions
+    from wmmadiag.subject.verdict import Verdict
 
 _MOST_RUNS, _SECONDS = 30, 15.0  # for one candidate; the others are tried once, at least
 _MOST_ELEMENTS = 1 << 22
-_ENOUGH = 2  # size sets at which a kernel is wrong by a sure call
+_TOLD = 0.1  # of the elements of an output: those that their bounds must tell from their neighbours
+_ENOUGH, _ENOUGH_NAMED = 3, 2  # sets of sizes at which a kernel is wrong by a sure call, or by the user's
 
 
 @dataclass(slots=True)
@@ -45,12 +51,15 @@ class _Tries:
     session: Session | None = None
     runs: int = 0
     wrong: list[tuple[Candidate, Card]] = field(default_factory=list)  # that ran to their end
+    untouched: set[str] = field(default_factory=set)  # arrays that one of these might write, and did not
+    ended: bool = False  # whether a run did not come to its end
 
 
 def host_card(
     path: Path, kernel: Kernel, options: SubjectOptions, assumed: Sequence[str], named: str = ""
-) -> Card | None:
-    """The card by the host functions by which the kernel is right, or surely should be; None if there are none.
+) -> tuple[Card | None, tuple[str, ...]]:
+    """The card by the host functions by which the kernel is right, or surely should be, None if there are none; and
+    of others that were tried what that gave, each a clause.
 
     Args:
         named: the function that the user named as the reference.
@@ -59,21 +68,69 @@ def host_card(
     try:
         launched = written(kernel, wishes)
     except NotWritten:
+        return None, ()
+    tries = _Tries()
+    card = _right_card(path, kernel, launched, options, named, tries)
+    if card is None and (only_read := _only_read(kernel, tries.untouched)):
+        names = " and ".join(f"'{one.name}'" for one in only_read)
+        reading = tuple(replace(one, const=True) if one in only_read else one for one in kernel.parameters)
+        again = _Tries(tries.session)
+        card = _right_card(path, replace(kernel, parameters=reading), launched, options, named, again)
+        card = None if card is None else replace(card, assumed=(*card.assumed, f"the kernel only reads {names}"))
+    card = card or _surely_wrong(kernel, tries, named)
+    if card is not None:
+        return replace(card, assumed=(*assumed, *card.assumed)), ()
+    return None, tuple(
+        f"it does not compute what {one.told()} does, which may be no reference of it: --computes "
+        f"{one.functions[-1].function.name} says that it is"
+        for one in {id(one): one for one, _ in tries.wrong}.values()
+    )
+
+
+def _surely_wrong(kernel: Kernel, tries: _Tries, named: str) -> Card | None:
+    """The card by which the kernel is wrong, where it is so by every reading and at enough sizes; None if that is open.
+
+    A workspace may have to begin with what nobody knows: of a kernel that has one only the user can say that it should
+    fit a function.
+    """
+    pointers = {one.name for one in kernel.parameters if one.pointer and not one.value}
+    if tries.ended:
         return None
-    tries, started = _Tries(), time.monotonic()
+    wrong = []
+    for one, card in tries.wrong:
+        if named or (one.sure and pointers <= one.arrays.keys()):
+            wrong.append(card)
+    sizes = {tuple(card.cases[0].symbols.items()) for card in wrong}
+    return wrong[0] if len(sizes) >= (_ENOUGH_NAMED if named else _ENOUGH) else None
+
+
+def _right_card(
+    path: Path, kernel: Kernel, launched: Written, options: SubjectOptions, named: str, tries: _Tries
+) -> Card | None:
+    """The first card by which the kernel is right."""
+    started = time.monotonic()
     for one in candidates(kernel):
         if named and named not in {found.function.name for found in one.functions}:
             continue
         for card in _cards(path, kernel, one, launched, options):
             said = f"judged by {one.told()}, called as {one.statements}; --computes says otherwise"
-            told = replace(card, assumed=(*assumed, said, *card.assumed))
+            told = replace(card, assumed=(said, *card.assumed))
             if _is_right(told, one, tries):
                 return told
             if tries.runs >= _MOST_RUNS or time.monotonic() - started > _SECONDS:
                 break
-    surely = [(one, card) for one, card in tries.wrong if one.sure or named]
-    sizes = {tuple(card.cases[0].symbols.items()) for _, card in surely}
-    return surely[0][1] if len(sizes) >= _ENOUGH else None
+    return None
+
+
+def _only_read(kernel: Kernel, untouched: Set[str]) -> list[Parameter]:
+    """The arrays that the kernel may write and never does, though its code names them: it reads them, then."""
+    declared = kernel.declared
+    if declared is None or declared.function.body is None:
+        return []
+    body = declared.source.text(declared.function.body)
+    return [
+        one for one in kernel.parameters if one.name in untouched and re.search(rf"\b{re.escape(one.name)}\b", body)
+    ]
 
 
 def is_host_function(kernel: Kernel, name: str) -> bool:
@@ -87,7 +144,7 @@ def named_host_card(path: Path, kernel: Kernel, options: SubjectOptions, assumed
     Raises:
         ConfigurationError: it does not tell what the kernel computes.
     """
-    card = host_card(path, kernel, options, assumed, options.computes)
+    card, _ = host_card(path, kernel, options, assumed, options.computes)
     if card is None:
         raise ConfigurationError(
             f"{path}: the function '{options.computes}' does not tell what '{kernel.entry}' computes: its arrays and "
@@ -105,10 +162,32 @@ def _is_right(card: Card, candidate: Candidate, tries: _Tries) -> bool:
 
     tries.runs += 1
     tries.session = replace_card(tries.session or session_for(card, card_target(card, None), None, None), card)
-    result, _, verdict = run_case(tries.session, card.cases[0], card.variants[0], None, "")
-    if result.status == "failed" and verdict is not None and not verdict.damages:
+    result, bound, verdict = run_case(tries.session, card.cases[0], card.variants[0], None, "")
+    if bound is not None and result.status == "failed" and verdict is not None and not verdict.damages:
         tries.wrong.append((candidate, card))
-    return result.status == "passed"
+        tries.untouched |= {one.spec.name for one in bound.arguments if _is_untouched(one)}
+    tries.ended = tries.ended or (result.status != "passed" and verdict is None)
+    return bound is not None and verdict is not None and result.status == "passed" and _tells(verdict)
+
+
+def _tells(verdict: Verdict) -> bool:
+    """Whether bounds are so narrow that an element is not taken for its neighbour: else any kernel would be right."""
+    for role, expected in verdict.expected.items():
+        bound = verdict.judgements[role].bound.reshape(-1)
+        values = expected.reshape(-1)
+        with np.errstate(invalid="ignore"):
+            apart = np.abs(np.roll(values, 1) - values) > 2 * bound
+        judged = bound < ANY
+        if judged.any() and apart[judged].mean() < _TOLD and not (values[judged] == values[judged][0]).all():
+            return False
+    return True
+
+
+def _is_untouched(argument: BoundArgument) -> bool:
+    """Whether an array that the kernel may write holds the bytes that it began with."""
+    if argument.storage is None or argument.original is None or argument.spec.direction not in ("out", "inout"):
+        return False
+    return argument.storage.tobytes() == argument.original.tobytes()
 
 
 def _cards(
@@ -126,16 +205,19 @@ def _cards(
             continue
         seen.append(sizes)
         below = min((value for name in free if isinstance(value := sizes[name], int) and value > 1), default=2)
-        probed = _probed(path, kernel, candidate, launched, options, sizes, below)
+        try:
+            probed = _probed(path, kernel, candidate, launched, options, sizes, below)
+        except WmmadiagError:  # the functions do not compile by themselves, at any size
+            return
         if probed is None:
             continue
         counts: dict[str, Number] = {f"elements_of_{array}": count for array, count in probed.counts.items()}
-        for said, uses, rounding in _readings(kernel, candidate, launched, probed):
+        for said, uses in _readings(kernel, candidate, launched, probed):
             shapes = {one.shape for one in uses.values()}
             shown = sizes | {name: one for name, one in counts.items() if name in shapes}
             text = card_text(
                 kernel, candidate, launched, uses, shown,
-                source=path.name, name=path.stem, rounding=rounding, below=below, given=probed.given,
+                source=path.name, name=path.stem, below=below, given=probed.given,
                 inputs=probed.inputs,
             )  # fmt: skip
             yield _parsed(text, path, kernel, options, said)
@@ -190,7 +272,11 @@ def _probed(
     sizes: Mapping[str, Number],
     below: int,
 ) -> Probed | None:
-    """What the functions do with the arrays at some sizes; None where they do not end."""
+    """What the functions do with the arrays at some sizes; None where they do not end.
+
+    Raises:
+        WmmadiagError: they do not compile by themselves, or there is no compiler.
+    """
     from wmmadiag.subject.reference_process import asked_probe
 
     numbers: dict[str, tuple[float, bool]] = {name: (float(one), isinstance(one, float)) for name, one in sizes.items()}
@@ -220,10 +306,7 @@ def _probed(
         frozenset(arrays[one.name] for one in known if one.const) & candidate.written,
         below,
     )
-    try:
-        return asked_probe(question)
-    except WmmadiagError:
-        return None
+    return asked_probe(question)
 
 
 def _may_write(parameter: Parameter, candidate: Candidate) -> bool:
@@ -233,17 +316,13 @@ def _may_write(parameter: Parameter, candidate: Candidate) -> bool:
 
 def _readings(
     kernel: Kernel, candidate: Candidate, launched: Written, probed: Probed
-) -> Iterator[tuple[tuple[str, ...], dict[str, Use], str]]:
-    """What is assumed, the use of each array, and the type that is rounded to."""
+) -> Iterator[tuple[tuple[str, ...], dict[str, Use]]]:
+    """What is assumed, and the use of each array."""
     pointers = [one for one in kernel.parameters if one.pointer and not one.value]
     uses = {one.name: _use(one, candidate, launched, probed) for one in pointers}
-    yield (), uses, ""
+    yield (), uses
     zeros = {name: one if one.direction == "in" else replace(one, initial="zero") for name, one in uses.items()}
-    yield ("what the kernel writes begins as zeros, which is what the result fits",), zeros, ""
-    narrow = [TYPES[one.dtype] for one in pointers if one.dtype in ("f16", "bf16")]
-    if narrow:
-        name = max(narrow, key=lambda one: one.unit).name
-        yield (f"what it computes is rounded to {name} on its way, which is what the result fits",), uses, name
+    yield ("what the kernel writes begins as zeros, which is what the result fits",), zeros
 
 
 def _use(parameter: Parameter, candidate: Candidate, launched: Written, probed: Probed) -> Use:

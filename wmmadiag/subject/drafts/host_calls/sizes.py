@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from wmmadiag.hostcode.terms import Number
 
-_FEW = 16  # up to this a usual number is one of heads or images, which need not be large
+_FEW = 64  # up to this a usual number is one of heads or images, which need not be large
 _SMALL, _UNKNOWN = 4, (8, 32, 128, 256)
 _BLOCK = 256
-_ALONE = 1 << 14
+_ALONE, _ALONE_MORE = 1 << 14, 7  # of one extent alone, and how many times a base is doubled for it
 
 
 def size_sets(
@@ -32,7 +32,7 @@ def size_sets(
         return
     for start in (0, 1):
         counted = iter((*_UNKNOWN[start:], _SMALL, *[_SMALL] * len(free)))
-        yield kept | {name: _ALONE if len(free) == 1 else next(counted) for name in free}
+        yield kept | {name: _ALONE >> start if len(free) == 1 else next(counted) for name in free}
     yield kept | dict.fromkeys(free, 64)
 
 
@@ -48,5 +48,5 @@ def _scaled(known: Mapping[str, Number], base: int) -> dict[str, Number]:
         if value <= _FEW:
             sizes[name] = min(power, _SMALL)
         else:
-            sizes[name] = min(power, _ALONE if len(large) == 1 else base << large.index(value))
+            sizes[name] = min(power, base << (_ALONE_MORE if len(large) == 1 else large.index(value)))
     return sizes
