@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -14,16 +13,15 @@ from numpy.typing import NDArray
 
 from wmmadiag.compile.origin import PtxOrigin
 from wmmadiag.emulator import native
+from wmmadiag.emulator.argument_memory import place_arrays, unwritten
 from wmmadiag.emulator.extents import ExtentPart, MemoryExtent
 from wmmadiag.emulator.faults import LaunchView, budget_error, fault_error
 from wmmadiag.emulator.limits import SHARED_WITHOUT_OPT_IN, limits
 from wmmadiag.emulator.lower import LoweredKernel
 from wmmadiag.emulator.memory_layout import (
-    ARGUMENT_BASE,
     GRID_WORKSPACE_BASE,
     GRID_WORKSPACE_BYTES,
     PARAMETER_BASE,
-    align_up,
 )
 from wmmadiag.emulator.naming import ArrayNames
 from wmmadiag.emulator.output_words import Words, watched
@@ -37,11 +35,9 @@ POISON = 0x7FFF7EAD
 """What shared and local memory holds before the kernel writes it: a NaN as f32, and two NaNs as f16."""
 REGISTER_POISON = 0x7FFF7EAF
 """The same for registers that are read before they are written."""
-_GAP = 1 << 20  # unmapped bytes between arrays, so that running past one is seen
 _COOPERATIVE_PATIENCE = 1 << 14
 """Warp instructions until a block that does not end lets the next one go on, where blocks are known to wait for each
 other."""
-_ALIGN = 512
 _INTEGERS = (int, np.integer)
 _MAX_BLOCKS = 0xFFFFFFF0
 
@@ -142,7 +138,9 @@ class EmulatedKernel:
             **({"sample": options.sample} if options.sample else {}),
             **({"begun": options.begun} if options.begun else {}),
             **(
-                {"fresh": fresh} if options.checks and not options.sample and (fresh := _fresh(launch, extents)) else {}
+                {"fresh": fresh}
+                if options.checks and not options.sample and (fresh := unwritten(launch, extents))
+                else {}
             ),
         )
         seconds = time.perf_counter() - start
@@ -335,7 +333,7 @@ class EmulatedKernel:
             )
         regions: list[tuple[int, NDArray[np.uint8], bool]] = []
         extents: list[MemoryExtent] = []
-        placed = _place_arrays(launch, regions)
+        placed = place_arrays(launch, regions)
         size = max((p.offset + p.size for p in parameters if isinstance(p, PtxParameter)), default=0)
         block = np.zeros(max(size, 1), np.uint8)
         for parameter, indices in zip(parameters, given, strict=True):
@@ -392,60 +390,6 @@ class EmulatedKernel:
             )
         extents.append(MemoryExtent("the thread's local memory", "local", 0, self.kernel.local_bytes))
         return extents
-
-
-def _place_arrays(launch: Launch, regions: list[tuple[int, NDArray[np.uint8], bool]]) -> dict[int, int]:
-    """Device address of each array argument by its index; appends their memory to `regions`.
-
-    Arrays that overlap in host memory, such as views of one buffer, overlap in the same way on the device.
-    """
-    arrays = [
-        (_flat(argument, launch.name(index)), index)
-        for index, argument in enumerate(launch.arguments)
-        if isinstance(argument, np.ndarray)
-    ]
-    groups: list[list[tuple[NDArray[np.uint8], int]]] = []
-    end = -1
-    for data, index in sorted(arrays, key=lambda item: (item[0].ctypes.data, item[1])):
-        start = data.ctypes.data
-        if not groups or start >= end:
-            groups.append([])
-        groups[-1].append((data, index))
-        end = max(end, start + data.nbytes)
-    placed: dict[int, int] = {}
-    address = ARGUMENT_BASE + launch.displaced
-    for group in sorted(groups, key=lambda group: min(index for _, index in group)):
-        start = group[0][0].ctypes.data
-        size = max(data.ctypes.data + data.nbytes for data, _ in group) - start
-        whole = group[0][0] if group[0][0].nbytes == size else _memory_at(start, size)
-        for data, index in group:
-            placed[index] = address + data.ctypes.data - start
-        regions.append((address, whole, any(launch.arguments[index].flags.writeable for _, index in group)))  # type: ignore[union-attr]
-        address = align_up(address + size + _GAP, _ALIGN) + launch.displaced
-    return placed
-
-
-def _fresh(launch: Launch, extents: list[MemoryExtent]) -> list[tuple[int, int]]:
-    """(device address, bytes) of what nothing has written yet in array arguments."""
-    arrays = [index for index, argument in enumerate(launch.arguments) if isinstance(argument, np.ndarray)]
-    placed = dict(zip(arrays, extents, strict=False))  # the extents of arguments come first, in their order
-    memory = [(one.address + one.fresh[0], one.fresh[1]) for one in launch.memory if one.data.size and one.fresh[1]]
-    return [(placed[i].start + part.start, len(part)) for i, part in launch.fresh if i in placed] + memory
-
-
-def _memory_at(start: int, size: int) -> NDArray[np.uint8]:
-    """The host memory that several overlapping arrays cover together; they keep it alive."""
-    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(start))
-
-
-def _flat(array: NDArray[Any], name: str) -> NDArray[np.uint8]:
-    if not array.flags.c_contiguous:
-        raise ConfigurationError(
-            f"{name} is no C-contiguous array", hint="pass np.ascontiguousarray(…), or the padded storage itself"
-        )
-    if array.dtype.hasobject:
-        raise ConfigurationError(f"{name} holds Python objects", hint="pass an array of numbers")
-    return array.reshape(-1).view(np.uint8)
 
 
 def _times(shape: Sequence[int]) -> str:

@@ -35,6 +35,8 @@ _TOKEN = re.compile(
 _COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"?|//[^\n]*|/\*(?s:.*?)(?:\*/|\Z)')
 _NOT_NEWLINE = re.compile(r"[^\n]")
 _ODD = re.compile(r"""[^\w\s$%.:@!|=+\-*/&^~?<>,;(){}"\[\]]""", re.ASCII)
+_BLANK = re.compile(r"\s+|;|//[^\n]*|/\*(?s:.*?)\*/")
+_WORD = re.compile(r"[\w.$%#<>/-]{1,40}", re.ASCII)
 _KNOWN = frozenset("][(){}<>,;@!|=+-*/%&^~?:")
 
 _MAX_INTEGER = (1 << 64) - 1
@@ -135,3 +137,20 @@ def parse_integer(token: str) -> int | None:
     except ValueError:
         return None
     return value if 0 <= value <= _MAX_INTEGER else None
+
+
+def check_begins(text: str, name: str) -> None:
+    """Refuse what is no PTX at all before much of it is read.
+
+    Raises:
+        PtxSyntaxError: the text does not begin with `.version`.
+    """
+    at = 0
+    while (blank := _BLANK.match(text, at)) is not None:
+        at = blank.end()
+    if not text.startswith(".version", at):
+        word = _WORD.match(text, at)
+        found = repr(word[0]) if word is not None else "the end" if at == len(text) else repr(text[at])
+        place = Place(name, text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
+        hint = "this is no PTX: that begins with `.version 8.0`, `.target sm_80` and `.address_size 64`"
+        raise PtxSyntaxError(f"expected '.version', found {found}", place=place, hint=hint)

@@ -16,7 +16,7 @@ from wmmadiag.ptx.debug import DebugInfo, Locations, extract
 from wmmadiag.ptx.demangle import demangle
 from wmmadiag.ptx.indirect import INDIRECT, addressed
 from wmmadiag.ptx.ir import Module, PtxFunction, PtxParameter, PtxVariable, Register, Space
-from wmmadiag.ptx.lexer import tokenize, without_comments
+from wmmadiag.ptx.lexer import check_begins, tokenize, without_comments
 from wmmadiag.ptx.recursion import callee, refuse_recursion
 from wmmadiag.ptx.scope import PtxScope
 from wmmadiag.ptx.variables import (
@@ -30,8 +30,6 @@ from wmmadiag.ptx.variables import (
 )
 from wmmadiag.ptx.verifier import Verifier
 
-_BLANK = re.compile(r"\s+|;|//[^\n]*|/\*(?s:.*?)\*/")
-_WORD = re.compile(r"[\w.$%#<>/-]{1,40}", re.ASCII)
 _LINKING = frozenset((".extern", ".visible", ".weak", ".common"))
 _SPACES = {".global": Space.GLOBAL, ".const": Space.CONST, ".shared": Space.SHARED}
 _TARGET = re.compile(r"sm_\d+[af]?$")
@@ -84,29 +82,12 @@ def _parse(text: str, name: str, entries: tuple[str, ...]) -> Module:
     text = text.rstrip("\0").removeprefix("\ufeff")
     with paused_collection():
         try:
-            _check_begins(text, name)
+            check_begins(text, name)
             text, info = extract(without_comments(text, name=name), name)
             return _ModuleParser(Cursor(tokenize(text, name=name), name), info).parse(entries)
         except PtxSyntaxError as error:
             error.hint = error.hint or _NEXT_STEP
             raise
-
-
-def _check_begins(text: str, name: str) -> None:
-    """Refuse what is no PTX at all before much of it is read.
-
-    Raises:
-        PtxSyntaxError: the text does not begin with `.version`.
-    """
-    at = 0
-    while (blank := _BLANK.match(text, at)) is not None:
-        at = blank.end()
-    if not text.startswith(".version", at):
-        word = _WORD.match(text, at)
-        found = repr(word[0]) if word is not None else "the end" if at == len(text) else repr(text[at])
-        place = Place(name, text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
-        hint = "this is no PTX: that begins with `.version 8.0`, `.target sm_80` and `.address_size 64`"
-        raise PtxSyntaxError(f"expected '.version', found {found}", place=place, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

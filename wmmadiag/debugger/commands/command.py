@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -71,3 +73,9 @@ def whole(word: str, what: str) -> int:
     if value < 0:
         raise ConfigurationError(f"'{word}' is no {what}", hint="give a number from 0 on")
     return value
+
+
+def as_numbers(values: Any) -> Any:
+    """Values as JSON has numbers."""
+    array = np.asarray(values)
+    return array.astype(np.float64).tolist() if array.dtype.kind not in "biuf" else array.tolist()
