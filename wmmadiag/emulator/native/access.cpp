@@ -45,6 +45,25 @@ std::byte* resolve_one(Warp& warp, Space space, unsigned lane, std::uint64_t add
     return allocation->region.host + (address - allocation->region.base);
 }
 
+std::byte* reach_span(Warp& warp, Space space, std::uint64_t address, std::uint64_t bytes, AccessKind kind) {
+    const auto& shared = warp.block().shared();
+    if (warp.block().observer() != nullptr) return nullptr;
+    if (space == Space::generic) {
+        space = space_of(address);
+        if (space != space_of(address + bytes - 1)) return nullptr;
+        address -= window_of(space);
+    }
+    if (space == Space::shared) {
+        const Region region{shared.spec.shared_base, shared.spec.shared_bytes, nullptr, true};
+        return region.holds(address, bytes) ? warp.block().shared_memory() + address : nullptr;
+    }
+    if (space != Space::global || kind != AccessKind::load) return nullptr;
+    auto* allocation = shared.memory->find(address);
+    if (allocation == nullptr || allocation->touched != nullptr || !allocation->region.holds(address, bytes)) return nullptr;
+    if (shared.tracking) allocation->note_read();
+    return allocation->region.host + (address - allocation->region.base);
+}
+
 Flow reach(Warp& warp, Space space, Mask active, const Addresses& addresses, std::uint32_t bytes, std::uint32_t alignment, AccessKind kind,
            Reached& to) {
     // In place of an idle lane stands the first busy one, so that all 32 are looked at at once.

@@ -26,6 +26,13 @@ inline void compute_addresses(const Warp& warp, const Inst& inst, Addresses& to)
     else add_offset(warp.at<std::uint64_t>(inst.s[0]), offset, to);
 }
 
+// The first lane's.
+inline std::uint64_t first_address(const Warp& warp, const Inst& inst) {
+    const auto offset = static_cast<std::uint64_t>(inst.immediate);
+    if (inst.flags & flag::address32) return *warp.at<std::uint32_t>(inst.s[0]) + static_cast<std::uint32_t>(offset);
+    return *warp.at<std::uint64_t>(inst.s[0]) + offset;
+}
+
 inline Space space_of(std::uint64_t generic) {
     if (generic - shared_window < window_size) return Space::shared;
     if (generic - local_window < window_size) return Space::local;
@@ -62,6 +69,10 @@ struct Extremes {
 // The same where that is known.
 Flow reach_within(Warp& warp, Space space, Mask active, const Addresses& addresses, const Extremes& extremes, std::uint32_t bytes,
                   std::uint32_t alignment, AccessKind kind, Reached& to);
+
+// The host address of as many bytes at an address of one space, where all of them may be had and nobody watches; nullptr where it takes
+// more to know.
+std::byte* reach_span(Warp& warp, Space space, std::uint64_t address, std::uint64_t bytes, AccessKind kind);
 
 // Calls body(lane, host pointer) for each active lane, in lane order, after all of them were checked.
 // `alignment` is a power of two. An atomic counts as a read and a write.

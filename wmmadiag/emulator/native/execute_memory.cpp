@@ -1,4 +1,5 @@
 // ld, st, and the moves between registers of different widths.
+#include <algorithm>
 #include <array>
 #include <type_traits>
 
@@ -19,12 +20,51 @@ using Word =
                        std::conditional_t<bytes == 2, std::uint16_t,
                                           std::conditional_t<bytes == 4, std::uint32_t, std::conditional_t<bytes == 8, std::uint64_t, Wide>>>>;
 
+// Four words of each lane and a register of each word: four lanes at a time, turned.
+typedef std::uint32_t FourWords __attribute__((vector_size(16)));
+
+FourWords four_words(const void* from) {
+    FourWords words;
+    std::memcpy(&words, from, sizeof words);
+    return words;
+}
+
+// from(i) and to(i) give four words each, i below 4.
+template <class From, class To>
+[[gnu::always_inline]] inline void turn_words(From&& from, To&& to) {
+    const FourWords a = four_words(from(0)), b = four_words(from(1)), c = four_words(from(2)), d = four_words(from(3));
+    const FourWords ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    const FourWords cd = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    const FourWords turned[4]{__builtin_shufflevector(ab, cd, 0, 1, 4, 5), __builtin_shufflevector(ab, cd, 2, 3, 6, 7),
+                              __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5), __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7)};
+    for (unsigned i = 0; i < 4; ++i) std::memcpy(to(i), &turned[i], sizeof turned[i]);
+}
+
+// The most frequent of the wide accesses, of all lanes: v4 of 32 bits.
+Flow move_fours(Warp& warp, const Inst& inst, const Addresses& addresses, AccessKind kind) {
+    constexpr std::uint32_t bytes = sizeof(FourWords);
+    std::uint32_t* words[4];
+    for (unsigned i = 0; i < 4; ++i) words[i] = warp.at<std::uint32_t>(inst.extra[i]);
+    Reached reached;
+    if (const Flow flow = reach(warp, inst.space, all_lanes, addresses, bytes, bytes, kind, reached); flow != Flow::next) return flow;
+    for (unsigned l = 0; l < lanes; l += 4) {
+        const auto in_memory = [&](unsigned i) { return reached.together ? reached.together_at(addresses.lane[l + i]) : reached.pointers[l + i]; };
+        const auto in_registers = [&](unsigned i) { return words[i] + l; };
+        if (kind == AccessKind::load) turn_words(in_memory, in_registers);
+        else turn_words(in_registers, in_memory);
+    }
+    return Flow::next;
+}
+
 // Memory and register element types of a load or store.
 template <class Memory, class Register, bool is_signed>
 Flow load_as(Warp& warp, const Inst& inst, Mask active, const Addresses& addresses) {
     if (active == 0) return Flow::next;
     const unsigned count = inst.count;
     const auto bytes = static_cast<std::uint32_t>(sizeof(Memory)) * count;
+    if constexpr (sizeof(Memory) == 4 && sizeof(Register) == 4)
+        if (count == 4 && active == all_lanes && std::find(inst.extra, inst.extra + count, no_operand) == inst.extra + count)
+            return move_fours(warp, inst, addresses, AccessKind::load);
     Reached reached;
     if (const auto flow = reach(warp, inst.space, active, addresses, bytes, bytes, AccessKind::load, reached); flow != Flow::next) return flow;
     for (unsigned i = 0; i < count; ++i) {
@@ -50,6 +90,8 @@ Flow store_as(Warp& warp, const Inst& inst, Mask active, const Addresses& addres
     if (active == 0) return Flow::next;
     const unsigned count = inst.count;
     const auto bytes = static_cast<std::uint32_t>(sizeof(Memory)) * count;
+    if constexpr (sizeof(Memory) == 4 && sizeof(Register) == 4)
+        if (count == 4 && active == all_lanes) return move_fours(warp, inst, addresses, AccessKind::store);
     Reached reached;
     if (const auto flow = reach(warp, inst.space, active, addresses, bytes, bytes, AccessKind::store, reached); flow != Flow::next) return flow;
     const bool row = reached.together && active == all_lanes && reached.high - reached.low == (lanes - 1) * std::uint64_t{bytes} &&

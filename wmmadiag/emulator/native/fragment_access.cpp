@@ -21,11 +21,11 @@ struct Footprint {
     [[nodiscard]] bool apart() const { return pitch / 8 >= bytes() && pitch_of_8 >= 8 * pitch; }
 };
 
-Footprint footprint_at(const Warp& warp, const Inst& inst, const FragmentMap& map, const Addresses& addresses) {
+Footprint footprint_at(const Warp& warp, const Inst& inst, const FragmentMap& map) {
     const auto* ldm = inst.s[1] == no_operand ? nullptr : warp.at<std::uint32_t>(inst.s[1]);
     Footprint to{};
     to.along = (inst.flags & flag::transposed) == 0;
-    to.base = addresses.lane[0];
+    to.base = first_address(warp, inst);
     to.lines = to.along ? map.lines : map.width;
     to.width = to.along ? map.width : map.lines;
     to.stride = ldm != nullptr ? ldm[0] : to.width;
@@ -39,28 +39,46 @@ Footprint footprint_at(const Warp& warp, const Inst& inst, const FragmentMap& ma
     return to;
 }
 
-// The lanes' common base and leading dimension; a fault when they differ, since the operation is then undefined.
-bool common_footprint(Warp& warp, const Inst& inst, const FragmentMap& map, const Addresses& addresses, Footprint& to) {
+// Of 32 values, the bits in which one differs from the first.
+template <class T>
+T differing(const T* values) {
+    T differ = 0;
+    for (unsigned l = 0; l < lanes; ++l) differ |= values[l] ^ values[0];
+    return differ;
+}
+
+// Whether the lanes have one base and one leading dimension; a fault when they differ, since the operation is then undefined.
+bool have_common_footprint(Warp& warp, const Inst& inst) {
     const auto* ldm = inst.s[1] == no_operand ? nullptr : warp.at<std::uint32_t>(inst.s[1]);
-    std::uint64_t differ = 0;
-    for (const auto address : addresses.lane) differ |= address ^ addresses.lane[0];
-    if (ldm != nullptr)
-        for (unsigned l = 0; l < lanes; ++l) differ |= ldm[l] ^ ldm[0];
-    if (differ != 0) [[unlikely]] {
-        unsigned l = 1;
-        while (addresses.lane[l] == addresses.lane[0] && (ldm == nullptr || ldm[l] == ldm[0])) ++l;
-        warp.fail(FaultKind::bad_operand, Mask{1} << l, "the address or the leading dimension differs between the lanes of the warp");
-        return false;
-    }
-    to = footprint_at(warp, inst, map, addresses);
-    return true;
+    std::uint64_t differ = ldm == nullptr ? 0 : differing(ldm);
+    if ((inst.flags & flag::address32) != 0) differ |= differing(warp.at<std::uint32_t>(inst.s[0]));
+    else differ |= differing(warp.at<std::uint64_t>(inst.s[0]));
+    if (differ == 0) [[likely]]
+        return true;
+    Addresses addresses;
+    compute_addresses(warp, inst, addresses);
+    unsigned l = 1;
+    while (addresses.lane[l] == addresses.lane[0] && (ldm == nullptr || ldm[l] == ldm[0])) ++l;
+    warp.fail(FaultKind::bad_operand, Mask{1} << l, "the address or the leading dimension differs between the lanes of the warp");
+    return false;
 }
 
 // Where the lines lie on the host.
 using Lines = std::array<std::byte*, lanes>;
 
+// Finds lines that are evenly spaced in memory that can be had at once; false where it is not that plain.
+bool reach_evenly(Warp& warp, const Inst& inst, const Footprint& f, AccessKind kind, Lines& to) {
+    const std::uint64_t step = f.pitch / 8;
+    if (f.pitch % 8 != 0 || f.pitch_of_8 != 8 * f.pitch || ((f.base | step) & (inst.register_bytes - 1u)) != 0) return false;
+    std::byte* line = reach_span(warp, inst.space, f.base, (f.lines - 1) * step + f.bytes(), kind);
+    if (line == nullptr) return false;
+    for (std::uint32_t i = 0; i < f.lines; ++i) to[i] = line + i * step;
+    return true;
+}
+
 // Checks every line of the footprint, and finds them. Lines are charged to lane 0.
 Flow reach_lines(Warp& warp, const Inst& inst, const Footprint& f, AccessKind kind, Lines& to) {
+    if (reach_evenly(warp, inst, f, kind, to)) return Flow::next;
     Addresses addresses;
     std::uint64_t low = ~std::uint64_t{0}, high = 0, bits = 0;
     for (std::uint32_t first = 0; first < f.lines; first += 8) {
@@ -152,10 +170,8 @@ Flow move_fragment(Warp& warp, const Inst& inst, Mask active) {
     if (const auto flow = warp.converge_whole(active); flow != Flow::next) return flow;
     const auto& slots = tensor_op(warp, inst).d;
     const auto& map = fragment_map(warp, tensor_op(warp, inst).d_map);
-    Addresses addresses;
-    compute_addresses(warp, inst, addresses);
-    Footprint footprint{};
-    if (!common_footprint(warp, inst, map, addresses, footprint)) return Flow::fault;
+    if (!have_common_footprint(warp, inst)) return Flow::fault;
+    const Footprint footprint = footprint_at(warp, inst, map);
     Lines line;
     const auto flow = reach_lines(warp, inst, footprint, storing ? AccessKind::store : AccessKind::load, line);
     if (flow != Flow::next) return flow;
@@ -184,9 +200,7 @@ Flow store_fragment(Warp& warp, const Inst& inst, Mask active) { return move_fra
 bool fragment_store_keeps(const Warp& warp, const Inst& inst, std::uint64_t address, std::span<const std::byte> there) {
     const auto& op = tensor_op(warp, inst);
     const auto& map = fragment_map(warp, op.d_map);
-    Addresses addresses;
-    compute_addresses(warp, inst, addresses);
-    auto f = footprint_at(warp, inst, map, addresses);
+    auto f = footprint_at(warp, inst, map);
     if (inst.space == Space::generic) f.base -= window_of(space_of(f.base));
     Dense dense;
     to_dense(warp, map, op.d, dense);

@@ -1,6 +1,7 @@
 // The .approx and .full instructions (PTX ISA 9.7.3, 9.7.4) as what ptxas makes of them: one operation of the special-function unit
 // (approximations.hpp), which flushes subnormals, and around it, where .ftz is not asked for, a scaling that keeps them.
 #include "approximations.hpp"
+#include "exponential_vector.hpp"
 #include "tables.hpp"
 
 namespace wmmadiag {
@@ -107,8 +108,14 @@ constexpr LaneOp either(std::string_view name) {
     return {name, [](Modifiers m) -> LaneFunction { return m.ftz() ? lane_function<flushed> : lane_function<kept>; }};
 }
 
+#if defined(WMMADIAG_VECTOR_EX2)
+constexpr LaneOp ex2_f32{"ex2.approx.f32", [](Modifiers m) -> LaneFunction { return m.ftz() ? ex2_lanes<true> : ex2_lanes<false>; }};
+#else
+constexpr LaneOp ex2_f32 = either<ex2, ex2_ftz>("ex2.approx.f32");
+#endif
+
 constexpr std::array table{
-    either<ex2, ex2_ftz>("ex2.approx.f32"),
+    ex2_f32,
     op<half<F16, ex2_ftz>>("ex2.approx.f16"),
     op<half<F16, ex2_ftz>, 2>("ex2.approx.f16x2"),
     op<half<BF16, ex2_ftz>>("ex2.approx.bf16"),

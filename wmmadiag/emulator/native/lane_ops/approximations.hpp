@@ -46,7 +46,8 @@ consteval Quadratics<N> scaled(const std::array<Coefficients, N>& table, Weights
 inline constexpr auto rcp_table = scaled(rcp_coefficients, {38, 13, -1, 0, 0x47e7});     // twice the reciprocal; x has 16 bits, here doubled
 inline constexpr auto rsqrt_table = scaled(rsqrt_coefficients, {39, 14, 0, 2, 0x7fff});  // twice the reciprocal root
 inline constexpr auto sqrt_table = scaled(sqrt_coefficients, {40, 15, 0, 0, 0x7fff});
-inline constexpr auto ex2_table = scaled(ex2_coefficients, {38, 13, 0, 0, 0x77e2});
+inline constexpr Weights ex2_weights{38, 13, 0, 0, 0x77e2};
+inline constexpr auto ex2_table = scaled(ex2_coefficients, ex2_weights);
 inline constexpr auto lg2_table = scaled(lg2_coefficients, {2, 12, 0, 1, 0x3345});  // in units of 2^-36
 inline constexpr auto sin_table = scaled(sin_coefficients, {37, 11, 0, 0, 0});
 inline constexpr auto tanh_table = scaled(tanh_coefficients, {39, 15, 0, 0, 0});
