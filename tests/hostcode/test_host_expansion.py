@@ -84,3 +84,18 @@ def test_a_header_knows_what_is_defined_before_it_is_included(tmp_path, before, 
     text = f'{define if before else ""}#include "types.h"\n{define if after else ""}void f(real_t x);\n'
     program = read_program(text, (tmp_path / "kernel.cu").as_posix(), (), {})
     assert program.aliases["real_t"].text == type_
+
+
+def test_a_comment_in_the_argument_of_a_macro_hides_nothing():
+    text = """#define EACH(n, ...) switch (n) { case 4: { constexpr int N = 4; __VA_ARGS__ } }
+void run(int n) {
+  EACH(n, {
+    auto k = attn<N>;  // the kernel
+    const char* url = "http://none"; /* and its
+    launch */ k<<<1, 32>>>(url);
+  });
+}
+"""
+    told = " ".join(lines(text))
+    assert "k<<<1, 32>>>(url); }" in " ".join(told.split()) and "http://none" in told
+    assert "the kernel" not in told.partition("void run")[2]

@@ -43,7 +43,7 @@ def test_a_drafted_card_needs_shapes_and_a_function_and_then_runs(source, tmp_pa
     card.write_text(text)
     loaded = load_card(card)
     assert loaded.entry == "bias_gelu<half, 128>"
-    assert loaded.computes.python == "reference.py:reference"
+    assert loaded.computes.python == f"{source.stem}_reference.py:reference"
     assert [argument.direction for argument in loaded.arguments[:4]] == ["in", "in", "out", "out"]
     bound = bind(loaded, loaded.cases[0], loaded.variants[0])
     assert (bound.launch.grid, bound.launch.block, bound.launch.shared_bytes) == ((1, 64, 1), (128, 1, 1), 256)
@@ -65,10 +65,11 @@ def test_a_source_alone_cannot_have_a_python_reference(source):
 
 def test_the_function_is_drafted_and_one_that_is_there_stays(source, tmp_path, capsys):
     assert main(["init", str(source), "--computes", "python"]) == 0
-    written = (tmp_path / "reference.py").read_text()
+    beside = tmp_path / f"{source.stem}_reference.py"  # a second kernel's is another file
+    written = beside.read_text()
     compile(written, "reference.py", "exec")
     assert "def reference(inputs, symbols):" in written and 'return {"y": …, "mean": …}' in written
-    (tmp_path / "reference.py").write_text("# mine\n")
+    beside.write_text("# mine\n")
     assert main(["init", str(source), "--computes", "python", "--force"]) == 0
     assert "is there already" in capsys.readouterr().out
-    assert (tmp_path / "reference.py").read_text() == "# mine\n"
+    assert beside.read_text() == "# mine\n"

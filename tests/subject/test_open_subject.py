@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import wmmadiag
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.drafts.derive import kernel_of
@@ -98,3 +99,46 @@ def test_a_card_alone_stays_as_it_is():
     assert not card.command and card.name == "pv"
     with pytest.raises(ConfigurationError, match="'pv', the option 'gemm'"):
         open_subject(path, SubjectOptions(computes="gemm"))
+
+
+PLAIN = """
+#define TILE 16
+#ifndef ROUNDS
+#define ROUNDS 1
+#endif
+__global__ void gemm_kernel(const float* A, const float* B, float* C, int M, int N, int K) {
+    int r = blockIdx.y * TILE + threadIdx.y, c = blockIdx.x * TILE + threadIdx.x;
+    if (r >= M || c >= N) return;
+    float s = 0;
+    for (int i = 0; i < ROUNDS; i++)
+        for (int k = 0; k < K; k++) s += A[r * K + k] * B[k * N + c];
+    C[r * N + c] = s;
+}
+void gemm(const float* A, const float* B, float* C, int M, int N, int K) {
+    gemm_kernel<<<dim3((N + TILE - 1) / TILE, (M + TILE - 1) / TILE), dim3(TILE, TILE)>>>(A, B, C, M, N, K);
+}
+"""
+
+
+def test_a_symbol_that_a_source_does_not_use_is_refused_with_what_is_meant(tmp_path):
+    path = tmp_path / "gemm.cu"
+    path.write_text(PLAIN)
+    with pytest.raises(ConfigurationError, match="'Kk'") as raised:
+        open_subject(path, SubjectOptions(symbols={"Kk": "32"}))
+    assert "'K'" in raised.value.hint
+    assert {one.symbols["K"] for one in open_subject(path, SubjectOptions(symbols={"K": "32"})).cases} == {32}
+
+
+def test_a_macro_that_the_source_defines_in_any_case_is_refused(tmp_path):
+    path = tmp_path / "gemm.cu"
+    path.write_text(PLAIN)
+    with pytest.raises(ConfigurationError, match="defines TILE itself") as raised:
+        open_subject(path, SubjectOptions(macros={"TILE": "32"}))
+    assert raised.value.place.line == 2
+    for given in ({"TILE": "16"}, {"ROUNDS": "2"}, {"OTHER": "1"}):
+        open_subject(path, SubjectOptions(macros=given))
+
+
+def test_an_unknown_architecture_is_said_before_anything_is_read(tmp_path):
+    with pytest.raises(ConfigurationError, match="unknown architecture 'sm_12'"):
+        wmmadiag.check(tmp_path / "nowhere.cu", arch="sm_12")

@@ -212,16 +212,19 @@ def check(
     Raises:
         ConfigurationError: the card or the options are wrong. (What goes wrong in one case is in the report.)
     """
+    from wmmadiag.compile import CompileOptions
     from wmmadiag.ops import OPERATIONS
     from wmmadiag.subject import repeating
     from wmmadiag.subject.check import check_card
     from wmmadiag.subject.compiling import SubjectCompiler
     from wmmadiag.subject.older_target import emulated
-    from wmmadiag.subject.target import card_target
+    from wmmadiag.subject.target import card_target, known_arch
 
     _known_distribution(inputs)
     runs, native = _checked_runs(checks, schedules)
     loader = backends.backend(backend, limits, native)
+    if arch is not None:
+        known_arch(CompileOptions(arch=arch).arch)
     card = open_card(subject, **said)
     if not OPERATIONS[card.computes.operation].judged and runs is None:
         raise ConfigurationError(

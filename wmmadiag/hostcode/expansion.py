@@ -67,7 +67,7 @@ def expanded(text: str, known: Mapping[str, Macro], defines: Mapping[str, str | 
         if end is None or end - match.start() > _LONGEST:
             continue
         engine = engine or _engine(found.values())
-        use = taken[match.start() : end]
+        use = _uncommented(taken[match.start() : end])
         pieces += [taken[position : match.start()], _bare(_of_use(engine, use), code.code)]
         position = end
     pieces.append(taken[position:])
@@ -171,6 +171,15 @@ def _engine(every: Iterable[Macro]) -> Preprocessor:
         head = one.name if one.parameters is None else f"{one.name}({', '.join(one.parameters)})"
         engine.define(f"{head} {one.body}")
     return engine
+
+
+def _uncommented(use: bytes) -> bytes:
+    """A use with its comments blanked: on one line, one that `//` begins would hide what follows."""
+    text = bytearray(use)
+    for span in spans(use):
+        if span.kind == "comment":
+            text[span.start : span.end] = blank(use[span.start : span.end])
+    return bytes(text)
 
 
 def _of_use(engine: Any, use: bytes) -> bytes:

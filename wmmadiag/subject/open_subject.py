@@ -64,7 +64,9 @@ def open_subject(path: Path, options: SubjectOptions | None = None) -> Card:
         return ptx_card(path, options)
     from wmmadiag.subject.drafts.derive import derived_card
 
-    return derived_card(path, options)
+    card = derived_card(path, options)
+    _check_derived_symbols(options.symbols, card)
+    return card
 
 
 def overlaid(card: Card, options: SubjectOptions) -> Card:
@@ -127,6 +129,23 @@ def _check_symbols(symbols: Mapping[str, str], card: Card) -> None:
                 f"nothing in the card uses the symbol '{name}' (of --symbol {name}={value})",
                 place=card.cases[0].place if card.cases else card.computes.place,
                 hint=did_you_mean(name, sorted(known)),
+            )
+
+
+def _check_derived_symbols(symbols: Mapping[str, str], card: Card) -> None:
+    """Refuse a symbol that nothing derived from a source uses: a typo would run the sizes that were guessed."""
+    derived = card.derived
+    names = {name for case in card.cases for name in case.symbols} - set(symbols)
+    names |= {*OPERATIONS[card.computes.operation].symbols, *OPERATIONS[card.computes.operation].parameters, DISPLACED}
+    names |= set(_names(replace(card, cases=()))) | set(_names(card.cases)) & set(symbols)
+    machine = derived.kernel.machine if derived is not None else None
+    names |= set(machine.names) if machine is not None else set()
+    for name, value in symbols.items():
+        if name not in names:
+            raise ConfigurationError(
+                f"{card.path}: nothing that is derived from the source uses the symbol '{name}' (of --symbol "
+                f"{name}={value})",
+                hint=did_you_mean(name, sorted({one for case in card.cases for one in case.symbols} - {name})),
             )
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from wmmadiag.csource.lexical import macros
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.hostcode.program import Program
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.drafts.model import Draft, Open
 from wmmadiag.subject.drafts.recognise import Recognised
@@ -45,6 +48,24 @@ def check_operation(operation: str) -> None:
     known = [name for name in OPERATIONS if name != "python"]
     if operation not in known:
         raise ConfigurationError(f"unknown operation '{operation}'", hint=did_you_mean(operation, known))
+
+
+def check_macros(given: Mapping[str, str], program: Program | None) -> None:
+    """Refuse a macro that the source itself defines in any case: the compiler would take the source's.
+
+    Raises:
+        ConfigurationError: there is one.
+    """
+    for source in program.sources if program is not None and given else ():
+        own = macros(source.data)
+        for name in given.keys() & own.keys():
+            asked_for = rb"#\s*ifndef\s+%b\b|defined\s*\(?\s*%b\b" % (name.encode(), name.encode())
+            if re.search(asked_for, source.data) is None and own[name].body != given[name]:
+                raise ConfigurationError(
+                    f"the source defines {name} itself, so that -D {name}={given[name]} changes nothing",
+                    place=source.place_at(own[name].start),
+                    hint=f"leave it out, or write `#ifndef {name}` before the line",
+                )
 
 
 class NotDerived(ConfigurationError):

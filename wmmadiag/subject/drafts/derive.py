@@ -17,7 +17,7 @@ from wmmadiag.ops import OPERATIONS
 from wmmadiag.subject.card import Card, Derived
 from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.drafts.accumulators import with_accumulators
-from wmmadiag.subject.drafts.asking import NotDerived, asked, check_operation, not_derived, opinion
+from wmmadiag.subject.drafts.asking import NotDerived, asked, check_macros, check_operation, not_derived, opinion
 from wmmadiag.subject.drafts.assignments import Assignment, assigned, assignments
 from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.guess import role_named
@@ -56,7 +56,9 @@ def kernel_of(path: Path, options: SubjectOptions) -> Kernel:
     text = read_text(path)
     if not text.strip():
         raise ConfigurationError(f"{path}: the file is empty", hint="give CUDA source with a __global__ function")
-    return read_kernel(path, text, options)
+    kernel = read_kernel(path, text, options)
+    check_macros(options.macros, kernel.machine.program if kernel.machine is not None else None)
+    return kernel
 
 
 def _where_launched(path: Path, kernel: Kernel, options: SubjectOptions) -> tuple[Path, Kernel]:

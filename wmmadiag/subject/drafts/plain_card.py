@@ -23,7 +23,7 @@ _ROUNDING = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-11, "f64": 2.0**-40}
 _LARGEST = 512
 _HEAD = """\
 # The reference is a Python function: it gets two dicts, float64 copies of the inputs by role and the case's symbols,
-# and returns the output in float64, or a dict of outputs by role. In a file reference.py beside this card:
+# and returns the output in float64, or a dict of outputs by role. In the file {file} beside this card:
 #
 #   import numpy as np
 #
@@ -47,7 +47,11 @@ def plain_card(kernel: Kernel, source: str, name: str, wishes: Wishes | None = N
     entry = re.sub(r"\{([^{}]*)\}", lambda found: "{" + _told(meant, terms.parsed(found[1])) + "}", kernel.entry)
     lines = ["format = 1", f"name = {_quoted(name)}", f"source = {_quoted(source)}", f"entry = {_quoted(entry)}", ""]
     if operation == "python":
-        lines += [*_HEAD.format(outputs=" or ".join(f'the array "{one}"' for one in outputs)).splitlines(), ""]
+        file = f"{_identifier(name)}_reference.py"
+        lines += [
+            *_HEAD.format(file=file, outputs=" or ".join(f'the array "{one}"' for one in outputs)).splitlines(),
+            "",
+        ]
     lines += ["# Arguments in the kernel's order."]
     passed = [*kernel.passed, *[None] * (len(kernel.parameters) - len(kernel.passed))]
     told = {
@@ -72,10 +76,14 @@ def plain_card(kernel: Kernel, source: str, name: str, wishes: Wishes | None = N
     lines += [f"shared = {toml_value(wishes.shared or shared)}  # dynamic shared memory, bytes", ""]
     lines += ["[computes]", f"operation = {_quoted(operation)}"]
     if operation == "python":
-        lines += ['python = "reference.py:reference"', "", *_tolerance(kernel, outputs)]
+        lines += [f'python = "{_identifier(name)}_reference.py:reference"', "", *_tolerance(kernel, outputs)]
     lines += ["", "[[cases]]", 'name = "small"']
     lines += [f"{symbol} = {wishes.symbols.get(symbol) or _size(meant, symbol)}" for symbol in symbols]
     return "\n".join(lines) + "\n"
+
+
+def _identifier(name: str) -> str:
+    return re.sub(r"\W+", "_", name)
 
 
 def todos(text: str) -> list[str]:

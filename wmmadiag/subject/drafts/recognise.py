@@ -103,11 +103,15 @@ def _parts(operation: str) -> tuple[str, ...]:
 
 
 def _words(entry: str) -> set[str]:
+    """The words of a kernel's name, and pairs that are written as one: `RMSNorm` speaks of rmsnorm, not of norm."""
     plain = entry.split("<")[0].split("::")[-1]
     plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", plain).lower()
     words = plain.split("_")
+    told = {name for one in _TOLD.values() for name in one.names.split()}
+    joined = [(one, other) for one, other in pairwise(words) if one + other in told]
+    parts = {one for pair in joined for one in pair}
     pairs = {one + other for one, other in pairwise(words)}  # split_k
-    return {*words, *pairs, plain.replace("_", "")}
+    return ({*words} - (parts - told)) | {*pairs, plain.replace("_", "")}
 
 
 def _named(names: Sequence[str], operation: str) -> bool:
