@@ -8,7 +8,7 @@ import pytest
 
 from wmmadiag.cli.check_program import ProgramCheck, lines
 from wmmadiag.cli.main import main
-from wmmadiag.gate.batch import Task, TaskOutcome
+from wmmadiag.gate.task import Task, TaskOutcome
 from wmmadiag.programs.cards import has_main
 from wmmadiag.programs.run import Found, ProgramResult
 from wmmadiag.results.model import CaseResult, KernelReport, ReportedFinding

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wmmadiag
-from wmmadiag.debugger.machine import ANY, Conditions, StoppableLaunch, Watchpoint
+from wmmadiag.debugger.conditions import ANY, Conditions, Watchpoint
+from wmmadiag.debugger.machine import StoppableLaunch
 from wmmadiag.debugger.target import Target
 from wmmadiag.subject.binding import BoundCase
 

@@ -36,3 +36,40 @@ def test_every_file_that_it_names_is_there() -> None:
 def test_the_engine_has_its_files(name: str) -> None:
     assert f"`{name}`" in PAGE
     assert (ROOT / "wmmadiag" / "emulator" / "native" / name).exists()
+
+
+ROUND = {
+    "what a notebook shows of results is drawn by reports": {"compare", "report", "results"},
+    "an expression of host code holds calls, a call runs statements": {"hostcode"},
+    "a kernel that host code calls is a subject of its own": {"subject"},
+    "a team's members try with the bench that asks the team": {"diagnose"},
+}
+"""Why modules import each other in a circle, and the rooms of which they are; nowhere else does one."""
+
+
+def circles(modules: dict[str, set[str]]) -> list[set[str]]:
+    """The sets of modules that import each other, by way of others too."""
+
+    def reached(start: str) -> set[str]:
+        seen: set[str] = set()
+        left = [start]
+        while left:
+            new = modules[left.pop()] - seen
+            seen |= new
+            left += new
+        return seen
+
+    behind = {name: reached(name) for name in modules}
+    found = {frozenset(other for other in behind[name] if name in behind[other]) for name in modules}
+    return [set(one) for one in found if len(one) > 1]
+
+
+def test_imports_go_round_only_where_it_is_said() -> None:
+    grimp = pytest.importorskip("grimp", reason="no grimp: pip install --group dev")
+    graph = grimp.build_graph("wmmadiag", exclude_type_checking_imports=True, cache_dir=None)
+    found = circles({name: graph.find_modules_directly_imported_by(name) for name in graph.modules})
+    rooms = [{name.split(".")[1] for name in one} for one in found]
+    assert {frozenset(one) for one in rooms} <= {frozenset(one) for one in ROUND.values()} | {
+        frozenset({"report", "results"})
+    }, found
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [{"a", "b", "c"}]

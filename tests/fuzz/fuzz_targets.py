@@ -174,7 +174,8 @@ def _runs() -> list[bytes]:
 
 
 def _made_run() -> bytes:
-    from wmmadiag.gate.batch import Task, check_all, run_of
+    from wmmadiag.gate.batch import check_all, run_of
+    from wmmadiag.gate.task import Task
     from wmmadiag.results import json_file
 
     card = ROOT / "kernels" / "gemm" / "kernel.toml"

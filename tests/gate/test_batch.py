@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.gate.batch import Task, TaskOutcome, check_all, exit_code, plan
+from wmmadiag.gate.batch import check_all, exit_code, plan
+from wmmadiag.gate.task import Task, TaskOutcome
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 PV, QKT = KERNELS / "pv" / "kernel.toml", KERNELS / "qkt" / "kernel.toml"

@@ -10,7 +10,8 @@ from small_kernels import HANG, RIGHT, write_card, write_right, write_wrong
 
 from wmmadiag.api import open_card
 from wmmadiag.gate import result_cache
-from wmmadiag.gate.batch import Task, check_all
+from wmmadiag.gate.batch import check_all
+from wmmadiag.gate.task import Task
 
 pytestmark = pytest.mark.usefixtures("here")
 

@@ -153,8 +153,8 @@ def _line(text: str) -> str:
 
 def digest_of(setting: WorkSetting, subject: str, arch: str) -> str:
     """A hash of all that a subject's results depend on besides the point: card, source, headers, this package."""
-    from wmmadiag.gate.batch import Task
     from wmmadiag.gate.result_cache import result_key, tool_fingerprint
+    from wmmadiag.gate.task import Task
 
     path = Path(setting.folder) / subject
     words = [setting.checks, setting.backend, str(setting.instructions)]

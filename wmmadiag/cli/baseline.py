@@ -13,8 +13,8 @@ from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from wmmadiag.gate.acceptance import Acceptance
-    from wmmadiag.gate.batch import TaskOutcome
     from wmmadiag.gate.known_failures import Known
+    from wmmadiag.gate.task import TaskOutcome
 
 
 def opened(args: argparse.Namespace) -> Acceptance | None:

@@ -33,7 +33,7 @@ from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from wmmadiag.cli.check_program import ProgramCheck
-    from wmmadiag.gate.batch import Task
+    from wmmadiag.gate.task import Task
     from wmmadiag.results.diagnosis import Diagnosis
     from wmmadiag.results.model import KernelReport
     from wmmadiag.results.run import Run
@@ -81,7 +81,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from wmmadiag.cli.baseline import opened, write
     from wmmadiag.cli.check_program import check_program, settled
     from wmmadiag.cli.check_program import lines as program_lines
-    from wmmadiag.gate.batch import TaskOutcome, check_all, exit_code, plan, run_of
+    from wmmadiag.gate.batch import check_all, exit_code, plan, run_of
+    from wmmadiag.gate.task import TaskOutcome
     from wmmadiag.programs.cards import has_main
     from wmmadiag.subject.find_cards import find_subjects, without_declared_wrong
 

@@ -17,7 +17,7 @@ from wmmadiag.cli.arguments import definitions
 from wmmadiag.errors import UndecidedError, WmmadiagError
 
 if TYPE_CHECKING:
-    from wmmadiag.gate.batch import Task, TaskOutcome
+    from wmmadiag.gate.task import Task, TaskOutcome
     from wmmadiag.programs.run import ProgramResult
     from wmmadiag.results.run import KernelRun
 

@@ -60,8 +60,6 @@ def open_other(session: Session, against: str | Path) -> Other:
     Raises:
         ConfigurationError: there is no such thing, or it does not fit.
     """
-    from wmmadiag.debugger.session import Session as Made
-
     path, target = Path(against), session.target
     if path.suffix == ".npz":
         return _recorded(session, path)
@@ -84,7 +82,7 @@ def open_other(session: Session, against: str | Path) -> Other:
             f"'{against}' is no variant of this card, no card (.toml) and no results (.npz)",
             hint=did_you_mean(str(against), names),
         )
-    made = Made(other)
+    made = type(session)(other)
     made.run_to(end=True)
     if made.moment.reason in ("fault", "stuck"):
         what = "dies" if made.moment.reason == "fault" else "does not end"

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from wmmadiag.debugger.machine import StoppableLaunch, Watchpoint
+from wmmadiag.debugger.conditions import Watchpoint
+from wmmadiag.debugger.machine import StoppableLaunch
 from wmmadiag.emulator.extents import ExtentPart, MemoryExtent
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.numerics.element_types import TYPES, ElementType, element_type

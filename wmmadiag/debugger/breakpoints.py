@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from wmmadiag.debugger.machine import ANY, Conditions, Stop
+from wmmadiag.debugger.conditions import ANY, Conditions
+from wmmadiag.debugger.machine import Stop
 from wmmadiag.debugger.moment import Moment
 from wmmadiag.debugger.session import Session
 from wmmadiag.errors import ConfigurationError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from wmmadiag.debugger.conditions import Conditions
 from wmmadiag.debugger.departure import first_time
-from wmmadiag.debugger.machine import Conditions
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wmmadiag.debugger.conditions import ANY, Conditions, Watchpoint
 from wmmadiag.debugger.evidence import SeenFinding
 from wmmadiag.debugger.first_store import element_name, first_store, nearest_store
 from wmmadiag.debugger.lines import MULTIPLICATIONS
-from wmmadiag.debugger.machine import ANY, Conditions, Watchpoint
 from wmmadiag.errors import BudgetError, ConfigurationError, KernelFault, WmmadiagError
 from wmmadiag.place import Place, own_place
 from wmmadiag.provenance import Disagreement

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.checks.registry import Context, all_checks, native_names, select
-from wmmadiag.debugger.machine import Conditions, StoppableLaunch
+from wmmadiag.debugger.conditions import Conditions
+from wmmadiag.debugger.machine import StoppableLaunch
 from wmmadiag.debugger.target import Target
 from wmmadiag.emulator import Budget, EmulatedKernel, EmulatorOptions
 from wmmadiag.errors import BudgetError, ConfigurationError, UndecidedError, WmmadiagError

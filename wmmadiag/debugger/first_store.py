@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.debugger.machine import Conditions, StoppableLaunch
+from wmmadiag.debugger.conditions import Conditions
+from wmmadiag.debugger.machine import StoppableLaunch
 from wmmadiag.subject.binding import BoundArgument, BoundCase
 
 

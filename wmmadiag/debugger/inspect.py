@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.debugger.arrays import Arrays, Element
+from wmmadiag.debugger.conditions import ANY, Conditions
 from wmmadiag.debugger.inspect_fragments import FragmentInspection
-from wmmadiag.debugger.machine import ANY, Conditions
 from wmmadiag.debugger.registers import (
     raw_register,
     register_numbers,

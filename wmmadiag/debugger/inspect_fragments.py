@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from wmmadiag.debugger.conditions import Conditions
 from wmmadiag.debugger.declared import SourceDeclarations
 from wmmadiag.debugger.fragment_names import FragmentUse, fragment_uses
 from wmmadiag.debugger.fragment_view import FragmentOrigin, FragmentView, register_names
 from wmmadiag.debugger.lines import MULTIPLICATIONS, SourceLines
-from wmmadiag.debugger.machine import Conditions, Standing, StoppableLaunch
+from wmmadiag.debugger.machine import Standing, StoppableLaunch
 from wmmadiag.debugger.registers import LETTERS, fragment_values, layout
 from wmmadiag.debugger.target import Target
 from wmmadiag.errors import ConfigurationError

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from wmmadiag.compile.ask import Asked
 from wmmadiag.csource.nodes import ancestors, field
 from wmmadiag.csource.writes import writes
+from wmmadiag.debugger.conditions import Conditions
 from wmmadiag.debugger.definitions import Definitions
-from wmmadiag.debugger.machine import Conditions
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.place import Place
 from wmmadiag.ptx.meaning import meaning

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wmmadiag.debugger.conditions import ANY, Conditions
+from wmmadiag.debugger.progress import LaunchProgress
 from wmmadiag.emulator import EmulatedKernel
-from wmmadiag.emulator.decoded import SPACES
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.launch import Launch
 
-ANY = 0xFFFFFFFF
-FOREVER = (1 << 64) - 1
 MEMORY_LIMIT = 256 << 20
 """Bytes for snapshots."""
 PATIENCE = 1 << 21
@@ -24,45 +23,7 @@ PATIENCE = 1 << 21
 INTERVAL = 1 << 17
 """Warp instructions from one snapshot to the next, as long as they fit: about 10 ms of replay."""
 
-NAN_KINDS = {"f16": 1, "bf16": 2, "f16x2": 3, "bf16x2": 4, "f32": 5, "tf32": 5, "f64": 6, "f32x2": 7}
-"""Type of a destination → `NanKind` of native/debugger.hpp."""
 ACCESSES = ("load", "store", "atomic", "asynchronous load", "asynchronous store")
-
-
-@dataclass(frozen=True, slots=True)
-class Watchpoint:
-    """Bytes [start, end) of a state space; only accesses of `block`, and of local memory `warp` and `lane`."""
-
-    space: str
-    start: int
-    end: int
-    block: int = ANY
-    warp: int = ANY
-    lane: int = ANY
-    reads: bool = False
-    writes: bool = True
-
-    def row(self) -> tuple[int, int, int, int, int, int, bool, bool]:
-        """As the engine takes it."""
-        return (
-            SPACES[self.space], self.start, self.end, self.block, self.warp, self.lane, self.reads, self.writes,
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Conditions:
-    """Where a run stops; the first that is met counts."""
-
-    before: bytes = b""  # one byte per instruction, not 0: before a warp runs it. Empty: nowhere.
-    # block, warp: where `before` and `nan` count
-    block: int = ANY
-    warp: int = ANY
-    watches: tuple[Watchpoint, ...] = ()  # after an access
-    # one `NAN_KINDS` number per instruction, 0 for others: after it made a NaN. Empty: not looked for.
-    nan: bytes = b""
-    block_end: bool = False  # when a block has ended
-    skip: int = 0  # so many are let pass
-    until: int = FOREVER  # time at which to stop anyway
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +192,6 @@ class StoppableLaunch:
         return self._patient_run(replace(conditions, skip=0), interruptible)
 
     def _patient_run(self, conditions: Conditions, interruptible: bool) -> Stop:
-        from wmmadiag.debugger.progress import LaunchProgress
-
         progress = LaunchProgress(self, interruptible)
         while True:
             until = min(conditions.until, self.time + PATIENCE)

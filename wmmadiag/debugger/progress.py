@@ -11,7 +11,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from wmmadiag.debugger.machine import Conditions, Watchpoint
+from wmmadiag.debugger.conditions import Conditions, Watchpoint
 
 if TYPE_CHECKING:
     from wmmadiag.debugger.machine import StoppableLaunch

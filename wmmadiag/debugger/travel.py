@@ -7,8 +7,9 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from wmmadiag.debugger.conditions import ANY, NAN_KINDS, Conditions
 from wmmadiag.debugger.lines import MULTIPLICATIONS
-from wmmadiag.debugger.machine import ANY, NAN_KINDS, Conditions, Stop
+from wmmadiag.debugger.machine import Stop
 from wmmadiag.debugger.moment import Moment
 from wmmadiag.debugger.position import Position
 from wmmadiag.debugger.registers import nan_table

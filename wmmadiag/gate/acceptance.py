@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from wmmadiag.gate.known_failures import Known, failures_of, relative_card
 
 if TYPE_CHECKING:
-    from wmmadiag.gate.batch import TaskOutcome
+    from wmmadiag.gate.task import TaskOutcome
     from wmmadiag.results.model import CaseResult
 
 

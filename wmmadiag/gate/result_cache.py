@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from wmmadiag.errors import WmmadiagError
 
 if TYPE_CHECKING:
-    from wmmadiag.gate.batch import Task, TaskOutcome
+    from wmmadiag.gate.task import Task, TaskOutcome
     from wmmadiag.subject.card import Card
 
 KIND = "results"
@@ -112,7 +112,7 @@ def cached_outcome(task: Task, key: str) -> TaskOutcome | None:
     import msgspec
 
     from wmmadiag.compile import cache
-    from wmmadiag.gate.batch import TaskOutcome
+    from wmmadiag.gate.task import TaskOutcome
     from wmmadiag.results.run import KernelRun
 
     record = cache.load(key, KIND)

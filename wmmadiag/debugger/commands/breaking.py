@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from wmmadiag.debugger.commands.command import Command, Reply, whole
-from wmmadiag.debugger.machine import Conditions
+from wmmadiag.debugger.conditions import Conditions
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
