@@ -5,8 +5,12 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
+import shutil
+import subprocess
 from collections.abc import Callable
 
+_LONG = 1024
+"""Names of this length on are refused by the runtimes of GCC, however right they are."""
 _ABI_TAGS = re.compile(r"\[abi:\w+\]")  # Numba puts a version and a hash into them
 
 
@@ -88,11 +92,22 @@ def _call_demangler(function: Callable[..., int | None], free: Callable[..., Non
     status = ctypes.c_int()
     pointer = function(name.encode(), None, None, ctypes.byref(status))
     if not pointer:
-        return None
+        return _of_binutils(name) if len(name) >= _LONG else None
     try:
         return ctypes.string_at(pointer).decode()
     finally:
         free(pointer)
+
+
+@functools.cache
+def _of_binutils(name: str) -> str | None:
+    """What binutils makes of a name: told so, it knows no limit."""
+    tool = shutil.which("c++filt")
+    if tool is None:
+        return None
+    done = subprocess.run([tool, "-r"], input=name, capture_output=True, text=True, check=False)
+    said = done.stdout.strip()
+    return said if done.returncode == 0 and said != name else None
 
 
 def _no_demangler(name: str) -> str | None:

@@ -14,6 +14,7 @@ from wmmadiag.csource.tree import Source, parse
 from wmmadiag.place import Place
 
 _WORD = re.compile(rb"[A-Za-z_]\w*")
+_SPACES = rb"__(?:device|global)__"
 _ROUNDS = 8
 
 
@@ -52,8 +53,22 @@ class OwnFiles:
         if file.key in self.sources:
             return self.sources[file.key]
         if file.key not in self._others:
-            self._others[file.key] = parse(file.data, file.name, self.macros)
+            self._others[file.key] = parse(file.data, file.name, joined((self.macros, self.space_macros)))
         return self._others[file.key]
+
+    @cached_property
+    def space_macros(self) -> dict[str, Macro]:
+        """The macros of any file that stand for `__device__` or `__global__`, as libraries name them anew."""
+        names: set[bytes] = set()
+        for _ in range(_ROUNDS):
+            meant = b"|".join([_SPACES, *(rb"\b" + name + rb"\b" for name in names)])
+            defined = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t].*(?:" + meant + rb")", re.MULTILINE)
+            found = {name for file in self.tree.every() for name in defined.findall(file.data)}
+            if found == names:
+                break
+            names = found
+        words = {name.decode() for name in names}
+        return joined(macros_at_line_starts(file.data, words) for file in self.tree.every())
 
     @cached_property
     def _others(self) -> dict[str, Source]:

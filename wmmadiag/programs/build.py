@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from wmmadiag.compile import cache
@@ -88,6 +89,13 @@ class _Prepared:
         """Whether it includes a header of `native/headers`."""
         return any((NATIVE / "headers" / name).is_file() for name in self.tree.unresolved)
 
+    @cached_property
+    def _marks(self) -> re.Pattern[bytes]:
+        """Words of libraries for kernels and for what the device alone runs."""
+        macros = self.own.space_macros
+        names = [name for name, one in macros.items() if not any("__host__" in body for body in one.bodies)]
+        return re.compile(rb"\b(?:" + "|".join(map(re.escape, names)).encode() + rb")\b" if names else rb"(?!)")
+
     def texts(self, folder: Path, unit: int, *, closures: bool) -> dict[Path, bytes]:
         """The files to write, the source itself, the program's `unit`-th, first.
 
@@ -112,7 +120,7 @@ class _Prepared:
             for one in file.directives
             if one.name == "include" and _COLLECTIVES.match(one.argument)
         ]
-        if MARKS.search(file.data):
+        if MARKS.search(file.data) or self._marks.search(file.data):
             source = self.own.parsed(file)
             declared = self.own.declared.get(file.key) or declarations(source)
             edits += host_edits(source, declared, closures=closures)
@@ -120,6 +128,8 @@ class _Prepared:
         return named_line(file.name) + applied(file.data, sorted(edits, key=lambda one: (one.start, one.end)))
 
 
+_STRICTER = "changes meaning of"
+"""A class gives a name that it used another meaning: GCC minds; nvcc's front end names it in full, so it does not."""
 _COLLECTIVES = re.compile(r'[<"]cub/(?:block|warp|thread|grid|util|device|iterator|agent)[^>"]*[>"]')
 """Parts of CUB, which are one header for the host."""
 _ARCHITECTURE = re.compile(rb"__CUDA_ARCH|\bNV_(?:IF|IS|PROVIDES|DISPATCH)_|\bNV_ANY_TARGET\b")
@@ -301,11 +311,14 @@ def _compile(
         def compiled(one: _Prepared, texts: Mapping[Path, bytes], made: Path) -> None:
             beside = f"-iquote{Path(one.name).parent}"
             openmp = ["-fopenmp"] if any(b"omp.h" in text or b"#pragma omp" in text for text in texts.values()) else []
-            run_compiler(
-                [compiler, *flags, *openmp, *late_options, "-include", str(header), beside, *includes, "-x", "c++",
-                 "-c", str(next(iter(texts))), "-o", str(made)],
-                one.name,
-            )  # fmt: skip
+            command = [compiler, *flags, *openmp, *late_options, "-include", str(header), beside, *includes,
+                       "-x", "c++", "-c", str(next(iter(texts))), "-o", str(made)]  # fmt: skip
+            try:
+                run_compiler(command, one.name)
+            except CompileError as refused:
+                if _STRICTER not in str(refused):
+                    raise
+                run_compiler([*command, "-fpermissive"], one.name)
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             objects = list(pool.map(one_object, enumerate(prepared)))

@@ -1,0 +1,82 @@
+"""Programs over libraries that name CUDA's words anew, and whose instantiations have names of a thousand letters."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from wmmadiag.compile.names import demangle
+
+WORDS = """
+#pragma once
+#if defined(__CUDACC__)
+#define LIB_DEVICE __forceinline__ __device__
+#define LIB_INLINE LIB_DEVICE
+#define LIB_GLOBAL __global__ static
+#else
+#define LIB_DEVICE inline
+#define LIB_INLINE inline
+#define LIB_GLOBAL
+#endif
+"""
+LIBRARY = """
+#pragma once
+#include "words.h"
+namespace lib {
+template <int N> struct Shape {};
+template <class A, class B> struct Both {};
+template <class T> struct Flag {
+    T state;
+    LIB_INLINE bool wait() { return __syncthreads_and(state != 0); }
+};
+template <class T, class> struct Twice {
+    using Flag = Flag<T>;  // GCC: this changes the meaning of the name
+    LIB_DEVICE static T of(T x) { Flag flag{x}; return flag.wait() ? x + x : x; }
+};
+template <class Operator, class T>
+LIB_GLOBAL void Kernel(T* x) { x[threadIdx.x] = Operator::of(x[threadIdx.x]); }
+}
+"""
+PROGRAM = """
+#include <cstdio>
+#include <lib/library.h>
+using namespace lib;
+using A = Both<Shape<1>, Both<Shape<2>, Shape<3>>>;
+using B = Both<Both<A, Shape<4>>, Both<Shape<5>, A>>;
+using C = Both<Both<B, Shape<6>>, Both<Shape<7>, B>>;
+int main() {
+    int h[32], *x;
+    for (int i = 0; i < 32; ++i) h[i] = i + 1;
+    cudaMalloc(&x, sizeof h);
+    cudaMemcpy(x, h, sizeof h, cudaMemcpyHostToDevice);
+    Kernel<Twice<int, C>><<<1, 32>>>(x);
+    cudaMemcpy(h, x, sizeof h, cudaMemcpyDeviceToHost);
+    printf("%d %d\\n", h[0], h[31]);
+}
+"""
+
+
+def test_words_of_a_library_for_device_and_global(tmp_path: Path) -> None:
+    folder = tmp_path / "include" / "lib"
+    folder.mkdir(parents=True)
+    (folder / "words.h").write_text(WORDS, "utf-8")
+    (folder / "library.h").write_text(LIBRARY, "utf-8")
+    source = tmp_path / "program.cu"
+    source.write_text(PROGRAM, "utf-8")
+    command = [sys.executable, "-m", "wmmadiag", "run", str(source), "-I", str(tmp_path / "include")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.stdout == "2 64\n", done.stderr
+    assert "1 launch (1 watched), nothing found" in done.stderr or "1 launch, nothing found" in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("c++filt") is None, reason="the runtime's demangler alone gives up")
+def test_a_name_too_long_for_the_runtimes_demangler() -> None:
+    """The runtime of GCC gives up on 1,024 letters and more; what is no name stays what it is, however long."""
+    arguments = "".join(f"Li{number}E" for number in range(400))
+    name = f"_ZN3libL6KernelIJ{arguments}EEEvPf"
+    assert demangle(name) == f"lib::Kernel<{', '.join(map(str, range(400)))}>"
+    assert demangle("_Z" + "?" * 2000) == "_Z" + "?" * 2000
