@@ -31,8 +31,6 @@ def test_right_kernels_are_explained(card: str, variant: str, case: str) -> None
     assert run.disagreements == ()
     assert run.notes == ()
     assert run.explained, run.outputs
-    assert run.multiplications
-    assert all(one.expected for one in run.multiplications)
 
 
 def _line(name: str, text: str, occurrence: int = 0) -> int:
@@ -53,11 +51,9 @@ def test_product_over_the_wrong_axis() -> None:
     assert first.place.line == _line("qk_not_transposed", "mma_sync", 0)
     assert first.other is not None
     assert first.other.line == _line("qk_not_transposed", "load_matrix_sync(b", 0)
-    assert "rows of K" in first.message
+    assert "multiplies Q[0,0]·K[0,0]: " in first.message and "rows of K" in first.message
     (reach,) = first.reach
     assert reach.elements == reach.of == 2 * 64 * 64
-    unexpected = [one for one in run.multiplications if not one.expected]
-    assert {one.product for one in unexpected if "V" not in one.product} == {"Q[0,0]·K[0,0]", "Q[0,1]·K[0,1]"}
 
 
 def test_leading_dimension_without_the_padding() -> None:

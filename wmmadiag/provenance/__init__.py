@@ -20,7 +20,6 @@ from wmmadiag.provenance.explain import explain
 from wmmadiag.provenance.model import (
     DepartingValue,
     Disagreement,
-    Multiplication,
     OutputSummary,
     ProvenanceRun,
     Reach,
@@ -32,7 +31,6 @@ from wmmadiag.provenance.trace import trace
 __all__ = [
     "DepartingValue",
     "Disagreement",
-    "Multiplication",
     "OutputSummary",
     "ProvenanceRun",
     "Reach",

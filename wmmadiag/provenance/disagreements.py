@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
 
 from wmmadiag.provenance.expected import ExpectedOutput, ExpectedProduct
-from wmmadiag.provenance.model import Break, Disagreement, Reach
+from wmmadiag.provenance.model import Disagreement, Reach
 from wmmadiag.provenance.naming import Names
 from wmmadiag.provenance.outputs import JudgedOutput, Products, Where
 from wmmadiag.provenance.raw import ROW, DerivedProduct, EventKind, Kind, TaggedRun, TagRecord
@@ -15,11 +14,11 @@ from wmmadiag.provenance.tags import DecodedTag
 
 _AXES = ("row", "column")
 
-_LOST: Mapping[EventKind, tuple[str, Literal["overwritten", "restarted"]]] = {
-    EventKind.OVERWRITTEN: ("overwrites partial sums of {} with sums that lack them", "overwritten"),
-    EventKind.RESTARTED: ("starts a sum of {} again from zero and drops what had been added", "restarted"),
+_LOST: Mapping[EventKind, str] = {
+    EventKind.OVERWRITTEN: "overwrites partial sums of {} with sums that lack them",
+    EventKind.RESTARTED: "starts a sum of {} again from zero and drops what had been added",
 }
-"""Of an event by which sums are lost: what it does to which product, and how they are lost."""
+"""What an event by which sums are lost does to which product."""
 
 
 class Classifier:
@@ -143,7 +142,7 @@ class Classifier:
         event = self._strides[pc]
         what = self._names.matrix(event.matrix)
         operand = "A" if pc == record.a_pc else "B" if pc == record.b_pc else ""
-        seen = self._seen(
+        return self._seen(
             record,
             "leading-dimension",
             f"loads {what} with leading dimension {event.a}; its rows lie {event.b} elements apart there",
@@ -151,7 +150,6 @@ class Classifier:
             pc,
             hint=f"pass {event.b} as the leading dimension",
         )
-        return replace(seen, wanted=event.b)
 
     def _unwritten(self, record: TagRecord) -> Disagreement:
         where = f"{record.space} memory, offset {record.address:#x}"
@@ -171,7 +169,7 @@ class Classifier:
             message = f"one {line} of {operand} comes from two matrices"
         else:
             message = f"one {line} of {operand} is no single row or column of {self._names.matrix(first.matrix)}"
-        seen = self._seen(
+        return self._seen(
             record,
             "broken-operand",
             message,
@@ -182,8 +180,6 @@ class Classifier:
                 f"k = {record.k} is {self._names.element(odd)}",
             ),
         )
-        begins, goes_on = _position(first), _position(odd)
-        return seen if begins is None or goes_on is None else replace(seen, broken=Break(begins, record.k))
 
     def _contraction(self, record: TagRecord) -> Disagreement:
         a, b = record.first, record.second
@@ -206,7 +202,7 @@ class Classifier:
                     hint="load it with the other layout, or store it transposed",
                 )
         shift = _index(b, axes[1]) - _index(a, axes[0])
-        seen = self._seen(
+        return self._seen(
             record,
             "shifted",
             f"A and B are {abs(shift)} apart along the contracted index: {self._names.element(a)} meets "
@@ -215,7 +211,6 @@ class Classifier:
             record.b_pc,
             detail=detail,
         )
-        return replace(seen, operands=(self._names.roles(a.matrix), self._names.roles(b.matrix)))
 
     def _meets(self, record: TagRecord) -> bool:
         """Whether the elements of a contraction that seems wrong do meet as the operation needs.
@@ -299,16 +294,14 @@ class Classifier:
                 hint="load the operand with the other layout, or store it transposed",
             )
             return
-        operands = self._names.roles(root.left), self._names.roles(root.right)
-        for one in self._at_uses(
+        yield from self._at_uses(
             root.base,
             "wrong-matrix",
             reach,
             f"multiplies {self._names.product(root)}, which reaches {reach.role}{list(reach.first)}",
             load=True,
             hint="compare the offsets of heads and batches in the two addresses",
-        ):
-            yield replace(one, operands=operands)
+        )
 
     def _same_operands(self, made: DerivedProduct, wanted: ExpectedProduct) -> bool:
         matches = self._products.matches
@@ -338,12 +331,12 @@ class Classifier:
         ]
         restarts = [e for e in events if e.kind is EventKind.RESTARTED]
         for event in [e for e in events if e.kind is EventKind.OVERWRITTEN] or restarts:
-            words, lost = _LOST[event.kind]
+            words = _LOST[event.kind]
             other = self._names.line(restarts[0].pc) if restarts and restarts[0] is not event else None
             yield Disagreement(
                 "lost-sums", self._names.line(event.pc), words.format(wanted.words), "C", other, detail, event.count,
                 event.block, event.warp, (reach,),
-                "load the accumulator from what earlier tiles left, or zero it once only", lost=lost,
+                "load the accumulator from what earlier tiles left, or zero it once only",
             )  # fmt: skip
 
     def _at_uses(
@@ -362,11 +355,6 @@ class Classifier:
 
 def _index(tag: DecodedTag, axis: int) -> int:
     return (tag.row if axis == ROW else tag.column) or 0
-
-
-def _position(tag: DecodedTag) -> tuple[int, int] | None:
-    """(row, column) of a single element."""
-    return None if tag.row is None or tag.column is None else (tag.row, tag.column)
 
 
 def _ranges(coverage: Iterable[tuple[int, int]]) -> str:

@@ -14,21 +14,6 @@ from wmmadiag.place import Place
 
 
 @dataclass(frozen=True, slots=True)
-class Multiplication:
-    """What one line multiplied into one product."""
-
-    place: Place  # the user's line
-    product: str  # words: "Q[0,1] · K[0,1]ᵀ"
-    contracts: str  # words: "column of Q[0,1] with column of K[0,1]"
-    expected: bool | None  # whether the card's operation has this product; None where the card does not say
-    # rows, columns, ks: [first, end) of the product's rows, columns and the contracted index
-    rows: tuple[int, int]
-    columns: tuple[int, int]
-    ks: tuple[int, int]
-    count: int  # multiplications, or rows times columns where operands have gaps
-
-
-@dataclass(frozen=True, slots=True)
 class Reach:
     """Elements of one output that a disagreement reaches."""
 
@@ -37,34 +22,13 @@ class Reach:
     elements: int
     of: int
     first: tuple[int, ...]  # index of the first, in the logical tensor
-    # rows, columns: [first, end) of the last two axes
-    rows: tuple[int, int]
-    columns: tuple[int, int]
     where: NDArray[np.bool_] = field(repr=False, compare=False)  # exactly which, in the shape of the logical tensor
 
     @classmethod
     def of_mask(cls, role: str, where: NDArray[np.bool_]) -> Reach:
         """The reach that is exactly this mask, which is not empty."""
         index = np.argwhere(where)
-        rows = index[:, -2] if where.ndim > 1 else np.zeros(len(index), np.int64)
-        columns = index[:, -1]
-        return cls(
-            role,
-            len(index),
-            where.size,
-            tuple(map(int, index[0])),
-            (int(rows.min()), int(rows.max()) + 1),
-            (int(columns.min()), int(columns.max()) + 1),
-            where,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Break:
-    """Where a row of A, or a column of B, goes on elsewhere in its matrix than it began."""
-
-    first: tuple[int, int]  # (row, column) of the element at which it begins
-    k: int  # index along the contraction of the first element that is not where it must be
+        return cls(role, len(index), where.size, tuple(map(int, index[0])), where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +50,6 @@ class Disagreement:
     warp: int | None = None
     reach: tuple[Reach, ...] = ()  # outputs that it reaches
     hint: str = ""  # what would make it agree
-    wanted: int | None = None  # the number that would make it agree (a leading dimension, in elements), or None
-    # of "lost-sums", how: "overwritten" in memory, or "restarted" from zero; "" for other kinds
-    lost: Literal["", "overwritten", "restarted"] = ""
-    # roles of the tensors that the left and the right operand of a wrong product are made of, such as (("k", "q"),
-    # ("v",)); None where no product is meant
-    operands: tuple[tuple[str, ...], tuple[str, ...]] | None = None
-    broken: Break | None = None  # of "broken-operand", where; None where the elements are not known as such
     # the disagreement of whose values this one is a consequence; None for a cause. A consequence stays in the list only
     # where it reaches elements that the cause does not.
     because_of: Disagreement | None = None
@@ -161,7 +118,6 @@ class ProvenanceRun:
     """One traced launch."""
 
     disagreements: tuple[Disagreement, ...]  # those that reach an output, the one with the widest reach first
-    multiplications: tuple[Multiplication, ...]  # by line and product
     outputs: tuple[OutputSummary, ...]  # one per output that the card's operation says something about
     notes: tuple[str, ...] = field(default=())  # what could not be followed
     # intermediate values by line, in the order of execution; the first that departs is the root

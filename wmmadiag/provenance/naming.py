@@ -38,14 +38,6 @@ class Names:
     def _operand(self, number: int) -> str:
         return self.matrix(number) if number in self.arguments else f"({self.matrix(number)})"
 
-    def roles(self, number: int) -> tuple[str, ...]:
-        """Roles of the tensors that a matrix is made of, sorted: ("k", "q") of scores and of weights."""
-        argument = self.arguments.get(number)
-        if argument is not None:
-            return (argument.role,)
-        made = self.raw.derived.get(number)
-        return tuple(sorted((*self.roles(made.left), *self.roles(made.right)))) if made is not None else ()
-
     def contracts(self, made: DerivedProduct) -> str:
         """Which axis of which operand is contracted."""
         axes = ("rows", "columns")

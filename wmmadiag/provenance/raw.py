@@ -97,14 +97,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class OperandUse:
-    """What one multiplication (by program counter) made of one product: ranges are (lowest, highest)."""
+    """What one multiplication (by program counter) made of one product."""
 
     pc: int
     product: int
-    rows: tuple[int, int]
-    columns: tuple[int, int]
-    ks: tuple[int, int]
-    swapped: bool
     a_pc: int | None
     b_pc: int | None
     count: int
@@ -149,8 +145,7 @@ def read_raw(findings: Iterable[Mapping[str, Any]]) -> TaggedRun:
         elif raw["kind"] == "event":
             events.append(Event(EventKind(v[0]), pc, v[1], v[2], v[3], decode(v[4]), raw["count"], *where))
         elif raw["kind"] == "use":
-            ranges = (v[1], v[2]), (v[3], v[4]), (v[5], v[6])
-            uses.append(OperandUse(pc, v[0], *ranges, bool(v[7]), _pc(v[8]), _pc(v[9]), raw["count"]))
+            uses.append(OperandUse(pc, v[0], _pc(v[8]), _pc(v[9]), raw["count"]))
         elif raw["kind"] == "samples":
             samples = (v[0], bool(v[1]))
         else:

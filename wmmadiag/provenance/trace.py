@@ -1,4 +1,4 @@
-"""Run a case once with tags on every value, and say what each multiplication multiplied."""
+"""Run a case once with tags on every value, and say where what is multiplied or stored is not what it must be."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wmmadiag.provenance.departures import stages_and_root
 from wmmadiag.provenance.disagreements import Classifier
 from wmmadiag.provenance.expected import expected_outputs
 from wmmadiag.provenance.intermediates import Intermediates
-from wmmadiag.provenance.model import Disagreement, Multiplication, ProvenanceRun, Stage
+from wmmadiag.provenance.model import Disagreement, ProvenanceRun, Stage
 from wmmadiag.provenance.naming import Names
 from wmmadiag.provenance.observed import observe
 from wmmadiag.provenance.outputs import JudgedOutput, Products, judge_output
@@ -70,7 +70,6 @@ def trace(case: BoundCase, kernel: EmulatedKernel) -> ProvenanceRun:
         disagreements = (*disagreements, *classifier.of_unknown(unknown))
     return ProvenanceRun(
         (*disagreements, *roots),
-        tuple(_multiplications(names, raw, products, known=bool(expected))),
         tuple(output.summary() for output in judged),
         (*_notes(names, raw, judged, known=bool(expected)), *notes),
         stages,
@@ -115,39 +114,6 @@ def engine_table(
     for extent, one in zip(kernel.extents(case.launch), tagged, strict=False):  # module variables follow the arrays
         table += [extent.start, extent.size, one.granules.ctypes.data]
     return tuple(table)
-
-
-def _multiplications(names: Names, raw: TaggedRun, products: Products, *, known: bool) -> Iterator[Multiplication]:
-    merged: dict[tuple[object, int], Multiplication] = {}
-    for use in raw.uses:
-        made = raw.derived[use.product]
-        one = Multiplication(
-            names.line(use.pc),
-            names.product(made),
-            names.contracts(made),
-            products.expected(use.product) if known else None,
-            _half_open(use.rows),
-            _half_open(use.columns),
-            _half_open(use.ks),
-            use.count,
-        )
-        key = (one.place, use.product)
-        seen = merged.get(key)
-        merged[key] = one if seen is None else _joined(seen, one)
-    yield from merged.values()
-
-
-def _half_open(ends: tuple[int, int]) -> tuple[int, int]:
-    return ends[0], ends[1] + 1
-
-
-def _joined(a: Multiplication, b: Multiplication) -> Multiplication:
-    def hull(x: tuple[int, int], y: tuple[int, int]) -> tuple[int, int]:
-        return min(x[0], y[0]), max(x[1], y[1])
-
-    return replace(
-        a, rows=hull(a.rows, b.rows), columns=hull(a.columns, b.columns), ks=hull(a.ks, b.ks), count=a.count + b.count
-    )
 
 
 def _notes(names: Names, raw: TaggedRun, judged: Sequence[JudgedOutput], *, known: bool) -> Iterator[str]:
