@@ -15,8 +15,9 @@ from wmmadiag.campaign.cluster import TaskDone
 from wmmadiag.campaign.explain import explained
 from wmmadiag.campaign.journal import Journal
 from wmmadiag.campaign.plan import read_plan
+from wmmadiag.campaign.points import key_of
 from wmmadiag.campaign.run import here, run_campaign
-from wmmadiag.campaign.work import WorkUnit
+from wmmadiag.campaign.work import Result, WorkUnit
 from wmmadiag.cli.main import main
 
 PLAN = """
@@ -51,6 +52,25 @@ def counted():
             yield TaskDone(one, function(one))
 
     return asked, execute
+
+
+def test_tasks_get_shorter_towards_the_end(folder):
+    """So that no process waits long for another's last task; and each case is asked once."""
+    sizes = f"M = {list(range(16, 1616, 16))}"
+    many = PLAN.replace('M = { range = "16..64", multiple_of = 16 }', sizes).replace(', "wrong.toml"', "")
+    (folder / "plan.toml").write_text(many + '[cover]\nhow = "full"\n[run]\nslice = 40\n')
+    lengths = []
+
+    def execute(_, works):
+        for unit in works:
+            lengths.append(len(unit.points))
+            yield TaskDone(unit, [Result(key_of(one, unit.digest), one, "passed") for one in unit.points])
+
+    campaign = ran(folder, execute=execute)
+    assert campaign.tally.cases == sum(lengths)
+    assert sum(lengths) > 20 * 16, "enough to be more than tasks of the least length"
+    assert lengths[0] > lengths[-2] == 16 >= lengths[-1]
+    assert max(lengths) <= 40
 
 
 def test_the_smallest_case_and_its_cause(folder):

@@ -21,6 +21,18 @@ IN_FLIGHT = 4
 that a million tasks take no memory, and that little is done again after a kill."""
 _DEATHS = 2
 """Workers that a task may take with it before it is the one to blame."""
+_SETTINGS = {
+    "distributed.scheduler.allowed-failures": _DEATHS,
+    "distributed.admin.tick.limit": "1h",
+    # Dask has its workers give each page back at once. Cases take the same few megabytes one after another, and the
+    # kernel's work on those pages was a sixth of each case, in which workers wait for each other's.
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 1 << 28,
+    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 1 << 25,
+    # Nobody asks for these samples; they cost each process a share of its processor all the time.
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "500ms",
+    "distributed.admin.system-monitor.interval": "5s",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +63,7 @@ def cluster(address: str = "", workers: int = 0, *, tell: Callable[[str], None] 
         raise ConfigurationError(
             "a campaign needs Dask, which is not installed", hint="pip install 'wmmadiag[cluster]'"
         ) from None
-    dask.config.set({"distributed.scheduler.allowed-failures": _DEATHS, "distributed.admin.tick.limit": "1h"})
+    dask.config.set(_SETTINGS)
     count = workers or len(os.sched_getaffinity(0))
     with contextlib.ExitStack() as stack:
         if address:

@@ -24,6 +24,9 @@ Work = TypeVar("Work")
 Answer = TypeVar("Answer")
 Executor = Callable[[Callable[[Any], Any], Iterable[Any]], "Iterator[TaskDone[Any, Any]]"]
 """Calls a function for each piece of work somewhere; `cluster.answers` of a client, or `here`."""
+_SHARES, _LEAST = 16, 16
+"""Towards the end a task is a share of what is left, and no fewer cases than that: so that no process waits long for
+another one's last task."""
 Known = Callable[[Result], bool]
 """Whether a baseline accepts a failure."""
 
@@ -104,7 +107,7 @@ def run_campaign(
         progress.failing = _failing(campaign.tally)
         tell(progress)
 
-    for result in _results(execute, _units(setting, left, digests, plan.slice)):
+    for result in _results(execute, _units(setting, left, digests, plan.slice, progress.planned - progress.done)):
         keep(result)
     _explain(campaign, journal, execute, all_spaces, earlier, effort, tell)
     campaign.damaged = tuple(journal.damaged)
@@ -153,12 +156,17 @@ def _units(
     left: Iterable[tuple[CaseSpace, Point]],
     digests: dict[tuple[str, str], str],
     size: int,
+    remain: int,
 ) -> Iterator[WorkUnit]:
-    """Tasks of one compiled kernel each; what has not filled one goes at the end of its subject."""
+    """Tasks of one compiled kernel each; what has not filled one goes at the end of its subject.
+
+    Args:
+        size: cases in a task at most; `remain`: points that are left in all, 0 or less if nobody knows.
+    """
     from wmmadiag.subject.symbols import rendered_entry, rendered_macros
 
     open_units: dict[tuple[Any, ...], list[Point]] = {}
-    subject = ""
+    subject, taken = "", 0
 
     def unit(gathered: list[Point]) -> WorkUnit:
         first = gathered[0]
@@ -178,7 +186,9 @@ def _units(
         key = (point.arch, point.variant, *compiled)
         gathered = open_units.setdefault(key, [])
         gathered.append(point)
-        if len(gathered) >= size:
+        share = max(_LEAST, (remain - taken) // _SHARES) if remain > 0 else size
+        if len(gathered) >= min(size, share):
+            taken += len(gathered)
             yield unit(open_units.pop(key))
     yield from map(unit, open_units.values())
 
