@@ -11,12 +11,13 @@ from wmmadiag.ops.evaluation import judge, reference, tolerance
 from wmmadiag.ops.parts.rounding import Judgement
 from wmmadiag.place import Place
 from wmmadiag.provenance.expected import ExpectedOutput, ExpectedProduct
+from wmmadiag.provenance.judged import Judged
 from wmmadiag.provenance.model import Disagreement, Reach, Stage
 from wmmadiag.provenance.observed import FINAL, INNER
 from wmmadiag.provenance.outputs import JudgedOutput
 from wmmadiag.provenance.readings import Doubles, Where
 from wmmadiag.provenance.samples import SampleRole
-from wmmadiag.provenance.stages import LOG2E, Judged, first_departure, stage_of
+from wmmadiag.provenance.stages import LOG2E, first_departure, stage_of
 from wmmadiag.subject.binding import BoundCase
 
 _HINTS = {

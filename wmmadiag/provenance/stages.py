@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -18,6 +17,7 @@ import numpy as np
 from wmmadiag.ops.parts.rounding import sum_error
 from wmmadiag.provenance.expected import ExpectedOutput, ExpectedProduct
 from wmmadiag.provenance.intermediates import Intermediates, keys_of
+from wmmadiag.provenance.judged import Judged, StageReading
 from wmmadiag.provenance.model import DepartingValue, Stage
 from wmmadiag.provenance.observed import FINAL, INNER, Observed
 from wmmadiag.provenance.raw import TaggedRun
@@ -43,46 +43,6 @@ _WORDS = {
     SampleRole.RESULT: "result",
     SampleRole.STORE: "store",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class StageReading:
-    """A reading and how far it goes."""
-
-    words: str  # "scale·Q·Kᵀ"
-    fit: Fit
-    # the uniform factor of scores (1 for none), the temperature of weights; None where it has none
-    factor: float | None = None
-    weights: bool = False  # of an exponential
-    usual: bool = True  # its factor is one that kernels apply on purpose, not one that the values themselves gave
-
-    @property
-    def fits(self) -> bool:
-        """Whether every value fits."""
-        return self.fit.departs == 0
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """A line's values with the reading that explains most of them.
-
-    `faults`: readings of known mistakes that explain all of what the best reading does not: (kind, words, reading).
-    """
-
-    seen: Observed
-    best: StageReading
-    faults: tuple[tuple[str, str, StageReading], ...] = ()
-
-    @property
-    def fits(self) -> bool:
-        """Whether it is consistent."""
-        return self.best.fits
-
-    @property
-    def departs_at(self) -> int:
-        """The event of the first value that does not fit."""
-        wrong = np.flatnonzero(~self.best.fit.right)
-        return int(self.seen.group[wrong[0]]) if len(wrong) else 0
 
 
 class Judge:
