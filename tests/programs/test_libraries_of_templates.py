@@ -80,3 +80,50 @@ def test_a_name_too_long_for_the_runtimes_demangler() -> None:
     name = f"_ZN3libL6KernelIJ{arguments}EEEvPf"
     assert demangle(name) == f"lib::Kernel<{', '.join(map(str, range(400)))}>"
     assert demangle("_Z" + "?" * 2000) == "_Z" + "?" * 2000
+
+
+THRUST = """
+#include <cstdio>
+#include <thrust/complex.h>
+#include <thrust/device_vector.h>
+#include <thrust/tuple.h>
+__global__ void turn(thrust::complex<float>* z, thrust::tuple<int, float>* pairs) {
+    z[threadIdx.x] *= thrust::complex<float>(0, 1);
+    thrust::get<0>(pairs[threadIdx.x]) += threadIdx.x;
+}
+int main() {
+    thrust::device_vector<int> of_host(10);
+    thrust::sequence(of_host.begin(), of_host.end());  // <thrust/sequence.h> is not named
+    thrust::complex<float> z[4], *d_z;
+    thrust::tuple<int, float> pairs[4], *d_pairs;
+    for (int i = 0; i < 4; ++i) z[i] = thrust::complex<float>(i, 1), pairs[i] = {i, 0.5f};
+    cudaMalloc(&d_z, sizeof z);
+    cudaMalloc(&d_pairs, sizeof pairs);
+    cudaMemcpy(d_z, z, sizeof z, cudaMemcpyHostToDevice);
+    cudaMemcpy(d_pairs, pairs, sizeof pairs, cudaMemcpyHostToDevice);
+    turn<<<1, 4>>>(d_z, d_pairs);
+    cudaMemcpy(z, d_z, sizeof z, cudaMemcpyDeviceToHost);
+    cudaMemcpy(pairs, d_pairs, sizeof pairs, cudaMemcpyDeviceToHost);
+    printf("%g %g %d %d\\n", z[3].real(), z[3].imag(), thrust::get<0>(pairs[3]), int(of_host[9]));
+}
+"""
+
+
+def run(tmp_path: Path, text: str) -> subprocess.CompletedProcess[str]:
+    """`wmmadiag run` of one source."""
+    source = tmp_path / "program.cu"
+    source.write_text(text, "utf-8")
+    command = [sys.executable, "-m", "wmmadiag", "run", str(source)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_types_of_thrust_in_kernels_and_headers_that_another_one_read(tmp_path: Path) -> None:
+    done = run(tmp_path, THRUST)
+    assert done.stdout == "-1 3 6 9\n", done.stderr
+
+
+def test_what_thrust_does_not_have_is_an_error_at_its_line(tmp_path: Path) -> None:
+    done = run(tmp_path, THRUST.replace("thrust::sequence(", "thrust::sequence_of_what("))
+    assert done.returncode == 2, done.stderr
+    assert "program.cu:12" in done.stderr
+    assert "sequence_of_what" in done.stderr

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from wmmadiag.errors import CompileError, ConfigurationError
@@ -18,6 +18,7 @@ _ERROR = re.compile(
     r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? (?:fatal )?error: (?P<message>.*)$", re.M
 )
 
+_NO_MEMBER_OF_THRUST = re.compile(r"‘(\w+)’ is not a member of ‘thrust’")
 _NEXT_STEP = "mend it, or give what it is compiled with elsewhere: -D NAME=TEXT, -I FOLDER, --std, -X=WORD"
 _GONE = {
     "texture": "texture references left CUDA with 12.0, and texture objects are not emulated: read through a pointer",
@@ -75,6 +76,40 @@ def run_compiler(command: Sequence[str], source: str) -> None:
     message = first["message"] if first else f"{Path(command[0]).name}: {said}"
     named = next((step for word, step in _GONE.items() if re.search(rf"[‘'`]{word}\b", message)), _NEXT_STEP)
     raise CompileError(f"host code: {message}", place=place, detail=log[-4000:], hint=named)
+
+
+def run_with_help(command: Sequence[str], source: str) -> None:
+    """Compile with GCC what nvcc's front end takes.
+
+    Raises:
+        CompileError: as `run_compiler`.
+    """
+    helped = list(command)
+    while True:
+        try:
+            run_compiler(helped, source)
+            return
+        except CompileError as refused:
+            more = [one for one in _help(f"{refused}\n{refused.detail}", command) if one not in helped]
+            if not more:
+                raise
+            helped += more
+
+
+def _help(refusal: str, command: Sequence[str]) -> Iterator[str]:
+    """Words for the compiler that mend what it refused."""
+    # A class gives a name that it used another meaning: nvcc's front end names it in full.
+    if "changes meaning of" in refusal:
+        yield "-fpermissive"
+    # nvcc's Thrust reads more of its own headers than the one for the host does.
+    for name in dict.fromkeys(_NO_MEMBER_OF_THRUST.findall(refusal)):
+        declared = re.compile(rf"\b{name}\(|\b(?:struct|class|using) {name}\b")
+        for folder in (one[2:] for one in command if one.startswith("-I")):
+            headers = sorted(Path(folder, "thrust").glob("*.h"), key=lambda one: (one.stem != name, one.name))
+            found = next((one for one in headers if declared.search(one.read_text("utf-8", "replace"))), None)
+            if found is not None:
+                yield f"-includethrust/{found.name}"
+                break
 
 
 def one_main(sources: Sequence[str], objects: Sequence[Path]) -> None:

@@ -39,6 +39,8 @@ template <class A, class B, class R> struct binary_function {
 };
 }
 """
+# Of Thrust, what the compiler for device code takes as it is: types that kernels use, and what their headers read.
+_OF_KERNELS = ("thrust/complex.h", "thrust/pair.h", "thrust/tuple.h", "thrust/detail/", "thrust/type_traits/")
 _PREFIXES = (
     "ATen/",
     "torch/",
@@ -78,7 +80,7 @@ def is_host_header(name: str) -> bool:
     """Whether `#include <name>` brings nothing that device code could use."""
     if name in _STANDARD or name in _CUDA_HOST:
         return True
-    if name.startswith(("torch/wmmadiag", "c10/util/wmmadiag")):
+    if name.startswith(("torch/wmmadiag", "c10/util/wmmadiag", *_OF_KERNELS)):
         return False
     return name.startswith(_PREFIXES) and not _has_stub(name)
 

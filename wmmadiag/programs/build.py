@@ -17,7 +17,7 @@ from pathlib import Path
 
 from wmmadiag.compile import cache
 from wmmadiag.compile.driver import source_key, source_tree
-from wmmadiag.compile.host_compiler import compiler_version, host_compiler, one_main, run_compiler
+from wmmadiag.compile.host_compiler import compiler_version, host_compiler, one_main, run_compiler, run_with_help
 from wmmadiag.compile.model import source_name
 from wmmadiag.compile.names import demangle
 from wmmadiag.compile.options import CompileOptions
@@ -128,8 +128,6 @@ class _Prepared:
         return named_line(file.name) + applied(file.data, sorted(edits, key=lambda one: (one.start, one.end)))
 
 
-_STRICTER = "changes meaning of"
-"""A class gives a name that it used another meaning: GCC minds; nvcc's front end names it in full, so it does not."""
 _COLLECTIVES = re.compile(r'[<"]cub/(?:block|warp|thread|grid|util|device|iterator|agent)[^>"]*[>"]')
 """Parts of CUB, which are one header for the host."""
 _ARCHITECTURE = re.compile(rb"__CUDA_ARCH|\bNV_(?:IF|IS|PROVIDES|DISPATCH)_|\bNV_ANY_TARGET\b")
@@ -313,12 +311,7 @@ def _compile(
             openmp = ["-fopenmp"] if any(b"omp.h" in text or b"#pragma omp" in text for text in texts.values()) else []
             command = [compiler, *flags, *openmp, *late_options, "-include", str(header), beside, *includes,
                        "-x", "c++", "-c", str(next(iter(texts))), "-o", str(made)]  # fmt: skip
-            try:
-                run_compiler(command, one.name)
-            except CompileError as refused:
-                if _STRICTER not in str(refused):
-                    raise
-                run_compiler([*command, "-fpermissive"], one.name)
+            run_with_help(command, one.name)
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             objects = list(pool.map(one_object, enumerate(prepared)))

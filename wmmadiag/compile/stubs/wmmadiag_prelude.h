@@ -31,5 +31,9 @@ template <class T> struct wmmadiag_typeof<T &> { typedef T type; };
 template <class T> struct wmmadiag_typeof<T &&> { typedef T type; };
 #define __typeof__(...) typename wmmadiag_typeof<decltype(__VA_ARGS__)>::type
 #define __typeof(...) typename wmmadiag_typeof<decltype(__VA_ARGS__)>::type
-namespace std {}
+/* Never complete in device code; headers of both halves name them in operators that nothing there calls. */
+namespace std {
+template <class, class> class basic_istream;
+template <class, class> class basic_ostream;
+}
 #endif
