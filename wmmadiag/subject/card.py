@@ -154,6 +154,7 @@ class Computes:
     reference: str = ""  # "module.function" of a library, in its place
     host: str = ""  # a C++ source, in its place; `call`: what is called of it, "gelu_cpu(out, inp, N)"
     call: str = ""
+    rounding: str = ""  # the type that a kernel judged by `call` rounds all it computes to, "bf16"; "" for f32 or f64
     given: tuple[str, ...] = ()  # roles of the inputs that hold what `call` leaves in them
     arguments: tuple[str, ...] = ()  # roles of the inputs that it takes by position; empty for all, in the card's order
     keywords: Mapping[str, Keyword] = field(default_factory=dict)  # what it takes by name

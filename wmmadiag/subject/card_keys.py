@@ -62,6 +62,7 @@ FUNCTION = _keys(
         "what is called of it, with roles, a case's symbols and the kernel's own numbers: "
         '`"gelu_forward_cpu(out, inp, N)"`; several calls are divided by `;`'
     ),
+    rounding='the type to which a kernel judged by `call` rounds all that it computes: `"bf16"`; `"f32"` if absent',
     given="roles of inputs that the kernel gets as `call` leaves them: what one part computes and the next one reads",
     arguments=(
         "roles of the inputs that a library's function takes by position; all of them, in the card's order, if absent"

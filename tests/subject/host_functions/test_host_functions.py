@@ -364,3 +364,61 @@ def test_an_output_that_the_kernel_forgot_is_not_taken_for_an_input(tmp_path):
     forgets = READS.replace("BODY", "inp[i]")  # names `peak` nowhere, and divides by nothing
     with pytest.raises(ConfigurationError):
         wmmadiag.check(source(tmp_path, forgets))
+
+
+NARROW = """
+#include <cuda_bf16.h>
+void columns_cpu(float* total, const float* inp, int rows, int cols) {
+    for (int c = 0; c < cols; c++) total[c] = 0.0f;
+    for (int r = 0; r < rows; r++)
+        for (int c = 0; c < cols; c++) total[c] += inp[r * cols + c];
+}
+__global__ void columns_kernel(__nv_bfloat16* total, const __nv_bfloat16* inp, int rows, int cols) {
+    int c = blockIdx.x * blockDim.x + threadIdx.x;
+    if (c >= cols) return;
+    TYPE mine = (TYPE)0.0f;
+    for (int r = 0; r < rows; r++) mine = (TYPE)((float)mine + (float)inp[r * cols + c]);
+    total[c] = (__nv_bfloat16)(FACTOR * (float)mine);
+}
+void columns(__nv_bfloat16* total, const __nv_bfloat16* inp, int rows, int cols) {
+    columns_kernel<<<(cols + 63) / 64, 64>>>(total, inp, rows, cols);
+}
+"""
+
+
+@pytest.mark.parametrize(("type_", "factor", "status"), [("float", "1.0f", "passed"), ("__nv_bfloat16", "1.0f", ""),
+                                                         ("float", "1000.0f", "failed")])  # fmt: skip
+def test_what_rounding_on_the_way_may_explain_is_neither_right_nor_wrong(tmp_path, type_, factor, status):
+    path = source(tmp_path, NARROW.replace("TYPE", type_).replace("FACTOR", factor))
+    if status:
+        assert wmmadiag.check(path).status == status
+    else:
+        with pytest.raises(ConfigurationError):
+            wmmadiag.check(path)
+
+
+GUARDED = "if (i < n) {\n        float x = inp[i];"
+
+
+def test_sizes_that_no_tile_divides_are_tried_where_the_code_guards_them(tmp_path):
+    report = wmmadiag.check(source(tmp_path, GELU))
+    assert [one.case for one in report.cases] == ["small", "tail"]
+    assert report.cases[1].symbols["n"] % 32 != 0
+
+
+def test_a_store_outside_at_such_sizes_is_wrong(tmp_path):
+    report = wmmadiag.check(source(tmp_path, GELU.replace(GUARDED, "if (i <= n) {\n float x = i < n ? inp[i] : 0;")))
+    assert report.status == "failed"
+    assert any(one.problem is not None and "out of bounds" in one.problem.message for one in report.cases)
+
+
+def test_a_kernel_without_a_guard_is_right_at_the_sizes_that_fit_it(tmp_path):
+    report = wmmadiag.check(source(tmp_path, GELU.replace("if (i < n) {", "{")))
+    assert report.status == "passed"
+    assert [one.case for one in report.cases] == ["small"]
+
+
+def test_wrong_numbers_at_such_sizes_alone_are_a_question(tmp_path):
+    text = GELU.replace(GUARDED, "if (i < n) {\n float x = n & 31 ? 1.0f : inp[i];")
+    with pytest.raises(ConfigurationError, match="right by a host function at multiples of its tiles, and not at"):
+        wmmadiag.check(source(tmp_path, text))

@@ -7,7 +7,7 @@ what it is made of, and what is known of that is by what number it can be divide
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,9 @@ _DEEPEST = 12
 _LOOPS = frozenset({"for_statement", "while_statement", "do_statement"})
 
 
-def guarded(program: Program, kernel: Found, constants: Mapping[str, Number]) -> dict[str, int]:
+def guarded(
+    program: Program, kernel: Found, constants: Mapping[str, Number], *, any_block: bool = False
+) -> dict[str, int]:
     """Names of a kernel's numbers → what the indices that are compared with them are multiples of.
 
     Members of structs go by their own name. A number that the code asks to be a multiple of something is left out, and
@@ -34,10 +36,12 @@ def guarded(program: Program, kernel: Found, constants: Mapping[str, Number]) ->
 
     Args:
         constants: numbers that the code knows by name.
+        any_block: whether an index that is made of `blockDim` counts, too: a block may have any number of threads.
     """
     found: dict[str, int | None] = {}
+    ones = (*_ONES, "blockDim") if any_block else _ONES
     for one in _reached(program, kernel):
-        reader = _Reader(one.source, one.function.body, constants)
+        reader = _Reader(one.source, one.function.body, constants, ones)
         for size, index in reader.comparisons():
             step = reader.multiple(index, _DEEPEST)
             known = found.get(size, 0)
@@ -79,6 +83,7 @@ class _Reader:
     source: Source
     body: Node | None
     constants: Mapping[str, Number]
+    ones: Sequence[str] = _ONES  # built-in variables that may be any number
     assigned: dict[str, list[Node]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -208,7 +213,7 @@ class _Reader:
 
     def _of_name(self, node: Node, depth: int) -> int | None:
         text = self.source.words(node)
-        if text.partition(".")[0] in _ONES:
+        if text.partition(".")[0] in self.ones:
             return 1
         if text in self.assigned:
             found = 0

@@ -168,7 +168,7 @@ def _run(
     counts = {role: int(np.prod(shape)) for role, shape in shapes.items()}
     values = [numbers[name][0] for name in call.numbers]
     approximate = _APPROXIMATE.search("\n".join(one.data.decode("utf-8", "replace") for one in program.sources))
-    unit = _unit(elements)
+    unit = _unit(card, elements)
     units = unit, max(_TANH_APPROX if approximate else _TANH, 4 * unit)
     roundings = {role: one.unit for role, one in elements.items() if one.is_float}
     done = library.run(call.made, call.arrays, inputs, counts, values, units, roundings)
@@ -180,8 +180,10 @@ def _run(
     return done[0]
 
 
-def _unit(elements: Mapping[str, ElementType]) -> float:
-    """Of one rounding of the kernel's: of double where it has nothing narrower, else of float."""
+def _unit(card: Card, elements: Mapping[str, ElementType]) -> float:
+    """Of one rounding of the kernel's: as the card says, of double where it has nothing narrower, else of float."""
+    if card.computes.rounding:
+        return TYPES[card.computes.rounding].unit
     floats = [one for one in elements.values() if one.is_float]
     return TYPES["f64"].unit if floats and all(one.name == "f64" for one in floats) else TYPES["f32"].unit
 

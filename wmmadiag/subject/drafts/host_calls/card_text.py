@@ -97,6 +97,7 @@ def card_text(
     below: int = 2,
     given: Sequence[str] = (),
     inputs: str = "normal",
+    case: str = "small",
 ) -> str:
     """The card.
 
@@ -104,7 +105,7 @@ def card_text(
         uses: of each array, by the parameter's name.
         sizes: of all symbols, in the one case.
         below: what integers in arrays are less than.
-        given: arrays that the kernel gets as the functions leave them. inputs: their distribution.
+        given: arrays that the kernel gets as the functions leave them. inputs: their distribution. case: its name.
     """
     lines = ["format = 1", f"name = {_quoted(name)}", f"source = {_quoted(source)}"]
     lines += [f"entry = {_quoted(launched.entry)}", ""]
@@ -120,7 +121,7 @@ def card_text(
     lines += [
         "",
         "[[cases]]",
-        'name = "small"',
+        f"name = {_quoted(case)}",
         f"inputs = {_quoted(inputs)}",
         *(f"{key} = {value}" for key, value in sizes.items()),
     ]

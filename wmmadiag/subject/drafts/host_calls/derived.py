@@ -10,49 +10,34 @@ import re
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.hostcode.terms import NotWritten, Number
+from wmmadiag.hostcode.values import Pointer
 from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops.expressions import ExpressionError, evaluate, names_in
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.card_files.read import parse_card
+from wmmadiag.subject.drafts.guards import guarded
 from wmmadiag.subject.drafts.guess import Parameter
 from wmmadiag.subject.drafts.host_calls.candidates import Candidate, candidates
 from wmmadiag.subject.drafts.host_calls.card_text import Use, Written, card_text, written
 from wmmadiag.subject.drafts.host_calls.sizes import size_sets
+from wmmadiag.subject.drafts.host_calls.trying import Tries, is_right, session_of, surely_wrong
 from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.model import Wishes
+from wmmadiag.subject.drafts.sizes import RAGGED
 from wmmadiag.subject.host_functions.probe import Probed, Question
-from wmmadiag.subject.host_functions.reference import ANY
 from wmmadiag.subject.host_functions.text import host_function
 
 if TYPE_CHECKING:
-    from wmmadiag.subject.binding import BoundArgument
-    from wmmadiag.subject.check import Session
     from wmmadiag.subject.open_subject import SubjectOptions
-    from wmmadiag.subject.verdict import Verdict
 
 _MOST_RUNS, _SECONDS = 30, 15.0  # for one candidate; the others are tried once, at least
 _MOST_ELEMENTS = 1 << 22
-_TOLD = 0.1  # of the elements of an output: those that their bounds must tell from their neighbours
-_ENOUGH, _ENOUGH_NAMED = 3, 2  # sets of sizes at which a kernel is wrong by a sure call, or by the user's
-
-
-@dataclass(slots=True)
-class _Tries:
-    """What has been run."""
-
-    session: Session | None = None
-    runs: int = 0
-    wrong: list[tuple[Candidate, Card]] = field(default_factory=list)  # that ran to their end
-    untouched: set[str] = field(default_factory=set)  # arrays that one of these might write, and did not
-    ended: bool = False  # whether a run did not come to its end
 
 
 def host_card(
@@ -69,17 +54,20 @@ def host_card(
         launched = written(kernel, wishes)
     except NotWritten:
         return None, ()
-    tries = _Tries()
+    tries = Tries()
     card = _right_card(path, kernel, launched, options, named, tries)
     if card is None and (only_read := _only_read(kernel, tries.untouched)):
         names = " and ".join(f"'{one.name}'" for one in only_read)
         reading = tuple(replace(one, const=True) if one in only_read else one for one in kernel.parameters)
-        again = _Tries(tries.session)
+        again = Tries(tries.session)
         card = _right_card(path, replace(kernel, parameters=reading), launched, options, named, again)
         card = None if card is None else replace(card, assumed=(*card.assumed, f"the kernel only reads {names}"))
-    card = card or _surely_wrong(kernel, tries, named)
+    card = card or surely_wrong(kernel, tries, named)
     if card is not None:
         return replace(card, assumed=(*assumed, *card.assumed)), ()
+    if tries.ragged:
+        return None, (f"it is right by a host function at multiples of its tiles, and not at {tries.ragged}: with the "
+                      "sizes that it takes, --symbol says, or --computes, that this is wrong",)  # fmt: skip
     return None, tuple(
         f"it does not compute what {one.told()} does, which may be no reference of it: --computes "
         f"{one.functions[-1].function.name} says that it is"
@@ -87,25 +75,8 @@ def host_card(
     )
 
 
-def _surely_wrong(kernel: Kernel, tries: _Tries, named: str) -> Card | None:
-    """The card by which the kernel is wrong, where it is so by every reading and at enough sizes; None if that is open.
-
-    A workspace may have to begin with what nobody knows: of a kernel that has one only the user can say that it should
-    fit a function.
-    """
-    pointers = {one.name for one in kernel.parameters if one.pointer and not one.value}
-    if tries.ended:
-        return None
-    wrong = []
-    for one, card in tries.wrong:
-        if named or (one.sure and pointers <= one.arrays.keys()):
-            wrong.append(card)
-    sizes = {tuple(card.cases[0].symbols.items()) for card in wrong}
-    return wrong[0] if len(sizes) >= (_ENOUGH_NAMED if named else _ENOUGH) else None
-
-
 def _right_card(
-    path: Path, kernel: Kernel, launched: Written, options: SubjectOptions, named: str, tries: _Tries
+    path: Path, kernel: Kernel, launched: Written, options: SubjectOptions, named: str, tries: Tries
 ) -> Card | None:
     """The first card by which the kernel is right."""
     started = time.monotonic()
@@ -115,8 +86,8 @@ def _right_card(
         for card in _cards(path, kernel, one, launched, options):
             said = f"judged by {one.told()}, called as {one.statements}; --computes says otherwise"
             told = replace(card, assumed=(said, *card.assumed))
-            if _is_right(told, one, tries):
-                return told
+            if is_right(told, one, tries):
+                return _with_ragged(path, kernel, one, launched, options, told, tries)
             if tries.runs >= _MOST_RUNS or time.monotonic() - started > _SECONDS:
                 break
     return None
@@ -155,45 +126,10 @@ def named_host_card(path: Path, kernel: Kernel, options: SubjectOptions, assumed
     return card
 
 
-def _is_right(card: Card, candidate: Candidate, tries: _Tries) -> bool:
-    from wmmadiag.subject.alternatives import replace_card
-    from wmmadiag.subject.check import run_case, session_for
-    from wmmadiag.subject.target import card_target
-
-    tries.runs += 1
-    tries.session = replace_card(tries.session or session_for(card, card_target(card, None), None, None), card)
-    result, bound, verdict = run_case(tries.session, card.cases[0], card.variants[0], None, "")
-    if bound is not None and result.status == "failed" and verdict is not None and not verdict.damages:
-        tries.wrong.append((candidate, card))
-        tries.untouched |= {one.spec.name for one in bound.arguments if _is_untouched(one)}
-    tries.ended = tries.ended or (result.status != "passed" and verdict is None)
-    return bound is not None and verdict is not None and result.status == "passed" and _tells(verdict)
-
-
-def _tells(verdict: Verdict) -> bool:
-    """Whether bounds are so narrow that an element is not taken for its neighbour: else any kernel would be right."""
-    for role, expected in verdict.expected.items():
-        bound = verdict.judgements[role].bound.reshape(-1)
-        values = expected.reshape(-1)
-        with np.errstate(invalid="ignore"):
-            apart = np.abs(np.roll(values, 1) - values) > 2 * bound
-        judged = bound < ANY
-        if judged.any() and apart[judged].mean() < _TOLD and not (values[judged] == values[judged][0]).all():
-            return False
-    return True
-
-
-def _is_untouched(argument: BoundArgument) -> bool:
-    """Whether an array that the kernel may write holds the bytes that it began with."""
-    if argument.storage is None or argument.original is None or argument.spec.direction not in ("out", "inout"):
-        return False
-    return argument.storage.tobytes() == argument.original.tobytes()
-
-
 def _cards(
     path: Path, kernel: Kernel, candidate: Candidate, launched: Written, options: SubjectOptions
 ) -> Iterator[Card]:
-    """The cards of one candidate: by sizes, and by what arrays begin with and what the kernel rounds to."""
+    """The cards of one candidate: by sizes, and by what arrays begin with."""
     needed = launched.names(candidate)
     counted = _threads(launched)
     free = [one for one in _extents(candidate, launched) if one in needed and one not in counted]
@@ -204,23 +140,85 @@ def _cards(
         if sizes in seen or not _affordable(launched, sizes):
             continue
         seen.append(sizes)
-        below = min((value for name in free if isinstance(value := sizes[name], int) and value > 1), default=2)
         try:
-            probed = _probed(path, kernel, candidate, launched, options, sizes, below)
+            yield from _cards_at(path, kernel, candidate, launched, options, sizes)
         except WmmadiagError:  # the functions do not compile by themselves, at any size
             return
-        if probed is None:
+
+
+def _cards_at(
+    path: Path,
+    kernel: Kernel,
+    candidate: Candidate,
+    launched: Written,
+    options: SubjectOptions,
+    sizes: Mapping[str, Number],
+    name: str = "small",
+) -> Iterator[Card]:
+    """The cards of one candidate at some sizes, their case so named.
+
+    Raises:
+        WmmadiagError: the functions do not compile by themselves.
+    """
+    extents = [value for one in _extents(candidate, launched) if isinstance(value := sizes.get(one), int) and value > 1]
+    below = min(extents, default=2)
+    probed = _probed(path, kernel, candidate, launched, options, sizes, below)
+    if probed is None:
+        return
+    counts: dict[str, Number] = {f"elements_of_{array}": count for array, count in probed.counts.items()}
+    for said, uses in _readings(kernel, candidate, launched, probed):
+        shapes = {one.shape for one in uses.values()}
+        shown = {**sizes, **{symbol: one for symbol, one in counts.items() if symbol in shapes}}
+        text = card_text(
+            kernel, candidate, launched, uses, shown,
+            source=path.name, name=path.stem, below=below, given=probed.given, inputs=probed.inputs, case=name,
+        )  # fmt: skip
+        yield _parsed(text, path, kernel, options, said)
+
+
+def _with_ragged(
+    path: Path,
+    kernel: Kernel,
+    candidate: Candidate,
+    launched: Written,
+    options: SubjectOptions,
+    card: Card,
+    tries: Tries,
+) -> Card | None:
+    """A right card with a case whose sizes are no multiples of tiles, where the kernel compares its indices with them.
+
+    What it stores outside its arrays there is wrong. None where its numbers are: nobody says whether it takes them.
+    """
+    from wmmadiag.subject.check import run_case
+
+    sizes = {name: _number(str(value)) for name, value in card.cases[0].symbols.items()}
+    ragged = {name: one for name, one in sizes.items() if not name.startswith("elements_of_")}
+    for guard, step in _guards(kernel).items():
+        for name in names_in(launched.numbers.get(guard, "")) - options.symbols.keys() - _threads(launched):
+            value = ragged.get(name)
+            if isinstance(value, int) and value > step:
+                ragged[name] = value - step
+    if all(sizes[name] == one for name, one in ragged.items()):
+        return card
+    for other in _cards_at(path, kernel, candidate, launched, options, ragged, RAGGED):
+        if other.assumed != card.assumed[1:]:
             continue
-        counts: dict[str, Number] = {f"elements_of_{array}": count for array, count in probed.counts.items()}
-        for said, uses in _readings(kernel, candidate, launched, probed):
-            shapes = {one.shape for one in uses.values()}
-            shown = sizes | {name: one for name, one in counts.items() if name in shapes}
-            text = card_text(
-                kernel, candidate, launched, uses, shown,
-                source=path.name, name=path.stem, below=below, given=probed.given,
-                inputs=probed.inputs,
-            )  # fmt: skip
-            yield _parsed(text, path, kernel, options, said)
+        joined = replace(other, assumed=card.assumed, cases=(*card.cases, *other.cases))
+        result = run_case(session_of(other, tries), other.cases[0], other.variants[0], None, "")[0]
+        fault = result.problem
+        outside = fault is not None and fault.kind == "out-of-bounds" and fault.message.startswith("write")
+        if result.status == "passed" or outside or result.overwritten:
+            return joined
+        tries.ragged = " ".join(f"{name}={value}" for name, value in ragged.items())
+        return None
+    return card
+
+
+def _guards(kernel: Kernel) -> Mapping[str, int]:
+    """The kernel's numbers with which it compares indices, and what these are multiples of."""
+    if kernel.declared is None or kernel.machine is None:
+        return kernel.guards
+    return guarded(kernel.machine.program, kernel.declared, kernel.constants, any_block=True)
 
 
 def _parsed(text: str, path: Path, kernel: Kernel, options: SubjectOptions, assumed: tuple[str, ...]) -> Card:
@@ -321,8 +319,19 @@ def _readings(
     pointers = [one for one in kernel.parameters if one.pointer and not one.value]
     uses = {one.name: _use(one, candidate, launched, probed) for one in pointers}
     yield (), uses
+    if any(_is_filled(kernel, one) and uses[one.name].direction in ("inout", "workspace") for one in pointers):
+        return
     zeros = {name: one if one.direction == "in" else replace(one, initial="zero") for name, one in uses.items()}
     yield ("what the kernel writes begins as zeros, which is what the result fits",), zeros
+
+
+def _is_filled(kernel: Kernel, parameter: Parameter) -> bool:
+    """Whether host code fills an array with values, so that it does not begin as zeros."""
+    passed = dict(zip((one.name for one in kernel.parameters), kernel.passed, strict=True)).get(parameter.name)
+    if not isinstance(passed, Pointer) or kernel.launch is None:
+        return False
+    content, copied = kernel.launch.contents.get(id(passed.buffer), ("", None))
+    return (copied.origin().content if copied is not None else content) in ("values", "set")
 
 
 def _use(parameter: Parameter, candidate: Candidate, launched: Written, probed: Probed) -> Use:

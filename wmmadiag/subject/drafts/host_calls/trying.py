@@ -1,0 +1,119 @@
+"""What trying a card by host functions gives: right, wrong beyond doubt, or neither."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wmmadiag.subject.card import Card
+from wmmadiag.subject.drafts.host_calls.candidates import Candidate
+from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.host_functions.reference import ANY
+
+if TYPE_CHECKING:
+    from wmmadiag.subject.binding import BoundArgument
+    from wmmadiag.subject.check import Session
+    from wmmadiag.subject.verdict import Verdict
+
+_ENOUGH, _ENOUGH_NAMED = 3, 2  # sets of sizes at which a kernel is wrong by a sure call, or by the user's
+_TOLD = 0.1  # of the elements of an output: those that their bounds must tell from their neighbours
+# Types that code rounds to on its way, the widest rounding first, and what names them there.
+_NARROW = {"bf16": r"bf16|bfloat", "f16": r"half|\bf16", "tf32": r"tf32|mma"}
+
+
+@dataclass(slots=True)
+class Tries:
+    """What has been run."""
+
+    session: Session | None = None
+    runs: int = 0
+    wrong: list[tuple[Candidate, Card]] = field(default_factory=list)  # that ran to their end
+    untouched: set[str] = field(default_factory=set)  # arrays that one of these might write, and did not
+    ended: bool = False  # whether a run did not come to its end
+    ragged: str = ""  # sizes at which a kernel is wrong that is right at multiples of its tiles; "" for none
+
+
+def is_right(card: Card, candidate: Candidate, tries: Tries) -> bool:
+    from wmmadiag.subject.check import run_case
+
+    tries.runs += 1
+    session = session_of(card, tries)
+    result, bound, verdict = run_case(session, card.cases[0], card.variants[0], None, "")
+    if bound is not None and result.status == "failed" and verdict is not None and not verdict.damages:
+        tries.wrong.append((candidate, card))
+        tries.untouched |= {one.spec.name for one in bound.arguments if _is_untouched(one)}
+    tries.ended = tries.ended or (result.status != "passed" and verdict is None)
+    return bound is not None and verdict is not None and result.status == "passed" and _tells(verdict)
+
+
+def session_of(card: Card, tries: Tries) -> Session:
+    """A session for a card, with what was compiled for the others."""
+    from wmmadiag.subject.alternatives import replace_card
+    from wmmadiag.subject.check import session_for
+    from wmmadiag.subject.target import card_target
+
+    tries.session = replace_card(tries.session or session_for(card, card_target(card, None), None, None), card)
+    return tries.session
+
+
+def _is_untouched(argument: BoundArgument) -> bool:
+    """Whether an array that the kernel may write holds the bytes that it began with."""
+    if argument.storage is None or argument.original is None or argument.spec.direction not in ("out", "inout"):
+        return False
+    return argument.storage.tobytes() == argument.original.tobytes()
+
+
+def _tells(verdict: Verdict) -> bool:
+    """Whether bounds are so narrow that an element is not taken for its neighbour: else any kernel would be right."""
+    for role, expected in verdict.expected.items():
+        bound = verdict.judgements[role].bound.reshape(-1)
+        values = expected.reshape(-1)
+        with np.errstate(invalid="ignore"):
+            apart = np.abs(np.roll(values, 1) - values) > 2 * bound
+        judged = bound < ANY
+        if judged.any() and apart[judged].mean() < _TOLD and not (values[judged] == values[judged][0]).all():
+            return False
+    return True
+
+
+def surely_wrong(kernel: Kernel, tries: Tries, named: str) -> Card | None:
+    """The card by which the kernel is wrong, where it is so by every reading and at enough sizes; None if that is open.
+
+    A workspace may have to begin with what nobody knows: of a kernel that has one only the user can say that it should
+    fit a function.
+    """
+    pointers = {one.name for one in kernel.parameters if one.pointer and not one.value}
+    if tries.ended:
+        return None
+    wrong = []
+    for one, card in tries.wrong:
+        if named or (one.sure and pointers <= one.arrays.keys()):
+            wrong.append(card)
+    wrong = list({tuple(card.cases[0].symbols.items()): card for card in reversed(wrong)}.values())[::-1]
+    if len(wrong) < (_ENOUGH_NAMED if named else _ENOUGH) or any(
+        _may_be_rounding(kernel, card, tries) for card in wrong
+    ):
+        return None
+    return wrong[0]
+
+
+def _may_be_rounding(kernel: Kernel, card: Card, tries: Tries) -> bool:
+    """Whether a kernel that names a narrow type would be right if it rounded all that it computes to that type.
+
+    A bound so wide makes no kernel right; but what it explains is no proof that one is wrong.
+    """
+    narrow = next((name for name, pattern in _NARROW.items() if _names_type(kernel, name, pattern)), "")
+    if not narrow:
+        return False
+    from wmmadiag.subject.check import run_case
+
+    session = session_of(replace(card, computes=replace(card.computes, rounding=narrow)), tries)
+    return run_case(session, card.cases[0], card.variants[0], None, "")[0].status != "failed"
+
+
+def _names_type(kernel: Kernel, name: str, pattern: str) -> bool:
+    held = any(one.pointer and one.dtype == name for one in kernel.parameters)
+    return held or re.search(pattern, kernel.code) is not None
