@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from ptx_kernels import kernel, run
@@ -12,19 +14,33 @@ from wmmadiag.emulator.observer import (
     BarrierKind,
     MemorySpace,
     lanes_of,
-    memory_event,
     register_values,
 )
 from wmmadiag.errors import KernelFault
 from wmmadiag.launch import Launch
 
 
+class Access(NamedTuple):
+    """What `on_memory` gets, decoded."""
+
+    block: int
+    warp: int
+    pc: int
+    space: MemorySpace
+    kind: AccessKind
+    lanes: np.ndarray
+    addresses: np.ndarray
+    size: int
+
+
 class Recorder:
     def __init__(self):
         self.memory, self.barriers, self.instructions = [], [], []
 
-    def on_memory(self, *event):
-        self.memory.append(memory_event(*event))
+    def on_memory(self, where, space, kind, active, size, addresses):
+        lanes = lanes_of(active)
+        found = np.frombuffer(addresses, "<u8")[lanes]
+        self.memory.append(Access(*where, MemorySpace(space), AccessKind(kind), lanes, found, size))
 
     def on_barrier(self, where, kind, barrier, active):
         self.barriers.append((where[1], BarrierKind(kind), barrier, len(lanes_of(active))))
@@ -55,8 +71,7 @@ def test_memory():
     events = [
         e
         for e in seen
-        if (e.where.block == 1 and e.kind is not AccessKind.LOAD)
-        or (e.space is MemorySpace.SHARED and e.where.block == 1)
+        if (e.block == 1 and e.kind is not AccessKind.LOAD) or (e.space is MemorySpace.SHARED and e.block == 1)
     ]
     first, second, third, fourth, fifth = events
     assert (first.space, first.kind, first.lanes.tolist(), first.size) == (
@@ -90,8 +105,8 @@ def test_asynchronous_copies_are_seen_when_issued_and_when_they_land():
     assert kinds == [AccessKind.ASYNC_LOAD, AccessKind.ASYNC_STORE]
     landed = seen.memory[-1]
     assert (landed.space, landed.lanes.tolist(), landed.size) == (MemorySpace.SHARED, [0], 16)
-    assert landed.where.pc == next(
-        e.where.pc for e in seen.memory if e.kind is AccessKind.ASYNC_LOAD
+    assert landed.pc == next(
+        e.pc for e in seen.memory if e.kind is AccessKind.ASYNC_LOAD
     )  # named by the copy, not by the wait
 
 

@@ -16,9 +16,8 @@ decode them. A place's program counter is a position in `LoweredKernel.nodes`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,42 +58,9 @@ class BarrierKind(IntEnum):
     WARP = 3
 
 
-class EventPlace(NamedTuple):
-    """Where an event happened: linear block index, warp in the block, position in `LoweredKernel.nodes`."""
-
-    block: int
-    warp: int
-    pc: int
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryEvent:
-    """One access by a warp."""
-
-    where: EventPlace
-    space: MemorySpace
-    kind: AccessKind
-    lanes: NDArray[np.int64]  # the active lanes, ascending, int64 (n,). For a fragment load or store: its lines.
-    addresses: NDArray[np.uint64]  # of those lanes, uint64 (n,): device addresses, or offsets in shared or local memory
-    size: int  # bytes that each lane touches
-
-
 def lanes_of(mask: int) -> NDArray[np.int64]:
     """The lanes of a mask, ascending, int64 (n,)."""
     return np.flatnonzero(np.unpackbits(np.array([mask], "<u4").view(np.uint8), bitorder="little"))
-
-
-def memory_event(where: Where, space: int, kind: int, active: int, size: int, addresses: bytes) -> MemoryEvent:
-    """Decode what `on_memory` gets."""
-    lanes = lanes_of(active)
-    return MemoryEvent(
-        EventPlace(*where),
-        MemorySpace(space),
-        AccessKind(kind),
-        lanes,
-        np.frombuffer(addresses, "<u8")[lanes],
-        size,
-    )
 
 
 def register_values(kernel: LoweredKernel, value: Value, registers: bytes) -> NDArray[Any]:

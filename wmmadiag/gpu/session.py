@@ -124,7 +124,7 @@ class GpuSession:
             for pair in events:
                 for event in pair:
                     driver.cuEventDestroy(event)
-            return Timing(times, copies, attributes)
+            return Timing(times, attributes)
         except DriverError as error:
             return Failed(error.code, error.doing, attributes=attributes)
         finally:

@@ -104,5 +104,4 @@ class Timing:
     """Times of repeated launches, on the device."""
 
     seconds: Sequence[float]  # of each timed launch, in order
-    copies: int  # sets of buffers that the launches went through in turn, so that none finds its data in the cache
     attributes: Attributes

@@ -18,7 +18,7 @@ from wmmadiag.checks.naming import element_name, thread_name, user_line
 from wmmadiag.checks.registry import Context
 from wmmadiag.checks.run import emulator_of
 from wmmadiag.emulator import EmulatedKernel
-from wmmadiag.emulator.observer import AccessKind, MemorySpace, memory_event
+from wmmadiag.emulator.observer import AccessKind, MemorySpace, lanes_of
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.fragments.map import ELEMENT_BITS
 from wmmadiag.fragments.wmma import wmma_map
@@ -58,13 +58,12 @@ class _Loads:
         self.seen: list[_Load] = []
 
     def on_memory(
-        self, where: tuple[int, int, int], space: int, kind: int, active: int, size: int, addresses: bytes
+        self, where: tuple[int, int, int], space: int, kind: int, active: int, _size: int, addresses: bytes
     ) -> None:
         if where[2] not in self.pcs or kind != AccessKind.LOAD:
             return
-        event = memory_event(where, space, kind, active, size, addresses)
         name = MemorySpace(space).name.lower()
-        self.seen.append(_Load(where[0], where[1], where[2], name, event.addresses.copy()))
+        self.seen.append(_Load(*where, name, np.frombuffer(addresses, "<u8")[lanes_of(active)]))
         if len(self.seen) >= MAX_LOADS:
             raise _Enough
 
