@@ -18,7 +18,7 @@ from wmmadiag.diagnose.effort import effort_named
 from wmmadiag.diagnose.engine import case_bench, diagnose_card
 from wmmadiag.diagnose.excerpts import statement_lines
 from wmmadiag.diagnose.frugal import repeats, strays
-from wmmadiag.diagnose.proof import disturbed, unfit
+from wmmadiag.diagnose.proof import disturbed, said_elsewhere, unfit
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Ledger, Tried
 from wmmadiag.diagnose.sizes import mixed_sizes
@@ -337,3 +337,12 @@ def test_what_many_accesses_touch_is_what_each_does() -> None:
     each = [at + byte for one in events for at in touched_by(one[3], one[5]).tolist() for byte in range(one[4])]
     assert sorted(all_bytes(events).tolist()) == sorted(each)
     assert all_bytes([]).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "where"), [("arrive(&empty);", "k.cu:1"), ("arrive(&full);", ""), ("__syncthreads();", "")]
+)
+def test_what_is_done_to_the_same_thing_elsewhere_may_stand_at_the_wrong_place(text: str, where: str) -> None:
+    data = b"arrive(&empty);\n__syncthreads();\nload();\n"
+    change = Change("made", (TextEdit("k.cu", len(data), len(data), f"{text}\n"),), "insertion", "arrive", text)
+    assert said_elsewhere({"k.cu": parse(data, "k.cu")}, change) == where

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 from pathlib import Path
+
+import numpy as np
+import pytest
 
 from wmmadiag import backends
 from wmmadiag.diagnose.spec.fit import reproduced
+from wmmadiag.diagnose.spec.program import Part, Program
+from wmmadiag.diagnose.spec.rounds import TooManyRoundsError
 from wmmadiag.subject.bench import CaseRun, Workbench
 from wmmadiag.subject.card_files.read import load_card
 from wmmadiag.subject.compiling import SubjectCompiler
@@ -36,3 +43,30 @@ def test_a_right_run_is_no_changed_reference() -> None:
     run = _run(None)
     assert run.passed and run.bound is not None and run.verdict is not None
     assert reproduced(run.bound, run.verdict) == ()
+
+
+def doubled(x: np.ndarray) -> dict[str, np.ndarray]:
+    made, rounds = x, 0
+    while rounds < 3:
+        made = np.concatenate([made, made])
+        rounds += 1
+    return {"y": made}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "size"),
+    [("rounds < 3", "rounds <= 3", 32), ("rounds < 3", "rounds < 40", None), ("rounds += 1", "rounds -= 1", None)],
+    ids=["one more", "many more", "endless"],
+)
+def test_a_changed_reference_goes_round_hardly_more_often(old: str, new: str, size: int | None) -> None:
+    """Each round doubles the array: forty of them would take all memory there is."""
+    text = inspect.getsource(doubled)
+    trees = [ast.parse(one).body[0] for one in (text, text.replace(old, new))]
+    assert text.count(old) == 1 and all(isinstance(one, ast.FunctionDef) for one in trees)
+    part = Part(doubled, trees[0], "", 1)  # type: ignore[arg-type]
+    program = Program(doubled, (part,), lambda function: function(np.ones(2)))
+    if size is None:
+        with pytest.raises(TooManyRoundsError):
+            program.changed(part, trees[1])  # type: ignore[arg-type]
+    else:
+        assert program.changed(part, trees[1])["y"].size == size  # type: ignore[arg-type]

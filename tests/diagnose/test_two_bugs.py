@@ -23,7 +23,14 @@ from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Ledger, Tried
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
-from wmmadiag.diagnose.two_bugs import alike_pairs, kindred_pairs, likeliest_pairs, mending_pairs, nearer_pairs
+from wmmadiag.diagnose.two_bugs import (
+    alike_pairs,
+    kindred_pairs,
+    likeliest_pairs,
+    mending_pairs,
+    nearer_pairs,
+    unseen_pairs,
+)
 from wmmadiag.subject.card_files.read import load_card
 
 ROOT = Path(__file__).parents[2]
@@ -49,12 +56,28 @@ def tried(text: str, old: str, new: str, score: float, verdict: str = "same", ki
     return Tried(Ranked(change, ("k.cu", line), (), score), Outcome(change, verdict, 64, 64))  # type: ignore[arg-type]
 
 
-def test_pairs_are_of_different_lines_the_likeliest_first() -> None:
+def test_pairs_are_of_different_places_the_likeliest_first() -> None:
     first, second = tried(WRONG, "t ^ 1", "t", 2.0), tried(WRONG, "3.0f", "2.0f", 1.0)
     same_line, refused = tried(WRONG, "x[t ^ 1]", "x[t]", 3.0), tried(WRONG, "v *", "w *", 9.0, "refused")
     made = likeliest_pairs([first, second, same_line, refused], 10)
     assert [(one.first.line[1], one.second.line[1], one.score) for one in made] == [(3, 4, 4.0), (3, 4, 3.0)]
     assert made[0].both.edits == (*same_line.ranked.change.edits, *second.ranked.change.edits)
+
+
+def test_what_is_done_twice_on_one_line_is_a_pair() -> None:
+    text = "y = p.y + i, x = p.x + j;\n"
+    parts = [tried(text, "+ i", "+ i - 1", 0.0), tried(text, "+ j", "+ j - 1", 0.0), tried(text, "p.x + j", "p.x", 9.0)]
+    (made,) = alike_pairs(parts, {"k.cu": text.encode()}, 10)
+    assert {edit.text for edit in made.both.edits} == {"+ i - 1", "+ j - 1"}
+
+
+def test_where_no_number_tells_anything_the_same_is_done_at_two_places_all_the_same() -> None:
+    text = "t[0][i] = x;\ny = t[0][j];\n"
+    idle = [tried(text, "t[0][i]", "t[w][i]", 0.0), tried(text, "t[0][j]", "t[w][j]", 0.0)]
+    idle = [replace(one, outcome=replace(one.outcome, idle=True)) for one in idle]
+    assert alike_pairs(idle, {"k.cu": text.encode()}, 10) == []
+    (made,) = unseen_pairs([one.ranked for one in idle], {"k.cu": text.encode()}, 10)
+    assert [one.text for one in made.both.edits] == ["t[w][i]", "t[w][j]"]
 
 
 TWICE = """a = i / n;

@@ -28,7 +28,7 @@ from wmmadiag.diagnose.sliding import slid
 from wmmadiag.diagnose.suspicion import marks
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
-from wmmadiag.diagnose.two_bugs import mending_pairs
+from wmmadiag.diagnose.two_bugs import as_one, mending_pairs, unseen_pairs
 from wmmadiag.errors import UnsupportedError, WmmadiagError
 from wmmadiag.provenance import ProvenanceRun
 from wmmadiag.subject.bench import CaseRun
@@ -45,6 +45,8 @@ _RIVALS = 256
 """How many of these are tried at most."""
 _CHECKED = 128
 """Changes that are tried before those that do no harm are run with all checks."""
+_PAIRED = 512
+"""Pairs of changes that are tried where only a check shows what is wrong."""
 _AGAIN = 0.5
 """Share of all changes until which the search for one that mends every case goes on."""
 
@@ -306,21 +308,42 @@ def _by_checks(found: Examined, base: _Base, cases: Sequence[Case], tell: Progre
     if not base.kept:
         found.sources = sources
     waiting, checks = at_findings(order, base.run, sources), ledger.effort.checked
+    kept: list[Ranked] = []
     while waiting and checks > 0 and not ledger.spent:
         part, waiting = waiting[:_CHECKED], waiting[_CHECKED:]
         ledger.complete = not waiting
         bare = trials.try_batch([one.change for one in part])
         ledger.note(bare)
         harmless = [Tried(one, outcome) for one, outcome in zip(part, bare, strict=True) if _harmless(outcome.verdict)]
-        right: list[Tried] = []
-        for one in harmless[:checks]:
-            tell(f"checking changes of {Path(one.ranked.line[0]).name}:{one.ranked.line[1]}")
-            if clean(found.bench.run(trials.case, trials.files(one.ranked.change))):
-                right.append(one)
-        checks -= len(harmless)
-        if any(one.right for one in _confirmed(found, base, right, cases, tell, ())):
+        if _by_check(found, base, harmless[:checks], cases, tell):
             return True
-    return False
+        checks -= len(harmless)
+        kept += [one for one, outcome in zip(part, bare, strict=True) if outcome.verdict != "refused"]
+    return not ledger.spent and _pairs_by_check(found, base, kept, cases, tell)
+
+
+def _pairs_by_check(
+    found: Examined, base: _Base, kept: Sequence[Ranked], cases: Sequence[Case], tell: Progress
+) -> bool:
+    """The same at two places, where one alone takes no finding away; whether two mend every case."""
+    ledger, trials = found.ledger, base.trials
+    pairs = unseen_pairs(kept, trials.texts, min(_PAIRED, ledger.effort.pairs))
+    outcomes = trials.try_pairs([(one.first.change, one.second.change) for one in pairs])
+    ledger.note(outcomes)
+    known = {one.change: one for one in outcomes}
+    harmless = [one for one in pairs if _harmless(known[one.both].verdict)][: ledger.effort.checked]
+    found.pairs |= {one.both: one for one in harmless}
+    return _by_check(found, base, [Tried(as_one(one), known[one.both]) for one in harmless], cases, tell)
+
+
+def _by_check(found: Examined, base: _Base, harmless: Sequence[Tried], cases: Sequence[Case], tell: Progress) -> bool:
+    """Changes that leave all numbers right, run with all checks; whether one mends every case."""
+    right: list[Tried] = []
+    for one in harmless:
+        tell(f"checking changes of {Path(one.ranked.line[0]).name}:{one.ranked.line[1]}")
+        if clean(found.bench.run(base.trials.case, base.trials.files(one.ranked.change))):
+            right.append(one)
+    return any(one.right for one in _confirmed(found, base, right, cases, tell, ()))
 
 
 def _harmless(verdict: str) -> bool:

@@ -7,12 +7,14 @@ than it must, and where what the change is about could not have been meant other
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wmmadiag.checks.run import emulator_of
 from wmmadiag.csource.tree import Source
+from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.confirm import Confirmed, decided, fresh, passes, share_altered, tolerated, touched
 from wmmadiag.diagnose.excerpts import statement_lines
 from wmmadiag.diagnose.frugal import repeats, strays
@@ -32,6 +34,8 @@ from wmmadiag.subject.card import Case
 if TYPE_CHECKING:
     from wmmadiag.diagnose.examined import Examined
 
+_NAMES_SOMETHING = re.compile(r"\(\s*&?\s*[A-Za-z_]")
+"""A call with a variable as its first argument."""
 _ELEMENTS = frozenset(
     {"leading-dimension", "transposed", "wrong-axis", "wrong-matrix", "shifted", "misplaced", "broken-operand"}
 )
@@ -51,6 +55,8 @@ def doubts(found: Examined, first: CaseRun, best: Confirmed, difference: Differe
         yield "it says which register is which: what fills or reads these registers could be changed as well"
     if of_two_ends(change, difference):
         yield "who writes this memory and who reads it would agree as well if the other end were changed"
+    if again := said_elsewhere(found.sources, change):
+        yield f"the same stands at {again} already: it may be what stands at the wrong place"
     if puts_in_order(change) and _overlap(found, first, best):
         yield "it orders accesses through different pointers, whose memory should perhaps not overlap"
     if movable(change) and best.tried.also != ():
@@ -75,6 +81,16 @@ def other_end(found: Examined, best: Confirmed, difference: Difference | None) -
     edit = change.edits[0]
     start, end = statement_lines(found.sources[edit.file], edit.start)
     return next((one for one in places if one.file != best.line[0] or not start <= one.line <= end), None)
+
+
+def said_elsewhere(sources: Mapping[str, Source], change: Change) -> str:
+    """Where a function does to the same thing what a change puts in for the sake of order; "" for nowhere. A barrier
+    that names nothing is asked for again and again."""
+    if not puts_in_order(change):
+        return ""
+    text, source = change.edits[0].text.strip(), sources[change.edits[0].file]
+    at = source.data.find(text.encode("utf-8", "surrogateescape")) if _NAMES_SOMETHING.search(text) else -1
+    return f"{Path(source.name).name}:{source.place_at(at).line}" if at >= 0 else ""
 
 
 def _overlap(found: Examined, first: CaseRun, best: Confirmed) -> bool:

@@ -35,7 +35,7 @@ _PART = 4
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two changes of different lines, in the order of the text."""
+    """Two changes of different places, in the order of the text."""
 
     first: Ranked
     second: Ranked
@@ -56,15 +56,30 @@ class _Bench(Protocol):
 
 def alike_pairs(tried: Sequence[Tried], texts: Texts, most: int) -> list[Pair]:
     """Pairs of changes that do the same, or undo each other, the likeliest first."""
-    groups: dict[frozenset[tuple[str, ...]], list[Tried]] = {}
-    for one in filter(_in_vain, tried):
-        known = [{how(edit, texts) for edit in one.ranked.change.edits} for how in (_done, _done_to_names)]
-        for done in dict.fromkeys(next(iter(some)) for some in known if len(some) == 1):
-            groups.setdefault(done, []).append(one)
+    told = {one.ranked.change: one.outcome for one in tried}
+    groups = _groups([one.ranked for one in tried if _in_vain(one)], texts)
     # Where the same mistake is made twice, what comes of one may hide what comes of the other.
-    telling = (some for some in groups.values() if not all(one.outcome.idle for one in some))
-    pairs = (pair for some in telling for pair in _repeated([one.ranked for one in some]))
-    return _once(_likeliest(pairs, 2 * most))[:most]
+    telling = [some for some in groups if not all(told[one.change].idle for one in some)]
+    return _alike(telling, most)
+
+
+def unseen_pairs(some: Sequence[Ranked], texts: Texts, most: int) -> list[Pair]:
+    """The same of changes of which no number tells anything: where only a check shows what is wrong."""
+    return _alike(_groups(some, texts), most)
+
+
+def _alike(groups: Iterable[Sequence[Ranked]], most: int) -> list[Pair]:
+    return _once(_likeliest((pair for some in groups for pair in _repeated(some)), 2 * most))[:most]
+
+
+def _groups(some: Iterable[Ranked], texts: Texts) -> list[list[Ranked]]:
+    """Changes by what they do."""
+    groups: dict[frozenset[tuple[str, ...]], list[Ranked]] = {}
+    for one in some:
+        known = [{how(edit, texts) for edit in one.change.edits} for how in (_done, _done_to_names)]
+        for done in dict.fromkeys(next(iter(same)) for same in known if len(same) == 1):
+            groups.setdefault(done, []).append(one)
+    return list(groups.values())
 
 
 def _repeated(some: Sequence[Ranked]) -> Iterator[Pair]:
@@ -149,7 +164,7 @@ def mending_pairs(
             verdicts = {one.change: one for one in outcomes}
             right = [one for one in part if verdicts[one.both].verdict == "right"]
             if right:
-                return [(one, Tried(_ranked(one), verdicts[one.both])) for one in right]
+                return [(one, Tried(as_one(one), verdicts[one.both])) for one in right]
     return []
 
 
@@ -176,15 +191,15 @@ def _pairs(some: Sequence[Ranked]) -> Iterator[Pair]:
 
 def _with(one: Ranked, others: Iterable[Ranked]) -> Iterator[Pair]:
     for other in others:
-        first, second = sorted((one, other), key=lambda each: each.line)
-        if first.line != second.line and _apart(first.change, second.change):
+        first, second = sorted((one, other), key=lambda each: (each.line, each.change.edits[0].start))
+        if _apart(first.change, second.change):
             yield Pair(first, second, first.score + second.score - _distance(first, second))
 
 
 def _distance(one: Ranked, other: Ranked) -> float:
     """How much less likely two places are to be wrong together than neighbouring lines, as a logarithm."""
     (file, line), (other_file, other_line) = one.line, other.line
-    return math.log(other_line - line if file == other_file else max(line, other_line))
+    return math.log(max(1, other_line - line) if file == other_file else max(line, other_line))
 
 
 def _likeliest(made: Iterator[Pair], most: int) -> list[Pair]:
@@ -208,7 +223,8 @@ def _beside(part: Sequence[Pair]) -> list[Pair]:
     return sorted(part, key=lambda one: (one.first.change.operator, one.first.line, one.second.line))
 
 
-def _ranked(pair: Pair) -> Ranked:
+def as_one(pair: Pair) -> Ranked:
+    """Both changes of a pair as one, where the first stands."""
     return Ranked(pair.both, pair.first.line, pair.first.features, pair.score)
 
 

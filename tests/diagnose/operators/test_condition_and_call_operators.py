@@ -11,6 +11,7 @@ wmma::fragment<wmma::accumulator, 16, 16, 16, float> acc, sum;"""
 ROWS = "int r = threadIdx.x, c = threadIdx.y, r0 = blockIdx.x * 16;"
 
 YIELDS = [
+    ("guarded_alike", "if (threadIdx.x == 0) copy4(out, a); copy4(out, b);", "if (threadIdx.x == 0) copy4(out, b);"),
     ("conjunct", "int r = threadIdx.x, c = threadIdx.y; if (r < m) out[(size_t)r * n + c] = a[0];", "r < m && c < n"),
     ("conjunct", "int r = threadIdx.x, c = threadIdx.y; if (r < m) out[0] = *(a + r * n + c);", "r < m && c < n"),
     ("comparisons_together", "if (m <= n && n <= 64) out[0] = a[0];", "m < n && n < 64"),
@@ -93,6 +94,7 @@ YIELDS = [
 ]
 
 NEVER = [
+    ("guarded_alike", "if (threadIdx.x == 0) copy4(out, a); copy4t(out, b);", "if (threadIdx.x == 0) copy4t"),
     ("conjunct", f"{ROWS} if (r >= m) out[0] = a[0]; out[r * n + c] = a[0];", "|| c >= n"),  # it leaves nothing
     ("comparisons_together", "if (m <= n && n < 64) out[0] = a[0];", "m < n && n <= 64"),
     ("sibling_everywhere", "float x = expf(a[0]); out[0] = x;", "exp2f"),
@@ -139,3 +141,10 @@ def test_fragments_of_two_layouts_are_exchanged_statically_and_of_one_layout_by_
     }
     assert [kind for text, kind in exchanged.items() if "(acc, fb, fa, sum)" in text] == ["static"]
     assert [kind for text, kind in exchanged.items() if "(sum, fa, fb, acc)" in text] == ["expression"]
+
+
+def test_a_function_of_the_same_types_is_another_ones_sibling_whatever_its_name() -> None:
+    head = "__device__ void arrive(int* bar) { ++*bar; }\n__device__ void copies_came(int* bar) { *bar += 2; }\n"
+    body = "__shared__ int bar; arrive(&bar); out[0] = bar;"
+    assert yields(body, "sibling_function", "copies_came(&bar);", head)
+    assert not yields(body, "sibling_function", "copies_came(&bar);", head.replace("came(int*", "came(float*"))

@@ -44,6 +44,11 @@ YIELDS = [
     ("number", "out[threadIdx.x * 16] = a[0];", "threadIdx.x * 8"),
     ("number", "float x = 1.5f; out[0] = x * 2.0f;", "x * 1.5f"),
     ("name_for_number", "if (threadIdx.x < 16) out[threadIdx.x * n] = a[threadIdx.x * 16];", "a[threadIdx.x * n]"),
+    (
+        "name_for_number",
+        "__shared__ float s[4][64]; int w = threadIdx.x / 32; s[0][threadIdx.x] = a[w]; out[w] = s[0][m];",
+        "out[w] = s[w][m]",
+    ),
     ("name_for_number", "float x[4]; for (int i = 0; i < 4; ++i) x[0] += a[i]; out[0] = x[1];", "x[i] += a[i]"),
     ("nudged", "for (int i = 0; i < n; ++i) out[i] = a[i];", "i < n - 1"),
     ("nudged", "out[threadIdx.x] = a[n];", "a[n + 1]"),

@@ -26,6 +26,10 @@ FILL_FRAGMENT = (
 )
 
 YIELDS = [
+    ("stored_back", "float x = a[m]; for (int i = 0; i < n; ++i) x -= out[i]; b[0] = x;", "a[m] = x;"),
+    ("stored_back", "float x = 0.0f; if (m < n) { x = a[m]; x -= out[0]; } b[0] = x;", "a[m] = x; }"),
+    ("turned_round", "for (int i = n - 1; i >= 0; --i) out[i] = a[i + 1];", "for (int i = 0; i < n; ++i)"),
+    ("turned_round", "for (int i = 0; i < n; ++i) out[i + 1] = out[i];", "for (int i = n - 1; i >= 0; --i)"),
     ("fragment", "rows_t f; out[0] = f.x[0];", "columns_t f;"),
     ("assignment", "out[0] = 0.0f; AT(m, n) += a[0];", "AT(m, n) -= a[0];"),
     (
@@ -217,6 +221,8 @@ YIELDS = [
 ]
 
 NEVER = [
+    ("stored_back", "const float x = a[m]; out[0] = x;", "a[m] = x"),
+    ("turned_round", "for (int i = 0; i < n; i += 2) out[i] = a[i];", "--i"),
     ("fragment", "rows_t f; out[0] = f.x[0];", "right_t f"),  # of another use as well
     ("barrier_more", f"{SHARED} s[t] = a[t]; out[t] = s[t ^ 1];", "__threadfence(); __syncthreads();"),
     ("assignment", "auto p = sizes; p = sizes; out[0] = a[0];", "p += sizes"),
@@ -276,3 +282,10 @@ def test_a_barrier_is_known_by_what_its_function_does() -> None:
     head = ASYNC + '__device__ void meet() { asm volatile("bar.sync 0;"); }\n'
     assert yields(f"{SHARED} s[t] = a[t]; meet(); out[t] = s[t];", "barrier_other", "s[t] = a[t]; out[t]", head)
     assert not yields(f"{SHARED} s[t] = a[t]; copy4(out, a); out[t] = s[t];", "barrier_other", "s[t] = a[t]; out[t]")
+
+
+def test_threads_are_sent_away_before_what_looks_like_a_prototype() -> None:
+    """`Plan plan(r);` may declare an object or a function: a tree cannot tell."""
+    head = "struct Plan { __device__ Plan(int) {} };\n"
+    body = "const int r = threadIdx.x; const Plan plan(r); out[r * m] = a[r];"
+    assert yields(body, "returned", "const int r = threadIdx.x; if (r >= m) return;", head)

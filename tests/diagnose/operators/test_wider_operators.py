@@ -12,6 +12,14 @@ WARP = "const int w = threadIdx.x / 32, t = threadIdx.x % 32;"
 PAIR = "struct Pair { float x; int at; };\nstruct All { float o[64]; int n; };\n"
 
 YIELDS = [
+    ("copied", "auto clear = [&] { out[0] = 0.0f; }; clear(); for (int i = 0; i < n; ++i) { copy4(out, a); }",
+     "copy4(out, a); clear();"),
+    ("copied", "float x = 0.0f; for (int i = 0; i < n; ++i) { x += a[i]; out[i] = x; } x = b[0]; out[n] = x;",
+     "x += a[i]; x = b[0];"),
+    ("divided", "int i = threadIdx.x; int r = i / n; out[r] = a[i];", "int r = i % m;"),
+    ("factor_any", "float x = a[0] * b[0]; out[0] = x;", "a[0] * b[0] * n"),
+    ("flat_transposed", "int i = threadIdx.x; float y = a[i / 16 + i % 16]; out[0] = y * b[i];",
+     "b[i % 16 * 16 + i / 16]"),
     ("term_composed", f"{WARP} out[w * 16 + t] = a[t]; out[t] = b[w];", "a[t + w * 16]"),
     ("term_composed", f"{WARP} copy4(out + w * 16, a); out[t] = b[t];", "copy4(out + w * 16, a + w * 16)"),
     ("term_composed", "int r = threadIdx.x, c = threadIdx.y; out[r * n + c] = a[c];", "a[c + r * n]"),
@@ -89,6 +97,10 @@ YIELDS = [
 ]  # fmt: skip
 
 NEVER = [
+    ("copied", "{ int q = 3; out[q] = a[q]; } out[0] = b[0];", "b[0]; out[q]"),  # q is not visible there
+    ("divided", "float x = a[0] / b[0]; out[0] = x;", "%"),
+    ("factor_any", "int i = threadIdx.x + m; out[i] = a[i];", "(threadIdx.x + m) * n"),
+    ("flat_transposed", "int i = threadIdx.x; out[i] = a[i / 16 + i % 16];", "i / 16 % "),
     ("divisible", "int i = threadIdx.x; if (i < 0) return; out[i] = a[m / n];", "m % n"),  # it is not asked about `m`
     ("exchanged", "int i = threadIdx.x; out[i] = a[n]; out[m] = b[i];", "a[m]"),  # in another statement
     ("counted_round", "int i = threadIdx.x; out[i % n] = a[i];", "i % m"),

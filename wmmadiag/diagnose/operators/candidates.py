@@ -75,7 +75,7 @@ def names_for(program: Program, one: Expression, most: int = 0) -> list[Atom]:
         if roles is None and not atom.root and not atom.constant and not _built_in(one):
             continue  # an axis of the launch that nothing uses
         likely = 2 * (bool(of) and atom.text.startswith(of))
-        likely += 2 * (roles is None and atom.root == atom.text) + 3 * (atom.text in idle)
+        likely += _unused(atom, roles, scope) + 3 * (atom.text in idle)
         likely += (roles is not None and one.role in roles) + 3 * (atom.text in holding)
         likely += 2 * (atom.text in beside) + (atom.text in near or atom.text in counters)
         likely += one.text in pool.made_of.get(atom.root, ()) or atom.text in pool.made_of.get(one.text, ())
@@ -87,6 +87,13 @@ def names_for(program: Program, one: Expression, most: int = 0) -> list[Atom]:
         rated.append((-likely, atom.root != atom.text and not atom.constant, -late, atom))
     wanted = (most or _MOST.get(one.role, _MOST_OTHERS)) + (_MOST_MEMBERS if of else 0)
     return [row[-1] for row in sorted(rated, key=lambda row: row[:-1])][:wanted]
+
+
+def _unused(atom: Atom, roles: Set[str] | None, scope: Mapping[str, Variable]) -> int:
+    """How much a variable that nothing uses was made for something: a local one more than a parameter."""
+    if roles is not None or atom.root != atom.text:
+        return 0
+    return 4 if atom.text in scope and scope[atom.text].kind == "local" else 2
 
 
 def _compared_with(one: Expression) -> str:

@@ -37,7 +37,7 @@ class _Company:
                     self.sizes[part.text] += 1
 
 
-def coordinates(program: Program, one: Expression) -> list[Atom]:
+def coordinates(program: Program, one: Expression, most: int = _MOST_COORDINATES) -> list[Atom]:
     """The integers in scope that differ between threads and that an expression does not name, the likeliest first:
     those that nothing uses, what the loop around it counts by, and those that stand beside its names in most
     statements."""
@@ -53,7 +53,7 @@ def coordinates(program: Program, one: Expression) -> list[Atom]:
         often = sum(company.together[name][atom.root] for name in one.names)
         idle = not roles and atom.root == atom.text
         rated.append((not idle, atom.text not in counters, -often, -place, atom))
-    return [row[-1] for row in sorted(rated, key=lambda row: row[:-1])][:_MOST_COORDINATES]
+    return [row[-1] for row in sorted(rated, key=lambda row: row[:-1])][:most]
 
 
 def terms(program: Program, one: Expression) -> Iterator[Text]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.diagnose.spec.purity import may_be_changed
+from wmmadiag.diagnose.spec.rounds import Rounds
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.ops.registry import OPERATIONS
 from wmmadiag.subject.binding import BoundCase
@@ -42,18 +43,27 @@ class Program:
     parts: tuple[Part, ...]  # its function and those that it calls, as far as they are Python of the same origin
     # calls a function in its place: outputs by role
     call: Callable[[Callable[..., Any]], Mapping[str, Doubles]] = field(repr=False)
+    rounds: Rounds = field(default_factory=Rounds, repr=False)
 
     def changed(self, part: Part, tree: ast.FunctionDef) -> Mapping[str, Doubles]:
         """The outputs with one part's definition replaced.
 
         Raises:
+            TooManyRoundsError: a loop goes round more often than the reference's does.
             Exception: whatever the changed function raises.
         """
+        if not self.rounds.known:
+            self._called(self.parts[0], self.parts[0].tree)
+            self.rounds.known = True
+        return self._called(part, tree)
+
+    def _called(self, part: Part, tree: ast.FunctionDef) -> Mapping[str, Doubles]:
         spaces: dict[int, dict[str, Any]] = {}
         made: dict[FunctionType, Any] = {}
         for one in self.parts:
             space = spaces.setdefault(id(one.function.__globals__), dict(one.function.__globals__))
-            body = tree if one is part else one.tree
+            space |= self.rounds.names()
+            body = self.rounds.counted(tree if one is part else one.tree)
             exec(compile(ast.Module([body], []), "<reference>", "exec"), space)
             made[one.function] = space[body.name]
         for space in spaces.values():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from wmmadiag.csource import precedence
 from wmmadiag.csource.nodes import field
@@ -13,12 +15,16 @@ from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
 
+Signature: TypeAlias = tuple[str, tuple[tuple[str, int], ...]]
+"""What a function gives, and types and levels of pointers of what it takes."""
+_MOST_ALIKE = 4
 _PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
 @operator
 def sibling_function(program: Program) -> Iterator[Draft]:
-    """A function or macro whose name differs in one part and which takes as many arguments."""
+    """A function or macro whose name differs in one part and which takes as many arguments, or a function that takes
+    and gives the same types."""
     known = Callables(program)
     for one in program.expressions:
         if one.kind != "call" or not one.operator or one.fixed:
@@ -52,6 +58,14 @@ class Callables:
             if macro.parameters is not None:
                 self._arity[name] = {len(macro.parameters)}
         self._parts = {name: _PARTS.findall(name) for name in self._arity}
+        self._signatures: dict[Signature, dict[str, None]] = defaultdict(dict)
+        self._signature: dict[str, Signature] = {}
+        for name, functions in program.functions.items():
+            if len(functions) == 1 and functions[0].device and not functions[0].kernel and not functions[0].template:
+                taken = tuple((each.type, each.pointers) for each in functions[0].parameters)
+                of = functions[0].returns, taken
+                self._signature[name] = of
+                self._signatures[of][name] = None
 
     def siblings(self, call: Expression) -> Iterator[str]:
         """The names of what might be called in place of what a call calls."""
@@ -65,6 +79,8 @@ class Callables:
         for other, parts in self._parts.items():
             if other != name and len(call.operands) in self._arity[other] and _near(own, parts):
                 yield other
+        alike = self._signatures[self._signature[name]] if name in self._signature else {}
+        yield from [other for other in alike if other != name and not _near(own, self._parts[other])][:_MOST_ALIKE]
 
 
 def renamed_call(one: Expression, other: str) -> Text | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from wmmadiag.csource import precedence
-from wmmadiag.diagnose.operators.candidates import names_for, sizes_for
+from wmmadiag.diagnose.operators.candidates import in_own_array, names_for, sizes_for
+from wmmadiag.diagnose.operators.composed import coordinates
 from wmmadiag.diagnose.operators.making import Draft, Text, replaced
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
 
-_MOST = 2
+_MOST, _MOST_PLACES = 2, 8
 
 
 @operator
@@ -25,7 +26,7 @@ def name_for_size(program: Program) -> Iterator[Draft]:
 
 @operator
 def name_for_number(program: Program) -> Iterator[Draft]:
-    """A size that has a name, for a number; the counter of a loop around it, for a fixed index."""
+    """A size that has a name, for a number; the counter of a loop around it, or a coordinate, for a fixed index."""
     for one in program.expressions:
         if one.kind != "literal":
             continue
@@ -35,3 +36,5 @@ def name_for_number(program: Program) -> Iterator[Draft]:
             for loop in one.statement.loops:
                 for variable in loop.declares:
                     yield replaced(one, Text(variable.name))
+            if not in_own_array(one):
+                yield from (replaced(one, Text(atom.text)) for atom in coordinates(program, one, _MOST_PLACES))

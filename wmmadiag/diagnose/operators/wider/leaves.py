@@ -51,6 +51,16 @@ def _others(program: Program, one: Expression) -> list[Text]:
 
 
 @operator
+def divided(program: Program) -> Iterator[Draft]:
+    """`x % m` for `x / n`, and `x / m` for `x % n`, with another `m`."""
+    for one in program.expressions:
+        if one.kind == "binary" and one.operator in ("/", "%") and one.type.whole and not one.fixed:
+            other = "%" if one.operator == "/" else "/"
+            for text in _others(program, one.operands[1]) if one.operands[1].atom else ():
+                yield replaced(one, binary(text_of(one.operands[0]), other, text))
+
+
+@operator
 def number_everywhere(program: Program) -> Iterator[Draft]:
     """Another number of the file for every use of one that places something in a statement."""
     counted = Counter(one.text for one in program.all_expressions() if one.kind == "literal" and one.type.whole)
