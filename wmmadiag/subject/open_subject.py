@@ -136,7 +136,9 @@ def _check_derived_symbols(symbols: Mapping[str, str], card: Card) -> None:
     """Refuse a symbol that nothing derived from a source uses: a typo would run the sizes that were guessed."""
     derived = card.derived
     names = {name for case in card.cases for name in case.symbols} - set(symbols)
-    names |= {*OPERATIONS[card.computes.operation].symbols, *OPERATIONS[card.computes.operation].parameters, DISPLACED}
+    operation = OPERATIONS[card.computes.operation]
+    names |= {*operation.symbols, *operation.parameters, DISPLACED}
+    names |= {name for role in operation.roles.values() for text in role.shape for name in names_in(text)}
     names |= set(_names(replace(card, cases=()))) | set(_names(card.cases)) & set(symbols)
     machine = derived.kernel.machine if derived is not None else None
     names |= set(machine.names) if machine is not None else set()
