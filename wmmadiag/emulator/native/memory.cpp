@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <stdexcept>
 
 namespace wmmadiag {
@@ -11,7 +12,9 @@ void Allocation::track() {
     written_ = false;
     before_.reset();
     owner_.reset();
-    if (region.writable) owner_ = std::make_unique<std::atomic<std::uint32_t>[]>(region.size / granule + 1);
+    if (!region.writable) return;
+    owner_.reset(static_cast<std::uint32_t*>(std::calloc(region.size / granule + 1, sizeof(std::uint32_t))));
+    if (owner_ == nullptr) throw std::bad_alloc();
 }
 
 void Allocation::remember() {
@@ -34,8 +37,9 @@ bool Allocation::note_write(std::uint64_t offset, std::uint64_t bytes, std::uint
     bool alone = true;
     for (auto g = offset / granule; g <= (offset + bytes - 1) / granule; ++g) {
         const auto mine = block + 1;
-        if (owner_[g].load(std::memory_order_relaxed) == mine) continue;
-        const auto previous = owner_[g].exchange(mine, std::memory_order_relaxed);
+        const std::atomic_ref owner(owner_[g]);
+        if (owner.load(std::memory_order_relaxed) == mine) continue;
+        const auto previous = owner.exchange(mine, std::memory_order_relaxed);
         alone &= previous == 0 || previous == mine;
     }
     return alone;

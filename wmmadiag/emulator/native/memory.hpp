@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -48,7 +49,11 @@ public:
     [[nodiscard]] bool read_and_written() const { return read_ && written_; }
 
 private:
-    static constexpr std::uint64_t granule = 32;
+    // Bytes that have one writer: few, or blocks of few threads that write next to each other would seem to write the same.
+    static constexpr std::uint64_t granule = 8;
+    struct Free {
+        void operator()(std::uint32_t* p) const { std::free(p); }
+    };
 
     void remember();  // copy the bytes before the first write
 
@@ -56,7 +61,8 @@ private:
     std::atomic<bool> written_{false};
     std::mutex mutex_;
     std::unique_ptr<std::byte[]> before_;
-    std::unique_ptr<std::atomic<std::uint32_t>[]> owner_;  // per granule: block + 1 of the writer, 0 = nobody
+    // Per granule: block + 1 of the writer, 0 = nobody. Pages of it that no write comes to are never made.
+    std::unique_ptr<std::uint32_t[], Free> owner_;
 };
 
 class GlobalMemory {
