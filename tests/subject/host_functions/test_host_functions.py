@@ -422,3 +422,13 @@ def test_wrong_numbers_at_such_sizes_alone_are_a_question(tmp_path):
     text = GELU.replace(GUARDED, "if (i < n) {\n float x = n & 31 ? 1.0f : inp[i];")
     with pytest.raises(ConfigurationError, match="right by a host function at multiples of its tiles, and not at"):
         wmmadiag.check(source(tmp_path, text))
+
+
+def test_a_kernel_that_reads_outside_the_arrays_of_a_function_is_said_to(tmp_path):
+    path = source(tmp_path, GELU.replace(GUARDED, "if (i < n) {\n float x = inp[i + 1];"))
+    with pytest.raises(
+        ConfigurationError, match=r"with the arrays of gelu_cpu .* it ends by: .*out of bounds"
+    ) as raised:
+        wmmadiag.check(path)
+    assert "--computes gelu_cpu" in str(raised.value)
+    assert wmmadiag.check(path, computes="gelu_cpu").status == "failed"

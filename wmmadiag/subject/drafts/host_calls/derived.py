@@ -68,11 +68,17 @@ def host_card(
     if tries.ragged:
         return None, (f"it is right by a host function at multiples of its tiles, and not at {tries.ragged}: with the "
                       "sizes that it takes, --symbol says, or --computes, that this is wrong",)  # fmt: skip
-    return None, tuple(
-        f"it does not compute what {one.told()} does, which may be no reference of it: --computes "
-        f"{one.functions[-1].function.name} says that it is"
-        for one in {id(one): one for one, _ in tries.wrong}.values()
-    )
+    return None, _notes(tries)
+
+
+def _notes(tries: Tries) -> tuple[str, ...]:
+    """What came of the candidates by which the kernel is not right, each a clause."""
+    wrong = {one.statements: one for one, _ in tries.wrong}
+    died = {one.statements: (one, said) for one, _, said in tries.died if one.statements not in wrong}
+    notes = [(one, f"it does not compute what {one.told()} does") for one in wrong.values()]
+    notes += [(one, f"with the arrays of {one.told()} it ends by: {said}") for one, said in died.values()]
+    says = "which may be no reference of it: --computes {} says that it is"
+    return tuple(f"{note}, {says.format(one.functions[-1].function.name)}" for one, note in notes)
 
 
 def _right_card(

@@ -32,7 +32,8 @@ class Tries:
     runs: int = 0
     wrong: list[tuple[Candidate, Card]] = field(default_factory=list)  # that ran to their end
     untouched: set[str] = field(default_factory=set)  # arrays that one of these might write, and did not
-    ended: bool = False  # whether a run did not come to its end
+    # that did not come to their end, and what of
+    died: list[tuple[Candidate, Card, str]] = field(default_factory=list)
     ragged: str = ""  # sizes at which a kernel is wrong that is right at multiples of its tiles; "" for none
 
 
@@ -45,7 +46,8 @@ def is_right(card: Card, candidate: Candidate, tries: Tries) -> bool:
     if bound is not None and result.status == "failed" and verdict is not None and not verdict.damages:
         tries.wrong.append((candidate, card))
         tries.untouched |= {one.spec.name for one in bound.arguments if _is_untouched(one)}
-    tries.ended = tries.ended or (result.status != "passed" and verdict is None)
+    if verdict is None and result.problem is not None:
+        tries.died.append((candidate, card, result.problem.message))
     return bound is not None and verdict is not None and result.status == "passed" and _tells(verdict)
 
 
@@ -86,8 +88,8 @@ def surely_wrong(kernel: Kernel, tries: Tries, named: str) -> Card | None:
     fit a function.
     """
     pointers = {one.name for one in kernel.parameters if one.pointer and not one.value}
-    if tries.ended:
-        return None
+    if tries.died:
+        return tries.died[0][1] if named and not tries.wrong else None
     wrong = []
     for one, card in tries.wrong:
         if named or (one.sure and pointers <= one.arrays.keys()):
