@@ -176,13 +176,14 @@ template <Element Type, int N, int K>
     return load<__m512i>(result);
 }
 
-template <Element Type, bool HalfSum, int N, int K, int Step>
+template <Element Type, bool HalfSum, int N, int K>
 void mma_grid(const MmaRule& rule, const std::byte* const* a, const std::byte* const* b, const BLines& b_lines, const std::byte* const* c,
               std::byte* const* d) {
     using E = GridExponents<Type>;
-    using Operands = GridOperands<Type, N, K, Step>;
+    using Operands = GridOperands<Type, N, K>;
     using Sum = GridSum<Type, HalfSum, N>;
-    constexpr int together = units_together * outputs_of_unit, steps = Operands::steps;
+    constexpr int together = units_together * outputs_of_unit, chunks = Operands::chunks;
+    const int step = rule.step == halves_of_line ? 1 : chunks;  // in chunks
     Operands operands;
     operands.take_a(rule.m, a);
     operands.take_b(b, b_lines);
@@ -191,13 +192,13 @@ void mma_grid(const MmaRule& rule, const std::byte* const* a, const std::byte* c
     load_units<N>(rule, c, units);
     const bool ordinary = operands.ordinary();
     const SumShape shape = sum_shape(rule);
-    alignas(64) typename E::Lane largest_of[most][steps][together];
-    alignas(64) std::uint8_t negative_of[most][steps][together];
-    bool tiny_of[most][steps];
+    alignas(64) typename E::Lane largest_of[most][chunks][together];
+    alignas(64) std::uint8_t negative_of[most][chunks][together];
+    bool tiny_of[most][chunks];
     const int blocks = rule.m * N / together;
     for (int block = 0; block < blocks; ++block) {
-        operands.search(block * together / N, largest_of[block], tiny_of[block]);
-        operands.count_negative(block * together / N, negative_of[block]);
+        operands.search(block * together / N, step, largest_of[block], tiny_of[block]);
+        operands.count_negative(block * together / N, step, negative_of[block]);
     }
     for (int block = 0; block < blocks; ++block) {
         const int begin = block * together / N;
@@ -208,26 +209,29 @@ void mma_grid(const MmaRule& rule, const std::byte* const* a, const std::byte* c
         Sum s[units_together];
         __m512i* unit = units + block * units_together;
         unrolled<units_together>([&](auto u) __attribute__((always_inline)) { s[u].shape = &shape, s[u].sum = unit[u]; });
-        unrolled<steps>([&](auto step) __attribute__((always_inline)) {
-            if (!ordinary || (!HalfSum && tiny[step])) [[unlikely]]
-                for (int u = 0; u < units_together; ++u) {
-                    const auto lanes = E::look(largest[step] + 16 * u);
-                    if (!HalfSum) s[u].note_tiny(lanes.tiny, lanes.zero);
-                    s[u].bad |= lanes.large;
-                }
-            unrolled<units_together>([&](auto u) __attribute__((always_inline)) { s[u].align(E::in_place(largest[step] + 16 * u)); });
-            unrolled<Step>([&](auto i) __attribute__((always_inline)) {
-                constexpr int p = step * Step + i;
+        unrolled<chunks>([&](auto chunk) __attribute__((always_inline)) {
+            if (chunk % step == 0) {
+                const int last = chunk + step - 1;
+                if (!ordinary || (!HalfSum && tiny[last])) [[unlikely]]
+                    for (int u = 0; u < units_together; ++u) {
+                        const auto lanes = E::look(largest[last] + 16 * u);
+                        if (!HalfSum) s[u].note_tiny(lanes.tiny, lanes.zero);
+                        s[u].bad |= lanes.large;
+                    }
+                unrolled<units_together>([&](auto u) __attribute__((always_inline)) { s[u].align(E::in_place(largest[last] + 16 * u)); });
+            }
+            unrolled<8>([&](auto p) __attribute__((always_inline)) {
                 unrolled<2 * units_together>([&](auto half) __attribute__((always_inline)) {
                     constexpr int output = 8 * half;
                     __m512d& total = s[half / 2].total[half % 2];
-                    total = _mm512_fmadd_round_pd(_mm512_set1_pd(operands.a[row_of(output)][p]),
-                                                  _mm512_load_pd(&operands.b[Operands::place(p)][output % N]), total,
+                    total = _mm512_fmadd_round_pd(_mm512_set1_pd(operands.a[row_of(output)][8 * chunk + p]),
+                                                  _mm512_load_pd(&operands.b[Operands::place(8 * chunk + p)][output % N]), total,
                                                   _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
                 });
             });
-            unrolled<units_together>(
-                [&](auto u) __attribute__((always_inline)) { s[u].finish(_mm512_cvtepu8_epi32(load<__m128i>(negative[step] + 16 * u))); });
+            if ((chunk + 1) % step == 0)
+                unrolled<units_together>(
+                    [&](auto u) __attribute__((always_inline)) { s[u].finish(_mm512_cvtepu8_epi32(load<__m128i>(negative[chunk] + 16 * u))); });
         });
         __m512i largest_sum = s[0].largest;
         __mmask16 bad = s[0].bad;

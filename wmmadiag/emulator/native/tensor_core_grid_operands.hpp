@@ -51,11 +51,11 @@ template <class T, class F>
     return lanes_by<T>(f, std::make_integer_sequence<int, 64 / sizeof(T)>{});
 }
 
-template <Element Type, int N, int K, int Step>
+template <Element Type, int N, int K>
 struct GridOperands {
     using E = GridExponents<Type>;
     using Lane = typename E::Lane;
-    static constexpr int chunks = K / halves_of_line, steps = K / Step;
+    static constexpr int chunks = K / halves_of_line;
     static constexpr bool paired = E::narrow && K == 16;  // both chunks of a line of A's exponents lie in 16 bytes
 
     alignas(64) double a[max_m][K];
@@ -204,35 +204,30 @@ struct GridOperands {
         return _mm512_shuffle_epi8(rows, lanes_by<std::int8_t>([](int i) { return 2 * p + i % 2; }));
     }
 
-    // The largest exponents of each step's products, of 64 outputs from a row's begin, and whether some are below E::least.
-    [[gnu::always_inline]] void search(int first, Lane (&largest)[steps][64], bool (&tiny)[steps]) const {
+    // The largest exponents of a step's products up to the end of each chunk, of 64 outputs from a row's begin, and whether some are below
+    // E::least. A step is as many chunks.
+    [[gnu::always_inline]] void search(int first, int step, Lane (&largest)[chunks][64], bool (&tiny)[chunks]) const {
         for (int at = 0; at < 64; at += E::lanes) {
-            const int row = first + at / N;
-            __m512i rows[chunks], e_max{};
-            unrolled<chunks>([&](auto chunk) __attribute__((always_inline)) { rows[chunk] = rows_of_chunk(row, chunk); });
-            unrolled<K>([&](auto p) __attribute__((always_inline)) {
-                const __m512i ours = spread_product(rows[p / 8], std::integral_constant<int, p % 8>{});
-                const auto theirs = repeat<__m512i, N* static_cast<int>(sizeof(Lane))>(b_exponent[place(p)]);
-                if constexpr (E::narrow) {
-                    const __m512i e = _mm512_adds_epi8(ours, theirs);
-                    e_max = _mm512_max_epi8(p % Step == 0 ? _mm512_set1_epi8(E::least - 4 - E::offset) : e_max, e);
-                } else {
-                    const __m512i e = _mm512_add_epi16(ours, theirs);
-                    e_max = p % Step == 0 ? e : _mm512_max_epi16(e_max, e);
-                }
-                if constexpr (p % Step == Step - 1) {
-                    constexpr int step = p / Step;
-                    store(largest[step] + at, e_max);
-                    const bool some = E::narrow ? _mm512_cmplt_epi8_mask(e_max, _mm512_set1_epi8(E::least - E::offset)) != 0
-                                                : _mm512_cmplt_epi16_mask(e_max, _mm512_set1_epi16(E::least)) != 0;
-                    tiny[step] = at == 0 ? some : tiny[step] || some;
-                }
+            __m512i e_max{};
+            unrolled<chunks>([&](auto chunk) __attribute__((always_inline)) {
+                const __m512i rows = rows_of_chunk(first + at / N, chunk);
+                if (chunk % step == 0) e_max = E::narrow ? _mm512_set1_epi8(E::least - 4 - E::offset) : _mm512_set1_epi16(-0x8000);
+                unrolled<8>([&](auto p) __attribute__((always_inline)) {
+                    const __m512i ours = spread_product(rows, p);
+                    const auto theirs = repeat<__m512i, N* static_cast<int>(sizeof(Lane))>(b_exponent[place(8 * chunk + p)]);
+                    if constexpr (E::narrow) e_max = _mm512_max_epi8(e_max, _mm512_adds_epi8(ours, theirs));
+                    else e_max = _mm512_max_epi16(e_max, _mm512_add_epi16(ours, theirs));
+                });
+                store(largest[chunk] + at, e_max);
+                const bool some = E::narrow ? _mm512_cmplt_epi8_mask(e_max, _mm512_set1_epi8(E::least - E::offset)) != 0
+                                            : _mm512_cmplt_epi16_mask(e_max, _mm512_set1_epi16(E::least)) != 0;
+                tiny[chunk] = at == 0 ? some : tiny[chunk] || some;
             });
         }
     }
 
-    // How many of each step's products are negative, of 64 outputs from a row's begin; bytes.
-    [[gnu::always_inline]] void count_negative(int row, std::uint8_t (&count)[steps][64]) const {
+    // How many of a step's products are negative up to the end of each chunk, of 64 outputs from a row's begin; bytes.
+    [[gnu::always_inline]] void count_negative(int row, int step, std::uint8_t (&count)[chunks][64]) const {
         __m512i sum{};
         const __m512i bits = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4)), nibble = _mm512_set1_epi8(15);
         const __m512i rows = lanes_by<std::int8_t>(row_of);
@@ -243,9 +238,9 @@ struct GridOperands {
             const __m512i negative = _mm512_or_si512(first, _mm512_and_si512(ours(a_positive[chunk]), theirs(b_negative[chunk])));
             const __m512i low = _mm512_shuffle_epi8(bits, _mm512_and_si512(negative, nibble));
             const __m512i high = _mm512_shuffle_epi8(bits, _mm512_and_si512(_mm512_srli_epi16(negative, 4), nibble));
-            const __m512i both = _mm512_add_epi8(low, high);
-            sum = chunk * 8 % Step == 0 ? both : _mm512_add_epi8(sum, both);
-            store(count[chunk * 8 / Step], sum);
+            if (chunk % step == 0) sum = _mm512_setzero_si512();
+            sum = _mm512_add_epi8(sum, _mm512_add_epi8(low, high));
+            store(count[chunk], sum);
         });
     }
 

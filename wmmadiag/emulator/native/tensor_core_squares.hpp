@@ -14,7 +14,8 @@ namespace {
 template <Element Type, bool HalfSum, int N, int K, int Step>
 constexpr MmaSquares squares_of() {
 #if defined(WMMADIAG_AVX512)
-    return mma_grid<Type, HalfSum, N, K, Step>;
+    static_assert(Step % halves_of_line == 0);
+    return mma_grid<Type, HalfSum, N, K>;
 #else
     return mma_rows<Type, HalfSum, N, K, Step>;
 #endif
