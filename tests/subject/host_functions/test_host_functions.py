@@ -432,3 +432,9 @@ def test_a_kernel_that_reads_outside_the_arrays_of_a_function_is_said_to(tmp_pat
         wmmadiag.check(path)
     assert "--computes gelu_cpu" in str(raised.value)
     assert wmmadiag.check(path, computes="gelu_cpu").status == "failed"
+
+
+def test_an_array_that_the_code_writes_is_no_input_though_no_run_wrote_it(tmp_path):
+    text = READS.replace("BODY", "inp[i] / peak[i / cols];\n    if (rows < 0) peak[0] = 1.0f")
+    with pytest.raises(ConfigurationError):
+        wmmadiag.check(source(tmp_path, text))

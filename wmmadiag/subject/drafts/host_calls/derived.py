@@ -36,7 +36,9 @@ from wmmadiag.subject.host_functions.text import host_function
 if TYPE_CHECKING:
     from wmmadiag.subject.open_subject import SubjectOptions
 
-_MOST_RUNS, _SECONDS = 30, 15.0  # for one candidate; the others are tried once, at least
+# What writes through a pointer in its own name, or may do so.
+_STORES = r"\b{}\b\s*(?:\[[^;]*?\])?\s*[-+*/|&^]?=(?!=)|\w*(?:[Ss]tore|atomic)\w*\s*\(\s*&?\s*{}\b|&\s*{}\b|\*\s*{}\b"
+_MOST_RUNS, _SECONDS = 30, 30.0  # for one candidate; the others are tried once, at least
 _MOST_ELEMENTS = 1 << 22
 
 
@@ -56,7 +58,7 @@ def host_card(
         return None, ()
     tries = Tries()
     card = _right_card(path, kernel, launched, options, named, tries)
-    if card is None and (only_read := _only_read(kernel, tries.untouched)):
+    if card is None and not tries.ragged and (only_read := _only_read(kernel, tries.untouched or set())):
         names = " and ".join(f"'{one.name}'" for one in only_read)
         reading = tuple(replace(one, const=True) if one in only_read else one for one in kernel.parameters)
         again = Tries(tries.session)
@@ -105,9 +107,12 @@ def _only_read(kernel: Kernel, untouched: Set[str]) -> list[Parameter]:
     if declared is None or declared.function.body is None:
         return []
     body = declared.source.text(declared.function.body)
-    return [
-        one for one in kernel.parameters if one.name in untouched and re.search(rf"\b{re.escape(one.name)}\b", body)
-    ]
+    named = [one for one in kernel.parameters if one.name in untouched and _mentions(body, r"\b{}\b", one.name)]
+    return [one for one in named if not _mentions(body, _STORES, one.name)]
+
+
+def _mentions(body: str, pattern: str, name: str) -> bool:
+    return re.search(pattern.replace("{}", re.escape(name)), body) is not None
 
 
 def is_host_function(kernel: Kernel, name: str) -> bool:

@@ -31,7 +31,7 @@ class Tries:
     session: Session | None = None
     runs: int = 0
     wrong: list[tuple[Candidate, Card]] = field(default_factory=list)  # that ran to their end
-    untouched: set[str] = field(default_factory=set)  # arrays that one of these might write, and did not
+    untouched: set[str] | None = None  # arrays that these might write, and that none of them did
     # that did not come to their end, and what of
     died: list[tuple[Candidate, Card, str]] = field(default_factory=list)
     ragged: str = ""  # sizes at which a kernel is wrong that is right at multiples of its tiles; "" for none
@@ -45,7 +45,8 @@ def is_right(card: Card, candidate: Candidate, tries: Tries) -> bool:
     result, bound, verdict = run_case(session, card.cases[0], card.variants[0], None, "")
     if bound is not None and result.status == "failed" and verdict is not None and not verdict.damages:
         tries.wrong.append((candidate, card))
-        tries.untouched |= {one.spec.name for one in bound.arguments if _is_untouched(one)}
+        left = {one.spec.name for one in bound.arguments if _is_untouched(one)}
+        tries.untouched = left if tries.untouched is None else tries.untouched & left
     if verdict is None and result.problem is not None:
         tries.died.append((candidate, card, result.problem.message))
     return bound is not None and verdict is not None and result.status == "passed" and _tells(verdict)
