@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import numpy as np
+import pytest
+
+from wmmadiag.programs import repeats
 
 PROGRAM = r"""
 #include <cstdio>
@@ -75,3 +81,39 @@ def test_only_launches_on_the_same_contents_are_repeats_and_memory_is_as_if_all_
     found = re.search(r"(\d+) did the same again", done.stderr)
     assert found is not None, done.stderr
     assert int(found[1]) == 19 + 9
+
+
+class Runtime:
+    """Memory of one allocation, as the runtime tells of it."""
+
+    def __init__(self) -> None:
+        self.bytes = np.zeros(64, np.uint8)
+
+    def wmmadiag_content(self, address: ctypes.c_uint64) -> int:
+        return hash((address.value, self.bytes.tobytes()))
+
+    def wmmadiag_restore(self, address: ctypes.c_uint64, data: ctypes.c_void_p, content: ctypes.c_uint64) -> None:
+        assert address.value == 16
+        assert content.value
+        ctypes.memmove(self.bytes.ctypes.data, data, 64)
+
+
+def test_where_too_much_is_kept_the_oldest_effect_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeats, "_MOST", 100)  # one effect of 64 bytes, not two
+    runtime = Runtime()
+    known = repeats.Repeats(runtime)  # type: ignore[arg-type]
+    kinds = repeats.Alike(), repeats.Alike()
+    for to, alike in enumerate(kinds, 1):
+        runtime.bytes[:] = 0
+        before = {16: known.content(16)}
+        runtime.bytes[:] = to
+        known.note(alike, before, (16,), {16: runtime.bytes}, 10 * to, ())
+    runtime.bytes[:] = 0
+    assert known.of(kinds[0]) is None
+    assert not runtime.bytes.any()
+    effect = known.of(kinds[1])
+    assert effect is not None
+    assert effect.instructions == 20
+    assert (runtime.bytes == 2).all()
+    assert known.of(kinds[1]) is None  # on what it left it is another launch
+    assert known.count == 1

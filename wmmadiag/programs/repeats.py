@@ -7,6 +7,7 @@ what it changed is put there. A launch that printed or died is no such one.
 from __future__ import annotations
 
 import ctypes
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -66,6 +67,7 @@ class Repeats:
         self._runtime = runtime
         self._content: Callable[[ctypes.c_uint64], int] = runtime.wmmadiag_content
         self._kept = 0
+        self._holders: deque[Alike] = deque()  # whose effects were noted, the first one first
         self._rows: ctypes.Array[Touched] = (Touched * 256)()
 
     def content(self, address: int) -> int:
@@ -124,12 +126,15 @@ class Repeats:
         changed = [address for address in touched if after[address] != before[address]]
         self._forget(alike, len(alike.effects) - _KEPT + 1)
         size = sum(views[address].size for address in changed)
-        if self._kept + size > _MOST:
+        if size > _MOST:
             return
+        while self._kept + size > _MOST:
+            self._forget(self._holders.popleft(), 1)
         self._kept += size
+        self._holders.append(alike)
         images = {address: (after[address], views[address].copy()) for address in changed}
         alike.effects.append(Effect({one: before[one] for one in touched}, images, instructions, stretches))
 
     def _forget(self, alike: Alike, how_many: int) -> None:
-        for _ in range(how_many):
+        for _ in range(min(how_many, len(alike.effects))):
             self._kept -= alike.effects.pop(0).bytes
