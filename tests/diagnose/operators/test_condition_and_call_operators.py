@@ -63,13 +63,6 @@ YIELDS = [
         "wmma::mem_col_major",
     ),
     ("application", "float d = n; out[0] = 1.0f / d;", "1.0f / sqrtf(d)"),
-    (
-        "once",
-        "for (int k = 0; k < n; k += 16) for (int j = 0; j < 2; ++j) out[j] = a[k];",
-        "if (k == 0) out[j] = a[k];",
-    ),
-    ("once", "for (int k = m; k < n; k += 16) { out[k] = a[k]; }", "if (k + (16) >= n) out[k] = a[k];"),
-    ("once", "for (int i = n; i > 0; --i) { out[i] = a[i]; }", "if (i - 1 <= 0) out[i] = a[i];"),
     ("inward", "out[0] = sqrtf(a[0]) + b[0];", "sqrtf(a[0] + b[0])"),
     ("inward", "float x = a[0]; out[0] = b[0] - fmaxf(x, 0.0f);", "= fmaxf(b[0] - x, 0.0f)"),
     ("inward", "out[0] = sqrtf(a[0] * alpha);", "= sqrtf(a[0]) * alpha"),
@@ -110,8 +103,6 @@ NEVER = [
     ("sibling_function", "out[0] = place(m, n);", "copy4(m, n)"),
     ("sibling_enumerator", "out[0] = a[0];", "major"),
     ("application", "out[0] = 1.0f;", "sqrtf(1.0f)"),
-    ("once", "for (int i = 0; i < n; ++i) { __syncthreads(); out[i] = a[i]; }", "__syncthreads(); }"),
-    ("once", "int i = 0; while (i < n) { out[i] = a[i]; ++i; }", "if (i == 0)"),
     ("inward", "int i = max(m, 0) + n; out[i] = a[i];", "max(m + n"),  # whole numbers
     ("inward", "out[0] = sqrtf(a[0] / b[0]);", "sqrtf(b[0])"),  # what is divided by it is not the divisor's root
     ("one_block", "float v = a[blockIdx.x]; v = b[0]; out[0] = v;", "== 0) v = b"),  # nothing is added

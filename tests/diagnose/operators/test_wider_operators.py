@@ -36,18 +36,8 @@ YIELDS = [
     ("applied", "int i = threadIdx.x; const float x = (float)(i - m); out[i] = x;", "= fabsf((float)(i - m))"),
     ("applied", "out[threadIdx.x] = a[m];", "= -a[m]"),
     ("value_compared", "int i = threadIdx.x, j = threadIdx.y; out[i * n + j] = a[i + j];", "j <= i ? a[i + j] : 0.0f"),
-    ("condition_compared", "int i = threadIdx.x, j = threadIdx.y; if (i < n) out[i * n + j] = a[j];",
-     "i < n && j < m"),
-    ("condition_compared", "int i = threadIdx.x, j = threadIdx.y; if (i < n) out[i * n + j] = a[j];",
-     "i < n && j <= i"),
-    ("condition_compared", "int i = threadIdx.x, j = threadIdx.y; if (i >= n) return; out[i * n + j] = a[j];",
-     "i >= n || j >= m"),
     ("number_elsewhere", "__shared__ float s[2][64]; int w = threadIdx.x / 32; s[1][0] = a[w * 48]; out[0] = s[0][w];",
      "s[1][48]"),
-    ("two_leaves", "int t = threadIdx.x; int w = t / 64, v = w / 2; out[v * 32] = a[t]; out[v] = b[w * 16];",
-     "out[w * 16]"),
-    ("number_everywhere", "int w = threadIdx.x / 32; copy4(out + w * 16 + 16, a); out[w * 24] = b[w];",
-     "copy4(out + w * 24 + 24, a)"),
     ("split_by_power", "const int r = threadIdx.x % 16; const int h = threadIdx.x / 16; out[r * n + h] = a[r];",
      "const int r = threadIdx.x / 2; const int h = threadIdx.x % 2;"),
     ("left_early", "for (int i = 0; i < m; ++i) { const int c = i * 8 + threadIdx.x; out[c] = a[c]; } out[n] = 0.0f;",
@@ -71,7 +61,6 @@ YIELDS = [
      "o.at=__shfl_xor_sync(~0u, p.at, m);"),
     ("again", "float x = 0, y = 0, x_new = a[0], y_new = a[1]; if (m > n) { x = x_new; } out[0] = x + y;",
      "x = x_new; y = y_new;"),
-    ("pointer_moved", "out[0] = a[0]; out[1] = b[n * m];", "out[0] = a[0]; a += n * m;"),
     ("other_pitches", "int i = threadIdx.x, j = threadIdx.y; out[i] = a[i + j * n];", "a[i * n + j]"),
     ("other_pitches", "int w = threadIdx.x / 32; for (int k = 0; k < n; ++k) out[k * m] += a[w * 16 + k * n];",
      "a[w * 16 * m + k]"),
@@ -89,10 +78,6 @@ YIELDS = [
      "at_ < sizeof(s) / 4; at_ += blockDim.x * blockDim.y * blockDim.z)"),
     ("cleared", "__shared__ All all; int i = threadIdx.x; all.o[i] += a[i];",
      "sizeof(all.o) / 4"),
-    ("moved_far", "out[0] = a[0]; out[1] = a[1]; out[2] = a[2]; out[3] = a[3];",
-     "out[1] = a[1]; out[2] = a[2]; out[3] = a[3]; out[0] = a[0];"),
-    ("moved_far", "int i = 0; out[1] = a[1]; i += 2; out[2] = a[2]; for (int k = 0; k < n; ++k) out[k] = b[k];",
-     "int i = 0; for (int k = 0; k < n; ++k) out[k] = b[k]; out[1]"),
     ("factor_any", "const int pitch = 64; int g = n / m; out[threadIdx.x * pitch] = a[g];", "pitch = 64 * m;"),
 ]  # fmt: skip
 
@@ -112,21 +97,16 @@ NEVER = [
     ("limited", "int i = threadIdx.x; out[i] = a[i * m];", "a[min(i * m, n)]"),
     ("applied", "int i = threadIdx.x; out[i] = a[i];", "fabsf(i)"),
     ("value_compared", "int i = threadIdx.x; out[i] = a[i];", "i < i"),
-    ("condition_compared", "int i = threadIdx.x; { int j = i / 2; out[j] = 0.0f; } if (i < n) out[i] = a[i];", "&& j"),
     ("number_elsewhere", "float r[4]; r[1] = a[threadIdx.x]; out[48] = r[1];", "r[48]"),
-    ("two_leaves", "const int s = 4 * 8; out[s] = a[threadIdx.x / 2];", "s = 2 * "),  # the same for all threads
-    ("number_everywhere", "int w = threadIdx.x / 32; out[w * 16] = a[w]; out[w * 24] = b[w];", "24] = a"),  # one use
     ("split_by_power", "const int r = threadIdx.x % 16; const int h = threadIdx.y / 16; out[r * n + h] = a[r];", "/ 2"),
     ("left_early", "const int c = threadIdx.x; out[c] = a[c];", "break"),
     ("name_for_value", "int i = threadIdx.x; out[i] = sqrtf(b[i]); const float x = a[i]; out[m] = x;", "sqrtf(x)"),
     ("aligned", "out[0] = a[0]; if (m < n) { copy4(out, b); }", "copy4(out, b); }  out"),
     ("again", "float x = 0; { float y = a[1]; out[1] = y; } x = a[0]; out[0] = x;", "y = a[0]"),
-    ("pointer_moved", "int i = threadIdx.x; out[i] = m;", "i += n"),
     ("other_pitches", "int i = threadIdx.x; out[i] = a[i + m * n];", "a[i * n"),  # one term alone that varies
     ("other_pitches", "int i = threadIdx.x, j = threadIdx.y; out[i] = a[i + j * n];", "a[i + j]"),  # one changed alone
     ("further_donor", "int i = threadIdx.x; out[i * m] = a[i]; { int q = i; out[q + 1] = b[0]; }", "a[q + 1]"),
     ("cleared", "float s[64]; int i = threadIdx.x; s[i] += a[i]; out[i] = s[i];", "sizeof(s)"),  # a thread's own
-    ("moved_far", "out[1] = a[1]; int i = m; i += 2; out[i] = a[2];", "out[i] = a[2]; out[1] = a[1]; int i"),
     ("factor_any", "int i = threadIdx.x; out[i * m] = a[i];", "out[i * m * i]"),  # not the same for all threads
 ]
 

@@ -6,14 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 
 from wmmadiag.diagnose.operators.candidates import names_for
-from wmmadiag.diagnose.operators.composed import sizes
 from wmmadiag.diagnose.operators.making import Draft, inserted_after
 from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.registry import operator
 from wmmadiag.diagnose.operators.renaming import difference, with_parts
 
-_MOST_NAMES, _MOST_PLACES, _MOST_SIZES = 5, 4, 6
+_MOST_NAMES = 5
 _LONGEST = 200
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -35,24 +34,6 @@ def again(program: Program) -> Iterator[Draft]:
                     if made not in there:
                         there.add(made)
                         yield inserted_after(one, made, made, one.role)
-
-
-@operator
-def pointer_moved(program: Program) -> Iterator[Draft]:
-    """`p += s` and `p += s * t` after a statement that names a pointer `p`, with sizes `s` and `t`."""
-    for body in program.bodies:
-        made: dict[str, int] = {}
-        for one in body.statements:
-            if not one.braced or one.kind not in ("expression", "declaration", "loop", "if"):
-                continue
-            for name in dict.fromkeys(_pointers(one)):
-                made[name.text] = made.get(name.text, 0) + 1
-                if made[name.text] > _MOST_PLACES or name.text not in program.names_at(one.unit, one.end):
-                    continue
-                found = sizes(program, name, _MOST_SIZES)
-                products = [f"{a} * {b}" for number, a in enumerate(found) for b in found[number:]]
-                for size in (*found, *products):
-                    yield inserted_after(one, f"{name.text} += {size};", f"{name.text} += {size}", "statement")
 
 
 def _less(one: Statement, text: str) -> Iterator[str]:
@@ -77,14 +58,3 @@ def _changed(one: Statement) -> Expression | None:
     while target.kind in ("subscript", "member") or (target.kind == "unary" and target.operator in ("&", "*")):
         target = target.operands[0]
     return target if target.kind == "name" and target.type.kind not in ("unknown", "function") else None
-
-
-def _pointers(one: Statement) -> Iterator[Expression]:
-    """The pointers that may be moved which a statement names."""
-    seen: set[str] = set()
-    for whole in one.whole_expressions() if one.kind in ("expression", "declaration") else ():
-        for part in whole.under():
-            fits = part.kind == "name" and part.type.kind == "pointer" and not part.type.constant
-            if fits and part.text not in seen:
-                seen.add(part.text)
-                yield part

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from wmmadiag.csource import precedence
-from wmmadiag.diagnose.operators.comparisons import guarded_by, leaves
+from wmmadiag.diagnose.operators.comparisons import leaves
 from wmmadiag.diagnose.operators.composed import bounds
 from wmmadiag.diagnose.operators.making import Draft, Text, binary, inserted_after, inserted_before, replaced, text_of
 from wmmadiag.diagnose.operators.model import Expression, Statement
@@ -16,7 +16,6 @@ from wmmadiag.diagnose.operators.registry import operator
 from wmmadiag.diagnose.operators.zeros import fallbacks
 
 _MOST_NAMES, _MOST_COUNTED = 5, 4
-_NEGATED = {"<": ">=", "<=": ">"}
 _VALUES = frozenset({"float", "half", "byte"})
 
 
@@ -31,21 +30,6 @@ def value_compared(program: Program) -> Iterator[Draft]:
             for nought in noughts:
                 text = f"{condition.text} ? {one.text} : {nought}"
                 yield replaced(one, Text(text, precedence.CONDITIONAL), f"{nought} where not {condition.text}")
-
-
-@operator
-def condition_compared(program: Program) -> Iterator[Draft]:
-    """`c && i < j` for a condition `c`, with two whole numbers that it or what it guards names, or one and a size;
-    `c || i >= j` of what leaves."""
-    for one in program.expressions:
-        around = one.parent
-        whole = around is None or (around.kind == "conditional" and one.number == 0)
-        if one.role != "condition" or one.type.kind not in ("bool", "integer") or one.fixed or not whole:
-            continue
-        names = _names(program, one, [one, *guarded_by(one)])
-        symbol = "||" if leaves(one.statement) else "&&"
-        for condition in _conditions(program, one, names, away=symbol == "||"):
-            yield replaced(one, binary(text_of(one), symbol, condition), f"{symbol} {condition.text}")
 
 
 @operator
@@ -112,14 +96,13 @@ def divisible(program: Program) -> Iterator[Draft]:
             yield replaced(one, binary(text_of(one), symbol, whole), f"{symbol} {whole.text}")
 
 
-def _conditions(program: Program, one: Expression, names: list[str], away: bool = False) -> Iterator[Text]:
+def _conditions(program: Program, one: Expression, names: list[str]) -> Iterator[Text]:
     for symbol in ("<", "<="):
-        made = _NEGATED[symbol] if away else symbol
         for first, second in itertools.permutations(names, 2):
-            yield Text(f"{first} {made} {second}", precedence.BINARY[made], made)
+            yield Text(f"{first} {symbol} {second}", precedence.BINARY[symbol], symbol)
         for bound in bounds(program, one) if symbol == "<" else ():
             for name in names:
-                yield Text(f"{name} {made} {bound.text}", precedence.BINARY[made], made)
+                yield Text(f"{name} {symbol} {bound.text}", precedence.BINARY[symbol], symbol)
 
 
 def _names(program: Program, at: Expression, wholes: list[Expression]) -> list[str]:

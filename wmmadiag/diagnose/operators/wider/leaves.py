@@ -1,13 +1,12 @@
-"""Other numbers; two names or numbers of one operation at once."""
+"""Other numbers, and other quotients."""
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 
 from wmmadiag.csource import precedence
-from wmmadiag.diagnose.operators.candidates import in_own_array, names_for, replaceable
+from wmmadiag.diagnose.operators.candidates import in_own_array, names_for
 from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced, several, text_of
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.pairs.split import splits
@@ -31,19 +30,6 @@ def number_elsewhere(program: Program) -> Iterator[Draft]:
             yield from (replaced(one, Text(text)) for text in often)
 
 
-@operator
-def two_leaves(program: Program) -> Iterator[Draft]:
-    """Both operands of an operation on two names or numbers made others at once."""
-    for one in program.expressions:
-        if one.kind != "binary" or not one.type.whole or one.fixed or one.varying is False:
-            continue
-        left, right = one.operands
-        if not all(part.kind == "literal" or replaceable(part) for part in (left, right)):
-            continue
-        for first, second in itertools.product(_others(program, left), _others(program, right)):
-            yield several([(left, first), (right, second)], f"{first.text} {one.operator} {second.text} for {one.text}")
-
-
 def _others(program: Program, one: Expression) -> list[Text]:
     if one.kind == "literal":
         return [Text(text) for text in pools(program).alike(one)[:_MOST_EACH]]
@@ -58,23 +44,6 @@ def divided(program: Program) -> Iterator[Draft]:
             other = "%" if one.operator == "/" else "/"
             for text in _others(program, one.operands[1]) if one.operands[1].atom else ():
                 yield replaced(one, binary(text_of(one.operands[0]), other, text))
-
-
-@operator
-def number_everywhere(program: Program) -> Iterator[Draft]:
-    """Another number of the file for every use of one that places something in a statement."""
-    counted = Counter(one.text for one in program.all_expressions() if one.kind == "literal" and one.type.whole)
-    often = [text for text, _ in counted.most_common(_MOST_NUMBERS)]
-    for statement in program.statements:
-        uses: dict[str, list[Expression]] = defaultdict(list)
-        for whole in statement.expressions if statement.kind in ("expression", "declaration") else ():
-            for one in whole.under():
-                if one.kind == "literal" and one.type.whole and one.role in (*_PLACES, "leading dimension"):
-                    uses[one.text].append(one)
-        for text, places in uses.items():
-            for other in often if len(places) > 1 else ():
-                if other != text:
-                    yield several([(one, Text(other)) for one in places], f"{other} for every {text}")
 
 
 @operator
