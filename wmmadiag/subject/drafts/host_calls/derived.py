@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import time
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
 # What writes through a pointer in its own name, or may do so.
 _STORES = r"\b{}\b\s*(?:\[[^;]*?\])?\s*[-+*/|&^]?=(?!=)|\w*(?:[Ss]tore|atomic)\w*\s*\(\s*&?\s*{}\b|&\s*{}\b|\*\s*{}\b"
-_MOST_RUNS, _SECONDS = 30, 30.0  # for one candidate; the others are tried once, at least
+_MOST_RUNS, _MOST_INSTRUCTIONS = 30, 50_000_000  # runs, and their warp instructions; each candidate is tried once
 _MOST_ELEMENTS = 1 << 22
 
 
@@ -87,7 +86,6 @@ def _right_card(
     path: Path, kernel: Kernel, launched: Written, options: SubjectOptions, named: str, tries: Tries
 ) -> Card | None:
     """The first card by which the kernel is right."""
-    started = time.monotonic()
     for one in candidates(kernel):
         if named and named not in {found.function.name for found in one.functions}:
             continue
@@ -96,7 +94,7 @@ def _right_card(
             told = replace(card, assumed=(said, *card.assumed))
             if is_right(told, one, tries):
                 return _with_ragged(path, kernel, one, launched, options, told, tries)
-            if tries.runs >= _MOST_RUNS or time.monotonic() - started > _SECONDS:
+            if tries.runs >= _MOST_RUNS or tries.instructions >= _MOST_INSTRUCTIONS:
                 break
     return None
 

@@ -30,6 +30,7 @@ class Tries:
 
     session: Session | None = None
     runs: int = 0
+    instructions: int = 0  # warp instructions of these runs
     wrong: list[tuple[Candidate, Card]] = field(default_factory=list)  # that ran to their end
     untouched: set[str] | None = None  # arrays that these might write, and that none of them did
     # that did not come to their end, and what of
@@ -43,6 +44,7 @@ def is_right(card: Card, candidate: Candidate, tries: Tries) -> bool:
     tries.runs += 1
     session = session_of(card, tries)
     result, bound, verdict = run_case(session, card.cases[0], card.variants[0], None, "")
+    tries.instructions += result.warp_instructions
     if bound is not None and result.status == "failed" and verdict is not None and not verdict.damages:
         tries.wrong.append((candidate, card))
         left = {one.spec.name for one in bound.arguments if _is_untouched(one)}
