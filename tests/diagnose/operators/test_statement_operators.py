@@ -289,3 +289,8 @@ def test_threads_are_sent_away_before_what_looks_like_a_prototype() -> None:
     head = "struct Plan { __device__ Plan(int) {} };\n"
     body = "const int r = threadIdx.x; const Plan plan(r); out[r * m] = a[r];"
     assert yields(body, "returned", "const int r = threadIdx.x; if (r >= m) return;", head)
+
+
+@pytest.mark.parametrize("body", ["int r;", "int r; { out[0] = a[0]; }"], ids=["nothing else", "a block"])
+def test_no_thread_is_sent_away_where_nothing_says_what_it_has_to_do(body: str) -> None:
+    assert made(body, "returned") == []

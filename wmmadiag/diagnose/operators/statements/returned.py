@@ -31,8 +31,8 @@ def returned(program: Program) -> Iterator[Draft]:
         last = next((one for one in reversed(body.root.children) if _declares(one, before[-1:])), None)
         if last is None or not before or last not in program.statements:
             continue
-        held = next((one for one in last.block[last.index + 1 :] if one.expressions), last)
-        bounds = [atom for atom in pool.at(held.expressions[0]) if _bound(atom)]
+        held = next((one for one in (*last.block[last.index + 1 :], last) if one.expressions), None)
+        bounds = [atom for atom in pool.at(held.expressions[0]) if _bound(atom)] if held is not None else []
         single = [f"{name} >= {bound.text}" for name in before[-_MOST_COORDINATES:] for bound in bounds[:_MOST_BOUNDS]]
         pairs = [f"{a} || {b}" for a, b in itertools.combinations(single, 2) if not _overlap(a, b)]
         for condition in [*single, *pairs]:

@@ -1,5 +1,5 @@
 // ex2.approx.f32 for 16 lanes at once (AVX-512): `ex2_unit` of approximations.hpp, its table in registers instead of gathered, and its sum
-// in integers, where it is as exact as in f64. Every softmax lives on it.
+// in integers, where it is as exact as in f64.
 #pragma once
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__)
