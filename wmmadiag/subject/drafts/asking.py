@@ -47,7 +47,10 @@ def check_operation(operation: str) -> None:
         )
     known = [name for name in OPERATIONS if name != "python"]
     if operation not in known:
-        raise ConfigurationError(f"unknown operation '{operation}'", hint=did_you_mean(operation, known))
+        raise ConfigurationError(
+            f"unknown operation '{operation}'",
+            hint=f"{did_you_mean(operation, known)} (or a host function that stands in the source)",
+        )
 
 
 def check_macros(given: Mapping[str, str], program: Program | None) -> None:
