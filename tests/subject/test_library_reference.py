@@ -15,6 +15,7 @@ from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.check import check_card
 from wmmadiag.subject.python_reference import python_reference
+from wmmadiag.subject.reference_case import ReferenceCase
 
 ADD = """
 __global__ void add(const float* x, const float* y, float* sum, int n) {
@@ -47,7 +48,7 @@ def card(folder: Path, computes: str, dtype: str = "f32", sign: str = ""):
 def answer(made) -> np.ndarray:
     bound = bind(made, made.cases[0], made.variants[0])
     shapes = {role: array.shape for role, array in bound.outputs().items()}
-    expected, _ = python_reference(made, bound.inputs(), bound.symbols, shapes, bound.elements())
+    expected, _ = python_reference(ReferenceCase(made, bound.inputs(), bound.symbols, shapes, bound.elements()))
     return expected["sum"]
 
 

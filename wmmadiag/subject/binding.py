@@ -20,6 +20,7 @@ from wmmadiag.ops.expressions import Scope, names_in
 from wmmadiag.subject.card import Argument, Card, Case, Expression, LaunchShape, Tolerance, Variant
 from wmmadiag.subject.inputs import default_distribution, draw, draw_meaningful, rounded
 from wmmadiag.subject.placement import place_view
+from wmmadiag.subject.reference_case import ReferenceCase
 from wmmadiag.subject.shapes import check_shapes
 from wmmadiag.subject.storage import Placement, poisoned
 from wmmadiag.subject.symbols import Parameters, case_scope, evaluate_parameters
@@ -253,7 +254,7 @@ def _left_by_call(
 
     elements = {view.role: one.element for one in card.arguments for view in one.views}
     drawn = {role: one for role, one in values.items() if role not in card.computes.given}
-    left = asked_left(card, drawn, _symbol_values(scope), shapes, elements)
+    left = asked_left(ReferenceCase(card, drawn, _symbol_values(scope), shapes, elements))
     return {role: rounded(left[role], elements[role]) for role in card.computes.given if role in left}
 
 

@@ -14,31 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.place import Place
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.host_functions.reference import host_reference
 from wmmadiag.subject.library_reference import call_library
+from wmmadiag.subject.reference_case import ReferenceCase
 
 Doubles: TypeAlias = NDArray[np.float64]
 
 
-def python_reference(
-    card: Card,
-    inputs: Mapping[str, NDArray[Any]],
-    symbols: Mapping[str, int | float],
-    shapes: Mapping[str, tuple[int, ...]],
-    elements: Mapping[str, ElementType],
-) -> tuple[dict[str, Doubles], dict[str, Doubles]]:
+def python_reference(case: ReferenceCase) -> tuple[dict[str, Doubles], dict[str, Doubles]]:
     """Call the card's function, the library's that it names (`library_reference`), or the host code's.
 
     The function gets two dicts: float64 copies of the logical inputs by role, and the symbols' values. It returns
     the output, or a dict of outputs by role; in place of an output it may give a pair (output, bound), the bound a
     number or an array of the largest error that rounding explains.
-
-    Args:
-        shapes: logical shape of every output, by role.
-        elements: element type of every role.
 
     Returns:
         Expected outputs and, for those that came with one, bounds; both float64, by role.
@@ -46,15 +36,16 @@ def python_reference(
     Raises:
         ConfigurationError: the function is missing or fails, or its result does not fit; with the user's line.
     """
+    card, shapes = case.card, case.shapes
     if card.computes.host:
-        return host_reference(card, inputs, symbols, shapes, elements)
+        return host_reference(case)
     if card.computes.reference:
-        given = call_library(card, inputs, elements, symbols)
+        given = call_library(card, case.inputs, case.elements, case.symbols)
         return answers_of(dict(zip(shapes, given, strict=False)), card, shapes)
     function = load_function(card)
-    arrays = {role: array.astype(np.float64) for role, array in inputs.items()}
+    arrays = {role: array.astype(np.float64) for role, array in case.inputs.items()}
     with _users_code(card, f"the reference {card.computes.python} failed"):
-        answer = function(arrays, dict(symbols))
+        answer = function(arrays, dict(case.symbols))
     return answers_of(answer, card, shapes)
 
 

@@ -9,20 +9,17 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from numpy.typing import NDArray
-
 from wmmadiag.errors import BudgetError, ConfigurationError, WmmadiagError
-from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.processes.child import Child, ChildEnded, ChildSilent
 from wmmadiag.processes.deadline import out_of_time, seconds_left
-from wmmadiag.subject.card import Card
 from wmmadiag.subject.host_functions.probe import Probed, Question, probe
 from wmmadiag.subject.host_functions.reference import left_by_call
 from wmmadiag.subject.python_reference import Doubles, python_reference
+from wmmadiag.subject.reference_case import ReferenceCase
 
 SECONDS = 300.0
 """How long a call may take where nobody says; a reference that takes longer is taken for one that hangs."""
@@ -33,53 +30,35 @@ _LOCK = threading.Lock()
 _OWNER = os.getpid()
 
 
-def asked_reference(
-    card: Card,
-    inputs: Mapping[str, NDArray[Any]],
-    symbols: Mapping[str, int | float],
-    shapes: Mapping[str, tuple[int, ...]],
-    elements: Mapping[str, ElementType],
-) -> tuple[dict[str, Doubles], dict[str, Doubles]]:
+def asked_reference(case: ReferenceCase) -> tuple[dict[str, Doubles], dict[str, Doubles]]:
     """`python_reference`, in the child.
 
     Raises:
         ConfigurationError: as there; or the process ended, or gave no answer in time.
         BudgetError: the command's time is over.
     """
-    expected, bounds = _asked(python_reference, card, inputs, symbols, shapes, elements)
+    expected, bounds = _asked(python_reference, case)
     return expected, bounds
 
 
-def asked_left(
-    card: Card,
-    inputs: Mapping[str, NDArray[Any]],
-    symbols: Mapping[str, int | float],
-    shapes: Mapping[str, tuple[int, ...]],
-    elements: Mapping[str, ElementType],
-) -> dict[str, Doubles]:
+def asked_left(case: ReferenceCase) -> dict[str, Doubles]:
     """`host_functions.reference.left_by_call`, in the child.
 
     Raises:
         As `asked_reference`.
     """
-    left: dict[str, Doubles] = _asked(left_by_call, card, inputs, symbols, shapes, elements)
+    left: dict[str, Doubles] = _asked(left_by_call, case)
     return left
 
 
-def _asked(
-    function: Callable[..., Any],
-    card: Card,
-    inputs: Mapping[str, NDArray[Any]],
-    symbols: Mapping[str, int | float],
-    shapes: Mapping[str, tuple[int, ...]],
-    elements: Mapping[str, ElementType],
-) -> Any:
-    """What a function of a card and its arrays answers in the child."""
+def _asked(function: Callable[[ReferenceCase], Any], case: ReferenceCase) -> Any:
+    """What a function answers in the child."""
+    card = case.card
     name = card.computes.reference or card.computes.python or card.computes.call
     seconds = seconds_left(SECONDS)
     with _LOCK:
         try:
-            answer = _CHILD.ask((function, (card, dict(inputs), dict(symbols), dict(shapes), dict(elements))), seconds)
+            answer = _CHILD.ask((function, (case.plain(),)), seconds)
         except ChildSilent:
             if seconds < SECONDS:
                 raise out_of_time() from None

@@ -23,6 +23,7 @@ from wmmadiag.results.model import Problem, Status
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.fitting import Meant, fitting_reading
 from wmmadiag.subject.readings import assumed_reading
+from wmmadiag.subject.reference_case import ReferenceCase
 from wmmadiag.subject.storage import Damage, damage, is_poison
 
 Doubles: TypeAlias = NDArray[np.float64]
@@ -205,7 +206,8 @@ def expectation(bound: BoundCase) -> Expectation:
     if OPERATIONS[operation].of_user:
         from wmmadiag.subject.reference_process import asked_reference
 
-        expected, bounds = asked_reference(bound.card, inputs, bound.symbols, shapes, bound.elements())
+        case = ReferenceCase(bound.card, inputs, bound.symbols, shapes, bound.elements())
+        expected, bounds = asked_reference(case)
         if bound.tolerance is None:
             missing = [role for role in expected if role not in bounds]
             if missing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from wmmadiag.ops.parts.rounding import output_rounding
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.host_functions import library
 from wmmadiag.subject.host_functions.text import Array, arrays_in, source_text
+from wmmadiag.subject.reference_case import ReferenceCase
 
 Doubles = NDArray[np.float64]
 
@@ -92,23 +93,18 @@ def numbers_of(card: Card, symbols: Mapping[str, int | float]) -> dict[str, tupl
     return found
 
 
-def host_reference(
-    card: Card,
-    inputs: Mapping[str, NDArray[Any]],
-    symbols: Mapping[str, int | float],
-    shapes: Mapping[str, tuple[int, ...]],
-    elements: Mapping[str, ElementType],
-) -> tuple[dict[str, Doubles], dict[str, Doubles]]:
+def host_reference(case: ReferenceCase) -> tuple[dict[str, Doubles], dict[str, Doubles]]:
     """Expected outputs and bounds, by role, as `python_reference` takes and gives them.
 
     Raises:
         ConfigurationError: the functions are not there, do not compile by themselves, or do not end.
     """
-    inputs = dict(inputs) | _begun(card, dict(shapes) | {role: one.shape for role, one in inputs.items()})
-    left = _run(card, inputs, symbols, shapes, elements)
-    fresh = left
-    if shapes.keys() & inputs:
-        fresh = _run(card, {role: one for role, one in inputs.items() if role not in shapes}, symbols, shapes, elements)
+    card, shapes, elements = case.card, case.shapes, case.elements
+    sizes = dict(shapes) | {role: one.shape for role, one in case.inputs.items()}
+    case = replace(case, inputs=dict(case.inputs) | _begun(card, sizes))
+    left = fresh = _run(case)
+    if shapes.keys() & case.inputs:
+        fresh = _run(replace(case, inputs={role: one for role, one in case.inputs.items() if role not in shapes}))
     expected, bounds = {}, {}
     for role, shape in shapes.items():
         if role not in left:
@@ -121,21 +117,15 @@ def host_reference(
     return expected, bounds
 
 
-def left_by_call(
-    card: Card,
-    inputs: Mapping[str, NDArray[Any]],
-    symbols: Mapping[str, int | float],
-    shapes: Mapping[str, tuple[int, ...]],
-    elements: Mapping[str, ElementType],
-) -> dict[str, Doubles]:
+def left_by_call(case: ReferenceCase) -> dict[str, Doubles]:
     """The numbers that the card's call leaves in the inputs that the kernel gets so, by role, shaped; 0 where none.
 
     Raises:
         ConfigurationError: as `host_reference`.
     """
-    left = _run(card, dict(inputs) | _begun(card, shapes), symbols, shapes, elements)
-    wanted = [role for role in card.computes.given if role in left and left[role].ndim > 1]
-    return {role: np.nan_to_num(left[role][:, 0], posinf=0, neginf=0).reshape(shapes[role]) for role in wanted}
+    left = _run(replace(case, inputs=dict(case.inputs) | _begun(case.card, case.shapes)))
+    wanted = [role for role in case.card.computes.given if role in left and left[role].ndim > 1]
+    return {role: np.nan_to_num(left[role][:, 0], posinf=0, neginf=0).reshape(case.shapes[role]) for role in wanted}
 
 
 def _begun(card: Card, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, NDArray[Any]]:
@@ -143,20 +133,15 @@ def _begun(card: Card, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, NDArr
     return {role: np.zeros(shapes[role]) for role in card.computes.given}
 
 
-def _run(
-    card: Card,
-    inputs: Mapping[str, NDArray[Any]],
-    symbols: Mapping[str, int | float],
-    shapes: Mapping[str, tuple[int, ...]],
-    elements: Mapping[str, ElementType],
-) -> dict[str, Doubles]:
+def _run(case: ReferenceCase) -> dict[str, Doubles]:
     """The arrays after the card's call."""
+    card = case.card
     path = (card.folder / card.computes.host).resolve()
     macros = tuple((name, str(value)) for name, value in card.macros.items())
     if not path.is_file():
         raise ConfigurationError(f"there is no source file {path}", place=card.computes.place)
     program = program_of(path, card.include_paths, macros)
-    numbers = numbers_of(card, symbols)
+    numbers = numbers_of(card, case.symbols)
     kinds = {name: real for name, (_, real) in numbers.items()}
     call = prepared(program, card.computes.call, kinds, card.computes.host)
     if call is None:
@@ -165,13 +150,13 @@ def _run(
             place=card.computes.place,
             hint="call functions of its own, outside namespaces, with roles, symbols and the kernel's numbers",
         )
-    counts = {role: int(np.prod(shape)) for role, shape in shapes.items()}
+    counts = {role: int(np.prod(shape)) for role, shape in case.shapes.items()}
     values = [numbers[name][0] for name in call.numbers]
     approximate = _APPROXIMATE.search("\n".join(one.data.decode("utf-8", "replace") for one in program.sources))
-    unit = _unit(card, elements)
+    unit = _unit(card, case.elements)
     units = unit, max(_TANH_APPROX if approximate else _TANH, 4 * unit)
-    roundings = {role: one.unit for role, one in elements.items() if one.is_float}
-    done = library.run(call.made, call.arrays, inputs, counts, values, units, roundings)
+    roundings = {role: one.unit for role, one in case.elements.items() if one.is_float}
+    done = library.run(call.made, call.arrays, case.inputs, counts, values, units, roundings)
     if done is None:
         raise ConfigurationError(
             f"'{card.computes.call}' of {card.computes.host} reads or writes outside its arrays, or does not end",
