@@ -83,6 +83,41 @@ def test_only_launches_on_the_same_contents_are_repeats_and_memory_is_as_if_all_
     assert int(found[1]) == 19 + 9
 
 
+SYMBOLS = r"""
+#include <cstdio>
+#include <cuda_runtime.h>
+__constant__ int factor;
+__device__ int offset;
+__device__ int calls;
+__global__ void affine(int* out) { out[threadIdx.x] = factor * threadIdx.x + offset; }
+__global__ void count() { if (threadIdx.x == 0) ++calls; }
+int main() {
+    int *out, h[32], wrong = 0, n;
+    cudaMalloc(&out, sizeof h);
+    for (int r = 0; r < 12; ++r) {
+        int f = r % 3, o = r % 2;
+        cudaMemcpyToSymbol(factor, &f, sizeof f);
+        cudaMemcpyToSymbol(offset, &o, sizeof o);
+        affine<<<1, 32>>>(out);
+        count<<<1, 32>>>();
+        cudaMemcpy(h, out, sizeof h, cudaMemcpyDeviceToHost);
+        for (int i = 0; i < 32; ++i) wrong += h[i] != f * i + o;
+    }
+    cudaMemcpyFromSymbol(&n, calls, sizeof n);
+    printf("wrong %d, calls %d\n", wrong, n);
+}
+"""
+
+
+def test_constants_and_variables_of_the_device_are_memory_that_launches_hang_on(tmp_path: Path) -> None:
+    source = tmp_path / "program.cu"
+    source.write_text(SYMBOLS, "utf-8")
+    command = [sys.executable, "-m", "wmmadiag", "run", str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "wrong 0, calls 12\n"
+
+
 class Runtime:
     """Memory of one allocation, as the runtime tells of it."""
 
