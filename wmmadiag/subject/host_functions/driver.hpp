@@ -1,9 +1,9 @@
 // Calls of the user's function: its arrays in, or placed so that the first byte behind them, or any before, is noticed.
 #pragma once
 
+#include <sys/mman.h>
 #include <csetjmp>
 #include <csignal>
-#include <sys/mman.h>
 
 namespace wmmadiag {
 
@@ -21,7 +21,7 @@ template <class T>
 void kept(T*, int) {}
 
 struct Region {
-    char* start;        // of the pages that may be touched; they end at `end`
+    char* start;  // of the pages that may be touched; they end at `end`
     char* end;
     std::size_t known;  // bytes from the start that have been touched, whole pages
 };
@@ -71,8 +71,7 @@ inline void fill(char* start, std::size_t bytes, int whole_bytes, long range) {
 }  // namespace wmmadiag
 
 // 1 where the function ends. units: of a rounding, of tanh. Returns by `ambiguous` how many comparisons rounding decides.
-extern "C" int wmmadiag_run(void** arrays, const double* numbers, const double* units, const long* counts,
-                            const double* roundings, long* ambiguous) {
+extern "C" int wmmadiag_run(void** arrays, const double* numbers, const double* units, const long* counts, const double* roundings, long* ambiguous) {
     wmmadiag::counts = counts, wmmadiag::roundings = roundings;
     wmmadiag::regions = nullptr, wmmadiag::count = 0;
     wmmadiag::unit = units[0], wmmadiag::tanh_unit = units[1], wmmadiag::ambiguous = 0;

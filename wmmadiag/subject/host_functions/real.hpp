@@ -37,9 +37,9 @@
 
 namespace wmmadiag {
 
-inline double unit = 0x1p-24;    // of one rounding, relative; of tanh, which GPUs have an approximation for
+inline double unit = 0x1p-24;  // of one rounding, relative; of tanh, which GPUs have an approximation for
 inline double tanh_unit = 0x1p-22;
-inline long ambiguous = 0;       // comparisons that rounding may decide otherwise
+inline long ambiguous = 0;  // comparisons that rounding may decide otherwise
 
 // Magnitudes of what no operation has made, and of a NaN that stands in the source: what it is nobody says.
 constexpr double UNWRITTEN = -1, UNSAID = -2;
@@ -82,8 +82,16 @@ struct real {
     real& operator/=(real);
     real& operator++() { return *this += real(1); }
     real& operator--() { return *this -= real(1); }
-    real operator++(int) { real old = *this; *this += real(1); return old; }
-    real operator--(int) { real old = *this; *this -= real(1); return old; }
+    real operator++(int) {
+        real old = *this;
+        *this += real(1);
+        return old;
+    }
+    real operator--(int) {
+        real old = *this;
+        *this -= real(1);
+        return old;
+    }
     real operator-() const { return {-v, e, m}; }
     real operator+() const { return *this; }
 };
@@ -103,13 +111,17 @@ inline real quotient(real a, real b) {
     return real(value, least > 0 ? e : HUGE_VAL, a.m / std::fabs(b.v)).settle();
 }
 
-#define WMMADIAG_OPERATOR(op, call)                                                             \
-    inline real operator op(real a, real b) { return call; }                                    \
-    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>                       \
-    real operator op(real a, T b) { return a op real(b); }                                      \
-    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>                       \
-    real operator op(T a, real b) { return real(a) op b; }                                      \
-    inline real& real::operator op##=(real b) { return *this = *this op b; }
+#define WMMADIAG_OPERATOR(op, call)                                       \
+    inline real operator op(real a, real b) { return call; }              \
+    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>> \
+    real operator op(real a, T b) {                                       \
+        return a op real(b);                                              \
+    }                                                                     \
+    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>> \
+    real operator op(T a, real b) {                                       \
+        return real(a) op b;                                              \
+    }                                                                     \
+    inline real& real::operator op## = (real b) { return *this = *this op b; }
 WMMADIAG_OPERATOR(+, sum(a, b, a.v + b.v))
 WMMADIAG_OPERATOR(-, sum(a, b, a.v - b.v))
 WMMADIAG_OPERATOR(*, product(a, b))
@@ -119,12 +131,19 @@ WMMADIAG_OPERATOR(/, quotient(a, b))
 inline void compared(real a, real b) {
     if (a.e + b.e > 0 && std::fabs(a.v - b.v) <= 2 * (a.e + b.e)) ++ambiguous;
 }
-#define WMMADIAG_COMPARISON(op)                                                                 \
-    inline bool operator op(real a, real b) { compared(a, b); return a.v op b.v; }              \
-    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>                       \
-    bool operator op(real a, T b) { return a op real(b); }                                      \
-    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>                       \
-    bool operator op(T a, real b) { return real(a) op b; }
+#define WMMADIAG_COMPARISON(op)                                           \
+    inline bool operator op(real a, real b) {                             \
+        compared(a, b);                                                   \
+        return a.v op b.v;                                                \
+    }                                                                     \
+    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>> \
+    bool operator op(real a, T b) {                                       \
+        return a op real(b);                                              \
+    }                                                                     \
+    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>> \
+    bool operator op(T a, real b) {                                       \
+        return real(a) op b;                                              \
+    }
 WMMADIAG_COMPARISON(<)
 WMMADIAG_COMPARISON(>)
 WMMADIAG_COMPARISON(<=)
@@ -147,10 +166,10 @@ inline real steep(real a, double value, double slope, double units) {
 }  // namespace wmmadiag
 
 // CUDA C++ Programming Guide, "Mathematical Functions": errors in units in the last place, the fast variants' included.
-#define WMMADIAG_MONOTONE(name, units)                                                          \
-    inline wmmadiag::real name(wmmadiag::real a) {                                              \
-        return wmmadiag::monotone(a, [](double x) { return std::name(x); }, units);             \
-    }                                                                                           \
+#define WMMADIAG_MONOTONE(name, units)                                              \
+    inline wmmadiag::real name(wmmadiag::real a) {                                  \
+        return wmmadiag::monotone(a, [](double x) { return std::name(x); }, units); \
+    }                                                                               \
     inline wmmadiag::real name##f(wmmadiag::real a) { return name(a); }
 WMMADIAG_MONOTONE(exp, 4 + 2 * std::fabs(a.v))
 WMMADIAG_MONOTONE(exp2, 4)
@@ -165,12 +184,12 @@ WMMADIAG_MONOTONE(cbrt, 4)
 #undef WMMADIAG_MONOTONE
 
 // The fast logarithms err absolutely where they are near 0: 2^-21.4, 2^-22.
-#define WMMADIAG_LOGARITHM(name)                                                                \
-    inline wmmadiag::real name(wmmadiag::real a) {                                              \
-        auto found = wmmadiag::monotone(a, [](double x) { return std::name(x); }, 4);           \
-        found.e += 8 * wmmadiag::unit;                                                          \
-        return found.settle();                                                                  \
-    }                                                                                           \
+#define WMMADIAG_LOGARITHM(name)                                                      \
+    inline wmmadiag::real name(wmmadiag::real a) {                                    \
+        auto found = wmmadiag::monotone(a, [](double x) { return std::name(x); }, 4); \
+        found.e += 8 * wmmadiag::unit;                                                \
+        return found.settle();                                                        \
+    }                                                                                 \
     inline wmmadiag::real name##f(wmmadiag::real a) { return name(a); }
 WMMADIAG_LOGARITHM(log)
 WMMADIAG_LOGARITHM(log2)
@@ -185,9 +204,7 @@ inline wmmadiag::real tanh(wmmadiag::real a) {
 inline wmmadiag::real sqrt(wmmadiag::real a) {
     return wmmadiag::monotone(a, [negative = a.v < 0](double x) { return std::sqrt(negative ? x : std::fmax(x, 0)); }, 2);
 }
-inline wmmadiag::real cosh(wmmadiag::real a) {
-    return wmmadiag::steep(a, std::cosh(a.v), std::sinh(std::fabs(a.v) + a.e), 6);
-}
+inline wmmadiag::real cosh(wmmadiag::real a) { return wmmadiag::steep(a, std::cosh(a.v), std::sinh(std::fabs(a.v) + a.e), 6); }
 inline wmmadiag::real sin(wmmadiag::real a) {
     auto found = wmmadiag::steep(a, std::sin(a.v), 1, 4);
     found.e += 8 * wmmadiag::unit;  // of __sinf, absolute
@@ -231,35 +248,92 @@ inline bool isinf(wmmadiag::real a) { return std::isinf(a.v); }
 inline bool isfinite(wmmadiag::real a) { return std::isfinite(a.v); }
 inline bool signbit(wmmadiag::real a) { return std::signbit(a.v); }
 
-#define WMMADIAG_SINGLE(name) inline wmmadiag::real name##f(wmmadiag::real a) { return name(a); }
-WMMADIAG_SINGLE(tanh) WMMADIAG_SINGLE(sqrt) WMMADIAG_SINGLE(cosh) WMMADIAG_SINGLE(sin) WMMADIAG_SINGLE(cos)
-WMMADIAG_SINGLE(fabs) WMMADIAG_SINGLE(rsqrt) WMMADIAG_SINGLE(floor) WMMADIAG_SINGLE(ceil) WMMADIAG_SINGLE(round)
-WMMADIAG_SINGLE(rint) WMMADIAG_SINGLE(nearbyint) WMMADIAG_SINGLE(trunc)
+#define WMMADIAG_SINGLE(name)                                           \
+    inline wmmadiag::real name##f(wmmadiag::real a) { return name(a); } \
+    static_assert(true, "")
+WMMADIAG_SINGLE(tanh);
+WMMADIAG_SINGLE(sqrt);
+WMMADIAG_SINGLE(cosh);
+WMMADIAG_SINGLE(sin);
+WMMADIAG_SINGLE(cos);
+WMMADIAG_SINGLE(fabs);
+WMMADIAG_SINGLE(rsqrt);
+WMMADIAG_SINGLE(floor);
+WMMADIAG_SINGLE(ceil);
+WMMADIAG_SINGLE(round);
+WMMADIAG_SINGLE(rint);
+WMMADIAG_SINGLE(nearbyint);
+WMMADIAG_SINGLE(trunc);
 #undef WMMADIAG_SINGLE
-#define WMMADIAG_PAIR(name, suffixed)                                                           \
-    inline wmmadiag::real suffixed(wmmadiag::real a, wmmadiag::real b) { return name(a, b); }   \
-    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>                       \
-    wmmadiag::real suffixed(wmmadiag::real a, T b) { return name(a, wmmadiag::real(b)); }       \
-    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>                       \
-    wmmadiag::real suffixed(T a, wmmadiag::real b) { return name(wmmadiag::real(a), b); }
-WMMADIAG_PAIR(pow, powf) WMMADIAG_PAIR(fmax, fmaxf) WMMADIAG_PAIR(fmin, fminf) WMMADIAG_PAIR(fmod, fmodf)
+#define WMMADIAG_PAIR(name, suffixed)                                                         \
+    inline wmmadiag::real suffixed(wmmadiag::real a, wmmadiag::real b) { return name(a, b); } \
+    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>                     \
+    wmmadiag::real suffixed(wmmadiag::real a, T b) {                                          \
+        return name(a, wmmadiag::real(b));                                                    \
+    }                                                                                         \
+    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>                     \
+    wmmadiag::real suffixed(T a, wmmadiag::real b) {                                          \
+        return name(wmmadiag::real(a), b);                                                    \
+    }                                                                                         \
+    static_assert(true, "")
+WMMADIAG_PAIR(pow, powf);
+WMMADIAG_PAIR(fmax, fmaxf);
+WMMADIAG_PAIR(fmin, fminf);
+WMMADIAG_PAIR(fmod, fmodf);
 #undef WMMADIAG_PAIR
-#define WMMADIAG_MIXED(name)                                                                    \
-    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>                       \
-    wmmadiag::real name(wmmadiag::real a, T b) { return name(a, wmmadiag::real(b)); }           \
-    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>                       \
-    wmmadiag::real name(T a, wmmadiag::real b) { return name(wmmadiag::real(a), b); }
-WMMADIAG_MIXED(pow) WMMADIAG_MIXED(fmax) WMMADIAG_MIXED(fmin) WMMADIAG_MIXED(fmod)
+#define WMMADIAG_MIXED(name)                                              \
+    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>> \
+    wmmadiag::real name(wmmadiag::real a, T b) {                          \
+        return name(a, wmmadiag::real(b));                                \
+    }                                                                     \
+    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>> \
+    wmmadiag::real name(T a, wmmadiag::real b) {                          \
+        return name(wmmadiag::real(a), b);                                \
+    }                                                                     \
+    static_assert(true, "")
+WMMADIAG_MIXED(pow);
+WMMADIAG_MIXED(fmax);
+WMMADIAG_MIXED(fmin);
+WMMADIAG_MIXED(fmod);
 #undef WMMADIAG_MIXED
 inline wmmadiag::real fmaf(wmmadiag::real a, wmmadiag::real b, wmmadiag::real c) { return a * b + c; }
 inline wmmadiag::real max(wmmadiag::real a, wmmadiag::real b) { return fmax(a, b); }
 inline wmmadiag::real min(wmmadiag::real a, wmmadiag::real b) { return fmin(a, b); }
 
 namespace std {
-using ::abs; using ::ceil; using ::cos; using ::cosh; using ::erf; using ::erfc; using ::exp; using ::exp2; using ::expm1;
-using ::fabs; using ::floor; using ::fma; using ::fmax; using ::fmin; using ::fmod; using ::isfinite; using ::isinf;
-using ::isnan; using ::log; using ::log10; using ::log1p; using ::log2; using ::lrint; using ::lround; using ::nearbyint;
-using ::pow; using ::rint; using ::round; using ::sin; using ::sinh; using ::sqrt; using ::tanh; using ::trunc;
+using ::abs;
+using ::ceil;
+using ::cos;
+using ::cosh;
+using ::erf;
+using ::erfc;
+using ::exp;
+using ::exp2;
+using ::expm1;
+using ::fabs;
+using ::floor;
+using ::fma;
+using ::fmax;
+using ::fmin;
+using ::fmod;
+using ::isfinite;
+using ::isinf;
+using ::isnan;
+using ::log;
+using ::log10;
+using ::log1p;
+using ::log2;
+using ::lrint;
+using ::lround;
+using ::nearbyint;
+using ::pow;
+using ::rint;
+using ::round;
+using ::sin;
+using ::sinh;
+using ::sqrt;
+using ::tanh;
+using ::trunc;
 inline wmmadiag::real max(wmmadiag::real a, wmmadiag::real b) { return fmax(a, b); }
 inline wmmadiag::real min(wmmadiag::real a, wmmadiag::real b) { return fmin(a, b); }
 template <>
@@ -268,5 +342,7 @@ class numeric_limits<wmmadiag::real> : public numeric_limits<float> {};
 
 #ifndef __ldg
 template <class T>
-T __ldg(const T* p) { return *p; }
+T __ldg(const T* p) {
+    return *p;
+}
 #endif
