@@ -309,7 +309,9 @@ def _compile(
         def compiled(one: _Prepared, texts: Mapping[Path, bytes], made: Path) -> None:
             beside = f"-iquote{Path(one.name).parent}"
             openmp = ["-fopenmp"] if any(b"omp.h" in text or b"#pragma omp" in text for text in texts.values()) else []
-            command = [compiler, *flags, *openmp, *late_options, "-include", str(header), beside, *includes,
+            # Kept for every folder in which a source of this name and text lies.
+            here = [] if Path(one.name).is_absolute() else [f"-fdebug-prefix-map={Path.cwd()}=."]
+            command = [compiler, *flags, *openmp, *here, *late_options, "-include", str(header), beside, *includes,
                        "-x", "c++", "-c", str(next(iter(texts))), "-o", str(made)]  # fmt: skip
             run_with_help(command, one.name)
 
@@ -319,6 +321,8 @@ def _compile(
         made = work / "program.so"
         # muldefs: device functions of headers are each source's own for nvcc, and mean nothing to the host.
         defined = "-Wl,-z,defs,-z,muldefs"
+        # What hands memory to the system is the runtime's first (native/host_access.cpp).
+        defined += "".join(f",--wrap={name}" for name in ("fread", "fwrite", "read", "write"))
         found = [f"-L{runtime.parent}", "-lwmmadiag_runtime", f"-Wl,-rpath,{runtime.parent}", *_nvrtc(prepared)]
         link = [compiler, "-shared", "-pthread", "-fopenmp", *map(str, objects), "-o", str(made), defined, *found,
                 *host_options, *late_options]  # fmt: skip

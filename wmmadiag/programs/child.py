@@ -119,6 +119,8 @@ class Served:
     def begin(self) -> None:
         """Tell the runtime who serves it; this process is the program's alone."""
         self.runtime.wmmadiag_begin(ctypes.byref(self.host))
+        if self.spec["checks"] != "none" and not self.spec.get("idle"):
+            self.runtime.wmmadiag_guard()
 
     def send(self, **record: Any) -> None:
         """Tell the parent."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,6 +29,8 @@ HEAP_LISTS = 40
 _BULK_COPIES = 90
 BEFORE_BULK_COPIES = "sm_89"
 """The last architecture before bulk copies and clusters: its PTX runs on each later chip, too."""
+_TO_THE_HOST = re.compile(r"\.volatile\.(?!shared)|\.sys\b")
+_BODIES = re.compile(r"^[^\n/]*\.(?:entry (?P<name>[\w$]+)|func\b)(?P<body>.*?^\})", re.DOTALL | re.MULTILINE)
 _SEPARATELY = "--relocatable-device-code=true"
 
 
@@ -55,6 +58,13 @@ class DeviceKernel:
         """Of a block, as `__launch_bounds__` say; 0: nothing."""
         bound = self.checked.kernel.entry.limits.get("maxntid")
         return bound[0] * (bound[1:2] or (1,))[0] * (bound[2:3] or (1,))[0] if bound else 0
+
+    @cached_property
+    def talks(self) -> bool:
+        """Whether it, or a function of its source, may talk with the host while it runs: what it writes is for it."""
+        bodies = _BODIES.finditer(self.compilation.ptx)
+        mine = (one["body"] for one in bodies if one["name"] in (None, self.entry.name))
+        return any(_TO_THE_HOST.search(one) for one in mine)
 
     @cached_property
     def registers(self) -> int:

@@ -105,6 +105,7 @@ class Launcher:
         if self.idle:
             return Outcome(0, 0, "", (), False)
         alike = self._alike_of(request)
+        self.runtime.wmmadiag_keep(int(bool(self.checks) and not request.kernel.talks))
         if (known := self.repeats.of(alike)) is not None:
             alike.count += 1
             self._tell(request, known.stretches)
@@ -128,8 +129,10 @@ class Launcher:
 
     def _tell(self, request: Request, stretches: Sequence[Stretch]) -> None:
         """What a launch touched, for races with work in other streams."""
+        self.runtime.wmmadiag_called(request.kernel.name.encode())
+        if request.kernel.talks:
+            self.runtime.wmmadiag_talks()
         if request.streams:
-            self.runtime.wmmadiag_called(request.kernel.name.encode())
             for address, size, touch in stretches:
                 self.runtime.wmmadiag_touches(ctypes.c_uint64(address), ctypes.c_uint64(size), touch)
 

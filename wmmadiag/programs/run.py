@@ -199,6 +199,9 @@ def take_record(
             _add(records, ReportedFinding(**{**one, "detail": tuple(one["detail"]), "suggested": None}), where)
     elif "check" in record:
         place = f"{record['file']}:{record['line']}" if record["file"] else ""
+        if record.get("frames"):
+            lines = _host_lines(record["frames"], program, inlined=True)
+            place = next((one for one in lines if not one.startswith("/usr/")), place)
         finding = ReportedFinding(
             record["check"],
             record["kind"],
@@ -240,15 +243,17 @@ def _signal(number: int) -> str:
         return f"signal {number}"
 
 
-def _host_lines(frames: Sequence[Mapping[str, Any]], program: BuiltProgram) -> list[str]:
-    """The lines of the program in a stack of calls, the innermost first."""
+def _host_lines(frames: Sequence[Mapping[str, Any]], program: BuiltProgram, *, inlined: bool = False) -> list[str]:
+    """The lines of the program in a stack of calls, the innermost first; `inlined`: those of inlined calls, too."""
     found: list[str] = []
     for one in frames:
         if one["file"] != str(program.library):
             continue
-        asked = ["addr2line", "-e", str(program.library), hex(one["offset"] - 1)]
+        asked = ["addr2line", *(["-i"] if inlined else []), "-e", str(program.library), hex(one["offset"] - 1)]
         with contextlib.suppress(OSError):
-            place = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.split(" ")[0].strip()
-            if place and not place.startswith("?"):
-                found.append(os.path.relpath(place) if Path(place).is_relative_to(Path.cwd()) else place)
+            said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+            for place in (line.split(" ")[0] for line in said.splitlines()):
+                if place and not place.startswith("?"):
+                    place = os.path.normpath(place)
+                    found.append(os.path.relpath(place) if Path(place).is_relative_to(Path.cwd()) else place)
     return found

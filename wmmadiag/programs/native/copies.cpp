@@ -160,6 +160,14 @@ cudaError_t queued(cudaStream_t stream, Work work, cudaGraphNodeType type = cuda
     return submit(stream, work, type);
 }
 
+// CUDA Runtime API, "API synchronization behavior": memory that the host sees is filled when the call returns.
+cudaError_t filled(const void* to, cudaError_t error) {
+    WMMADIAG_LOCKED;
+    const auto* one = allocation_at(to);
+    if (one != nullptr && (one->kind == Kind::pinned || one->kind == Kind::managed)) waited(false);
+    return error;
+}
+
 }  // namespace
 
 extern "C" {
@@ -185,7 +193,7 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, 
     return queued(stream, [=] { return copy2d(to, to_pitch, from, from_pitch, width, height, kind, "cudaMemcpy2DAsync"); });
 }
 cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
-    return queued(nullptr, [=] { return fill(to, value, bytes, "cudaMemset"); }, cudaGraphNodeTypeMemset);
+    return filled(to, queued(nullptr, [=] { return fill(to, value, bytes, "cudaMemset"); }, cudaGraphNodeTypeMemset));
 }
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
     return queued(stream, [=] { return fill(to, value, bytes, "cudaMemsetAsync"); }, cudaGraphNodeTypeMemset);
@@ -194,7 +202,7 @@ cudaError_t cudaMemset2DAsync(void* to, std::size_t pitch, int value, std::size_
     return queued(stream, [=] { return fill2d(to, pitch, value, width, height, "cudaMemset2D"); }, cudaGraphNodeTypeMemset);
 }
 cudaError_t cudaMemset2D(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height) {
-    return cudaMemset2DAsync(to, pitch, value, width, height, nullptr);
+    return filled(to, cudaMemset2DAsync(to, pitch, value, width, height, nullptr));
 }
 
 cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* p) {
@@ -212,7 +220,7 @@ cudaError_t cudaMemset3DAsync(cudaPitchedPtr to, int value, cudaExtent extent, c
         return cudaSuccess;
     });
 }
-cudaError_t cudaMemset3D(cudaPitchedPtr to, int value, cudaExtent extent) { return cudaMemset3DAsync(to, value, extent, nullptr); }
+cudaError_t cudaMemset3D(cudaPitchedPtr to, int value, cudaExtent extent) { return filled(to.ptr, cudaMemset3DAsync(to, value, extent, nullptr)); }
 
 cudaError_t cudaGetSymbolAddress(void** device, const void* shadow) {
     WMMADIAG_LOCKED;

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "runtime.hpp"
+#include "ordering.hpp"
 
 namespace wmmadiag {
 
@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::uint64_t arena = 0x2000'0000'0000, arena_size = 1ull << 42;  // far from the emulator's windows and from where mmap puts things
 constexpr std::uint64_t page = 4096, guard = 1 << 20;
+constexpr std::uint64_t most_changes = 4096;  // stretches of one allocation that one launch changed
 
 struct Memory {
     int file = -1;
@@ -23,7 +24,8 @@ struct Memory {
     std::map<std::uint64_t, std::unique_ptr<Allocation>> live;
     std::map<std::uint64_t, Allocation*> views;  // live, by where this process works on them
     bool watching = false;
-    bool open = false;  // the host may touch what cudaMalloc gives
+    bool keeping = false;  // what launches change of memory that the host sees is told
+    bool open = false;     // the host may touch what cudaMalloc gives
     std::vector<std::unique_ptr<Allocation>> freed;
 };
 Memory& memory() {
@@ -194,6 +196,40 @@ void wrote(const void* pointer, std::size_t bytes) {
     one->unwritten = std::move(left);
 }
 
+// What memory holds that the host sees, before a launch writes to it.
+void keep_before(Allocation& one, std::uint64_t size) {
+    if (!memory().keeping || one.raced || (one.kind != Kind::managed && one.kind != Kind::pinned)) return;
+    void* kept = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (kept == MAP_FAILED) return;
+    mprotect(one.view, size, PROT_READ);
+    std::memcpy(kept, one.view, one.size);
+    one.before = static_cast<std::byte*>(kept);
+}
+
+// The elements in which two contents of an allocation differ: a launch has written at least these.
+void tell_changes(const Allocation& one, const std::byte* left, const std::byte* right) {
+    const auto item = std::max<std::uint64_t>(one.item, 1), stride = 256 * item, none = one.size;
+    auto begin = none;
+    std::uint64_t told = 0;
+    const auto end_at = [&](std::uint64_t at) {
+        if (begin != none) changes(one.address + begin, one.address + at), ++told;
+        begin = none;
+    };
+    for (std::uint64_t base = 0; base < one.size && told < most_changes; base += stride) {
+        const auto last = std::min(base + stride, one.size);
+        if (std::memcmp(left + base, right + base, last - base) == 0) {
+            end_at(base);
+            continue;
+        }
+        for (auto at = base; at < last; at += item) {
+            const bool same = std::memcmp(left + at, right + at, std::min(item, last - at)) == 0;
+            if (same) end_at(at);
+            else if (begin == none) begin = at;
+        }
+    }
+    end_at(one.size);
+}
+
 bool opened(const void* pointer, bool write) {
     auto& all = memory();
     if (!all.watching) return false;
@@ -209,6 +245,7 @@ bool opened(const void* pointer, bool write) {
     }
     if (write && (one->touched & 2) == 0) {
         one->touched |= 2;
+        keep_before(*one, size);
         mprotect(one->view, size, PROT_READ | PROT_WRITE);
     } else if (!write && one->touched == 0) {
         one->touched |= 1;
@@ -217,6 +254,8 @@ bool opened(const void* pointer, bool write) {
     busy.clear(std::memory_order_release);
     return true;
 }
+
+bool memory_is_open() { return memory().open; }
 
 bool device_address(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer) - arena < arena_size; }
 
@@ -297,6 +336,8 @@ std::uint64_t wmmadiag_memory(WmmadiagRow* rows, std::uint64_t most) {
     for (std::size_t i = freed.size() > 64 ? freed.size() - 64 : 0; i < freed.size(); ++i) add(*freed[i]);
     return count;
 }
+// Whether what the next launch changes of memory that the host sees is to be told.
+void wmmadiag_keep(int on) { memory().keeping = on != 0; }
 // A launch begins: its first access to each allocation is noted.
 void wmmadiag_watch() {
     auto& all = memory();
@@ -316,6 +357,10 @@ std::uint64_t wmmadiag_watched(WmmadiagTouched* rows, std::uint64_t most) {
     std::uint64_t count = 0;
     for (const auto& [view, one] : all.views) {
         if (!one->adopted) mprotect(one->view, (one->size + page - 1) / page * page, PROT_READ | PROT_WRITE);
+        if (one->before != nullptr) {
+            tell_changes(*one, one->before, one->view);
+            munmap(std::exchange(one->before, nullptr), (one->size + page - 1) / page * page);
+        }
         if ((one->touched & 2) != 0) {
             ++one->version;
             one->unwritten.clear();
@@ -339,6 +384,7 @@ std::uint64_t wmmadiag_content(std::uint64_t address) {
 // What a launch left in an allocation is put there again.
 void wmmadiag_restore(std::uint64_t address, const std::byte* bytes, std::uint64_t content) {
     auto* one = allocation_at(reinterpret_cast<const void*>(address));
+    if (memory().keeping && (one->kind == Kind::managed || one->kind == Kind::pinned)) tell_changes(*one, one->view, bytes);
     std::memcpy(one->view, bytes, one->size);
     one->unwritten.clear();
     one->content = content;

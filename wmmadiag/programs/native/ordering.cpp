@@ -2,17 +2,13 @@
 
 #include <algorithm>
 
+#include "host_access.hpp"
+
 namespace wmmadiag {
 
 namespace {
 
 constexpr std::size_t most_remembered = 4096;
-
-struct Work {
-    std::uint64_t stream = 0, tick = 0;
-    std::string name, place;
-    std::vector<Stretch> stretches;
-};
 
 struct Running {
     bool begun = false;
@@ -24,7 +20,7 @@ Running& running() {
     static auto* one = new Running;
     return *one;
 }
-std::vector<Work>& remembered() {
+std::vector<Work>& works() {
     static auto* all = new std::vector<Work>;
     return *all;
 }
@@ -39,10 +35,6 @@ bool conflict(Touch one, Touch other) {
 }
 
 const char* verb(Touch touch) { return touch == Touch::read ? "reads" : touch == Touch::write ? "writes" : "changes"; }
-
-std::string stream_name(std::uint64_t stream) {
-    return stream == 0 ? "the default stream" : stream >= first_node ? "a graph" : "stream " + std::to_string(stream);
-}
 
 void compare(const Work& now, const Work& then) {
     for (const auto& a : now.stretches)
@@ -66,6 +58,18 @@ void compare(const Work& now, const Work& then) {
 
 }  // namespace
 
+const std::vector<Work>& remembered() { return works(); }
+
+bool known_to_running(const Work& one) {
+    if (!running().begun) return false;
+    const auto known = running().clock.find(one.stream);
+    return known != running().clock.end() && known->second >= one.tick;
+}
+
+std::string stream_name(std::uint64_t stream) {
+    return stream == 0 ? "the default stream" : stream >= first_node ? "a graph" : "stream " + std::to_string(stream);
+}
+
 void join(Clock& to, const Clock& from) {
     for (const auto& [stream, tick] : from) to[stream] = std::max(to[stream], tick);
 }
@@ -84,12 +88,13 @@ void start(std::uint64_t stream, const Clock& before) {
 Clock finish() {
     auto& now = running();
     now.begun = false;
-    if (now.work.stretches.empty()) return now.clock;
-    for (const auto& then : remembered()) {
+    if (now.work.stretches.empty() && now.work.changed.empty()) return now.clock;
+    for (const auto& then : works()) {
         const auto known = now.clock.find(then.stream);
         if (known == now.clock.end() || known->second < then.tick) compare(now.work, then);
     }
-    if (remembered().size() < most_remembered) remembered().push_back(now.work);
+    if (works().size() < most_remembered) works().push_back(now.work);
+    guard_host_memory();
     return now.clock;
 }
 
@@ -99,16 +104,24 @@ void touches(const void* pointer, std::uint64_t bytes, Touch touch) {
     running().work.stretches.push_back({begin, begin + bytes, touch});
 }
 
+void changes(std::uint64_t begin, std::uint64_t end) {
+    if (running().begun) running().work.changed.push_back({begin, end, Touch::write});
+}
+
+void talks() { running().work.talks = true; }
+
 void called(const std::string& name) { running().work.name = name; }
 
 void forget(const Clock& known) {
-    auto& all = remembered();
+    auto& all = works();
+    const auto before = all.size();
     all.erase(std::remove_if(all.begin(), all.end(),
                              [&](const Work& one) {
                                  const auto tick = known.find(one.stream);
                                  return tick != known.end() && tick->second >= one.tick;
                              }),
               all.end());
+    if (all.size() != before) guard_host_memory();
 }
 
 }  // namespace wmmadiag
@@ -118,4 +131,5 @@ void wmmadiag_touches(std::uint64_t address, std::uint64_t bytes, int touch) {
     wmmadiag::touches(reinterpret_cast<const void*>(address), bytes, static_cast<wmmadiag::Touch>(touch));
 }
 void wmmadiag_called(const char* name) { wmmadiag::called(name); }
+void wmmadiag_talks() { wmmadiag::talks(); }
 }

@@ -25,13 +25,28 @@ struct Stretch {
     Touch touch;
 };
 
+// A piece of work on the device that the host has not waited for.
+struct Work {
+    std::uint64_t stream = 0, tick = 0;
+    std::string name, place;
+    bool talks = false;              // with the host while it runs: what it touches may be looked at
+    std::vector<Stretch> stretches;  // what it is known to touch
+    std::vector<Stretch> changed;    // what it changed of memory that the host sees, where no more than that is known
+};
+const std::vector<Work>& remembered();
+// Whether the work that is running comes after it: a callback of the host's may look at what it did.
+bool known_to_running(const Work& one);
+std::string stream_name(std::uint64_t stream);
+
 // Begins a piece of work in a stream after what `before` knows; `finish` tells what it raced with, and returns what is known after it.
 // One at a time: work runs when it is submitted.
 void start(std::uint64_t stream, const Clock& before);
 Clock finish();
 // What the piece of work that is running touches, and what it is called.
 void touches(const void* pointer, std::uint64_t bytes, Touch touch);
+void changes(std::uint64_t begin, std::uint64_t end);
 void called(const std::string& name);
+void talks();
 // Work that the host has waited for comes before all that is submitted from now on.
 void forget(const Clock& known);
 

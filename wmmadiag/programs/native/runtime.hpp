@@ -38,6 +38,9 @@ void fault(cudaError_t error);  // a launch died: seen by the host when it waits
 // Tells the user something, at the call being served. `level`: "error" or "warning".
 void report(const char* check, const char* kind, const char* level, const std::string& message, const std::string& hint = "",
             const std::string& other = "");
+// The same of host code that no call has named: at the line of the innermost frame that is the program's.
+void report_from(void* const* frames, int count, const char* check, const char* kind, const char* level, const std::string& message,
+                 const std::string& hint, const std::string& other);
 
 // Memory.
 enum class Kind : std::uint32_t { device, managed, pinned, symbol, freed };
@@ -58,6 +61,8 @@ struct Allocation {
     bool adopted = false;                                            // the host's own memory: mapped once, and not by this library
     int filled = -1;                                                 // the byte that all of it holds, and since which version; -1: not known
     std::uint64_t filled_version = 0;
+    std::byte* before = nullptr;  // its bytes before the launch that is running wrote to it, of memory that the host sees
+    bool raced = false;           // host code and work that it had not waited for met in it, and that was told
 };
 
 // The allocation that holds an address, or nullptr.
@@ -68,6 +73,9 @@ void wrote(const void* pointer, std::size_t bytes);
 
 // Whether a launch touched its memory for the first time at this address: noted, and opened.
 bool opened(const void* address, bool write);
+
+// Whether the host may touch what cudaMalloc gives.
+bool memory_is_open();
 
 // Host address of device, managed, pinned or plain host memory that a call reads or writes; nullptr, after a report, where the
 // stretch leaves its allocation or is no memory of the device's. `what` names the call: "cudaMemcpy".

@@ -12,6 +12,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "host_access.hpp"
+
 namespace wmmadiag {
 
 namespace {
@@ -48,6 +50,12 @@ std::string frame(void* at) {
     return "{\"file\":" + quoted(known ? info.dli_fname : "") + ",\"offset\":" + std::to_string(reinterpret_cast<std::uint64_t>(at) - base) + "}";
 }
 
+std::string listed(void* const* frames, int count) {
+    std::string list;
+    for (int i = 0; i < count; ++i) list += (i != 0 ? "," : "") + frame(frames[i]);
+    return list;
+}
+
 // Whether a fault is a store's.
 bool is_write(void* context) {
 #ifdef __x86_64__
@@ -60,16 +68,21 @@ bool is_write(void* context) {
 
 // A signal of host code: what it touched and where it stood go to the parent, then the signal does what it does.
 void died(int signal, siginfo_t* info, void* context) {
-    if (signal == SIGSEGV && opened(info->si_addr, is_write(context))) return;
+    if (signal == SIGSEGV && (opened(info->si_addr, is_write(context)) || host_touched(info->si_addr, is_write(context), context))) return;
     void* frames[48];
     const int count = backtrace(frames, 48);
     const auto* one = signal == SIGSEGV || signal == SIGBUS ? allocation_at(info->si_addr) : nullptr;
     std::string line = "{\"signal\":" + std::to_string(signal) + ",\"address\":" + std::to_string(reinterpret_cast<std::uint64_t>(info->si_addr)) +
                        ",\"memory\":" + quoted(one != nullptr ? one->name : "") + ",\"frames\":[";
-    for (int i = 0; i < count; ++i) line += (i != 0 ? "," : "") + frame(frames[i]);
-    send(line + "]}\n");
+    send(line + listed(frames, count) + "]}\n");
     ::signal(signal, SIG_DFL);
     raise(signal);
+}
+
+void stepped(int, siginfo_t*, void* context) {
+    if (host_stepped(context)) return;
+    ::signal(SIGTRAP, SIG_DFL);
+    raise(SIGTRAP);
 }
 
 // Of a process that is not the program's alone: a fault that is not ours goes where it went before.
@@ -109,6 +122,12 @@ void report(const char* check, const char* kind, const char* level, const std::s
          ",\"other\":" + quoted(other) + "}\n");
 }
 
+void report_from(void* const* frames, int count, const char* check, const char* kind, const char* level, const std::string& message,
+                 const std::string& hint, const std::string& other) {
+    send("{\"check\":" + quoted(check) + ",\"kind\":" + quoted(kind) + ",\"level\":" + quoted(level) + ",\"message\":" + quoted(message) +
+         ",\"file\":\"\",\"line\":0,\"frames\":[" + listed(frames, count) + "],\"hint\":" + quoted(hint) + ",\"other\":" + quoted(other) + "}\n");
+}
+
 }  // namespace wmmadiag
 
 using namespace wmmadiag;
@@ -142,6 +161,8 @@ void wmmadiag_begin(const WmmadiagHost* host) {
     action.sa_sigaction = died;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK;
     for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigaction(signal, &action, nullptr);
+    action.sa_sigaction = stepped;
+    sigaction(SIGTRAP, &action, nullptr);
 }
 
 void wmmadiag_at(const char* file, int line, const char* text) {
