@@ -213,6 +213,26 @@ def test_tiles_that_run_together_name_their_own_members():
     ]
 
 
+@pytest.mark.parametrize("elsewhere", ["", "bra E;", "exit;"])
+def test_a_lane_that_does_not_run_along_gives_nought(elsewhere):
+    """Undefined in PTX, measured on an H100 (26 November 2026): lanes in another branch, returned, or not in the block.
+
+    Of lanes that run along with other members the value is taken.
+    """
+    part = "" if not elsewhere else "setp.ge.u32 %p1, %lane, 20; @%p1 " + elsewhere
+    for mode, source in (("down", LANE + 16), ("up", LANE - 1), ("bfly", LANE ^ 16), ("idx", LANE * 0 + 25)):
+        lane_operand, clamp = {"down": (16, 31), "up": (1, 0), "bfly": (16, 31), "idx": (25, 31)}[mode]
+        body = f"add.u32 %r2, %lane, 100; {part} shfl.sync.{mode}.b32 %r1, %r2, {lane_operand}, {clamp}, 0xfffff;"
+        out = result(body + STORE + "E:", block=32 if elsewhere else 20)[:20]
+        kept = np.where((source >= 0) & (source < 32), source, LANE)[:20]
+        assert out.tolist() == [int(one) + 100 if one < 20 else 0 for one in kept], mode
+
+
+def test_a_lane_that_runs_along_gives_its_value_to_other_members():
+    body = "setp.lt.u32 %p1, %lane, 8; selp.b32 %r9, 0xff, 0xffffff00, %p1; shfl.sync.bfly.b32 %r1, %lane, 16, 31, %r9;"
+    assert result(body + STORE).tolist() == [lane ^ 16 for lane in range(32)]
+
+
 def test_tiles_that_come_one_after_the_other():
     """Tile 1 reaches the shuffle while half of tile 0 is still elsewhere."""
     body = """and.b32 %r8, %lane, 16; mov.u32 %r9, 0xffff; shl.b32 %r9, %r9, %r8; mov.u32 %r2, %lane;

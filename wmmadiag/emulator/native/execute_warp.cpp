@@ -34,14 +34,16 @@ Flow for_members(Warp& warp, Operand operand, Mask active, Body&& body) {
     return waiting == 0 ? Flow::next : warp.wait_here(waiting);
 }
 
-void shuffle_members(Warp& warp, const Inst& inst, Mask active, [[maybe_unused]] Mask members) {
+// Undefined in PTX: the value of a lane that does not run along. 0 on an H100, for lanes elsewhere, returned ones, and those that a
+// block of fewer threads has not; of lanes that run along with another mask it takes the value (tests/emulator/test_warp_operations.py).
+void shuffle_members(Warp& warp, const Inst& inst, Mask active, Mask along) {
     const auto* value = warp.at<std::uint32_t>(inst.s[0]);
     std::uint32_t result[lanes];
     Mask inside = 0;
     for (unsigned lane = 0; lane < lanes; ++lane) {
         const auto from = shuffle_source(warp, inst, lane);
         if (from.inside) inside |= Mask{1} << lane;
-        result[lane] = value[from.lane];
+        result[lane] = (along >> from.lane & 1) != 0 ? value[from.lane] : 0;
     }
     if (inst.d != no_operand) {
         auto* d = warp.at<std::uint32_t>(inst.d);
@@ -51,7 +53,7 @@ void shuffle_members(Warp& warp, const Inst& inst, Mask active, [[maybe_unused]]
 }
 
 Flow shuffle(Warp& warp, const Inst& inst, Mask active) {
-    return for_members(warp, inst.s[3], active, [&](Mask here, Mask members) { shuffle_members(warp, inst, here, members); });
+    return for_members(warp, inst.s[3], active, [&](Mask here, Mask) { shuffle_members(warp, inst, here, active); });
 }
 
 enum class VoteMode : std::uint8_t { all, any, uni, ballot };
