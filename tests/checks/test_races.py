@@ -195,6 +195,8 @@ OWN_PHASE = """
     {wait}
     out[t] = s[t ^ 1]; //R
 """
+TWICE = OWN_PHASE.replace("    unsigned done = 0;", "    s[t] += 1; //W2\n    {again}\n    unsigned done = 0;")
+ARRIVE = """asm volatile("{ .reg .b64 st; mbarrier.arrive.shared.b64 st, [%0]; }" :: "r"(at) : "memory");"""
 WAIT = """while (!done) asm volatile("{{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], 0;"
               " selp.u32 %0, 1, 0, p; }}" : "=r"(done) : "r"(at) : "memory");"""
 ONE_LOOK = """asm volatile("{{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], 1;"
@@ -230,6 +232,16 @@ PARTLY = {
     "a phase of an mbarrier": (kernel(PHASES.format(wait=WAIT, read=0)), {}, None),
     "an mbarrier orders the lanes of a warp, too": (
         kernel(OWN_PHASE.format(count=64, who="true", wait=WAIT.replace("{{", "{").replace("}}", "}"))), {}, None,
+    ),
+    "an mbarrier at which all lanes arrive twice in a phase": (
+        kernel(TWICE.format(count=128, who="true", again=ARRIVE, wait=WAIT.replace("{{", "{").replace("}}", "}"))),
+        {}, None,
+    ),
+    "an mbarrier at which some lanes arrive twice in a phase": (
+        kernel(TWICE.format(
+            count=80, who="true", again=f"if (lane < 8) {ARRIVE}", wait=WAIT.replace("{{", "{").replace("}}", "}")
+        )),
+        {}, ("lanes-read-write", Level.WARNING, "R", "W2"),
     ),
     "an mbarrier at which one lane arrives for all": (
         kernel(OWN_PHASE.format(count=2, who="lane == 0", wait=WAIT.replace("{{", "{").replace("}}", "}"))),

@@ -168,6 +168,7 @@ struct Released {
     Clock gathered{};                       // by the arrivals of an mbarrier's phase
     std::array<Mask, max_warps> arrived{};  // which lanes of each warp did, in that phase
     Clock first{};                          // ... and where the first of them stood
+    Clock whole{};                          // the same of the last time that all lanes of a warp had, which they may do several times
     Clock together{};                       // per warp, of completed phases in which all of its lanes arrived: what they all had done before
 };
 

@@ -197,11 +197,18 @@ void Races::mbarrier(const MbarrierEvent& event) {
                 at.gathered[w] = b.sequence << warp_bits | w;
                 if (at.arrived[w] == 0) at.first[w] = at.gathered[w];
                 at.arrived[w] |= Mask{1} << lane;
+                if (!done && (machines[w].live() & ~at.arrived[w]) == 0) {  // all of them, and there may be another round
+                    at.whole[w] = at.first[w];
+                    at.arrived[w] = 0;
+                }
                 if (done) {
                     join(at.known, at.gathered);
                     join(at.foreign, at.gathered_foreign);
-                    for (unsigned v = 0; v < machines.size(); ++v)
-                        if (at.arrived[v] != 0 && (machines[v].live() & ~at.arrived[v]) == 0) at.together[v] = std::max(at.together[v], at.first[v]);
+                    for (unsigned v = 0; v < machines.size(); ++v) {
+                        if (at.arrived[v] != 0 && (machines[v].live() & ~at.arrived[v]) == 0) at.whole[v] = at.first[v];
+                        at.together[v] = std::max(at.together[v], at.whole[v]);
+                    }
+                    at.whole.fill(0);
                     at.gathered.fill(0);
                     at.gathered_foreign.reset();
                     at.arrived.fill(0);
