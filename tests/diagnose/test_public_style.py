@@ -19,7 +19,7 @@ sys.path[:0] = [str(HERE / "unseen")]
 
 from expand import expand, expand_pairs  # noqa: E402
 
-SETS = ("public_style", "blind", "blind2", "blind3", "blind4", "blind5", "blind6", "blind7", "blind8", "blind9")
+SETS = ("public_style", "blind", *(f"blind{number}" for number in range(2, 11)))
 CARDS = sorted(
     path for folder in SETS for path in (HERE / folder).glob("*.toml") if not path.name.endswith(".bugs.toml")
 )
