@@ -61,3 +61,47 @@ def test_arguments_with_which_it_is_not_right_are_told(tmp_path):
     assert report.exit_code == 0
     told = " ".join(report.assumed)
     assert "kK = 16" in told and "not right with kM = 64, kN = 64, kK = 64" in told
+
+
+HOST_TEMPLATE = """
+#include <numeric>
+template <unsigned WIDTH, typename T>
+__global__ void RMSNormKernel(const T* input, const T* weight, T* output, unsigned d, float eps) {
+  const T* row = input + blockIdx.x * d;
+  __shared__ float sums[32];
+  float sum = 0;
+  for (unsigned i = threadIdx.x * WIDTH; i < d; i += 32 * WIDTH)
+    for (unsigned j = 0; j < WIDTH; ++j) sum += float(row[i + j]) * float(row[i + j]);
+  sums[threadIdx.x] = sum;
+  __syncthreads();
+  sum = 0;
+  for (unsigned i = 0; i < 32; ++i) sum += sums[i];
+  const float scale = rsqrtf(sum / float(d) + eps);
+  for (unsigned i = threadIdx.x * WIDTH; i < d; i += 32 * WIDTH)
+    for (unsigned j = 0; j < WIDTH; ++j)
+      output[blockIdx.x * d + i + j] = T(float(row[i + j]) * scale * float(weight[i + j]));
+}
+template <typename T>
+void rms_norm(const T* input, const T* weight, T* output, unsigned batch_size, unsigned d, float eps = 1e-5) {
+  const unsigned width = std::gcd(16 / sizeof(T), d);
+  switch (width) {
+    case 16: RMSNormKernel<16, T><<<batch_size, 32>>>(input, weight, output, d, eps); break;
+    case 8: RMSNormKernel<8, T><<<batch_size, 32>>>(input, weight, output, d, eps); break;
+    case 4: RMSNormKernel<4, T><<<batch_size, 32>>>(input, weight, output, d, eps); break;
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(("wrong", "status"), [("sum / float(d)", "passed"), ("sum / float(d + 1)", None)])
+def test_a_launch_in_a_template_of_the_host_is_run_with_the_types_that_are_tried(tmp_path, wrong, status):
+    path = tmp_path / "norm.cuh"
+    path.write_text(HOST_TEMPLATE.replace("sum / float(d)", wrong))
+    if status is None:
+        with pytest.raises(ConfigurationError):
+            wmmadiag.check(path)
+        return
+    report = wmmadiag.check(path)
+    assert report.status == status
+    said = " ".join(report.assumed)
+    assert "RMSNormKernel<4, float>" in said and "T = float" in said  # gcd(16 / sizeof(float), d) is 8 for no d

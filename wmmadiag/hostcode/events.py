@@ -28,6 +28,7 @@ class Launch:
         facts: (condition, whether it holds) of the ways that led here.
         buffers: content of each buffer of the arguments at that time: (content, the buffer that it was copied from).
         cooperative: whether all blocks run at once.
+        numbers: those that the function around it has by name.
     """
 
     kernel: KernelName
@@ -42,6 +43,7 @@ class Launch:
     facts: tuple[tuple[Term, bool], ...] = ()
     contents: Mapping[int, tuple[str, Buffer | None]] = field(default_factory=dict)
     cooperative: bool = False
+    numbers: Mapping[str, Term] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import wmmadiag.hostcode.loops  # noqa: F401 - what runs them is registered
@@ -43,7 +44,13 @@ class Run:
         return self.machine.events
 
 
-def runs(program: Program, answer: Answer | None = None, multiplied: Sequence[str] = ()) -> tuple[Run, ...]:
+def runs(
+    program: Program,
+    answer: Answer | None = None,
+    multiplied: Sequence[str] = (),
+    types: Mapping[str, str] = MappingProxyType({}),
+    only: str = "",
+) -> tuple[Run, ...]:
     """Runs that together make every launch which the host code can make, as far as it is understood.
 
     `main` comes first: what it launches has sizes. Then come functions that nobody calls, then what is left.
@@ -51,14 +58,18 @@ def runs(program: Program, answer: Answer | None = None, multiplied: Sequence[st
     Args:
         answer: asks the compiler for the values of constant expressions.
         multiplied: C types that tensor-core operations of the source name.
+        types: what parameters of function templates that nobody instantiates stand for, by name.
+        only: the qualified name of the one function to run.
     """
     covered: set[Site] = set()
     found: list[Run] = []
     for root in _roots(program):
+        if only and root.function.qualified != only:
+            continue
         sites = program.sites(root.source, root.function.body)
         if sites <= covered:
             continue
-        for one in _runs_of(program, root, answer, multiplied, covered):
+        for one in _runs_of(program, root, answer, multiplied, types, covered):
             covered |= one.machine.sites
             found.append(one)
     return tuple(found)
@@ -81,7 +92,12 @@ def _roots(program: Program) -> Iterator[Found]:
 
 
 def _runs_of(
-    program: Program, root: Found, answer: Answer | None, multiplied: Sequence[str], covered: set[Site]
+    program: Program,
+    root: Found,
+    answer: Answer | None,
+    multiplied: Sequence[str],
+    types: Mapping[str, str],
+    covered: set[Site],
 ) -> Iterator[Run]:
     """Runs of one function: as its conditions usually are, then for every branch that may launch something else."""
     waiting: list[tuple[int, ...]] = [()]
@@ -93,7 +109,8 @@ def _runs_of(
         if script in tried:
             continue
         tried.add(script)
-        machine = Machine(program, script, answer=answer, multiplied=multiplied, root=root.function.qualified)
+        name = root.function.qualified
+        machine = Machine(program, script, answer=answer, multiplied=multiplied, types=types, root=name)
         complete = _run(machine, root)
         seen |= machine.sites
         yield Run(machine, complete)
@@ -151,7 +168,7 @@ def _instantiated(machine: Machine, root: Found, scope: Scope) -> list[Value]:
     """The arguments with which the source instantiates a function template: `template void launch<half>(…);`."""
     if not root.function.template:
         return []
-    for one in descendants(root.source.root, "template_instantiation"):
+    for one in machine.program.instantiations(root.source):
         named = next(descendants(one, "template_function"), None)
         name = field(named, "name") if named is not None else None
         if named is not None and name is not None and root.source.text(name) == root.function.name:
@@ -162,6 +179,8 @@ def _instantiated(machine: Machine, root: Found, scope: Scope) -> list[Value]:
 def _template_argument(machine: Machine, name: str, kind: str) -> Value:
     if kind == "bool" or is_integer(kind):
         return machine.symbol(name)
+    if name in machine.types:
+        return TypeName(machine.types[name])
     if kind == "typename" and len(machine.multiplied) == 1:
         return TypeName(machine.multiplied[0])
     return Unknown(name)

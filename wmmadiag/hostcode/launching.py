@@ -121,12 +121,25 @@ def record_launch(
         tuple(machine.facts),
         contents,
         cooperative,
+        _numbers(scope),
     )
     machine.launches.append(launch)
     machine.events.append(launch)
     for value, parameter in zip(held, _parameters(machine, kernel), strict=False):
         if isinstance(value, Pointer) and "const" not in parameter.type.split():
             value.buffer.content, value.buffer.copied = "computed", None
+
+
+def _numbers(scope: Scope) -> dict[str, Term]:
+    """The numbers that the function around has by name, the inner one of two."""
+    found: dict[str, Term] = {}
+    one: Scope | None = scope
+    while one is not None and one.function == scope.function:
+        for name, cell in one.variables.items():
+            if isinstance(cell.value, Term):
+                found.setdefault(name, cell.value)
+        one = one.parent
+    return found
 
 
 def _parameters(machine: Machine, kernel: KernelName) -> Sequence[Variable]:

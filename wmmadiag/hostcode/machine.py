@@ -25,6 +25,9 @@ Question: TypeAlias = "tuple[str, AskScope]"
 Answer: TypeAlias = "Callable[[Sequence[Question]], Sequence[Number | None]]"
 """Asks the compiler for the values of constant expressions, None for what is no such thing."""
 
+OF_CASES = frozenset({"name", "inputs", "seed", "tolerance"})
+"""Words that a card's case has a meaning for, so that no symbol of it can have them."""
+
 _MOST_STEPS = 20_000
 _DEEPEST = 40
 
@@ -63,6 +66,8 @@ class Machine:
     root: str = ""  # qualified name of the function that the run began with
     # C types that the source's tensor-core operations name: a dispatch over types chooses these
     multiplied: Sequence[str] = ()
+    # what parameters of templates that nobody instantiates stand for
+    types: Mapping[str, str] = field(default_factory=dict)
     # symbol → the tensor, "size", "stride", "dim" or "numel", and the axis that it is
     extents: dict[str, tuple[Tensor, str, int]] = field(default_factory=dict)
     tensors: list[Tensor] = field(default_factory=list)  # that host code makes
@@ -90,7 +95,7 @@ class Machine:
     def symbol(self, name: str, usual: Number | None = None) -> Term:
         """A new symbol for an integer of that name."""
         plain = re.sub(r"\W+", "_", name).strip("_") or "n"
-        plain += "_" * keyword.iskeyword(plain)  # a card's expressions are Python's
+        plain += "_" * (keyword.iskeyword(plain) or plain in OF_CASES)  # a card's expressions are Python's
         own, count = plain, 1
         while own in self.names:
             count += 1

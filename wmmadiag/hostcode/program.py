@@ -72,9 +72,16 @@ class Program:
     variables: dict[str, tuple[Source, Variable]] = field(default_factory=dict)
     enumerators: dict[str, tuple[Source, Node]] = field(default_factory=dict)
     enums: dict[str, str] = field(default_factory=dict)  # plain name → qualified name
+    _instantiations: dict[str, list[Node]] = field(default_factory=dict)
     _reach: dict[str, frozenset[Site]] = field(default_factory=dict)
     _tables: dict[str, frozenset[Site]] = field(default_factory=dict)
     _sites: dict[tuple[str, int, int], frozenset[Site]] = field(default_factory=dict)
+
+    def instantiations(self, source: Source) -> Sequence[Node]:
+        """The explicit instantiations of templates in a file: `template void launch<half>(…);`."""
+        if source.name not in self._instantiations:
+            self._instantiations[source.name] = list(descendants(source.root, "template_instantiation"))
+        return self._instantiations[source.name]
 
     def kernels(self, name: str = "") -> list[Found]:
         """The kernels of a plain name, those with a body first; all without one."""

@@ -69,7 +69,7 @@ _BINARY: Mapping[str, Callable[[Any, Any], Number]] = {
     "<<": _shifted, ">>": operator.rshift, "&": operator.and_, "|": operator.or_, "^": operator.xor,
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "and": lambda a, b: bool(a and b), "or": lambda a, b: bool(a or b), "ceil_div": _ceil_div, "min": min, "max": max,
-    "pow": lambda a, b: float(a) ** b,
+    "pow": lambda a, b: float(a) ** b, "gcd": math.gcd, "lcm": math.lcm,
 }  # fmt: skip
 _UNARY: Mapping[str, Callable[[Any], Number]] = {
     "neg": operator.neg, "not": operator.not_, "~": operator.invert, "ceil": lambda a: float(math.ceil(a)),

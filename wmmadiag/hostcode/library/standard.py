@@ -26,7 +26,10 @@ _ONE = {
     "log2f": "log2", "abs": "abs", "fabs": "abs", "fabsf": "abs", "__float2half": "float", "__float2half_rn": "float",
     "__half2float": "float", "__float2bfloat16": "float", "__bfloat162float": "float",
 }  # fmt: skip
-_TWO = {"max": "max", "min": "min", "pow": "pow", "powf": "pow", "fmax": "max", "fmin": "min", "fmaxf": "max"}
+_TWO = {
+    "max": "max", "min": "min", "pow": "pow", "powf": "pow", "fmax": "max", "fmin": "min", "fmaxf": "max",
+    "gcd": "gcd", "lcm": "lcm",
+}  # fmt: skip
 _DIVIDED_UP = ("ceil_div", "cdiv", "div_up", "CeilDiv", "ceilDiv", "divUp", "DivUp", "div_ceil", "iDivUp", "CEIL_DIV")
 
 

@@ -19,10 +19,15 @@ from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.drafts.accumulators import with_accumulators
 from wmmadiag.subject.drafts.asking import NotDerived, asked, check_macros, check_operation, not_derived, opinion
 from wmmadiag.subject.drafts.assignments import Assignment, assigned, assignments
+from wmmadiag.subject.drafts.completed import completed, wishes_of
 from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.guess import role_named
-from wmmadiag.subject.drafts.host_calls.derived import host_card, is_host_function, named_host_card
-from wmmadiag.subject.drafts.instantiated import instantiations
+from wmmadiag.subject.drafts.host_calls.derived import (
+    has_candidates,
+    host_card,
+    is_host_function,
+    named_host_card,
+)
 from wmmadiag.subject.drafts.kernel import Kernel, read_kernel
 from wmmadiag.subject.drafts.launched import is_only_unlaunched, launched_drafts
 from wmmadiag.subject.drafts.launched_elsewhere import launched_elsewhere
@@ -42,7 +47,6 @@ if TYPE_CHECKING:
 _PROBED_TILE = 256
 _MOST_PROBED = 12
 _TURN = 12  # candidates of one operation; of two each that is tried, one is a card
-_SYMBOL, _COUNTS, _MOST_COUNTED = "--symbol ", (2, 4, 1), 2
 
 
 def kernel_of(path: Path, options: SubjectOptions) -> Kernel:
@@ -89,7 +93,7 @@ def derived_card(path: Path, options: SubjectOptions) -> Card:
     if beside.is_file():
         assumed += (f"what its source tells; it has a card: wmmadiag check {shlex.quote(str(beside))}",)
     if options.computes:
-        if options.computes not in OPERATIONS and is_host_function(kernel, options.computes):
+        if options.computes not in OPERATIONS and is_host_function(path, kernel, options):
             return named_host_card(path, kernel, options, assumed)
         check_operation(options.computes)
         if not OPERATIONS[options.computes].judged:
@@ -98,7 +102,7 @@ def derived_card(path: Path, options: SubjectOptions) -> Card:
     found = recognised_operation(kernel)
     tried: tuple[str, ...] = ()
     if not found.sure:
-        described, tried = host_card(path, kernel, options, assumed)
+        described, tried = _described(path, kernel, options, assumed)
         if described is not None:
             return described
         assumed += tried
@@ -120,6 +124,21 @@ def derived_card(path: Path, options: SubjectOptions) -> Card:
         raise asked(path, found, tried) from None
     assert card.derived is not None
     return replace(card, derived=replace(card.derived, doubt="" if found.sure else found.because))
+
+
+def _described(
+    path: Path, kernel: Kernel, options: SubjectOptions, assumed: tuple[str, ...]
+) -> tuple[Card | None, tuple[str, ...]]:
+    """`host_card`; where nothing instantiates the kernel's template, by the first arguments with which it is right."""
+    if kernel.launch is None or not kernel.uninstantiated:
+        return host_card(path, kernel, options, assumed)
+    if not has_candidates(path, kernel, options):
+        return None, ()
+    for said, one in completed(path, kernel, "", options):
+        card, _ = host_card(path, one, options, (*assumed, f"taken with {said}"), guessed=True)
+        if card is not None:
+            return card, ()
+    return None, ()
 
 
 def _operations(found: Recognised, kernel: Kernel) -> list[str]:
@@ -146,7 +165,7 @@ def _card_or_tried(
         taken: why it is taken as the likeliest.
     """
     noted = (*assumed, taken) if taken else assumed
-    drafted = draft(kernel, first, _wishes(options))
+    drafted = draft(kernel, first, wishes_of(options))
     try:
         return _card(path, kernel, drafted, options, noted)
     except ConfigurationError as error:
@@ -172,7 +191,7 @@ def _tried(
     from wmmadiag.subject.alternatives import right_one
 
     def candidates(operation: str) -> Iterator[tuple[str, Card | None]]:
-        for counted, one in _completed(path, kernel, operation, options):
+        for counted, one in completed(path, kernel, operation, options):
             meanings = assignments(one, operation, always=bool(counted))
             for meant in islice(filter(partial(_keeps, one, operation, promised), meanings), _most_tried(one)):
                 said = ", ".join(filter(None, [f"taken as {operation}", meant.meaning(), counted]))
@@ -215,34 +234,6 @@ def _most_tried(kernel: Kernel) -> int | None:
     return _MOST_PROBED if kernel.launch is None else None
 
 
-def _completed(path: Path, kernel: Kernel, operation: str, options: SubjectOptions) -> Iterator[tuple[str, Kernel]]:
-    """The kernel with what the source leaves open of it: template arguments, numbers that host code counts."""
-    from wmmadiag.compile.sources import read_text
-
-    if kernel.uninstantiated:
-        before: list[str] = []  # a kernel that is wrong with most arguments is not hidden by one with which it is right
-        for said, one in instantiations(path, read_text(path), kernel, operation, options):
-            yield f"{said} (and not right with {'; '.join(before)})" if before else said, one
-            before.append(said)
-    else:
-        yield from _counted(kernel, operation, options)
-
-
-def _counted(kernel: Kernel, operation: str, options: SubjectOptions) -> Iterator[tuple[str, Kernel]]:
-    """The kernel; then with numbers for what host code counts and nobody says, in words: parts of a sum, processors."""
-    yield "", kernel
-    machine = kernel.machine
-    marks = [one.option for one in draft(kernel, operation, _wishes(options)).open if one.option.startswith(_SYMBOL)]
-    names = [one.removeprefix(_SYMBOL).rstrip("=") for one in marks]
-    names = [one for one in names if machine is not None and one in machine.names and one not in machine.usual]
-    if machine is None or not names or len(names) > _MOST_COUNTED:
-        return
-    for count in _COUNTS:
-        usual = {**machine.usual, **dict.fromkeys(names, count)}
-        said = ", ".join(f"{name} = {count}" for name in names)
-        yield said, replace(kernel, machine=replace(machine, usual=usual))
-
-
 def _launched(
     path: Path, kernel: Kernel, operation: str, meant: Assignment, options: SubjectOptions
 ) -> Iterator[tuple[Draft, int]]:
@@ -251,7 +242,7 @@ def _launched(
     from wmmadiag.subject.check import session_for
     from wmmadiag.subject.target import card_target
 
-    wishes = _wishes(options)
+    wishes = wishes_of(options)
 
     def drafted_by(wishes: Wishes) -> Draft:
         return assigned(kernel, operation, meant, wishes)
@@ -285,10 +276,6 @@ def _unvaried_sizes(drafted: Draft, given: Mapping[str, str]) -> Iterator[dict[s
     yield {}
     for symbol in sorted(unvaried(drafted.operation) - {*drafted.fixed, *given}):
         yield from ({symbol: str(value)} for value in EXTENTS[:1])
-
-
-def _wishes(options: SubjectOptions) -> Wishes:
-    return Wishes(options.grid, options.block, options.shared, options.symbols)
 
 
 def _card(
@@ -360,7 +347,7 @@ def cards_of_other_operations(card: Card) -> Iterator[tuple[str, Card]]:
         if OPERATIONS[operation].oracle is None or operation == card.computes.operation:
             continue
         with contextlib.suppress(WmmadiagError):
-            drafted = draft(derived.kernel, operation, _wishes(derived.options))
+            drafted = draft(derived.kernel, operation, wishes_of(derived.options))
             yield operation, _card(card.path, derived.kernel, drafted, derived.options, card.assumed)
 
 

@@ -269,7 +269,8 @@ def _entry(result: Draft, kernel: Kernel, meant: Meanings) -> None:
 
     result.entry = re.sub(r"\{([^{}]*)\}", told, result.entry)
     if "<" in result.entry and kernel.launch is not None:
-        result.remarks.append(f"the instantiation {result.entry} is the one that the source launches")
+        types = "" if kernel.host is None or not kernel.host.types else " with such types"
+        result.remarks.append(f"the instantiation {result.entry} is the one that the source launches{types}")
 
 
 def _launch(result: Draft, kernel: Kernel, meant: Meanings, wishes: Wishes) -> None:

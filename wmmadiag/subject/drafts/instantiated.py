@@ -20,7 +20,7 @@ from wmmadiag.errors import WmmadiagError
 from wmmadiag.hostcode.program import Found
 from wmmadiag.subject.drafts.code_facts import without_comments
 from wmmadiag.subject.drafts.guess import symbol_for
-from wmmadiag.subject.drafts.kernel import Kernel, read_kernel
+from wmmadiag.subject.drafts.kernel import Kernel, read_kernel, with_types
 from wmmadiag.subject.drafts.kernel_types import compile_options
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def instantiations(
 ) -> Iterator[tuple[str, Kernel]]:
     """The instantiations that may be meant, the likeliest first, with what they assume in words.
 
-    One that the compiler refuses is found out where it is compiled.
+    One that the compiler refuses is found out where it is compiled. `operation`: "" where nobody knows it.
     """
     open_ones, found = kernel.uninstantiated, kernel.declared
     if not open_ones or found is None or len(open_ones) > _MOST_PARAMETERS:
@@ -55,12 +55,32 @@ def instantiations(
     chosen = [{name: one[rank] for name, one, rank in zip(names, every, ranks, strict=True)}
               for ranks in ranked[:_MOST_ASKED]]  # fmt: skip
     for arguments in islice(_admitted(path, text, found, chosen, options), _MOST_TRIED):
-        entry = f"{found.function.qualified}<{', '.join(arguments.values())}>"
+        entry = f"{found.function.qualified}<{', '.join(_completed(kernel, arguments))}>"
         try:
-            one = read_kernel(path, text, replace(options, entry=entry))
+            one = _read(path, text, kernel, arguments, replace(options, entry=entry))
         except WmmadiagError:
             continue
         yield ", ".join(f"{name} = {value}" for name, value in arguments.items()), one
+
+
+def _read(path: Path, text: str, kernel: Kernel, arguments: Mapping[str, str], options: SubjectOptions) -> Kernel:
+    """The kernel with some template arguments; host code that launches it with its own template's is run with them."""
+    if kernel.launch is not None and kernel.launch.kernel.arguments and kernel.declared is not None:
+        plain = replace(options, entry=kernel.declared.function.qualified)
+        found = read_kernel(path, text, plain, with_types(path, text, options, kernel, arguments))
+        if found.launch is not None and not found.uninstantiated:
+            return found
+    return read_kernel(path, text, options, kernel.host)
+
+
+def _completed(kernel: Kernel, arguments: Mapping[str, str]) -> Sequence[str]:
+    """All template arguments: those of the launch where it gives some, these in place of what it leaves open."""
+    given = kernel.launch.kernel.arguments if kernel.launch is not None else ()
+    found = kernel.declared
+    if not given or found is None:
+        return list(arguments.values())
+    template = found.function.template or ()
+    return [arguments.get(one.name, value) for one, value in zip(template, given, strict=False)]
 
 
 def _candidates(parameter: TemplateParameter, kernel: Kernel, operation: str) -> Sequence[str]:
@@ -79,7 +99,7 @@ def _candidates(parameter: TemplateParameter, kernel: Kernel, operation: str) ->
     own = re.escape(name)
     divided = rf"\b{own}\s*[/%]\s*\d|<\s*{own}\s*;[^;)]*\+=\s*\d\d?\b"
     counted = rf"%\s*{own}\b|\b{own}\s*-\s*[12]\b|/\s*{own}\b|\b{own}\s*\*\s*(?:32|WARP\w*|warpSize)\b"
-    if re.search(divided, code) or symbol_for(name, operation) is not None:
+    if re.search(divided, code) or (operation and symbol_for(name, operation) is not None):
         return _TILES
     return _COUNTS if re.search(counted, code) else _EITHER
 

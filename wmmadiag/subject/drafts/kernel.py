@@ -13,9 +13,9 @@ from wmmadiag.hostcode.classes import bind_parameters
 from wmmadiag.hostcode.events import Launch, Product
 from wmmadiag.hostcode.host import Run, runs
 from wmmadiag.hostcode.machine import Machine
-from wmmadiag.hostcode.program import Found, plain_name, read_program
+from wmmadiag.hostcode.program import Found, Program, plain_name, read_program
 from wmmadiag.hostcode.scopes import Scope
-from wmmadiag.hostcode.terms import Number, Term, Values
+from wmmadiag.hostcode.terms import Number, Term, Values, symbols, value
 from wmmadiag.hostcode.types import plain
 from wmmadiag.hostcode.values import TypeName, Value
 from wmmadiag.subject.drafts.code_facts import multiplied_types
@@ -39,7 +39,21 @@ if TYPE_CHECKING:
     from wmmadiag.csource.declarations import TemplateParameter
     from wmmadiag.subject.open_subject import SubjectOptions
 
+_PLAIN_SIZES = (1024, 256, 64, 96)
 _C_TYPES = {"f16": "half", "bf16": "__nv_bfloat16", "tf32": "float"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostRead:
+    """A source as read: what is the same for all its kernels and their instantiations."""
+
+    program: Program
+    whole: str  # its text with that of its own headers
+    runs: tuple[Run, ...]  # of its host code; types: that these were given for templates that nobody instantiates
+    types: Mapping[str, str] = field(default_factory=dict)
+    # other files of its project that may say what its kernels compute, by the names that were looked for, and as read
+    near: dict[str, tuple[Path, ...]] = field(default_factory=dict)
+    others: dict[Path, Program] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +81,7 @@ class Kernel:
     # its template parameters that nothing in the source gives a value
     uninstantiated: tuple[TemplateParameter, ...] = ()
     declared: Found | None = None  # its definition
+    host: HostRead | None = None  # what it was read from: another instantiation of it is read from the same
 
     @property
     def usual(self) -> Values:
@@ -74,21 +89,44 @@ class Kernel:
         return self.machine.usual if self.machine is not None else {}
 
 
-def read_kernel(path: Path, text: str, options: SubjectOptions) -> Kernel:
+def _read_host(path: Path, text: str, options: SubjectOptions) -> HostRead:
+    defines = {name: value or None for name, value in options.macros.items()}
+    program = read_program(text, path.as_posix(), options.include_paths, defines)
+    whole = "\n".join(one.data.decode("utf-8", "surrogateescape") for one in program.sources)
+    return HostRead(program, whole, runs(program, _asking(path, text, options), _multiplied(whole)))
+
+
+def with_types(path: Path, text: str, options: SubjectOptions, kernel: Kernel, types: Mapping[str, str]) -> HostRead:
+    """The source as read for a kernel, with the function around its launch run again with types for its template's.
+
+    Args:
+        types: what the kernel's open template parameters stand for, by name.
+    """
+    host, launch, declared = kernel.host, kernel.launch, kernel.declared
+    assert host is not None and launch is not None and declared is not None
+    template = declared.function.template or ()
+    around = {value: types[one.name] for one, value in zip(template, launch.kernel.arguments, strict=False)
+              if one.name in types}  # fmt: skip
+    found = runs(host.program, _asking(path, text, options), _multiplied(host.whole), around, launch.root)
+    return replace(host, runs=found, types=around)
+
+
+def read_kernel(path: Path, text: str, options: SubjectOptions, host: HostRead | None = None) -> Kernel:
     """A kernel of a CUDA source: the one that is named, or the one that is meant.
+
+    Args:
+        host: the source as it was read for another instantiation.
 
     Raises:
         ConfigurationError: there is no kernel, no such kernel, or several and none is named.
     """
     from wmmadiag.compile.kernel_code import kernel_code, multiplies
 
-    defines = {name: value or None for name, value in options.macros.items()}
-    program = read_program(text, path.as_posix(), options.include_paths, defines)
-    whole = "\n".join(one.data.decode("utf-8", "surrogateescape") for one in program.sources)
+    host = host or _read_host(path, text, options)
+    program, whole = host.program, host.whole
     every = [one for one in program.kernels() if one.function.body is not None]
     names = list(dict.fromkeys(one.function.qualified for one in every))
-    found = runs(program, _asking(path, text, options), _multiplied(whole))
-    launches = [(one, run) for run in found for one in run.launches]
+    launches = [(one, run) for run in host.runs for one in run.launches]
     entry, remarks = options.entry, tuple[str, ...]()
     if not entry:
         launched = [name for name in names if any(_base(one.kernel.name) == _base(name) for one, _ in launches)]
@@ -154,8 +192,9 @@ def read_kernel(path: Path, text: str, options: SubjectOptions) -> Kernel:
         file_constants(machine, scope),
         guarded(program, function, constants),
         stepped(program, function, constants),
-        tuple(one for one in function.function.template or () if not arguments and not one.default),
+        _open_parameters(program, function, launch) if not given else (),
         function,
+        host,
     )
 
 
@@ -185,19 +224,30 @@ def _same_arguments(one: Sequence[str], other: Sequence[str]) -> bool:
 def _best(own: Sequence[tuple[Launch, Run]]) -> tuple[Launch | None, Run | None]:
     """The launch that says most: with sizes, with every array that the kernel can take; the first of equals."""
 
-    def unknown(pair: tuple[Launch, Run]) -> tuple[int, int, bool]:
+    def unknown(pair: tuple[Launch, Run]) -> tuple[int, int, bool, bool]:
         launch = pair[0]
         values = [launch.shared, *launch.arguments]
         values += [cell.value for shape in (launch.grid, launch.block) for cell in shape.members.values()]
         missing = sum(1 for one in values if type(one).__name__ == "Unknown")
         nulls = sum(map(_is_null, launch.arguments))
-        return missing + ("?" in "".join(launch.kernel.arguments)), nulls, launch.root != "main"
+        missing += "?" in "".join(launch.kernel.arguments)
+        return missing, nulls, launch.root != "main", not _may_be_made(launch, pair[1].machine.usual)
 
     return min(own, key=unknown, default=(None, None))
 
 
-def _is_null(value: Value) -> bool:
-    return isinstance(value, Term) and value.op == "number" and value.args[0] == 0
+def _may_be_made(launch: Launch, usual: Values) -> bool:
+    """Whether the conditions before a launch hold for some plain sizes: `if (gcd(8, d) == 16)` holds for none."""
+
+    def holds(size: int) -> bool:
+        told = [(value(one, dict.fromkeys(symbols(one), size) | dict(usual)), true) for one, true in launch.facts]
+        return all(found is None or bool(found) == true for found, true in told)
+
+    return any(map(holds, _PLAIN_SIZES))
+
+
+def _is_null(passed: Value) -> bool:
+    return isinstance(passed, Term) and passed.op == "number" and passed.args[0] == 0
 
 
 def _left_out(parameters: Sequence[Parameter], passed: Sequence[Value | None]) -> list[Parameter]:
@@ -243,6 +293,20 @@ def _bound(machine: Machine, function: Found, arguments: Sequence[str]) -> Scope
         values.append(told if isinstance(told, Term | TypeName) else TypeName(text))
     bind_parameters(machine, function.function.template or (), values, scope)
     return scope
+
+
+def _open_parameters(program: Program, function: Found, launch: Launch | None) -> tuple[TemplateParameter, ...]:
+    """The template parameters that nothing gives a value: a launch in a template that nobody instantiates, neither."""
+    template = function.function.template or ()
+    if launch is None or not launch.kernel.arguments:
+        return tuple(one for one in template if not one.default)
+    around = {
+        parameter.name
+        for each in program.functions.get(launch.function.rpartition("::")[2], ())
+        for parameter in each.function.template or ()
+        if parameter.type in ("typename", "class")
+    }
+    return tuple(one for one, value in zip(template, launch.kernel.arguments, strict=False) if value in around)
 
 
 def _name_expression(entry: str, function: Found, arguments: Sequence[str], given: bool) -> str:

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from wmmadiag.csource.nodes import arguments, called, descendants
 from wmmadiag.csource.variables import Variable
+from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.program import Found, Program
-from wmmadiag.hostcode.terms import Term
+from wmmadiag.hostcode.terms import NotWritten, Term
 from wmmadiag.hostcode.types import is_integer, is_real, plain
 from wmmadiag.hostcode.values import Pointer
+from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts.guess import Parameter, folded
 from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.host_functions.text import host_function
@@ -27,6 +31,8 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_|(?<=[a-z
 _PLACES = frozenset(["cpu", "host", "ref", "reference", "golden", "serial", "verify", "baseline", "expected"])
 _VERSIONS = re.compile(r"kernel|gpu|cuda|device|global|launch|naive|simple|opt(?:imized)?|fast|v|the|my|test|run|do")
 _LIBRARY = re.compile(r"\bcu(?:da|blas|dnn|rand|fft|sparse|solver)[A-Z]\w*\s*[(:]")  # what is called is the device's
+# What a card's expression and C++ have alike: sums and products.
+_ALIKE = re.compile(r"\(*\w+\)*(?: (?:[-+]|\*) \(*\w+\)*)*")
 _MOST = 6
 
 
@@ -40,6 +46,7 @@ class Candidate:
     symbols: frozenset[str]  # host symbols that the statements name
     sure: bool  # whether names leave no doubt that this is what the kernel should compute
     written: frozenset[str] = frozenset()  # the arrays that the functions may write
+    file: Path | None = None  # where the functions stand, if that is another than the kernel's
 
     def told(self) -> str:
         """What is called, with its place, for a message."""
@@ -50,16 +57,21 @@ class Candidate:
 
 def candidates(kernel: Kernel) -> list[Candidate]:
     """The likeliest first; none where the kernel takes what no call can give."""
-    if kernel.machine is None or any(one.struct or (one.pointer and one.dtype is None) for one in kernel.parameters):
+    if kernel.machine is None or not takes_what_calls_give(kernel):
         return []
     program = kernel.machine.program
-    functions = [one for one in program.host_functions() if _may_refer(program, one)]
-    found = [*_as_called(kernel, program, functions), *(_by_names(kernel, one) for one in functions)]
+    functions = [one for one in program.host_functions() if may_refer(program, one)]
+    found = [*_as_called(kernel, program, functions), *(by_names(kernel, one) for one in functions)]
     kept = list({one.statements: one for one in reversed(found) if one is not None}.values())[::-1]
     return sorted(kept, key=lambda one: not one.sure)[:_MOST]
 
 
-def _may_refer(program: Program, found: Found) -> bool:
+def takes_what_calls_give(kernel: Kernel) -> bool:
+    """Whether the kernel takes numbers and arrays of numbers alone."""
+    return not any(one.struct or (one.pointer and one.dtype is None) for one in kernel.parameters)
+
+
+def may_refer(program: Program, found: Found) -> bool:
     """Whether a function is one that may say what is right: it stands alone, launches nothing and writes an array."""
     if host_function(program, found.function.name) is not found or found.function.name == "main":
         return False
@@ -77,7 +89,13 @@ def _is_number(program: Program, c_type: str) -> bool:
     return is_integer(named) or is_real(named)
 
 
-def _words(name: str) -> set[str]:
+def kernel_words(kernel: Kernel) -> set[str]:
+    """The words of a kernel's plain name, as `words_of`."""
+    return words_of(re.sub(r"<.*", "", kernel.entry, flags=re.DOTALL).rpartition("::")[2])
+
+
+def words_of(name: str) -> set[str]:
+    """The words in a name that say what it computes: neither where that runs nor which version it is."""
     words = {one.lower() for one in _CAMEL.split(name) if one and not one.isdigit()} - _PLACES
     return {one for one in words if not _VERSIONS.fullmatch(one)}
 
@@ -86,10 +104,10 @@ def _is_sure(kernel: Kernel, functions: Sequence[Found]) -> bool:
     """Whether the kernel's name says of itself what the functions' names say, and these that they run on the host."""
     if _in_part(kernel):
         return False
-    own = _words(re.sub(r"<.*", "", kernel.entry, flags=re.DOTALL).rpartition("::")[2])
+    own = kernel_words(kernel)
     said = [one.function.name for one in functions]
     marked = all({word.lower() for word in _CAMEL.split(one)} & _PLACES for one in said)
-    return marked and own == set().union(*map(_words, said)) and bool(own)
+    return marked and own == set().union(*map(words_of, said)) and bool(own)
 
 
 def _in_part(kernel: Kernel) -> bool:
@@ -101,8 +119,12 @@ def _in_part(kernel: Kernel) -> bool:
     return len(beside) > 1
 
 
-def _by_names(kernel: Kernel, found: Found) -> Candidate | None:
-    """A call with the kernel's own arrays and numbers, by the names of the function's parameters."""
+def by_names(kernel: Kernel, found: Found, file: Path | None = None) -> Candidate | None:
+    """A call with the kernel's own arrays and numbers, by the names of the function's parameters.
+
+    Args:
+        file: where the function stands, if that is another than the kernel's.
+    """
     pointers = {folded(one.name): one for one in kernel.parameters if one.pointer}
     numbers = {folded(one.name): one for one in kernel.parameters if not one.pointer}
     symbols = _symbols(kernel)
@@ -119,15 +141,15 @@ def _by_names(kernel: Kernel, found: Found) -> Candidate | None:
             given.append(numbers[name].name)
         elif name in symbols:
             given.append(symbols[name])
-            used.add(symbols[name])
+            used |= names_in(symbols[name])
         elif one.value is not None:
             given.append(found.source.text(one.value))
         else:
             return None
     written = frozenset(one.name for one in found.function.parameters if _writes(one))
     statements = f"{found.function.name}({', '.join(given)})"
-    sure = _is_sure(kernel, [found])
-    return _fitting(kernel, Candidate(statements, arrays, (found,), frozenset(used), sure, written))
+    sure = file is None and _is_sure(kernel, [found])
+    return _fitting(kernel, Candidate(statements, arrays, (found,), frozenset(used), sure, written, file))
 
 
 def _writes(parameter: Variable) -> bool:
@@ -153,9 +175,13 @@ def _is_scratch(kernel: Kernel, parameter: Parameter) -> bool:
 
 
 def _symbols(kernel: Kernel) -> dict[str, str]:
-    """Host symbols by their folded names, of numbers that the launch depends on or that the code around it has."""
+    """Numbers by their folded names, over host symbols: those of the function around the launch, then all others."""
     assert kernel.machine is not None
     found: dict[str, str] = {}
+    for name, term in kernel.launch.numbers.items() if kernel.launch is not None else ():
+        with suppress(NotWritten):
+            if _ALIKE.fullmatch(shown := terms.text(term)):
+                found.setdefault(folded(name), shown)
     for symbol, names in kernel.machine.names.items():
         for name in names[:1]:
             found.setdefault(folded(name), symbol)

@@ -98,6 +98,7 @@ def card_text(
     given: Sequence[str] = (),
     inputs: str = "normal",
     case: str = "small",
+    host: str = "",
 ) -> str:
     """The card.
 
@@ -106,6 +107,7 @@ def card_text(
         sizes: of all symbols, in the one case.
         below: what integers in arrays are less than.
         given: arrays that the kernel gets as the functions leave them. inputs: their distribution. case: its name.
+        host: the file of the functions, if they stand in another.
     """
     lines = ["format = 1", f"name = {_quoted(name)}", f"source = {_quoted(source)}"]
     lines += [f"entry = {_quoted(launched.entry)}", ""]
@@ -115,7 +117,7 @@ def card_text(
             f"value = {toml_value(launched.numbers.get(one.name, one.value or '0'))}"]  # fmt: skip
         lines.append("")
     lines += ["[launch]", f"grid = {_list(launched.grid)}", f"block = {_list(launched.block)}"]
-    lines += [f"shared = {toml_value(launched.shared)}", "", "[computes]", f"host = {_quoted(source)}"]
+    lines += [f"shared = {toml_value(launched.shared)}", "", "[computes]", f"host = {_quoted(host or source)}"]
     lines += [f"call = {_quoted(candidate.statements)}"]
     lines += [f"given = [{', '.join(map(_quoted, given))}]"] if given else []
     lines += [

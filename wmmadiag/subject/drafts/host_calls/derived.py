@@ -6,10 +6,12 @@ is WRONG only where names leave no doubt that the functions say what it should c
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,7 @@ from wmmadiag.subject.drafts.guards import guarded
 from wmmadiag.subject.drafts.guess import Parameter
 from wmmadiag.subject.drafts.host_calls.candidates import Candidate, candidates
 from wmmadiag.subject.drafts.host_calls.card_text import Use, Written, card_text, written
+from wmmadiag.subject.drafts.host_calls.elsewhere import candidates_elsewhere
 from wmmadiag.subject.drafts.host_calls.sizes import size_sets
 from wmmadiag.subject.drafts.host_calls.trying import Tries, is_right, session_of, surely_wrong
 from wmmadiag.subject.drafts.kernel import Kernel
@@ -42,13 +45,20 @@ _MOST_ELEMENTS = 1 << 22
 
 
 def host_card(
-    path: Path, kernel: Kernel, options: SubjectOptions, assumed: Sequence[str], named: str = ""
+    path: Path,
+    kernel: Kernel,
+    options: SubjectOptions,
+    assumed: Sequence[str],
+    named: str = "",
+    *,
+    guessed: bool = False,
 ) -> tuple[Card | None, tuple[str, ...]]:
     """The card by the host functions by which the kernel is right, or surely should be, None if there are none; and
     of others that were tried what that gave, each a clause.
 
     Args:
         named: the function that the user named as the reference.
+        guessed: whether nobody says that the kernel is made for its template's arguments, so that it is never wrong.
     """
     wishes = Wishes(options.grid, options.block, options.shared, options.symbols)
     try:
@@ -63,13 +73,20 @@ def host_card(
         again = Tries(tries.session)
         card = _right_card(path, replace(kernel, parameters=reading), launched, options, named, again)
         card = None if card is None else replace(card, assumed=(*card.assumed, f"the kernel only reads {names}"))
-    card = card or surely_wrong(kernel, tries, named)
+    card = card or (None if guessed else surely_wrong(kernel, tries, named))
     if card is not None:
         return replace(card, assumed=(*assumed, *card.assumed)), ()
     if tries.ragged:
         return None, (f"it is right by a host function at multiples of its tiles, and not at {tries.ragged}: with the "
                       "sizes that it takes, --symbol says, or --computes, that this is wrong",)  # fmt: skip
     return None, _notes(tries)
+
+
+def has_candidates(path: Path, kernel: Kernel, options: SubjectOptions) -> bool:
+    """Whether there may be any for a kernel template, once its arrays have types."""
+    typed = [replace(one, dtype=one.dtype or "f32") for one in kernel.parameters]
+    meant = replace(kernel, parameters=tuple(typed))
+    return bool(candidates(meant)) or next(candidates_elsewhere(path, meant, options), None) is not None
 
 
 def _notes(tries: Tries) -> tuple[str, ...]:
@@ -86,7 +103,7 @@ def _right_card(
     path: Path, kernel: Kernel, launched: Written, options: SubjectOptions, named: str, tries: Tries
 ) -> Card | None:
     """The first card by which the kernel is right."""
-    for one in candidates(kernel):
+    for one in chain(candidates(kernel), candidates_elsewhere(path, kernel, options, named)):
         if named and named not in {found.function.name for found in one.functions}:
             continue
         for card in _cards(path, kernel, one, launched, options):
@@ -113,9 +130,11 @@ def _mentions(body: str, pattern: str, name: str) -> bool:
     return re.search(pattern.replace("{}", re.escape(name)), body) is not None
 
 
-def is_host_function(kernel: Kernel, name: str) -> bool:
-    """Whether the source has a function of that name that may be a reference."""
-    return kernel.machine is not None and host_function(kernel.machine.program, name) is not None
+def is_host_function(path: Path, kernel: Kernel, options: SubjectOptions) -> bool:
+    """Whether the source, or another of its project, has a function of the named name that may be a reference."""
+    name = options.computes
+    own = kernel.machine is not None and host_function(kernel.machine.program, name) is not None
+    return own or next(candidates_elsewhere(path, kernel, options, name), None) is not None
 
 
 def named_host_card(path: Path, kernel: Kernel, options: SubjectOptions, assumed: Sequence[str]) -> Card:
@@ -181,6 +200,7 @@ def _cards_at(
         text = card_text(
             kernel, candidate, launched, uses, shown,
             source=path.name, name=path.stem, below=below, given=probed.given, inputs=probed.inputs, case=name,
+            host=os.path.relpath(candidate.file, path.parent) if candidate.file is not None else "",
         )  # fmt: skip
         yield _parsed(text, path, kernel, options, said)
 
@@ -302,7 +322,7 @@ def _probed(
     except (ExpressionError, KeyError, ValueError, ArithmeticError):
         return None
     question = Question(
-        path,
+        candidate.file or path,
         options.include_paths,
         tuple(options.macros.items()),
         candidate.statements,

@@ -1,0 +1,96 @@
+"""Host functions of the project's other files that may say what a kernel computes: a header of kernels has none itself.
+
+A function counts whose name shares a word with the kernel's and whose arrays and numbers are the kernel's by name. A
+kernel that is right by one is right; one that is not is no news, unless the user names the function.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wmmadiag.errors import WmmadiagError
+from wmmadiag.hostcode.program import Program, read_program
+from wmmadiag.subject.drafts.host_calls.candidates import (
+    Candidate,
+    by_names,
+    kernel_words,
+    may_refer,
+    takes_what_calls_give,
+    words_of,
+)
+from wmmadiag.subject.drafts.kernel import Kernel
+from wmmadiag.subject.drafts.project import project_files
+
+if TYPE_CHECKING:
+    from wmmadiag.subject.open_subject import SubjectOptions
+
+_DEFINED = re.compile(rb"\b([A-Za-z_]\w*)\s*\([^;{}()]*\)\s*\{")
+_MOST_READ, _MOST = 6, 4  # files that are parsed, and candidates that are tried
+
+
+@dataclass(frozen=True, slots=True)
+class _Near:
+    """A file and how much the names of its functions are like the kernel's, 1 for the same words."""
+
+    likeness: float
+    path: Path
+
+
+def candidates_elsewhere(path: Path, kernel: Kernel, options: SubjectOptions, named: str = "") -> Iterator[Candidate]:
+    """The likeliest first, the nearest of equals; `named`: the function that the user names."""
+    host = kernel.host
+    if host is None or not takes_what_calls_give(kernel):
+        return
+    own = kernel_words(kernel)
+    asked_for = named or " ".join(sorted(own))
+    if asked_for not in host.near:
+        nearest = sorted(_files(path, own, named), key=lambda one: -one.likeness)[:_MOST_READ]
+        host.near[asked_for] = tuple(one.path for one in nearest)
+    found = 0
+    for other in host.near[asked_for]:
+        if other not in host.others:
+            host.others[other] = _program(other, options)
+        program = host.others[other]
+        for one in sorted(program.host_functions(), key=lambda one: -_likeness(words_of(one.function.name), own)):
+            name = one.function.name
+            if name != named if named else not words_of(name) & own:
+                continue
+            made = by_names(kernel, one, other) if may_refer(program, one) else None
+            if made is not None:
+                yield made
+                found += 1
+                if found == _MOST:
+                    return
+
+
+def _files(path: Path, own: set[str], named: str) -> Iterator[_Near]:
+    for other in project_files(path):
+        try:
+            names = {one.decode() for one in _DEFINED.findall(other.read_bytes())}
+        except OSError:
+            continue
+        likeness = max((_likeness(words_of(one), own) for one in names), default=0.0)
+        if named:
+            likeness = float(named in names)
+        if likeness:
+            yield _Near(likeness, other)
+
+
+def _likeness(words: set[str], own: set[str]) -> float:
+    """The part of all words of two names that they share."""
+    return len(words & own) / max(1, len(words | own))
+
+
+def _program(path: Path, options: SubjectOptions) -> Program:
+    """A file as read; an empty program where it cannot be."""
+    from wmmadiag.compile.sources import read_text
+
+    try:
+        defines = {name: value or None for name, value in options.macros.items()}
+        return read_program(read_text(path), path.as_posix(), options.include_paths, defines)
+    except (WmmadiagError, OSError):
+        return Program((), {})
