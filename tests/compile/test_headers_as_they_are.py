@@ -102,6 +102,21 @@ def test_a_template_kernel_of_a_library_that_host_code_launches(work: Path) -> N
     assert [one.demangled for one in compile_source("k.cu", options).entries] == ["fill<4>"]
 
 
+def test_a_host_type_that_a_using_declaration_names_goes_with_it(work: Path) -> None:
+    (work / "image.hpp").write_text(
+        "#include <vector>\nnamespace tiny {\nstruct Image { int w; std::vector<unsigned char> held;"
+        " Image(int w) : w(w), held(w) {} };\nconstexpr int most = 7;\n}\n"
+    )
+    source = work / "kernel.cu"
+    source.write_text(
+        '#include "image.hpp"\nusing tiny::Image;\nclass Twice { Image a, b; };\n'
+        "namespace tiny { __global__ void kernel(int* x) { *x = most; } }\n"
+        "int main() { Image one(3); tiny::kernel<<<1, 1>>>(nullptr); }\n"
+    )
+    compiled = compile_source(source)
+    assert [one.demangled.partition("(")[0] for one in compiled.entries] == ["tiny::kernel"]
+
+
 def test_a_type_that_was_dropped_comes_back_where_it_is_needed(work: Path) -> None:
     options = library(work, "namespace vendor { struct Held { float x; }; }\n")
     (work.parent / "include" / "lib" / "uses.h").write_text("__device__ float made() { return Config{2.0f}.x; }\n")

@@ -19,6 +19,7 @@ cudaStream_t s;
 __global__ void fill(float* a, float v) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) a[i] = i + v; }
 __global__ void spread(float* a) { a[threadIdx.x * 3] = threadIdx.x; }
 __global__ void raise(volatile int* f) { *f = 1; }
+__global__ void take(const float* a, float* to) { int i = blockIdx.x * 250 + threadIdx.x; to[i] = a[i]; }
 __global__ void count(int* f) { atomicAdd(f, 1); }
 void back() { fill<<<20, 256, 0, s>>>(d, 0); cudaMemcpyAsync(pinned, d, n * 4, cudaMemcpyDeviceToHost, s); }
 void there() {
@@ -50,6 +51,7 @@ int main(int, char** words) {
         case 5: back(); fwrite(pinned, 4, n, stdout); break;
         case 6: back(); printf("%g\n", std::vector<float>(pinned, pinned + n)[n - 1]); break;
         case 7: fills(false); break;
+        case 8: fill<<<20, 256>>>(managed, 0); take<<<20, 250>>>(managed, d); printf("%g\n", managed[9]); break;
         case 11: back(); cudaStreamSynchronize(s); printf("%g\n", pinned[10]); pinned[3] = 1; break;
         case 12: cudaMemcpyAsync(pinned, d, 400, cudaMemcpyDeviceToHost, s); pinned[100] = 1;
                  cudaMemcpyAsync(pinned + 1024, d, 12000, cudaMemcpyDeviceToHost, s);
@@ -115,6 +117,7 @@ def line_of(text: str) -> str:
         (4, "case 4:", "which count in the default stream writes"),
         (5, "case 5:", "which cudaMemcpyAsync in stream 1 writes"),
         (6, "case 6:", "which cudaMemcpyAsync in stream 1 writes"),
+        (8, "case 8:", "which fill in the default stream writes"),
         (7, 'printf("%g\\n", managed[9])', "which fill in the default stream writes"),
     ],
 )

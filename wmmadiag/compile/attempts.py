@@ -176,7 +176,7 @@ class Attempts:
                 back = (part.dropped and part.item.name in words) or (
                     part.verdict == "host" and part.item.name in unevaluated
                 )
-                if back and part.extent not in kept:
+                if back and part.extent not in kept and part.extent not in self.refused.get(key, {}):
                     kept.add(part.extent)
                     self._texts.pop(key, None)
                     found = True
@@ -230,8 +230,11 @@ class Attempts:
             known = self.refused.setdefault(file.key, {})
             if part is None or part.extent in known:
                 return False
-            if part.verdict != "unsure" and not self._of_host_alone(file, part):
+            kept = self.kept.setdefault(file.key, set())
+            brought_back = part.dropped and part.extent in kept
+            if part.verdict != "unsure" and not brought_back and not self._of_host_alone(file, part):
                 return False
+            kept.discard(part.extent)  # what named it is host code, too
             known[part.extent] = error
             self._texts.pop(file.key, None)
             return True

@@ -57,12 +57,12 @@ void close_to_host(const Stretch& touched, bool part) {
     close_to_host(*one, touched.begin - one->address, std::min(touched.end - one->address, one->size), touched.touch == Touch::write, part);
 }
 
-void close_to_host(const Work& work) {
+// Reads first: what some work writes stays closed for the host's reads, too.
+void close_to_host(const Work& work, Touch touch) {
     if (work.talks) return;
     for (const auto& touched : work.stretches)
-        if (touched.touch == Touch::read) close_to_host(touched, false);
-    for (const auto& touched : work.stretches)
-        if (touched.touch == Touch::write) close_to_host(touched, false);
+        if (touched.touch == touch) close_to_host(touched, false);
+    if (touch == Touch::read) return;
     // From the first to the last change of each allocation.
     for (std::size_t first = 0; first < work.changed.size();) {
         const auto* one = allocation_at(reinterpret_cast<const void*>(work.changed[first].begin));
@@ -118,7 +118,8 @@ void guard_host_memory() {
         if (allocation_at(reinterpret_cast<const void*>(address)) == one.memory) open_to_host(*one.memory);
     std::map<std::uint64_t, Closed> before;
     before.swap(closed());
-    for (const auto& work : remembered()) close_to_host(work);
+    for (const auto touch : {Touch::read, Touch::write})
+        for (const auto& work : remembered()) close_to_host(work, touch);
     for (auto& [address, one] : closed())
         if (const auto found = before.find(address); found != before.end()) one.steps = found->second.steps;
 }

@@ -63,6 +63,7 @@ std::string first_word(const char* text) {
     std::string word(text);
     int depth = 0;
     for (std::size_t i = 0; i < word.size(); ++i) {
+        if (word[i] == '>' && i > 0 && word[i - 1] == '-') continue;  // b->x
         depth += (word[i] == '(' || word[i] == '<' || word[i] == '[') - (word[i] == ')' || word[i] == '>' || word[i] == ']');
         if (word[i] == ',' && depth == 0) {
             word.resize(i);
