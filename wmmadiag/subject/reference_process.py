@@ -24,7 +24,6 @@ from wmmadiag.subject.reference_case import ReferenceCase
 SECONDS = 300.0
 """How long a call may take where nobody says; a reference that takes longer is taken for one that hangs."""
 
-_PROBE_SECONDS = 30.0
 _CHILD = Child("wmmadiag.subject.reference_process:answer")
 _LOCK = threading.Lock()
 _OWNER = os.getpid()
@@ -79,16 +78,16 @@ def _asked(function: Callable[[ReferenceCase], Any], case: ReferenceCase) -> Any
 
 
 def asked_probe(question: Question) -> Probed | None:
-    """`host_functions.probe.probe`, in the child; None where it ended or gave no answer in time.
+    """`host_functions.probe.probe`, in the child; None where it ended, or where it took more work than it may.
+
+    Its work is counted there; the clock is for what hangs all the same.
 
     Raises:
         CompileError: what is called does not compile by itself.
     """
     with _LOCK:
         try:
-            answer: Probed | WmmadiagError | None = _CHILD.ask(
-                (probe, (question,)), min(_PROBE_SECONDS, seconds_left(SECONDS))
-            )
+            answer: Probed | WmmadiagError | None = _CHILD.ask((probe, (question,)), seconds_left(SECONDS))
         except (ChildSilent, ChildEnded):
             return None
     if isinstance(answer, WmmadiagError):

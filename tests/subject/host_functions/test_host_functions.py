@@ -6,6 +6,10 @@ import pytest
 
 import wmmadiag
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.subject.drafts.host_calls import derived
+from wmmadiag.subject.drafts.kernel import read_kernel
+from wmmadiag.subject.host_functions import library, probe
+from wmmadiag.subject.open_subject import SubjectOptions
 
 GELU = """
 #include <cmath>
@@ -438,3 +442,48 @@ def test_an_array_that_the_code_writes_is_no_input_though_no_run_wrote_it(tmp_pa
     text = READS.replace("BODY", "inp[i] / peak[i / cols];\n    if (rows < 0) peak[0] = 1.0f")
     with pytest.raises(ConfigurationError):
         wmmadiag.check(source(tmp_path, text))
+
+
+ENDLESS = """
+void {name}(float* out, const float* inp, int n) {{
+    volatile int turns = 0;
+    for (int i = 0; i < n; i++) out[i] = 2.0f * inp[i];
+    {loop}
+}}
+__global__ void {kernel}(float* out, const float* inp, int n) {{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = 2.0f * inp[i];
+}}
+void launch(float* out, const float* inp, int n) {{ {kernel}<<<(n + 63) / 64, 64>>>(out, inp, n); }}
+"""
+
+
+def probed(tmp_path, monkeypatch, work, loop=""):
+    """What each question to the calls is answered, asked in this process."""
+    monkeypatch.setattr(probe, "_WORK", work)
+    text = ENDLESS.format(name="twice_cpu", kernel="twice_kernel", loop=loop)
+    path, found = source(tmp_path, text), []
+    asked = lambda question: found.append(probe.probe(question)) or found[-1]  # noqa: E731
+    monkeypatch.setattr("wmmadiag.subject.reference_process.asked_probe", asked)
+    derived.host_card(path, read_kernel(path, text, SubjectOptions()), SubjectOptions(), ())
+    return found
+
+
+def test_what_a_function_may_cost_is_counted_in_operations_and_not_in_seconds(tmp_path, monkeypatch):
+    assert all(probed(tmp_path, monkeypatch, 10_000_000))
+    stopped = probed(tmp_path, monkeypatch, 10)  # a product for each of 64 elements, or more
+    assert stopped and not any(stopped)
+
+
+@pytest.mark.parametrize("loop", ["while (n) out[0] += 1.0f;", "while (n) turns = 0;"])
+def test_a_function_that_makes_no_end_is_no_reference(tmp_path, monkeypatch, loop):
+    monkeypatch.setattr(library, "_STOPPED", 1)
+    stopped = probed(tmp_path, monkeypatch, 100_000, loop)
+    assert stopped and not any(stopped)
+
+
+def test_an_access_a_little_outside_an_array_ends_the_call(tmp_path):
+    source(tmp_path, GELU)
+    card = source(tmp_path, CARD.replace("CALL", "gelu_cpu(out, inp, n + 1)"), "kernel.toml")
+    report = wmmadiag.check(card)
+    assert "reads or writes outside its arrays" in report.cases[0].problem.message

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <csetjmp>
 #include <csignal>
+#include <deque>
 
 namespace wmmadiag {
 
@@ -47,16 +49,44 @@ inline void faulted(int, siginfo_t* info, void*) {
     siglongjmp(left, 1);
 }
 
+inline void stop() { siglongjmp(left, 1); }
+inline void timed_out(int) {
+    left_to_do = -1;
+    stop();
+}
+
+// What makes no operation and does not end is stopped by its processor's time, to which no other process's work adds.
+inline void timed(long seconds) {
+    itimerval limit = {};
+    limit.it_value.tv_sec = seconds;
+    setitimer(ITIMER_VIRTUAL, &limit, nullptr);
+}
+
+// Bounds what the calls until its end may do: `work` operations, 0 for as many as they like, within `seconds`.
+struct Bounded {
+    bool set;
+    Bounded(long work, long seconds) : set(work > 0) {
+        left_to_do = set ? work : LONG_MAX, over = stop;
+        if (set) timed(seconds);
+    }
+    ~Bounded() {
+        if (set) timed(0);
+        left_to_do = LONG_MAX;
+    }
+};
+
 inline bool survives(void* const* arrays, const double* numbers) {
-    struct sigaction now = {}, segv, bus, fpe, abrt;
+    struct sigaction now = {}, later = {}, segv, bus, fpe, abrt, alarm;
+    later.sa_handler = timed_out;
+    later.sa_flags = SA_NODEFER;
     now.sa_sigaction = faulted;
     now.sa_flags = SA_SIGINFO | SA_NODEFER;
     sigaction(SIGSEGV, &now, &segv), sigaction(SIGBUS, &now, &bus);
-    sigaction(SIGFPE, &now, &fpe), sigaction(SIGABRT, &now, &abrt);
-    bool ended = sigsetjmp(left, 1) == 0;
+    sigaction(SIGFPE, &now, &fpe), sigaction(SIGABRT, &now, &abrt), sigaction(SIGVTALRM, &later, &alarm);
+    bool ended = sigsetjmp(left, 1) == 0 && left_to_do >= 0;
     if (ended) call(arrays, numbers);
     sigaction(SIGSEGV, &segv, nullptr), sigaction(SIGBUS, &bus, nullptr);
-    sigaction(SIGFPE, &fpe, nullptr), sigaction(SIGABRT, &abrt, nullptr);
+    sigaction(SIGFPE, &fpe, nullptr), sigaction(SIGABRT, &abrt, nullptr), sigaction(SIGVTALRM, &alarm, nullptr);
     return ended;
 }
 
@@ -70,20 +100,55 @@ inline void fill(char* start, std::size_t bytes, int whole_bytes, long range) {
 
 }  // namespace wmmadiag
 
-// 1 where the function ends. units: of a rounding, of tanh. Returns by `ambiguous` how many comparisons rounding decides.
-extern "C" int wmmadiag_run(void** arrays, const double* numbers, const double* units, const long* counts, const double* roundings, long* ambiguous) {
+namespace wmmadiag {
+
+// An array's copy whose last byte lies before a page that nobody may touch, so that nothing else is broken.
+struct Guarded {
+    char* own;
+    std::size_t bytes, whole;
+    char* made = nullptr;
+
+    Guarded(void* array, std::size_t size) : own(static_cast<char*>(array)), bytes(size), whole((size + PAGE - 1) / PAGE * PAGE) {
+        if (!bytes) return;
+        void* mapped = mmap(nullptr, whole + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (mapped == MAP_FAILED) return;
+        made = static_cast<char*>(mapped);
+        mprotect(made + PAGE, whole, PROT_READ | PROT_WRITE);
+        std::memcpy(start(), own, bytes);
+    }
+    Guarded(const Guarded&) = delete;
+    ~Guarded() {
+        if (!made) return;
+        std::memcpy(own, start(), bytes);
+        munmap(made, whole + 2 * PAGE);
+    }
+    char* start() const { return made ? made + PAGE + whole - bytes : own; }
+};
+
+}  // namespace wmmadiag
+
+// 1 where the function ends.
+// bytes: of each array, 0 for one that is larger than anything is. units: of a rounding, of tanh. work: the operations
+// that it may make, 0 for any, within `seconds` of a processor. Returns by `ambiguous` how many comparisons rounding decides.
+extern "C" int wmmadiag_run(int n, void** given, const long* bytes, const double* numbers, const double* units, const long* counts,
+                            const double* roundings, long work, long seconds, long* ambiguous) {
+    wmmadiag::Bounded bounded(work, seconds);
     wmmadiag::counts = counts, wmmadiag::roundings = roundings;
     wmmadiag::regions = nullptr, wmmadiag::count = 0;
     wmmadiag::unit = units[0], wmmadiag::tanh_unit = units[1], wmmadiag::ambiguous = 0;
-    bool ended = wmmadiag::survives(arrays, numbers);
+    std::deque<wmmadiag::Guarded> held;
+    std::vector<void*> arrays;
+    for (int i = 0; i < n; ++i) arrays.push_back(held.emplace_back(given[i], bytes[i]).start());
+    bool ended = wmmadiag::survives(arrays.data(), numbers);
     *ambiguous = wmmadiag::ambiguous;
     return ended;
 }
 
 // How many elements of each array the function touches, by runs with a page behind it that nobody may touch.
 // whole: bytes of an integer, 0 for `real`; range: what integers are below. 1 where the function ends within `most` bytes.
-extern "C" int wmmadiag_extents(int n, const int* whole, const double* numbers, long range, long most, long* extents) {
+extern "C" int wmmadiag_extents(int n, const int* whole, const double* numbers, long range, long most, long work, long seconds, long* extents) {
     using namespace wmmadiag;
+    Bounded bounded(work, seconds);
     counts = nullptr;
     std::vector<Region> held(n);
     std::vector<void*> arrays(n);
@@ -115,6 +180,7 @@ extern "C" int wmmadiag_extents(int n, const int* whole, const double* numbers, 
         arrays[i] = held[i].start;
         extents[i] = held[i].known ? high : 0;
     }
+    ended = ended && left_to_do >= 0;  // else what was found out is short of the truth
     for (int i = 0; i < n; ++i) munmap(held[i].start - PAGE, most + 2 * PAGE);
     regions = nullptr, count = 0;
     return ended;

@@ -27,6 +27,7 @@ UNWRITTEN, UNSAID = -1.0, -2.0
 
 _FLAGS = ("-O2", "-std=c++17", "-fPIC", "-shared", "-w", "-ffp-contract=off", "-fwrapv")
 _DRAWN = 1 << 20  # elements of an array that the functions alone have: more than what is tried has
+_STOPPED = 30  # seconds of a processor for what makes no operations and does not end
 _KIND, _MOST_KEPT, _MOST_BYTES = "host-functions", 64, 1 << 28
 
 
@@ -54,17 +55,21 @@ def compiled(text: str, shown: str) -> Path:
     return made
 
 
-def extents(library: Path, arrays: Sequence[Array], numbers: Sequence[float], below: int) -> list[int] | None:
+def extents(
+    library: Path, arrays: Sequence[Array], numbers: Sequence[float], below: int, work: int
+) -> list[int] | None:
     """How many elements of each array a call touches; None where it does not end, or takes too many.
 
     Args:
         below: what integers in arrays are less than; they are `given_integer`'s.
+        work: the operations that may be made to find out.
     """
     loaded = ctypes.CDLL(str(library))
     whole = (ctypes.c_int * len(arrays))(*(_bytes(one) for one in arrays))
     found = (ctypes.c_long * len(arrays))()
     given = (ctypes.c_double * max(1, len(numbers)))(*numbers)
-    ended = loaded.wmmadiag_extents(len(arrays), whole, given, ctypes.c_long(below), ctypes.c_long(_MOST_BYTES), found)
+    limits = tuple(map(ctypes.c_long, (below, _MOST_BYTES, work, _STOPPED)))
+    ended = loaded.wmmadiag_extents(len(arrays), whole, given, *limits, found)
     return list(found) if ended else None
 
 
@@ -81,6 +86,7 @@ def run(
     numbers: Sequence[float],
     units: tuple[float, float],
     roundings: Mapping[str, float] = MappingProxyType({}),
+    work: int = 0,
 ) -> tuple[dict[str, Doubles], int] | None:
     """Call the function: what each array of numbers holds afterwards, and how many comparisons rounding decides.
 
@@ -88,6 +94,7 @@ def run(
         given: what arrays hold before; others of `counts` begin as unwritten, and what has no count is the
             functions' own: large enough, and random.
         units: of one rounding, and of tanh. roundings: of the types that hold arrays, relative.
+        work: the operations that it may make, 0 for as many as it likes.
 
     Returns:
         (value, error, magnitude) of each element, flat, by name; None where the call does not end.
@@ -100,7 +107,13 @@ def run(
     sizes = (ctypes.c_long * max(1, len(arrays)))(*(counts.get(one.name, 0) for one in arrays))
     kept = (ctypes.c_double * max(1, len(arrays)))(*(roundings.get(one.name, 0.0) for one in arrays))
     given_units = (ctypes.c_double * 2)(*units)
-    if not loaded.wmmadiag_run(pointers, values, given_units, sizes, kept, ctypes.byref(ambiguous)):
+    room = [held[one.name].nbytes if one.name in given or counts.get(one.name) else 0 for one in arrays]
+    held_bytes = (ctypes.c_long * max(1, len(arrays)))(*room)
+    limits = (ctypes.c_long(work), ctypes.c_long(_STOPPED))
+    ended = loaded.wmmadiag_run(
+        len(arrays), pointers, held_bytes, values, given_units, sizes, kept, *limits, ctypes.byref(ambiguous)
+    )
+    if not ended:
         return None
     left = {name: array.reshape(-1, 3) if array.dtype == np.float64 else array for name, array in held.items()}
     return left, ambiguous.value

@@ -14,6 +14,9 @@ from wmmadiag.subject.host_functions.reference import prepared, program_of, upda
 from wmmadiag.subject.host_functions.text import Array
 
 _UNITS = (2.0**-24, 2.0**-22)
+_WORK = 1_500_000_000
+"""Operations of numbers that each question to a call may cost, some ten seconds of a processor: what is judged must not
+depend on how busy a machine is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ def probe(question: Question) -> Probed | None:
     values = [question.numbers[name][0] for name in call.numbers]
     counts = dict(question.counts)
     if missing := [one for one in question.arrays if one not in counts]:
-        touched = library.extents(call.made, call.arrays, values, question.below)
+        touched = library.extents(call.made, call.arrays, values, question.below, _WORK)
         if touched is None:
             return None
         every = dict(zip((one.name for one in call.arrays), touched, strict=True))
@@ -68,7 +71,7 @@ def probe(question: Question) -> Probed | None:
     given = {one.name: _numbers(one, counts[one.name], "normal", question.below) for one in call.arrays
              if one.name in counts}  # fmt: skip
     fresh = {name: one for name, one in given.items() if name not in question.outputs}
-    done = library.run(call.made, call.arrays, fresh, counts, values, _UNITS)
+    done = library.run(call.made, call.arrays, fresh, counts, values, _UNITS, work=_WORK)
     if done is None:
         return None
     written, partial, updated = set(), set(), set()
@@ -86,7 +89,7 @@ def probe(question: Question) -> Probed | None:
         given = {one.name: _numbers(one, counts[one.name], inputs, question.below) for one in call.arrays
                  if one.name in fresh or one.name in updated}  # fmt: skip
         given |= {name: np.zeros(counts[name]) for name in changed}
-        done = library.run(call.made, call.arrays, given, counts, values, _UNITS)
+        done = library.run(call.made, call.arrays, given, counts, values, _UNITS, work=_WORK)
         if done is not None and not any(updates(done[0][name]) for name in written if done[0][name].ndim > 1):
             return Probed(counts, frozenset(written), frozenset(partial), frozenset(updated), changed, inputs)
     return None

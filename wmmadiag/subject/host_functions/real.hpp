@@ -41,6 +41,13 @@ inline double unit = 0x1p-24;  // of one rounding, relative; of tanh, which GPUs
 inline double tanh_unit = 0x1p-22;
 inline long ambiguous = 0;  // comparisons that rounding may decide otherwise
 
+// Operations that may still be made, and what ends a call that makes more.
+inline long left_to_do = LONG_MAX;
+inline void (*over)() = nullptr;
+inline void worked() {
+    if (--left_to_do < 0) over();
+}
+
 // Magnitudes of what no operation has made, and of a NaN that stands in the source: what it is nobody says.
 constexpr double UNWRITTEN = -1, UNSAID = -2;
 
@@ -97,15 +104,18 @@ struct real {
 };
 
 inline real sum(real a, real b, double value) {
+    worked();
     double m = a.m + b.m;
     return real(value, a.e + b.e + unit * m, m).settle();
 }
 inline real product(real a, real b) {
+    worked();
     double value = a.v * b.v;
     double e = std::fabs(a.v) * b.e + std::fabs(b.v) * a.e + a.e * b.e + unit * std::fabs(value);
     return real(value, e, a.m * b.m).settle();
 }
 inline real quotient(real a, real b) {
+    worked();
     double value = a.v / b.v, least = std::fabs(b.v) - b.e;
     double e = (a.e + std::fabs(value) * b.e) / least + 2 * unit * std::fabs(value);
     return real(value, least > 0 ? e : HUGE_VAL, a.m / std::fabs(b.v)).settle();
@@ -129,6 +139,7 @@ WMMADIAG_OPERATOR(/, quotient(a, b))
 #undef WMMADIAG_OPERATOR
 
 inline void compared(real a, real b) {
+    worked();
     if (a.e + b.e > 0 && std::fabs(a.v - b.v) <= 2 * (a.e + b.e)) ++ambiguous;
 }
 #define WMMADIAG_COMPARISON(op)                                           \
@@ -155,11 +166,13 @@ WMMADIAG_COMPARISON(!=)
 // A function that only rises or only falls: its error is that at the ends, and `units` roundings of its own.
 template <class F>
 real monotone(real a, F f, double units) {
+    worked();
     double value = f(a.v), e = 0;
     if (a.e > 0) e = std::fmax(std::fabs(f(a.v + a.e) - value), std::fabs(f(a.v - a.e) - value));
     return real(value, e + units * unit * std::fabs(value), std::fabs(value)).settle();
 }
 inline real steep(real a, double value, double slope, double units) {
+    worked();
     return real(value, slope * a.e + units * unit * std::fabs(value), std::fabs(value)).settle();
 }
 
