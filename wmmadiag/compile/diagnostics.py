@@ -24,6 +24,7 @@ _FRAGMENTS = (
     "sm_80 on __nv_bfloat16; from sm_80 on there are m16n16k8 for precision::tf32 and m8n8k4 for double"
 )
 _AT_END = re.compile(r"^At end of source: error: (.*)$", re.MULTILINE)
+_LAUNCHED_BY_KERNELS = re.compile(r"device-side kernel launch|kernel launch from __device__ or __global__ functions")
 _ITSELF = re.compile(r"#include file .* includes itself")
 _COUNT = re.compile(r"^\d+ (?:catastrophic )?errors? detected in the compilation of|^Compilation terminated\.")
 _REMARK = re.compile(r'^Remark: The warnings can be suppressed with "-diag-suppress')
@@ -106,6 +107,8 @@ def error_hint(errors: Sequence[Diagnostic]) -> str:
         return _FRAGMENTS
     if any(error.message == "out of memory" for error in errors):
         return "raise the limit on this process's memory (ulimit -v)"
+    if any(_LAUNCHED_BY_KERNELS.search(error.message) for error in errors):
+        return "kernels that launch kernels are not emulated: launch them from host code"
     if any(_ITSELF.match(error.message) for error in errors):
         return "begin the header with `#pragma once`"
     return "mend it, or give what it is compiled with elsewhere: -D NAME=TEXT, -I FOLDER, --std"

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from wmmadiag.compile.missing import where_to_find
 from wmmadiag.errors import CompileError, ConfigurationError
 from wmmadiag.place import Place
 
@@ -25,6 +26,14 @@ _GONE = {
     "surface": "surface references left CUDA with 12.0, and surface objects are not emulated: write through a pointer",
 }
 """What the compiler misses → the next step where that is another one."""
+_NO_FILE = re.compile(r"^(?P<name>\S+): No such file or directory$")
+_LIBRARIES = {
+    "cufft": "cuFFT", "cusparse": "cuSPARSE", "cusolver": "cuSOLVER", "cudnn": "cuDNN", "nccl": "NCCL",
+    "npp": "NPP", "nvjpeg": "nvJPEG", "nvml": "NVML", "cublasxt": "cuBLASXt", "cublasmp": "cuBLASMp",
+    "nvshmem": "NVSHMEM", "cufile": "cuFile", "cudss": "cuDSS", "cupti": "CUPTI", "nvtiff": "nvTIFF",
+    "cutensor": "cuTENSOR", "curand_mtgp32": "cuRAND's MTGP32", "gl/": "OpenGL", "glfw": "OpenGL", "vulkan/": "Vulkan",
+}  # fmt: skip
+"""The beginning of a header's name, in small letters → the library of the GPU that it is of, which is not offered."""
 
 
 @functools.cache
@@ -74,8 +83,18 @@ def run_compiler(command: Sequence[str], source: str) -> None:
     place = Place(first["file"], int(first["line"]), int(first["column"] or 0)) if first else None
     said = next((line for line in log.splitlines() if line.strip()), f"it ended with status {done.returncode}")
     message = first["message"] if first else f"{Path(command[0]).name}: {said}"
-    named = next((step for word, step in _GONE.items() if re.search(rf"[‘'`]{word}\b", message)), _NEXT_STEP)
-    raise CompileError(f"host code: {message}", place=place, detail=log[-4000:], hint=named)
+    raise CompileError(f"host code: {message}", place=place, detail=log[-4000:], hint=_next_step(message, place))
+
+
+def _next_step(message: str, place: Place | None) -> str:
+    missing = _NO_FILE.match(message)
+    if missing and place is not None:
+        name = missing["name"]
+        library = next((one for begin, one in _LIBRARIES.items() if name.lower().startswith(begin)), "")
+        if library:
+            return f"{library} is not offered here: docs/programs.md lists the libraries that are"
+        return where_to_find(name, place.file)
+    return next((step for word, step in _GONE.items() if re.search(rf"[‘'`]{word}\b", message)), _NEXT_STEP)
 
 
 def run_with_help(command: Sequence[str], source: str) -> None:

@@ -222,6 +222,8 @@ cudaError_t cudaMemset3DAsync(cudaPitchedPtr to, int value, cudaExtent extent, c
 }
 cudaError_t cudaMemset3D(cudaPitchedPtr to, int value, cudaExtent extent) { return filled(to.ptr, cudaMemset3DAsync(to, value, extent, nullptr)); }
 
+cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind kind) { return {x, y, z, w, kind}; }
+
 cudaError_t cudaGetSymbolAddress(void** device, const void* shadow) {
     WMMADIAG_LOCKED;
     DeviceSymbol one;

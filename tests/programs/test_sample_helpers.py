@@ -1,0 +1,111 @@
+"""Headers that programs in the style of the CUDA samples include where they are not there; what is said of others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_run_program import run
+
+HELPED = r"""#include <stdio.h>
+#include <helper_cuda.h>
+#include <helper_functions.h>
+#include "helper_math.h"
+__global__ void turn(float3* a, float4* b, int2* c) {
+    const int i = threadIdx.x;
+    const float3 d = a[i] - make_float3(1.0f, 0, 0);
+    b[i] = make_float4(normalize(d) * 2.0f, length(d));
+    b[i] += make_float4(1.f);
+    c[i] = make_int2(3, i) * 2 - make_int2(1);
+    a[i] = lerp(cross(make_float3(1, 0, 0), make_float3(0, 1, 0)), clamp(d, 0.f, 1.f), 0.5f);
+}
+int main(int argc, char** argv) {
+    const char** words = (const char**)argv;
+    printf("device %d\n", findCudaDevice(argc, words));
+    float3* a;
+    float4* b;
+    int2* c;
+    checkCudaErrors(cudaMallocManaged(&a, 32 * sizeof(float3)));
+    checkCudaErrors(cudaMallocManaged(&b, 32 * sizeof(float4)));
+    checkCudaErrors(cudaMallocManaged(&c, 32 * sizeof(int2)));
+    for (int i = 0; i < 32; i++) a[i] = make_float3(i, 3, 4);
+    const float3 h = a[2] + make_float3(1.0f);
+    printf("%g %g\n", h.x, dot(h, h));
+    turn<<<1, 32>>>(a, b, c);
+    getLastCudaError("turn");
+    checkCudaErrors(cudaDeviceSynchronize());
+    printf("%g %g %d %d %g %g\n", b[1].x, b[1].w, c[5].x, c[5].y, a[1].z, a[3].y);
+    StopWatchInterface* timer = nullptr;
+    sdkCreateTimer(&timer), sdkStartTimer(&timer), sdkStopTimer(&timer);
+    printf("%d\n", sdkGetTimerValue(&timer) >= 0);
+    sdkDeleteTimer(&timer);
+    char* name = nullptr;
+    float scale = 0;
+    printf("%d %d %d\n", checkCmdLineFlag(argc, words, "n"), checkCmdLineFlag(argc, words, "m"),
+           getCmdLineArgumentInt(argc, words, "n="));
+    printf("%d ", getCmdLineArgumentString(argc, words, "name", &name));
+    printf("%s %d ", name, getCmdLineArgumentValue(argc, words, "scale", &scale));
+    printf("%g\n", scale);
+    unsigned char grey[6] = {1, 2, 3, 4, 5, 6}, *read = nullptr;
+    unsigned w = 0, height = 0;
+    printf("%d ", sdkSavePGM("grey.pgm", grey, 3, 2));
+    char* path = sdkFindFilePath("grey.pgm", argv[0]);
+    printf("%d ", sdkLoadPGM(path, &read, &w, &height));
+    printf("%u %u %d\n", w, height, memcmp(read, grey, 6));
+    const float x[2] = {1, 2}, y[2] = {1, 3};
+    printf("%d%d%d%d\n", sdkCompareL2fe(x, x, 2, 1e-6f), sdkCompareL2fe(x, y, 2, 1e-6f),
+           compareData(x, x, 2, 0.1f, 0.f), compareData(x, y, 2, 0.1f, 0.f));
+    checkCudaErrors(cudaMalloc(&a, 1ull << 50));
+}
+"""
+
+
+def test_the_helpers_of_the_samples_are_there(tmp_path: Path) -> None:
+    done = run(tmp_path, HELPED, "--", "--n=12", "-name=hi", "--scale=2.5")
+    assert done.stdout == (
+        'GPU Device 0: "Hopper" with compute capability 9.0\n\ndevice 0\n3 50\n1 6 5 9 1 0.5\n1\n1 0 12\n1 hi 1 2.5\n'
+        "1 1 3 2 0\n1010\n"
+    ), done.stderr
+    assert 'CUDA error at program.cu:49 code=2(cudaErrorMemoryAllocation) "cudaMalloc(&a, 1ull << 50)"' in done.stderr
+    assert done.returncode == 1
+
+
+def test_the_programs_own_helpers_come_first(tmp_path: Path) -> None:
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common" / "helper_cuda.h").write_text("#define mine 5\n")
+    done = run(tmp_path, "#include <helper_cuda.h>\nint main() { return mine; }\n", "-I", "common")
+    assert done.returncode == 5, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("#include <cufft.h>\n", "cuFFT is not offered here"),
+        ("#include <cusolverDn.h>\n", "cuSOLVER is not offered here"),
+        ("#include <beside.h>\n", "-I elsewhere/include"),
+        ("#include <nowhere.h>\n", "-I FOLDER, so that FOLDER/nowhere.h is the header"),
+        (
+            "__global__ void a() {}\n__global__ void b() { a<<<1, 1>>>(); }\n",
+            "kernels that launch kernels are not emulated",
+        ),
+    ],
+)
+def test_what_is_not_there_is_named_with_the_next_step(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "elsewhere" / "include").mkdir(parents=True)
+    (tmp_path / "elsewhere" / "include" / "beside.h").write_text("")
+    launch = "b<<<1, 1>>>();" if "__global__" in text else ""
+    done = run(tmp_path, f"{text}int main() {{ {launch} }}\n")
+    assert done.returncode == 2 and said in " ".join(done.stderr.split()), done.stderr
+
+
+def test_textures_are_refused_by_the_calls_that_make_them(tmp_path: Path) -> None:
+    text = """int main() {
+    cudaResourceDesc from = {};
+    from.res.linear.desc = cudaCreateChannelDesc<float4>();
+    cudaTextureDesc how = {};
+    cudaTextureObject_t made;
+    return cudaCreateTextureObject(&made, &from, &how, nullptr);
+}
+"""
+    done = run(tmp_path, text)
+    assert done.returncode == 2 and "not offered here: cudaCreateTextureObject\n" in done.stderr, done.stderr
