@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from wmmadiag.programs.capture import recorded
+from wmmadiag.subject.card_files.stored import bytes_of, text_of
 
 
 @pytest.mark.parametrize(
@@ -24,5 +30,57 @@ def test_values_that_are_not_random_are_kept(data: np.ndarray, said: object) -> 
     assert recorded(data).get("values") == said
 
 
-def test_values_that_cannot_be_listed_are_named() -> None:
-    assert "not random" in recorded(np.arange(10_000, dtype=np.float32) % 7)["unsaid"]
+def test_more_than_can_be_listed_are_kept_as_memory_holds_them() -> None:
+    data = np.arange(10_000, dtype=np.float32) % 7
+    assert bytes_of(str(recorded(data)["values"]), data.nbytes) == data.tobytes()
+
+
+def test_values_that_no_card_should_hold_are_named() -> None:
+    assert "not random" in recorded(np.random.default_rng(2).integers(0, 1 << 30, 2_000_000))["unsaid"]
+
+
+@pytest.mark.parametrize(("text", "most"), [("zlib:?", 9), ("zlib:AAAA", 9), (text_of(b"0123456789"), 9)])
+def test_what_stands_for_no_values_is_refused(text: str, most: int) -> None:
+    with pytest.raises(ValueError):
+        bytes_of(text, most)
+
+
+PERMUTED = """#include <cstdio>
+#include <vector>
+__global__ void gather(const int* at, const float* x, float* y, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[at[i]];
+}
+int main() {
+    const int n = 6000;
+    std::vector<int> at(n);
+    for (int i = 0; i < n; ++i) at[i] = i * 7919 % n;
+    int* a;
+    float *x, *y;
+    cudaMalloc(&a, n * 4), cudaMalloc(&x, n * 4), cudaMalloc(&y, n * 4);
+    cudaMemcpy(a, at.data(), n * 4, cudaMemcpyHostToDevice);
+    cudaMemset(x, 0, n * 4);
+    gather<<<(n + 255) / 256, 256>>>(a, x, y, n);
+    return cudaDeviceSynchronize();
+}
+"""
+
+
+def test_indices_of_a_large_array_are_those_of_the_run(tmp_path: Path) -> None:
+    (tmp_path / "gather.cu").write_text(PERMUTED)
+
+    def said(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "wmmadiag", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+
+    made = said("init", "gather.cu", "--run")
+    assert made.returncode == 0, made.stderr
+    checked = said("check", "gather.toml")
+    assert checked.returncode == 0, checked.stdout
+    card = (tmp_path / "gather.toml").read_text()
+    wrong = (np.arange(6000, dtype=np.int32) + 1).tobytes()
+    (tmp_path / "gather.toml").write_text(re.sub('"zlib:[^"]*"', f'"{text_of(wrong)}"', card))
+    assert "out of bounds" in said("check", "gather.toml").stdout
+    (tmp_path / "gather.toml").write_text(re.sub('"zlib:[^"]*"', f'"{text_of(wrong[:400])}"', card))
+    refused = said("check", "gather.toml")
+    assert refused.returncode == 2 and "6000 elements, but 100 values" in refused.stderr + refused.stdout

@@ -16,12 +16,16 @@ from numpy.typing import NDArray
 
 from wmmadiag.launch import DeviceMemory
 from wmmadiag.numerics.element_types import element_type, storage_dtype
+from wmmadiag.subject.card_files.arguments import MOST_BYTES
+from wmmadiag.subject.card_files.stored import text_of
 
 if TYPE_CHECKING:
     from wmmadiag.programs.device import DeviceKernel
 
 _LISTED = 4096
 """So many values of an array are listed."""
+_MOST_TEXT = 4 << 20
+"""Characters of the values of one array."""
 
 
 def captured(kernel: DeviceKernel, parameters: bytes, memory: Sequence[DeviceMemory]) -> list[dict[str, Any]]:
@@ -81,7 +85,9 @@ def recorded(data: NDArray[Any]) -> dict[str, Any]:
         return {}
     if numbers.size <= _LISTED:
         return {"values": numbers.tolist()}
-    return {"unsaid": f"its {numbers.size} values are not random, and too many to be listed"}
+    if data.nbytes <= MOST_BYTES and len(text := text_of(data.tobytes())) <= _MOST_TEXT:
+        return {"values": text}
+    return {"unsaid": f"its {numbers.size} values are not random, and too many for a card"}
 
 
 def card_text(launch: Mapping[str, Any], source: str) -> str:

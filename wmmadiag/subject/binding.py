@@ -260,17 +260,21 @@ def _left_by_call(
 
 def _given(argument: Argument, shape: tuple[int, ...], scope: Scope) -> NDArray[Any]:
     """The values that the card gives an input, as its storage holds them; shaped `shape`."""
-    count = math.prod(shape)
-    if isinstance(argument.values, tuple) and len(argument.values) != count:
+    count, storage = math.prod(shape), storage_dtype(argument.element)
+    held = argument.values
+    each = storage.itemsize if isinstance(held, bytes) else 1
+    if isinstance(held, bytes | tuple) and len(held) != count * each:
         raise ConfigurationError(
-            f"'{argument.name}' has {count} elements, but {len(argument.values)} values",
+            f"'{argument.name}' has {count} elements, but {len(held) / each:g} values",
             place=argument.place,
             hint="give one for each element, or one expression of the element's index i in quotes",
         )
-    if isinstance(argument.values, int | float) or (isinstance(argument.values, str) and not names_in(argument.values)):
-        return np.full(shape, _number(argument, argument.values, scope, "a"), storage_dtype(argument.element))
+    if isinstance(held, bytes):
+        return np.frombuffer(held, storage).reshape(shape)
+    if isinstance(held, int | float) or (isinstance(held, str) and not names_in(held)):
+        return np.full(shape, _number(argument, held, scope, "a"), storage_dtype(argument.element))
     numbers = [
-        _number(argument, argument.values[i] if isinstance(argument.values, tuple) else argument.values, inner, "a")
+        _number(argument, held[i] if isinstance(held, tuple) else held, inner, "a")
         for i, inner in ((i, scope.within({"i": i})) for i in range(count))
     ]
     return np.asarray(numbers, storage_dtype(argument.element)).reshape(shape)

@@ -66,8 +66,8 @@ class Argument:
     size: Expression | None = None  # elements of storage, or None for what the views need
     inputs: str = ""  # distribution of its values, or "" for the case's
     # of an input, in place of drawn ones: an expression for each element in logical order, or one expression of the
-    # element's index `i`; None for drawn ones
-    values: Expression | tuple[Expression, ...] | None = None
+    # element's index `i`, or what its storage holds; None for drawn ones
+    values: Expression | tuple[Expression, ...] | bytes | None = None
     # of an output or workspace before the run: "poison", "zero", "inputs" for drawn values, or the text of an
     # expression for every element
     initial: str = "poison"

@@ -101,7 +101,7 @@ ARRAY = _keys(
     inputs="the distribution of its values",
     values=(
         'its values instead: one expression of the element\'s index `i`, or a list: `[0, "S", "2*S"]`; for '
-        "lengths, offsets, tables of pages"
+        "lengths, offsets, tables of pages; `zlib:` and base 64 of what memory holds, as `init --run` writes it"
     ),
     initial=(
         'an output before the run: "poison" (if absent: what nobody writes shows), "zero", "inputs", or an expression'

@@ -8,11 +8,14 @@ from wmmadiag.numerics.element_types import ALIASES, TYPES, ElementType, element
 from wmmadiag.ops import OPERATIONS, Operation
 from wmmadiag.subject import card_keys
 from wmmadiag.subject.card import Argument, Expression, View
+from wmmadiag.subject.card_files import stored
 from wmmadiag.subject.card_files.table import Table
 from wmmadiag.subject.distributions import DISTRIBUTIONS
 from wmmadiag.subject.packed import packed_views
 from wmmadiag.subject.suggest import did_you_mean
 
+MOST_BYTES = 64 << 20
+"""Of the values of one argument that a card holds as bytes."""
 _DIRECTIONS = ("in", "out", "inout", "workspace")
 
 
@@ -133,14 +136,20 @@ def _array(table: Table, operation: str) -> Argument:
     )
 
 
-def _values(table: Table, views: tuple[View, ...]) -> Expression | tuple[Expression, ...] | None:
+def _values(table: Table, views: tuple[View, ...]) -> Expression | tuple[Expression, ...] | bytes | None:
     if "values" not in table:
         return None
     if len(views) != 1:
         raise table.error("values", "'values' are for an argument that is one tensor", "give it a role and a shape")
     if "inputs" in table:
         raise table.error("values", "'inputs' and 'values' exclude each other", "keep one of them")
-    return table.expressions("values") if isinstance(table.content["values"], list) else table.expression("values")
+    given = table.content["values"]
+    if isinstance(given, str) and given.startswith(stored.PREFIX):
+        try:
+            return stored.bytes_of(given, MOST_BYTES)
+        except ValueError as error:
+            raise table.error("values", f"these are no stored values: {error}") from error
+    return table.expressions("values") if isinstance(given, list) else table.expression("values")
 
 
 def _size(table: Table, workspace: bool) -> str | int | float | None:

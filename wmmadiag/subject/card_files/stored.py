@@ -1,0 +1,32 @@
+"""Values that stand in a card as the bytes that memory holds: too many to be listed, and no expression has them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import zlib
+
+PREFIX = "zlib:"
+"""What the text begins with: bytes, compressed by zlib, in base 64."""
+
+
+def text_of(data: bytes) -> str:
+    """Bytes as a card's `values`."""
+    return PREFIX + base64.b64encode(zlib.compress(data, 9)).decode()
+
+
+def bytes_of(text: str, most: int) -> bytes:
+    """The bytes that a text stands for.
+
+    Raises:
+        ValueError: it stands for none, or for more than `most`.
+    """
+    try:
+        packed = base64.b64decode(text.removeprefix(PREFIX), validate=True)
+        unpacking = zlib.decompressobj()
+        data = unpacking.decompress(packed, most)
+    except (binascii.Error, zlib.error) as error:
+        raise ValueError(str(error)) from error
+    if not unpacking.eof or unpacking.unconsumed_tail:
+        raise ValueError(f"more than {most} bytes, or cut off")
+    return data
