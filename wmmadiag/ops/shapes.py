@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from wmmadiag.ops.expressions import ExpressionError, Number, evaluate
 from wmmadiag.ops.model import Operation, Role, Values
@@ -93,12 +94,22 @@ def extents_of(operation: Operation, shapes: Mapping[str, Shape], parameters: Va
 
 def chosen(text: str, parameters: Values | None) -> str:
     """An extent's expression with its conditions decided: "K if transpose_b else N" → "K"; "" where they cannot be."""
-    tree = ast.parse(text, mode="eval").body
-    while isinstance(tree, ast.IfExp):
+    test, then, otherwise = _condition(text)
+    while test:
         if parameters is None:
             return ""
-        tree = tree.body if evaluate(ast.unparse(tree.test), numbers_of(parameters).__getitem__) else tree.orelse
-    return ast.unparse(tree)
+        text = then if evaluate(test, numbers_of(parameters).__getitem__) else otherwise
+        test, then, otherwise = _condition(text)
+    return then
+
+
+@lru_cache(maxsize=4096)
+def _condition(text: str) -> tuple[str, str, str]:
+    """An expression's condition, what it is then and otherwise; "", the expression, "" where it has none."""
+    tree = ast.parse(text, mode="eval").body
+    if isinstance(tree, ast.IfExp):
+        return ast.unparse(tree.test), ast.unparse(tree.body), ast.unparse(tree.orelse)
+    return "", ast.unparse(tree), ""
 
 
 def numbers_of(parameters: Values) -> dict[str, Number]:
