@@ -198,20 +198,37 @@ def _gemm(folder: Path, cases: int) -> Plan:
 
 
 def workers() -> int:
-    """The same cases with one worker and with two in turns, each after a campaign that warms its processes."""
+    """The same cases with one worker and with two in turns, each after a campaign that warms its processes.
+
+    And in as many processes that only check, each its share at one go: more than that the machine does not give. What
+    stands in the way of two processes then, caches and memory that they share, is none of the campaign's.
+    """
     with tempfile.TemporaryDirectory() as folder:
         plan = _gemm(Path(folder), 1600)
-        rates: dict[int, list[float]] = {1: [], 2: []}
+        rates: dict[str, dict[int, list[float]]] = {"campaign": {1: [], 2: []}, "checks alone": {1: [], 2: []}}
         for _ in range(4):
-            for count in rates:
-                with cluster(workers=count) as client:
-                    timed(replace(plan, cases=64 * count), partial(answers, client))
-                    seconds, _ = timed(replace(plan, seed=2), partial(answers, client))
-                rates[count].append(plan.cases / seconds)
-                print(f"{count} workers: {rates[count][-1]:.0f} cases/s, load {os.getloadavg()[0]:.1f}")
-        ratios = [two / one for one, two in zip(rates[1], rates[2], strict=True)]
-        print(f"two against one: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+            for count in (1, 2):
+                took = side_by_side(plan, count)
+                for way, one in took.items():
+                    rates[way][count].append(plan.cases / one)
+                told = ", ".join(f"{way} {plan.cases / one:.0f} cases/s" for way, one in took.items())
+                print(f"{count} workers: {told}, load {os.getloadavg()[0]:.1f}")
+        for way, of in rates.items():
+            ratios = [two / one for one, two in zip(of[1], of[2], strict=True)]
+            print(f"{way}, two against one: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
     return 0
+
+
+def side_by_side(plan: Plan, count: int) -> dict[str, float]:
+    """Seconds of a campaign with so many workers, and of checks alone in them."""
+    with cluster(workers=count) as client:
+        timed(replace(plan, cases=64 * count), partial(answers, client))
+        seconds, _ = timed(replace(plan, seed=2), partial(answers, client))
+        shares = [replace(plan, seed=2 + at, cases=plan.cases // count) for at in range(count)]
+        list(answers(client, checked, [replace(one, cases=64) for one in shares]))
+        began = time.perf_counter()
+        list(answers(client, checked, shares))
+        return {"campaign": seconds, "checks alone": time.perf_counter() - began}
 
 
 def timed(plan: Plan, execute: Executor) -> tuple[float, float]:

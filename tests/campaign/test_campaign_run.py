@@ -73,6 +73,22 @@ def test_tasks_get_shorter_towards_the_end(folder):
     assert max(lengths) <= 40
 
 
+def test_a_case_that_two_tables_name_is_judged_once(folder):
+    again = PLAN.replace(', "wrong.toml"', "").replace("..64", "..32")
+    (folder / "plan.toml").write_text(PLAN + again + '[cover]\nhow = "full"\n')
+    once, asked = ran(folder), set()
+
+    def execute(function, works):
+        for one in list(works):  # all under way at once
+            new = {point.name() for point in getattr(one, "points", ())}
+            assert not new & asked
+            asked.update(new)
+            yield TaskDone(one, function(one))
+
+    assert ran(folder, execute=execute).tally.statuses == once.tally.statuses
+    assert len(asked) == once.tally.cases == 2 * 4 * 3 * 2
+
+
 def test_the_smallest_case_and_its_cause(folder):
     campaign = ran(folder, effort="quick")
     assert campaign.tally.subjects["right.toml"].keys() == {"passed"}
@@ -120,8 +136,9 @@ def test_what_is_planned_is_known_before_it_is_done(folder):
     plan = replace(read_plan(folder / "plan.toml"), how="random", cases=5)
     with Journal(folder / "plan.journal") as journal:
         run_campaign(plan, journal, here, effort="", tell=lambda now: told.append((now.planned, now.what)))
-    assert told[0] == (10, "cases") and told[9] == (10, "cases")  # five of each kernel
-    assert told[10] == (len(told) - 10, "failures explained")
+    explained = told.count((told[-1][0], "failures explained"))
+    assert explained == told[-1][0] > 0
+    assert set(told[:-explained]) == {(10, "cases")}  # five of each kernel
 
 
 def test_what_has_changed_since_an_earlier_campaign(folder, monkeypatch):

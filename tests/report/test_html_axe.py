@@ -63,7 +63,7 @@ def test_a_campaign(tmp_path, dark):
     campaign = Campaign(Plan(tmp_path / "plan.toml", "nightly", ()), WorkSetting(str(tmp_path)))
     for point in points:
         failures = ("wrong-output o",) if point.sizes["M"] > 1 else ()
-        campaign.tally.add(Result("0", point, "failed" if failures else "passed", failures, "o: 3 elements wrong"))
+        campaign.tally.add([Result("0", point, "failed" if failures else "passed", failures, "o: 3 elements wrong")])
     example = campaign.tally.groups["a.toml", ("wrong-output o",)].smallest
     finding = CampaignFinding(
         "a.toml",

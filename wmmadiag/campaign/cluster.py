@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -32,6 +33,9 @@ _SETTINGS = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "500ms",
     "distributed.admin.system-monitor.interval": "5s",
+    "distributed.worker.memory.monitor-interval": "500ms",
+    # Its last messages, tasks and all, which each end of a connection keeps: a thousand tasks' cases and results.
+    "distributed.admin.low-level-log-length": 16,
 }
 
 
@@ -111,7 +115,7 @@ def answers(
             work = next(waiting, _NONE)
             if isinstance(work, _None):
                 return
-            future = client.submit(function, work, pure=False, resources=resources)
+            future = client.submit(_called, function, _packed(work), pure=False, resources=resources)
             running[future] = work
             arriving.add(future)
 
@@ -119,9 +123,19 @@ def answers(
     while running:
         future, answer = next(arriving)
         work = running.pop(future)
-        yield _failed(work, answer[1]) if future.status == "error" else TaskDone(work, answer)
+        yield _failed(work, answer[1]) if future.status == "error" else TaskDone(work, pickle.loads(answer))
         future.release()
         more()
+
+
+def _packed(what: object) -> bytes:
+    """As one string of bytes, which Dask passes on as it is: objects it takes apart and puts together on their way."""
+    return pickle.dumps(what, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+def _called(function: Callable[[Any], Any], work: bytes) -> bytes:
+    """In a worker: its answer to packed work, packed."""
+    return _packed(function(pickle.loads(work)))
 
 
 class _None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,12 +13,13 @@ from wmmadiag.campaign.explain import CampaignFinding, ToExplain, explained
 from wmmadiag.campaign.journal import Journal
 from wmmadiag.campaign.plan import Plan
 from wmmadiag.campaign.points import CaseSpace, Point, counted, key_of, points, spaces
-from wmmadiag.campaign.tally import Group, Tally
+from wmmadiag.campaign.tally import Group, Known, Tally
 from wmmadiag.campaign.work import Result, WorkSetting, WorkUnit, digest_of, run_unit
 from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from wmmadiag.campaign.cluster import TaskDone
+    from wmmadiag.subject.card import Card
 
 Work = TypeVar("Work")
 Answer = TypeVar("Answer")
@@ -27,8 +28,8 @@ Executor = Callable[[Callable[[Any], Any], Iterable[Any]], "Iterator[TaskDone[An
 _SHARES, _LEAST = 16, 16
 """Towards the end a task is a share of what is left, and no fewer cases than that: so that no process waits long for
 another one's last task."""
-Known = Callable[[Result], bool]
-"""Whether a baseline accepts a failure."""
+_GATHERED = 1000
+"""Results of a journal that are counted at once."""
 
 
 @dataclass(slots=True)
@@ -96,19 +97,15 @@ def run_campaign(
     progress = CampaignProgress(
         sum(counted(plan, space) for space in all_spaces), len(done), failing=_failing(campaign.tally)
     )
-    left = _left(plan, all_spaces, digests, done)
+    left = _left(plan, all_spaces, digests, done)  # `done` from here on holds what is under way, too
 
-    def keep(result: Result) -> None:
-        journal.append(work.to_record(result))
-        campaign.tally.add(result, accepted=known(result))
-        done.add(int(result.key, 16))
-        progress.done += 1
-        progress.here += 1
+    for results in _results(execute, _units(setting, left, digests, plan.slice, progress.planned - progress.done)):
+        journal.append(*map(work.to_record, results))
+        campaign.tally.add(results, known)
+        progress.done += len(results)
+        progress.here += len(results)
         progress.failing = _failing(campaign.tally)
         tell(progress)
-
-    for result in _results(execute, _units(setting, left, digests, plan.slice, progress.planned - progress.done)):
-        keep(result)
     _explain(campaign, journal, execute, all_spaces, earlier, effort, tell)
     campaign.damaged = tuple(journal.damaged)
     return campaign
@@ -127,6 +124,7 @@ def _earlier(
     """
     done: set[int] = set()
     findings: dict[Group, CampaignFinding] = {}
+    gathered: list[Result] = []
     for record in journal.records():
         result = work.from_record(record)
         if result is not None:
@@ -134,20 +132,26 @@ def _earlier(
                 campaign.repeated += 1
                 continue
             done.add(int(result.key, 16))
-            campaign.tally.add(result, accepted=known(result))
+            gathered.append(result)
+            if len(gathered) == _GATHERED:
+                campaign.tally.add(gathered, known)
+                gathered.clear()
         finding = explain.from_record(record)
         if finding is not None and finding.effort == effort and int(finding.example.key, 16) in done:
             findings[finding.subject, finding.failures] = finding
+    campaign.tally.add(gathered, known)
     return done, findings
 
 
 def _left(
     plan: Plan, all_spaces: Sequence[CaseSpace], digests: dict[tuple[str, str], str], done: set[int]
 ) -> Iterator[tuple[CaseSpace, Point]]:
-    """Each point that is not judged yet, once."""
+    """Each point that is not judged yet, once, though several tables of a plan name it; `done` grows by it."""
     for space in all_spaces:
         for point in points(plan, space):
-            if int(key_of(point, digests[point.subject, point.arch]), 16) not in done:
+            key = int(key_of(point, digests[point.subject, point.arch]), 16)
+            if key not in done:
+                done.add(key)
                 yield space, point
 
 
@@ -163,8 +167,6 @@ def _units(
     Args:
         size: cases in a task at most; `remain`: points that are left in all, 0 or less if nobody knows.
     """
-    from wmmadiag.subject.symbols import rendered_entry, rendered_macros
-
     open_units: dict[tuple[Any, ...], list[Point]] = {}
     subject, taken = "", 0
 
@@ -177,13 +179,7 @@ def _units(
             yield from map(unit, open_units.values())
             open_units.clear()
             subject = space.subject
-        card = space.card
-        case, variant = point.case(card), card.variant(point.variant)
-        try:
-            compiled = (rendered_entry(card, case, variant), tuple(rendered_macros(card, case, variant).items()))
-        except ConfigurationError:  # the case itself says so
-            compiled = ("", ())
-        key = (point.arch, point.variant, *compiled)
+        key = (point.arch, point.variant, _compiled(space.card, point))
         gathered = open_units.setdefault(key, [])
         gathered.append(point)
         share = max(_LEAST, (remain - taken) // _SHARES) if remain > 0 else size
@@ -193,19 +189,35 @@ def _units(
     yield from map(unit, open_units.values())
 
 
-def _results(execute: Executor, units: Iterable[WorkUnit]) -> Iterator[Result]:
-    """Every case's result; a task that ends its processes is halved until one case is to blame."""
+def _compiled(card: Card, point: Point) -> Hashable:
+    """What tells the kernel of a case from other cases' of its variant."""
+    from wmmadiag.subject.symbols import one_kernel, rendered_entry, rendered_macros
+
+    variant = card.variant(point.variant)
+    if one_kernel(card, variant):
+        return ()
+    case = point.case(card)
+    try:
+        return rendered_entry(card, case, variant), tuple(rendered_macros(card, case, variant).items())
+    except ConfigurationError:  # the case itself says so
+        return ()
+
+
+def _results(execute: Executor, units: Iterable[WorkUnit]) -> Iterator[Sequence[Result]]:
+    """Each task's results; a task that ends its processes is halved until one case is to blame."""
     waiting = units
     while True:
         killers: list[WorkUnit] = []
         for done in execute(run_unit, waiting):
             if done.answer is not None:
-                yield from done.answer
+                yield done.answer
             elif done.killed and len(done.work.points) > 1:
                 killers += done.work.halves()
             else:
-                for point in done.work.points:
-                    yield Result(key_of(point, done.work.digest), point, "error", ("error killed",), done.error)
+                yield [
+                    Result(key_of(point, done.work.digest), point, "error", ("error killed",), done.error)
+                    for point in done.work.points
+                ]
         if not killers:
             return
         waiting = killers

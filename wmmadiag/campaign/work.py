@@ -8,6 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from wmmadiag.campaign.points import Point, key_of
 from wmmadiag.errors import WmmadiagError
 
@@ -54,6 +56,16 @@ class Result:
     instructions: int = 0
     seconds: float = 0.0
     in_bounds: float = 0.0  # the largest share of a bound that a right output used
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _result, (msgspec.msgpack.encode(self),)  # as a point's
+
+
+def _result(packed: bytes) -> Result:
+    return _RESULT.decode(packed)
+
+
+_RESULT = msgspec.msgpack.Decoder(Result)
 
 
 def run_unit(unit: WorkUnit) -> list[Result]:
@@ -183,17 +195,11 @@ def _hash(parts: Sequence[str]) -> str:
 
 def to_record(result: Result) -> dict[str, Any]:
     """As a journal holds it."""
-    import msgspec
-
-    found = msgspec.to_builtins(result)
-    assert isinstance(found, dict)
-    return {"case": found}
+    return {"case": result}
 
 
 def from_record(record: Mapping[str, Any]) -> Result | None:
     """A journal's record of a case; None for another one, or one of another version."""
-    import msgspec
-
     try:
         return msgspec.convert(record["case"], Result)
     except (KeyError, msgspec.ValidationError):

@@ -24,7 +24,8 @@ from wmmadiag.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from wmmadiag.campaign.plan import Plan
-    from wmmadiag.campaign.run import Campaign, CampaignProgress, Known
+    from wmmadiag.campaign.run import Campaign, CampaignProgress
+    from wmmadiag.campaign.tally import Known
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -106,6 +106,12 @@ def interpolate(text: str, scope: Scope, *, place: Place, what: str) -> str:
     return _BRACES.sub(value, text)
 
 
+def one_kernel(card: Card, variant: Variant) -> bool:
+    """Whether all cases of a variant are one compiled kernel: neither its entry nor a macro has an expression."""
+    texts = [variant.entry or card.entry, *card.macros.values(), *variant.macros.values()]
+    return not any(isinstance(text, str) and _BRACES.search(text) for text in texts)
+
+
 def rendered_macros(card: Card, case: Case, variant: Variant) -> dict[str, str]:
     """Macros as the compiler gets them, the variant's over the card's.
 

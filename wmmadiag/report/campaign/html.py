@@ -44,8 +44,8 @@ def _data(campaign: Campaign) -> str:
     places = {axis: {value: at for at, value in enumerate(values)} for axis, values in axes.items()}
     names = list(axes)
     cells = [
-        [names.index(a), places[a][x], names.index(b), places[b][y], count, bad]
-        for (a, x, b, y), (count, bad) in tally.cells.items()
+        [names.index(a), places[a][x], names.index(b), places[b][y], count, tally.failing[a, x, b, y]]
+        for (a, x, b, y), count in tally.cells.items()
         if a in places and b in places
     ]
     failing = [
