@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.hostcode.terms import NotWritten, Number
-from wmmadiag.hostcode.values import Pointer
 from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops.expressions import ExpressionError, evaluate, names_in
 from wmmadiag.subject.card import Card
@@ -25,8 +24,9 @@ from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.drafts.guards import guarded
 from wmmadiag.subject.drafts.guess import Parameter
 from wmmadiag.subject.drafts.host_calls.candidates import Candidate, candidates
-from wmmadiag.subject.drafts.host_calls.card_text import Use, Written, card_text, written
+from wmmadiag.subject.drafts.host_calls.card_text import Written, card_text, written
 from wmmadiag.subject.drafts.host_calls.elsewhere import candidates_elsewhere
+from wmmadiag.subject.drafts.host_calls.readings import may_write, readings
 from wmmadiag.subject.drafts.host_calls.sizes import size_sets
 from wmmadiag.subject.drafts.host_calls.trying import Tries, is_right, session_of, surely_wrong
 from wmmadiag.subject.drafts.kernel import Kernel
@@ -73,13 +73,13 @@ def host_card(
         again = Tries(tries.session)
         card = _right_card(path, replace(kernel, parameters=reading), launched, options, named, again)
         card = None if card is None else replace(card, assumed=(*card.assumed, f"the kernel only reads {names}"))
-    card = card or (None if guessed else surely_wrong(kernel, tries, named))
+    card = card or (None if guessed or tries.asked else surely_wrong(kernel, tries, named))
     if card is not None:
         return replace(card, assumed=(*assumed, *card.assumed)), ()
     if tries.ragged:
         return None, (f"it is right by a host function at multiples of its tiles, and not at {tries.ragged}: with the "
                       "sizes that it takes, --symbol says, or --computes, that this is wrong",)  # fmt: skip
-    return None, _notes(tries)
+    return None, (tries.asked,) if tries.asked else _notes(tries)
 
 
 def has_candidates(path: Path, kernel: Kernel, options: SubjectOptions) -> bool:
@@ -106,10 +106,13 @@ def _right_card(
     for one in chain(candidates(kernel), candidates_elsewhere(path, kernel, options, named)):
         if named and named not in {found.function.name for found in one.functions}:
             continue
-        for card in _cards(path, kernel, one, launched, options):
+        for card, question in _cards(path, kernel, one, launched, options):
             said = f"judged by {one.told()}, called as {one.statements}; --computes says otherwise"
             told = replace(card, assumed=(said, *card.assumed))
             if is_right(told, one, tries):
+                if question:
+                    tries.asked = question
+                    break
                 return _with_ragged(path, kernel, one, launched, options, told, tries)
             if tries.runs >= _MOST_RUNS or tries.instructions >= _MOST_INSTRUCTIONS:
                 break
@@ -156,8 +159,8 @@ def named_host_card(path: Path, kernel: Kernel, options: SubjectOptions, assumed
 
 def _cards(
     path: Path, kernel: Kernel, candidate: Candidate, launched: Written, options: SubjectOptions
-) -> Iterator[Card]:
-    """The cards of one candidate: by sizes, and by what arrays begin with."""
+) -> Iterator[tuple[Card, str]]:
+    """The cards of one candidate: by sizes, and by what arrays begin with, each with what has to be asked then."""
     needed = launched.names(candidate)
     counted = _threads(launched)
     free = [one for one in _extents(candidate, launched) if one in needed and one not in counted]
@@ -182,8 +185,8 @@ def _cards_at(
     options: SubjectOptions,
     sizes: Mapping[str, Number],
     name: str = "small",
-) -> Iterator[Card]:
-    """The cards of one candidate at some sizes, their case so named.
+) -> Iterator[tuple[Card, str]]:
+    """The cards of one candidate at some sizes, their case so named, as `_cards`.
 
     Raises:
         WmmadiagError: the functions do not compile by themselves.
@@ -194,7 +197,8 @@ def _cards_at(
     if probed is None:
         return
     counts: dict[str, Number] = {f"elements_of_{array}": count for array, count in probed.counts.items()}
-    for said, uses in _readings(kernel, candidate, launched, probed):
+    for reading in readings(kernel, candidate, launched, probed, options.computes):
+        uses = reading.uses
         shapes = {one.shape for one in uses.values()}
         shown = {**sizes, **{symbol: one for symbol, one in counts.items() if symbol in shapes}}
         text = card_text(
@@ -202,7 +206,7 @@ def _cards_at(
             source=path.name, name=path.stem, below=below, given=probed.given, inputs=probed.inputs, case=name,
             host=os.path.relpath(candidate.file, path.parent) if candidate.file is not None else "",
         )  # fmt: skip
-        yield _parsed(text, path, kernel, options, said)
+        yield _parsed(text, path, kernel, options, reading.said), reading.asked
 
 
 def _with_ragged(
@@ -229,7 +233,7 @@ def _with_ragged(
                 ragged[name] = value - step
     if all(sizes[name] == one for name, one in ragged.items()):
         return card
-    for other in _cards_at(path, kernel, candidate, launched, options, ragged, RAGGED):
+    for other, _ in _cards_at(path, kernel, candidate, launched, options, ragged, RAGGED):
         if other.assumed != card.assumed[1:]:
             continue
         joined = replace(other, assumed=card.assumed, cases=(*card.cases, *other.cases))
@@ -329,45 +333,8 @@ def _probed(
         numbers,
         tuple(dict.fromkeys(arrays[one.name] for one in known)),
         counts,
-        frozenset(arrays[one.name] for one in known if _may_write(one, candidate)),
+        frozenset(arrays[one.name] for one in known if may_write(one, candidate)),
         frozenset(arrays[one.name] for one in known if one.const) & candidate.written,
         below,
     )
     return asked_probe(question)
-
-
-def _may_write(parameter: Parameter, candidate: Candidate) -> bool:
-    array = candidate.arrays.get(parameter.name)
-    return array in candidate.written and not parameter.const
-
-
-def _readings(
-    kernel: Kernel, candidate: Candidate, launched: Written, probed: Probed
-) -> Iterator[tuple[tuple[str, ...], dict[str, Use]]]:
-    """What is assumed, and the use of each array."""
-    pointers = [one for one in kernel.parameters if one.pointer and not one.value]
-    uses = {one.name: _use(one, candidate, launched, probed) for one in pointers}
-    yield (), uses
-    if any(_is_filled(kernel, one) and uses[one.name].direction in ("inout", "workspace") for one in pointers):
-        return
-    zeros = {name: one if one.direction == "in" else replace(one, initial="zero") for name, one in uses.items()}
-    yield ("what the kernel writes begins as zeros, which is what the result fits",), zeros
-
-
-def _is_filled(kernel: Kernel, parameter: Parameter) -> bool:
-    """Whether host code fills an array with values, so that it does not begin as zeros."""
-    passed = dict(zip((one.name for one in kernel.parameters), kernel.passed, strict=True)).get(parameter.name)
-    if not isinstance(passed, Pointer) or kernel.launch is None:
-        return False
-    content, copied = kernel.launch.contents.get(id(passed.buffer), ("", None))
-    return (copied.origin().content if copied is not None else content) in ("values", "set")
-
-
-def _use(parameter: Parameter, candidate: Candidate, launched: Written, probed: Probed) -> Use:
-    array = candidate.arrays.get(parameter.name, "")
-    shape = launched.sizes.get(parameter.name) or f"elements_of_{array}"
-    if not array:
-        return Use("workspace", shape)
-    if not _may_write(parameter, candidate) or array not in probed.written:
-        return Use("in", shape)
-    return Use("inout" if array in probed.updated or array in probed.partial else "out", shape)

@@ -35,6 +35,7 @@ class Tries:
     untouched: set[str] | None = None  # arrays that these might write, and that none of them did
     # that did not come to their end, and what of
     died: list[tuple[Candidate, Card, str]] = field(default_factory=list)
+    asked: str = ""  # what has to be so for the kernel to be right, where nobody says it; "" for nothing
     ragged: str = ""  # sizes at which a kernel is wrong that is right at multiples of its tiles; "" for none
 
 
