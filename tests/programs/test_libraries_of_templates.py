@@ -122,6 +122,21 @@ def test_types_of_thrust_in_kernels_and_headers_that_another_one_read(tmp_path: 
     assert done.stdout == "-1 3 6 9\n", done.stderr
 
 
+def test_names_that_thrust_takes_from_elsewhere(tmp_path: Path) -> None:
+    """`using ::cuda::std::make_tuple;` of a header that nobody names."""
+    text = """#include <cstdio>
+#include <thrust/device_vector.h>
+#include <thrust/iterator/zip_iterator.h>
+int main() {
+    thrust::device_vector<int> x(3, 4), y(3, 5);
+    auto both = thrust::make_zip_iterator(thrust::make_tuple(x.begin(), y.begin()));
+    printf("%d\\n", int(thrust::get<1>(both[2])) + int(thrust::get<0>(*both)));
+}
+"""
+    done = run(tmp_path, text)
+    assert done.stdout == "9\n", done.stderr
+
+
 def test_what_thrust_does_not_have_is_an_error_at_its_line(tmp_path: Path) -> None:
     done = run(tmp_path, THRUST.replace("thrust::sequence(", "thrust::sequence_of_what("))
     assert done.returncode == 2, done.stderr

@@ -122,7 +122,7 @@ def _help(refusal: str, command: Sequence[str]) -> Iterator[str]:
         yield "-fpermissive"
     # nvcc's Thrust reads more of its own headers than the one for the host does.
     for name in dict.fromkeys(_NO_MEMBER_OF_THRUST.findall(refusal)):
-        declared = re.compile(rf"\b{name}\(|\b(?:struct|class|using) {name}\b")
+        declared = re.compile(rf"\b{name}\(|\b(?:struct|class|using) {name}\b|\busing [\w:]*::{name};")
         for folder in (one[2:] for one in command if one.startswith("-I")):
             headers = sorted(Path(folder, "thrust").glob("*.h"), key=lambda one: (one.stem != name, one.name))
             found = next((one for one in headers if declared.search(one.read_text("utf-8", "replace"))), None)

@@ -1,6 +1,8 @@
 // Graphs: built node by node, copied, instantiated, changed and launched. streams.cpp captures them.
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
+#include <iterator>
 
 #include "copies.hpp"
 #include "graph.hpp"
@@ -381,6 +383,38 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* to, cudaGraph_t graph, unsigne
 }
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* to, cudaGraph_t graph, unsigned long long flags) {
     return cudaGraphInstantiate(to, graph, flags);
+}
+cudaError_t cudaGraphInstantiateWithParams(cudaGraphExec_t* to, cudaGraph_t graph, cudaGraphInstantiateParams* p) {
+    p->errNode_out = nullptr;
+    p->result_out = cudaGraphInstantiateSuccess;
+    const auto error = cudaGraphInstantiate(to, graph, p->flags);
+    if (error != cudaSuccess) p->result_out = cudaGraphInstantiateError;
+    return error;
+}
+cudaError_t cudaGraphNodeGetEnabled(cudaGraphExec_t graph, cudaGraphNode_t node, unsigned* enabled) {
+    WMMADIAG_LOCKED;
+    const auto* one = graph_of(graph)->copy_of(node_of(node));
+    if (one == nullptr) return failed(cudaErrorInvalidValue);
+    *enabled = one->enabled ? 1 : 0;
+    return status();
+}
+// The nodes and what they depend on, as a graph of Graphviz.
+cudaError_t cudaGraphDebugDotPrint(cudaGraph_t graph, const char* name, unsigned) {
+    WMMADIAG_LOCKED;
+    std::FILE* file = std::fopen(name, "w");
+    if (file == nullptr) return failed(cudaErrorOperatingSystem);
+    constexpr const char* names[] = {"kernel", "memcpy", "memset", "host", "graph", "empty", "wait event", "event record"};
+    const auto nodes = graph_of(graph)->ordered();
+    std::fprintf(file, "digraph graph_1 {\n");
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+        const auto type = static_cast<std::size_t>(nodes[i]->type);
+        std::fprintf(file, "  node_%zu [label=\"%s\"];\n", i, type < std::size(names) ? names[type] : "node");
+        for (const auto* before : nodes[i]->after)
+            std::fprintf(file, "  node_%td -> node_%zu;\n", std::find(nodes.begin(), nodes.end(), before) - nodes.begin(), i);
+    }
+    std::fprintf(file, "}\n");
+    std::fclose(file);
+    return status();
 }
 cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return status(); }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {

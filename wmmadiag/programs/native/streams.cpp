@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <memory>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "graph.hpp"
@@ -298,6 +299,34 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
     if (one == nullptr) return failed(cudaErrorInvalidResourceHandle);
     *to = one->capturing ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
     return cudaSuccess;
+}
+// What is captured in a stream: its graph, as far as it is, and what the next piece of work will depend on.
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* to, unsigned long long* id, cudaGraph_t* graph,
+                                     const cudaGraphNode_t** nodes, const cudaGraphEdgeData** edges, std::size_t* count) {
+    WMMADIAG_LOCKED;
+    static std::vector<cudaGraphNode_t> last;
+    const auto* one = stream_of(stream);
+    if (one == nullptr) return failed(cudaErrorInvalidResourceHandle);
+    *to = one->capturing ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+    if (!one->capturing) return cudaSuccess;
+    last.clear();
+    for (auto* node : one->capturing.last) last.push_back(reinterpret_cast<cudaGraphNode_t>(node));
+    if (id != nullptr) *id = reinterpret_cast<std::uint64_t>(one->capturing.graph.get());
+    if (graph != nullptr) *graph = handle_of(one->capturing.graph);
+    if (nodes != nullptr) *nodes = last.data();
+    if (edges != nullptr) *edges = nullptr;
+    if (count != nullptr) *count = last.size();
+    return cudaSuccess;
+}
+// Calls that a capture forbids are told whatever the mode is.
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+    static thread_local cudaStreamCaptureMode current = cudaStreamCaptureModeGlobal;
+    std::swap(*mode, current);
+    return cudaSuccess;
+}
+cudaError_t cudaStreamCopyAttributes(cudaStream_t to, cudaStream_t from) {
+    WMMADIAG_LOCKED;
+    return stream_of(to) != nullptr && stream_of(from) != nullptr ? status() : failed(cudaErrorInvalidResourceHandle);
 }
 
 }  // extern "C"

@@ -1,0 +1,146 @@
+"""What programs ask of the driver and of graphs besides the usual."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from test_run_program import run
+
+DRIVER = r"""#include <cuda.h>
+#include <nvrtc.h>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+void ok(CUresult found, int line) {
+    const char* said = "";
+    if (found != CUDA_SUCCESS) cuGetErrorString(found, &said), printf("%d: %s\n", line, said), exit(1);
+}
+#define CK(x) ok((x), __LINE__)
+const char* text = "extern \"C\" __global__ void saxpy(float a, const float* x, float* y, int n) {"
+                   "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = a * x[i] + y[i]; }";
+int main() {
+    CUdevice device;
+    CUcontext context;
+    CK(cuInit(0));
+    CK(cuDeviceGet(&device, 0));
+    CK(cuDevicePrimaryCtxRetain(&context, device));
+    CK(cuCtxSetCurrent(context));
+    nvrtcProgram program;
+    nvrtcCreateProgram(&program, text, "k.cu", 0, nullptr, nullptr);
+    if (nvrtcCompileProgram(program, 0, nullptr)) return 2;
+    size_t size;
+    nvrtcGetPTXSize(program, &size);
+    std::vector<char> ptx(size);
+    nvrtcGetPTX(program, ptx.data());
+    CUlinkState link;
+    void* image;
+    CUmodule module;
+    CUfunction function;
+    CK(cuLinkCreate(0, nullptr, nullptr, &link));
+    CK(cuLinkAddData(link, CU_JIT_INPUT_PTX, ptx.data(), size, "k", 0, nullptr, nullptr));
+    CK(cuLinkComplete(link, &image, &size));
+    CK(cuModuleLoadData(&module, image));
+    CK(cuLinkDestroy(link));
+    CK(cuModuleGetFunction(&function, module, "saxpy"));
+    const int n = 100;
+    CUdeviceptr x, y, base;
+    std::vector<float> h(n), back(n, -1);
+    for (int i = 0; i < n; ++i) h[i] = i;
+    CK(cuMemAlloc(&x, n * 4));
+    CK(cuMemAlloc(&y, n * 4));
+    CK(cuMemcpyHtoD(x, h.data(), n * 4));
+    CK(cuMemsetD32(y, 0, n));
+    float a = 3;
+    int count = n;
+    void* arguments[] = {&a, &x, &y, &count};
+    CUstream stream;
+    CK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CUgraph graph;
+    CUgraphExec made;
+    CK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    CUlaunchConfig config = {1, 1, 1, 128, 1, 1, 0, stream, nullptr, 0};
+    CK(cuLaunchKernelEx(&config, function, arguments, nullptr));
+    CK(cuStreamEndCapture(stream, &graph));
+    CK(cuGraphInstantiate(&made, graph, 0));
+    CK(cuStreamSynchronize(stream));
+    CK(cuCtxSynchronize());
+    CK(cuGraphLaunch(made, stream));
+    CK(cuGraphLaunch(made, stream));
+    CK(cuStreamSynchronize(stream));
+    CUDA_MEMCPY2D copy = {};
+    copy.srcMemoryType = CU_MEMORYTYPE_DEVICE, copy.srcDevice = y, copy.srcPitch = 40;
+    copy.srcXInBytes = 4, copy.srcY = 1;
+    copy.dstMemoryType = CU_MEMORYTYPE_HOST, copy.dstHost = back.data(), copy.dstPitch = 12;
+    copy.WidthInBytes = 8, copy.Height = 2;
+    CK(cuMemcpy2D(&copy));
+    printf("%g %g %g %g %g\n", back[0], back[1], back[2], back[3], back[4]);
+    unsigned type, managed;
+    CK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, x));
+    CK(cuMemGetAddressRange(&base, &size, x + 8));
+    CK(cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, x));
+    printf("%u %u %d %zu\n", type, managed, base == x, size);
+    CK(cuMemHostRegister(h.data(), n * 4, 0));
+    CK(cuMemHostUnregister(h.data()));
+    CK(cuGraphExecDestroy(made));
+    CK(cuGraphDestroy(graph));
+    CK(cuModuleUnload(module));
+    CK(cuDevicePrimaryCtxRelease(device));
+    copy.Height = 20;
+    return cuMemcpy2D(&copy) == CUDA_SUCCESS;
+}
+"""
+
+GRAPHS = r"""#include <cstdio>
+__global__ void add(float* a, float v) { a[threadIdx.x] += v; }
+int main() {
+    float* d;
+    cudaStream_t s;
+    cudaGraph_t graph, half;
+    cudaGraphExec_t made;
+    cudaMalloc(&d, 128), cudaStreamCreate(&s);
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    cudaThreadExchangeStreamCaptureMode(&mode);
+    printf("%d ", mode);
+    cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal);
+    cudaMemsetAsync(d, 0, 128, s);
+    add<<<1, 32, 0, s>>>(d, 1);
+    cudaStreamCaptureStatus status;
+    unsigned long long id;
+    const cudaGraphNode_t* last;
+    size_t count, nodes;
+    cudaStreamGetCaptureInfo(s, &status, &id, &half, &last, nullptr, &count);
+    cudaGraphGetNodes(half, nullptr, &nodes);
+    cudaGraphNodeType type;
+    cudaGraphNodeGetType(last[0], &type);
+    printf("%d %d %d %d %d\n", status == cudaStreamCaptureStatusActive, id != 0, (int)count, (int)nodes,
+           type == cudaGraphNodeTypeKernel);
+    cudaStreamEndCapture(s, &graph);
+    cudaStreamGetCaptureInfo(s, &status);
+    printf("%d ", status);
+    cudaGraphInstantiateParams how = {};
+    printf("%d ", cudaGraphInstantiateWithParams(&made, graph, &how));
+    printf("%d\n", how.result_out == cudaGraphInstantiateSuccess);
+    unsigned enabled;
+    cudaGraphNode_t all[2];
+    cudaGraphGetNodes(graph, all, &nodes);
+    cudaGraphNodeSetEnabled(made, all[1], 0);
+    cudaGraphNodeGetEnabled(made, all[1], &enabled);
+    printf("%d\n", enabled);
+    return cudaGraphDebugDotPrint(graph, "graph.dot", 0);
+}
+"""
+
+
+def test_the_driver_links_captures_and_copies(tmp_path: Path) -> None:
+    done = run(tmp_path, DRIVER)
+    assert done.stdout == "66 72 -1 126 132\n2 0 1 400\n", done.stdout + done.stderr
+    assert "cudaMemcpy2D reads" in " ".join(done.stderr.split()) and done.returncode == 1
+
+
+def test_graphs_tell_what_they_are(tmp_path: Path) -> None:
+    done = run(tmp_path, GRAPHS)
+    assert done.stdout == "0 1 1 1 2 1\n0 0 1\n0\n", done.stdout + done.stderr
+    assert done.returncode == 0
+    said = (tmp_path / "graph.dot").read_text()
+    assert 'node_0 [label="memset"]' in said and "node_0 -> node_1;" in said
