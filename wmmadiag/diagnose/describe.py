@@ -116,6 +116,9 @@ def _symptoms(found: Examined, first: CaseRun, causes: Sequence[Cause]) -> Itera
 
 
 def _helps(outcome: TrialOutcome) -> str:
+    if outcome.astray > 0:
+        mended = f", and makes {outcome.mended:,} wrong elements right" if outcome.mended else ""
+        return f"takes away {outcome.astray:.0%} of the accesses outside of arrays that were looked at{mended}"
     if not outcome.mended:
         return "lets the kernel end, with wrong numbers"
     broken = f"{outcome.broken:,} wrong" if outcome.broken else "none wrong"

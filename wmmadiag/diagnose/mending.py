@@ -94,7 +94,8 @@ def look_for_mends(found: Examined, cases: Sequence[Case], threads: int, tell: P
 
 def _look(found: Examined, base: _Base, cases: Sequence[Case], tell: Progress) -> bool:
     """Search from a base; whether what is left there is mended."""
-    return (_by_checks if base.trials.wrong_before == 0 else _numbers)(found, base, cases, tell)
+    right = base.trials.wrong_before == base.trials.strays_before == 0
+    return (_by_checks if right else _numbers)(found, base, cases, tell)
 
 
 def _numbers(found: Examined, base: _Base, cases: Sequence[Case], tell: Progress) -> bool:

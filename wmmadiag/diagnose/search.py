@@ -184,10 +184,12 @@ def _helps(outcome: Outcome) -> bool:
     return outcome.verdict == "better" or (mostly and outcome.mended > 0)
 
 
-def _mended(outcome: Outcome) -> int:
+def _mended(outcome: Outcome) -> float:
+    """How much of what is wrong is gone: shares of the wrong elements and of the accesses that belong nowhere."""
     if outcome.wrong_before is None:
         return -(outcome.wrong_after or 0)
-    return outcome.wrong_before - outcome.wrong_after if outcome.wrong_after is not None else outcome.mended
+    fewer = outcome.wrong_before - outcome.wrong_after if outcome.wrong_after is not None else outcome.mended
+    return fewer / max(1, outcome.wrong_before) + outcome.astray
 
 
 def _ordered(outcomes: Sequence[Tried]) -> list[Tried]:

@@ -54,6 +54,11 @@ class TrialResult:
     mended: int  # elements that are right and were not
     broken: int  # elements that are wrong and were not
     damaged: int  # items changed that must stay as they are
+    # strays: accesses of lanes that belong nowhere, where they pass; fewer, more: of the blocks that were looked at, than
+    # without a change
+    strays: int
+    fewer: int
+    more: int
     first: int  # the lowest wrong element, or -1
     instructions: int  # warp instructions spent
     error: float  # how far off the wrong elements that were looked at are, from 0 to 1 each
@@ -92,6 +97,8 @@ class TrialLaunch:
         selector: name of the program's variable of 32 bits; where the program has none, all values are the same run.
         items: of the array arguments; those that are not listed may hold anything.
         rules: per element.
+        strays_pass: whether accesses outside of all arrays, and such as are not aligned, read zeros or what lies there,
+            or are lost, in place of ending the run.
 
     Raises:
         ConfigurationError, KernelFault: as `EmulatedKernel.launch`, for what does not fit the kernel.
@@ -104,6 +111,8 @@ class TrialLaunch:
         selector: str,
         items: Sequence[JudgedItems],
         rules: ElementRules,
+        *,
+        strays_pass: bool = False,
     ) -> None:
         kernel.check_shape(launch)
         regions, extents = kernel.memory(launch)
@@ -126,6 +135,7 @@ class TrialLaunch:
             options.register_poison,
             kernel.patience,
             placed.address if placed is not None else 0,
+            strays_pass,
             [(starts[one.argument], one.type, one.element, one.poison is not None, one.poison or 0) for one in items],
             *(np.ascontiguousarray(one) for one in (rules.value, rules.bound, rules.accepted, rules.wrong)),
             [data for _, data, _ in regions],

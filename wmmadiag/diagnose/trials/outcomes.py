@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -13,7 +14,7 @@ from wmmadiag.subject.card import LaunchShape
 TrialVerdict: TypeAlias = Literal["right", "better", "same", "worse", "fault", "refused", "budget"]
 """right: every element is right, and nothing else was written. better: some wrong elements are right, and no other is
 wrong; or it ends, where the kernel does not. same: as wrong as before. worse: other elements are wrong, whatever was
-mended. fault, budget: it died, or did not end. refused: the compiler, the emulator or the chip would not take it."""
+mended. Fewer strays count like fewer wrong elements. fault, budget: it died, or did not end. refused: the compiler, the emulator or the chip would not take it."""
 
 _PART = 0.1
 
@@ -36,6 +37,10 @@ class Outcome:
     verdict: TrialVerdict
     wrong_before: int | None  # wrong elements of the kernel as it is; None where it did not end
     wrong_after: int | None = None  # with the change; None where the trial was given up before everything was counted
+    # where a kernel dies of accesses that belong nowhere: how many there are, and share of them that is gone, of the
+    # blocks that were looked at
+    strays: int = 0
+    astray: float = 0.0
     # mended, broken, left: elements that became right, became wrong, and are still or now wrong; of those that were
     # looked at
     mended: int = 0
@@ -57,6 +62,8 @@ class Outcome:
     def partly(self) -> bool:
         """Whether it mends a good part of what was looked at, and breaks less: then it is about what is wrong there."""
         ended = self.verdict in ("better", "same", "worse")
+        if ended and self.astray >= _PART and self.broken == 0:
+            return True
         return ended and self.mended > self.broken and self.mended >= _PART * (self.mended + self.left)
 
 
@@ -80,6 +87,8 @@ def outcome_of(
         _verdict(result, reference),
         reference.wrong if ended else None,
         result.wrong if result.end == "finished" else None,
+        result.strays if result.end in _JUDGED else 0,
+        _astray(result),
         result.mended,
         result.broken,
         result.wrong,
@@ -88,17 +97,28 @@ def outcome_of(
         faithful,
         result.fault if result.end == "fault" else "",
         _nearer(result, before),
-        result.end == before.end and result.end in _JUDGED and result.trace == before.trace,
+        result.end == before.end and result.end in _JUDGED and _left(result) == _left(before),
     )
 
 
 _JUDGED = ("finished", "stopped")
 
 
+def _left(result: TrialResult) -> tuple[int, int]:
+    return result.trace, result.strays
+
+
+def _astray(result: TrialResult) -> float:
+    """Share of the accesses that belong nowhere that is gone; below 0: there are more."""
+    before = result.strays + result.fewer - result.more
+    return (result.fewer - result.more) / before if before and result.end in _JUDGED else 0.0
+
+
 def _nearer(result: TrialResult, before: TrialResult) -> float:
     if result.end in _JUDGED and before.end in _JUDGED:
         was, now = (one.error / max(1, one.looked) for one in (before, result))
-        return 1.0 - now / was if was > 0.0 else 0.0
+        gone = [1.0 - now / was] if was > 0.0 else []
+        return statistics.fmean([*gone, _astray(result)]) if before.strays else next(iter(gone), 0.0)
     if result.end == before.end == "fault" and result.instructions > 0:
         return 1.0 - before.instructions / result.instructions
     return 0.0
@@ -110,18 +130,20 @@ def _verdict(result: TrialResult, reference: TrialResult) -> TrialVerdict:
     if result.end == "budget":
         return "budget"
     if result.end == "stopped":
-        return "worse" if result.broken or result.damaged > reference.damaged else "same"
-    if result.wrong == 0 and result.damaged == 0:
+        return "worse" if result.broken or result.damaged > reference.damaged or result.more else "same"
+    if result.wrong == 0 and result.damaged == 0 and result.strays == 0:
         return "right"
     if reference.end != "finished":
         return "better"
-    if result.broken or result.damaged > reference.damaged:
+    if result.broken or result.damaged > reference.damaged or result.strays > reference.strays:
         return "worse"
-    return "better" if result.mended or result.damaged < reference.damaged else "same"
+    fewer = result.damaged < reference.damaged or result.strays < reference.strays
+    return "better" if result.mended or fewer else "same"
 
 
 def faithful(own: TrialResult, reference: TrialResult) -> bool:
     """Whether a program without a change does what the kernel does."""
     if own.end != "finished" or reference.end != "finished":
         return own.end == reference.end
-    return own.mended == own.broken == 0 and own.damaged == reference.damaged
+    same = own.damaged == reference.damaged and own.strays == reference.strays
+    return own.mended == own.broken == 0 and same

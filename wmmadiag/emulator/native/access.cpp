@@ -7,6 +7,7 @@ namespace wmmadiag {
 std::byte* resolve_one(Warp& warp, Space space, unsigned lane, std::uint64_t address, std::uint64_t bytes, bool write) {
     const auto& shared = warp.block().shared();
     const auto fail = [&](FaultKind kind) -> std::byte* {
+        if (shared.strays_pass && bytes <= stray_bytes) return warp.block().stray(bytes, write);
         warp.fail_access(kind, lane, space, address, bytes, write);
         return nullptr;
     };
@@ -88,6 +89,10 @@ Flow reach_within(Warp& warp, Space space, Mask active, const Addresses& address
             const auto lane = static_cast<unsigned>(std::countr_zero(m));
             const auto a = addresses.lane[lane];
             if ((a & (alignment - 1)) == 0) continue;
+            if (warp.block().shared().strays_pass && !(read && write)) {  // an atomic operation has nowhere to be done
+                warp.block().count_stray();
+                continue;
+            }
             const auto where = space == Space::generic ? space_of(a) : space;
             return warp.fail_access(FaultKind::misaligned, lane, where, space == where ? a : a - window_of(where), alignment, write);
         }

@@ -51,13 +51,14 @@ using ArrayRow = std::tuple<std::uint64_t, std::string, Array<std::int32_t>, boo
 
 PyTrials trials(const Engine& engine, const LoadedProgram& loaded, std::array<std::uint32_t, 3> grid, std::array<std::uint32_t, 3> block,
                 const std::vector<RegionRow>& regions, std::uint32_t shared_base, std::uint32_t shared_bytes, std::uint32_t dynamic_bytes,
-                std::uint32_t poison, std::uint32_t register_poison, std::uint64_t patience, std::uint64_t selector,
+                std::uint32_t poison, std::uint32_t register_poison, std::uint64_t patience, std::uint64_t selector, bool strays_pass,
                 const std::vector<ArrayRow>& arrays, const Array<double>& value, const Array<double>& bound, const Array<std::uint8_t>& accepted,
                 const Array<std::uint8_t>& wrong, nb::object memory) {
     TrialSetup setup;
     setup.request = launch_request(loaded, grid, block, regions, shared_base, shared_bytes, dynamic_bytes, poison, register_poison, {}, false);
     if (patience != 0) setup.request.patience = patience;
     setup.selector = selector;
+    setup.strays_pass = strays_pass;
     for (const auto& [base, type, element, poisoned, bits] : arrays) setup.arrays.push_back({base, type_from(type), copied(element), poisoned, bits});
     setup.expected = {copied(value), copied(bound), copied(accepted), copied(wrong)};
     setup.expected.scale = scale_of(setup.expected.value);
@@ -76,8 +77,8 @@ decltype(auto) running(Body&& body) {
 }
 
 nb::tuple row(const TrialResult& r) {
-    return nb::make_tuple(end_names[static_cast<unsigned>(r.end)], fault_name(r.fault), r.in_order, r.wrong, r.mended, r.broken, r.damaged, r.first,
-                          r.instructions, r.error, r.looked, r.trace);
+    return nb::make_tuple(end_names[static_cast<unsigned>(r.end)], fault_name(r.fault), r.in_order, r.wrong, r.mended, r.broken, r.damaged, r.strays,
+                          r.fewer, r.more, r.first, r.instructions, r.error, r.looked, r.trace);
 }
 
 nb::tuple base(PyTrials& self, std::uint64_t budget) {
@@ -110,7 +111,7 @@ void bind_trials(nb::module_& m) {
             "adopt", [](PyTrials& self, const PyTrials& other) { return self.trials->adopt(*other.trials); }, "other"_a)
         .def("run", &run_all, "selectors"_a, "times"_a, "slack"_a, "budget"_a, "looks"_a, "threads"_a);
     m.def("trials", &trials, "engine"_a, "program"_a, "grid"_a, "block"_a, "regions"_a, "shared_base"_a, "shared_bytes"_a, "dynamic_bytes"_a,
-          "poison"_a, "register_poison"_a, "patience"_a, "selector"_a, "arrays"_a, "value"_a, "bound"_a, "accepted"_a, "wrong"_a, "memory"_a);
+          "poison"_a, "register_poison"_a, "patience"_a, "selector"_a, "strays_pass"_a, "arrays"_a, "value"_a, "bound"_a, "accepted"_a, "wrong"_a, "memory"_a);
 }
 
 }  // namespace wmmadiag

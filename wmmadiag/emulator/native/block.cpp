@@ -31,6 +31,15 @@ Block::Block(Shared& shared, unsigned warps, Observer* observer) : shared_(&shar
 
 std::byte* Block::registers(unsigned warp) const { return registers_.get() + std::uint64_t{shared_->program->source().register_bytes} * warp; }
 
+std::byte* Block::stray(std::uint64_t bytes, bool write) {
+    count_stray();
+    nowhere_.resize(2 * stray_bytes);  // never moved: copies under way keep their addresses
+    if (!write) return nowhere_.data();
+    auto* taker = nowhere_.data() + stray_bytes;
+    std::memset(taker, 0, bytes);  // an atomic operation reads there, too
+    return taker;
+}
+
 void Block::start(std::uint64_t index) {
     index_ = index;
     const auto& spec = shared_->spec;
@@ -44,6 +53,7 @@ void Block::start(std::uint64_t index) {
     barriers_.fill({});
     output.clear();
     turn_ = {};
+    strays_ = 0;
     fault_ = {};
     const auto threads = static_cast<std::uint32_t>(spec.block.count());
     for (unsigned w = 0; w < warps_.size(); ++w) warps_[w].start(*this, w, threads);

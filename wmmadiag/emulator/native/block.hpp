@@ -18,6 +18,7 @@ struct Dim3 {
 };
 
 inline constexpr unsigned barrier_count = 16;
+inline constexpr std::uint64_t stray_bytes = 4096;  // the longest access that may belong nowhere and pass
 inline constexpr std::uint64_t warp_slice = 1u << 16;  // instructions until another warp gets its turn
 // Rounds in which all warps only look at mbarriers that nobody arrives at: no other block can either, so that they look for ever. (A loop
 // that counts its looks and gives up after more of them than this would be taken for one that hangs.)
@@ -51,6 +52,7 @@ struct Shared {
     GlobalMemory* memory = nullptr;
     std::vector<std::int64_t> check_table;  // what a check needs from Python; its own format
     bool tracking = false;                  // several threads: note who wrote where
+    bool strays_pass = false;               // an access that belongs nowhere reads zeros, or is lost, and is counted
     std::atomic<bool> stop{false};          // interrupted, or another block ended the run
     std::atomic<bool> order_matters{false};
 };
@@ -99,6 +101,10 @@ public:
     [[nodiscard]] const std::vector<Warp>& warps() const { return warps_; }
     [[nodiscard]] const Fault& fault() const { return fault_; }
     [[nodiscard]] std::uint64_t executed() const;
+    // What stands in for memory where an access of a lane belongs nowhere: zeros to read, or what takes what is written. It is counted.
+    std::byte* stray(std::uint64_t bytes, bool write);
+    void count_stray() { ++strays_; }
+    [[nodiscard]] std::uint64_t strays() const { return strays_; }
     [[nodiscard]] const std::array<Barrier, barrier_count>& barriers() const { return barriers_; }
 
     // Everything that a block's future depends on but global memory.
@@ -135,7 +141,8 @@ private:
 
     Shared* shared_;
     Observer* observer_;
-    std::uint64_t index_ = 0;
+    std::uint64_t index_ = 0, strays_ = 0;
+    std::vector<std::byte> nowhere_;  // `stray_bytes` of zeros, and as many that take what is written
     Turn turn_;
     bool waits_ = false;
     std::vector<Warp> warps_;

@@ -69,11 +69,15 @@ Flow copy_async(Warp& warp, const Inst& inst, Mask active) {
         });
         if (flow != Flow::next) return flow;
     }
+    const auto memory = reinterpret_cast<std::uintptr_t>(warp.block().shared_memory());
     for (Mask m = active; m != 0; m &= m - 1) {
         const auto lane = static_cast<unsigned>(std::countr_zero(m));
         const auto offset = to.lane[lane] - (space_of(to.lane[lane]) == Space::shared ? shared_window : 0);
         if (offset % inst.bytes != 0) return warp.fail_access(FaultKind::misaligned, lane, Space::shared, offset, inst.bytes, true);
-        if (resolve_one(warp, Space::shared, lane, offset, inst.bytes, true) == nullptr) return Flow::fault;
+        const auto* there = resolve_one(warp, Space::shared, lane, offset, inst.bytes, true);
+        if (there == nullptr) return Flow::fault;
+        // One that passes though it belongs nowhere is not done.
+        if (reinterpret_cast<std::uintptr_t>(there) != memory + offset) copy.lanes_left &= ~(Mask{1} << lane);
         copy.destination[lane] = static_cast<std::uint32_t>(offset);
         copy.group[lane] = warp.commits[lane];
     }

@@ -101,6 +101,7 @@ public:
         shared_.program = request.program;
         shared_.spec = request.spec;
         shared_.memory = &memory_;
+        shared_.strays_pass = plan.setup.strays_pass;
         warps_ = static_cast<unsigned>((request.spec.block.count() + lanes - 1) / lanes);
         touched_.resize(plan.parts.size());
         for (std::size_t i = 0; i < plan.parts.size(); ++i) {
@@ -136,7 +137,10 @@ public:
         if (known != nullptr && known->base.result.end == TrialEnd::finished)
             budget = limits.times * known->base.result.instructions + limits.slack * shared_.spec.grid.count();
         std::vector<std::uint64_t> used;
-        auto result = in_order(budget, used);
+        std::vector<std::uint64_t> strays;
+        auto result = in_order(budget, used, strays);
+        if (known != nullptr)
+            for (std::size_t b = 0; b < known->base.strays.size(); ++b) compare(strays[b], known->base.strays[b], result);
         result.instructions += spent;
         put_back();
         return result;
@@ -150,7 +154,7 @@ public:
         }
         auto known = std::make_shared<Known>();
         auto& base = known->base;
-        base.result = in_order(budget, base.instructions);
+        base.result = in_order(budget, base.instructions, base.strays);
         base.independent = base.result.end == TrialEnd::finished;
         for (const auto& one : touched_) {
             base.independent &= !one.read_shared() && !one.write_shared();
@@ -218,7 +222,7 @@ private:
         std::vector<std::uint8_t> done(blocks, 0);
         unsigned looked = 0, empty = 0;
         std::uint64_t rest = 0;
-        const auto better = [&] { return result.mended > result.broken + result.damaged; };
+        const auto better = [&] { return result.mended + result.fewer > result.broken + result.damaged + result.more; };
         for (std::uint64_t i = 0; i < blocks + suspects.size(); ++i) {
             const bool suspect = i < suspects.size();
             if (!suspect && looked != 0 && !better()) {
@@ -243,6 +247,8 @@ private:
                 result.end = shared_.stop.load(std::memory_order_relaxed) ? TrialEnd::interrupted : TrialEnd::budget;
                 return true;
             }
+            result.strays += block_->strays();
+            compare(block_->strays(), known.base.strays[index], result);
             const bool overlaps = any<&Touched::write_shared>();
             if (limits.looks == 0) {
                 if (overlaps) return false;
@@ -250,7 +256,7 @@ private:
             }
             const auto seen = count_written(static_cast<std::uint32_t>(index));
             add(seen, result);
-            bool bad = seen.wrong != 0 || seen.damaged != 0;
+            bool bad = seen.wrong != 0 || seen.damaged != 0 || block_->strays() != 0;
             // What it does not write any more another block may write now. Two blocks that leave their own, and touch no other's, tell.
             if (!bad && !overlaps) {
                 const auto left = count_left(static_cast<std::uint32_t>(index));
@@ -273,11 +279,13 @@ private:
         return true;
     }
 
-    TrialResult in_order(std::uint64_t budget, std::vector<std::uint64_t>& used) {
+    // used, strays: instructions, and accesses that belong nowhere, of each block.
+    TrialResult in_order(std::uint64_t budget, std::vector<std::uint64_t>& used, std::vector<std::uint64_t>& strays) {
         TrialResult result;
         result.in_order = true;
         const auto blocks = shared_.spec.grid.count();
         used.assign(blocks, 0);
+        strays.assign(blocks, 0);
         std::uint64_t begun = 0;
         std::vector<Resident> residents;
         const auto next = [&](std::uint64_t& index) {
@@ -305,7 +313,11 @@ private:
         const auto patience = std::min(plan_.setup.request.patience, budget == 0 ? block_slice : std::max<std::uint64_t>(budget, 1));
         in_turns(
             shared_, warps_, [](std::uint64_t) { return nullptr; }, patience, residents, next, run,
-            [&](const Block& block) { used[block.index()] = block.executed(); });
+            [&](const Block& block) {
+                used[block.index()] = block.executed();
+                strays[block.index()] = block.strays();
+                result.strays += block.strays();
+            });
         return result.end == TrialEnd::finished ? counted(result) : result;
     }
 
@@ -328,6 +340,7 @@ private:
                 wrong[writer - 1] += known.base.wrong[static_cast<std::size_t>(array.element[item])];
             }
         }
+        for (std::uint32_t b = 0; b < blocks; ++b) wrong[b] += known.base.strays[b];
         auto& suspects = known.base.wrong_blocks;
         for (std::uint32_t b = 0; b < blocks; ++b)
             if (wrong[b] != 0) suspects.push_back(b);
@@ -451,6 +464,11 @@ private:
             }
         }
         return wrong;
+    }
+
+    static void compare(std::uint64_t strays, std::uint64_t before, TrialResult& to) {
+        to.fewer += before > strays ? before - strays : 0;
+        to.more += strays > before ? strays - before : 0;
     }
 
     static void add(const Count& seen, TrialResult& to) {

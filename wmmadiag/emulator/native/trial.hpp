@@ -4,6 +4,9 @@
 // Where no block touches what another one writes, a value is tried on the blocks that write wrong elements first, one by one, and given up
 // as soon as they are no better. Whatever is right, or better, has run in all blocks; whatever makes blocks depend on each other, in all
 // blocks in their order. Results do not depend on the number of threads.
+//
+// Where the program dies of an access outside of all arrays, or one that is not aligned, such accesses may pass: they are counted then,
+// and fewer of them are better, as fewer wrong elements are.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +48,7 @@ struct Expected {
 struct TrialSetup {
     RunRequest request;          // program, spec, regions (their memory holds the initial bytes, and is not changed), patience
     std::uint64_t selector = 0;  // device address of the 32 bits that the program reads; 0: there is none
+    bool strays_pass = false;    // accesses that belong nowhere read zeros, or are lost, and are counted, in place of ending the run
     std::vector<JudgedArray> arrays;
     Expected expected;
 };
@@ -59,6 +63,9 @@ struct TrialResult {
     std::uint64_t mended = 0;        // right, and not so in Expected::wrong
     std::uint64_t broken = 0;        // the other way
     std::uint64_t damaged = 0;       // guard items changed
+    std::uint64_t strays = 0;        // accesses of lanes that belong nowhere, where they pass
+    std::uint64_t fewer = 0;         // strays that the base has and this one has not, of the blocks that were looked at
+    std::uint64_t more = 0;          // the other way
     std::int64_t first = -1;         // the lowest wrong element; -1: none
     std::uint64_t instructions = 0;  // warp instructions
     double error = 0;                // how far off the wrong elements are, from 0 to 1 each: |difference| / (|difference| + scale)
@@ -77,8 +84,9 @@ struct TrialBase {
     TrialResult result;
     bool independent = false;                 // no block touched what another one wrote
     std::vector<std::uint64_t> instructions;  // per block
+    std::vector<std::uint64_t> strays;        // per block
     std::vector<std::uint8_t> wrong;          // per element; empty where it did not end
-    std::vector<std::uint32_t> wrong_blocks;  // that wrote a wrong element: those with the fewest first
+    std::vector<std::uint32_t> wrong_blocks;  // that wrote a wrong element, or have strays: those with the fewest first
 };
 
 class Trials {
