@@ -13,6 +13,7 @@ from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.csource.dependences import Dependences
 from wmmadiag.csource.tree import parse
 from wmmadiag.diagnose import mending, nearby
+from wmmadiag.diagnose.bases import Base
 from wmmadiag.diagnose.changes import Change, TextEdit
 from wmmadiag.diagnose.effort import EFFORTS
 from wmmadiag.diagnose.ranking import Ranked
@@ -32,6 +33,7 @@ class _Trials:
         self.right, self.work, self.tried = frozenset(right), work, list[int]()
         self.texts = {FILE: b"int a;\n" * 2000}
         self.wrong_before = 64
+        self.strays_before = 0
         self.case = SimpleNamespace(name="small")
 
     def try_batch(self, changes: Sequence[Change], *, looks: int = 1) -> list[Outcome]:
@@ -81,7 +83,7 @@ def search_of(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(mending, "_confirmed", confirm)
         bench = SimpleNamespace(variant=SimpleNamespace(launch=None), card=SimpleNamespace(launch=None))
         found = SimpleNamespace(bench=bench, ledger=ledger, sources={}, suspects=(), helps=(), pairs={}, answers=())
-        base = mending._Base(trials, SimpleNamespace(), None)  # type: ignore[arg-type]
+        base = Base(trials, SimpleNamespace(), None)  # type: ignore[arg-type]
         return mending._numbers(found, base, (), lambda _: None), held  # type: ignore[arg-type]
 
     return run

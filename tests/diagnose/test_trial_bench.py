@@ -10,6 +10,8 @@ from trial_changes import change, edit, product
 
 from wmmadiag.compile.nvrtc import NvrtcResult, run_nvrtc
 from wmmadiag.diagnose.changes import Change, TextEdit, Texts
+from wmmadiag.diagnose.ranking import Ranked
+from wmmadiag.diagnose.search import Tried, helpful_at_once
 from wmmadiag.diagnose.trials import programs
 from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
@@ -78,11 +80,28 @@ def test_what_dies_or_never_ends_is_a_cheap_no(tmp_path: Path) -> None:
 
 
 def test_a_kernel_that_dies_may_get_better_by_ending(tmp_path: Path) -> None:
-    bench = bench_of(product(tmp_path, ("i * n + col", "i * (n << 24) + col")))
+    card = product(tmp_path, ("c[at(", "if (k != 9) __trap();\n    c[at("), ("i * n", "i * (k == 9 ? m : n)"))
+    bench = bench_of(card)
     texts = bench.texts
     assert bench.wrong_before is None
-    tried = [change(edit(texts, "(n << 24)", new)) for new in ("n", "k", "(n << 23)")]
+    ended = edit(texts, "k != 9", "k != 8")
+    tried = [change(ended), change(ended, edit(texts, "k == 9", "k == 8")), change(edit(texts, "k != 9", "k != 10"))]
     assert words(bench.try_batch(tried)) == ["right", "better", "fault"]
+
+
+def test_fewer_accesses_outside_are_better_where_the_kernel_dies_of_them(tmp_path: Path) -> None:
+    """Two arrays are read behind their ends in the last rounds of a loop: what is read there is nought, and counted."""
+    card = product(tmp_path, ("i < k; ++i", "i < k + 2; ++i"))
+    texts = bench_of(card).texts
+    first, second = (edit(texts, old, f"(i < k ? {old} : 0.0f)") for old in ("a[row * k + i]", "b[i * n + col]"))
+    bench = bench_of(card)
+    assert bench.strays_before > 0
+    found = bench.try_batch([change(first), change(second), change(first, second)], looks=0)
+    assert words(found) == ["better", "better", "right"]
+    assert found[0].astray > 0 and found[1].astray > 0 and found[2].astray == 1.0
+    assert helpful_at_once([Tried(Ranked(one.change, ("product.cu", 1), (), 0.0), one) for one in found])
+    kept = bench.keeping(change(first))
+    assert 0 < kept.strays_before < bench.strays_before
 
 
 def test_statements_are_removed_replaced_moved_and_inserted(tmp_path: Path) -> None:
@@ -261,9 +280,9 @@ def test_the_work_that_a_kernel_without_end_needs_is_learnt_from_what_ends(tmp_p
 def test_what_ends_late_is_not_taken_for_endless(tmp_path: Path) -> None:
     """A kernel that dies at the end of much work: the right change needs more than the first stages allow."""
     slow = "float sum = 0.0f;\n    for (int n0 = 0; n0 < 40000; ++n0) if (clock() == n0) sum += 1.0f;"
-    bench = bench_of(product(tmp_path, ("float sum = 0.0f;", slow), ("c[at(", "c[(1 << 28) + at(")))
+    bench = bench_of(product(tmp_path, ("float sum = 0.0f;", slow), ("c[at(", "if (k < 99) __trap();\n    c[at(")))
     assert bench.wrong_before is None
-    found = bench.try_batch([change(edit(bench.texts, "(1 << 28)", new)) for new in ("0", "1", "(1 << 27)")])
+    found = bench.try_batch([change(edit(bench.texts, "k < 99", f"k < {new}")) for new in ("0", "1", "98")])
     assert words(found)[0] == "right" and found[0].work > 1 << 21
     assert words(found)[2] == "fault"
 

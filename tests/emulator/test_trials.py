@@ -32,6 +32,7 @@ def launch_of(
     start: NDArray[Any] | None = None,
     element: NDArray[Any] | None = None,
     others: tuple[NDArray[Any], ...] = (),
+    strays_pass: bool = False,
 ) -> TrialLaunch:
     """A kernel that writes u32 items to its first array, judged exactly."""
     array = np.full(ITEMS, 0xA5A5A5A5, np.uint32) if start is None else start
@@ -44,7 +45,7 @@ def launch_of(
     items = [JudgedItems(0, "u32", numbers, None)]
     items += [JudgedItems(i + 1, "u32", np.full(one.size, -1, np.int32), None) for i, one in enumerate(others)]
     rules = ElementRules(wanted.astype(np.float64), np.zeros(count), nothing, mask)
-    return TrialLaunch(made, launch, "sel", items, rules)
+    return TrialLaunch(made, launch, "sel", items, rules, strays_pass=strays_pass)
 
 
 def tried(launch: TrialLaunch, *selectors: int, looks: int = 1, threads: int = 1) -> list[TrialResult]:
@@ -91,6 +92,53 @@ def test_each_end_of_a_trial() -> None:
     assert other.instructions == base.result.instructions
     assert (trap.end, trap.fault) == ("fault", "trap")
     assert spin.end == "budget" and spin.instructions <= 4 * base.instructions[1] + (1 << 14)
+
+
+# Block 1 reads behind its array in all lanes, block 3 in lanes 0 to 7; the selector keeps either one, or both, from it.
+STRAY = """
+mov.u32 %r2, %ctaid.x;
+mad.lo.u32 %r4, %r2, 32, %tid;
+setp.eq.u32 %p1, %r2, 1;
+setp.eq.u32 %p2, %r2, 3; setp.lt.and.u32 %p2, %tid, 8, %p2;
+and.b32 %r7, %r100, 1; setp.ne.u32 %p3, %r7, 0; @%p3 setp.ne.u32 %p1, %r2, %r2;
+and.b32 %r7, %r100, 2; setp.ne.u32 %p3, %r7, 0; @%p3 setp.ne.u32 %p2, %r2, %r2;
+or.pred %p4, %p1, %p2;
+mov.u32 %r8, 0;
+@%p4 ld.global.u32 %r8, [%to+1048576];
+add.u32 %r5, %r4, %r8;
+st.global.u32 [%to], %r5;
+"""
+
+
+def test_accesses_that_belong_nowhere_end_a_trial_or_are_counted() -> None:
+    strict = launch_of(STRAY, INDEX)
+    assert strict.base(0).result.fault == "out-of-bounds"
+    launch = launch_of(STRAY, INDEX, strays_pass=True)
+    base = launch.base(0)
+    assert (base.result.end, base.result.wrong, base.result.strays) == ("finished", 0, 40)
+    assert base.wrong_blocks == (3, 1)  # the fewest first
+    first, second, both, same = tried(launch, 1, 2, 3, 0)
+    assert (both.end, both.strays, both.fewer, both.more) == ("finished", 0, 40, 0)
+    assert (same.end, same.strays, same.fewer) == ("stopped", 8, 0)
+    assert (first.end, second.end, second.strays, second.fewer) == ("stopped", "finished", 32, 8)
+    (counted,) = tried(launch, 1, looks=0)
+    assert (counted.end, counted.strays, counted.fewer, counted.wrong) == ("finished", 8, 32, 0)
+
+
+def test_what_is_written_nowhere_is_lost_and_read_nowhere_is_nought() -> None:
+    body = """
+    mad.lo.u32 %r4, %ctaid.x, 32, %tid;
+    st.global.u32 [%to+1048576], %r4;
+    ld.global.u32 %r8, [%to+1048576];
+    ld.global.u32 %r9, [%to+1];
+    add.u32 %r5, %r4, %r8;
+    st.global.u32 [%to], %r5;
+    """
+    base = launch_of(
+        body.replace("%ctaid.x", "%r2").replace("mad", "mov.u32 %r2, %ctaid.x; mad"), INDEX, strays_pass=True
+    ).base(0)
+    # The last item's word begins a byte before the array's end, so that it is stray and not aligned.
+    assert (base.result.end, base.result.wrong, base.result.strays) == ("finished", 0, 3 * ITEMS + 1)
 
 
 def test_more_looks_find_a_block_that_is_mended() -> None:

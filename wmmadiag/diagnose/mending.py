@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
 from wmmadiag.compile.languages import is_c_family
 from wmmadiag.csource.dependences import Dependences, Line
 from wmmadiag.csource.tree import Source
+from wmmadiag.diagnose.bases import Base, further, keeping
 from wmmadiag.diagnose.certain import is_certain
 from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.changes import Texts as Bytes
 from wmmadiag.diagnose.confirm import Confirmed, confirmed
-from wmmadiag.diagnose.evidence import clean, ranked_changes, suspicion_of, traced
+from wmmadiag.diagnose.evidence import clean, ranked_changes, suspicion_of
 from wmmadiag.diagnose.examined import Examined
 from wmmadiag.diagnose.launches import mending_launches, tried_launches
 from wmmadiag.diagnose.names import puts_in_order
@@ -23,22 +24,19 @@ from wmmadiag.diagnose.nearby import at_findings
 from wmmadiag.diagnose.operators.places import Range
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.screening import screened
-from wmmadiag.diagnose.search import Step, Tried, helpful, search, suspects
+from wmmadiag.diagnose.search import Step, Tried, helpful, helpful_at_once, search, suspects
 from wmmadiag.diagnose.sliding import slid
 from wmmadiag.diagnose.suspicion import marks
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.diagnose.two_bugs import as_one, mending_pairs, unseen_pairs
 from wmmadiag.errors import UnsupportedError, WmmadiagError
-from wmmadiag.provenance import ProvenanceRun
 from wmmadiag.subject.bench import CaseRun
 from wmmadiag.subject.card import Case, LaunchShape
 from wmmadiag.subject.symbols import rendered_entry
 
 Progress: TypeAlias = Callable[[str], None]
 """Told what comes next."""
-_PARTLY = 2
-"""Changes that mend the failing case and not every one, from which the search goes on."""
 _NEAREST = 4
 """Changes that mend the case, of which rivals are looked for nearby."""
 _RIVALS = 256
@@ -47,23 +45,10 @@ _CHECKED = 128
 """Changes that are tried before those that do no harm are run with all checks."""
 _PAIRED = 512
 """Pairs of changes that are tried where only a check shows what is wrong."""
+_EARLY, _DEEPER = 2048, 1024
+"""Changes that are tried before what mends a good part is followed, and how many beside each of those at first."""
 _AGAIN = 0.5
 """Share of all changes until which the search for one that mends every case goes on."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Base:
-    """From where a search sets out."""
-
-    trials: TrialBench  # of a source in which the `kept` changes are made, on a case that it is wrong in
-    run: CaseRun  # of that case; followed: where its elements come from
-    followed: ProvenanceRun | None
-    kept: tuple[Step, ...] = ()  # changes that each mend a part
-
-    @property
-    def changes(self) -> tuple[Change, ...]:
-        """Those that are kept."""
-        return tuple(step.tried.ranked.change for step in self.kept)
 
 
 def look_for_mends(found: Examined, cases: Sequence[Case], threads: int, tell: Progress) -> None:
@@ -89,106 +74,171 @@ def look_for_mends(found: Examined, cases: Sequence[Case], threads: int, tell: P
     except WmmadiagError as error:
         found.problem = error.message
         return
-    _look(found, _Base(trials, run, found.traced), cases, tell)
+    _look(found, Base(trials, run, found.traced), cases, tell)
 
 
-def _look(found: Examined, base: _Base, cases: Sequence[Case], tell: Progress) -> bool:
+def _look(found: Examined, base: Base, cases: Sequence[Case], tell: Progress) -> bool:
     """Search from a base; whether what is left there is mended."""
     right = base.trials.wrong_before == base.trials.strays_before == 0
     return (_by_checks if right else _numbers)(found, base, cases, tell)
 
 
-def _numbers(found: Examined, base: _Base, cases: Sequence[Case], tell: Progress) -> bool:
+@dataclass(slots=True)
+class _Hunt:
+    """A search where the numbers are wrong, from a base, with what it has tried so far."""
+
+    found: Examined
+    base: Base
+    cases: Sequence[Case]
+    tell: Progress
+    sources: Mapping[str, Source]
+    order: Sequence[Ranked]  # changes that are yet to be tried, the likeliest first
+    # launches that mend the case: with as many threads or more, and with fewer
+    launched: Sequence[tuple[Tried, LaunchShape]]
+    smaller: Sequence[tuple[Tried, LaunchShape]]
+    tried: list[Tried] = field(default_factory=list)
+    answers: list[Confirmed] = field(default_factory=list)
+    pairs: set[Change] = field(default_factory=set)  # two changes at once that were tried
+
+    def look(self, order: Sequence[Ranked], most: int | None = None) -> bool:
+        """Try changes; whether one mends every case."""
+        tried, answers = _tried(self.found, self.base, self.sources, order, self.cases, self.tell, self.launched, most)
+        self.launched = ()
+        self.tried += tried
+        self.answers += answers
+        return any(one.right for one in answers)
+
+
+def _numbers(found: Examined, base: Base, cases: Sequence[Case], tell: Progress) -> bool:
     """Search where the numbers are wrong, from a source in which some changes are kept; whether it is mended."""
-    ledger, trials = found.ledger, base.trials
-    launched: list[tuple[Tried, LaunchShape]] = []
-    smaller: list[tuple[Tried, LaunchShape]] = []
+    hunt = _begun(found, base, cases, tell)
+    return any(step(hunt) for step in ((_likeliest, _deeper) if base.kept else _STEPS))
+
+
+def _begun(found: Examined, base: Base, cases: Sequence[Case], tell: Progress) -> _Hunt:
+    trials = base.trials
     if base.kept:
         sources, order = ranked_changes(found.bench, base.run, base.followed, trials.texts)
-    else:
-        shape = found.bench.variant.launch or found.bench.card.launch
-        tell("ranking the changes of the source, and trying other launches")
-        with ThreadPoolExecutor(1) as beside:  # the engine runs while this thread reads
-            outcomes = beside.submit(tried_launches, trials, shape)
-            sources, order = ranked_changes(found.bench, base.run, base.followed, trials.texts)
-            found.sources = sources
-            suspicion = suspicion_of(base.run, base.followed, sources)
-            launched, smaller = (
-                mending_launches(outcomes.result(), suspicion, shape, fewer=fewer) for fewer in (False, True)
-            )
-    tried, answers = _tried(found, base, sources, order, cases, tell, launched)
-    if any(one.right for one in answers):
-        return True
-    if not base.kept:
-        found.suspects = suspects(order, ledger)
-    done: set[Change] = set()
-    if not base.kept and not answers and _by_pairs(found, base, tried, done, cases, tell, alike=True):
-        return True
-    if ledger.effort.wider and not ledger.spent and not base.kept:
-        tell("ranking what is less likely")
-        _, wider = ranked_changes(found.bench, base.run, base.followed, trials.texts, wider=True)
-        more, others = _tried(found, base, sources, wider[: ledger.effort.wider], cases, tell, ())
-        ledger.complete = ledger.complete and len(more) == len(wider)
-        if any(one.right for one in others):
-            return True
-        tried, answers = tried + more, answers + others
+        return _Hunt(found, base, cases, tell, sources, order, (), ())
+    shape = found.bench.variant.launch or found.bench.card.launch
+    tell("ranking the changes of the source, and trying other launches")
+    with ThreadPoolExecutor(1) as beside:  # the engine runs while this thread reads
+        outcomes = beside.submit(tried_launches, trials, shape)
+        sources, order = ranked_changes(found.bench, base.run, base.followed, trials.texts)
+        found.sources = sources
+        suspicion = suspicion_of(base.run, base.followed, sources)
+        launched, smaller = (
+            mending_launches(outcomes.result(), suspicion, shape, fewer=fewer) for fewer in (False, True)
+        )
+    return _Hunt(found, base, cases, tell, sources, order, launched, smaller)
+
+
+def _likeliest(hunt: _Hunt) -> bool:
+    """Changes by their rank: at first so many that what mends a good part is among them."""
+    return hunt.look(hunt.order, hunt.base.most if hunt.base.kept else _EARLY)
+
+
+def _followed(hunt: _Hunt) -> bool:
+    """The likeliest changes beside one that mends a good part: of two mistakes, one may be found."""
+    if hunt.found.ledger.effort.bugs == 1:
+        return False
+    steps = (Step(one, hunt.sources) for one in helpful_at_once(hunt.tried))
+    bases = (held for step in steps for held in keeping(hunt.found, hunt.base, step, hunt.base.trials.case, _DEEPER))
+    return any(_look(hunt.found, held, hunt.cases, hunt.tell) for held in bases)
+
+
+def _all(hunt: _Hunt) -> bool:
+    """All other changes by their rank."""
+    done = {one.ranked.change for one in hunt.tried}
+    right = hunt.look([one for one in hunt.order if one.change not in done])
+    if not right:
+        hunt.found.suspects = suspects(hunt.order, hunt.found.ledger)
+    return right
+
+
+def _twice(hunt: _Hunt) -> bool:
+    """The same at two places."""
+    return not hunt.answers and _by_pairs(hunt, alike=True)
+
+
+def _less_likely(hunt: _Hunt) -> bool:
+    """The changes of the second round."""
+    found, base, ledger = hunt.found, hunt.base, hunt.found.ledger
+    if not ledger.effort.wider or ledger.spent:
+        return False
+    hunt.tell("ranking what is less likely")
+    _, wider = ranked_changes(found.bench, base.run, base.followed, base.trials.texts, wider=True)
+    before = len(hunt.tried)
+    right = hunt.look(wider[: ledger.effort.wider])
+    ledger.complete = ledger.complete and len(hunt.tried) - before == len(wider)
+    return right
+
+
+def _deeper(hunt: _Hunt) -> bool:
+    """What mends a part kept, and the search anew from there."""
+    found, base, ledger = hunt.found, hunt.base, hunt.found.ledger
     if len(base.kept) + 1 >= ledger.effort.bugs:
-        return any(one.right for one in _confirmed(found, base, [], cases, tell, smaller))
-    helps = helpful(trials, tried, ledger, tell)
+        return False
+    helps = helpful(base.trials, hunt.tried, ledger, hunt.tell)
     if not base.kept:
         found.helps = tuple(helps)
-    for further in _further(found, base, sources, answers, helps, cases):
+    for held in further(found, base, hunt.sources, hunt.answers, helps, hunt.cases):
         if ledger.spent:
             break
-        if _look(found, further, cases, tell):
+        if _look(found, held, hunt.cases, hunt.tell):
             return True
-    if base.kept:
-        return False
-    if not answers and _by_pairs(found, base, tried, done, cases, tell):
-        return True
-    # Fewer threads hide what they do to each other: that is an answer where the source has none.
-    return any(one.right for one in _confirmed(found, base, [], cases, tell, smaller))
+    return False
 
 
-def _by_pairs(
-    found: Examined,
-    base: _Base,
-    tried: Sequence[Tried],
-    done: set[Change],
-    cases: Sequence[Case],
-    tell: Progress,
-    *,
-    alike: bool = False,
-) -> bool:
+def _two(hunt: _Hunt) -> bool:
+    """Any two changes, the likeliest first."""
+    several = hunt.found.ledger.effort.bugs > 1
+    return several and not hunt.answers and _by_pairs(hunt)
+
+
+def _fewer_threads(hunt: _Hunt) -> bool:
+    """Fewer threads hide what they do to each other: that is an answer where the source has none."""
+    answers = _confirmed(hunt.found, hunt.base, [], hunt.cases, hunt.tell, hunt.smaller)
+    return any(one.right for one in answers)
+
+
+_STEPS: Sequence[Callable[[_Hunt], bool]] = (
+    _likeliest, _followed, _all, _twice, _less_likely, _deeper, _two, _fewer_threads,
+)  # fmt: skip
+
+
+def _by_pairs(hunt: _Hunt, *, alike: bool = False) -> bool:
     """Search for two changes at once; whether two mend every case.
 
     Args:
-        done: pairs that were tried before; those that are now are put there.
         alike: those alone that do the same at two places.
     """
-    ledger = found.ledger
-    made = mending_pairs(base.trials, tried, ledger.effort.pairs, ledger, tell, done=done, alike=alike)
+    found, base, ledger = hunt.found, hunt.base, hunt.found.ledger
+    made = mending_pairs(base.trials, hunt.tried, ledger.effort.pairs, ledger, hunt.tell, done=hunt.pairs, alike=alike)
     found.pairs |= {pair.both: pair for pair, _ in made}
-    return any(one.right for one in _confirmed(found, base, [one for _, one in made], cases, tell, ()))
+    answers = _confirmed(found, base, [one for _, one in made], hunt.cases, hunt.tell, ())
+    return any(one.right for one in answers)
 
 
 def _tried(
     found: Examined,
-    base: _Base,
+    base: Base,
     sources: Mapping[str, Source],
     order: Sequence[Ranked],
     cases: Sequence[Case],
     tell: Progress,
     launched: Sequence[tuple[Tried, LaunchShape]],
+    most: int | None = None,
 ) -> tuple[list[Tried], list[Confirmed]]:
     """Changes tried in their order, with what was confirmed of them: until one is right, or nothing more may be
-    tried."""
+    tried, or `most` were."""
     ledger, trials = found.ledger, base.trials
     tried: list[Tried] = []
     answers: list[Confirmed] = []
     while True:
         done = {one.ranked.change for one in tried}
-        more = search(trials, [one for one in order if one.change not in done], ledger, tell)
+        left = None if most is None else max(0, most - len(tried))
+        more = search(trials, [one for one in order if one.change not in done], ledger, tell, left)
         more += _beside(found, base, sources, more, order)
         tried += more
         right = [one for one in more if one.outcome.verdict == "right"]
@@ -203,14 +253,14 @@ def _tried(
         launched = ()
 
 
-def _others(found: Examined, base: _Base, cases: Sequence[Case]) -> list[Case]:
+def _others(found: Examined, base: Base, cases: Sequence[Case]) -> list[Case]:
     """The cases that ran, but for the bench's own: those that are wrong as the source stands first."""
     ran = [case for case in _affordable(found, cases) if case.name != base.trials.case.name]
     return sorted(ran, key=lambda case: found.baseline[case.name].passed)
 
 
 def _beside(
-    found: Examined, base: _Base, sources: Mapping[str, Source], tried: Sequence[Tried], order: Sequence[Ranked]
+    found: Examined, base: Base, sources: Mapping[str, Source], tried: Sequence[Tried], order: Sequence[Ranked]
 ) -> list[Tried]:
     """What was not tried of the lines beside what mends the case: where a value is made, and where it is used; of what
     puts accesses in order, where these stand.
@@ -245,7 +295,7 @@ def _bytes_of(sources: Mapping[str, Source], line: Line) -> Range:
 
 def _confirmed(
     found: Examined,
-    base: _Base,
+    base: Base,
     right: Sequence[Tried],
     cases: Sequence[Case],
     tell: Progress,
@@ -264,45 +314,7 @@ def _confirmed(
     return answers
 
 
-def _further(
-    found: Examined,
-    base: _Base,
-    sources: Mapping[str, Source],
-    answers: Sequence[Confirmed],
-    helps: Sequence[Tried],
-    cases: Sequence[Case],
-) -> Iterator[_Base]:
-    """Where to go on from: what mends the case, with one that it leaves wrong; then what mends a part of the case."""
-    partly = [one for one in answers if one.shape is None and _no_worse(found, one)]
-    for one in partly[:_PARTLY]:
-        left = one.runs[-1].result
-        case = next(case for case in cases if case.name == left.case)
-        yield from _keeping(found, base, Step(one.tried, sources), case, left.seed)
-    for helping in helps:
-        yield from _keeping(found, base, Step(helping, sources), base.trials.case)
-
-
-def _no_worse(found: Examined, one: Confirmed) -> bool:
-    """Whether the case that a change leaves wrong was as wrong without it."""
-    last = one.runs[-1]
-    before = found.baseline.get(last.result.case)
-    if before is None or last.result.distribution not in (before.result.distribution, ""):
-        return False
-    return last.wrong_count <= before.wrong_count
-
-
-def _keeping(found: Examined, base: _Base, step: Step, case: Case, seed: int | None = None) -> Iterator[_Base]:
-    """The base with one more change kept; nothing where it cannot be."""
-    try:
-        trials = base.trials.keeping(step.tried.ranked.change, case=case, seed=seed)
-    except (WmmadiagError, ValueError):
-        return
-    run = found.bench.run(case, base.trials.files(step.tried.ranked.change), seed=seed)
-    followed, _ = traced(found.bench, run)
-    yield _Base(trials, run, followed, (*base.kept, step))
-
-
-def _by_checks(found: Examined, base: _Base, cases: Sequence[Case], tell: Progress) -> bool:
+def _by_checks(found: Examined, base: Base, cases: Sequence[Case], tell: Progress) -> bool:
     """Search where all numbers are right, and a check shows what another order or placement would spoil."""
     ledger, trials = found.ledger, base.trials
     sources, order = ranked_changes(found.bench, base.run, base.followed, trials.texts)
@@ -323,9 +335,7 @@ def _by_checks(found: Examined, base: _Base, cases: Sequence[Case], tell: Progre
     return not ledger.spent and _pairs_by_check(found, base, kept, cases, tell)
 
 
-def _pairs_by_check(
-    found: Examined, base: _Base, kept: Sequence[Ranked], cases: Sequence[Case], tell: Progress
-) -> bool:
+def _pairs_by_check(found: Examined, base: Base, kept: Sequence[Ranked], cases: Sequence[Case], tell: Progress) -> bool:
     """The same at two places, where one alone takes no finding away; whether two mend every case."""
     ledger, trials = found.ledger, base.trials
     pairs = unseen_pairs(kept, trials.texts, min(_PAIRED, ledger.effort.pairs))
@@ -337,7 +347,7 @@ def _pairs_by_check(
     return _by_check(found, base, [Tried(as_one(one), known[one.both]) for one in harmless], cases, tell)
 
 
-def _by_check(found: Examined, base: _Base, harmless: Sequence[Tried], cases: Sequence[Case], tell: Progress) -> bool:
+def _by_check(found: Examined, base: Base, harmless: Sequence[Tried], cases: Sequence[Case], tell: Progress) -> bool:
     """Changes that leave all numbers right, run with all checks; whether one mends every case."""
     right: list[Tried] = []
     for one in harmless:

@@ -30,6 +30,10 @@ _SUSPECTS = 3
 """Lines that are named where nothing mends."""
 _MOSTLY = 16
 """Elements that must become right for each that becomes wrong, of a change that helps."""
+_GOOD = 0.25
+"""Share of what is wrong that a change mends, from which it is followed at once."""
+_FIRST = 2
+"""How many of those."""
 _STARTS = 3
 """Changes that mend a part, from which the search goes on."""
 
@@ -110,8 +114,12 @@ class Found:
     right: tuple[Tried, ...]  # each alone makes the case right then, the likeliest first
 
 
-def search(bench: Bench, ranked: Sequence[Ranked], ledger: Ledger, tell: Tell) -> list[Tried]:
-    """Changes that make the bench's case right, the likeliest first; those that help follow, the most helpful first."""
+def search(bench: Bench, ranked: Sequence[Ranked], ledger: Ledger, tell: Tell, most: int | None = None) -> list[Tried]:
+    """Changes that make the bench's case right, the likeliest first; those that help follow, the most helpful first.
+
+    Args:
+        most: changes to try; None: as many as the ledger allows.
+    """
     outcomes: list[Tried] = []
     own = {one.change: one.score for one in ranked}
     waiting = _hinted(ranked, own, ledger.partly)
@@ -120,7 +128,8 @@ def search(bench: Bench, ranked: Sequence[Ranked], ledger: Ledger, tell: Tell) -
     for size in _sizes():
         if not waiting:
             break
-        if ledger.spent or (right and by_chance() * total < _LEFT * right):
+        enough = most is not None and len(outcomes) >= most
+        if enough or ledger.spent or (right and by_chance() * total < _LEFT * right):
             ledger.complete = False
             break
         part, waiting = waiting[:size], waiting[size:]
@@ -177,6 +186,14 @@ def helpful(bench: Bench, tried: Sequence[Tried], ledger: Ledger, tell: Tell) ->
         ledger.note(found)
         known += [Tried(one, outcome) for one, outcome in zip(again, found, strict=True) if _helps(outcome)]
     return sorted(known, key=lambda one: (-_mended(one.outcome), -one.ranked.score))[:_STARTS]
+
+
+def helpful_at_once(tried: Sequence[Tried]) -> list[Tried]:
+    """Of changes that were tried, those with which a good part of what is wrong is gone, and nothing else is wrong: the
+    most helpful first, one of each outcome."""
+    known = [one for one in tried if one.outcome.verdict == "better" and _mended(one.outcome) >= _GOOD]
+    ordered = sorted(known, key=lambda one: (-_mended(one.outcome), -one.ranked.score))
+    return list({_mended(one.outcome): one for one in reversed(ordered)}.values())[::-1][:_FIRST]
 
 
 def _helps(outcome: Outcome) -> bool:

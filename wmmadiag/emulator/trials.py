@@ -54,8 +54,8 @@ class TrialResult:
     mended: int  # elements that are right and were not
     broken: int  # elements that are wrong and were not
     damaged: int  # items changed that must stay as they are
-    # strays: accesses of lanes that belong nowhere, where they pass; fewer, more: of the blocks that were looked at, than
-    # without a change
+    # strays: accesses of lanes that belong nowhere, where they pass; fewer, more: than without a change, of the blocks
+    # that were looked at
     strays: int
     fewer: int
     more: int

@@ -14,6 +14,11 @@ YIELDS = [
     ("guarded_alike", "if (threadIdx.x == 0) copy4(out, a); copy4(out, b);", "if (threadIdx.x == 0) copy4(out, b);"),
     ("conjunct", "int r = threadIdx.x, c = threadIdx.y; if (r < m) out[(size_t)r * n + c] = a[0];", "r < m && c < n"),
     ("conjunct", "int r = threadIdx.x, c = threadIdx.y; if (r < m) out[0] = *(a + r * n + c);", "r < m && c < n"),
+    (
+        "conjunct",
+        "int r = threadIdx.x, c = threadIdx.y, k0 = blockIdx.x; if (r < m) out[r * n + k0 + c * 8] = a[0];",
+        "r < m && k0 + c * 8 < n",
+    ),
     ("comparisons_together", "if (m <= n && n <= 64) out[0] = a[0];", "m < n && n < 64"),
     (
         "comparisons_together",

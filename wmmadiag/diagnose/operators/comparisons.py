@@ -13,9 +13,10 @@ from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import Atom, pools
 
 ORDERINGS = frozenset({"<", ">", "<=", ">="})
-_MOST_BOUNDS = 4
-_MOST_COORDINATES = 4
+_MOST_BOUNDS, _MOST_GIVEN = 4, 3
+_MOST_COORDINATES = 5
 _MOST_DONORS = 6
+_EXTENTS = frozenset({"pitch", "leading dimension", "extent", "dimension"})
 
 
 class Comparisons:
@@ -93,7 +94,8 @@ class Comparisons:
         ]
         used = [atom for atom in found if self._pool.roles.get(atom.text, frozenset()) & wanted]
         given = [atom for atom in found if atom not in used and atom.varying is False and not atom.constant]
-        return [*used, *given][:_MOST_BOUNDS]
+        given.sort(key=lambda atom: not self._pool.roles.get(atom.text, frozenset()) & _EXTENTS)
+        return [*used[:_MOST_BOUNDS], *given[: max(_MOST_GIVEN, _MOST_BOUNDS - len(used))]]
 
 
 def comparisons(program: Program) -> Comparisons:
@@ -119,18 +121,32 @@ def coordinates_in(wholes: Iterable[Expression]) -> Iterator[Coordinate]:
         for one in whole.under():
             if not (one.type.address and one.kind == "binary") and one.role not in ("index", "offset"):
                 continue
-            if one.varying is False or not _highest(one):
-                continue
-            beside: list[Expression] = []
-            pitch: Expression | None = None
-            for term in sums.terms(one):
-                if term.pitch is not None:
-                    pitch = term.pitch
-                    yield from (_coordinate([_bare(part)]) for part in term.factors if part is not term.pitch)
-                elif term.expression.varying is not False and not term.negative and not term.expression.type.address:
-                    beside.append(_bare(term.expression))
-            if beside:
-                yield _coordinate(beside, pitch)
+            if one.varying is not False and _highest(one):
+                yield from _counted(one)
+
+
+def _counted(one: Expression) -> Iterator[Coordinate]:
+    """The coordinates of a sum: the outer ones, and then what they and the innermost one are made of."""
+    beside: list[Expression] = []
+    plain: list[Expression] = []  # of these, what is counted one by one
+    within: list[Expression] = []
+    pitch: Expression | None = None
+    for term in sums.terms(one):
+        steps = [_bare(part) for part in term.factors if part is not term.pitch] if term.pitch is not None else []
+        if term.pitch is not None and term.pitch.kind != "literal":
+            pitch = term.pitch
+            yield from (_coordinate([part]) for part in steps)
+            within += [part for part in steps if len(sums.terms(part)) > 1]
+        elif term.expression.varying is not False and not term.negative and not term.expression.type.address:
+            beside.append(_bare(term.expression))  # what is counted in steps of a number counts with what is between
+            within += steps
+            plain += [] if steps else beside[-1:]
+    if beside:
+        yield _coordinate(beside, pitch)
+    if plain and len(plain) < len(beside):
+        yield _coordinate(plain)
+    for part in within:
+        yield from _counted(part) if len(sums.terms(part)) > 1 else [_coordinate([part])]
 
 
 def _coordinate(parts: list[Expression], pitch: Expression | None = None) -> Coordinate:

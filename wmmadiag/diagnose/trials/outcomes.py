@@ -14,7 +14,8 @@ from wmmadiag.subject.card import LaunchShape
 TrialVerdict: TypeAlias = Literal["right", "better", "same", "worse", "fault", "refused", "budget"]
 """right: every element is right, and nothing else was written. better: some wrong elements are right, and no other is
 wrong; or it ends, where the kernel does not. same: as wrong as before. worse: other elements are wrong, whatever was
-mended. Fewer strays count like fewer wrong elements. fault, budget: it died, or did not end. refused: the compiler, the emulator or the chip would not take it."""
+mended. Fewer strays count like fewer wrong elements. fault, budget: it died, or did not end. refused: the compiler, the
+emulator or the chip would not take it."""
 
 _PART = 0.1
 

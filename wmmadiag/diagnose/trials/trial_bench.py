@@ -361,7 +361,9 @@ class TrialBench:
 
     def _launch(self, kernel: EmulatedKernel, launch: Launch | None = None) -> TrialLaunch:
         rules = ElementRules(self._expected.value, self._expected.bound, self._expected.accepted, self._wrong)
-        return TrialLaunch(kernel, launch or self._bound.launch, SELECTOR, self._expected.arrays, rules, strays_pass=self._passing)
+        return TrialLaunch(
+            kernel, launch or self._bound.launch, SELECTOR, self._expected.arrays, rules, strays_pass=self._passing
+        )
 
 
 def _each(base: TrialBase) -> int:

@@ -1,0 +1,81 @@
+"""From where a search sets out: the source as it stands, or with changes kept that each mend a part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from wmmadiag.csource.tree import Source
+from wmmadiag.diagnose.changes import Change
+from wmmadiag.diagnose.confirm import Confirmed
+from wmmadiag.diagnose.evidence import traced
+from wmmadiag.diagnose.examined import Examined
+from wmmadiag.diagnose.search import Step, Tried
+from wmmadiag.diagnose.trials.trial_bench import TrialBench
+from wmmadiag.errors import WmmadiagError
+from wmmadiag.provenance import ProvenanceRun
+from wmmadiag.subject.bench import CaseRun
+from wmmadiag.subject.card import Case
+
+_PARTLY = 2
+"""Changes that mend the failing case and not every one, from which the search goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """From where a search sets out."""
+
+    trials: TrialBench  # of a source in which the `kept` changes are made, on a case that it is wrong in
+    run: CaseRun  # of that case; followed: where its elements come from
+    followed: ProvenanceRun | None
+    kept: tuple[Step, ...] = ()  # changes that each mend a part
+    most: int | None = None  # changes to try from here; None: as many as may be tried
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """Those that are kept."""
+        return tuple(step.tried.ranked.change for step in self.kept)
+
+
+def further(
+    found: Examined,
+    base: Base,
+    sources: Mapping[str, Source],
+    answers: Sequence[Confirmed],
+    helps: Sequence[Tried],
+    cases: Sequence[Case],
+) -> Iterator[Base]:
+    """Where to go on from: what mends the case, with one that it leaves wrong; then what mends a part of the case."""
+    partly = [one for one in answers if one.shape is None and _no_worse(found, one)]
+    for one in partly[:_PARTLY]:
+        left = one.runs[-1].result
+        case = next(case for case in cases if case.name == left.case)
+        yield from keeping(found, base, Step(one.tried, sources), case, seed=left.seed)
+    for helping in helps:
+        yield from keeping(found, base, Step(helping, sources), base.trials.case)
+
+
+def _no_worse(found: Examined, one: Confirmed) -> bool:
+    """Whether the case that a change leaves wrong was as wrong without it."""
+    last = one.runs[-1]
+    before = found.baseline.get(last.result.case)
+    if before is None or last.result.distribution not in (before.result.distribution, ""):
+        return False
+    return last.wrong_count <= before.wrong_count
+
+
+def keeping(
+    found: Examined, base: Base, step: Step, case: Case, most: int | None = None, *, seed: int | None = None
+) -> Iterator[Base]:
+    """The base with one more change kept; nothing where it cannot be.
+
+    Args:
+        most: changes to try from there; None: as many as may be tried.
+    """
+    try:
+        trials = base.trials.keeping(step.tried.ranked.change, case=case, seed=seed)
+    except (WmmadiagError, ValueError):
+        return
+    run = found.bench.run(case, base.trials.files(step.tried.ranked.change), seed=seed)
+    followed, _ = traced(found.bench, run)
+    yield Base(trials, run, followed, (*base.kept, step), most)
