@@ -111,7 +111,8 @@ void bind_trials(nb::module_& m) {
             "adopt", [](PyTrials& self, const PyTrials& other) { return self.trials->adopt(*other.trials); }, "other"_a)
         .def("run", &run_all, "selectors"_a, "times"_a, "slack"_a, "budget"_a, "looks"_a, "threads"_a);
     m.def("trials", &trials, "engine"_a, "program"_a, "grid"_a, "block"_a, "regions"_a, "shared_base"_a, "shared_bytes"_a, "dynamic_bytes"_a,
-          "poison"_a, "register_poison"_a, "patience"_a, "selector"_a, "strays_pass"_a, "arrays"_a, "value"_a, "bound"_a, "accepted"_a, "wrong"_a, "memory"_a);
+          "poison"_a, "register_poison"_a, "patience"_a, "selector"_a, "strays_pass"_a, "arrays"_a, "value"_a, "bound"_a, "accepted"_a, "wrong"_a,
+          "memory"_a);
 }
 
 }  // namespace wmmadiag

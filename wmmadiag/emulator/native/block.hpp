@@ -18,7 +18,7 @@ struct Dim3 {
 };
 
 inline constexpr unsigned barrier_count = 16;
-inline constexpr std::uint64_t stray_bytes = 4096;  // the longest access that may belong nowhere and pass
+inline constexpr std::uint64_t stray_bytes = 4096;     // the longest access that may belong nowhere and pass
 inline constexpr std::uint64_t warp_slice = 1u << 16;  // instructions until another warp gets its turn
 // Rounds in which all warps only look at mbarriers that nobody arrives at: no other block can either, so that they look for ever. (A loop
 // that counts its looks and gives up after more of them than this would be taken for one that hangs.)
