@@ -32,8 +32,8 @@ public:
         slots_ = register_bytes / 4;
         if (!masks_) {
             masks_ = std::make_unique<Mask[]>(slots_);
-            // Zeroed pages cost nothing until a lane is tainted.
-            cells_.reset(static_cast<Taint*>(std::calloc(std::size_t{slots_} * lanes, sizeof(Taint))));
+            // Not zeroed: a cell is read after its lane was tainted, and so written, only. There are hundreds of kilobytes for each warp.
+            cells_.reset(static_cast<Taint*>(std::malloc(std::size_t{slots_} * lanes * sizeof(Taint))));
             if (!cells_) throw std::bad_alloc();
         } else if (tainted_ != 0) {
             std::fill_n(masks_.get(), slots_, 0);
