@@ -4,6 +4,7 @@ python benchmarks/campaign.py unlisted    wrong kernels whose bug shows only at 
 python benchmarks/campaign.py right       right kernels at sizes that their cards do not list
 python benchmarks/campaign.py workers     cases a second with one and with two workers
 python benchmarks/campaign.py overhead    milliseconds of a case beyond `check`
+python benchmarks/campaign.py tasks       processor time of client and scheduler for a case and for a task
 python benchmarks/campaign.py million     memory of client and scheduler with 1,000,000 cases that do nothing
 """
 
@@ -237,8 +238,10 @@ def timed(plan: Plan, execute: Executor) -> tuple[float, float]:
     journal.unlink(missing_ok=True)
     with Journal(journal) as opened:
         began, used = time.perf_counter(), time.process_time()
-        run_campaign(plan, opened, execute, effort="")
-        return time.perf_counter() - began, time.process_time() - used
+        done = run_campaign(plan, opened, execute, effort="")
+        took = time.perf_counter() - began, time.process_time() - used
+    assert done.tally.cases == plan.cases
+    return took
 
 
 def overhead() -> int:
@@ -286,24 +289,41 @@ def nothing(unit: WorkUnit) -> list[Result]:
     return [Result(key_of(point, unit.digest), point, "passed") for point in unit.points]
 
 
+def idle(plan: Plan, client: Any) -> tuple[float, float]:
+    """Seconds of time, and of this process's processors, that a campaign takes whose cases do nothing."""
+
+    def execute(function: Callable[[Any], Any], works: Iterable[WorkUnit]) -> Iterator[TaskDone[Any, Any]]:
+        return answers(client, nothing, works) if function is run_unit else iter(())
+
+    return timed(plan, execute)
+
+
 def million() -> int:
     """Peak memory of this process, in which the scheduler runs, too."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, cluster(workers=2) as client:
         plan = replace(_gemm(Path(folder), 1_000_000), seeds=tuple(range(100)), slice=1000)
-        with cluster(workers=2) as client, Journal(plan.path.with_suffix(".journal")) as journal:
-
-            def execute(function: Callable[[Any], Any], works: Iterable[WorkUnit]) -> Iterator[TaskDone[Any, Any]]:
-                return answers(client, nothing, works) if function is run_unit else iter(())
-
-            began = time.perf_counter()
-            done = run_campaign(plan, journal, execute)
-            took = time.perf_counter() - began
+        took, used = idle(plan, client)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"{done.tally.cases:,} cases in {took:.0f} s; client and scheduler: {peak:.0f} MB at most")
+        print(f"{plan.cases:,} cases in {took:.0f} s, {used:.0f} s of client's and scheduler's, {peak:.0f} MB at most")
     return 0
 
 
-WHAT = {"unlisted": unlisted, "right": right, "workers": workers, "overhead": overhead, "million": million}
+def tasks() -> int:
+    """Processor time of client and scheduler for a case, and for a task: 20,000 cases in few tasks and in many."""
+    with tempfile.TemporaryDirectory() as folder, cluster(workers=2) as client:
+        plan = replace(_gemm(Path(folder), 20_000), seeds=tuple(range(100)), slice=1000)
+        for turn in range(4):
+            (_, few), (_, many) = idle(plan, client), idle(replace(plan, slice=64), client)
+            task = (many - few) / (plan.cases / 64 - plan.cases / 1000)
+            case = (few - task * plan.cases / 1000) / plan.cases
+            if turn:  # the first one warms up
+                print(f"{case * 1e6:.0f} µs a case, {task * 1e3:.1f} ms a task, load {os.getloadavg()[0]:.1f}")
+    return 0
+
+
+WHAT = {
+    "unlisted": unlisted, "right": right, "workers": workers, "overhead": overhead, "million": million, "tasks": tasks,
+}  # fmt: skip
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
