@@ -7,6 +7,7 @@ configuration, 3 the tool could not decide. Internal mistakes are ordinary Pytho
 from __future__ import annotations
 
 import errno
+import os
 from typing import ClassVar
 
 from wmmadiag.place import Place, chain_of, own_place
@@ -142,3 +143,11 @@ def lacking_of(error: BaseException) -> str:
     if isinstance(error, OSError) and error.errno == errno.EAGAIN:
         return "processes"
     return "threads" if isinstance(error, RuntimeError) and "can't start new thread" in str(error) else ""
+
+
+def unreachable_of(error: BaseException) -> str:
+    """What of a path of the user's the system refused, "NAME: Permission denied", where that was all; else ""."""
+    known = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ENOTDIR, errno.ELOOP, errno.EROFS)
+    if not isinstance(error, OSError) or error.errno not in known or not isinstance(error.filename, str | bytes):
+        return ""
+    return f"{os.fsdecode(error.filename)}: {error.strerror}"

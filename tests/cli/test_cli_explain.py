@@ -80,7 +80,7 @@ def test_a_kernel_that_never_ends(run: Run, tmp_path: Path) -> None:
     entry = source.index("{", source.index("__global__")) + 1
     (tmp_path / "kernel.cu").write_text(f"{source[:entry]} while (blockDim.x) __syncthreads(); {source[entry:]}")
     (tmp_path / "kernel.toml").write_text((KERNELS / "qkt" / "kernel.toml").read_text())
-    answer = run("explain", str(tmp_path / "kernel.toml"), "scores[0,0,0,0]", "--seconds", "1")
+    answer = run("explain", str(tmp_path / "kernel.toml"), "scores[0,0,0,0]", "--budget-seconds", "1")
     assert answer.code == 3
     assert "did not end within its budget of 1 s" in answer.err
-    assert "--seconds" in answer.err
+    assert "--budget-seconds" in answer.err

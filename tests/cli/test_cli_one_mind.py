@@ -25,13 +25,22 @@ DIFFERS = {
     "--case": "some look into one case, others run several",
     "--variant": "likewise",
     "--effort": "a campaign may leave the diagnosis out, and runs many kernels",
-    "--seconds": "of a launch, of one explanation",
+    "--budget-seconds": "an explanation always has one: whoever asks for it waits",
     "--std": "host code of a program needs one",
 }
 """Options that are not alike in all commands, and why."""
 
 
-def options():
+TOLD_DIFFERENTLY = {
+    "--json": "each command has an answer of its own",
+    "--markdown": "likewise",
+    "--html": "the page of a campaign has a search besides",
+    "--computes": "init asks names and a run, and drafts references",
+}
+"""Further options whose help is not the same everywhere, and why."""
+
+
+def options(*, with_help=False):
     found = defaultdict(set)
     for command in COMMANDS:
         parser = Parser(prog="wmmadiag", description=None)
@@ -41,13 +50,27 @@ def options():
             default = None if default in ("None", "False") else default
             shape = (action.metavar, default, action.nargs, tuple(action.choices or ()), type(action).__name__)
             for name in action.option_strings:
-                found[name].add((*shape, tuple(action.option_strings)))
+                said = action.help if with_help and name != "--help" else ""
+                found[name].add((*shape, tuple(action.option_strings), said))
     return found
 
 
 def test_the_same_option_has_the_same_meaning_and_default_in_every_command():
     unlike = {name for name, shapes in options().items() if len(shapes) > 1}
     assert unlike == set(DIFFERS)
+
+
+def test_the_same_option_is_told_in_the_same_words_in_every_command():
+    unlike = {name for name, shapes in options(with_help=True).items() if len(shapes) > 1}
+    assert unlike == set(DIFFERS) | set(TOLD_DIFFERENTLY)
+
+
+def test_every_option_has_a_help():
+    assert [
+        name
+        for name, shapes in options(with_help=True).items()
+        if name != "--help" and not all(each[-1] for each in shapes)
+    ] == []
 
 
 JUDGES = {"check", "run", "diagnose", "explain", "report", "compare", "campaign", "replay", "probe"}

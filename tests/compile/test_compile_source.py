@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -190,6 +191,12 @@ def test_missing_header_says_how_to_pass_its_folder() -> None:
     assert "include path" in caught.value.hint
 
 
+def test_looking_for_a_missing_header_never_ends_by_what_the_disk_says() -> None:
+    with pytest.raises(CompileError) as caught:
+        compile_text(f'#include "{"long" * 80}.cuh"\n' + PLAIN, "k.cu")
+    assert "include path" in caught.value.hint
+
+
 def test_missing_library_header_is_named_when_device_code_needs_it() -> None:
     text = "#include <tensor/lib.hpp>\n__global__ void k(float *x) { tensor::fill(x); }\n"
     with pytest.raises(CompileError, match="tensor") as caught:
@@ -286,6 +293,18 @@ def test_of_two_wheels_none_is_chosen(tmp_path: Path, monkeypatch: pytest.Monkey
         monkeypatch.setattr(sys, "path", [str(tmp_path)])
         chosen = _in_wheels("lib/libnvrtc.so.*[0-9]")
         assert (chosen is not None) == (release == "cu12")
+
+
+@pytest.mark.parametrize(
+    ("loaded", "told"), [((13, 5), "13.5"), ((12, 8), "12.8")], ids=["of the package's release", "of another"]
+)
+def test_the_version_is_that_of_the_library_that_is_loaded(loaded, told, tmp_path, monkeypatch) -> None:
+    from wmmadiag.compile import toolchain as module
+
+    assert module.nvrtc_version().startswith("{}.{}".format(*module.nvrtc_library().version()))
+    elsewhere = SimpleNamespace(path=str(tmp_path / "libnvrtc.so.13"), version=lambda: loaded)
+    monkeypatch.setattr(module, "nvrtc_library", lambda: elsewhere)
+    assert module.nvrtc_version() == told
 
 
 def test_missing_nvrtc_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import pytest
 from example_runs import diagnosis, full
 
 from wmmadiag.report import html, markdown, terminal, terminal_diagnosis
+from wmmadiag.results.model import Problem
 
 TAKEN = "taken as gemm, because its arrays say so; --computes says otherwise"
 
@@ -34,6 +35,17 @@ def test_what_is_undecided_holds_under_no_assumption():
     cases = tuple(replace(one, status="undecided") for one in report.cases)
     text = terminal.render(replace(report, cases=cases))
     assert TAKEN in " ".join(text.split()) and "which holds only if" not in text
+
+
+@pytest.mark.parametrize(("status", "word"), [("failed", "WRONG"), ("undecided", "UNDECIDED"), ("error", "ERROR")])
+def test_a_report_of_what_is_not_right_leads_with_what_matters(status, word):
+    report = assumed().kernels[0].report
+    told = Problem("undecided", "it fits no reading", place="k.cu:3:4", hint="is it a gemm? If so, --computes gemm")
+    cases = tuple(replace(one, status=status, problem=told, accepted="") for one in report.cases)
+    lines = terminal.render(replace(report, cases=cases)).splitlines()
+    name = f"{cases[0].variant} / {cases[0].case}"
+    assert lines[0] == f"{word}: k.cu:3:4: it fits no reading ({name})"
+    assert (lines[1] == "next: is it a gemm? If so, --computes gemm") == (status == "undecided")
 
 
 def test_a_diagnosis_says_it_before_its_causes():

@@ -70,6 +70,14 @@ def test_a_kernel_of_something_else_is_undecided_and_the_question_asked(tmp_path
     assert "readings of gemm" in problem.message and "--computes gemm" in problem.hint
 
 
+def test_a_fault_that_decides_nothing_is_kept_and_asked_about(tmp_path):
+    report = checked(tmp_path, {**ROWS, "LDB": "K"})
+    assert report.exit_code == 3
+    case = next(one for one in report.cases if one.status == "undecided")
+    assert "out of bounds" in case.problem.message and "--computes gemm" in case.problem.hint
+    assert any("readings of gemm" in note for note in case.notes)
+
+
 def test_where_nothing_is_guessed_that_matters_a_wrong_kernel_is_wrong(tmp_path):
     report = checked(tmp_path, {**ROWS, "EPILOGUE": SQUARED}, computes="gemm")
     assert report.exit_code == 1

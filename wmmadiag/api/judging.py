@@ -120,11 +120,17 @@ def compare_arrays(
         values, limit = np.asarray(expected, np.float64), np.asarray(bound, np.float64)
     observed = np.asarray(observed)
     if observed.shape != values.shape:
-        raise ConfigurationError(f"{name} has shape {list(observed.shape)}, what is expected {list(values.shape)}")
+        raise ConfigurationError(
+            f"{name} has shape {list(observed.shape)}, what is expected {list(values.shape)}",
+            hint="reshape the output, or give what it is compared with in its shape",
+        )
     try:
         limit = np.broadcast_to(limit, values.shape)
     except ValueError:
-        raise ConfigurationError(f"the bound has shape {list(limit.shape)}, the output {list(values.shape)}") from None
+        raise ConfigurationError(
+            f"the bound has shape {list(limit.shape)}, the output {list(values.shape)}",
+            hint="give one number, or an array of the output's shape",
+        ) from None
     judgement = Judgement(np.array(limit), allowed)
     return compare(observed, values, judgement, output=name, element=element_of(observed), criterion=criterion)
 
@@ -176,7 +182,8 @@ def _check_roles(spec: Operation, inputs: dict[str, NDArray[Any]]) -> None:
         least = 1 if spec.roles[name].usual else min(2, len(spec.roles[name].axes))
         if array.ndim < least:
             raise ConfigurationError(
-                f"'{name}' has {array.ndim} dimensions; it needs at least {'one' if least == 1 else 'two'}"
+                f"'{name}' has {array.ndim} dimensions; it needs at least {'one' if least == 1 else 'two'}",
+                hint="reshape it: array[None] adds an axis in front",
             )
     missing = [name for name in roles if spec.roles[name].required and name not in inputs]
     if missing:

@@ -212,9 +212,9 @@ def _count(what: str, value: object, minimum: int = 0) -> int:
     except TypeError:
         number = None
     if number is None:
-        raise ConfigurationError(f"{what}: {value!r} is no whole number")
+        raise ConfigurationError(f"{what}: {value!r} is no whole number", hint="give an int")
     if number < minimum:
-        raise ConfigurationError(f"{what}: {number} is less than {minimum}")
+        raise ConfigurationError(f"{what}: {number} is less than {minimum}", hint=f"give at least {minimum}")
     return number
 
 

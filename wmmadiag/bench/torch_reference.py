@@ -51,7 +51,10 @@ def torch_attention(
     place = torch.device("cuda", device)
     q, k, v = (torch.from_numpy(np.asarray(inputs[role], np.float64)).to(place, dtype) for role in "qkv")
     if causal and q.shape[-2] != k.shape[-2]:
-        raise ConfigurationError("torch's causal mask has another corner where queries and keys differ in number")
+        raise ConfigurationError(
+            "torch's causal mask has another corner where queries and keys differ in number",
+            hint="leave --reference out for this case, or take one with as many keys as queries",
+        )
     call = torch.nn.functional.scaled_dot_product_attention
     grouped = {"enable_gqa": True} if q.shape[1] != k.shape[1] else {}
 

@@ -43,7 +43,10 @@ def read_bundle(path: Path) -> Bundle:
     """
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise ConfigurationError(f"{path} is larger than any bundle ({MAX_BYTES >> 20} MiB)")
+            raise ConfigurationError(
+                f"{path} is larger than any bundle ({MAX_BYTES >> 20} MiB)",
+                hint="make it again with `wmmadiag check CARD --bundle FILE`",
+            )
         data = path.read_bytes()
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror}", hint=_HINT) from None
@@ -83,7 +86,10 @@ def _entries(data: bytes, name: str) -> dict[str, bytes]:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             listed = archive.infolist()
             if len(listed) > MAX_ENTRIES:
-                raise ConfigurationError(f"{name} holds {len(listed)} files, more than a bundle may")
+                raise ConfigurationError(
+                    f"{name} holds {len(listed)} files, more than a bundle may",
+                    hint="make it again with `wmmadiag check CARD --bundle FILE`",
+                )
             for info in listed:
                 if not _safe(info.filename) or info.filename in found:
                     raise _damaged(name, f"it holds a file called {info.filename[:80]!r}")
@@ -92,7 +98,10 @@ def _entries(data: bytes, name: str) -> dict[str, bytes]:
                 with archive.open(info) as file:
                     text = file.read(left + 1)  # never more, whatever the archive says of itself
                 if len(text) > left:
-                    raise ConfigurationError(f"{name} is too large when unpacked (over {MAX_BYTES >> 20} MiB)")
+                    raise ConfigurationError(
+                        f"{name} is too large when unpacked (over {MAX_BYTES >> 20} MiB)",
+                        hint="make it again with `wmmadiag check CARD --bundle FILE`",
+                    )
                 left -= len(text)
                 found[info.filename] = text
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError) as error:

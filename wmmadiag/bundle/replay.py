@@ -59,11 +59,18 @@ def _refuse_strays(bundle: Bundle) -> None:
 
     card = open_card(bundle.manifest.card, **overlay(bundle.manifest.options))
     if card.computes.operation == "python":
-        raise ConfigurationError("the bundle's card names Python code, which is not run", place=card.computes.place)
+        raise ConfigurationError(
+            "the bundle's card names Python code, which is not run",
+            place=card.computes.place,
+            hint="check the card itself, where its reference is: `wmmadiag check CARD`",
+        )
     sources = [card.source, *(one.source for one in card.variants if one.source is not None)]
     for source in sources:
         if Path(os.path.normpath(source)).as_posix() not in bundle.files:
-            raise ConfigurationError(f"the bundle's card reads {source}, which is not in the bundle")
+            raise ConfigurationError(
+                f"the bundle's card reads {source}, which is not in the bundle",
+                hint="make it again with `wmmadiag check CARD --bundle FILE`",
+            )
 
 
 class _Stored:
@@ -83,11 +90,17 @@ class _Stored:
         key = stored_key(path.as_posix(), options.macros, options.name_expressions, options.std)
         stored = self.known.get(key)
         if stored is None:
-            raise ConfigurationError(f"the bundle holds no PTX of {path} with these macros; it did not compile there")
+            raise ConfigurationError(
+                f"the bundle holds no PTX of {path} with these macros; it did not compile there",
+                hint="make the source compile, and the bundle again: `wmmadiag check CARD --bundle FILE`",
+            )
         record = {**stored.record, "ptx": self.bundle.ptx[stored.ptx]}
         found = from_record(record, options, "")
         if found is None:
-            raise ConfigurationError(f"the bundle is damaged: what it says of {path} makes no sense")
+            raise ConfigurationError(
+                f"the bundle is damaged: what it says of {path} makes no sense",
+                hint="make it again with `wmmadiag check CARD --bundle FILE`",
+            )
         data = self.bundle.files.get(path.as_posix(), b"")
         found = replace(found, text=found.ptx if is_ptx(path) else data.decode("utf-8-sig", "surrogateescape"))
         remember(found)

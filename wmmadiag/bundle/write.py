@@ -52,6 +52,7 @@ def write_bundle(card_path: Path, target: Path, *, include_paths: tuple[str, ...
         raise ConfigurationError(
             "a card whose reference is Python code cannot be bundled: replaying it would run that code",
             place=card.computes.place,
+            hint="send the folder of the card instead, or a card that computes a built-in operation",
         )
     cases, variants = asked.get("cases"), asked.get("variants")
     options = replace(
@@ -75,7 +76,10 @@ def write_bundle(card_path: Path, target: Path, *, include_paths: tuple[str, ...
             inputs = input_hashes(name, options)
     if not compiler.made:
         problem = next((case.problem.message for case in run.kernels[0].report.cases if case.problem), "")
-        raise ConfigurationError(f"{card_path}: nothing was compiled, so there is nothing to replay: {problem}")
+        raise ConfigurationError(
+            f"{card_path}: nothing was compiled, so there is nothing to replay: {problem}",
+            hint="mend that first; `wmmadiag check` of the card says more",
+        )
     manifest = Manifest(
         format=FORMAT,
         version=VERSION,
@@ -124,7 +128,10 @@ def _files(card: Card, options: BundleOptions, include_paths: tuple[Path, ...]) 
         arch=options.arch, include_paths=(*card.include_paths, *include_paths), std=options.std or card.std
     )
     if uses_nvcc(wanted):
-        raise ConfigurationError("a bundle needs NVRTC: nvcc does not say which headers it read")
+        raise ConfigurationError(
+            "a bundle needs NVRTC: nvcc does not say which headers it read",
+            hint="leave --compiler out; `wmmadiag doctor` says whether NVRTC is there",
+        )
     paths = {Path(os.path.abspath(card.path))}  # noqa: PTH100, links stay as named
     for source in [card.source, *(one.source for one in card.variants if one.source is not None)]:
         paths.add(Path(os.path.abspath(source)))  # noqa: PTH100
@@ -133,7 +140,8 @@ def _files(card: Card, options: BundleOptions, include_paths: tuple[Path, ...]) 
         tree = source_tree(read_text(source), source.as_posix(), wanted, toolchain())
         if tree.computed:
             raise ConfigurationError(
-                f"{source}: a header's name is computed by a macro, so it is not known which files a bundle must hold"
+                f"{source}: a header's name is computed by a macro, so it is not known which files a bundle must hold",
+                hint="name the header in its #include, or send the folder instead",
             )
         paths |= {Path(os.path.abspath(one.name)) for one in tree.every()}  # noqa: PTH100
     base = Path(os.path.commonpath([path.parent for path in paths]))

@@ -49,7 +49,9 @@ class Journal:
                 f"another campaign is writing {self.path}", hint="wait for it, or give another --journal"
             ) from None
         except OSError as error:
-            raise ConfigurationError(f"cannot write the journal {self.path}: {error.strerror}") from None
+            raise ConfigurationError(
+                f"cannot write the journal {self.path}: {error.strerror}", hint="name another with --journal FILE"
+            ) from None
         size = os.fstat(self._file).st_size
         if size and os.pread(self._file, 1, size - 1) != b"\n":
             os.ftruncate(self._file, _end_of_last_line(self._file, size))

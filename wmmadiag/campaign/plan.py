@@ -87,7 +87,7 @@ def read_plan(path: Path) -> Plan:
             f"cannot read the plan {path}: {error.strerror}", hint="docs/campaigns.md shows one"
         ) from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigurationError(f"the plan {path} is no TOML: {error}") from None
+        raise ConfigurationError(f"the plan {path} is no TOML: {error}", hint="docs/campaigns.md shows one") from None
     return _plan(Table(content, Places(str(path), key_lines(text))), path)
 
 

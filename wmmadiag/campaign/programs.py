@@ -51,7 +51,10 @@ def _cards(plan: Plan, source: Path) -> list[Path]:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ConfigurationError(f"cannot make the folder {target.parent}: {error.strerror}") from None
+            raise ConfigurationError(
+                f"cannot make the folder {target.parent}: {error.strerror}",
+                hint="set WMMADIAG_CACHE_DIR to a folder that can be written",
+            ) from None
         write_card(target, text, overwrite=True)
         made.append(target)
     return made

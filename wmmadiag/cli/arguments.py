@@ -99,17 +99,64 @@ def add_compilation(parser: argparse.ArgumentParser, *, many_arches: bool = Fals
         )
     else:
         group.add_argument("--arch", metavar="SM", default=None, help="target, such as sm_80 (default: sm_90)")
+    add_macros(group)
+    group.add_argument("--std", metavar="STD", default="", help="C++ standard, such as c++20 (default: c++17)")
+    add_compiler(group)
+
+
+def add_compiler(group: argparse._ActionsContainer) -> None:
+    """`--compiler` and `--no-cache`."""
+    group.add_argument(
+        "--compiler", choices=("auto", "nvrtc", "nvcc"), default="auto", help="default: NVRTC, else nvcc"
+    )
+    add_no_cache(group)
+
+
+def add_no_cache(group: argparse._ActionsContainer) -> None:
+    """`--no-cache`."""
+    group.add_argument("--no-cache", action="store_true", help="compile and run anew, and keep nothing")
+
+
+def add_inputs(group: argparse._ActionsContainer) -> None:
+    """`--seed` and `--inputs`."""
+    group.add_argument("--seed", type=natural, metavar="N", default=None, help="seed of the inputs")
+    group.add_argument("--inputs", metavar="NAME", default="", help="distribution of the inputs, such as growing_max")
+
+
+def add_checks(group: argparse._ActionsContainer) -> None:
+    """`--checks`."""
+    group.add_argument("--checks", metavar="NAMES", default="default", help="all, default, none, or races,async,…")
+
+
+def add_schedules(group: argparse._ActionsContainer) -> None:
+    """`--schedules`."""
+    group.add_argument("--schedules", type=natural, metavar="N", default=0, help="try N other orders of warps, copies")
+
+
+def add_budget(group: argparse._ActionsContainer, seconds_of: str) -> None:
+    """`--threads`, and what a run may take.
+
+    Args:
+        seconds_of: what `--budget-seconds` binds.
+    """
+    group.add_argument("--threads", type=natural, metavar="N", default=0, help="host threads (default: all)")
+    group.add_argument("--budget-instructions", type=natural, metavar="N", default=None, help="warp instructions")
+    group.add_argument("--budget-seconds", type=seconds, metavar="S", default=None, help=f"wall time of {seconds_of}")
+
+
+def add_baseline(group: argparse._ActionsContainer) -> None:
+    """`--baseline`."""
+    group.add_argument("--baseline", metavar="FILE", default=None, help="accept those in FILE; fail on new ones")
+
+
+def add_macros(group: argparse._ActionsContainer) -> None:
+    """`-D` and `-I`."""
     group.add_argument(
         "-D", "--define", action="append", metavar="NAME[=TEXT]", default=[], type=definition, help="define a macro"
     )
     group.add_argument(
         "-I", "--include", action="append", metavar="FOLDER", default=[], help="search headers here, too"
     )
-    group.add_argument("--std", metavar="STD", default="", help="C++ standard, such as c++20 (default: c++17)")
-    group.add_argument(
-        "--compiler", choices=("auto", "nvrtc", "nvcc"), default="auto", help="default: NVRTC, else nvcc"
-    )
-    group.add_argument("--no-cache", action="store_true", help="compile and run anew, and keep nothing")
 
 
 def add_colour(parser: argparse.ArgumentParser) -> None:

@@ -29,7 +29,9 @@ def opened(args: argparse.Namespace) -> Acceptance | None:
             hint="--write-baseline keeps the reasons and days of a file that is there",
         )
     if args.write_baseline is None and (args.reason or args.expires is not None):
-        raise ConfigurationError("--reason and --expires are for --write-baseline")
+        raise ConfigurationError(
+            "--reason and --expires are for --write-baseline", hint="add --write-baseline FILE, or leave them out"
+        )
     if args.write_baseline is not None:
         if not args.reason.strip():
             raise ConfigurationError(
@@ -37,7 +39,10 @@ def opened(args: argparse.Namespace) -> Acceptance | None:
             )
         path = Path(args.write_baseline)
         if not path.parent.is_dir():
-            raise ConfigurationError(f"--write-baseline {path}: there is no folder {path.parent}")
+            raise ConfigurationError(
+                f"--write-baseline {path}: there is no folder {path.parent}",
+                hint=f"make it first: mkdir -p {path.parent}",
+            )
         _old(path)
     if args.baseline is None:
         return None

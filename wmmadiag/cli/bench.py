@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,6 +76,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     for row in rows:
         if row.note:
             console.note(f"{row.name} / {row.case}: {row.note}")
+    if any(row.status in ("failed", "error") for row in rows):
+        console.note(f"next: wmmadiag check {shlex.quote(args.card)}, which says more")
     if any(row.status == "failed" for row in rows):
         return 1
     return 2 if any(row.status == "error" for row in rows) else 0

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wmmadiag.cli import fidelity
-from wmmadiag.cli.arguments import add_detail, natural
+from wmmadiag.cli.arguments import add_baseline, add_detail, natural
 from wmmadiag.cli.campaign_executor import executor
 from wmmadiag.cli.console import Console
 from wmmadiag.cli.outputs import STDOUT, write_text
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--resume", action="store_true", help="go on with the journal that is there")
     parser.add_argument("--journal", metavar="FILE", default="", help="default: PLAN.journal beside the plan")
-    parser.add_argument("--baseline", metavar="FILE", default=None, help="accept failures in FILE; fail on new ones")
+    add_baseline(parser)
     parser.add_argument(
         "--effort", choices=("none", "quick", "normal", "thorough"), default="quick",
         help="how much is tried to find the cause of each kind of failure (default: quick)",

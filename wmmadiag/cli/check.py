@@ -18,14 +18,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wmmadiag.cli.arguments import (
+    add_baseline,
+    add_budget,
+    add_checks,
     add_colour,
     add_detail,
+    add_inputs,
+    add_schedules,
     add_subject,
     day,
-    natural,
     of_subject,
     positive,
-    seconds,
 )
 from wmmadiag.cli.console import Console
 from wmmadiag.cli.outputs import FORMATS, Outputs, add_outputs, chosen_outputs, write_outputs
@@ -47,26 +50,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what to run")
     group.add_argument("--case", action="append", metavar="NAME", default=None, help="only this case; may be repeated")
     group.add_argument("--variant", action="append", metavar="NAME", default=None, help="only this variant; likewise")
-    group.add_argument("--seed", type=natural, metavar="N", default=None, help="seed of the inputs")
-    group.add_argument("--inputs", metavar="NAME", default="", help="distribution of the inputs, such as growing_max")
+    add_inputs(group)
     group.add_argument("--against", metavar="CARD", default=None, help="compare with another kernel's outputs, too")
     group.add_argument("--jobs", type=positive, metavar="N", default=1, help="cards checked at a time (default: 1)")
     group.add_argument("--wrong", action="store_true", help="of a folder, also the kernels broken on purpose")
     group = parser.add_argument_group("what to look for besides wrong numbers")
-    group.add_argument("--checks", metavar="NAMES", default="default", help="all, default, none, or races,async,…")
+    add_checks(group)
     group.add_argument("--provenance", action="store_true", help="follow values from the inputs on")
     group.add_argument("--diagnose", action="store_true", help="say why each failing variant fails")
-    group.add_argument("--schedules", type=natural, metavar="N", default=0, help="try N other orders of warps, copies")
+    add_schedules(group)
     add_subject(parser, "the kernel, in place of what its card or source says", many_arches=True)
     parser.add_argument("--resources", action="store_true", help="registers, spills and shared memory, by ptxas")
     group = parser.add_argument_group("where it runs")
     group.add_argument("--backend", metavar="NAME", default="emulator", help="emulator (default), gpu or both")
-    group.add_argument("--threads", type=natural, metavar="N", default=0, help="host threads (default: all)")
-    group.add_argument("--budget-instructions", type=natural, metavar="N", default=None, help="warp instructions")
-    group.add_argument("--budget-seconds", type=seconds, metavar="S", default=None, help="wall time of each card")
+    add_budget(group, "each card")
     group.add_argument("--no-main", action="store_true", help="do not run a source's own main besides")
     group = parser.add_argument_group("failures that are known")
-    group.add_argument("--baseline", metavar="FILE", default=None, help="accept those in FILE; fail on new ones")
+    add_baseline(group)
     group.add_argument("--write-baseline", metavar="FILE", default=None, help="write those of this run to FILE")
     group.add_argument("--reason", metavar="TEXT", default="", help="why they are accepted; with --write-baseline")
     group.add_argument("--expires", type=day, metavar="DATE", default=None, help="until when (default: 30 days)")
@@ -168,9 +168,14 @@ def _bundled(args: argparse.Namespace, outputs: Outputs, console: Console) -> in
         )
     for name in ("against", "baseline", "write_baseline", "diagnose", "resources"):
         if getattr(args, name):
-            raise ConfigurationError(f"--{name.replace('_', '-')} and --bundle do not go together")
+            raise ConfigurationError(
+                f"--{name.replace('_', '-')} and --bundle do not go together", hint="ask for one of them at a time"
+            )
     if args.backend != "emulator" or args.compiler == "nvcc":
-        raise ConfigurationError("a bundle holds what NVRTC compiled and the emulator ran")
+        raise ConfigurationError(
+            "a bundle holds what NVRTC compiled and the emulator ran",
+            hint="leave --backend and --compiler out with --bundle",
+        )
     options = of_subject(args)
     for name in ("computes", "compiler", "use_cache"):  # a bundle is of a card, compiled by NVRTC
         del options[name]

@@ -80,7 +80,9 @@ class Console:
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise ConfigurationError(f"cannot write to standard output: {error.strerror}") from None
+            raise ConfigurationError(
+                f"cannot write to standard output: {error.strerror}", hint="free the disk, or send the output elsewhere"
+            ) from None
 
     def verdict(self, text: str, code: int) -> None:
         """Write what was found, whose exit code is `code`: of what is right a quiet command says nothing."""

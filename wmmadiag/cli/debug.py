@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from wmmadiag.cli.arguments import add_subject, natural, of_subject
+from wmmadiag.cli.arguments import add_inputs, add_subject, of_subject
 from wmmadiag.cli.console import Console
 
 
@@ -21,8 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what to run")
     group.add_argument("--case", metavar="NAME", default="", help="which case (default: the first)")
     group.add_argument("--variant", metavar="NAME", default="", help="which variant (default: the first)")
-    group.add_argument("--seed", type=natural, metavar="N", default=None, help="seed of the inputs")
-    group.add_argument("--inputs", metavar="NAME", default="", help="distribution of the inputs, such as growing_max")
+    add_inputs(group)
     group.add_argument(
         "--against", metavar="VARIANT|CARD|FILE", default=None,
         help="another variant or card, or a GPU's results (.npz): `against` stops where they first differ",
@@ -68,5 +67,7 @@ def _script(path: Path) -> Iterator[str]:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not text"
-        raise ConfigurationError(f"{os.fspath(path)}: cannot be read: {reason}") from None
+        raise ConfigurationError(
+            f"{os.fspath(path)}: cannot be read: {reason}", hint="give a text file with a command on each line"
+        ) from None
     yield from text.splitlines()

@@ -10,13 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from wmmadiag.cli.arguments import (
-    add_colour,
-    add_detail,
-    add_subject,
-    natural,
-    of_subject,
-)
+from wmmadiag.cli.arguments import add_checks, add_colour, add_detail, add_inputs, add_subject, of_subject
 from wmmadiag.cli.console import Console
 from wmmadiag.cli.outputs import STDOUT, add_json, write_json
 
@@ -30,9 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what to look into")
     group.add_argument("--case", action="append", metavar="NAME", default=None, help="only this case; may be repeated")
     group.add_argument("--variant", metavar="NAME", default="", help="which variant (default: the first that fails)")
-    group.add_argument("--seed", type=natural, metavar="N", default=None, help="seed of the inputs")
-    group.add_argument("--inputs", metavar="NAME", default="", help="distribution of the inputs, such as growing_max")
-    group.add_argument("--checks", metavar="NAMES", default="default", help="all, default, none, or races,async,…")
+    add_inputs(group)
+    add_checks(group)
     group.add_argument(
         "--effort",
         choices=("quick", "normal", "thorough"),

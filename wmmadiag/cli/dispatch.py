@@ -89,7 +89,7 @@ def dispatch(argv: list[str], console: Console) -> int:
 
 
 def _version() -> str:
-    from wmmadiag.compile.toolchain import nvrtc_package
+    from wmmadiag.compile.toolchain import nvrtc_version
 
-    package = nvrtc_package()
-    return f"wmmadiag {__version__}" + (f" (NVRTC {package})" if package else "")
+    found = nvrtc_version()
+    return f"wmmadiag {__version__} ({f'NVRTC {found}' if found else 'no NVRTC'})"

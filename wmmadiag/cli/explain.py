@@ -17,7 +17,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wmmadiag.cli.arguments import add_colour, add_compilation, add_detail, definitions, natural, positive
+from wmmadiag.cli.arguments import add_colour, add_compilation, add_detail, add_inputs, definitions, natural, positive
 from wmmadiag.cli.console import Console
 from wmmadiag.cli.outputs import STDOUT, add_json, write_json
 from wmmadiag.errors import ConfigurationError
@@ -35,12 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("element", metavar="ELEMENT", help="such as 'o[0,0,3,17]'")
     parser.add_argument("--case", metavar="NAME", default="", help="default: the card's first")
     parser.add_argument("--variant", metavar="NAME", default="", help="default: the card's first")
-    parser.add_argument("--seed", type=natural, metavar="N", default=None, help="seed of the inputs")
-    parser.add_argument("--inputs", metavar="NAME", default="", help="distribution of the inputs")
+    add_inputs(parser)
     parser.add_argument("--lines", type=natural, metavar="N", default=100, help="lines to show (default: 100; 0: all)")
     parser.add_argument("--most", type=positive, metavar="N", default=6000, help="steps to follow (default: 6000)")
     parser.add_argument(
-        "--seconds", type=positive, metavar="S", default=30, help="that the kernel may run, twice (default: 30)"
+        "--budget-seconds", type=positive, metavar="S", default=30, help="wall time of each of two runs (default: 30)"
     )
     add_json(parser, "the whole tree")
     add_detail(parser)
@@ -65,7 +64,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         found = explained(
             card, lambda case: (role_of(case, name), index), case=args.case, variant=args.variant, arch=args.arch,
             seed=args.seed, inputs=args.inputs, compiler=args.compiler, use_cache=not args.no_cache, most=args.most,
-            seconds=args.seconds,
+            seconds=args.budget_seconds,
         )  # fmt: skip
     code = 1 if found.departures else 3 if found.undecided else 0
     if args.json:

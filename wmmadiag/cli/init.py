@@ -9,7 +9,7 @@ import re
 import shlex
 from pathlib import Path
 
-from wmmadiag.cli.arguments import add_colour, definition, definitions, positive
+from wmmadiag.cli.arguments import add_colour, add_macros, definitions, positive
 from wmmadiag.cli.console import Console
 
 
@@ -28,8 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", metavar="FILE", default="", help="the card (default: SOURCE with .toml); - for the terminal"
     )
     parser.add_argument("--force", action="store_true", help="overwrite the card if it exists")
-    parser.add_argument("-D", "--define", action="append", metavar="NAME[=TEXT]", default=[], type=definition)
-    parser.add_argument("-I", "--include", action="append", metavar="FOLDER", default=[], help="search headers here")
+    add_macros(parser)
     group = parser.add_argument_group("from a program's own launches (arguments of the program: behind --)")
     group.add_argument(
         "--run", action="store_true", help="run its main, and write a card for each launch of its own kind"

@@ -71,7 +71,9 @@ def chosen_outputs(args: argparse.Namespace, *, without: str = "") -> Outputs:
             raise ConfigurationError(f"--{name} needs the name of a file", hint="'-' is standard output")
         place = value if value == "-" else str(Path(value).resolve())
         if place in places:
-            raise ConfigurationError(f"--{places[place]} and --{name} both write to {value}")
+            raise ConfigurationError(
+                f"--{places[place]} and --{name} both write to {value}", hint="give each a file of its own"
+            )
         places[place] = name
         parent = Path(value).parent
         if value != "-" and not parent.is_dir():
@@ -80,7 +82,9 @@ def chosen_outputs(args: argparse.Namespace, *, without: str = "") -> Outputs:
             )
     outputs = Outputs(files, args.github)
     if outputs.to_stdout and args.github:
-        raise ConfigurationError("--github writes to standard output, where a report goes, too")
+        raise ConfigurationError(
+            "--github writes to standard output, where a report goes, too", hint="give the report a file instead of -"
+        )
     return outputs
 
 

@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from wmmadiag.cli.arguments import add_colour, add_detail
+from wmmadiag.cli.arguments import add_colour, add_compiler, add_detail
 from wmmadiag.cli.console import Console, terminal_width
 from wmmadiag.cli.outputs import STDOUT, add_json, write_json
 
@@ -35,8 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backend", metavar="NAME", default="emulator", help="emulator (default), gpu or both")
     add_detail(parser)
     add_json(parser, "the answers")
-    parser.add_argument("--compiler", choices=("auto", "nvrtc", "nvcc"), default="auto", help="default: auto")
-    parser.add_argument("--no-cache", action="store_true", help="compile anew")
+    add_compiler(parser)
     add_colour(parser)
 
 

@@ -18,7 +18,19 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wmmadiag.cli.arguments import add_colour, add_detail, definition, definitions, natural, seconds, size
+from wmmadiag.cli.arguments import (
+    add_budget,
+    add_checks,
+    add_colour,
+    add_detail,
+    add_macros,
+    add_no_cache,
+    add_schedules,
+    definitions,
+    natural,
+    seconds,
+    size,
+)
 from wmmadiag.cli.console import Console
 from wmmadiag.cli.outputs import FORMATS, STDOUT, add_json, chosen_outputs, write_json, write_outputs
 from wmmadiag.errors import ConfigurationError
@@ -34,30 +46,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     parser.add_argument("sources", metavar="PROGRAM.cu", nargs="+", help="its sources; -- begins its own arguments")
     parser.add_argument("--arch", metavar="SM", default="sm_90", help="the device that it sees (default: sm_90)")
-    parser.add_argument(
-        "-D", "--define", action="append", metavar="NAME[=TEXT]", default=[], type=definition, help="define a macro"
-    )
-    parser.add_argument(
-        "-I", "--include", action="append", metavar="FOLDER", default=[], help="search headers here, too"
-    )
+    add_macros(parser)
     parser.add_argument("--std", metavar="STD", default="c++17", help="C++ standard (default: c++17)")
     parser.add_argument(
         "-X", "--host-option", action="append", metavar="WORD", default=[], help="a word for the C++ compiler: -X=-lm"
     )
     parser.add_argument("--use-fast-math", action="store_true", help="compile kernels as nvcc --use_fast_math does")
-    parser.add_argument("--checks", metavar="NAMES", default="default", help="default, all, none or names")
-    parser.add_argument("--schedules", type=natural, metavar="N", default=0, help="other orders to try for each launch")
+    add_checks(parser)
+    add_schedules(parser)
     parser.add_argument(
         "--every-launch", action="store_true",
         help="watch also launches that are like an earlier one: same kernel, grid, block and arguments",
     )  # fmt: skip
     parser.add_argument("--leaks", action="store_true", help="tell of memory that is never freed")
-    parser.add_argument("--threads", type=natural, metavar="N", default=0, help="host threads (default: all)")
-    parser.add_argument(
-        "--instructions", type=natural, metavar="N", default=None, help="warp instructions a launch may take"
-    )
-    parser.add_argument("--seconds", type=seconds, metavar="S", default=None, help="time a launch may take")
-    parser.add_argument("--timeout", type=seconds, metavar="S", default=None, help="time the program may take")
+    add_budget(parser, "each launch")
+    parser.add_argument("--timeout", type=seconds, metavar="S", default=None, help="wall time of the program")
     parser.add_argument(
         "--memory", type=size, metavar="SIZE", default=0,
         help="memory of the device, such as 4G; the process may take four times that and 1G (default: the machine's)",
@@ -72,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         if name != "json":
             group.add_argument(f"--{name}", metavar="FILE", default=None, help=what)
     group.add_argument("--github", action="store_true", help="annotations for GitHub Actions, on standard output")
-    parser.add_argument("--no-cache", action="store_true", help="compile kernels anew")
+    add_no_cache(parser)
     add_detail(parser)
     add_colour(parser)
 
@@ -94,11 +97,12 @@ def run(args: argparse.Namespace, console: Console) -> int:
     program = build(sources, options, host_options=args.host_option)
     if program.main is None:
         raise ConfigurationError(
-            f"{', '.join(map(str, sources))}: no main function", hint="give all sources of the program"
+            f"{', '.join(map(str, sources))}: no main function",
+            hint="give all sources of the program; kernels alone: `wmmadiag check`",
         )
     spec = program_spec(
         options, checks=args.checks, schedules=args.schedules, every_launch=args.every_launch, threads=args.threads,
-        use_cache=not args.no_cache, instructions=args.instructions or 0, seconds=args.seconds or 0.0,
+        use_cache=not args.no_cache, instructions=args.budget_instructions or 0, seconds=args.budget_seconds or 0.0,
         sample=args.sample_blocks, memory=args.memory, leaks=args.leaks,
     )  # fmt: skip
     outputs = chosen_outputs(args, without="json")

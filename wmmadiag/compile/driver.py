@@ -23,7 +23,7 @@ from wmmadiag.compile.nvcc import find_nvcc, nvcc, run_nvcc
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.compile.origin import remember
 from wmmadiag.compile.own_files import OwnFiles
-from wmmadiag.compile.read import read_text
+from wmmadiag.compile.read import is_file, read_text
 from wmmadiag.compile.records import from_record, to_record
 from wmmadiag.compile.sources import SourceTree, read_tree
 from wmmadiag.compile.toolchain import Toolchain, check_arch, has_nvrtc, toolchain
@@ -73,10 +73,15 @@ def _compile_text(
     if is_ptx(file_name):
         return _ready_ptx(text, file_name, options, started)
     if "\0" in text or "\0" in file_name or not file_name:
-        raise ConfigurationError(f"{file_name or 'the source'!r}: not the text of a named file".replace("\0", "\\0"))
+        raise ConfigurationError(
+            f"{file_name or 'the source'!r}: not the text of a named file".replace("\0", "\\0"),
+            hint="give text without zero bytes, and a file name",
+        )
     for path in options.include_paths:
         if not path.is_dir():
-            raise ConfigurationError(f"include path {path} is not a folder")
+            raise ConfigurationError(
+                f"include path {path} is not a folder", hint="name folders with -I, and check their spelling"
+            )
     if uses_nvcc(options):
         if headers:
             raise ConfigurationError(
@@ -128,7 +133,7 @@ def source_key(tree: SourceTree, options: CompileOptions, tools: Toolchain, *pur
 
 def is_provided(name: str, tools: Toolchain) -> bool:
     """Whether `<name>` is a stub or a CUDA header (that device code can use)."""
-    return not is_host_header(name) and any((folder / name).is_file() for folder in (STUBS, *tools.includes))
+    return not is_host_header(name) and any(is_file(folder / name) for folder in (STUBS, *tools.includes))
 
 
 def shown_names(tree: SourceTree) -> dict[str, str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from wmmadiag.compile.read import is_file
+
 STUBS = Path(__file__).parent / "stubs"
 
 # ISO C++23 library headers without a stub, and POSIX ones.
@@ -91,4 +93,4 @@ def brought(name: str) -> bytes:
 
 
 def _has_stub(name: str) -> bool:
-    return name.startswith(_STUBBED_PREFIXES) and (STUBS / name).is_file()
+    return name.startswith(_STUBBED_PREFIXES) and is_file(STUBS / name)

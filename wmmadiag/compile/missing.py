@@ -6,6 +6,8 @@ import os
 from collections import deque
 from pathlib import Path, PurePosixPath
 
+from wmmadiag.compile.read import is_file
+
 _MOST_FOLDERS = 1500
 _UP = 3
 _SKIPPED = frozenset({"node_modules", "__pycache__", "build", "site-packages"})
@@ -37,7 +39,7 @@ def _folder_with(name: str, start: Path) -> str | None:
                 continue
             seen.add(folder)
             budget -= 1
-            if os.path.isfile(os.path.join(folder, *parts)):  # noqa: PTH113, PTH118, it never raises
+            if is_file(Path(folder, *parts)):
                 return _shown(Path(folder))
             waiting.extend(_below(folder))
     return None

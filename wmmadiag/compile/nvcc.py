@@ -119,7 +119,10 @@ def run_nvcc(
         try:
             done = subprocess.run(command, capture_output=True, check=False, timeout=_TIMEOUT)
         except subprocess.TimeoutExpired:
-            raise ConfigurationError(f"{tool.name} did not finish within {_TIMEOUT:.0f} s") from None
+            raise ConfigurationError(
+                f"{tool.name} did not finish within {_TIMEOUT:.0f} s",
+                hint="leave --compiler out, so that NVRTC compiles, or include less",
+            ) from None
         log = (done.stdout + done.stderr).decode("utf-8", "replace")
         if done.returncode != 0 or not target.exists():
             _fail(log.replace(str(source), file_name), Place(file_name, len(text.splitlines())))

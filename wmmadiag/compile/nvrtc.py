@@ -109,7 +109,11 @@ def _compiled(
         status = nvrtc.compile(program, [_encode(option) for option in options])
         log = nvrtc.log(program)
         if status == INVALID_OPTION:
-            raise ConfigurationError("NVRTC does not know an option", detail=log.strip() or " ".join(options))
+            raise ConfigurationError(
+                "NVRTC does not know an option",
+                detail=log.strip() or " ".join(options),
+                hint="`wmmadiag doctor` says which NVRTC was found; 13 knows all options that are used",
+            )
         if status != 0:
             return NvrtcResult(False, log, status=nvrtc.name(status))
         names = {expression: nvrtc.lowered(program, _encode(expression)) for expression in name_expressions}

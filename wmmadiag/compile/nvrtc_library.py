@@ -20,6 +20,7 @@ class NvrtcLibrary:
         Raises:
             OSError: it cannot be loaded.
         """
+        self.path = path
         self._library = ctypes.CDLL(path)
         self._library.nvrtcGetErrorString.restype = ctypes.c_char_p
 

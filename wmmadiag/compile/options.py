@@ -64,10 +64,12 @@ class CompileOptions:
         object.__setattr__(self, "macros", texts)
         for name in self.macros:
             if not _IDENTIFIER.match(name):
-                raise ConfigurationError(f"macro name {name!r} is not an identifier")
+                raise ConfigurationError(
+                    f"macro name {name!r} is not an identifier", hint="name macros as in C: letters, digits and _"
+                )
         for what in ("include_paths", "name_expressions", "extra"):
             if isinstance(getattr(self, what), (str, bytes)):
-                raise ConfigurationError(f"compile option `{what}` is a list, not one string")
+                raise ConfigurationError(f"compile option `{what}` is a list, not one string", hint='write ["…"]')
         object.__setattr__(self, "include_paths", tuple(Path(path) for path in self.include_paths))
         object.__setattr__(self, "name_expressions", tuple(self.name_expressions))
         object.__setattr__(self, "extra", tuple(self.extra))

@@ -20,6 +20,14 @@ _KINDS = (
 )
 
 
+def is_file(path: Path) -> bool:
+    """Whether there is a file that can be seen: where nobody may look, or the name is too long, there is none."""
+    try:
+        return path.is_file()
+    except OSError:  # `Path.is_file` itself tells so only from Python 3.14 on
+        return False
+
+
 def read_text(path: Path) -> str:
     """The file's text; line ends are kept, bytes that are not UTF-8 become surrogates.
 
@@ -64,7 +72,9 @@ def _content(path: Path, most: int) -> bytes:
     except FileNotFoundError:
         raise ConfigurationError(f"{path}: no such file", hint=near(path)) from None
     except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise ConfigurationError(
+            f"{path}: cannot be read: {error.strerror or error}", hint="check the name, and who may read it"
+        ) from None
 
 
 def near(path: Path) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from wmmadiag.compile.host_headers import is_host_header
+from wmmadiag.compile.read import is_file
 from wmmadiag.compile.read import read_bytes as read_bytes
 from wmmadiag.compile.read import read_text as read_text
 from wmmadiag.csource.edits import ByteEdit, applied
@@ -114,14 +115,14 @@ class _Reader:
 
     def _resolve(self, name: str, quoted: bool, folder: Path) -> tuple[Path, bool] | None:
         if Path(name).is_absolute():
-            return (Path(name), False) if Path(name).is_file() else None
-        if quoted and (folder / name).is_file():
+            return (Path(name), False) if is_file(Path(name)) else None
+        if quoted and is_file(folder / name):
             return folder / name, True
         # Found or not, a host library's headers are of no use here, and some are thousands of files.
         if is_host_header(name) or self.is_provided(name):
             return None
         for path in self.include_paths:
-            if (path / name).is_file():
+            if is_file(path / name):
                 return path / name, False
         return None
 
@@ -170,7 +171,10 @@ class _Reader:
 
     def _read(self, path: Path, key: str, own: bool, includer: str) -> SourceFile:
         if len(self.headers) + len(self.outside) >= _MAX_FILES:
-            raise CompileError(f"{includer}: more than {_MAX_FILES} headers are included")
+            raise CompileError(
+                f"{includer}: more than {_MAX_FILES} headers are included",
+                hint="include less: not the whole library, but the headers that the kernel needs",
+            )
         text = self.replaced.get(key)
         data = read_bytes(path) if text is None else text.encode("utf-8", "surrogateescape")
         header = SourceFile(key, path.as_posix(), data, own)

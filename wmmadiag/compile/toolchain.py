@@ -168,11 +168,18 @@ def _header_stamp(folders: tuple[Path, ...]) -> tuple[str, ...]:
     return tuple(stamps)
 
 
-def nvrtc_package() -> str:
-    """Version of the installed NVRTC package, "" if there is none; NVRTC itself is not loaded."""
+def nvrtc_version() -> str:
+    """Version of the NVRTC that compiles here, to the last number where its package tells; "" where there is none."""
     from importlib import metadata
 
     try:
-        return metadata.version("nvidia-cuda-nvrtc")
-    except metadata.PackageNotFoundError:
+        library = nvrtc_library()
+        version = "{}.{}".format(*library.version())
+    except ConfigurationError:
         return ""
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        package = metadata.distribution("nvidia-cuda-nvrtc")
+        root = Path(str(package.locate_file(""))).resolve()
+        if package.version.startswith(f"{version}.") and Path(library.path).resolve().is_relative_to(root):
+            return package.version
+    return version

@@ -134,7 +134,9 @@ def to_difference(session: Session) -> RunDifference:
     found = first_store(session.machine, session.case, masks) if any(m.any() for m in masks.values()) else None
     if found is None:
         session.run_to(end=True)
-        raise ConfigurationError(f"no output differs from {other.name}")
+        raise ConfigurationError(
+            f"no output differs from {other.name}", hint="compare with another variant, card or file"
+        )
     time, role, index = found
     mine, theirs = session.case.outputs()[role][index], other.outputs[role][index]
     words = f"{element_name(session.case, role, index)} becomes {float(mine):.6g}; {other.name} has {float(theirs):.6g}"

@@ -62,9 +62,11 @@ def evaluate(session: Session, text: str) -> int | float:
     try:
         value = _value(session, tree, text)
     except ZeroDivisionError:
-        raise ConfigurationError(f"'{text}' divides by zero") from None
+        raise ConfigurationError(f"'{text}' divides by zero", hint="`info variables` shows the values") from None
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"'{text}' cannot be computed: {error}") from None
+        raise ConfigurationError(
+            f"'{text}' cannot be computed: {error}", hint="`info variables` shows the values"
+        ) from None
     return int(value) if isinstance(value, bool | np.bool_) else value
 
 

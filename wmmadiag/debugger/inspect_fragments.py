@@ -136,7 +136,7 @@ class FragmentInspection:
         node = kernel.nodes[pc]
         where = layout(kernel, node, letter)
         if where is None:
-            raise ConfigurationError(f"{node.text} has no operand {letter}")
+            raise ConfigurationError(f"{node.text} has no operand {letter}", hint="`mma` shows those that it has")
         origin = FragmentOrigin(self.machine, self.target.bind, kernel.slots, where, self.machine.time, warp)
         values = fragment_values(kernel, where, self.machine.registers(warp))
         return FragmentView(

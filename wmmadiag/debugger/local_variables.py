@@ -124,7 +124,7 @@ def _declared(session: Inspection, name: str) -> declared.DeclaredLocal:
             f"several variables are called '{name}', and none of them is visible here",
             hint=f"they are declared at lines {lines}: go there",
         )
-    raise ConfigurationError(f"there is no variable '{name}'")
+    raise ConfigurationError(f"there is no variable '{name}'", hint="`info variables` lists those that are alive here")
 
 
 def _defining(local: declared.DeclaredLocal) -> Iterator[_Part]:

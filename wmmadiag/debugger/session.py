@@ -156,7 +156,10 @@ class Session(Stepping):
     def _to_finding(self, check: str) -> Moment:
         found = self.evidence.of_check(check)
         if not found:
-            raise ConfigurationError(f"the check '{check}' finds nothing in this case")
+            raise ConfigurationError(
+                f"the check '{check}' finds nothing in this case",
+                hint="`wmmadiag check` says which checks find something",
+            )
         moments = [(moment_of_finding(self, one), one) for one in found]
         known = ((t, one) for t, one in moments if t is not None)
         time, first = min(known, key=lambda pair: pair[0], default=(None, found[0]))

@@ -86,7 +86,7 @@ class Travel(Position):
         if warp is not None:
             self.known_warp(warp)
         if lane is not None and not 0 <= lane < 32:
-            raise ConfigurationError(f"lane {lane}: a warp has lanes 0 to 31")
+            raise ConfigurationError(f"lane {lane}: a warp has lanes 0 to 31", hint="give a lane from 0 to 31")
         words = ""
         if block is not None and (index := self.block_index(block)) != self.block:
             starts = self.machine.block_starts
@@ -115,7 +115,9 @@ class Travel(Position):
     def _table_of(self, names: frozenset[str], what: str) -> bytes:
         table = self.lines.operations(names)
         if not any(table):
-            raise ConfigurationError(f"this kernel has no instruction that {what}")
+            raise ConfigurationError(
+                f"this kernel has no instruction that {what}", hint="`wmmadiag ptx` shows those that it has"
+            )
         return table
 
 

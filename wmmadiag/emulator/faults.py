@@ -61,7 +61,12 @@ def fault_error(fault: Mapping[str, Any], standings: Sequence[tuple[Any, ...]], 
     block = coordinates(fault["block"], view.grid)
     where = f"block {block}, warp {fault['warp']}, lane {fault['lane']}"
     if kind == "unsupported" or node.text == TOO_DEEP:
-        return UnsupportedError(f"{fault['text'] or node.text} is not emulated", place=node.place, detail=where)
+        return UnsupportedError(
+            f"{fault['text'] or node.text} is not emulated",
+            place=node.place,
+            detail=where,
+            hint="docs/limits.md lists what is not; guard it with #if to check the rest",
+        )
     detail = [where, f"instruction: {node.text}"]
     address, space, write = None, "", None
     if kind in ("out-of-bounds", "misaligned", "read-only", "wrong-space"):

@@ -330,6 +330,7 @@ class EmulatedKernel:
             raise ConfigurationError(
                 f"{self.kernel.entry.name} takes {len(parameters)} arguments, {len(given)} were given",
                 place=self.kernel.entry.place,
+                hint="give one for each parameter of the kernel, in its order",
             )
         regions: list[tuple[int, NDArray[np.uint8], bool]] = []
         extents: list[MemoryExtent] = []
@@ -339,7 +340,9 @@ class EmulatedKernel:
         for parameter, indices in zip(parameters, given, strict=True):
             if not isinstance(parameter, PtxParameter):
                 raise ConfigurationError(
-                    f"parameter {parameter.name} of the kernel is a register", place=self.kernel.entry.place
+                    f"parameter {parameter.name} of the kernel is a register",
+                    place=self.kernel.entry.place,
+                    hint="this PTX is a function, not a kernel: compile a __global__ function",
                 )
             name = " and ".join(launch.name(index) for index in indices)
             values: list[bytes] = []

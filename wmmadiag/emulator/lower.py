@@ -165,6 +165,7 @@ def _selected(
             f"{entry} needs {select.local_bytes} bytes of local memory per thread; "
             f"{arch} has {bounds.local_per_thread}",
             place=function.place,
+            hint="make the arrays that each thread has smaller",
         )
     select.finish()
     return select, layout

@@ -116,7 +116,10 @@ class MemoryLayout:
         if variable is None and name in self.module.functions:
             return function_address(name)
         if variable is None:
-            raise UnsupportedError(f"initial value refers to {name}, which is no variable of this module")
+            raise UnsupportedError(
+                f"initial value refers to {name}, which is no variable of this module",
+                hint="compile the whole program into one PTX",
+            )
         if variable.space is Space.SHARED:
             return SHARED_WINDOW + (self.shared_address(name, variable) or self.reserved_shared)
         return self.global_address(variable)

@@ -36,6 +36,7 @@ from wmmadiag.ptx.ir import (
     SymbolAddress,
     Vector,
 )
+from wmmadiag.ptx.lexer import MALFORMED
 from wmmadiag.ptx.types import WIDTHS
 
 Select = Callable[["Selector", Instruction], None]
@@ -269,7 +270,13 @@ class Selector:
 
     def malformed(self, message: str) -> PtxSyntaxError:
         """An error in the PTX at the current place."""
-        return PtxSyntaxError(message, place=self.place, detail=f"PTX line {self.ptx_line}", op=self._text)
+        return PtxSyntaxError(
+            message,
+            place=self.place,
+            detail=f"PTX line {self.ptx_line}",
+            op=self._text,
+            hint=MALFORMED,
+        )
 
     def special(self, name: str, width: int) -> Value:
         """The value of a special register."""

@@ -121,7 +121,9 @@ class TrialLaunch:
         starts = {index: extent.start for index, extent in zip(arrays, extents, strict=False)}
         missing = [one.argument for one in items if one.argument not in starts]
         if missing:
-            raise ConfigurationError(f"argument {missing[0]} of the launch is no array")
+            raise ConfigurationError(
+                f"argument {missing[0]} of the launch is no array", hint="give arrays where the kernel takes pointers"
+            )
         placed = lowered.layout.static.get(selector)
         self._trials = native.trials(
             lowered.program,

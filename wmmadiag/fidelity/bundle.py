@@ -78,7 +78,10 @@ def _read(path: Path) -> tuple[Piece, str, dict[str, Array]]:
     try:
         with zipfile.ZipFile(path) as archive:
             if sum(entry.file_size for entry in archive.infolist()) > _MAX_BYTES:
-                raise ConfigurationError(f"{path} is larger than any such file ({_MAX_BYTES >> 20} MiB)")
+                raise ConfigurationError(
+                    f"{path} is larger than any such file ({_MAX_BYTES >> 20} MiB)",
+                    hint="make it again: `wmmadiag campaign --fidelity`",
+                )
             manifest = msgspec.json.decode(archive.read(MANIFEST), type=_Manifest)
             ptx = archive.read(_PTX).decode()
             with np.load(io.BytesIO(archive.read(_ARRAYS)), allow_pickle=False) as file:

@@ -32,13 +32,16 @@ def mma_map(shape: str, operand: str, type: str, layout: str = "") -> FragmentMa
     else:
         known = operand in ("c", "d") and any(type == pair["cd".index(operand)] for form in forms for pair in form.cd)
     if not known:
-        raise UnsupportedError(f"there is no mma.sync {shape} fragment {operand} of type {type}")
+        raise UnsupportedError(
+            f"there is no mma.sync {shape} fragment {operand} of type {type}",
+            hint="`wmmadiag shapes` lists what there is",
+        )
     m, n, k = parse_shape(shape)
     extent = {"a": (m, k), "b": (k, n)}.get(operand, (m, n))
     if shape == "m8n8k4" and type != "f64":
         return _four_tiles(operand, type, layout, extent, source)
     if layout not in ("", "col" if operand == "b" else "row"):
-        raise UnsupportedError(f"mma.sync {shape} takes A as row and B as col only")
+        raise UnsupportedError(f"mma.sync {shape} takes A as row and B as col only", hint="leave the layout out")
     if operand in ("c", "d"):
         pairs = ((0, 0),) if m == 8 else ((0, 0), (8, 0))
         return fragment_map(*accumulator(pairs), extent, type, source)
@@ -55,7 +58,10 @@ def _four_tiles(operand: str, type: str, layout: str, extent: tuple[int, int], s
     high = 4 * (lane >= 16)
     if operand in ("a", "b"):
         if layout not in ("row", "col"):
-            raise UnsupportedError(f"mma.sync m8n8k4 fragment {operand} needs its layout, row or col")
+            raise UnsupportedError(
+                f"mma.sync m8n8k4 fragment {operand} needs its layout, row or col",
+                hint="add --layout row or --layout col",
+            )
         inner, outer = lane % 4 + high, element + high
         if operand == "a":
             row, col = (inner, element) if layout == "row" else (outer, lane % 4)

@@ -99,7 +99,10 @@ def wmma_map(shape: str, matrix: str, type: str, arch: str, *, operands: str = "
         raise UnsupportedError(f"wmma fragment maps of {arch} are not known", hint="use sm_75 or later")
     kinds = _operand_types(shape, matrix, type, operands)
     if not any((shape, kind) in wmma_shapes(arch) for kind in kinds):
-        raise UnsupportedError(f"{arch} has no wmma {shape} fragment {matrix} of type {type}")
+        raise UnsupportedError(
+            f"{arch} has no wmma {shape} fragment {matrix} of type {type}",
+            hint=f"`wmmadiag shapes --arch {arch}` lists what it has",
+        )
     kind = kinds[0]
     row = _row(shape, kind, target.number)
     m, n, k = parse_shape(shape)
@@ -125,7 +128,9 @@ def _operand_types(shape: str, matrix: str, type: str, operands: str) -> tuple[s
         if type in of_matrix and (not operands or operands in form.a):
             found += [type] if matrix in ("a", "b") else list(form.a)
     if not found:
-        raise UnsupportedError(f"there is no wmma {shape} fragment {matrix} of type {type}")
+        raise UnsupportedError(
+            f"there is no wmma {shape} fragment {matrix} of type {type}", hint="`wmmadiag shapes` lists what there is"
+        )
     return tuple(dict.fromkeys(found))
 
 

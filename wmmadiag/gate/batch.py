@@ -62,7 +62,10 @@ def plan(
             if known[what] and name not in known[what]:
                 raise ConfigurationError(f"no card has a {what} '{name}'", hint=did_you_mean(name, sorted(known[what])))
     if not tasks:
-        raise ConfigurationError("no card has both that case and that variant")
+        raise ConfigurationError(
+            "no card has both that case and that variant",
+            hint="leave --case or --variant out: the report names those that there are",
+        )
     return tasks
 
 

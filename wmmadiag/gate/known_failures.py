@@ -91,7 +91,9 @@ def read_baseline(path: Path) -> tuple[Known, ...]:
     except OSError as error:
         raise ConfigurationError(f"cannot read the baseline {path}: {error.strerror}", hint=hint) from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigurationError(f"the baseline {path} is no TOML: {error}") from None
+        raise ConfigurationError(
+            f"the baseline {path} is no TOML: {error}", hint="write it anew: --write-baseline FILE"
+        ) from None
     table = Table(content, Places(str(path), key_lines(text)))
     if "format" not in table:
         raise ConfigurationError("this TOML file is no baseline of wmmadiag", place=table.place(), hint=hint)

@@ -56,7 +56,9 @@ def _torch(tensor: Any, name: str) -> Any:
         size = tensor.numel() * tensor.element_size()
         return DeviceArray(int(tensor.data_ptr()), int(size), int(tensor.device.index or 0), tensor)
     if tensor.device.type != "cpu":
-        raise ConfigurationError(f"{name} lives on {tensor.device}, where no CUDA kernel can reach it")
+        raise ConfigurationError(
+            f"{name} lives on {tensor.device}, where no CUDA kernel can reach it", hint="move it: tensor.cuda()"
+        )
     try:
         return tensor.numpy()
     except TypeError:
@@ -108,7 +110,10 @@ def _dlpack(value: Any, name: str) -> Any:
     if kind in _CPU_DEVICES:
         return np.from_dlpack(value)
     if kind not in _CUDA_DEVICES:
-        raise ConfigurationError(f"{name} lives on a device (DLPack type {kind}) that no CUDA kernel can reach")
+        raise ConfigurationError(
+            f"{name} lives on a device (DLPack type {kind}) that no CUDA kernel can reach",
+            hint="move it to a GPU, or to the host",
+        )
     capsule = value.__dlpack__()
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)

@@ -116,6 +116,7 @@ class GpuKernel:
             raise ConfigurationError(
                 f"{self.entry} takes {len(self.parameters)} arguments, {len(given)} were given",
                 place=self.place,
+                hint="give one for each parameter of the kernel, in its order",
             )
         names = [launch.name(index) for index in range(len(launch.arguments))]
         if min(*launch.grid, *launch.block) < 1:
@@ -135,7 +136,8 @@ class GpuKernel:
                 elif isinstance(argument, DeviceArray):
                     if argument.device != self.device.index:
                         raise ConfigurationError(
-                            f"{names[index]} lives on GPU {argument.device}, the kernel runs on GPU {self.device.index}"
+                            f"{names[index]} lives on GPU {argument.device}, the kernel on GPU {self.device.index}",
+                            hint="move it to that GPU, or load the kernel there",
                         )
                     fields.append(DeviceAddress(argument.address))
                 else:

@@ -30,11 +30,17 @@ def scalar_bytes(argument: Argument, parameter: PtxParameter, name: str) -> byte
                 with np.errstate(over="raise"):
                     return np.array(argument, numpy_type).tobytes()
             except (OverflowError, FloatingPointError):
-                raise ConfigurationError(f"{name}: the number is too large for .{parameter.type}") from None
+                raise ConfigurationError(
+                    f"{name}: the number is too large for .{parameter.type}",
+                    hint="give a smaller number, or let the kernel take a wider type",
+                ) from None
         bits = 8 * parameter.size
         value = int(argument)
         if not -(1 << (bits - 1)) <= value < 1 << bits:
-            raise ConfigurationError(f"{name}: {value} does not fit {bits} bits")
+            raise ConfigurationError(
+                f"{name}: {value} does not fit {bits} bits",
+                hint="give a smaller number, or let the kernel take a wider type",
+            )
         return (value % (1 << bits)).to_bytes(parameter.size, "little")
     raise ConfigurationError(
         f"{name}: cannot pass a {type(argument).__name__}", hint="pass a NumPy array, a number, or a struct's bytes"

@@ -342,7 +342,11 @@ class Scope:
                 hint="use ceil_div(a, b) or a // b where the quotient is to be rounded",
             )
         if minimum is not None and value < minimum:
-            raise ConfigurationError(f"{shown} is {int(value)}; it must be at least {minimum}", place=place)
+            raise ConfigurationError(
+                f"{shown} is {int(value)}; it must be at least {minimum}",
+                place=place,
+                hint="mend the expression, or the symbols of the case",
+            )
         return int(value)
 
     def real(self, text: str | Number, *, place: Place, what: str) -> float:
@@ -351,7 +355,11 @@ class Scope:
         try:
             return float(value)
         except OverflowError:
-            raise ConfigurationError(f'{what} = "{_shown(str(text))}" is too large', place=place) from None
+            raise ConfigurationError(
+                f'{what} = "{_shown(str(text))}" is too large',
+                place=place,
+                hint="mend the expression, or the symbols of the case",
+            ) from None
 
 
 def _shown(text: str) -> str:

@@ -58,7 +58,9 @@ def captured_launches(
     result = run_program(program, spec, str(source.with_suffix("")), arguments, quiet=quiet)
     if result.ended or result.internal:
         raise UndecidedError(
-            f"{source}: the program could not be run to its end", detail=result.ended or result.internal
+            f"{source}: the program could not be run to its end",
+            detail=result.ended or result.internal,
+            hint="run it first: `wmmadiag run`; cards are made of what it launches",
         )
     chosen = [one for one in result.captured if launch in (None, one["number"])]
     if not chosen:

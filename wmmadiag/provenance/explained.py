@@ -108,7 +108,7 @@ def _unended(error: BudgetError) -> BudgetError:
         place=error.place,
         detail=error.detail,
         hint="the element's value is not known before the run ends: look for an endless loop where the warps stand, "
-        "take a smaller case, or give it longer with --seconds",
+        "take a smaller case, or give it longer with --budget-seconds",
     )
 
 

@@ -26,6 +26,7 @@ from wmmadiag.ptx.ir import (
     SymbolAddress,
     Vector,
 )
+from wmmadiag.ptx.lexer import MALFORMED
 from wmmadiag.ptx.operands import OperandParser
 from wmmadiag.ptx.scope import FreshNames, PtxScope, find_labels
 from wmmadiag.ptx.variables import parse_head, parse_initializer, parse_shape, total_size
@@ -126,7 +127,8 @@ class BodyParser:
                 known: Mapping[str, object] = self.labels if item.op == "bra" else self.branch_targets
                 if isinstance(target, Label) and target.name not in known:
                     what = "a label" if item.op == "bra" else "a .branchtargets list"
-                    raise PtxSyntaxError(f"{target.name!r} is not {what} (PTX line {item.ptx_line})", place=item.place)
+                    message = f"{target.name!r} is not {what} (PTX line {item.ptx_line})"
+                    raise PtxSyntaxError(message, place=item.place, hint=MALFORMED)
 
     # -- statements that are no instructions ---------------------------------------------------------------------
 

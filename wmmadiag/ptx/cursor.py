@@ -5,7 +5,7 @@ from __future__ import annotations
 from wmmadiag.compile.languages import is_ptx
 from wmmadiag.errors import PtxSyntaxError
 from wmmadiag.place import Place
-from wmmadiag.ptx.lexer import Tokens, parse_integer
+from wmmadiag.ptx.lexer import MALFORMED, Tokens, parse_integer
 
 
 class Cursor:
@@ -94,5 +94,7 @@ class Cursor:
         line = self._lines[at]
         if self.place is None or is_ptx(self.name):
             made = f"this PTX was made from {self.place}" if self.place is not None and self.place.line else ""
-            return PtxSyntaxError(message, place=Place(self.name, line, self._tokens.column(at)), detail=made)
-        return PtxSyntaxError(f"{message} (PTX line {line})", place=self.place)
+            return PtxSyntaxError(
+                message, place=Place(self.name, line, self._tokens.column(at)), detail=made, hint=MALFORMED
+            )
+        return PtxSyntaxError(f"{message} (PTX line {line})", place=self.place, hint=MALFORMED)

@@ -37,6 +37,8 @@ _NOT_NEWLINE = re.compile(r"[^\n]")
 _ODD = re.compile(r"""[^\w\s$%.:@!|=+\-*/&^~?<>,;(){}"\[\]]""", re.ASCII)
 _BLANK = re.compile(r"\s+|;|//[^\n]*|/\*(?s:.*?)\*/")
 _WORD = re.compile(r"[\w.$%#<>/-]{1,40}", re.ASCII)
+MALFORMED = "mend the line, or let the compiler write the PTX again: it writes none like this"
+"""The next step for PTX that breaks the language."""
 _KNOWN = frozenset("][(){}<>,;@!|=+-*/%&^~?:")
 
 _MAX_INTEGER = (1 << 64) - 1
@@ -119,7 +121,7 @@ def _refuse_odd(tokens: Tokens, name: str) -> None:
     for index, token in enumerate(tokens.text):
         if len(token) == 1 and token not in _KNOWN and not (token.isascii() and (token.isalnum() or token in "_$.")):
             place = Place(name, tokens.line[index], tokens.column(index))
-            raise PtxSyntaxError(f"unexpected character {token!r}", place=place)
+            raise PtxSyntaxError(f"unexpected character {token!r}", place=place, hint=MALFORMED)
 
 
 def parse_integer(token: str) -> int | None:

@@ -192,7 +192,8 @@ class _ModuleParser:
             self._bodies(waiting)
 
     def _unsupported(self, message: str) -> UnsupportedError:
-        return UnsupportedError(message, place=Place(self._cursor.name, self._cursor.line))
+        place = Place(self._cursor.name, self._cursor.line)
+        return UnsupportedError(message, place=place, hint="docs/limits.md says what is read; compile without it")
 
     def _preamble(self) -> None:
         cursor = self._cursor

@@ -139,7 +139,9 @@ def _loads(run: CaseRun, bound: BoundCase, line: int) -> _Seen:
     """The fragment loads of one line, in the order of a run on one thread."""
     kernel = emulator_of(run.kernel) if run.kernel is not None else None
     if kernel is None:
-        raise run.error or WmmadiagError("the kernel did not compile")
+        raise run.error or WmmadiagError(
+            "the kernel did not compile", hint="mend that first; `wmmadiag check` shows the compiler's words"
+        )
     context = Context(kernel.kernel, bound.launch, kernel.named_memory(bound.launch))
     wanted = frozenset(
         pc

@@ -99,9 +99,9 @@ def versions() -> dict[str, str]:
     from importlib import metadata
 
     from wmmadiag import __version__
-    from wmmadiag.compile.toolchain import nvrtc_package
+    from wmmadiag.compile.toolchain import nvrtc_version
 
-    found = {"wmmadiag": __version__, "Python": platform.python_version(), "NVRTC": nvrtc_package()}
+    found = {"wmmadiag": __version__, "Python": platform.python_version(), "NVRTC": nvrtc_version()}
     for package in ("numpy", "cuda-python", "ml-dtypes"):
         try:
             found[package] = metadata.version(package)

@@ -83,17 +83,20 @@ def render(report: KernelReport, *, colour: bool = False, verbose: bool = False)
 
 
 def _first(report: KernelReport, colour: bool) -> list[str]:
-    """The one line that matters, of a kernel that is wrong: what, where, and in which case."""
-    case = next((one for one in report.cases if one.status == "failed" and not one.accepted), None)
-    if case is None:
+    """The one line that matters of a kernel that is not right: what, where, in which case; and the question, if any."""
+    case = next((one for one in report.cases if one.status == report.status and not one.accepted), None)
+    if case is None or report.status == "passed":
         return []
     errors = [one for one in case.findings if one.level == "error"]
     wrong = any(one.wrong and one.against == "reference" for one in case.observations)
     found = errors[0].place if errors and not wrong else ""
     place = found if case.problem is None else case.problem.place
     what = brief(case).split("\n")[0]
-    said = f"{_WORDS['failed']}: {f'{place}: ' if place else ''}{what} ({case.variant} / {case.case})"
-    return [_painted(line, "failed", colour) for line in wrapped(said, "", "    ")]
+    said = f"{_WORDS[report.status]}: {f'{place}: ' if place else ''}{what} ({case.variant} / {case.case})"
+    lines = [_painted(line, report.status, colour) for line in wrapped(said, "", "    ")]
+    if report.status == "undecided" and case.problem is not None and case.problem.hint:
+        lines += wrapped(f"next: {case.problem.hint}", "", "    ")
+    return lines
 
 
 def case_text(report: KernelReport, case: CaseResult) -> str:

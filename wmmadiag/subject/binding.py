@@ -172,6 +172,7 @@ def _place_all(card: Card, scope: Scope) -> list[tuple[dict[str, Placement], int
                 raise ConfigurationError(
                     f"{what} is {size} elements, but its shape and strides reach element {count - 1}",
                     place=argument.place,
+                    hint="make the array larger, or mend shape and strides",
                 )
             count = size
         elif argument.views and argument.views[0].pad:
@@ -296,7 +297,11 @@ def _number(argument: Argument, text: Expression | None, scope: Scope, article: 
     whole = scope.integer(text, place=argument.place, what=what)
     limits = np.iinfo(storage_dtype(element))
     if not int(limits.min) <= whole <= int(limits.max):
-        raise ConfigurationError(f"{what} is {whole}, which {element.name} cannot hold", place=argument.place)
+        raise ConfigurationError(
+            f"{what} is {whole}, which {element.name} cannot hold",
+            place=argument.place,
+            hint="give a smaller value, or a wider dtype",
+        )
     exact: np.generic = storage_dtype(element).type(whole)
     return exact
 
@@ -308,18 +313,28 @@ def _launch(shape: LaunchShape, scope: Scope, arguments: tuple[BoundArgument, ..
             what = f"{which}.{'xyz'[axis]}"
             value = scope.integer(expression, place=shape.place, what=what, minimum=1)
             if value > limits[axis]:
-                raise ConfigurationError(f"{what} is {value}; the limit is {limits[axis]}", place=shape.place)
+                raise ConfigurationError(
+                    f"{what} is {value}; the limit is {limits[axis]}",
+                    place=shape.place,
+                    hint="mend the launch, or the symbols of the case",
+                )
             values[axis] = value
         return values[0], values[1], values[2]
 
     block = dim3("block", shape.block, _BLOCK_LIMITS)
     if block[0] * block[1] * block[2] > 1024:
         raise ConfigurationError(
-            f"the block has {block[0] * block[1] * block[2]} threads; the limit is 1024", place=shape.place
+            f"the block has {block[0] * block[1] * block[2]} threads; the limit is 1024",
+            place=shape.place,
+            hint="make the block smaller: threads = x * y * z",
         )
     shared = scope.integer(shape.shared, place=shape.place, what="shared", minimum=0)
     if shared > 1 << 20:
-        raise ConfigurationError(f"{shared} bytes of shared memory: no GPU has as much", place=shape.place)
+        raise ConfigurationError(
+            f"{shared} bytes of shared memory: no GPU has as much",
+            place=shape.place,
+            hint="mend `shared`, or the symbols of the case",
+        )
     values: list[LaunchArgument] = []
     for argument in arguments:
         value = argument.scalar if argument.storage is None else argument.storage

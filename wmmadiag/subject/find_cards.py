@@ -71,7 +71,9 @@ def check_exists(path: Path) -> None:
         raise ConfigurationError(f"{path}: no such file or folder", hint=near(path)) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigurationError(f"{path}: cannot be read: {reason}") from None
+        raise ConfigurationError(
+            f"{path}: cannot be read: {reason}", hint="check the name, and who may read it"
+        ) from None
     try:
         str(path).encode("utf-8")
     except UnicodeEncodeError:
@@ -89,7 +91,7 @@ def cards_below(folder: Path) -> list[Path]:
     """
 
     def refuse(error: OSError) -> None:
-        raise ConfigurationError(f"{error.filename}: cannot be read: {error.strerror}")
+        raise ConfigurationError(f"{error.filename}: cannot be read: {error.strerror}", hint="check who may read it")
 
     cards: list[Path] = []
     sources: list[Path] = []

@@ -81,6 +81,7 @@ def _cannot_import(card: Card, name: str, error: Exception) -> ConfigurationErro
     return ConfigurationError(
         f"{name} cannot be imported for the reference {card.computes.reference}: {type(error).__name__}: {error}",
         place=card.computes.place,
+        hint='install it into the environment of wmmadiag, or name a function of your own: python = "FILE.py:NAME"',
     )
 
 
@@ -118,7 +119,9 @@ def call_library(
                 number = evaluate(str(value.text), symbols.__getitem__)
             except (ExpressionError, KeyError) as error:
                 raise ConfigurationError(
-                    f"a keyword of the reference cannot be evaluated: {value.text}: {error}", place=computes.place
+                    f"a keyword of the reference cannot be evaluated: {value.text}: {error}",
+                    place=computes.place,
+                    hint="mend the keyword; it may use the symbols of the case",
                 ) from None
             return number if isinstance(number, int) else float(number)
         return [meant(one) for one in value] if isinstance(value, tuple) else value
@@ -131,5 +134,7 @@ def call_library(
         return tuple(library.array(one) for one in several)
     except Exception as error:  # the library may raise anything
         raise ConfigurationError(
-            f"the reference {computes.reference} failed: {type(error).__name__}: {error}", place=computes.place
+            f"the reference {computes.reference} failed: {type(error).__name__}: {error}",
+            place=computes.place,
+            hint="mend its arguments: the card's roles and keywords",
         ) from error

@@ -39,6 +39,7 @@ def place_view(card: Card, argument: Argument, view: View, scope: Scope) -> Plac
         raise ConfigurationError(
             f"the strides {list(strides)} of the output '{argument.name}' with shape {list(shape)} overlap",
             place=view.place,
+            hint="give strides by which no two elements share a place",
         )
     return placement
 
@@ -67,6 +68,7 @@ def _axes_and_shape(
                 f"'{argument.name}' has {rank} dimensions, but the role '{view.role}' has {len(role.axes)}: "
                 f"{', '.join(role.axes)}, of which leading ones may be left out",
                 place=view.place,
+                hint="give the shape these axes",
             )
         axes = role.axes[len(role.axes) - rank :]
         if view.layout and sorted(view.layout) != sorted(axes):
@@ -146,7 +148,9 @@ def _given_strides(
             told = told[1:]  # the first is that of the batch, which is one matrix
     if len(told) != (len(named) or len(shape)):
         raise ConfigurationError(
-            f"'{argument.name}' has {len(told)} strides for {len(named) or len(shape)} dimensions", place=view.place
+            f"'{argument.name}' has {len(told)} strides for {len(named) or len(shape)} dimensions",
+            place=view.place,
+            hint="give one stride for each dimension",
         )
     what = f"the stride of '{argument.name}'"
     given = [scope.integer(one, place=view.place, what=what, minimum=0) for one in told]

@@ -97,11 +97,13 @@ def _array(value: object, shape: tuple[int, ...], what: str, card: Card, *, broa
             f"{what} of the reference {_named(card)} is no array of numbers of shape {list(shape)}",
             place=card.computes.place,
             detail=str(error),
+            hint="return an array of that shape",
         ) from None
     if array.shape != shape:
         raise ConfigurationError(
             f"{what} of the reference {_named(card)} has shape {list(array.shape)}, not {list(shape)}",
             place=card.computes.place,
+            hint="return an array of that shape",
         )
     return array
 
@@ -125,7 +127,7 @@ def load_function(card: Card) -> Function:
         )
     spec = importlib.util.spec_from_file_location(f"wmmadiag_reference_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise ConfigurationError(f"{path} is not a Python file", place=place)
+        raise ConfigurationError(f"{path} is not a Python file", place=place, hint='name it as python = "FILE.py:NAME"')
     module = importlib.util.module_from_spec(spec)
     written = sys.dont_write_bytecode
     sys.dont_write_bytecode = True  # leave no __pycache__ beside the user's card
@@ -136,7 +138,9 @@ def load_function(card: Card) -> Function:
         sys.dont_write_bytecode = written
     function = getattr(module, name, None)
     if not callable(function):
-        raise ConfigurationError(f"{path.name} has no function '{name}'", place=place)
+        raise ConfigurationError(
+            f"{path.name} has no function '{name}'", place=place, hint="mend the name, or write the function"
+        )
     found: Function = function
     return found
 
@@ -154,7 +158,11 @@ def _users_code(card: Card, failed: str) -> Iterator[None]:
             words = str(error)
         except Exception:
             words = "(its message cannot be shown)"
-        raise ConfigurationError(f"{failed}: {type(error).__name__}: {words}", place=_line(error, card)) from error
+        raise ConfigurationError(
+            f"{failed}: {type(error).__name__}: {words}",
+            place=_line(error, card),
+            hint="mend the function; it runs as plain Python, too",
+        ) from error
 
 
 def _line(error: BaseException, card: Card) -> Place:

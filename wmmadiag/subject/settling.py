@@ -195,7 +195,10 @@ def _question(card: Card, tried: Tried) -> Problem:
 
 
 def _undecided(case: CaseResult, question: Problem) -> CaseResult:
+    """The case as one that a question decides: its next step, whatever ended the run."""
     if case.status == "passed":
         return case
-    return replace(case, status="undecided", problem=question if case.problem is None else case.problem,
-                   notes=(*case.notes, *([question.message] if case.problem is not None else [])))  # fmt: skip
+    if case.problem is None:
+        return replace(case, status="undecided", problem=question)
+    asked = replace(case.problem, hint=question.hint)
+    return replace(case, status="undecided", problem=asked, notes=(*case.notes, question.message))

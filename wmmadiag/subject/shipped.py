@@ -52,7 +52,7 @@ def copy(target: Path) -> None:
     try:
         shutil.copytree(kernels(), target, ignore=shutil.ignore_patterns("__pycache__"))
     except OSError as error:
-        raise ConfigurationError(f"cannot copy to {target}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot copy to {target}: {error.strerror}", hint="name another folder") from None
 
 
 def _head(card: Path) -> str:

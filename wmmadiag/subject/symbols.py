@@ -131,5 +131,5 @@ def rendered_entry(card: Card, case: Case, variant: Variant) -> str:
     place = card.places.of("entry")
     entry = interpolate(variant.entry or card.entry, case_scope(card, case, variant), place=place, what="entry")
     if not entry.strip():
-        raise ConfigurationError("'entry' is empty", place=place)
+        raise ConfigurationError("'entry' is empty", place=place, hint="name the kernel")
     return entry

@@ -97,7 +97,7 @@ def assert_kernel_close(
             "give either what is expected or the operation", hint="assert_kernel_close(out, expected), or operation=…"
         )
     if bound is not None and (atol or rtol):
-        raise ConfigurationError("give either bound or atol and rtol")
+        raise ConfigurationError("give either bound or atol and rtol", hint="leave one of them out")
     if (bound is not None or atol or rtol) and (operation or isinstance(expected, judging.Reference)):
         raise ConfigurationError("a reference brings its own bound", hint="leave out bound, atol and rtol")
     changed = []
@@ -111,7 +111,9 @@ def assert_kernel_close(
             if value is not out and host_array(value).tobytes() != inputs[role].tobytes()
         ]
     elif out is not None:
-        raise ConfigurationError("out is for callables: an output that is there is compared as it is")
+        raise ConfigurationError(
+            "out is for callables: an output that is there is compared as it is", hint="leave out= away"
+        )
     values = host_array(observed, name)
     wanted: Reference | NDArray[Any]
     if operation:

@@ -58,7 +58,10 @@ def host_array(value: Any, name: str = "the array") -> NDArray[Any]:
     except ConfigurationError:
         raise
     except Exception as error:  # whatever a foreign library raises
-        raise ConfigurationError(f"{title} cannot be read as an array: {error}") from None
+        raise ConfigurationError(
+            f"{title} cannot be read as an array: {error}",
+            hint="give NumPy, torch, CuPy or JAX arrays, or anything with __array__ or DLPack",
+        ) from None
     raise ConfigurationError(
         f"{title} is no array", hint="arrays of NumPy, torch, CuPy, JAX, or with __array__ or DLPack can be compared"
     )

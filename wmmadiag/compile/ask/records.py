@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wmmadiag.compile.read import is_file
 from wmmadiag.compile.sources import SourceTree
 from wmmadiag.csource.declarations import declarations
 from wmmadiag.csource.lexical import Macro, blank, code_of
@@ -177,7 +178,7 @@ class _Toolkit:
                 path = os.path.normpath(f"{folder}/{name}")
                 if path in self._seen:
                     break
-                if Path(path).is_file() and Path(path).stat().st_size <= _MOST_BYTES:
+                if is_file(Path(path)) and Path(path).stat().st_size <= _MOST_BYTES:
                     self._seen.add(path)
                     self._waiting.append(path)
                     break

@@ -74,7 +74,10 @@ def signature(compilation: Compilation, entry: Entry | str) -> KernelSignature:
     if isinstance(entry, str):
         entry = compilation.entry(entry)
     if is_ptx(compilation.source):
-        raise ConfigurationError(f"{compilation.source}: PTX keeps no types of parameters")
+        raise ConfigurationError(
+            f"{compilation.source}: PTX keeps no types of parameters",
+            hint="give the CUDA source, or a card that says them",
+        )
     named = entry.name_expression or entry.demangled
     overloaded = sum(one.demangled == entry.demangled for one in compilation.entries) > 1
     declared = declared_kernel(compilation, entry)
@@ -86,7 +89,10 @@ def signature(compilation: Compilation, entry: Entry | str) -> KernelSignature:
     answer = ask(Asked(compilation.text, compilation.source, options), [question])[question]
     if isinstance(answer, Unanswered):
         raise ConfigurationError(
-            f"the parameters of {entry.demangled} are not known", place=entry.place, detail=answer.reason
+            f"the parameters of {entry.demangled} are not known",
+            place=entry.place,
+            detail=answer.reason,
+            hint="say them in a card: `wmmadiag init` drafts one",
         )
     if declared is None:
         unnamed = tuple(KernelParameter("", facts.type, facts) for facts in answer.types)

@@ -97,7 +97,7 @@ def _until(interpreter: Interpreter, words: Sequence[str]) -> Reply:
 
 def _departure(interpreter: Interpreter, words: Sequence[str]) -> Reply:
     if words:
-        raise ConfigurationError("departure takes no argument")
+        raise ConfigurationError("departure takes no argument", hint="`departure` alone")
     found = interpreter.session.to_departure()
     data = moment_data(found.moment) | {
         "kind": found.kind, "message": found.words, "hint": found.hint,

@@ -76,7 +76,9 @@ class Adapter:
         after: list[Callable[[], None]] = []
         try:
             if method is None:
-                raise ConfigurationError(f"'{command}' is not offered")
+                raise ConfigurationError(
+                    f"'{command}' is not offered", hint="the requests of editors/vscode/README.md are"
+                )
             body = method(request.get("arguments") or {}, after)
             if body is not None:
                 answer["body"] = body

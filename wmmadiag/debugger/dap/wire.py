@@ -34,7 +34,9 @@ def messages(stream: BinaryIO) -> Iterator[Message]:
         try:
             message = json.loads(stream.read(length))
         except ValueError:
-            raise ConfigurationError("a message is not JSON") from None
+            raise ConfigurationError(
+                "a message is not JSON", hint="let an editor start `wmmadiag dap`; `wmmadiag debug` is for people"
+            ) from None
         if isinstance(message, dict):
             yield message
 

@@ -57,14 +57,20 @@ def load_card(path: str | Path) -> Card:
     try:
         raw = path.read_bytes()
     except OSError as error:
-        raise ConfigurationError(f"cannot read the card {path}: {error.strerror or error}") from None
+        raise ConfigurationError(
+            f"cannot read the card {path}: {error.strerror or error}", hint="check the name, and who may read it"
+        ) from None
     if len(raw) > MAX_CARD_BYTES:
-        raise ConfigurationError(f"the card {path} is larger than {MAX_CARD_BYTES} bytes")
+        raise ConfigurationError(
+            f"the card {path} is larger than {MAX_CARD_BYTES} bytes", hint="a card describes a kernel; give its file"
+        )
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise ConfigurationError("the card is not UTF-8 text", place=Place(str(path), line)) from None
+        raise ConfigurationError(
+            "the card is not UTF-8 text", place=Place(str(path), line), hint="save it as UTF-8"
+        ) from None
     return parse_card(text, path)
 
 
@@ -127,9 +133,15 @@ def _toml(text: str, path: Path) -> dict[str, Any]:
         at_end = text.count("\n") + 1
         line, column = (int(found[1]), int(found[2])) if found else (at_end, 0)
         cause = re.sub(r"\s*\(at [^)]*\)\Z", "", message)
-        raise ConfigurationError(f"this is not valid TOML: {cause}", place=Place(str(path), line, column)) from None
+        raise ConfigurationError(
+            f"this is not valid TOML: {cause}",
+            place=Place(str(path), line, column),
+            hint="mend the line; `wmmadiag init` writes a card that is right to compare with",
+        ) from None
     except (RecursionError, ValueError):
-        raise ConfigurationError("this is not valid TOML", place=Place(str(path), 1)) from None
+        raise ConfigurationError(
+            "this is not valid TOML", place=Place(str(path), 1), hint="`wmmadiag init kernel.cu` writes a card"
+        ) from None
 
 
 def _filled(table: Table, key: str) -> str:

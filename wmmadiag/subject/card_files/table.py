@@ -145,6 +145,7 @@ class Table:
                 raise ConfigurationError(
                     f"'{key}[{index}]' must be a table, but is {type_name(item)}",
                     place=self.places.of(*self.path, key, index),
+                    hint="write each as { key = value, … }",
                 )
         return [Table(item, self.places, (*self.path, key, index)) for index, item in enumerate(value)]
 

@@ -109,7 +109,9 @@ def write_card(path: Path, text: str, *, overwrite: bool = False) -> None:
         draft.chmod(0o666 & ~mask)
         draft.replace(path)
     except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None
+        raise ConfigurationError(
+            f"{path}: cannot be written: {error.strerror}", hint="choose another file with -o"
+        ) from None
     finally:
         if draft is not None:
             draft.unlink(missing_ok=True)

@@ -139,7 +139,9 @@ def _run(case: ReferenceCase) -> dict[str, Doubles]:
     path = (card.folder / card.computes.host).resolve()
     macros = tuple((name, str(value)) for name, value in card.macros.items())
     if not path.is_file():
-        raise ConfigurationError(f"there is no source file {path}", place=card.computes.place)
+        raise ConfigurationError(
+            f"there is no source file {path}", place=card.computes.place, hint="mend `host`; it is relative to the card"
+        )
     program = program_of(path, card.include_paths, macros)
     numbers = numbers_of(card, case.symbols)
     kinds = {name: real for name, (_, real) in numbers.items()}
@@ -161,6 +163,7 @@ def _run(case: ReferenceCase) -> dict[str, Doubles]:
         raise ConfigurationError(
             f"'{card.computes.call}' of {card.computes.host} reads or writes outside its arrays, or does not end",
             place=card.computes.place,
+            hint="mend `call`, or the function: it must be right for the sizes of the case",
         )
     return done[0]
 
