@@ -1,4 +1,4 @@
-"""The built site (`scripts/site`), read from a folder without a network: it fits a phone, loads nothing, its search finds."""
+"""The built site (`scripts/site`) in a folder: it fits a phone, loads nothing over a network, and its search finds."""
 
 from __future__ import annotations
 
