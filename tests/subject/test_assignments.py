@@ -8,6 +8,7 @@ import pytest
 from small_kernels import RIGHT
 
 from wmmadiag.api import check
+from wmmadiag.cli.main import main
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.open_subject import SubjectOptions, open_subject
 
@@ -36,6 +37,26 @@ def test_a_kernel_whose_names_tell_nothing_is_recognised_by_what_it_computes(tmp
 def test_a_wrong_one_is_asked_about_not_taken_for_something_else(tmp_path):
     with pytest.raises(ConfigurationError, match="what should the kernel compute"):
         check(written(tmp_path, renamed(RIGHT.replace("0.0f", "1.0f"))))
+
+
+ONES = {"M": "up", "N": "wide", "K": "tokens"}
+
+
+def test_the_meaning_by_which_alone_a_wrong_kernel_runs_is_asked_about(tmp_path):
+    path = written(tmp_path, renamed(RIGHT.replace("0.0f", "1.0f"), ONES))
+    report = check(path)
+    assert report.exit_code == 3
+    told = report.cases[0].problem
+    assert "up is M, wide is N, tokens is K: with nothing else it runs to its end" in told.message
+    assert f"wmmadiag init {path} --computes gemm" in told.hint
+    assert main(["init", str(path), "--computes", "gemm"]) == 0  # the next step leads to the verdict
+    assert check(path.with_suffix(".toml")).exit_code == 1
+
+
+def test_where_a_wrong_kernel_runs_by_several_meanings_none_is_taken(tmp_path):
+    path = written(tmp_path, renamed(RIGHT.replace("(a, A + r * K + k, K)", "(a, A + k, K)"), ONES))
+    with pytest.raises(ConfigurationError, match="the value of 'wide'"):
+        check(path)
 
 
 def test_extents_are_told_apart_by_cases_that_are_no_squares(tmp_path):

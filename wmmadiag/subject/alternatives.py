@@ -7,7 +7,7 @@ by counts and not by clocks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from wmmadiag.errors import BudgetError, WmmadiagError
@@ -31,6 +31,7 @@ _RUN, _INSTRUCTIONS, _DRAWN = 4.0, 200_000, 400_000  # units of a run; warp inst
 _READING, _ELEMENTS, _FLOATING = 0.2, 100_000, 50e6  # of a reading besides its tensors; what makes one unit more
 _DRAFT = 0.6  # units of a card that is drafted
 _NEAR = 0.98  # of the elements: the rest may be rounding
+_TELLING, _TIMES = 0.25, 2.0  # a part that is no chance, and how far behind all else must be
 
 
 @dataclass(slots=True)
@@ -73,11 +74,44 @@ class Tried:
         return frozenset(sorted(parts, key=lambda name: -parts[name])[:_AGAIN]) if parts else None
 
 
-def right_one(candidates: Iterator[tuple[str, Card | None]]) -> tuple[str, Card] | None:
+@dataclass(slots=True)
+class Nearest:
+    """Of cards under which a kernel runs and is wrong, the one that it is written for, if its run shows which."""
+
+    seen: list[tuple[str, Card]] = field(default_factory=list)  # what is assumed, in words; the card
+
+    def best(self) -> Card | None:
+        """The only one under which the kernel runs to its end and writes its whole output, or most of it is near.
+
+        Cards are told apart in their last usual case: in a square one extent is as good as another. The card asks
+        whether it is meant.
+        """
+        from wmmadiag.subject.target import card_target
+
+        found: list[tuple[float, str, Card]] = []
+        for name, card in self.seen[:_AGAIN]:
+            last = tuple([case for case in card.cases if case.name != RAGGED][-1:])
+            ran = _ran(session_for(card, card_target(card, None), None, None), replace(card, cases=last), Work())
+            if ran is not None and unwritten(ran) <= 1 - _NEAR:
+                found.append((nearness(ran), name, card))
+        found.sort(key=lambda one: -one[0])
+        if len(found) > 1 and found[0][0] < max(_TELLING, _TIMES * found[1][0]):
+            return None
+        for part, name, card in found[:1]:
+            by_part = f"{part:.0%} of the elements are near with it, and with nothing else half as many"
+            why = by_part if len(found) > 1 else "with nothing else it runs to its end and writes its whole output"
+            assert card.derived is not None
+            said = f"{name}: {why}"
+            return replace(card, assumed=(*card.assumed, said), derived=replace(card.derived, near=said))
+        return None
+
+
+def right_one(candidates: Iterator[tuple[str, Card | None]], nearest: Nearest | None = None) -> tuple[str, Card] | None:
     """The first card under which its kernel is right in every usual case; None if there is none in time.
 
     Args:
         candidates: with what they assume, in words; None for what made no card, which costs work, too.
+        nearest: is told of the others.
     """
     from wmmadiag.subject.target import card_target
 
@@ -98,6 +132,8 @@ def right_one(candidates: Iterator[tuple[str, Card | None]]) -> tuple[str, Card]
         for reading, other in _readings(replace_card(first, card), ran, name, Tried(), work):
             if _is_right_everywhere(replace_card(first, other), work):  # in squares one extent is as good as another
                 return _joined(name, reading), other
+        if nearest is not None:
+            nearest.seen.append((name, card))
     return None
 
 

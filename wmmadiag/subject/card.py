@@ -171,6 +171,7 @@ class Derived:
     draft: Draft
     kernel: Kernel
     doubt: str = ""  # what speaks against the operation, a clause; "" for nothing, or where the user named it
+    near: str = ""  # what the arguments are taken to mean because most of the output is near with it, and is not right
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         """Syntax trees stay in their process: a card that is sent to another one is there as if it had been written."""

@@ -138,7 +138,13 @@ def _unsettled(card: Card, report: KernelReport, tried: Tried) -> KernelReport:
     assert derived is not None
     launched = derived.kernel.launch is not None
     launched = launched or bool(derived.options.grid and derived.options.block)
-    if "operation" in derived.told and launched and not derived.draft.untold and (tried.ran or _sizes_told(card)):
+    if (
+        "operation" in derived.told
+        and not derived.near
+        and launched
+        and not derived.draft.untold
+        and (tried.ran or _sizes_told(card))
+    ):
         return replace(
             report, assumed=(*report.assumed, f"the reading that its names tell: none of {tried.count} others is right")
         )
@@ -170,6 +176,9 @@ def _question(card: Card, tried: Tried) -> Problem:
     derived = card.derived
     assert derived is not None
     operation = card.computes.operation
+    if derived.near:
+        hint = f"is it so? `wmmadiag init {card.path} --computes {operation}` writes a card of it, whose check decides"
+        return Problem("undecided", f"nobody said what the arguments mean: {derived.near}", hint=hint)
     sizes = sorted({name for case in card.cases for name in case.symbols} - {"causal", "alpha", "beta"})
     asked = " ".join(f"--symbol {name}=…" for name in (derived.draft.untold or sizes))
     if derived.doubt:

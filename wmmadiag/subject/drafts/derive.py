@@ -40,6 +40,7 @@ from wmmadiag.subject.drafts.sizes import cases, probed_sizes, unvaried
 from wmmadiag.subject.drafts.text import draft_text
 
 if TYPE_CHECKING:
+    from wmmadiag.subject.alternatives import Nearest
     from wmmadiag.subject.check import Session
     from wmmadiag.subject.open_subject import SubjectOptions
 
@@ -164,15 +165,18 @@ def _card_or_tried(
         first: the operation that is likeliest. operations: that are tried, in their order.
         taken: why it is taken as the likeliest.
     """
-    noted = (*assumed, taken) if taken else assumed
     drafted = draft(kernel, first, wishes_of(options))
     try:
-        return _card(path, kernel, drafted, options, noted)
+        return _card(path, kernel, drafted, options, (*assumed, *[taken] * bool(taken)))
     except ConfigurationError as error:
-        card = _tried(path, kernel, operations, options, assumed)
-        if card is None:
-            raise error
-        return card
+        from wmmadiag.subject.alternatives import Nearest
+
+        nearest = Nearest()
+        card = _tried(path, kernel, operations, options, assumed, nearest=nearest)
+        card = card or (nearest.best() if operations == [first] else None)
+        if card is not None:
+            return card
+        raise error
 
 
 def _tried(
@@ -182,6 +186,7 @@ def _tried(
     options: SubjectOptions,
     assumed: tuple[str, ...],
     promised: frozenset[str] = frozenset(),
+    nearest: Nearest | None = None,
 ) -> Card | None:
     """The card by the meaning of the arguments under which the kernel is right; None if there is none.
 
@@ -200,7 +205,7 @@ def _tried(
                     for drafted, tile in _launched(path, one, operation, meant, options):
                         yield said, _card(path, one, drafted, options, assumed, tile)
 
-    found = right_one(_by_turns([candidates(one) for one in operations]))
+    found = right_one(_by_turns([candidates(one) for one in operations]), nearest)
     if found is None:
         return None
     said, card = found
