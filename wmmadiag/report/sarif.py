@@ -119,10 +119,9 @@ def _fingerprint(mark: LineMark) -> str:
 def _location(place: str) -> dict[str, Any]:
     taken = split_place(place)
     physical: dict[str, Any] = {"artifactLocation": _artifact(taken.file)}
-    if taken.line:
-        physical["region"] = {"startLine": taken.line}
-        if taken.column:
-            physical["region"]["startColumn"] = taken.column
+    physical["region"] = {"startLine": taken.line or 1}  # of a whole file: code scanning shows nothing without a line
+    if taken.line and taken.column:
+        physical["region"]["startColumn"] = taken.column
     return {"physicalLocation": physical}
 
 

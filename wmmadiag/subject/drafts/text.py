@@ -75,7 +75,9 @@ def _argument_lines(argument: DraftArgument, operation: str) -> list[str]:
         lines.append('# fields = [{ role = "q", dtype = "f16" }, { dtype = "s32", value = "M" }]')
     lines.append(f"dtype = {_quoted(argument.dtype)}")
     if argument.value:
-        reason = f"  # {argument.reason}" if argument.reason else ""
+        asked = f"an expression of {', '.join(OPERATIONS[operation].extents)}" if argument.value == TODO else ""
+        said = argument.reason or asked
+        reason = f"  # {said}" if said else ""
         lines.append(f"value = {_quoted(argument.value)}{reason}")
     if argument.direction:
         lines.append(f"direction = {_quoted(argument.direction)}")
