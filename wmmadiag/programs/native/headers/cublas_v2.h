@@ -144,6 +144,10 @@ cublasStatus_t cublasSetFixedPointEmulationMantissaBitOffset(cublasHandle_t hand
 const char* cublasGetStatusName(cublasStatus_t status);
 const char* cublasGetStatusString(cublasStatus_t status);
 cublasStatus_t cublasSetVector(int n, int size, const void* x, int incx, void* y, int incy);
+cublasStatus_t cublasSetVectorAsync(int n, int size, const void* x, int incx, void* y, int incy, cudaStream_t stream);
+cublasStatus_t cublasGetVectorAsync(int n, int size, const void* x, int incx, void* y, int incy, cudaStream_t stream);
+cublasStatus_t cublasSetMatrixAsync(int rows, int cols, int size, const void* a, int lda, void* b, int ldb, cudaStream_t stream);
+cublasStatus_t cublasGetMatrixAsync(int rows, int cols, int size, const void* a, int lda, void* b, int ldb, cudaStream_t stream);
 cublasStatus_t cublasGetVector(int n, int size, const void* x, int incx, void* y, int incy);
 cublasStatus_t cublasSetMatrix(int rows, int cols, int size, const void* a, int lda, void* b, int ldb);
 cublasStatus_t cublasGetMatrix(int rows, int cols, int size, const void* a, int lda, void* b, int ldb);
@@ -166,6 +170,25 @@ struct Scalar {
     const void* data;
     cudaDataType type;
 };
+// A matrix of which half or a band is stored; `above` and `below` the diagonal: the diagonals of a band.
+enum class Shape { general, symmetric, hermitian, triangular };
+enum class Layout { full, packed, band };
+struct Stored {
+    Matrix matrix;
+    Shape shape;
+    Layout layout;
+    cublasFillMode_t fill = CUBLAS_FILL_MODE_FULL;
+    int above = 0, below = 0;
+};
+inline Stored half_band(Matrix a, Shape shape, cublasFillMode_t fill, int k) {
+    return {a, shape, Layout::band, fill, fill == CUBLAS_FILL_MODE_UPPER ? k : 0, fill == CUBLAS_FILL_MODE_UPPER ? 0 : k};
+}
+cublasStatus_t stored_times(Caller, cublasHandle_t, cublasOperation_t, int m, int n, Scalar alpha, Stored a, Vector x, Scalar beta, Vector y);
+cublasStatus_t triangle_times(Caller, cublasHandle_t, cublasOperation_t, cublasDiagType_t, int n, Stored a, Vector x, bool solved);
+// A += alpha x xᵀ, or with y alpha x yᵀ and its mirror image; Hermitian: conjugated.
+cublasStatus_t added_products(Caller, cublasHandle_t, int n, Scalar alpha, Vector x, Vector y, Stored a);
+cublasStatus_t rotate(Caller, cublasHandle_t, int n, Vector x, Vector y, Scalar c, Scalar s);
+cublasStatus_t make_rotation(Caller, cublasHandle_t, Scalar a, Scalar b, Scalar c, Scalar s);
 cublasStatus_t gemm(Caller, cublasHandle_t, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k, Scalar alpha, Matrix a, Matrix b,
                     Scalar beta, Matrix c, int batch);
 cudaDataType scale_type(cublasComputeType_t compute, cudaDataType c);
@@ -270,6 +293,129 @@ WMMADIAG_BLAS(D, d, double, CUDA_R_64F)
 WMMADIAG_BLAS(C, c, cuComplex, CUDA_C_32F)
 WMMADIAG_BLAS(Z, z, cuDoubleComplex, CUDA_C_64F)
 #undef WMMADIAG_BLAS
+
+// Letter, element type, its cudaDataType: bands and triangles times vectors.
+#define WMMADIAG_BLAS_STORED(L, T, R)                                                                                                             \
+    inline cublasStatus_t cublas##L##gbmv(cublasHandle_t h, cublasOperation_t ta, int m, int n, int below, int above, const T* alpha, const T* a, \
+                                          int lda, const T* x, int incx, const T* beta, T* y, int incy, WMMADIAG_CALLER) {                        \
+        using namespace wmmadiag::blas;                                                                                                           \
+        const Stored band{{a, R, lda}, Shape::general, Layout::band, CUBLAS_FILL_MODE_FULL, above, below};                                        \
+        return stored_times(caller(__func__), h, ta, m, n, {alpha, R}, band, {x, R, incx}, {beta, R}, {y, R, incy});                              \
+    }                                                                                                                                             \
+    WMMADIAG_BLAS_TRIANGLES(cublas##L##trmv, cublas##L##tbmv, cublas##L##tpmv, false, T, R)                                                       \
+    WMMADIAG_BLAS_TRIANGLES(cublas##L##trsv, cublas##L##tbsv, cublas##L##tpsv, true, T, R)
+#define WMMADIAG_BLAS_TRIANGLES(FULL, BAND, PACKED, SOLVED, T, R)                                                                               \
+    inline cublasStatus_t FULL(cublasHandle_t h, cublasFillMode_t fill, cublasOperation_t t, cublasDiagType_t diag, int n, const T* a, int lda, \
+                               T* x, int incx, WMMADIAG_CALLER) {                                                                               \
+        using namespace wmmadiag::blas;                                                                                                         \
+        return triangle_times(caller(__func__), h, t, diag, n, {{a, R, lda}, Shape::triangular, Layout::full, fill}, {x, R, incx}, SOLVED);     \
+    }                                                                                                                                           \
+    inline cublasStatus_t BAND(cublasHandle_t h, cublasFillMode_t fill, cublasOperation_t t, cublasDiagType_t diag, int n, int k, const T* a,   \
+                               int lda, T* x, int incx, WMMADIAG_CALLER) {                                                                      \
+        using namespace wmmadiag::blas;                                                                                                         \
+        return triangle_times(caller(__func__), h, t, diag, n, half_band({a, R, lda}, Shape::triangular, fill, k), {x, R, incx}, SOLVED);       \
+    }                                                                                                                                           \
+    inline cublasStatus_t PACKED(cublasHandle_t h, cublasFillMode_t fill, cublasOperation_t t, cublasDiagType_t diag, int n, const T* a, T* x,  \
+                                 int incx, WMMADIAG_CALLER) {                                                                                   \
+        using namespace wmmadiag::blas;                                                                                                         \
+        return triangle_times(caller(__func__), h, t, diag, n, {{a, R, n}, Shape::triangular, Layout::packed, fill}, {x, R, incx}, SOLVED);     \
+    }
+WMMADIAG_BLAS_STORED(S, float, CUDA_R_32F)
+WMMADIAG_BLAS_STORED(D, double, CUDA_R_64F)
+WMMADIAG_BLAS_STORED(C, cuComplex, CUDA_C_32F)
+WMMADIAG_BLAS_STORED(Z, cuDoubleComplex, CUDA_C_64F)
+#undef WMMADIAG_BLAS_STORED
+#undef WMMADIAG_BLAS_TRIANGLES
+
+// Names of the products with a vector and of the updates, shape, element type, its cudaDataType, the type of an update's factor.
+#define WMMADIAG_BLAS_MIRRORED(FULL, BAND, PACKED, ADD, ADD2, PADD, PADD2, SHAPE, T, R, TA, RA)                                                    \
+    inline cublasStatus_t FULL(cublasHandle_t h, cublasFillMode_t fill, int n, const T* alpha, const T* a, int lda, const T* x, int incx,          \
+                               const T* beta, T* y, int incy, WMMADIAG_CALLER) {                                                                   \
+        using namespace wmmadiag::blas;                                                                                                            \
+        return stored_times(caller(__func__), h, CUBLAS_OP_N, n, n, {alpha, R}, {{a, R, lda}, SHAPE, Layout::full, fill}, {x, R, incx}, {beta, R}, \
+                            {y, R, incy});                                                                                                         \
+    }                                                                                                                                              \
+    inline cublasStatus_t BAND(cublasHandle_t h, cublasFillMode_t fill, int n, int k, const T* alpha, const T* a, int lda, const T* x, int incx,   \
+                               const T* beta, T* y, int incy, WMMADIAG_CALLER) {                                                                   \
+        using namespace wmmadiag::blas;                                                                                                            \
+        return stored_times(caller(__func__), h, CUBLAS_OP_N, n, n, {alpha, R}, half_band({a, R, lda}, SHAPE, fill, k), {x, R, incx}, {beta, R},   \
+                            {y, R, incy});                                                                                                         \
+    }                                                                                                                                              \
+    inline cublasStatus_t PACKED(cublasHandle_t h, cublasFillMode_t fill, int n, const T* alpha, const T* a, const T* x, int incx, const T* beta,  \
+                                 T* y, int incy, WMMADIAG_CALLER) {                                                                                \
+        using namespace wmmadiag::blas;                                                                                                            \
+        return stored_times(caller(__func__), h, CUBLAS_OP_N, n, n, {alpha, R}, {{a, R, n}, SHAPE, Layout::packed, fill}, {x, R, incx}, {beta, R}, \
+                            {y, R, incy});                                                                                                         \
+    }                                                                                                                                              \
+    inline cublasStatus_t ADD(cublasHandle_t h, cublasFillMode_t fill, int n, const TA* alpha, const T* x, int incx, T* a, int lda,                \
+                              WMMADIAG_CALLER) {                                                                                                   \
+        using namespace wmmadiag::blas;                                                                                                            \
+        return added_products(caller(__func__), h, n, {alpha, RA}, {x, R, incx}, {nullptr, R, 1}, {{a, R, lda}, SHAPE, Layout::full, fill});       \
+    }                                                                                                                                              \
+    inline cublasStatus_t PADD(cublasHandle_t h, cublasFillMode_t fill, int n, const TA* alpha, const T* x, int incx, T* a, WMMADIAG_CALLER) {     \
+        using namespace wmmadiag::blas;                                                                                                            \
+        return added_products(caller(__func__), h, n, {alpha, RA}, {x, R, incx}, {nullptr, R, 1}, {{a, R, n}, SHAPE, Layout::packed, fill});       \
+    }                                                                                                                                              \
+    inline cublasStatus_t ADD2(cublasHandle_t h, cublasFillMode_t fill, int n, const T* alpha, const T* x, int incx, const T* y, int incy, T* a,   \
+                               int lda, WMMADIAG_CALLER) {                                                                                         \
+        using namespace wmmadiag::blas;                                                                                                            \
+        return added_products(caller(__func__), h, n, {alpha, R}, {x, R, incx}, {y, R, incy}, {{a, R, lda}, SHAPE, Layout::full, fill});           \
+    }                                                                                                                                              \
+    inline cublasStatus_t PADD2(cublasHandle_t h, cublasFillMode_t fill, int n, const T* alpha, const T* x, int incx, const T* y, int incy, T* a,  \
+                                WMMADIAG_CALLER) {                                                                                                 \
+        using namespace wmmadiag::blas;                                                                                                            \
+        return added_products(caller(__func__), h, n, {alpha, R}, {x, R, incx}, {y, R, incy}, {{a, R, n}, SHAPE, Layout::packed, fill});           \
+    }
+WMMADIAG_BLAS_MIRRORED(cublasSsymv, cublasSsbmv, cublasSspmv, cublasSsyr, cublasSsyr2, cublasSspr, cublasSspr2, Shape::symmetric, float, CUDA_R_32F,
+                       float, CUDA_R_32F)
+WMMADIAG_BLAS_MIRRORED(cublasDsymv, cublasDsbmv, cublasDspmv, cublasDsyr, cublasDsyr2, cublasDspr, cublasDspr2, Shape::symmetric, double, CUDA_R_64F,
+                       double, CUDA_R_64F)
+WMMADIAG_BLAS_MIRRORED(cublasChemv, cublasChbmv, cublasChpmv, cublasCher, cublasCher2, cublasChpr, cublasChpr2, Shape::hermitian, cuComplex,
+                       CUDA_C_32F, float, CUDA_R_32F)
+WMMADIAG_BLAS_MIRRORED(cublasZhemv, cublasZhbmv, cublasZhpmv, cublasZher, cublasZher2, cublasZhpr, cublasZhpr2, Shape::hermitian, cuDoubleComplex,
+                       CUDA_C_64F, double, CUDA_R_64F)
+#undef WMMADIAG_BLAS_MIRRORED
+
+// Name, element type, its cudaDataType, types of cosine and sine.
+#define WMMADIAG_BLAS_ROTATION(NAME, T, R, TC, RC, TS, RS)                                                                           \
+    inline cublasStatus_t NAME(cublasHandle_t h, int n, T* x, int incx, T* y, int incy, const TC* c, const TS* s, WMMADIAG_CALLER) { \
+        return wmmadiag::blas::rotate(caller(__func__), h, n, {x, R, incx}, {y, R, incy}, {c, RC}, {s, RS});                         \
+    }
+WMMADIAG_BLAS_ROTATION(cublasSrot, float, CUDA_R_32F, float, CUDA_R_32F, float, CUDA_R_32F)
+WMMADIAG_BLAS_ROTATION(cublasDrot, double, CUDA_R_64F, double, CUDA_R_64F, double, CUDA_R_64F)
+WMMADIAG_BLAS_ROTATION(cublasCrot, cuComplex, CUDA_C_32F, float, CUDA_R_32F, cuComplex, CUDA_C_32F)
+WMMADIAG_BLAS_ROTATION(cublasCsrot, cuComplex, CUDA_C_32F, float, CUDA_R_32F, float, CUDA_R_32F)
+WMMADIAG_BLAS_ROTATION(cublasZrot, cuDoubleComplex, CUDA_C_64F, double, CUDA_R_64F, cuDoubleComplex, CUDA_C_64F)
+WMMADIAG_BLAS_ROTATION(cublasZdrot, cuDoubleComplex, CUDA_C_64F, double, CUDA_R_64F, double, CUDA_R_64F)
+#undef WMMADIAG_BLAS_ROTATION
+inline cublasStatus_t cublasSrotg(cublasHandle_t h, float* a, float* b, float* c, float* s, WMMADIAG_CALLER) {
+    return wmmadiag::blas::make_rotation(caller(__func__), h, {a, CUDA_R_32F}, {b, CUDA_R_32F}, {c, CUDA_R_32F}, {s, CUDA_R_32F});
+}
+inline cublasStatus_t cublasDrotg(cublasHandle_t h, double* a, double* b, double* c, double* s, WMMADIAG_CALLER) {
+    return wmmadiag::blas::make_rotation(caller(__func__), h, {a, CUDA_R_64F}, {b, CUDA_R_64F}, {c, CUDA_R_64F}, {s, CUDA_R_64F});
+}
+
+// Levels 1 of types that are values; sums are in float64 whatever the type to compute in is.
+inline cublasStatus_t cublasAxpyEx(cublasHandle_t h, int n, const void* alpha, cudaDataType ta, const void* x, cudaDataType tx, int incx, void* y,
+                                   cudaDataType ty, int incy, cudaDataType, WMMADIAG_CALLER) {
+    return wmmadiag::blas::axpy(caller(__func__), h, n, {alpha, ta}, {x, tx, incx}, {y, ty, incy});
+}
+inline cublasStatus_t cublasScalEx(cublasHandle_t h, int n, const void* alpha, cudaDataType ta, void* x, cudaDataType tx, int incx, cudaDataType,
+                                   WMMADIAG_CALLER) {
+    return wmmadiag::blas::scal(caller(__func__), h, n, {alpha, ta}, {x, tx, incx});
+}
+inline cublasStatus_t cublasDotEx(cublasHandle_t h, int n, const void* x, cudaDataType tx, int incx, const void* y, cudaDataType ty, int incy,
+                                  void* result, cudaDataType tr, cudaDataType, WMMADIAG_CALLER) {
+    return wmmadiag::blas::dot(caller(__func__), h, n, false, {x, tx, incx}, {y, ty, incy}, {result, tr});
+}
+inline cublasStatus_t cublasDotcEx(cublasHandle_t h, int n, const void* x, cudaDataType tx, int incx, const void* y, cudaDataType ty, int incy,
+                                   void* result, cudaDataType tr, cudaDataType, WMMADIAG_CALLER) {
+    return wmmadiag::blas::dot(caller(__func__), h, n, true, {x, tx, incx}, {y, ty, incy}, {result, tr});
+}
+inline cublasStatus_t cublasNrm2Ex(cublasHandle_t h, int n, const void* x, cudaDataType tx, int incx, void* result, cudaDataType tr, cudaDataType,
+                                   WMMADIAG_CALLER) {
+    return wmmadiag::blas::nrm2(caller(__func__), h, n, {x, tx, incx}, {result, tr});
+}
 
 // Name, element type, its cudaDataType, and whether the first operand (dot) or the second (ger) is conjugated.
 #define WMMADIAG_BLAS_PRODUCTS(DOT, GER, T, R, CONJUGATE)                                                                                \
