@@ -293,3 +293,17 @@ void all(half* a, float* c) { timed(mm<64, half>, 7, a, c); }
     launch, machine = launched(tmp_path, text)[0]
     assert shown(launch, machine)[:3] == ("mm<64, half>", ["7", "1", "1"], ["64", "1", "1"])
     assert terms.text(launch.arguments[4]) == "32"
+
+
+def test_a_function_of_a_kernels_name_is_called_where_nothing_is_launched(tmp_path):
+    text = """
+__global__ void twice(float* out, int n) {}
+void twice(float* out, int n, int block) { twice<<<(n + block - 1) / block, block>>>(out, n); }
+void all(int number, float* out, int n) {
+  switch (number) { case 1: twice(out, n, 64); break; }
+}
+int main() { float* out; cudaMalloc(&out, 4096); all(1, out, 1024); }
+"""
+    ((launch, machine),) = launched(tmp_path, text)
+    assert shown(launch, machine) == ("twice<>", ["16", "1", "1"], ["64", "1", "1"], "0")
+    assert launch.root == "main"

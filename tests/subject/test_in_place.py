@@ -48,6 +48,8 @@ def test_groups_have_an_axis_of_the_grid(tmp_path):
     [
         "x[i] = y;",
         "x[i + 2] += y;",
+        "vector.store(x + i);",
+        "store<4>(&x[i], y);",
         "half* p = &x[4]; p[i] = y;",
         "float4* v = reinterpret_cast<float4*>(x); v[i] = q;",
     ],
@@ -56,7 +58,9 @@ def test_what_is_written(code):
     assert writes_to(code, "x") == ("reinterpret" not in code)  # a cast hides it
 
 
-@pytest.mark.parametrize("code", ["y[i] = x[i];", "if (x[i] == 2) y = 0;", "xx[i] = 1;", "z = x[i] <= 2;"])
+@pytest.mark.parametrize(
+    "code", ["y[i] = x[i];", "if (x[i] == 2) y = 0;", "xx[i] = 1;", "z = x[i] <= 2;", "v.store(y, x[i]);"]
+)
 def test_what_is_read_alone(code):
     assert not writes_to(code, "x")
 

@@ -32,6 +32,7 @@ from wmmadiag.hostcode.values import (
     FunctionName,
     HostAddress,
     Items,
+    KernelName,
     Pointer,
     Struct,
     TypeName,
@@ -64,6 +65,8 @@ def call(machine: Machine, node: Node, scope: Scope) -> Value:
     target = evaluate(machine, called, scope)
     if isinstance(target, HostAddress):
         target = target.cell.value
+    if isinstance(target, KernelName) and (named := machine.host_functions(plain_name(target.name))):
+        target = FunctionName(named)  # without <<<…>>> it is no kernel that is called
     if isinstance(target, Closure):
         values = argument_values(machine, node, scope)
         return run_closure(machine, target, values, _cells(machine, node, scope))

@@ -205,6 +205,10 @@ class Machine:
             answers = self.answer(list(open_ones.values()))
             self.usual |= {name: found for name, found in zip(open_ones, answers, strict=True) if found is not None}
 
+    def host_functions(self, name: str) -> tuple[Found, ...]:
+        """The host functions of a plain name that have a body; a kernel may have the same name."""
+        return tuple(one for one in self.program.functions.get(name, ()) if one.host and one.function.body is not None)
+
     def found(self, name: str) -> tuple[Found, ...]:
         """The host functions of a plain name."""
         return tuple(one for one in self.program.functions.get(name, ()) if one.host or one.function.body is None)

@@ -114,6 +114,8 @@ class Program:
                 if self.is_kernel(name):
                     if not _is_local(source, one, name):
                         found.add((source.name, one.start_byte))
+                    if _is_plainly_called(one):  # a function of the same name
+                        found |= self._reached(name)
                 elif name in self.functions and (reached := self._reached(name)):
                     found |= reached
                     if one.parent is not None and one.parent.type == "template_function":
@@ -136,6 +138,14 @@ class Program:
             own = [self.sites(one.source, one.function.body) for one in self.functions[name] if one.host]
             self._reach[name] = frozenset().union(*own)
         return self._reach[name]
+
+
+def _is_plainly_called(name: Node) -> bool:
+    """Whether a name is called as a function, without `<<<…>>>`."""
+    outer = name.parent
+    if outer is None or outer.type != "call_expression" or outer.child_by_field_name("function") != name:
+        return False
+    return all(one.type != "kernel_call_syntax" for one in outer.children)
 
 
 def read_program(text: str, file: str, include_paths: Sequence[Path], defines: Mapping[str, str | None]) -> Program:

@@ -97,8 +97,11 @@ def _pointers_into(code: str, name: str) -> str:
 
 
 def writes_to(code: str, name: str) -> bool:
-    """Whether a kernel assigns to elements of the array of that name."""
-    return re.search(rf"(?<![\w])(?:{_pointers_into(code, name)})\s*\[[^\]]*\]\s*(?:[-+*/]?=)(?!=)", code) is not None
+    """Whether a kernel assigns to elements of the array of that name, or calls what stores there."""
+    known = _pointers_into(code, name)
+    assigned = rf"(?<![\w])(?:{known})\s*\[[^\]]*\]\s*(?:[-+*/]?=)(?!=)"
+    stored = rf"\b\w*[sS]tore\w*\s*(?:<[^<>;]*>\s*)?\(\s*&?\s*(?:{known})\b"
+    return re.search(f"{assigned}|{stored}", code) is not None
 
 
 def adds_to(code: str, name: str) -> bool:
