@@ -68,3 +68,34 @@ def test_what_is_read_alone(code):
 def test_wrong_groups_are_not_right(tmp_path):
     with pytest.raises(ConfigurationError, match="not everything about the kernel"):
         checked(tmp_path, "grouped_gemm", "depth = 0", "depth = 16", computes="grouped_gemm")
+
+
+OVER = """
+__global__ void add_rmsnorm(float* input, float* residual, const float* weight, int cols, float eps) {
+  float *row = input + blockIdx.x * cols, *kept = residual + blockIdx.x * cols;
+  __shared__ float sums[32];
+  float sum = 0;
+  for (int i = threadIdx.x; i < cols; i += 32) {
+    kept[i] = row[i] + kept[i];
+    sum += kept[i] * kept[i];
+  }
+  sums[threadIdx.x] = sum;
+  __syncthreads();
+  sum = 0;
+  for (int i = 0; i < 32; ++i) sum += sums[i];
+  for (int i = threadIdx.x; i < cols; i += 32) row[i] = kept[i] * rsqrtf(sum / cols + eps) * weight[i];
+}
+void launch(float* input, float* residual, const float* weight, int rows, int cols, float eps) {
+  add_rmsnorm<<<rows, 32>>>(input, residual, weight, cols, eps);
+}
+"""
+
+
+def test_a_result_without_an_array_takes_the_place_of_an_input_that_is_stored_to(tmp_path):
+    path = tmp_path / "over.cu"
+    path.write_text(OVER)
+    report = check(path)
+    assert report.status == "passed"
+    assert {one.output for case in report.cases for one in case.observations} == {"input", "residual"}
+    path.write_text(OVER.replace("row[i] = kept[i] *", "row[i] = row[i] *"))
+    assert check(path).status == "undecided"

@@ -16,6 +16,7 @@ from wmmadiag.ops import OPERATIONS, Role
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.guess import Parameter, covered_roles, role_named
+from wmmadiag.subject.drafts.in_place import replaced_roles
 from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.meanings import is_real
 from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument, Wishes
@@ -145,8 +146,9 @@ def _roles(kernel: Kernel, operation: str, unnamed: Sequence[Parameter]) -> Iter
     """Roles for pointers: all that the operation needs, and as many others as there are pointers for."""
     known = OPERATIONS[operation].roles
     others = {one.name for one in unnamed}
-    named = [role_named(one.name, operation) for one in kernel.parameters if one.pointer and one.name not in others]
-    present = covered_roles(operation, named)
+    told = [one for one in kernel.parameters if one.pointer and one.name not in others]
+    named = [role_named(one.name, operation) for one in told]
+    present = covered_roles(operation, named) | replaced_roles(operation, told, named, kernel.code)
     missing = [name for name, role in known.items() if role.required and name not in present]
     optional = [name for name, role in known.items() if not role.required and name not in present]
     more = len(unnamed) - len(missing)

@@ -22,6 +22,7 @@ from wmmadiag.subject.drafts.guess import (
     role_remark,
     roles_for,
 )
+from wmmadiag.subject.drafts.in_place import replaced_roles
 
 _TOLD = {name: operation.told for name, operation in OPERATIONS.items() if operation.told is not None}
 # Words of names of kernels that compute more, or something else, than an operation of the list.
@@ -138,7 +139,7 @@ def _amiss(
     unknown = [name for name, role in zip(names, roles, strict=True) if role is None]
     if unknown and sorted(unknown) != sorted(told.scratch.split()):
         return f"nothing says what its array '{unknown[0]}' is"
-    covered = covered_roles(operation, roles)
+    covered = covered_roles(operation, roles) | replaced_roles(operation, pointers, roles, code)
     missing = [name for name, role in OPERATIONS[operation].roles.items() if role.required and name not in covered]
     if missing:
         return f"it has no array for '{missing[0]}'"
