@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from debugged import line_of, small
 
+import wmmadiag
 from wmmadiag.debugger import Session
 from wmmadiag.debugger.interpreter import Interpreter
+from wmmadiag.debugger.text import number
 from wmmadiag.errors import ConfigurationError
 
 SOURCE = """#define TILE 16
@@ -138,3 +140,46 @@ def test_as_text_and_unknown_names(session: Session) -> None:
     with pytest.raises(ConfigurationError, match="no variable 'squred'") as error:
         interpreter.run("print squred")
     assert "squared" in error.value.hint
+
+
+INFINITE = """#include <cuda_fp16.h>
+
+extern "C" __global__ void small(const float* x, half* res, int n)
+{
+    __shared__ float out[2][64];
+    float top = -INFINITY;
+    for (int i = 0; i < n; ++i) top = fmaxf(top, x[i] - INFINITY);
+    out[0][threadIdx.x] = top;
+    __syncthreads();
+    res[threadIdx.x] = __float2half(out[0][63 - threadIdx.x] * x[0]);
+}
+"""
+
+
+def test_infinities_are_shown_and_an_array_with_a_role_s_name_is_itself(tmp_path: Path) -> None:
+    (tmp_path / "small.cu").write_text(INFINITE)
+    (tmp_path / "reference.py").write_text("def reference(inputs, symbols):\n    return {'out': inputs['x']}\n")
+    card = tmp_path / "small.toml"
+    card.write_text(
+        """format = 1
+name = "small"
+source = "small.cu"
+entry = "small"
+arguments = [
+    { name = "x", role = "x", dtype = "f32", direction = "in", shape = ["64"] },
+    { name = "res", role = "out", dtype = "f16", direction = "out", shape = ["64"] },
+    { name = "n", dtype = "s32", value = "64" },
+]
+launch = { grid = 1, block = 64 }
+computes = { operation = "python", python = "reference.py:reference" }
+tolerance = { atol = 1e-6, rtol = 0 }
+cases = [{ name = "one" }]
+"""
+    )
+    interpreter = Interpreter(wmmadiag.debug(card))
+    interpreter.run("break 10")
+    interpreter.run("run")
+    assert interpreter.run("print out[0][5]").text == "out[0][5] = -inf"
+    assert interpreter.run("print out[0][5] * 2").text.endswith("= -inf")
+    told = [number(value) for value in (np.inf, -np.inf, np.nan, 3.0, -0.5, 1e7, np.float32(2), True)]
+    assert told == ["inf", "-inf", "nan", "3", "-0.5", "1e+07", "2", "1"]

@@ -122,9 +122,11 @@ class Arrays:
 
     def type_of(self, name: str, item: int) -> ElementType:
         """The element type of an array: as the card or the source says, or the usual one of that size."""
+        extent = self.parts[name][0] if name in self.parts else None
         for argument in self._case.arguments:
-            if argument.storage is not None and (argument.spec.name == name or name in argument.placements):
-                return argument.spec.element
+            own = argument.spec.name == name or name in argument.placements
+            if argument.storage is not None and own and (extent is None or extent.label == argument.spec.name):
+                return argument.spec.element  # not where an array of the kernel's has a role's name
         declared = element_type(self._types().get(name, ""))
         if declared is not None and declared.bytes == item:
             return declared

@@ -63,7 +63,7 @@ def evaluate(session: Session, text: str) -> int | float:
         value = _value(session, tree, text)
     except ZeroDivisionError:
         raise ConfigurationError(f"'{text}' divides by zero", hint="`info variables` shows the values") from None
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError, MemoryError) as error:
         raise ConfigurationError(
             f"'{text}' cannot be computed: {error}", hint="`info variables` shows the values"
         ) from None

@@ -110,10 +110,11 @@ class SourceLines:
         if not any(table):
             lines = self.code_lines.get(path, ())
             near = min(lines, key=lambda other: (abs(other - line), other), default=0)
-            later = next((other for other in lines if other > line), near)
+            later = next((other for other in lines if other > line), None)
+            said = f"the next line that has some is {later}" if later else f"the last line that has some is {near}"
             raise ConfigurationError(
                 f"no instruction belongs to line {line} of {Path(path).name}",
-                hint=f"the next line that has some is {later}" if lines else "compile with line information",
+                hint=said if lines else "compile with line information",
             )
         return table
 

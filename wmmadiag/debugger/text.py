@@ -63,9 +63,8 @@ def number(value: Any) -> str:
     if isinstance(value, (bool, int, np.bool_, np.integer)):
         return str(int(value))
     real = float(value)
-    if np.isnan(real):
-        return "nan"
-    return f"{real:.4g}" if real != int(real or 0) or abs(real) >= 1e6 else f"{real:.0f}"
+    whole = real.is_integer() and abs(real) < 1e6  # an infinity and a NaN are not
+    return f"{real:.0f}" if whole else f"{real:.4g}"
 
 
 def grid(rows: Sequence[Sequence[str]], *, row_names: Iterable[str] = (), column_names: Iterable[str] = ()) -> str:
