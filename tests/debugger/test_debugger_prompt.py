@@ -73,7 +73,7 @@ def test_what_is_shown(interpreter: Interpreter, words: str) -> None:
         ("re", "may be", "write more"),
         ("break", "breakpoint 1", ""),
         ("break 3", "(3 has no code)", ""),
-        ("break 99999", "no instruction belongs to line 99999", "the next line"),
+        ("break 99999", "no instruction belongs to line 99999", "the last line"),
         ("break 86 87", "is no place", "break LINE"),
         ("watch", "watch what?", "watch sK"),
         ("print", "print what?", ""),
