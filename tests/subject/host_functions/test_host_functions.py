@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 import wmmadiag
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.subject.drafts.host_calls import derived
+from wmmadiag.results.model import Problem
+from wmmadiag.subject.drafts.host_calls import derived, trying
 from wmmadiag.subject.drafts.kernel import read_kernel
 from wmmadiag.subject.host_functions import library, probe
 from wmmadiag.subject.open_subject import SubjectOptions
@@ -500,3 +503,47 @@ def test_an_access_a_little_outside_an_array_ends_the_call(tmp_path):
     card = source(tmp_path, CARD.replace("CALL", "gelu_cpu(out, inp, n + 1)"), "kernel.toml")
     report = wmmadiag.check(card)
     assert "reads or writes outside its arrays" in report.cases[0].problem.message
+
+
+TWO_EXTENTS = """
+void twice_cpu(float* out, const float* inp, int B, int T) {
+    for (int i = 0; i < B * T; i++) out[i] = 2.0f * inp[i];
+}
+__global__ void twice_kernel(float* out, const float* inp, int B, int T) {
+    for (int i = threadIdx.x; i < B * T; i += 32) out[i] = 2.0f * inp[i];
+}
+int main() {
+    int B = 8, T = 1024;
+    float *d_out, *d_inp;
+    cudaMalloc(&d_out, B * T * sizeof(float));
+    cudaMalloc(&d_inp, B * T * sizeof(float));
+    twice_kernel<<<1, 32>>>(d_out, d_inp, B, T);
+}
+"""
+
+
+def test_where_a_run_does_not_end_only_much_less_is_tried(tmp_path, monkeypatch):
+    tried = []
+
+    def takes_long(card, candidate, tries):
+        tried.append(trying.weight(card))
+        if tried[-1] > 64:
+            tries.heavy = tried[-1]
+        return tried[-1] <= 64
+
+    monkeypatch.setattr(derived, "is_right", takes_long)
+    path = source(tmp_path, TWO_EXTENTS)
+    kernel = read_kernel(path, TWO_EXTENTS, SubjectOptions())
+    card, _ = derived.host_card(path, kernel, SubjectOptions(), ())
+    assert card is not None and card.cases[0].symbols["T"] == 16
+    assert tried == [4 * 1024, 2 * 16]
+
+
+def test_a_run_that_does_not_end_is_noted_with_its_sizes(tmp_path, monkeypatch):
+    path = source(tmp_path, TWO_EXTENTS)
+    card, _ = derived.host_card(path, read_kernel(path, TWO_EXTENTS, SubjectOptions()), SubjectOptions(), ())
+    case = SimpleNamespace(warp_instructions=9, status="error", problem=Problem("budget", "too long"))
+    monkeypatch.setattr("wmmadiag.subject.check.run_case", lambda *_: (case, None, None))
+    tries = trying.Tries()
+    assert not trying.is_right(card, None, tries)
+    assert tries.heavy == trying.weight(card) == 4 * 1024

@@ -10,6 +10,7 @@ from wmmadiag.hostcode.terms import Number
 _FEW = 64  # up to this a usual number is one of heads or images, which need not be large
 _SMALL, _UNKNOWN = 4, (8, 32, 128, 256)
 _BLOCK = 256
+_TINY = 16  # for kernels that take long: of the extents, where no run at larger ones ended
 _ALONE, _ALONE_MORE = 1 << 14, 7  # of one extent alone, and how many times a base is doubled for it
 
 
@@ -29,15 +30,21 @@ def size_sets(
         for base in (128, 64, 256, 32):
             yield kept | _scaled(known, base)
         yield kept | known
+        yield kept | _scaled(known, _TINY, 2)
         return
     for start in (0, 1):
         counted = iter((*_UNKNOWN[start:], _SMALL, *[_SMALL] * len(free)))
         yield kept | {name: _ALONE >> start if len(free) == 1 else next(counted) for name in free}
     yield kept | dict.fromkeys(free, 64)
+    yield kept | dict.fromkeys(free, _TINY)
 
 
-def _scaled(known: Mapping[str, Number], base: int) -> dict[str, Number]:
-    """Powers of two in the order of the usual numbers, none of them larger; real numbers as they are."""
+def _scaled(known: Mapping[str, Number], base: int, few: int = _SMALL) -> dict[str, Number]:
+    """Powers of two in the order of the usual numbers, none of them larger; real numbers as they are.
+
+    Args:
+        few: how many heads, images and the like there are at most.
+    """
     whole = {name: value for name, value in known.items() if isinstance(value, int)}
     large = sorted({value for value in whole.values() if value > _FEW})
     sizes: dict[str, Number] = dict(known)
@@ -46,7 +53,7 @@ def _scaled(known: Mapping[str, Number], base: int) -> dict[str, Number]:
             continue
         power = 1 << int(math.log2(value))
         if value <= _FEW:
-            sizes[name] = min(power, _SMALL)
+            sizes[name] = min(power, few)
         else:
-            sizes[name] = min(power, base << (_ALONE_MORE if len(large) == 1 else large.index(value)))
+            sizes[name] = min(power, base << (_ALONE_MORE if len(large) == 1 and base != _TINY else large.index(value)))
     return sizes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -35,6 +36,7 @@ class Tries:
     untouched: set[str] | None = None  # arrays that these might write, and that none of them did
     # that did not come to their end, and what of
     died: list[tuple[Candidate, Card, str]] = field(default_factory=list)
+    heavy: float = math.inf  # the product of the least sizes at which a run did not end
     asked: str = ""  # what has to be so for the kernel to be right, where nobody says it; "" for nothing
     ragged: str = ""  # sizes at which a kernel is wrong that is right at multiples of its tiles; "" for none
 
@@ -52,7 +54,15 @@ def is_right(card: Card, candidate: Candidate, tries: Tries) -> bool:
         tries.untouched = left if tries.untouched is None else tries.untouched & left
     if verdict is None and result.problem is not None:
         tries.died.append((candidate, card, result.problem.message))
+        if result.problem.kind == "budget":
+            tries.heavy = min(tries.heavy, weight(card))
     return bound is not None and verdict is not None and result.status == "passed" and _tells(verdict)
+
+
+def weight(card: Card) -> float:
+    """The product of a card's sizes: what a run of its kernel takes grows with it."""
+    sizes = card.cases[0].symbols
+    return math.prod(float(str(one)) for name, one in sizes.items() if not name.startswith("elements_of_"))
 
 
 def session_of(card: Card, tries: Tries) -> Session:
