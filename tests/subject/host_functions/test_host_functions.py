@@ -547,3 +547,36 @@ def test_a_run_that_does_not_end_is_noted_with_its_sizes(tmp_path, monkeypatch):
     tries = trying.Tries()
     assert not trying.is_right(card, None, tries)
     assert tries.heavy == trying.weight(card) == 4 * 1024
+
+
+SQUARES = """
+float squares_cpu(const float* data, size_t count) {
+    double sum = 0.0;
+    for (size_t i = 0; i < count; i++) sum += (double)data[i] * data[i];
+    return sum;
+}
+__global__ void squares_kernel(float* out, const float* data, size_t count) {
+    float sum = 0.0f;
+    size_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    for (; i < LAST; i += blockDim.x * gridDim.x) sum += data[i] * data[i];
+    for (int step = 16; step > 0; step /= 2) sum += __shfl_down_sync(0xffffffffu, sum, step);
+    if (threadIdx.x % 32 == 0) atomicAdd(out, sum);
+}
+void squares(float* out, const float* data, size_t count) {
+    cudaMemset(out, 0, sizeof(float));
+    squares_kernel<<<4, 64>>>(out, data, count);
+}
+"""
+
+
+def test_a_number_that_a_function_returns_is_the_first_element_of_the_array_that_it_does_not_take(tmp_path):
+    report = wmmadiag.check(source(tmp_path, SQUARES.replace("LAST", "count")))
+    assert report.status == "passed"
+    assert "called as out[0] = squares_cpu(data, count)" in " ".join(report.assumed)
+    # So few elements that a bound tells whether one of them was left out.
+    assert report.cases[0].symbols["count"] == 1024
+
+
+def test_a_sum_that_leaves_one_element_out_is_not_right(tmp_path):
+    report = wmmadiag.check(source(tmp_path, SQUARES.replace("LAST", "count - 1")))
+    assert report.status == "failed"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from wmmadiag.csource.tree import Source
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_RESULT = re.compile(r"(\w+)\s*\[\s*0\s*\]\s*=\s*(?!=)")
 _FOLDER = Path(__file__).parent
 _REALS = ("half", "__half", "nv_bfloat16", "__nv_bfloat16", "__nv_bfloat162", "half_t", "bfloat16_t")
 _NUMBERS = frozenset({"f16", "bf16", "f32", "f64", "tf32"})
@@ -30,23 +31,40 @@ class Array:
     type: str  # of an element, as C++ has it; "" for a number of our own type
 
 
-def calls_in(statements: str) -> list[tuple[str, tuple[str, ...]]]:
-    """The calls that statements consist of, each with its arguments: "f(out, inp, N); g(out)"."""
+@dataclass(frozen=True, slots=True)
+class HostCall:
+    """A call among statements: "f(out, inp, N)", or "total[0] = f(inp, N)"."""
+
+    name: str
+    given: tuple[str, ...]  # its arguments
+    result: str = ""  # the array whose first element gets what it returns, "" for none
+
+    def text(self) -> str:
+        """The statement, without its semicolon."""
+        return f"{self.result}[0] = " * bool(self.result) + f"{self.name}({', '.join(self.given)})"
+
+
+def calls_in(statements: str) -> list[HostCall]:
+    """The calls that statements consist of: "f(out, inp, N); g(out)"."""
     found = []
     for one in filter(None, map(str.strip, statements.split(";"))):
-        name, _, inside = one.partition("(")
-        found.append((name.strip(), split_list(inside.rpartition(")")[0])))
+        result = _RESULT.match(one)
+        name, _, inside = one[result.end() if result is not None else 0 :].partition("(")
+        given = split_list(inside.rpartition(")")[0])
+        found.append(HostCall(name.strip(), given, result[1] if result is not None else ""))
     return found
 
 
 def arrays_in(program: Program, statements: str, numbers: Collection[str]) -> list[Array] | None:
     """The arrays that calls name, typed as the functions take them; None where one is no function of the program's."""
     found: dict[str, str] = {}
-    for name, given in calls_in(statements):
-        function = host_function(program, name)
-        if function is None or len(given) > len(function.function.parameters):
+    for call in calls_in(statements):
+        function = host_function(program, call.name)
+        if function is None or len(call.given) > len(function.function.parameters):
             return None
-        for text, parameter in zip(given, function.function.parameters, strict=False):
+        if call.result:
+            found.setdefault(call.result, "")
+        for text, parameter in zip(call.given, function.function.parameters, strict=False):
             words = list(dict.fromkeys(_WORD.findall(text)))
             words = words if len(words) == 1 else [one for one in words if one not in numbers]
             if not parameter.pointers and not parameter.dimensions:
@@ -120,7 +138,7 @@ def source_text(program: Program, call: str, arrays: Sequence[Array], numbers: M
 
 def _statements(call: str, arrays: Sequence[Array]) -> Iterator[str]:
     """The calls, with what arrays hold between two of them."""
-    several = [f"{name}({', '.join(given)});" for name, given in calls_in(call)]
+    several = [f"{one.text()};" for one in calls_in(call)]
     for index, one in enumerate(several):
         if index:
             yield from (f"    wmmadiag::kept({array.name}, {at});" for at, array in enumerate(arrays))

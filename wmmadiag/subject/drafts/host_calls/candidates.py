@@ -72,14 +72,15 @@ def takes_what_calls_give(kernel: Kernel) -> bool:
 
 
 def may_refer(program: Program, found: Found) -> bool:
-    """Whether a function is one that may say what is right: it stands alone, launches nothing and writes an array."""
+    """Whether a function is one that may say what is right: it stands alone, launches nothing, and writes an array or
+    returns a number."""
     if host_function(program, found.function.name) is not found or found.function.name == "main":
         return False
     taken = [one for one in found.function.parameters if one.pointers or one.dimensions]
     if _LIBRARY.search(found.source.text(found.function.node)):
         return False
     known = all(one.pointers + len(one.dimensions) == 1 and _is_number(program, one.type) for one in taken)
-    writes = any("const" not in one.words for one in taken)
+    writes = any("const" not in one.words for one in taken) or (bool(taken) and _returns_number(found))
     return known and writes and not program.sites(found.source, found.function.body)
 
 
@@ -87,6 +88,10 @@ def _is_number(program: Program, c_type: str) -> bool:
     named = plain(c_type)
     named = plain(program.aliases[named].text) if named in program.aliases else named
     return is_integer(named) or is_real(named)
+
+
+def _returns_number(found: Found) -> bool:
+    return is_real(plain(found.function.returns)) and "*" not in found.function.returns
 
 
 def kernel_words(kernel: Kernel) -> set[str]:
@@ -148,6 +153,10 @@ def by_names(kernel: Kernel, found: Found, file: Path | None = None) -> Candidat
             return None
     written = frozenset(one.name for one in found.function.parameters if _writes(one))
     statements = f"{found.function.name}({', '.join(given)})"
+    left = [one.name for one in kernel.parameters if one.pointer and not one.value and one.name not in arrays]
+    if not written and _returns_number(found) and len(left) == 1:  # the one array that it does not take
+        arrays[left[0]] = left[0]
+        written, statements = frozenset(left), f"{left[0]}[0] = {statements}"
     sure = file is None and _is_sure(kernel, [found])
     return _fitting(kernel, Candidate(statements, arrays, (found,), frozenset(used), sure, written, file))
 

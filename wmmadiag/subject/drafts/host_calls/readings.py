@@ -44,7 +44,7 @@ def readings(
     if not added:
         return
     names = " and ".join(f"'{one.name}'" for one in added)
-    over = f"{candidate.told()} adds to {names}, and the kernel writes over it"
+    over = f"{candidate.told()} adds to {names}, and the kernel writes over {'some of that' if added[1:] else 'it'}"
     every = _zeroed(uses, uses.keys())
     if named or all(_begins(kernel, one) == "zero" for one in added):
         yield Reading(every, (f"{over}: the same where it begins as zeros, as it does here",))

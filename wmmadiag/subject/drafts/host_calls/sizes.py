@@ -35,6 +35,8 @@ def size_sets(
     for start in (0, 1):
         counted = iter((*_UNKNOWN[start:], _SMALL, *[_SMALL] * len(free)))
         yield kept | {name: _ALONE >> start if len(free) == 1 else next(counted) for name in free}
+    if len(free) == 1:
+        yield kept | {free[0]: _ALONE >> 4}
     yield kept | dict.fromkeys(free, 64)
     yield kept | dict.fromkeys(free, _TINY)
 

@@ -15,7 +15,7 @@ from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.host_functions.reference import ANY
 
 if TYPE_CHECKING:
-    from wmmadiag.subject.binding import BoundArgument
+    from wmmadiag.subject.binding import BoundArgument, BoundCase
     from wmmadiag.subject.check import Session
     from wmmadiag.subject.verdict import Verdict
 
@@ -56,7 +56,7 @@ def is_right(card: Card, candidate: Candidate, tries: Tries) -> bool:
         tries.died.append((candidate, card, result.problem.message))
         if result.problem.kind == "budget":
             tries.heavy = min(tries.heavy, weight(card))
-    return bound is not None and verdict is not None and result.status == "passed" and _tells(verdict)
+    return bound is not None and verdict is not None and result.status == "passed" and _tells(verdict, bound)
 
 
 def weight(card: Card) -> float:
@@ -82,14 +82,20 @@ def _is_untouched(argument: BoundArgument) -> bool:
     return argument.storage.tobytes() == argument.original.tobytes()
 
 
-def _tells(verdict: Verdict) -> bool:
-    """Whether bounds are so narrow that an element is not taken for its neighbour: else any kernel would be right."""
+def _tells(verdict: Verdict, case: BoundCase) -> bool:
+    """Whether bounds are so narrow that an element is not taken for its neighbour: else any kernel would be right.
+
+    One number that all elements of the inputs make has to be another if one of them were left out.
+    """
+    terms = max((one.size for one in case.inputs().values()), default=1)
     for role, expected in verdict.expected.items():
         bound = verdict.judgements[role].bound.reshape(-1)
         values = expected.reshape(-1)
         with np.errstate(invalid="ignore"):
             apart = np.abs(np.roll(values, 1) - values) > 2 * bound
         judged = bound < ANY
+        if values.size == 1 and judged.all() and 2 * bound[0] * terms > abs(values[0]):
+            return False
         if judged.any() and apart[judged].mean() < _TOLD and not (values[judged] == values[judged][0]).all():
             return False
     return True
