@@ -497,3 +497,36 @@ def test_a_copy_to_a_symbol_is_waited_for_and_one_that_says_async_is_not(tmp_pat
     )
     done = run(tmp_path, text)
     assert done.returncode == 1 and "[streams]" in done.stderr, done.stderr
+
+
+SAME_NAME = """#include <cstdio>
+#include <cmath>
+#include <limits>
+struct Own {};
+namespace lib {
+namespace host {
+template <class T, int N> void each(T* p, int n) { for (int i = 0; i < n; ++i) p[i] += N; }
+}
+namespace device {
+template <class T, int N> __global__ void each(T* p, int n) {
+    const int i = threadIdx.x;
+    double whole;
+    if (i < n) p[i] += N + std::llround(2.5f) + std::modf(p[i], &whole) + std::numeric_limits<Own>::has_quiet_NaN;
+}
+}
+}
+int main() {
+    float h[4] = {1, 2, 3, 4}, *d;
+    cudaMalloc(&d, sizeof h);
+    lib::host::each<float, 2>(h, 4);
+    cudaMemcpy(d, h, sizeof h, cudaMemcpyHostToDevice);
+    lib::device::each<float, 3><<<1, 32>>>(d, 4);
+    cudaMemcpy(h, d, sizeof h, cudaMemcpyDeviceToHost);
+    printf("%g\\n", h[3]);
+}
+"""
+
+
+def test_a_host_function_of_a_kernels_name_is_none(tmp_path: Path) -> None:
+    done = run(tmp_path, SAME_NAME)
+    assert done.stdout == "12\n", done.stderr

@@ -27,6 +27,8 @@ _MEMBERS: Mapping[str, str] = {
     "numeric_limits": "limits",
     "array": "array",
 }
+# What a library reads only where its compiler is not NVRTC is told by the names that follow from it.
+_LIBRARIES: Mapping[str, str] = {"curand": "curand_kernel.h"}
 _MACROS = re.compile(
     r"(?P<cfloat>(?:FLT|DBL)_\w+)|(?P<climits>(?:U?(?:INT|LONG|LLONG|SHRT|CHAR)|SCHAR)_(?:MAX|MIN)|CHAR_BIT)"
     r"|(?P<cmath>M_\w+|INFINITY|NAN)|(?P<cstdint>U?INT(?:8|16|32|64)_(?:MAX|MIN))"
@@ -42,6 +44,8 @@ def missing_headers(errors: Iterable[Diagnostic]) -> set[str]:
         macro = _MACROS.fullmatch(name[1]) if name else None
         if member and member[1] in _MEMBERS:
             found.add(_MEMBERS[member[1]])
+        elif header := next((one for begin, one in _LIBRARIES.items() if name and name[1].startswith(begin)), ""):
+            found.add(header)
         elif macro and macro.lastgroup:
             found.add(macro.lastgroup)
     return found

@@ -9,7 +9,7 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,7 +19,7 @@ from wmmadiag.compile import cache
 from wmmadiag.compile.driver import source_key, source_tree
 from wmmadiag.compile.host_compiler import compiler_version, host_compiler, one_main, run_compiler, run_with_help
 from wmmadiag.compile.model import source_name
-from wmmadiag.compile.names import demangle
+from wmmadiag.compile.names import demangle, qualified_name
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.compile.own_files import OwnFiles
 from wmmadiag.compile.read import read_text
@@ -130,6 +130,7 @@ class _Prepared:
 
 _COLLECTIVES = re.compile(r'[<"]cub/(?:block|warp|thread|grid|util|device|iterator|agent)[^>"]*[>"]')
 """Parts of CUB, which are one header for the host."""
+_MACRO_LIKE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _ARCHITECTURE = re.compile(rb"__CUDA_ARCH|\bNV_(?:IF|IS|PROVIDES|DISPATCH)_|\bNV_ANY_TARGET\b")
 
 
@@ -192,7 +193,10 @@ def read_program(folder: Path, runtime: Path) -> BuiltProgram:
 
 def _described(library: Path, prepared: Sequence[_Prepared]) -> dict[str, object]:
     """The record of a program, for `read_program`."""
-    names = {name for one in prepared for each in one.names for name in each.kernels}
+    scopes: dict[str, set[str]] = {}
+    for name in (name for one in prepared for each in one.names for name in each.qualified):
+        scope, _, base = name.rpartition("::")
+        scopes.setdefault(base, set()).add(scope)
     shadows = {name for one in prepared for each in one.names for name in each.variables}
     managed = sorted({name for one in prepared for each in one.names for name in each.managed})
     kernels: list[Symbol] = []
@@ -204,7 +208,7 @@ def _described(library: Path, prepared: Sequence[_Prepared]) -> dict[str, object
         if symbol.name == "main" and kind == "T":
             main = symbol.start
         elif kind in "TtWwVvuU":
-            if _base(symbol.name) in names or symbol.name in of_macros:
+            if _is_kernel(symbol.name, scopes) or symbol.name in of_macros:
                 kernels.append(symbol)
         elif _base(symbol.name) in shadows:
             variables.append(symbol)
@@ -223,6 +227,23 @@ def _described(library: Path, prepared: Sequence[_Prepared]) -> dict[str, object
     listed = {"kernels": kernels, "variables": variables}
     rows = {what: [dataclasses.astuple(one) for one in some] for what, some in listed.items()}
     return {"units": units, **rows, "managed": managed, "main": main}
+
+
+def _is_kernel(symbol: str, scopes: Mapping[str, Collection[str]]) -> bool:
+    """Whether a symbol is of a kernel: of its name, and in a scope that is its own, as far as the sources tell.
+
+    They do not tell of inline namespaces, nor of those that macros open or name.
+    """
+    inside, _, base = qualified_name(symbol).rpartition("::")
+    base = base or _base(symbol)
+    parts = inside.split("::")
+
+    def fits(scope: str) -> bool:
+        rest = iter(parts)
+        told = (one for one in scope.split("::") if one and not _MACRO_LIKE.fullmatch(one))
+        return all(one in rest for one in told)
+
+    return any(fits(scope) for scope in scopes.get(base, ()))
 
 
 def _expression(name: str) -> str:

@@ -48,14 +48,17 @@ class DeviceNames:
     kernels: dict[str, tuple[str, ...]]  # base name of each kernel → the names of its parameters ("" for one without)
     variables: frozenset[str]  # names of its `__device__`, `__constant__` and `__managed__` variables
     managed: frozenset[str]  # those of them that the host may touch
+    qualified: frozenset[str] = frozenset()  # the kernels with their scopes
 
 
 def device_names(declared: Declarations) -> DeviceNames:
     """The kernels and variables of one file."""
-    kernels = {one.name: tuple(p.name for p in one.parameters) for one in declared.functions if one.kernel}
+    found = [one for one in declared.functions if one.kernel]
+    kernels = {one.name: tuple(p.name for p in one.parameters) for one in found}
     variables = [one for one in declared.variables if one.words & {"__device__", "__constant__", "__managed__"}]
     managed = frozenset(one.name for one in variables if "__managed__" in one.words)
-    return DeviceNames(kernels, frozenset(one.name for one in variables), managed)
+    qualified = frozenset(one.qualified for one in found)
+    return DeviceNames(kernels, frozenset(one.name for one in variables), managed, qualified)
 
 
 def host_edits(source: Source, declared: Declarations, *, closures: bool = True) -> list[ByteEdit]:

@@ -23,8 +23,8 @@ using ::abs; using ::acos; using ::acosh; using ::asin; using ::asinh; using ::a
 using ::cbrt; using ::ceil; using ::copysign; using ::cos; using ::cosh; using ::erf; using ::erfc; using ::exp;
 using ::exp2; using ::expm1; using ::fabs; using ::fdim; using ::floor; using ::fma; using ::fmax; using ::fmin;
 using ::fmod; using ::frexp; using ::hypot; using ::isfinite; using ::isinf; using ::isnan; using ::ldexp;
-using ::lgamma; using ::llrint; using ::log; using ::log10; using ::log1p; using ::log2; using ::lrint; using ::lround;
-using ::nearbyint; using ::nextafter; using ::pow; using ::remainder; using ::rint; using ::round; using ::scalbn;
+using ::ilogb; using ::lgamma; using ::llrint; using ::llround; using ::log; using ::log10; using ::log1p; using ::log2; using ::logb; using ::lrint; using ::lround;
+using ::modf; using ::nearbyint; using ::nextafter; using ::pow; using ::remainder; using ::remquo; using ::rint; using ::round; using ::scalbln; using ::scalbn;
 using ::signbit; using ::sin; using ::sinh; using ::sqrt; using ::tan; using ::tanh; using ::tgamma; using ::trunc;
 }
 #endif
