@@ -88,10 +88,12 @@ class Nearest:
         """
         from wmmadiag.subject.target import card_target
 
+        session: Session | None = None
         found: list[tuple[float, str, Card]] = []
         for name, card in self.seen[:_AGAIN]:
             last = tuple([case for case in card.cases if case.name != RAGGED][-1:])
-            ran = _ran(session_for(card, card_target(card, None), None, None), replace(card, cases=last), Work())
+            session = replace_card(session or session_for(card, card_target(card, None), None, None), card)
+            ran = _ran(session, replace(card, cases=last), Work())
             if ran is not None and unwritten(ran) <= 1 - _NEAR:
                 found.append((nearness(ran), name, card))
         found.sort(key=lambda one: -one[0])
