@@ -8,13 +8,11 @@
 #include <string>
 
 #include "copies.hpp"
+#include "driver.hpp"
 
 using namespace wmmadiag;
 
 namespace {
-
-// cuda.h and driver_types.h number their errors alike.
-CUresult result(cudaError_t error) { return static_cast<CUresult>(error); }
 
 template <class T>
 cudaError_t runtime(T error) {
@@ -24,8 +22,6 @@ cudaError_t runtime(T error) {
 struct Function {
     KernelInfo info;
 };
-
-void* pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
 
 }  // namespace
 

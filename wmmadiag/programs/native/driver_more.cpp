@@ -7,13 +7,11 @@
 #include <string>
 
 #include "copies.hpp"
+#include "driver.hpp"
 
 using namespace wmmadiag;
 
 namespace {
-
-CUresult result(cudaError_t error) { return static_cast<CUresult>(error); }
-void* pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
 
 // What was given to a linker: one text, since what several say together is put together for the program's own sources alone.
 struct Linker {
