@@ -80,7 +80,7 @@ def search_of(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(mending, "suspicion_of", lambda *_: None)
         monkeypatch.setattr(mending, "rendered_entry", lambda *_: "k")
         monkeypatch.setattr(mending, "slid", lambda trials, entry, right, ledger: list(right))
-        monkeypatch.setattr(mending, "_confirmed", confirm)
+        monkeypatch.setattr(mending, "confirmed_from", confirm)
         bench = SimpleNamespace(variant=SimpleNamespace(launch=None), card=SimpleNamespace(launch=None))
         found = SimpleNamespace(bench=bench, ledger=ledger, sources={}, suspects=(), helps=(), pairs={}, answers=())
         base = Base(trials, SimpleNamespace(), None)  # type: ignore[arg-type]

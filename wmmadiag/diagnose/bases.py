@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.changes import Change
-from wmmadiag.diagnose.confirm import Confirmed
+from wmmadiag.diagnose.confirm import Confirmed, confirmed
 from wmmadiag.diagnose.evidence import traced
 from wmmadiag.diagnose.examined import Examined
 from wmmadiag.diagnose.search import Step, Tried
@@ -15,8 +16,10 @@ from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.provenance import ProvenanceRun
 from wmmadiag.subject.bench import CaseRun
-from wmmadiag.subject.card import Case
+from wmmadiag.subject.card import Case, LaunchShape
 
+Progress: TypeAlias = Callable[[str], None]
+"""Told what comes next."""
 _PARTLY = 2
 """Changes that mend the failing case and not every one, from which the search goes on."""
 
@@ -79,3 +82,30 @@ def keeping(
     run = found.bench.run(case, base.trials.files(step.tried.ranked.change), seed=seed)
     followed, _ = traced(found.bench, run)
     yield Base(trials, run, followed, (*base.kept, step), most)
+
+
+def confirmed_from(
+    found: Examined,
+    base: Base,
+    right: Sequence[Tried],
+    cases: Sequence[Case],
+    tell: Progress,
+    launched: Sequence[tuple[Tried, LaunchShape]],
+) -> list[Confirmed]:
+    """What is right on one case, held to all; it is the answer where it is right in all, or nothing else is known."""
+    if not right and not launched:
+        return []
+    tell(f"confirming {len(right) + len(launched):,} changes")
+    answers = confirmed(
+        found.bench, affordable(found, cases), found.baseline, right, base.changes, base.trials.texts,
+        found.ledger.effort.confirmed, launched,
+    )  # fmt: skip
+    if any(one.right for one in answers) or (answers and not found.answers):
+        found.answers, found.steps = tuple(answers), base.kept
+    return answers
+
+
+def affordable(found: Examined, cases: Sequence[Case]) -> list[Case]:
+    """The cases that ran as the source stands, the failing one first: a change is held to these."""
+    ran = [case for case in cases if case.name in found.baseline]
+    return sorted(ran, key=lambda case: case.name != found.case.name)

@@ -45,7 +45,7 @@ def causes_of(found: Examined, first: CaseRun) -> Iterator[Cause]:
     elif found.answers:
         yield _partly(found, first, found.answers[0])
     elif found.suspects and first.verdict is not None:
-        yield _unmended(found)
+        yield _unmended(found, first)
 
 
 def _mended(found: Examined, first: CaseRun, right: Sequence[Confirmed]) -> Iterator[Cause]:
@@ -279,12 +279,14 @@ def _partly(found: Examined, first: CaseRun, best: Confirmed) -> Cause:
     )
 
 
-def _unmended(found: Examined) -> Cause:
+def _unmended(found: Examined, first: CaseRun) -> Cause:
     """Where to look, where nothing that was tried mends it: what was seen speaks of these lines."""
     places = [Place(*line) for line in found.suspects]
     partly = [line for line in found.suspects if line in found.ledger.partly]
     told = f"what was seen speaks most of {_listed(places)}"
-    evidence = [f"{Place(*line)}: changes of this line make a part of the wrong elements right" for line in partly]
+    errors = [one for one in first.findings if one.level is Level.ERROR] if not first.wrong_count else []
+    evidence = [f"{one.place}: {one.message}" for one in errors[:_READINGS]]
+    evidence += [f"{Place(*line)}: changes of this line make a part of the wrong elements right" for line in partly]
     return Cause(
         name=UNKNOWN.id,
         verdict="undecided",

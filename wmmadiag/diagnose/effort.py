@@ -30,7 +30,7 @@ EFFORTS: Mapping[str, Effort] = {
     one.name: one
     for one in (
         Effort("quick", 768, 100_000_000, 4, 1, 12, 8, 0, 0),
-        Effort("normal", 16384, 800_000_000, 8, 2, 64, 24, 1536, 8192),
+        Effort("normal", 16384, 800_000_000, 8, 2, 96, 24, 1536, 8192),
         Effort("thorough", 65536, 10_000_000_000, 24, 3, 128, 96, 8192, 32768),
     )
 }

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from wmmadiag.compile.nvrtc import asked_once
+from wmmadiag.diagnose.bases import Progress
 from wmmadiag.diagnose.describe import described
 from wmmadiag.diagnose.effort import DEFAULT, Effort, effort_named
 from wmmadiag.diagnose.evidence import clean, traced
 from wmmadiag.diagnose.examined import Examined
-from wmmadiag.diagnose.mending import Progress, look_for_mends
+from wmmadiag.diagnose.mending import look_for_mends
 from wmmadiag.diagnose.search import Ledger
 from wmmadiag.diagnose.trials import team
 from wmmadiag.errors import BudgetError

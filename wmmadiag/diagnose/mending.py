@@ -6,21 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
 
 from wmmadiag.compile.languages import is_c_family
 from wmmadiag.csource.dependences import Dependences, Line
 from wmmadiag.csource.tree import Source
-from wmmadiag.diagnose.bases import Base, further, keeping
+from wmmadiag.diagnose.bases import Base, Progress, affordable, confirmed_from, further, keeping
+from wmmadiag.diagnose.by_checks import by_checks
 from wmmadiag.diagnose.certain import is_certain
 from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.changes import Texts as Bytes
 from wmmadiag.diagnose.confirm import Confirmed, confirmed
-from wmmadiag.diagnose.evidence import clean, ranked_changes, suspicion_of
+from wmmadiag.diagnose.evidence import ranked_changes, suspicion_of
 from wmmadiag.diagnose.examined import Examined
 from wmmadiag.diagnose.launches import mending_launches, tried_launches
 from wmmadiag.diagnose.names import puts_in_order
-from wmmadiag.diagnose.nearby import at_findings
 from wmmadiag.diagnose.operators.places import Range
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.screening import screened
@@ -29,22 +28,16 @@ from wmmadiag.diagnose.sliding import slid
 from wmmadiag.diagnose.suspicion import marks
 from wmmadiag.diagnose.trials.outcomes import Outcome
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
-from wmmadiag.diagnose.two_bugs import as_one, mending_pairs, unseen_pairs
+from wmmadiag.diagnose.two_bugs import mending_pairs
 from wmmadiag.errors import UnsupportedError, WmmadiagError
 from wmmadiag.subject.bench import CaseRun
 from wmmadiag.subject.card import Case, LaunchShape
 from wmmadiag.subject.symbols import rendered_entry
 
-Progress: TypeAlias = Callable[[str], None]
-"""Told what comes next."""
 _NEAREST = 4
 """Changes that mend the case, of which rivals are looked for nearby."""
 _RIVALS = 256
 """How many of these are tried at most."""
-_CHECKED = 128
-"""Changes that are tried before those that do no harm are run with all checks."""
-_PAIRED = 512
-"""Pairs of changes that are tried where only a check shows what is wrong."""
 _EARLY, _DEEPER = 2048, 1024
 """Changes that are tried before what mends a good part is followed, and how many beside each of those at first."""
 _AGAIN = 0.5
@@ -80,7 +73,7 @@ def look_for_mends(found: Examined, cases: Sequence[Case], threads: int, tell: P
 def _look(found: Examined, base: Base, cases: Sequence[Case], tell: Progress) -> bool:
     """Search from a base; whether what is left there is mended."""
     right = base.trials.wrong_before == base.trials.strays_before == 0
-    return (_by_checks if right else _numbers)(found, base, cases, tell)
+    return by_checks(found, base, cases, tell, _look) if right else _numbers(found, base, cases, tell)
 
 
 @dataclass(slots=True)
@@ -198,7 +191,7 @@ def _two(hunt: _Hunt) -> bool:
 
 def _fewer_threads(hunt: _Hunt) -> bool:
     """Fewer threads hide what they do to each other: that is an answer where the source has none."""
-    answers = _confirmed(hunt.found, hunt.base, [], hunt.cases, hunt.tell, hunt.smaller)
+    answers = confirmed_from(hunt.found, hunt.base, [], hunt.cases, hunt.tell, hunt.smaller)
     return any(one.right for one in answers)
 
 
@@ -216,7 +209,7 @@ def _by_pairs(hunt: _Hunt, *, alike: bool = False) -> bool:
     found, base, ledger = hunt.found, hunt.base, hunt.found.ledger
     made = mending_pairs(base.trials, hunt.tried, ledger.effort.pairs, ledger, hunt.tell, done=hunt.pairs, alike=alike)
     found.pairs |= {pair.both: pair for pair, _ in made}
-    answers = _confirmed(found, base, [one for _, one in made], hunt.cases, hunt.tell, ())
+    answers = confirmed_from(found, base, [one for _, one in made], hunt.cases, hunt.tell, ())
     return any(one.right for one in answers)
 
 
@@ -244,7 +237,7 @@ def _tried(
         right = [one for one in more if one.outcome.verdict == "right"]
         right = slid(trials, rendered_entry(found.bench.card, trials.case, found.bench.variant), right, ledger)
         right = screened(trials, right, _others(found, base, cases), ledger)
-        answers += _confirmed(found, base, right, cases, tell, launched)
+        answers += confirmed_from(found, base, right, cases, tell, launched)
         # What mends this case and not every one says nothing of what was not tried.
         if any(one.right for one in answers) or ledger.spent or not more:
             return tried, answers
@@ -255,7 +248,7 @@ def _tried(
 
 def _others(found: Examined, base: Base, cases: Sequence[Case]) -> list[Case]:
     """The cases that ran, but for the bench's own: those that are wrong as the source stands first."""
-    ran = [case for case in _affordable(found, cases) if case.name != base.trials.case.name]
+    ran = [case for case in affordable(found, cases) if case.name != base.trials.case.name]
     return sorted(ran, key=lambda case: found.baseline[case.name].passed)
 
 
@@ -293,74 +286,6 @@ def _bytes_of(sources: Mapping[str, Source], line: Line) -> Range:
     return line[0], end - len(lines[-1]), end
 
 
-def _confirmed(
-    found: Examined,
-    base: Base,
-    right: Sequence[Tried],
-    cases: Sequence[Case],
-    tell: Progress,
-    launched: Sequence[tuple[Tried, LaunchShape]],
-) -> list[Confirmed]:
-    """What is right on one case, held to all; it is the answer where it is right in all, or nothing else is known."""
-    if not right and not launched:
-        return []
-    tell(f"confirming {len(right) + len(launched):,} changes")
-    answers = confirmed(
-        found.bench, _affordable(found, cases), found.baseline, right, base.changes, base.trials.texts,
-        found.ledger.effort.confirmed, launched,
-    )  # fmt: skip
-    if any(one.right for one in answers) or (answers and not found.answers):
-        found.answers, found.steps = tuple(answers), base.kept
-    return answers
-
-
-def _by_checks(found: Examined, base: Base, cases: Sequence[Case], tell: Progress) -> bool:
-    """Search where all numbers are right, and a check shows what another order or placement would spoil."""
-    ledger, trials = found.ledger, base.trials
-    sources, order = ranked_changes(found.bench, base.run, base.followed, trials.texts)
-    if not base.kept:
-        found.sources = sources
-    waiting, checks = at_findings(order, base.run, sources), ledger.effort.checked
-    kept: list[Ranked] = []
-    while waiting and checks > 0 and not ledger.spent:
-        part, waiting = waiting[:_CHECKED], waiting[_CHECKED:]
-        ledger.complete = not waiting
-        bare = trials.try_batch([one.change for one in part])
-        ledger.note(bare)
-        harmless = [Tried(one, outcome) for one, outcome in zip(part, bare, strict=True) if _harmless(outcome.verdict)]
-        if _by_check(found, base, harmless[:checks], cases, tell):
-            return True
-        checks -= len(harmless)
-        kept += [one for one, outcome in zip(part, bare, strict=True) if outcome.verdict != "refused"]
-    return not ledger.spent and _pairs_by_check(found, base, kept, cases, tell)
-
-
-def _pairs_by_check(found: Examined, base: Base, kept: Sequence[Ranked], cases: Sequence[Case], tell: Progress) -> bool:
-    """The same at two places, where one alone takes no finding away; whether two mend every case."""
-    ledger, trials = found.ledger, base.trials
-    pairs = unseen_pairs(kept, trials.texts, min(_PAIRED, ledger.effort.pairs))
-    outcomes = trials.try_pairs([(one.first.change, one.second.change) for one in pairs])
-    ledger.note(outcomes)
-    known = {one.change: one for one in outcomes}
-    harmless = [one for one in pairs if _harmless(known[one.both].verdict)][: ledger.effort.checked]
-    found.pairs |= {one.both: one for one in harmless}
-    return _by_check(found, base, [Tried(as_one(one), known[one.both]) for one in harmless], cases, tell)
-
-
-def _by_check(found: Examined, base: Base, harmless: Sequence[Tried], cases: Sequence[Case], tell: Progress) -> bool:
-    """Changes that leave all numbers right, run with all checks; whether one mends every case."""
-    right: list[Tried] = []
-    for one in harmless:
-        tell(f"checking changes of {Path(one.ranked.line[0]).name}:{one.ranked.line[1]}")
-        if clean(found.bench.run(base.trials.case, base.trials.files(one.ranked.change))):
-            right.append(one)
-    return any(one.right for one in _confirmed(found, base, right, cases, tell, ()))
-
-
-def _harmless(verdict: str) -> bool:
-    return verdict in ("right", "same")
-
-
 def _refused(found: Examined, cases: Sequence[Case], tell: Progress) -> None:
     """Search where the source does not compile: each change is compiled by itself, those near the refusal first."""
     bench, ledger = found.bench, found.ledger
@@ -390,9 +315,3 @@ def _outcome_of(change: Change, run: CaseRun) -> Outcome:
 
 def _texts(made: Bytes) -> dict[Path, str]:
     return {Path(file).resolve(): text.decode("utf-8", "surrogateescape") for file, text in made.items()}
-
-
-def _affordable(found: Examined, cases: Sequence[Case]) -> list[Case]:
-    """The cases that ran as the source stands, the failing one first: a change is held to these."""
-    ran = [case for case in cases if case.name in found.baseline]
-    return sorted(ran, key=lambda case: case.name != found.case.name)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from wmmadiag.csource.dependences import Dependences, Line
@@ -19,17 +20,30 @@ if TYPE_CHECKING:
 def at_findings(order: Sequence[Ranked], run: CaseRun, sources: Mapping[str, Source]) -> list[Ranked]:
     """Changes of the lines that findings are about first, then those beside them: nothing else says what is wrong.
 
-    Where they are about the order of accesses, what puts accesses in order comes first of each.
+    Where they are about the order of accesses, two changes that put accesses in order come for each other one.
     """
     said = {mark.line for mark in marks(run.findings, None, None)}
     beside = Dependences(sources).beside(said)
     unordered = any(one.check == "races" for one in run.findings)
 
-    def far(one: Ranked) -> tuple[int, bool]:
+    def far(one: Ranked) -> int:
         lines = _between(one, sources)
-        return 0 if lines & said else 1 if lines & beside else 2, unordered and not puts_in_order(one.change)
+        return 0 if lines & said else 1 if lines & beside else 2
 
-    return sorted(order, key=far)
+    groups: dict[int, list[Ranked]] = {0: [], 1: [], 2: []}
+    for one in order:
+        groups[far(one)].append(one)
+    return [one for some in groups.values() for one in (_orders_first(some) if unordered else some)]
+
+
+def _orders_first(some: Sequence[Ranked]) -> Iterator[Ranked]:
+    orders = [one for one in some if puts_in_order(one.change)]
+    others = iter([one for one in some if not puts_in_order(one.change)])
+    for number, one in enumerate(orders):
+        yield one
+        if number % 2:
+            yield from itertools.islice(others, 1)
+    yield from others
 
 
 def _between(one: Ranked, sources: Mapping[str, Source]) -> set[Line]:

@@ -25,7 +25,13 @@ class _Company:
         self.together: dict[str, Counter[str]] = defaultdict(Counter)
         self.times: dict[str, Counter[str]] = defaultdict(Counter)
         self.sizes: Counter[str] = Counter()
+        self.extents: dict[str, set[str]] = defaultdict(set)  # how many there are of what is added beside a pitch
         for one in program.all_expressions():
+            if sums.top(one) and one.operator == "+":
+                terms = sums.terms(one)
+                pitches = {term.pitch.text for term in terms if term.pitch is not None}
+                for term in terms:
+                    self.extents[sums.uncast(term.expression).text] |= pitches if term.pitch is None else set()
             if one.parent is None:
                 for name in one.names:
                     self.together[name].update(one.names)
@@ -39,10 +45,11 @@ class _Company:
 
 def coordinates(program: Program, one: Expression, most: int = _MOST_COORDINATES) -> list[Atom]:
     """The integers in scope that differ between threads and that an expression does not name, the likeliest first:
-    those that nothing uses, what the loop around it counts by, and those that stand beside its names in most
-    statements."""
+    of an index, those of which there are as many as of what it indexes; those that nothing uses, what the loop around
+    it counts by, and those that stand beside its names in most statements."""
     pool, company = pools(program), _company(program)
     counters = {variable.name for loop in one.statement.loops[-1:] for variable in loop.declares}
+    extent = _extent(program, one)
     rated = []
     for place, atom in enumerate(pool.at(one)):
         if not atom.type.whole or atom.varying is False or atom.constant or atom.root in one.names:
@@ -50,10 +57,25 @@ def coordinates(program: Program, one: Expression, most: int = _MOST_COORDINATES
         roles = pool.roles.get(atom.text, set())
         if roles and not roles & _COUNTING:
             continue
+        if not roles and not atom.root:
+            continue  # an axis of the launch that nothing uses
         often = sum(company.together[name][atom.root] for name in one.names)
         idle = not roles and atom.root == atom.text
-        rated.append((not idle, atom.text not in counters, -often, -place, atom))
+        fits = extent in company.extents.get(atom.text, ())
+        rated.append((not fits, not idle, atom.text not in counters, -often, -place, atom))
     return [row[-1] for row in sorted(rated, key=lambda row: row[:-1])][:most]
+
+
+def _extent(program: Program, one: Expression) -> str:
+    """How many there are of what an index counts, as the array's declaration says; "" for anything else."""
+    base, depth = one.parent, 0
+    if base is None or base.kind != "subscript" or one.number == 0:
+        return ""
+    while base.operands[0].kind == "subscript":
+        base, depth = base.operands[0], depth + 1
+    variable = program.names_at(one.unit, one.start).get(base.operands[0].text)
+    size = variable.dimensions[depth] if variable is not None and depth < len(variable.dimensions) else None
+    return one.unit.source.text(size) if size is not None else ""
 
 
 def terms(program: Program, one: Expression) -> Iterator[Text]:

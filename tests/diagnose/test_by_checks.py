@@ -1,0 +1,70 @@
+"""Where every number is right and only a check shows what is wrong: two places at once, and what is said in vain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trial_changes import product
+
+from wmmadiag.diagnose.engine import diagnose_card
+from wmmadiag.results.diagnosis import Diagnosis
+from wmmadiag.subject.card import Card
+
+STAGED = """const int warp = threadIdx.y / 4;
+    int lane;
+    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+    __shared__ float staged[2][32], again[2][32];
+    staged[0][lane] = sum;
+    sum = 0.0f;
+    __syncwarp();
+    const float beside = staged[0][lane ^ 1];
+    again[warp][lane] = beside;
+    __syncwarp();
+    c[at(row, n, col)] = again[warp][lane ^ 1];"""
+"""Both warps of a block use the first warp's stage: one after the other, as the emulator runs them, nothing is wrong."""
+
+
+def staged(folder: Path, *edits: tuple[str, str]) -> Card:
+    text = STAGED
+    for old, new in edits:
+        text = text.replace(old, new)
+    return product(folder, ("c[at(row, n, col)] = sum;", text))
+
+
+def line_of(card: Card, piece: str) -> int:
+    return next(n for n, text in enumerate(card.source.read_text("utf-8").split("\n"), 1) if piece in text)
+
+
+def lines(found: Diagnosis) -> list[int]:
+    return [int(one.place.rpartition(":")[2]) for one in found.causes]
+
+
+UNORDERED = """const int place = threadIdx.y * 8 + threadIdx.x;
+    __shared__ float staged[64], again[64];
+    staged[place] = sum;
+    sum += 0.0f * staged[place % 16];
+    again[place] = sum;
+    sum += 0.0f * again[31 - threadIdx.x];
+    c[at(row, n, col)] = sum;"""
+"""The second warp reads what the first one wrote, twice without a barrier; one after the other they are right."""
+
+
+def test_what_takes_some_findings_away_is_kept_and_the_search_goes_on(tmp_path: Path) -> None:
+    card = product(tmp_path, ("c[at(row, n, col)] = sum;", UNORDERED))
+    found = diagnose_card(card)
+    first, second = line_of(card, "staged[place] ="), line_of(card, "again[place] =")
+    assert [one.verdict for one in found.causes] == ["likely", "likely"]
+    assert {(line - first) // (second - first) for line in lines(found)} == {0, 1}  # one of each
+    assert all(one.fix is not None and one.fix.status == "verified" for one in found.causes)
+
+
+def test_where_nothing_mends_the_findings_lines_are_named(tmp_path: Path) -> None:
+    card = staged(tmp_path)
+    found = diagnose_card(card, effort="quick")  # no two changes at once
+    (cause,) = found.causes
+    assert cause.verdict == "undecided" and lines(found) == [line_of(card, "[lane] = sum;")]
+    assert any("staged" in one for one in cause.evidence)
+
+
+def test_a_stage_of_each_warps_own_is_nothing_to_complain_of(tmp_path: Path) -> None:
+    assert diagnose_card(staged(tmp_path, ("staged[0]", "staged[warp]"))).causes == ()

@@ -1,0 +1,115 @@
+"""Looking for what mends a case that has right numbers, and of which a check shows what another order would spoil.
+
+How many findings there are is all that tells one change from another: one that takes some away and adds none is kept,
+and the search goes on from there; then the same is done at two places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from pathlib import Path
+from typing import TypeAlias
+
+from wmmadiag.checks.finding import Level
+from wmmadiag.csource.dependences import Line
+from wmmadiag.diagnose.bases import Base, Progress, confirmed_from, keeping
+from wmmadiag.diagnose.evidence import clean, ranked_changes
+from wmmadiag.diagnose.examined import Examined
+from wmmadiag.diagnose.nearby import at_findings
+from wmmadiag.diagnose.ranking import Ranked
+from wmmadiag.diagnose.search import Step, Tried
+from wmmadiag.diagnose.suspicion import marks
+from wmmadiag.diagnose.two_bugs import as_one, unseen_pairs
+from wmmadiag.subject.bench import CaseRun
+from wmmadiag.subject.card import Case
+
+Look: TypeAlias = Callable[[Examined, Base, Sequence[Case], Progress], bool]
+"""Searches from a base; whether what is left there is mended."""
+_CHECKED = 128
+"""Changes that are tried before those that do no harm are run with all checks."""
+_PAIRED, _OF = 512, 1024
+"""Pairs of changes that are tried, and of how many changes."""
+_FEWER = 2
+"""Changes that take findings away, from which the search goes on."""
+_SAID = 3
+"""Lines that are named where nothing mends."""
+
+
+def by_checks(found: Examined, base: Base, cases: Sequence[Case], tell: Progress, look: Look) -> bool:
+    """Search from a base; whether a change mends every case.
+
+    Args:
+        look: how to search from a base with a change more.
+    """
+    ledger, trials = found.ledger, base.trials
+    sources, order = ranked_changes(found.bench, base.run, base.followed, trials.texts)
+    if not base.kept:
+        found.sources, found.suspects = sources, _said(base.run)
+    waiting, checks = at_findings(order, base.run, sources), ledger.effort.checked
+    near, refused = waiting[:_OF], set[Ranked]()
+    fewer: list[Tried] = []
+    while waiting and checks > 0 and not ledger.spent:
+        part, waiting = waiting[:_CHECKED], waiting[_CHECKED:]
+        ledger.complete = not waiting
+        bare = trials.try_batch([one.change for one in part])
+        ledger.note(bare)
+        tried = [Tried(one, outcome) for one, outcome in zip(part, bare, strict=True)]
+        harmless = [one for one in tried if _harmless(one.outcome.verdict)]
+        if _checked(found, base, harmless[:checks], cases, tell, fewer):
+            return True
+        checks -= len(harmless)
+        refused |= {one.ranked for one in tried if one.outcome.verdict == "refused"}
+    if len(base.kept) + 1 < ledger.effort.bugs:
+        for one in fewer[:_FEWER]:
+            for held in keeping(found, base, Step(one, sources), base.trials.case):
+                if not ledger.spent and look(found, held, cases, tell):
+                    return True
+    kept = [one for one in near if one not in refused]
+    return not ledger.spent and _pairs(found, base, kept, cases, tell)
+
+
+def _pairs(found: Examined, base: Base, kept: Sequence[Ranked], cases: Sequence[Case], tell: Progress) -> bool:
+    """The same at two places, where one alone takes no finding away; whether two mend every case."""
+    ledger, trials = found.ledger, base.trials
+    pairs = unseen_pairs(kept, trials.texts, min(_PAIRED, ledger.effort.pairs))
+    outcomes = trials.try_pairs([(one.first.change, one.second.change) for one in pairs])
+    ledger.note(outcomes)
+    known = {one.change: one for one in outcomes}
+    harmless = [one for one in pairs if _harmless(known[one.both].verdict)][: ledger.effort.checked]
+    found.pairs |= {one.both: one for one in harmless}
+    return _checked(found, base, [Tried(as_one(one), known[one.both]) for one in harmless], cases, tell, [])
+
+
+def _checked(
+    found: Examined, base: Base, harmless: Sequence[Tried], cases: Sequence[Case], tell: Progress, fewer: list[Tried]
+) -> bool:
+    """Changes that leave all numbers right, run with all checks; whether one mends every case.
+
+    Args:
+        fewer: those that take some findings away, and add none, are put there.
+    """
+    right: list[Tried] = []
+    before = _findings(base.run)
+    for one in harmless:
+        tell(f"checking changes of {Path(one.ranked.line[0]).name}:{one.ranked.line[1]}")
+        run = found.bench.run(base.trials.case, base.trials.files(one.ranked.change))
+        if clean(run):
+            right.append(one)
+        elif run.verdict is not None and _findings(run) < before:
+            fewer.append(one)
+    return any(one.right for one in confirmed_from(found, base, right, cases, tell, ()))
+
+
+def _findings(run: CaseRun) -> Set[tuple[str, str, str]]:
+    """The errors that checks found, each by what it is about: a change moves lines."""
+    return {(one.check, one.kind, one.message) for one in run.findings if one.level is Level.ERROR}
+
+
+def _said(run: CaseRun) -> tuple[Line, ...]:
+    """The lines that errors are about."""
+    errors = [one for one in run.findings if one.level is Level.ERROR]
+    return tuple(dict.fromkeys(mark.line for mark in marks(errors, None, None)))[:_SAID]
+
+
+def _harmless(verdict: str) -> bool:
+    return verdict in ("right", "same")
