@@ -21,7 +21,7 @@ STAGED = """const int warp = threadIdx.y / 4;
     again[warp][lane] = beside;
     __syncwarp();
     c[at(row, n, col)] = again[warp][lane ^ 1];"""
-"""Both warps of a block use the first warp's stage: one after the other, as the emulator runs them, nothing is wrong."""
+"""Both warps of a block use the first one's stage: one after the other, as the emulator runs them, they are right."""
 
 
 def staged(folder: Path, *edits: tuple[str, str]) -> Card:
