@@ -19,7 +19,7 @@ import re
 import sys
 import sysconfig
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,9 @@ from wmmadiag.errors import ConfigurationError
 from wmmadiag.programs.build import build
 from wmmadiag.programs.extension import InProcess, KernelFindings, wrapped
 from wmmadiag.programs.shipped import NATIVE
+from wmmadiag.torch.inline import inline_files
 
-__all__ = ["KernelFindings", "load"]
+__all__ = ["KernelFindings", "load", "load_inline"]
 
 _PATCHES = (
     ("DeviceType.h", "constexpr DeviceType kCUDA = DeviceType::CUDA;", "constexpr DeviceType kCUDA = DeviceType::CPU;"),
@@ -120,6 +121,46 @@ def load(
     ctypes.CDLL(str(program.library)).wmmadiag_torch_begin()
     _cuda_is_the_cpu(torch, served.properties)
     return wrapped(module, served, lambda called, arguments: _name_tensors(torch, served, called, arguments))
+
+
+def load_inline(
+    name: str,
+    cpp_sources: str | Sequence[str],
+    cuda_sources: str | Sequence[str] | None = None,
+    sycl_sources: str | Sequence[str] | None = None,
+    functions: str | Sequence[str] | Mapping[str, str] | None = None,
+    *,
+    with_pytorch_error_handling: bool = True,
+    use_pch: bool = False,
+    no_implicit_headers: bool = False,
+    **others: Any,
+) -> types.ModuleType:
+    """Build and import an extension of texts, with the signature of `torch.utils.cpp_extension.load_inline`.
+
+    Args:
+        name: of the module.
+        cpp_sources, cuda_sources: texts; lines of messages are those of the files that they are written to, in the
+            cache: behind one line in C++, three in CUDA, which torch puts before them.
+        sycl_sources: refused. use_pch: of no effect.
+        functions: that the module has; a mapping says what each does.
+        with_pytorch_error_handling, no_implicit_headers: as in torch.
+        others: of `load`.
+
+    Returns:
+        The module, as `load` does.
+
+    Raises:
+        ConfigurationError: torch or a C++ compiler is missing, or an argument that means nothing here.
+        CompileError: the compiler refused a source.
+    """
+    del use_pch
+    if sycl_sources:
+        raise ConfigurationError(f"{name}: SYCL is not emulated", hint="leave out sycl_sources")
+    files = inline_files(
+        cpp_sources, cuda_sources or (), functions,
+        error_handling=with_pytorch_error_handling, headers=not no_implicit_headers,
+    )  # fmt: skip
+    return load(name, [str(one) for one in files], **others)
 
 
 def _options(arch: str, flags: list[str], include_paths: list[Path]) -> CompileOptions:

@@ -112,6 +112,8 @@ constexpr bool can_step = false;
 
 }  // namespace
 
+bool guards_host_memory() { return guarding; }
+
 void guard_host_memory() {
     if (!guarding || stepping != 0) return;
     for (const auto& [address, one] : closed())

@@ -5,6 +5,8 @@
 
 namespace wmmadiag {
 
+// Whether host code is held to what it has waited for.
+bool guards_host_memory();
 // Memory that work in flight writes or reads is closed to the host until it has waited; anew whenever work was submitted or waited for.
 void guard_host_memory();
 // Whether host code touched such memory: told if it is a race, and opened. `context`: of the signal.

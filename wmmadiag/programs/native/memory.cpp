@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "host_access.hpp"
 #include "ordering.hpp"
 
 namespace wmmadiag {
@@ -338,7 +339,7 @@ std::uint64_t wmmadiag_memory(WmmadiagRow* rows, std::uint64_t most) {
     return count;
 }
 // Whether what the next launch changes of memory that the host sees is to be told.
-void wmmadiag_keep(int on) { memory().keeping = on != 0; }
+void wmmadiag_keep(int on) { memory().keeping = on != 0 && guards_host_memory(); }
 // A launch begins: its first access to each allocation is noted.
 void wmmadiag_watch() {
     auto& all = memory();
