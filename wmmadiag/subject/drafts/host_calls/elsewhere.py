@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.hostcode.program import Program, read_program
+from wmmadiag.subject.drafts.guess import folded
 from wmmadiag.subject.drafts.host_calls.candidates import (
     Candidate,
     by_names,
@@ -28,7 +29,8 @@ from wmmadiag.subject.drafts.project import project_files
 if TYPE_CHECKING:
     from wmmadiag.subject.open_subject import SubjectOptions
 
-_DEFINED = re.compile(rb"\b([A-Za-z_]\w*)\s*\([^;{}()]*\)\s*\{")
+_DEFINED = re.compile(rb"\b([A-Za-z_]\w*)\s*\(([^;{}()]*)\)\s*\{")
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _MOST_READ, _MOST = 6, 4  # files that are parsed, and candidates that are tried
 
 
@@ -48,7 +50,7 @@ def candidates_elsewhere(path: Path, kernel: Kernel, options: SubjectOptions, na
     own = kernel_words(kernel)
     asked_for = named or " ".join(sorted(own))
     if asked_for not in host.near:
-        nearest = sorted(_files(path, own, named), key=lambda one: -one.likeness)[:_MOST_READ]
+        nearest = sorted(_files(path, kernel, own, named), key=lambda one: -one.likeness)[:_MOST_READ]
         host.near[asked_for] = tuple(one.path for one in nearest)
     found = 0
     for other in host.near[asked_for]:
@@ -67,17 +69,27 @@ def candidates_elsewhere(path: Path, kernel: Kernel, options: SubjectOptions, na
                     return
 
 
-def _files(path: Path, own: set[str], named: str) -> Iterator[_Near]:
+def _files(path: Path, kernel: Kernel, own: set[str], named: str) -> Iterator[_Near]:
+    """The files that define a function of such a name that takes all that the kernel reads alone."""
+    arrays = {folded(one.name) for one in kernel.parameters if one.pointer}
+    read = {folded(one.name) for one in kernel.parameters if one.pointer and one.const}
     for other in project_files(path):
         try:
-            names = {one.decode() for one in _DEFINED.findall(other.read_bytes())}
+            found = _DEFINED.findall(other.read_bytes())
         except OSError:
             continue
-        likeness = max((_likeness(words_of(one), own) for one in names), default=0.0)
+        taking = [name.decode() for name, taken in found if _takes(taken.decode("utf-8", "replace"), read, arrays)]
+        likeness = max((_likeness(words_of(one), own) for one in taking), default=0.0)
         if named:
-            likeness = float(named in names)
+            likeness = float(named in taking)
         if likeness:
             yield _Near(likeness, other)
+
+
+def _takes(parameters: str, read: set[str], arrays: set[str]) -> bool:
+    """Whether a function's parameters have the names of all arrays that are read, and of one of all."""
+    names = set(map(folded, _WORD.findall(parameters)))
+    return read <= names and bool(arrays & names)
 
 
 def _likeness(words: set[str], own: set[str]) -> float:
