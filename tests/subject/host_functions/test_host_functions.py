@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import wmmadiag
@@ -12,6 +13,7 @@ from wmmadiag.results.model import Problem
 from wmmadiag.subject.drafts.host_calls import derived, trying
 from wmmadiag.subject.drafts.kernel import read_kernel
 from wmmadiag.subject.host_functions import library, probe
+from wmmadiag.subject.host_functions.reference import prepared, program_of
 from wmmadiag.subject.open_subject import SubjectOptions
 
 GELU = """
@@ -580,3 +582,19 @@ def test_a_number_that_a_function_returns_is_the_first_element_of_the_array_that
 def test_a_sum_that_leaves_one_element_out_is_not_right(tmp_path):
     report = wmmadiag.check(source(tmp_path, SQUARES.replace("LAST", "count - 1")))
     assert report.status == "failed"
+
+
+STRAYS = """
+void first_cpu(float* out, float* own, const float* inp, int n) {
+    for (int i = 0; i < n; i++) out[i] = own[(long)i * FAR] + inp[i];
+}
+"""
+
+
+@pytest.mark.parametrize(("far", "ends"), [(1 << 10, True), (1 << 20, False), (-1, False)])
+def test_an_array_that_only_the_function_has_is_large_and_nothing_lies_near_it(tmp_path, far, ends):
+    path = source(tmp_path, STRAYS.replace("FAR", str(far)))
+    call = prepared(program_of(path, (), ()), "first_cpu(out, own, inp, n)", {"n": False}, "k.cu")
+    counts = {"out": 1000, "inp": 1000}
+    done = library.run(call.made, call.arrays, {"inp": np.ones(1000)}, counts, [1000], (2.0**-24, 2.0**-22))
+    assert (done is not None) == ends

@@ -102,35 +102,35 @@ inline void fill(char* start, std::size_t bytes, int whole_bytes, long range) {
 
 namespace wmmadiag {
 
-// An array's copy whose last byte lies before a page that nobody may touch, so that nothing else is broken.
+// An array's copy between pages that nobody may touch, so that nothing else is broken: its last byte lies before them, or
+// it has room behind it.
+constexpr std::size_t GAP = 1 << 28;
 struct Guarded {
-    char* own;
+    char *own, *start = nullptr, *made = nullptr;
     std::size_t bytes, whole;
-    char* made = nullptr;
 
-    Guarded(void* array, std::size_t size) : own(static_cast<char*>(array)), bytes(size), whole((size + PAGE - 1) / PAGE * PAGE) {
-        if (!bytes) return;
-        void* mapped = mmap(nullptr, whole + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    Guarded(void* array, std::size_t size, std::size_t room) : own(static_cast<char*>(array)), bytes(size), whole((room + PAGE - 1) / PAGE * PAGE) {
+        void* mapped = mmap(nullptr, whole + 2 * GAP, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (mapped == MAP_FAILED) return;
         made = static_cast<char*>(mapped);
-        mprotect(made + PAGE, whole, PROT_READ | PROT_WRITE);
-        std::memcpy(start(), own, bytes);
+        mprotect(made + GAP, whole, PROT_READ | PROT_WRITE);
+        start = made + GAP + (room > size ? 0 : whole - size);
+        std::memcpy(start, own, bytes);
     }
     Guarded(const Guarded&) = delete;
     ~Guarded() {
         if (!made) return;
-        std::memcpy(own, start(), bytes);
-        munmap(made, whole + 2 * PAGE);
+        std::memcpy(own, start, bytes);
+        munmap(made, whole + 2 * GAP);
     }
-    char* start() const { return made ? made + PAGE + whole - bytes : own; }
 };
 
 }  // namespace wmmadiag
 
 // 1 where the function ends.
-// bytes: of each array, 0 for one that is larger than anything is. units: of a rounding, of tanh. work: the operations
+// bytes: of each array; rooms: that it may have, as many or more. units: of a rounding, of tanh. work: the operations
 // that it may make, 0 for any, within `seconds` of a processor. Returns by `ambiguous` how many comparisons rounding decides.
-extern "C" int wmmadiag_run(int n, void** given, const long* bytes, const double* numbers, const double* units, const long* counts,
+extern "C" int wmmadiag_run(int n, void** given, const long* bytes, const long* rooms, const double* numbers, const double* units, const long* counts,
                             const double* roundings, long work, long seconds, long* ambiguous) {
     wmmadiag::Bounded bounded(work, seconds);
     wmmadiag::counts = counts, wmmadiag::roundings = roundings;
@@ -138,7 +138,9 @@ extern "C" int wmmadiag_run(int n, void** given, const long* bytes, const double
     wmmadiag::unit = units[0], wmmadiag::tanh_unit = units[1], wmmadiag::ambiguous = 0;
     std::deque<wmmadiag::Guarded> held;
     std::vector<void*> arrays;
-    for (int i = 0; i < n; ++i) arrays.push_back(held.emplace_back(given[i], bytes[i]).start());
+    for (int i = 0; i < n; ++i) arrays.push_back(held.emplace_back(given[i], bytes[i], rooms[i]).start);
+    for (void* one : arrays)
+        if (!one) return 0;
     bool ended = wmmadiag::survives(arrays.data(), numbers);
     *ambiguous = wmmadiag::ambiguous;
     return ended;

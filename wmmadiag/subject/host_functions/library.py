@@ -107,11 +107,14 @@ def run(
     sizes = (ctypes.c_long * max(1, len(arrays)))(*(counts.get(one.name, 0) for one in arrays))
     kept = (ctypes.c_double * max(1, len(arrays)))(*(roundings.get(one.name, 0.0) for one in arrays))
     given_units = (ctypes.c_double * 2)(*units)
-    room = [held[one.name].nbytes if one.name in given or counts.get(one.name) else 0 for one in arrays]
-    held_bytes = (ctypes.c_long * max(1, len(arrays)))(*room)
+    known = {*given, *(name for name, count in counts.items() if count)}
+    held_bytes = (ctypes.c_long * max(1, len(arrays)))(*(held[one.name].nbytes for one in arrays))
+    rooms = (ctypes.c_long * max(1, len(arrays)))(
+        *(held[one.name].nbytes if one.name in known else _MOST_BYTES for one in arrays)
+    )
     limits = (ctypes.c_long(work), ctypes.c_long(_STOPPED))
     ended = loaded.wmmadiag_run(
-        len(arrays), pointers, held_bytes, values, given_units, sizes, kept, *limits, ctypes.byref(ambiguous)
+        len(arrays), pointers, held_bytes, rooms, values, given_units, sizes, kept, *limits, ctypes.byref(ambiguous)
     )
     if not ended:
         return None
@@ -122,12 +125,10 @@ def run(
 def _storage(one: Array, given: NDArray[Any] | None, count: int | None) -> NDArray[Any]:
     if one.type:
         plain = _integers(one)
-        return np.zeros(count or _MOST_BYTES // 8, plain) if given is None else given.astype(plain).reshape(-1)
+        return np.zeros(count or _DRAWN, plain) if given is None else given.astype(plain).reshape(-1)
     if count is None and given is None:
-        room = np.zeros(_MOST_BYTES // 24 * 3)  # pages that nobody touches are none
         numbers = np.random.default_rng(len(one.name)).standard_normal(_DRAWN)
-        room[: 3 * _DRAWN].reshape(-1, 3)[...] = np.stack([numbers, np.zeros(_DRAWN), np.abs(numbers)], axis=1)
-        return room
+        return np.stack([numbers, np.zeros(_DRAWN), np.abs(numbers)], axis=1).reshape(-1)
     made = np.empty(((count or 0) if given is None else given.size, 3))
     if given is None:
         made[...] = (np.nan, 0.0, UNWRITTEN)
