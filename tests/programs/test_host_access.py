@@ -139,3 +139,31 @@ def test_a_file_gets_what_is_written_to_it_all_the_same(folder: Path) -> None:
 
 def test_without_checks_nothing_is_said(folder: Path) -> None:
     assert found(folder, 1, "--checks", "none") == []
+
+
+ANSWER = r"""#include <cstdio>
+#include <cublas_v2.h>
+__global__ void fill(float* a, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) a[i] = i; }
+int main(int argc, char**) {
+    float *a, *d, r = 0;
+    cudaMallocManaged(&a, 4000), cudaMalloc(&d, 4);
+    cublasHandle_t h;
+    cublasCreate(&h);
+    cudaStream_t s;
+    cudaStreamCreate(&s);
+    cublasSetStream(h, s);
+    fill<<<4, 256, 0, s>>>(a, 1000);
+    if (argc > 1) cublasSetPointerMode(h, CUBLAS_POINTER_MODE_DEVICE);
+    cublasSasum(h, 1000, a, 1, argc > 1 ? d : &r);
+    printf("%g\n", a[5]);
+    cudaDeviceSynchronize();
+}
+"""
+
+
+@pytest.mark.parametrize(("words", "said"), [((), "nothing found"), (("device",), "1 error")])
+def test_a_result_that_the_host_gets_is_waited_for(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    (tmp_path / "answer.cu").write_text(ANSWER)
+    command = [sys.executable, "-m", "wmmadiag", "run", "answer.cu", "--", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert said in done.stderr

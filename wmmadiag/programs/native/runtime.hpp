@@ -89,6 +89,7 @@ bool device_address(const void* pointer);
 cudaError_t submit(cudaStream_t stream, std::function<cudaError_t()> work, cudaGraphNodeType type = cudaGraphNodeTypeKernel);
 // The host has waited: for all of the device, or for the default stream alone.
 void waited(bool all = true);
+void waited_for(cudaStream_t stream);
 bool several_streams();        // the program has made one
 std::uint64_t instructions();  // warp instructions emulated so far, the clock of events
 void flush_output();           // what device printf wrote, once the host has waited for it

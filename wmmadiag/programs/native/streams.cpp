@@ -129,6 +129,10 @@ void waited(bool all) {
     for (const auto* one : handles().streams) host_waits_for(one->clock);
 }
 
+void waited_for(cudaStream_t stream) {
+    if (const auto* one = stream_of(stream); one != nullptr) host_waits_for(before(*one));
+}
+
 bool several_streams() { return handles().created > 0; }
 
 }  // namespace wmmadiag

@@ -473,6 +473,7 @@ cublasStatus_t dot(Caller caller, cublasHandle_t handle, int n, bool conj, Vecto
             for (size_t i = 0; i < size; ++i) sum += (conj ? conjugate(left[i]) : left[i]) * right[i];
             answer<S>(call, result, sum);
         });
+        answered(call);
     });
 }
 
@@ -487,6 +488,7 @@ cublasStatus_t nrm2(Caller caller, cublasHandle_t handle, int n, Vector x, Scala
                 for (const S value : values) squares += std::norm(value / largest);
             answer<double>(call, result, squares > 0 ? largest * std::sqrt(squares) : largest);
         });
+        answered(call);
     });
 }
 
@@ -503,6 +505,7 @@ cublasStatus_t asum(Caller caller, cublasHandle_t handle, int n, Vector x, Scala
             for (const S value : fetch_vector<S>(call, x, static_cast<size_t>(std::max(0, n)))) sum += taxicab(value);
             answer<double>(call, result, sum);
         });
+        answered(call);
     });
 }
 
@@ -516,6 +519,7 @@ cublasStatus_t extreme(Caller caller, cublasHandle_t handle, int n, Vector x, bo
                 if (smallest ? taxicab(values[i]) < taxicab(values[best]) : taxicab(values[i]) > taxicab(values[best])) best = i;
             answer<double>(call, {result, CUDA_R_32I}, values.empty() ? 0 : static_cast<double>(best + 1));  // counted from one
         });
+        answered(call);
     });
 }
 

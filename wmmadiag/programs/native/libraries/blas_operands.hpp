@@ -32,6 +32,11 @@ void answer(const Call& call, Scalar to, S value) {
     put<S>(call.name, {to.data, to.type, 1, 1, 1}, {value});
 }
 
+/// A result of the host is there when the call returns.
+inline void answered(const Call& call) {
+    if (!call.device_scalars) waited_for(call.stream);
+}
+
 inline void at_least(const Call& call, const char* format, long long value, long long least) {
     if (value < least) throw invalid(call.name, format, value, least);
 }

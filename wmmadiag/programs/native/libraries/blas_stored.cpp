@@ -173,6 +173,7 @@ cublasStatus_t make_rotation(Caller caller, cublasHandle_t handle, Scalar a, Sca
                 answer<double>(call, c, cosine);
                 answer<double>(call, s, sine);
             });
+            answered(call);
         }
     });
 }
