@@ -167,3 +167,32 @@ def test_a_result_that_the_host_gets_is_waited_for(tmp_path: Path, words: tuple[
     command = [sys.executable, "-m", "wmmadiag", "run", "answer.cu", "--", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert said in done.stderr
+
+
+CALLBACK = r"""#include <cstdio>
+#include <thread>
+const int n = 5000;
+float *pinned, *d;
+std::thread worker;
+__global__ void fill(float* a) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) a[i] = i; }
+void start(void*) { worker = std::thread([] { printf("%g\n", pinned[7]); }); }
+int main(int argc, char**) {
+    cudaMallocHost(&pinned, n * 4), cudaMalloc(&d, n * 4);
+    cudaStream_t s;
+    cudaStreamCreate(&s);
+    fill<<<20, 256, 0, s>>>(d);
+    if (argc == 1) cudaMemcpyAsync(pinned, d, n * 4, cudaMemcpyDeviceToHost, s);
+    cudaLaunchHostFunc(s, start, nullptr);
+    if (argc > 1) cudaMemcpyAsync(pinned, d, n * 4, cudaMemcpyDeviceToHost, s), printf("%g\n", pinned[8]);
+    worker.join();
+    cudaDeviceSynchronize();
+}
+"""
+
+
+@pytest.mark.parametrize(("words", "said"), [((), "nothing found"), (("late",), "1 error")])
+def test_a_callback_tells_other_threads_of_the_host(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    (tmp_path / "callback.cu").write_text(CALLBACK)
+    command = [sys.executable, "-m", "wmmadiag", "run", "callback.cu", "--", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert said in done.stderr, done.stderr

@@ -137,6 +137,7 @@ Work fills(const cudaMemsetParams& p) {
 }
 Work calls(const cudaHostNodeParams& p) {
     return [p] {
+        calls_host();
         p.fn(p.userData);
         return cudaSuccess;
     };

@@ -59,7 +59,7 @@ void close_to_host(const Stretch& touched, bool part) {
 
 // Reads first: what some work writes stays closed for the host's reads, too.
 void close_to_host(const Work& work, Touch touch) {
-    if (work.talks) return;
+    if (work.talks || known_to_callbacks(work)) return;
     for (const auto& touched : work.stretches)
         if (touched.touch == touch) close_to_host(touched, false);
     if (touch == Touch::read) return;
@@ -76,7 +76,7 @@ void close_to_host(const Work& work, Touch touch) {
 // The work in flight that a host's access races with, and what it does there.
 const Work* raced_with(std::uint64_t begin, std::uint64_t end, bool write, Stretch& where) {
     for (const auto& work : remembered()) {
-        if (work.talks || known_to_running(work)) continue;
+        if (work.talks || known_to_callbacks(work)) continue;
         for (const auto* all : {&work.stretches, &work.changed})
             for (const auto& one : *all)
                 if (one.begin < end && begin < one.end && one.touch != Touch::atomic && (write || one.touch == Touch::write)) {

@@ -29,6 +29,11 @@ std::map<std::uint64_t, std::uint64_t>& ticks() {
     return *all;
 }
 
+Clock& called_back() {
+    static auto* one = new Clock;
+    return *one;
+}
+
 bool conflict(Touch one, Touch other) {
     if (one == Touch::read && other == Touch::read) return false;
     return one != Touch::atomic || other != Touch::atomic;
@@ -60,10 +65,14 @@ void compare(const Work& now, const Work& then) {
 
 const std::vector<Work>& remembered() { return works(); }
 
-bool known_to_running(const Work& one) {
-    if (!running().begun) return false;
-    const auto known = running().clock.find(one.stream);
-    return known != running().clock.end() && known->second >= one.tick;
+bool known_to_callbacks(const Work& one) {
+    const auto known = called_back().find(one.stream);
+    return known != called_back().end() && known->second >= one.tick;
+}
+
+void calls_host() {
+    join(called_back(), running().clock);
+    guard_host_memory();
 }
 
 std::string stream_name(std::uint64_t stream) {

@@ -34,8 +34,10 @@ struct Work {
     std::vector<Stretch> changed;    // what it changed of memory that the host sees, where no more than that is known
 };
 const std::vector<Work>& remembered();
-// Whether the work that is running comes after it: a callback of the host's may look at what it did.
-bool known_to_running(const Work& one);
+// Whether a callback has come after it: that may look at what it did, and tell others of the host's threads.
+bool known_to_callbacks(const Work& one);
+// The work that is running calls the host.
+void calls_host();
 std::string stream_name(std::uint64_t stream);
 
 // Begins a piece of work in a stream after what `before` knows; `finish` tells what it raced with, and returns what is known after it.

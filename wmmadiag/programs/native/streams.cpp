@@ -210,6 +210,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
     return submit(
         stream,
         [=] {
+            calls_host();
             function(data);
             return cudaSuccess;
         },
@@ -220,6 +221,7 @@ cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t func
     return submit(
         stream,
         [=] {
+            calls_host();
             function(stream, status(), data);
             return cudaSuccess;
         },
