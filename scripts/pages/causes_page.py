@@ -49,9 +49,15 @@ loop's other end beside it.
 Trials tell where to look next. What is changed where nothing is wrong seldom makes wrong elements right: once a change
 mends a good part of the block that was looked at and breaks less, the others of its line come forward.
 
+Where the kernel dies of an access outside of all arrays, or of one that is not aligned, trials let such accesses pass:
+what is read there is zero, or what lies there, what is written there is lost, and all of them are counted. A change with
+which there are fewer is better, as one with fewer wrong elements is; it is right only where there are none.
+
 Where no change mends everything, one that mends a case, or makes wrong elements right and hardly any wrong, is kept,
-and the search goes on from there, with a way back; then two changes are made at once. The launch is a place like any
-other; fewer threads are the answer only where no change of the source is.
+and the search goes on from there, with a way back: early from what takes a quarter of what is wrong away and spoils
+nothing, from the others once all changes were tried. Where every number is right and a check complains, a change that
+takes findings away and adds none is kept in the same way. Then two changes are made at once. The launch is a place
+like any other; fewer threads are the answer only where no change of the source is.
 
 What is said of a cause is the first access that differs between the kernel and the mended kernel, side by side on the
 same inputs. Its name follows from the role of what was changed.
