@@ -57,6 +57,8 @@ YIELDS = [
     ("name_for_value", "int i = threadIdx.x; const float x = a[i]; out[i] = sqrtf(b[i]);", "out[i] = sqrtf(x)"),
     ("aligned", "int i = threadIdx.x, q = i / 4; float x = a[i] + b[i]; float y = a[q]; out[i] = x + y;",
      "float y = a[q]+b[q]"),
+    ("aligned", "Pair p, q, o; o.x = p.x - q.at * a[0] - p.at * b[0]; o.at = p.at - q.at * a[0]; out[0] = o.x + o.at;",
+     "o.at=p.at-q.at*a[0]-p.at*b[0];"),
     ("aligned", "Pair p, o; o.x = __shfl_xor_sync(~0u, p.x, m); o.at = p.at; out[0] = o.x + o.at;",
      "o.at=__shfl_xor_sync(~0u, p.at, m);"),
     ("again", "float x = 0, y = 0, x_new = a[0], y_new = a[1]; if (m > n) { x = x_new; } out[0] = x + y;",

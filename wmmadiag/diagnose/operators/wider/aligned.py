@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -52,6 +53,18 @@ def _shared(own: Counter[str], other: Counter[str]) -> bool:
 def _made(own: Tokens, other: Tokens) -> Iterator[str]:
     """The statement's text with what the other one has at one place, and at all places."""
     names = _called(_alignment(own, other, {}))
+    yield from _filled(own, other, names)
+    members = _members(own)
+    if len(members) == 1:  # it is about one member of each, whatever the other one mixes
+        yield from _filled(own, other, names | dict.fromkeys(_members(other), *members))
+
+
+def _members(tokens: Tokens) -> set[str]:
+    return {one.text for before, one in itertools.pairwise(tokens) if before.text in (".", "->")}
+
+
+def _filled(own: Tokens, other: Tokens, names: Mapping[str, str]) -> Iterator[str]:
+    """The same, with the other one's names called so."""
     steps = _alignment(own, other, names)
     gaps = _gaps(steps)
     if not gaps:
