@@ -50,7 +50,7 @@ Trials tell where to look next. What is changed where nothing is wrong seldom ma
 mends a good part of the block that was looked at and breaks less, the others of its line come forward.
 
 Where the kernel dies of an access outside of all arrays, or of one that is not aligned, trials let such accesses pass:
-what is read there is zero, or what lies there, what is written there is lost, and all of them are counted. A change with
+what is read there is zero, or what lies there, what is written there is lost, and all are counted. A change with
 which there are fewer is better, as one with fewer wrong elements is; it is right only where there are none.
 
 Where no change mends everything, one that mends a case, or makes wrong elements right and hardly any wrong, is kept,
