@@ -25,7 +25,8 @@ hard for the operation.
   or more are written for (with one stage, no buffer is the wrong one); or one of two bugs; or the changed kernel is
   wrong with one size of another case in place of its own; or a warp still stores what no thread of its block reads; or
   a statement put in mends at other places as well; or the changed kernel reads nothing new and what it read before more
-  often; or a line goes on into an array that it kept out of before; or it only says which register is which.
+  often; or a line goes on into an array that it kept out of before; or shared memory is filled from the same elements
+  in another order, which who reads them may have wrong; or it only says which register is which.
 - **undecided**: nothing that was tried mends it. The lines that what was seen speaks of most are named; what was seen,
   what was ruled out and by what, and changes that mend a part are listed.
 

@@ -17,7 +17,7 @@ from wmmadiag.diagnose.confirm import Confirmed, _done, confirmed, fresh
 from wmmadiag.diagnose.effort import effort_named
 from wmmadiag.diagnose.engine import case_bench, diagnose_card
 from wmmadiag.diagnose.excerpts import statement_lines
-from wmmadiag.diagnose.frugal import repeats, strays
+from wmmadiag.diagnose.frugal import rearranged, repeats, strays
 from wmmadiag.diagnose.proof import disturbed, said_elsewhere, unfit
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Ledger, Tried
@@ -175,6 +175,55 @@ cases = [{ name = "small", N = 256 }]
 """
 
 
+def both_watched(folder: Path, text: str, old: str, new: str) -> tuple[Any, Any, Lines]:
+    """What a kernel and the changed one do to memory, their arrays, and which line is which."""
+    (folder / "sums.cu").write_text(text, "utf-8")
+    (folder / "sums.toml").write_text(SUMS_CARD, "utf-8")
+    (folder / "sums.py").write_text("def sums(inputs, symbols):\n    return inputs['x'][:64]\n", "utf-8")
+    card = load_card(folder / "sums.toml")
+    bench = case_bench(card, card.variants[0].name, "sm_90", "emulator", "none", None, "", None)
+    assert text.count(old) == 1
+    changed = text.replace(old, new)
+    case = bench.cases()[0]
+    watches, extents = [], []
+    for made in (text, changed):
+        run = bench.run(case, {bench.source.resolve(): made})
+        kernel = emulator_of(run.kernel) if run.kernel is not None else None
+        assert kernel is not None
+        bound = bind(card, case, bench.variant, seed=0, inputs="")
+        watches.append(watched(bound, kernel, [0]))
+        extents.append(kernel.named_memory(bound.launch))
+    return tuple(watches), tuple(extents), Lines({str(bench.source.resolve()): (text, changed)})
+
+
+STAGED = """extern "C" __global__ void sums(const float* x, float* y, int n) {
+    __shared__ float part[64];
+    part[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    y[threadIdx.x] = part[63 - threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("x[threadIdx.x]", "x[threadIdx.x ^ 1]", 3),
+        ("x[threadIdx.x]", "x[threadIdx.x + 64]", 0),
+        ("part[threadIdx.x] = x[threadIdx.x]", "part[threadIdx.x ^ 1] = x[threadIdx.x ^ 1]", 0),
+        ("part[63 - threadIdx.x]", "part[threadIdx.x]", 0),
+        ("[threadIdx.x] = x[threadIdx.x];", "[threadIdx.x] = x[threadIdx.x] + 1.0f;", 0),
+    ],
+    ids=["in another order", "other elements", "other places, too", "the reader", "nothing"],
+)
+def test_the_same_elements_in_another_order_are_between_who_fills_and_who_reads(
+    tmp_path: Path, old: str, new: str, line: int
+) -> None:
+    (before, after), _, lines = both_watched(tmp_path, STAGED, old, new)
+    found = rearranged(before, after, lines)
+    assert (found.line if found is not None else 0) == line
+
+
 @pytest.mark.parametrize(
     ("old", "new", "again", "into"),
     [
@@ -189,25 +238,9 @@ cases = [{ name = "small", N = 256 }]
 def test_a_kernel_that_does_more_than_it_must_was_meant_otherwise(
     tmp_path: Path, old: str, new: str, again: str, into: str
 ) -> None:
-    (tmp_path / "sums.cu").write_text(SUMS, "utf-8")
-    (tmp_path / "sums.toml").write_text(SUMS_CARD, "utf-8")
-    (tmp_path / "sums.py").write_text("def sums(inputs, symbols):\n    return inputs['x'][:64]\n", "utf-8")
-    card = load_card(tmp_path / "sums.toml")
-    bench = case_bench(card, card.variants[0].name, "sm_90", "emulator", "none", None, "", None)
-    assert SUMS.count(old) == 1
-    changed = SUMS.replace(old, new)
-    source = str(bench.source.resolve())
-    case = bench.cases()[0]
-    watches, extents = [], []
-    for text in (SUMS, changed):
-        run = bench.run(case, {bench.source.resolve(): text})
-        kernel = emulator_of(run.kernel) if run.kernel is not None else None
-        assert kernel is not None
-        bound = bind(card, case, bench.variant, seed=0, inputs="")
-        watches.append(watched(bound, kernel, [0]))
-        extents.append(kernel.named_memory(bound.launch))
-    assert repeats(*watches) == again
-    found = strays(*watches, Lines({source: (SUMS, changed)}), (extents[0], extents[1]))
+    (before, after), extents, lines = both_watched(tmp_path, SUMS, old, new)
+    assert repeats(before, after) == again
+    found = strays(before, after, lines, extents)
     assert (found[1] if found is not None else "") == into
     if found is not None:
         assert found[0].line == 5

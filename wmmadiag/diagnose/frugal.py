@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.diagnose.watched import SPACES, STORES, Event, Lines, Watch, all_bytes, all_touched
+from wmmadiag.diagnose.watched import SPACES, STORES, Event, Lines, Watch, all_bytes, all_touched, key_of
 from wmmadiag.emulator.extents import MemoryExtent
 from wmmadiag.emulator.observer import AccessKind
 from wmmadiag.place import Place
@@ -69,6 +69,40 @@ def strays(
         if old and old < new:
             return after.places[line], further[0]
     return None
+
+
+def rearranged(before: Watch, after: Watch, lines: Lines) -> Place | None:
+    """A line that fills shared memory from the same elements in another order, and all that differs; None for none.
+
+    Which element lies where in shared memory is between two ends: who reads it there could be what is wrong as well.
+    """
+    found: Place | None = None
+    for block, held in after.events.items():
+        old = before.events.get(block, {})
+        backs = {line: lines.back(line) for line in held}
+        if set(backs.values()) != set(old):
+            return None
+        for line, back in backs.items():
+            if back is None or _same(old[back], held[line]):
+                continue
+            (reads, stores), (further, kept) = _filling(old[back]), _filling(held[line])
+            if not len(reads) or not np.array_equal(reads, further) or stores is None or stores != kept:
+                return None
+            found = after.places[line]
+    return found
+
+
+def _same(one: Sequence[Event], other: Sequence[Event]) -> bool:
+    return [key_of(event[1:]) for event in one] == [key_of(event[1:]) for event in other]
+
+
+def _filling(events: Sequence[Event]) -> tuple[NDArray[np.uint64], list[object] | None]:
+    """Which bytes of global memory are read, and the stores to shared memory; None where none of them is there."""
+    reads = [one for one in events if one[1] == _SPACES[0] and one[2] not in STORES]
+    stores = [key_of(one[1:]) for one in events if one[1] == _SPACES[1] and one[2] in STORES]
+    copies = any(one[2] == AccessKind.ASYNC_LOAD for one in reads)
+    only = len(reads) + len(stores) == len(events)
+    return np.unique(all_bytes(reads)), list(stores) if only and (stores or copies) else None
 
 
 def _arrays(events: Sequence[Event], extents: Sequence[MemoryExtent]) -> set[str]:

@@ -17,7 +17,7 @@ from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.confirm import Confirmed, decided, fresh, passes, share_altered, tolerated, touched
 from wmmadiag.diagnose.excerpts import statement_lines
-from wmmadiag.diagnose.frugal import repeats, strays
+from wmmadiag.diagnose.frugal import rearranged, repeats, strays
 from wmmadiag.diagnose.meeting import ordered_by, through_two_pointers
 from wmmadiag.diagnose.names import TARGETS, puts_in_order
 from wmmadiag.diagnose.sidebyside import Difference, of_two_ends
@@ -161,6 +161,8 @@ def _more_than_needed(sources: Mapping[str, Source], first: CaseRun, best: Confi
         return
     if before.cut or after.cut:
         return
+    if (place := rearranged(before, after, lines)) is not None:
+        yield f"{place}: it fills shared memory from the same elements in another order: who reads them may be wrong"
     if space := repeats(before, after):
         yield f"with it the kernel reads nothing in {space} memory that it did not read before, only more often"
     if (found := strays(before, after, lines, extents)) is not None:
