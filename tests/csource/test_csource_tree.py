@@ -169,6 +169,27 @@ def test_a_branch_that_cuts_through_a_construct_is_chosen_by_the_macros() -> Non
     assert [source.text(one)[:5] for one in descendants(source.root, "while_statement", "if_statement")] == ["while"]
 
 
+LOOPS = """#define FOR_EACH(i, n) for (int i = threadIdx.x; i < (n); i += blockDim.x)
+#define TYPED(t, i, n) for (t i = 0; i < n; ++i)
+#define ALWAYS() for (;;)
+#define EACH(i) for (int i = 0; i < 8; ++i)
+__global__ void k(float* out, int n) {
+    FOR_EACH(i, A * B * n) { out[i] = 0.0f; }
+    TYPED(int, j, 4) out[j] = 1.0f;
+    ALWAYS() { break; }
+    EACH(e) { out[e] = 2.0f; }
+}
+"""
+
+
+def test_a_macro_that_is_a_loops_head_is_read_as_one() -> None:
+    source = parse(LOOPS.encode())
+    assert source.errors() == []
+    loops = list(descendants(source.root, "while_statement"))
+    assert [source.text(node).split("(")[0] for node in loops] == ["FOR_EACH", "TYPED", "ALWAYS"]  # EACH is too short
+    assert "A * B * n" in {source.text(node) for node in descendants(loops[0], "binary_expression")}
+
+
 def test_macros_keep_their_text_and_place() -> None:
     data = b"#define F(a, ...) \\\n  g(a /* c */, \\\n    __VA_ARGS__)\n#define N 4 // four\n"
     found = macros(data)

@@ -48,6 +48,8 @@ _GOES_ON = frozenset(bytes([one]) for one in b";,).-+*/=?:<>[({|&^%!")
 _BEGINS_DECLARATION = re.compile(
     r"(?:template\b|static\b|inline\b|extern\b|constexpr\b|void\b|__global__|__device__|__host__|__forceinline__)"
 )
+_LOOP_HEAD = re.compile(r"(?:for|while)\s*\(.*\)\s*$", re.DOTALL)
+_KEYWORD = re.compile(rb"\b" + _KEYWORDS)
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _SPECIFIER = re.compile(
     r"(?:(?:__host__|__device__|__global__|__shared__|__constant__|__managed__|__forceinline__|__noinline__|__inline__"
@@ -147,6 +149,9 @@ def _call(text: bytearray, code: bytes, start: int, end: int, body: str) -> None
     if not _begins_statement(code, start):
         return
     following = code[after : after + 200].lstrip()
+    if _LOOP_HEAD.match(body) and following[:1] != b";" and (head := _loop_head(bytes(text[start:after]), end - start)):
+        text[start:after] = head
+        return
     if following[:1] in _GOES_ON or re.match(rb"(?:const\s*[;{=]|(?:noexcept|override|final)\b)", following):
         return
     if _BEGINS_DECLARATION.match(body) and body[-1:] not in (";", "}"):
@@ -155,6 +160,18 @@ def _call(text: bytearray, code: bytes, start: int, end: int, body: str) -> None
         return
     # `NAME(…)` and then the next statement: an expression statement of as many bytes.
     text[start:after] = text[start:end] + blank(bytes(text[end : after - 1])) + b";"
+
+
+def _loop_head(use: bytes, name: int) -> bytes | None:
+    """As many bytes as a macro's use that read as a loop's head, its arguments as what it asks for; None for too few.
+
+    Args:
+        name: bytes of the macro's name.
+    """
+    arguments = use[name + 1 : -1] if use[name : name + 1] == b"(" else b""
+    if not arguments.strip() or _KEYWORD.search(arguments):
+        return b"while(1)".ljust(len(use)) if len(use) >= len(b"while(1)") else None
+    return b"while".ljust(name) + use[name:] if name >= len(b"while") else None
 
 
 def _begins_statement(code: bytes, start: int) -> bool:

@@ -38,10 +38,6 @@ class Outcome:
     verdict: TrialVerdict
     wrong_before: int | None  # wrong elements of the kernel as it is; None where it did not end
     wrong_after: int | None = None  # with the change; None where the trial was given up before everything was counted
-    # where a kernel dies of accesses that belong nowhere: how many there are, and share of them that is gone, of the
-    # blocks that were looked at
-    strays: int = 0
-    astray: float = 0.0
     # mended, broken, left: elements that became right, became wrong, and are still or now wrong; of those that were
     # looked at
     mended: int = 0
@@ -58,6 +54,9 @@ class Outcome:
     # off. Of a run that dies like the kernel: share of its work that comes after where the kernel dies.
     nearer: float = 0.0
     idle: bool = False  # what was looked at is as it was, byte by byte
+    # of accesses that belong nowhere, where the kernel dies of them: the share that is gone, of the blocks that were
+    # looked at; below 0: there are more
+    astray: float = 0.0
 
     @property
     def partly(self) -> bool:
@@ -88,8 +87,6 @@ def outcome_of(
         _verdict(result, reference),
         reference.wrong if ended else None,
         result.wrong if result.end == "finished" else None,
-        result.strays if result.end in _JUDGED else 0,
-        _astray(result),
         result.mended,
         result.broken,
         result.wrong,
@@ -99,6 +96,7 @@ def outcome_of(
         result.fault if result.end == "fault" else "",
         _nearer(result, before),
         result.end == before.end and result.end in _JUDGED and _left(result) == _left(before),
+        _astray(result),
     )
 
 
