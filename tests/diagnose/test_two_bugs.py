@@ -71,6 +71,24 @@ def test_what_is_done_twice_on_one_line_is_a_pair() -> None:
     assert {edit.text for edit in made.both.edits} == {"+ i - 1", "+ j - 1"}
 
 
+def test_a_pair_of_several_groups_stands_where_it_is_likeliest() -> None:
+    """Each is in a group of what is done, of that in one role, and of that whatever the names."""
+    text = "a = i * n;\nb = j * n;\nc = k / n;\nd = l / n;\ne = o * p;\nf = o / p;\ng = q + p;\n"
+    roles = ("pitch", "pitch", "x", "y", "pitch", "z", "v")
+    parts = []
+    for line, role in zip(text.splitlines(), roles, strict=True):
+        one, at = tried(text, line, "", 0.0), text.index(line) + len("a = i * ")
+        edit = replace(one.ranked.change.edits[0], start=at, end=at + 1, text="m + 1" if line[8] == "n" else "r + 1")
+        change = replace(one.ranked.change, edits=(edit,), role=role)
+        parts.append(
+            replace(one, ranked=replace(one.ranked, change=change), outcome=replace(one.outcome, change=change))
+        )
+    made = alike_pairs(parts, {"k.cu": text.encode()}, 50)
+    assert len(made) == len({one.both for one in made}) == 21
+    assert {made[0].first.change.role, made[0].second.change.role} == {"pitch"}
+    assert [one.score for one in made] == sorted((one.score for one in made), reverse=True)
+
+
 def test_where_no_number_tells_anything_the_same_is_done_at_two_places_all_the_same() -> None:
     text = "t[0][i] = x;\ny = t[0][j];\n"
     idle = [tried(text, "t[0][i]", "t[w][i]", 0.0), tried(text, "t[0][j]", "t[w][j]", 0.0)]

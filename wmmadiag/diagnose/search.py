@@ -192,8 +192,10 @@ def helpful_at_once(tried: Sequence[Tried]) -> list[Tried]:
     """Of changes that were tried, those with which a good part of what is wrong is gone, and nothing else is wrong: the
     most helpful first, one of each outcome."""
     known = [one for one in tried if one.outcome.verdict == "better" and _mended(one.outcome) >= _GOOD]
-    ordered = sorted(known, key=lambda one: (-_mended(one.outcome), -one.ranked.score))
-    return list({_mended(one.outcome): one for one in reversed(ordered)}.values())[::-1][:_FIRST]
+    best: dict[float, Tried] = {}
+    for one in sorted(known, key=lambda one: (-_mended(one.outcome), -one.ranked.score)):
+        best.setdefault(_mended(one.outcome), one)
+    return list(best.values())[:_FIRST]
 
 
 def _helps(outcome: Outcome) -> bool:

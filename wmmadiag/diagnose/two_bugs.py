@@ -28,6 +28,8 @@ _NEARER = 0.1
 """Share of how far off results are that must be gone of what brings them nearer."""
 _HELPING = 24
 """Changes that bring results nearest, of which each is made beside others."""
+_ALIKE = 2
+"""Times as many pairs that do the same as of any other kind: of two that are one mistake more is known."""
 _BATCH = 1024
 _PART = 4
 """Of a search's warp instructions such a part may be spent on pairs, whatever the search has spent before."""
@@ -73,12 +75,13 @@ def _alike(groups: Iterable[Sequence[Ranked]], most: int) -> list[Pair]:
 
 
 def _groups(some: Iterable[Ranked], texts: Texts) -> list[list[Ranked]]:
-    """Changes by what they do."""
-    groups: dict[frozenset[tuple[str, ...]], list[Ranked]] = {}
+    """Changes by what they do; and by what they do in which role, of which there are fewer."""
+    groups: dict[tuple[str, frozenset[tuple[str, ...]]], list[Ranked]] = {}
     for one in some:
         known = [{how(edit, texts) for edit in one.change.edits} for how in (_done, _done_to_names)]
         for done in dict.fromkeys(next(iter(same)) for same in known if len(same) == 1):
-            groups.setdefault(done, []).append(one)
+            for role in ("", one.change.role):
+                groups.setdefault((role, done), []).append(one)
     return list(groups.values())
 
 
@@ -139,14 +142,14 @@ def mending_pairs(
 
     Args:
         tried: each alone.
-        most: pairs of each kind.
+        most: pairs of each kind, see `_ALIKE`.
         done: pairs that were tried before; those that are now are put there.
         alike: those alone that do the same, or undo each other.
     """
     enough = ledger.instructions + ledger.effort.instructions // _PART
     done = set() if done is None else done
     kinds: Sequence[Callable[[], list[Pair]]] = (
-        lambda: alike_pairs(tried, bench.texts, most),
+        lambda: alike_pairs(tried, bench.texts, _ALIKE * most),
         lambda: nearer_pairs(tried, most),
         lambda: kindred_pairs(tried, most),
         lambda: likeliest_pairs(tried, most),
@@ -211,7 +214,10 @@ def _likeliest(made: Iterator[Pair], most: int) -> list[Pair]:
 
 def _once(pairs: Iterable[Pair]) -> list[Pair]:
     """Each pair where it stands first."""
-    return list({one.both: one for one in reversed(list(pairs))}.values())[::-1]
+    first: dict[Change, Pair] = {}
+    for one in pairs:
+        first.setdefault(one.both, one)
+    return list(first.values())
 
 
 def _static(pair: Pair) -> bool:
