@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from trial_changes import product
 
+from wmmadiag.checks.finding import Finding, Level
+from wmmadiag.diagnose.by_checks import _findings
 from wmmadiag.diagnose.engine import diagnose_card
+from wmmadiag.place import Place
 from wmmadiag.results.diagnosis import Diagnosis
 from wmmadiag.subject.card import Card
 
@@ -56,6 +61,18 @@ def test_what_takes_some_findings_away_is_kept_and_the_search_goes_on(tmp_path: 
     assert [one.verdict for one in found.causes] == ["likely", "likely"]
     assert {(line - first) // (second - first) for line in lines(found)} == {0, 1}  # one of each
     assert all(one.fix is not None and one.fix.status == "verified" for one in found.causes)
+
+
+def test_findings_are_told_apart_by_what_they_are_about_not_by_lines_that_a_change_moves() -> None:
+    def run(*messages: str, level: Level = Level.ERROR) -> Any:
+        found = [Finding("races", "read-write", level, message, Place("k.cu", 7)) for message in messages]
+        return SimpleNamespace(findings=found)
+
+    staged, moved = "this line reads s, line 21 writes", "this line reads s, line 22 writes"
+    twice, once = _findings(run(staged, "this line reads s, line 40 writes")), _findings(run(moved))
+    assert once < twice and not twice < twice and not once < once
+    assert not _findings(run("this line reads t, line 21 writes")) < twice  # another one in its place
+    assert not _findings(run(staged, level=Level.WARNING))
 
 
 def test_where_nothing_mends_the_findings_lines_are_named(tmp_path: Path) -> None:

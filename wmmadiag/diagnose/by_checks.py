@@ -6,7 +6,9 @@ and the search goes on from there; then the same is done at two places.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -31,6 +33,7 @@ _PAIRED, _OF = 512, 1024
 """Pairs of changes that are tried, and of how many changes."""
 _FEWER = 2
 """Changes that take findings away, from which the search goes on."""
+_LINE = re.compile(r"\bline \d+")
 _SAID = 3
 """Lines that are named where nothing mends."""
 
@@ -95,14 +98,15 @@ def _checked(
         run = found.bench.run(base.trials.case, base.trials.files(one.ranked.change))
         if clean(run):
             right.append(one)
-        elif run.verdict is not None and _findings(run) < before:
+        elif run.verdict is not None and _findings(run) < before:  # counted: some fewer, and none more often
             fewer.append(one)
     return any(one.right for one in confirmed_from(found, base, right, cases, tell, ()))
 
 
-def _findings(run: CaseRun) -> Set[tuple[str, str, str]]:
-    """The errors that checks found, each by what it is about: a change moves lines."""
-    return {(one.check, one.kind, one.message) for one in run.findings if one.level is Level.ERROR}
+def _findings(run: CaseRun) -> Counter[tuple[str, str, str]]:
+    """The errors that checks found, by what they are about, the lines that they name left out: a change moves these."""
+    errors = (one for one in run.findings if one.level is Level.ERROR)
+    return Counter((one.check, one.kind, _LINE.sub("line", one.message)) for one in errors)
 
 
 def _said(run: CaseRun) -> tuple[Line, ...]:
