@@ -278,36 +278,25 @@ WMMADIAG_SINGLE(rint);
 WMMADIAG_SINGLE(nearbyint);
 WMMADIAG_SINGLE(trunc);
 #undef WMMADIAG_SINGLE
+#define WMMADIAG_MIXED(called, name)                                      \
+    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>> \
+    wmmadiag::real called(wmmadiag::real a, T b) {                        \
+        return name(a, wmmadiag::real(b));                                \
+    }                                                                     \
+    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>> \
+    wmmadiag::real called(T a, wmmadiag::real b) {                        \
+        return name(wmmadiag::real(a), b);                                \
+    }                                                                     \
+    static_assert(true, "")
 #define WMMADIAG_PAIR(name, suffixed)                                                         \
     inline wmmadiag::real suffixed(wmmadiag::real a, wmmadiag::real b) { return name(a, b); } \
-    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>                     \
-    wmmadiag::real suffixed(wmmadiag::real a, T b) {                                          \
-        return name(a, wmmadiag::real(b));                                                    \
-    }                                                                                         \
-    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>                     \
-    wmmadiag::real suffixed(T a, wmmadiag::real b) {                                          \
-        return name(wmmadiag::real(a), b);                                                    \
-    }                                                                                         \
-    static_assert(true, "")
+    WMMADIAG_MIXED(name, name);                                                               \
+    WMMADIAG_MIXED(suffixed, name)
 WMMADIAG_PAIR(pow, powf);
 WMMADIAG_PAIR(fmax, fmaxf);
 WMMADIAG_PAIR(fmin, fminf);
 WMMADIAG_PAIR(fmod, fmodf);
 #undef WMMADIAG_PAIR
-#define WMMADIAG_MIXED(name)                                              \
-    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>> \
-    wmmadiag::real name(wmmadiag::real a, T b) {                          \
-        return name(a, wmmadiag::real(b));                                \
-    }                                                                     \
-    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>> \
-    wmmadiag::real name(T a, wmmadiag::real b) {                          \
-        return name(wmmadiag::real(a), b);                                \
-    }                                                                     \
-    static_assert(true, "")
-WMMADIAG_MIXED(pow);
-WMMADIAG_MIXED(fmax);
-WMMADIAG_MIXED(fmin);
-WMMADIAG_MIXED(fmod);
 #undef WMMADIAG_MIXED
 inline wmmadiag::real fmaf(wmmadiag::real a, wmmadiag::real b, wmmadiag::real c) { return a * b + c; }
 inline wmmadiag::real max(wmmadiag::real a, wmmadiag::real b) { return fmax(a, b); }
