@@ -190,13 +190,9 @@ CUresult cuModuleLoadData(CUmodule* module, const void* image) {
 }
 CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned, CUjit_option*, void**) { return cuModuleLoadData(module, image); }
 CUresult cuModuleLoad(CUmodule* module, const char* name) {
-    std::string text;
-    std::FILE* file = std::fopen(name, "rb");
-    if (file == nullptr) return CUDA_ERROR_FILE_NOT_FOUND;
-    char part[65536];
-    while (const auto read = std::fread(part, 1, sizeof part, file)) text.append(part, read);
-    std::fclose(file);
-    return cuModuleLoadData(module, text.c_str());
+    const auto text = wmmadiag::content(name);
+    if (!text) return CUDA_ERROR_FILE_NOT_FOUND;
+    return cuModuleLoadData(module, text->c_str());
 }
 CUresult cuModuleUnload(CUmodule) { return CUDA_SUCCESS; }
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {

@@ -4,11 +4,26 @@
 #include <cuda.h>
 #include <driver_types.h>
 
+#include <cstdio>
+#include <optional>
+#include <string>
+
 namespace wmmadiag {
 
 // cuda.h and driver_types.h number their errors alike.
 inline CUresult result(cudaError_t error) { return static_cast<CUresult>(error); }
 
 inline void* pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
+
+// A file's bytes; nothing where it cannot be opened.
+inline std::optional<std::string> content(const char* name) {
+    std::FILE* file = std::fopen(name, "rb");
+    if (file == nullptr) return std::nullopt;
+    std::string text;
+    char part[65536];
+    while (const auto read = std::fread(part, 1, sizeof part, file)) text.append(part, read);
+    std::fclose(file);
+    return text;
+}
 
 }  // namespace wmmadiag

@@ -66,13 +66,9 @@ CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void* data, st
     return CUDA_SUCCESS;
 }
 CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char* name, unsigned, CUjit_option*, void**) {
-    std::string text;
-    std::FILE* file = std::fopen(name, "rb");
-    if (file == nullptr) return CUDA_ERROR_FILE_NOT_FOUND;
-    char part[65536];
-    while (const auto read = std::fread(part, 1, sizeof part, file)) text.append(part, read);
-    std::fclose(file);
-    return cuLinkAddData_v2(state, type, text.data(), text.size(), name, 0, nullptr, nullptr);
+    auto text = wmmadiag::content(name);
+    if (!text) return CUDA_ERROR_FILE_NOT_FOUND;
+    return cuLinkAddData_v2(state, type, text->data(), text->size(), name, 0, nullptr, nullptr);
 }
 CUresult cuLinkComplete(CUlinkState state, void** image, std::size_t* bytes) {
     auto& text = linker_of(state)->text;
