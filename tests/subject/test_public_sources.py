@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from wmmadiag.subject.drafts.code_facts import told_by_formulas
 
 READING = Path(__file__).parents[1] / "reading" / "unseen3"
 LATER = READING.parent / "unseen4"
+LAST = READING.parent / "unseen5"
 KERNELS = Path(__file__).parents[2] / "kernels"
 BLIND = Path(__file__).parents[1] / "diagnose" / "blind3"
 
@@ -41,6 +43,44 @@ def test_a_published_kernel_is_right_by_what_its_result_fits(source, found):
     report = wmmadiag.check(source)
     assert report.exit_code == 0, [case.problem for case in report.cases]
     assert found in " ".join(report.assumed)
+
+
+CHANGED = [
+    ("linear_backward_torch", "w::load_matrix_sync(fb, x + b * I", "w::load_matrix_sync(fb, x + b * O"),
+    ("linear_backward_torch", "dweight + o * I + i, acc, I", "dweight + i * O + o, acc, O"),
+    ("conv_implicit_nhwc", "oh * param.u - param.p", "oh * param.u"),
+    ("conv_implicit_nhwc", "ow * param.v - param.q", "ow * param.v + param.q"),
+]
+
+
+def test_numbers_that_only_host_code_tells_are_taken_for_what_the_result_fits():
+    (report,) = [one for one in reports(LAST / "linear_backward_torch.cu") if "dweight is d" in " ".join(one.assumed)]
+    assert report.exit_code == 0
+    assert "B is K, O is N, I is M and A stored as K×M" in " ".join(report.assumed)
+
+
+def test_what_host_code_has_a_word_for_is_not_what_one_letter_says():
+    report = wmmadiag.check(LAST / "conv_implicit_nhwc.cu")  # member p is passed pad: it is not the height of outputs
+    assert report.exit_code == 0
+    assert {one["pad"] for one in symbols(report)} == {1}
+
+
+@pytest.mark.parametrize(("name", "old", "new"), CHANGED)
+def test_a_wrong_one_is_right_by_no_other_meaning(tmp_path, name, old, new):
+    text = (LAST / f"{name}.cu").read_text()
+    assert old in text
+    path = tmp_path / "k.cu"
+    path.write_text(text.replace(old, new))
+    assert max(one.exit_code for one in reports(path)) == 3
+
+
+def reports(path):
+    """One for each kernel that the source launches."""
+    return [
+        wmmadiag.check(path, entry=kernel)
+        for kernel in re.findall(r"(\w+)<<<", path.read_text())
+        if "backward_input" not in kernel
+    ]
 
 
 def test_a_fragments_shape_is_no_size_of_the_matrix():

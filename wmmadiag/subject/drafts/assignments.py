@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice, permutations, product
 
+from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import Term
 from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops import OPERATIONS, Role
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts.draft import draft
-from wmmadiag.subject.drafts.guess import Parameter, covered_roles, role_named
+from wmmadiag.subject.drafts.guess import Parameter, covered_roles, role_named, symbol_for
 from wmmadiag.subject.drafts.in_place import replaced_roles
 from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.meanings import is_real
@@ -26,6 +27,7 @@ _MOST = 96
 _SMALLEST = 16  # of an extent that a constant fixes
 _MOST_CONSTANTS = 6
 _INDEX = 4  # bytes
+_MOST_AGAIN = 24  # where a draft was complete and wrong
 _MOST_RENAMED = 4  # extents whose names may mislead
 
 
@@ -67,9 +69,34 @@ def assignments(kernel: Kernel, operation: str, *, always: bool = False) -> Iter
         for open_ones in lists
         for roles in _roles(kernel, operation, pointers)
         for layouts in _layouts(drafted, operation)
-        for extents, symbols, constants in _extents(drafted, kernel, operation, open_ones)
+        for extents, symbols, constants in _extents(drafted, kernel, operation, open_ones, drafted.grid)
     )
     yield from islice(chosen, _MOST)
+
+
+def reassignments(kernel: Kernel, drafted: Draft) -> Iterator[Assignment]:
+    """Other extents for numbers that a draft takes for some by what host code passes, while their names tell nothing.
+
+    `I = x.size(1)` is the width of a product or its depth, by which operand x is.
+    """
+    operation = drafted.operation
+    numbers = [one.parameter.name for one in drafted.arguments if _is_told_by_host(one, operation)]
+    if not numbers or len(numbers) > _MOST_RENAMED or kernel.launch is None:
+        return
+    known = {one.parameter.name: one.value for one in drafted.arguments}
+    beside = _grid_beside(drafted, kernel, numbers)
+    several = (
+        Assignment(roles, extents, symbols, constants, {})
+        for roles in _roles(kernel, operation, _unnamed(kernel, operation))
+        for extents, symbols, constants in _extents(drafted, kernel, operation, numbers, beside)
+        if any(known[name] != extent for name, extent in extents.items())
+    )
+    yield from islice(several, _MOST_AGAIN)
+
+
+def _is_told_by_host(argument: DraftArgument, operation: str) -> bool:
+    """Whether a number is one extent, and its own name does not say so."""
+    return _is_extent(argument, operation) and symbol_for(argument.parameter.name, operation) != argument.value
 
 
 def assigned(kernel: Kernel, operation: str, meant: Assignment, wishes: Wishes) -> Draft:
@@ -87,7 +114,10 @@ def assigned(kernel: Kernel, operation: str, meant: Assignment, wishes: Wishes) 
         kernel,
         machine=machine,
         constants={**kernel.constants, **constants},
-        parameters=tuple(replace(one, name=own.get(one.name, one.name)) for one in kernel.parameters),
+        parameters=tuple(
+            replace(one, name=own.get(one.name, one.name), meant=meant.extents.get(one.name, one.meant))
+            for one in kernel.parameters
+        ),
         guards={own.get(name, name): step for name, step in kernel.guards.items()},
         steps={own.get(name, name): step for name, step in kernel.steps.items()},
     )
@@ -193,16 +223,20 @@ def _is_updated(operation: str, role: str) -> bool:
 
 
 def _extents(
-    drafted: Draft, kernel: Kernel, operation: str, numbers: Sequence[str]
+    drafted: Draft, kernel: Kernel, operation: str, numbers: Sequence[str], grid: Sequence[str]
 ) -> Iterator[tuple[Mapping[str, str], Mapping[str, str], Mapping[str, str]]]:
     """Extents for numbers that the kernel gets; then for those of host code, then for constants, as far as any is left.
+
+    Args:
+        grid: the axes of the grid that tell what their symbols mean.
 
     Yields: by the name of a parameter, of a host symbol, of a constant.
     """
     known = OPERATIONS[operation]
     every = [name for name in known.cases[-1] if name in known.extents]
     others = [one.value for one in drafted.arguments if one.parameter.name not in numbers and one.value]
-    told = {name for text in [*others, *drafted.grid] for name in names_in(text)} | set(drafted.fixed)
+    told = {name for text in [*others, *grid] for name in names_in(text)}
+    told |= set(drafted.fixed)
     left = [name for name in every if name not in told and name != known.optional]
     if numbers:
         if len(numbers) <= len(left):
@@ -223,6 +257,19 @@ def _extents(
             pairs = dict(zip(chosen, left, strict=True))
             yield ({}, {name: pairs[name] for name in chosen if name in symbols},
                    {name: pairs[name] for name in chosen if name not in symbols})  # fmt: skip
+
+
+def _grid_beside(drafted: Draft, kernel: Kernel, numbers: Sequence[str]) -> list[str]:
+    """The axes of the grid that are over more than what host code passes for these numbers."""
+    assert kernel.launch is not None
+    passed = {one.parameter.name: one.passed for one in drafted.arguments}
+    own = {name for one in numbers if isinstance(term := passed[one], Term) for name in terms.symbols(term)}
+    axes = [kernel.launch.grid.members[axis].value for axis in "xyz"[: len(drafted.grid)]]
+    return [
+        text
+        for text, term in zip(drafted.grid, axes, strict=True)
+        if not (isinstance(term, Term) and terms.symbols(term) <= own)
+    ]
 
 
 def _host_symbols(drafted: Draft, kernel: Kernel, optional: str) -> list[str]:

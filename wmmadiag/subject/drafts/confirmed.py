@@ -35,22 +35,28 @@ def confirmed(source: Path, target: Path, options: SubjectOptions) -> str | None
         card = derived_card(source, options)
     except ConfigurationError:
         return None
-    assert card.derived is not None
-    drafted = card.derived.draft
-    remarks = [*card.assumed, *drafted.remarks]
-    drafted = replace(drafted, remarks=[one for one in dict.fromkeys(remarks) if "it has a card" not in one])
-    relative = Path(os.path.relpath(card.path, target.parent)).as_posix()  # of the file that launches it
-    text = draft_text(drafted, relative, source.stem, _cases(card))
+    text = _text(card, source, target)
     with contextlib.suppress(WmmadiagError):  # what cannot run here is not confirmed
         found = right_alternative(card)
         if found is not None:
             name, right = found
-            told = _with_reading(text, parse_card(text, target, shown="the drafted card"), right, name)
+            own = _text(right, source, target)  # its arguments may mean something else
+            told = _with_reading(own, parse_card(own, target, shown="the drafted card"), right, name)
             if told:
                 return told
     if options.computes:
         return text
     return _OPERATION.sub(r'operation = "TODO"  # \1? Nothing that was tried makes the kernel right by it', text, 1)
+
+
+def _text(card: Card, source: Path, target: Path) -> str:
+    """The text of a derived card as it was drafted."""
+    assert card.derived is not None
+    drafted = card.derived.draft
+    remarks = [*card.assumed, *drafted.remarks]
+    drafted = replace(drafted, remarks=[one for one in dict.fromkeys(remarks) if "it has a card" not in one])
+    relative = Path(os.path.relpath(card.path, target.parent)).as_posix()  # of the file that launches it
+    return draft_text(drafted, relative, source.stem, _cases(card))
 
 
 def _cases(card: Card) -> list[tuple[str, dict[str, str]]]:

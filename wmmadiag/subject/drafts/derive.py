@@ -18,7 +18,7 @@ from wmmadiag.subject.card import Card, Derived
 from wmmadiag.subject.card_files.read import parse_card
 from wmmadiag.subject.drafts.accumulators import with_accumulators
 from wmmadiag.subject.drafts.asking import NotDerived, asked, check_macros, check_operation, not_derived, opinion
-from wmmadiag.subject.drafts.assignments import Assignment, assigned, assignments
+from wmmadiag.subject.drafts.assignments import Assignment, assigned, assignments, reassignments
 from wmmadiag.subject.drafts.completed import completed, wishes_of
 from wmmadiag.subject.drafts.draft import draft
 from wmmadiag.subject.drafts.guess import role_named
@@ -340,6 +340,16 @@ def _unjudged(kernel: Kernel, operation: str, path: Path, options: SubjectOption
         std=options.std or card.std,
         command=shlex.join(["wmmadiag", "check", str(path), *options.words()]),
     )
+
+
+def reassigned_cards(card: Card) -> Iterator[tuple[str, Card]]:
+    """Cards of the same kernel and operation by which numbers that host code passes are other extents, in words."""
+    derived = card.derived
+    assert derived is not None
+    for meant in reassignments(derived.kernel, derived.draft):
+        with contextlib.suppress(WmmadiagError):
+            drafted = assigned(derived.kernel, card.computes.operation, meant, wishes_of(derived.options))
+            yield meant.meaning(), _card(card.path, derived.kernel, drafted, derived.options, card.assumed)
 
 
 def cards_of_other_operations(card: Card) -> Iterator[tuple[str, Card]]:

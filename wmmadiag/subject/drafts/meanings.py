@@ -100,15 +100,11 @@ def meanings(kernel: Kernel, operation: str) -> Meanings:
         meant = meaning_of(parameter, operation)
         if meant is None or not isinstance(value, Term):
             continue
-        known = terms.value(value, kernel.usual)
         if value.op == "symbol":
-            passed.setdefault(value.args[0], []).append(meant)
-        elif value.op == "number" and meant.isidentifier():
-            result.usual.setdefault(meant, value.args[0])
-        elif value.op not in ("number", "symbol"):
-            result.whole.append((value, terms.parsed(meant)))
-            if known is not None and meant.isidentifier():
-                result.usual.setdefault(meant, known)
+            if not _is_misnamed(kernel, parameter, value.args[0], operation, meant):
+                passed.setdefault(value.args[0], []).append(meant)
+        else:
+            _counted(result, value, meant, kernel)
     for name, several in passed.items():
         _named(result, kernel, name, list(dict.fromkeys(several)))
     made = allocated(kernel, operation)
@@ -133,6 +129,15 @@ def meanings(kernel: Kernel, operation: str) -> Meanings:
     if not made.keys() & (spoken | result.fixed.keys()):  # nothing else says how large what it takes is: one tile
         result.fixed |= made
     return result
+
+
+def _counted(result: Meanings, value: Term, meant: str, kernel: Kernel) -> None:
+    """A number, or what host code counts, is an extent of this meaning."""
+    known = value.args[0] if value.op == "number" else terms.value(value, kernel.usual)
+    if value.op != "number":
+        result.whole.append((value, terms.parsed(meant)))
+    if known is not None and meant.isidentifier():
+        result.usual.setdefault(meant, known)
 
 
 def _called(result: Meanings, products: Mapping[str, Term], made: Mapping[str, int]) -> None:
@@ -164,6 +169,15 @@ def _named(result: Meanings, kernel: Kernel, name: str, meant: list[str]) -> Non
         result.fixed[plain[0]] = known
     if len(plain) > 1:
         result.equal.append(set(plain))
+
+
+def _is_misnamed(kernel: Kernel, parameter: Parameter, name: str, operation: str, meant: str) -> bool:
+    """Whether a number of one letter is passed what host code has a whole word for, of another meaning: pad as p."""
+    if len(parameter.name) > 1 or parameter.meant or kernel.machine is None:
+        return False
+    words = [one for one in kernel.machine.names.get(name, ()) if len(one) > 1]
+    found = [told for one in words if (told := symbol_for(one, operation) or value_for(one, operation)) is not None]
+    return bool(found) and meant not in found
 
 
 def _told_by_names(kernel: Kernel, name: str, operation: str, result: Meanings) -> str | None:
