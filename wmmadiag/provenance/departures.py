@@ -7,8 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from wmmadiag.ops.evaluation import judge, reference, tolerance
-from wmmadiag.ops.parts.rounding import Judgement
 from wmmadiag.place import Place
 from wmmadiag.provenance.expected import ExpectedOutput, ExpectedProduct
 from wmmadiag.provenance.judged import Judged
@@ -19,6 +17,7 @@ from wmmadiag.provenance.readings import Doubles, Where
 from wmmadiag.provenance.samples import SampleRole
 from wmmadiag.provenance.stages import LOG2E, first_departure, stage_of
 from wmmadiag.subject.binding import BoundCase
+from wmmadiag.subject.verdict import Verdict, judge_case, wrong_masks
 
 _HINTS = {
     "scale": "multiply Q·Kᵀ by the operation's scale once; before exp2 by log2(e), too",
@@ -28,34 +27,6 @@ _HINTS = {
     "normalisation": "see which tiles and keys the row's sum counts, and what the output is divided by",
     "value": "compare what this line stores with the line before, where values were right",
 }
-
-
-class Results:
-    """What the outputs of a finished run must be, and where they are not."""
-
-    def __init__(self, case: BoundCase) -> None:
-        operation, inputs, elements = case.card.computes.operation, case.inputs(), case.elements()
-        self.expected = reference(operation, case.parameters, inputs)
-        self.judgements: Mapping[str, Judgement]
-        if case.tolerance is not None:
-            self.judgements = {role: tolerance(value, case.tolerance) for role, value in self.expected.items()}
-        else:
-            self.judgements = judge(operation, case.parameters, inputs, self.expected, elements)
-        self.observed: dict[str, Doubles] = {}
-        self.wrong: dict[str, Where] = {}
-        for role, array in case.outputs().items():
-            if role not in self.judgements:
-                continue
-            values = self.observed[role] = array.astype(np.float64)
-            expected, judgement = self.expected[role], self.judgements[role]
-            with np.errstate(invalid="ignore", over="ignore"):
-                right = (np.abs(values - expected) <= judgement.bound) | (values == expected)
-                right |= np.isnan(values) & np.isnan(expected)
-                if np.isinf(values).any():  # an overflow that the bound allows
-                    right |= np.isinf(values) & (np.abs(expected) + judgement.bound >= elements[role].largest)
-            if judgement.nonfinite_ok is not None:
-                right |= ~np.isfinite(values) & judgement.nonfinite_ok
-            self.wrong[role] = ~right
 
 
 def stages_and_root(
@@ -73,8 +44,8 @@ def stages_and_root(
     """
     if not expected or not judged:
         return (), (), {}, ()
-    results = Results(case)
-    wrong = dict(results.wrong)
+    verdict = judge_case(case, other_readings=False)
+    wrong = wrong_masks(case, verdict)
     for one in others:
         for role, mask in one.masks.items():
             if role in wrong:
@@ -86,12 +57,12 @@ def stages_and_root(
     # Whatever departs after the first departure may be its consequence; scores and weights depend on no sum.
     departing = [one for one in judged if not one.fits]
     first = min(departing, key=lambda one: (one.seen.kind, one.departs_at), default=None)
-    root = None if first is None or not unexplained else _claim(first, judged, expected, results, unexplained)
+    root = None if first is None or not unexplained else _claim(first, judged, expected, unexplained)
     stages = [
         stage_of(one, expected, "fits" if one.fits else "departs" if root is not None else "unknown") for one in judged
     ]
     if root is None and unexplained:
-        root = _output(judged, expected, results, unexplained)
+        root = _output(case, verdict, judged, expected, unexplained)
     if root is not None and root.kind == "value" and others:
         root = replace(root, because_of=others[0])
     notes = tuple(_notes(stages, root))
@@ -106,16 +77,16 @@ def _notes(stages: Sequence[Stage], root: Disagreement | None) -> Iterator[str]:
 
 
 def _claim(
-    one: Judged, judged: Sequence[Judged], expected: Sequence[ExpectedOutput], results: Results,
-    wrong: Mapping[str, Where],
-) -> Disagreement | None:  # fmt: skip
+    one: Judged, judged: Sequence[Judged], expected: Sequence[ExpectedOutput], wrong: Mapping[str, Where]
+) -> Disagreement | None:
     """A line's departure, if its values and the output back it."""
     seen, departing = one.seen, ~one.best.fit.right
     reach: dict[str, Where] = {}
-    shapes = {role: mask.shape for role, mask in results.wrong.items()}
     for number in np.unique(seen.output[departing]):
         output = expected[int(number)]
-        mask = reach.setdefault(output.role, np.zeros(shapes[output.role], bool))
+        if output.role not in wrong:
+            continue
+        mask = reach.setdefault(output.role, np.zeros(wrong[output.role].shape, bool))
         here = departing & (seen.output == number)
         if seen.kind == FINAL and not one.faults:
             mask[output.lead][seen.row[here], seen.column[here]] = True
@@ -139,7 +110,7 @@ def _claim(
             place = _where_scaled(reading.factor, earlier) or place
         if seen.partial or kind in ("scale", "softmax"):
             reach = dict(wrong)
-    backed = {role: mask & wrong[role] for role, mask in reach.items() if role in wrong and (mask & wrong[role]).any()}
+    backed = {role: mask & wrong[role] for role, mask in reach.items() if (mask & wrong[role]).any()}
     if not backed:
         return None
     first = first_departure(one, expected)
@@ -199,7 +170,11 @@ def _where_scaled(factor: float, before: Sequence[Judged]) -> Place | None:
 
 
 def _output(
-    judged: Sequence[Judged], expected: Sequence[ExpectedOutput], results: Results, wrong: Mapping[str, Where]
+    case: BoundCase,
+    verdict: Verdict,
+    judged: Sequence[Judged],
+    expected: Sequence[ExpectedOutput],
+    wrong: Mapping[str, Where],
 ) -> Disagreement | None:
     """All lines are consistent, and the output is not: what its last store leaves."""
     stores = [one for one in judged if one.seen.kind == FINAL and one.seen.role is SampleRole.STORE]
@@ -207,8 +182,9 @@ def _output(
         return None
     last = max(stores, key=lambda one: int(one.seen.group.max()))
     place = last.seen.place
+    outputs = {role: array.astype(np.float64) for role, array in case.outputs().items()}
     for role, mask in wrong.items():
-        observed, right, bound = results.observed[role], results.expected[role], results.judgements[role].bound
+        observed, right, bound = outputs[role], verdict.expected[role], verdict.judgements[role].bound
         attention = isinstance(expected[0].product.left, ExpectedProduct)
         rows = np.asarray(mask.any(axis=-1) if attention else np.ones(mask.shape[:-1], bool))
         factor = _factor(observed, right, bound, rows, per_row=attention)

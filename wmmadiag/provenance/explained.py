@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from wmmadiag.errors import BudgetError, UnsupportedError
-from wmmadiag.provenance.departures import Results
 from wmmadiag.provenance.expected import has_products
 from wmmadiag.provenance.explain import element_address, explain
 from wmmadiag.provenance.model import Disagreement
@@ -15,6 +14,7 @@ from wmmadiag.provenance.origin import SliceStep, compact
 from wmmadiag.provenance.trace import trace
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card
+from wmmadiag.subject.verdict import judge_case, wrong_masks
 
 SECONDS = 30.0
 """What one run may take where nobody says: a case that can be followed element by element ends long before."""
@@ -87,7 +87,7 @@ def explained(
         else:
             run = trace(first, loaded)
             departures = tuple(d for d in run.disagreements if role in d.masks and d.masks[role][tuple(index)])
-            if not departures and Results(first).wrong[role][tuple(index)]:
+            if not departures and wrong_masks(first, judge_case(first, other_readings=False))[role][tuple(index)]:
                 undecided = "the element is wrong, and no line is known to depart"
     except UnsupportedError as error:
         undecided = error.message
