@@ -10,7 +10,7 @@ from wmmadiag.cli.check_program import ProgramCheck, lines
 from wmmadiag.cli.main import main
 from wmmadiag.gate.task import Task, TaskOutcome
 from wmmadiag.programs.cards import has_main
-from wmmadiag.programs.run import Found, ProgramResult
+from wmmadiag.programs.run import ProgramFinding, ProgramResult
 from wmmadiag.results.model import CaseResult, KernelReport, ReportedFinding
 
 
@@ -27,7 +27,7 @@ def test_arrays_that_a_main_never_fills_make_no_right_kernel_wrong(check, code):
     task = Task(Path("k.cu"), None)
     case = CaseResult("default", "small", "passed", {})
     right = TaskOutcome(task, KernelReport("k", "k.cu", "k.cu", "gemm", "sm_90", "emulator", (), (case,)))
-    found = Found(ReportedFinding(check, "read", "error", "da is read, which nothing has written"), 1)
+    found = ProgramFinding(ReportedFinding(check, "read", "error", "da is read, which nothing has written"), 1)
     made = ProgramCheck(task.path, ProgramResult(0, [found], launches=1))
     assert made.code == 1
     assert made.code_beside(right) == code

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.ops.expressions import ExpressionError, Scope, evaluate, names_in
+from wmmadiag.ops.expressions import ExpressionError, SymbolScope, evaluate, names_in
 from wmmadiag.place import Place
 
 SYMBOLS = {"S": 100, "D": 64, "x": 1.5}
@@ -50,14 +50,14 @@ def test_refuses(text, message):
 
 
 def test_scope_resolves_in_order_and_names_cycles():
-    scope = Scope({"S": 8, "a": "b + 1", "b": "a"}, {"S": 9, "T": "2*S"})
+    scope = SymbolScope({"S": 8, "a": "b + 1", "b": "a"}, {"S": 9, "T": "2*S"})
     assert scope.lookup("T") == 16
     with pytest.raises(ExpressionError, match="a → b → a depend on each other"):
         scope.lookup("a")
 
 
 def test_errors_carry_place_expression_and_symbols():
-    scope = Scope({"S": 100})
+    scope = SymbolScope({"S": 100})
     with pytest.raises(ConfigurationError) as caught:
         scope.integer("S/64", place=Place("kernel.toml", 7), what="grid.x")
     assert str(caught.value).startswith('kernel.toml:7: grid.x = "S/64" is 1.5625, not an integer')

@@ -64,7 +64,7 @@ def write_bundle(card_path: Path, target: Path, *, include_paths: tuple[str, ...
     base, files = _files(card, options, tuple(map(Path, include_paths)))
     name = _relative(card_path, base)
     extra = tuple(Path(os.path.relpath(path, base)) for path in include_paths)
-    compiler = _Recording(extra)
+    compiler = _RecordingCompiler(extra)
     with tempfile.TemporaryDirectory(prefix="wmmadiag-") as temporary:
         folder = Path(temporary)
         lay_out(files, folder)
@@ -94,7 +94,7 @@ def write_bundle(card_path: Path, target: Path, *, include_paths: tuple[str, ...
     return run
 
 
-class _Recording:
+class _RecordingCompiler:
     """Compiles, and keeps what it made."""
 
     def __init__(self, include_paths: tuple[Path, ...]) -> None:

@@ -17,7 +17,7 @@ from wmmadiag.campaign.plan import Plan, Subjects
 from wmmadiag.campaign.sizes import SizeRange, edges, grid_steps
 from wmmadiag.errors import ConfigurationError, WmmadiagError
 from wmmadiag.ops import OPERATIONS
-from wmmadiag.ops.expressions import Scope, names_in
+from wmmadiag.ops.expressions import SymbolScope, names_in
 from wmmadiag.subject.card import Card, Case, Expression, Variant
 from wmmadiag.subject.symbols import case_scope
 
@@ -110,7 +110,7 @@ class CaseSpace:
         return all(_holds(one, scope) for one in self.requires)
 
 
-def _holds(requirement: str, scope: Scope) -> bool:
+def _holds(requirement: str, scope: SymbolScope) -> bool:
     """Whether it is not 0; one over symbols that the kernel has not is no requirement of it."""
     from wmmadiag.place import Place
 

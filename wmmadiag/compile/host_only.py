@@ -47,7 +47,7 @@ class Declaration:
 
 
 @dataclass(slots=True)
-class _File:
+class _HostFile:
     source: Source
     items: tuple[Item, ...]
     heads: list[frozenset[str]] = field(default_factory=list)
@@ -59,7 +59,7 @@ def judged(sources: Mapping[str, Source], wanted: Iterable[str] = ()) -> dict[st
 
     `wanted`: texts that the compiler is given besides, such as name expressions: what they name is needed.
     """
-    files = {key: _File(source, outline(source)) for key, source in sources.items()}
+    files = {key: _HostFile(source, outline(source)) for key, source in sources.items()}
     for one in files.values():
         one.heads = [head_words(one.source, item.start, item.head_end) for item in one.items]
         one.words = [_words(one.source.code.code[item.start : item.end]) for item in one.items]
@@ -71,7 +71,7 @@ def judged(sources: Mapping[str, Source], wanted: Iterable[str] = ()) -> dict[st
 class _Known:
     """What a verdict depends on beyond one declaration."""
 
-    files: Iterable[_File]
+    files: Iterable[_HostFile]
     wanted: frozenset[str]
     macros: dict[str, Macro] = field(default_factory=dict)
     device_names: set[str] = field(default_factory=set)
@@ -91,7 +91,7 @@ class _Known:
 
     def _reach(self) -> None:
         """The words that device code can meet, through declarations and macros, and those of them evaluated."""
-        by_name: dict[str, list[tuple[_File, int]]] = {}
+        by_name: dict[str, list[tuple[_HostFile, int]]] = {}
         waiting = list(self.wanted)
         for one in self.files:
             for index, item in enumerate(one.items):
@@ -113,7 +113,7 @@ class _Known:
             for one, index in by_name.get(word, ()):
                 waiting += self._words_of(one, index)
 
-    def _words_of(self, one: _File, index: int) -> frozenset[str]:
+    def _words_of(self, one: _HostFile, index: int) -> frozenset[str]:
         item = one.items[index]
         self.evaluated |= _evaluated(one.source.code.code[item.start : item.end], one.words[index])
         return one.words[index]
@@ -146,7 +146,7 @@ def for_host_too(source: Source, item: Item) -> bool:
     return item.kind == "function" and "__host__" in head_words(source, item.start, item.head_end)
 
 
-def _runs_on_device(one: _File, index: int) -> bool:
+def _runs_on_device(one: _HostFile, index: int) -> bool:
     if one.heads[index] & DEVICE_WORDS:
         return True
     return one.items[index].kind in ("assertion", "instantiation") and bool(one.words[index] & DEVICE_WORDS)
@@ -165,7 +165,7 @@ def _stays_with_host(item: Item, head: frozenset[str]) -> bool:
     return _plain_function(item, head) or _plain_variable(item, head)
 
 
-def _names(one: _File, item: Item) -> Iterator[str]:
+def _names(one: _HostFile, item: Item) -> Iterator[str]:
     """What it declares."""
     yield item.name
     if item.kind in ("variable", "record") and item.parent is None:
@@ -201,7 +201,7 @@ def in_operand(source: Source, offset: int) -> bool:
     )
 
 
-def _parts(one: _File, known: _Known) -> Iterator[Declaration]:
+def _parts(one: _HostFile, known: _Known) -> Iterator[Declaration]:
     gone: set[int] = set()
     device = {
         ancestor for index in range(len(one.items)) if one.heads[index] & DEVICE_WORDS
@@ -224,7 +224,7 @@ def _ancestors(items: Sequence[Item], index: int) -> Iterator[int]:
         parent = items[parent].parent
 
 
-def _verdict(one: _File, index: int, known: _Known) -> Declaration:
+def _verdict(one: _HostFile, index: int, known: _Known) -> Declaration:
     item, head = one.items[index], one.heads[index]
     if head & DEVICE_WORDS:
         return Declaration(item, "device", True)
@@ -256,14 +256,14 @@ def _verdict(one: _File, index: int, known: _Known) -> Declaration:
     return Declaration(item, "unsure", needed)
 
 
-def _lead(one: _File, item: Item) -> frozenset[str]:
+def _lead(one: _HostFile, item: Item) -> frozenset[str]:
     """The words before a function's type: specifiers and macros."""
     kind = item.node.child_by_field_name("type")
     start = max(item.start, template_end(item.outer)) if item.outer.type == "template_declaration" else item.start
     return _words(one.source.code.code[start : kind.start_byte]) if kind is not None else frozenset()
 
 
-def _foreign(one: _File, item: Item, known: _Known) -> bool:
+def _foreign(one: _HostFile, item: Item, known: _Known) -> bool:
     """Whether it names something in a namespace that none of these files declares.
 
     A name that is brought in from a namespace that device code names is none: a change of the source may use it.

@@ -31,7 +31,7 @@ class KernelTemplate:
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
+class _NamedTemplate:
     """A template with the arguments that host code gives it: `arguments` are nodes of `source`, in `host`."""
 
     name: str
@@ -129,17 +129,17 @@ def wanted_instantiations(
     return tuple(found)
 
 
-def _named(source: Source, item: Item, names: frozenset[str]) -> Iterator[_Named]:
+def _named(source: Source, item: Item, names: frozenset[str]) -> Iterator[_NamedTemplate]:
     """The templates that a piece of host code names with arguments."""
     for node in descendants(item.outer, "template_function", "template_type", "template_method"):
         name = field(node, "name")
         listed = field(node, "arguments")
         if name is not None and listed is not None and (called := source.text(name)) in names:
             arguments = tuple(one for one in listed.named_children if one.type != "comment")
-            yield _Named(called, arguments, source, item)
+            yield _NamedTemplate(called, arguments, source, item)
 
 
-def _resolved(one: _Named, named: Sequence[_Named], depth: int) -> list[str]:
+def _resolved(one: _NamedTemplate, named: Sequence[_NamedTemplate], depth: int) -> list[str]:
     """The texts that the arguments of a template can stand for."""
     texts = [written_out(one.source, node) for node in one.arguments]
     parameters = _parameters(one)
@@ -158,7 +158,7 @@ def _resolved(one: _Named, named: Sequence[_Named], depth: int) -> list[str]:
     return found or [", ".join(texts)]
 
 
-def _parameters(one: _Named) -> list[str]:
+def _parameters(one: _NamedTemplate) -> list[str]:
     """The template parameters of the function that the arguments are written in."""
     around = [node for node in (one.host.node, *ancestors(one.host.node)) if node.type == "template_declaration"]
     return [parameter.name for node in around[:1] for parameter in template_parameters(one.source, node)]

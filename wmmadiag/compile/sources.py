@@ -89,7 +89,7 @@ class SourceTree:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _SourceReader:
     include_paths: tuple[Path, ...]
     is_provided: Callable[[str], bool]
     replaced: Mapping[str, str]
@@ -200,7 +200,7 @@ def read_tree(
     path = Path(file_name)
     key = path.resolve()
     root = SourceFile(key.as_posix(), file_name, text.encode("utf-8", "surrogateescape"))
-    reader = _Reader(tuple(include_paths), is_provided, replaced or {}, f"{key.parent.as_posix()}/", root.key)
+    reader = _SourceReader(tuple(include_paths), is_provided, replaced or {}, f"{key.parent.as_posix()}/", root.key)
     queue: list[tuple[SourceFile, Path]] = [(root, path.parent)]
     while queue:
         file, folder = queue.pop(0)

@@ -103,14 +103,14 @@ class Declarations:
 
 def declarations(source: Source) -> Declarations:
     """Everything that a source declares outside function bodies, members of classes included."""
-    reader = _Reader(source)
+    reader = _DeclarationReader(source)
     reader.read()
     return Declarations(tuple(reader.functions), tuple(reader.records), tuple(reader.variables), tuple(reader.aliases))
 
 
 def local_aliases(source: Source) -> dict[str, str]:
     """The types that function bodies give a name, by that name; without those that stand for several."""
-    reader = _Reader(source)
+    reader = _DeclarationReader(source)
     for body in descendants(source.root, "compound_statement"):
         for node in body.named_children:
             if node.type in ("alias_declaration", "type_definition"):
@@ -159,7 +159,7 @@ def _template_parameters(source: Source, listed: Node) -> Iterator[TemplateParam
             yield TemplateParameter(name, kind, source.text(default) if default else "", pack, one)
 
 
-class _Reader:
+class _DeclarationReader:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.functions: list[Function] = []

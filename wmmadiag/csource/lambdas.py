@@ -116,7 +116,7 @@ def _escaped(name: str) -> str:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _SurroundingsReader:
     """What a lambda's text needs of what stands around it."""
 
     source: Source
@@ -185,7 +185,7 @@ class _Reader:
             self.failed |= named is not None and self.source.text(named) == name  # a class of the function's own
 
 
-def _is_constant(reader: _Reader, value: Node) -> bool:
+def _is_constant(reader: _SurroundingsReader, value: Node) -> bool:
     for one in descendants(value, "identifier", "call_expression", "field_expression"):
         known = reader.names.get(reader.source.text(one)) if one.type == "identifier" else None
         if one.type != "identifier" or known is None or known.reference or known.pointers:
@@ -216,7 +216,7 @@ def _functor(source: Source, scopes: Scopes, node: Node, captures: Node, words: 
             explicit[name.strip()] = " ".join(value.split())
         elif one.type != "comment":
             return None
-    reader = _Reader(source, scopes, node, top, scopes.at(node.start_byte), {}, dict(explicit), by_value)
+    reader = _SurroundingsReader(source, scopes, node, top, scopes.at(node.start_byte), {}, dict(explicit), by_value)
     for part in (declarator, body):
         for one in descendants(part, "identifier", "type_identifier") if part is not None else ():
             reader.meet(one)

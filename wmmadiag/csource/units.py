@@ -96,14 +96,14 @@ def read_units(sources: Mapping[str, Source]) -> Units:
                 functions.setdefault(one.name, []).append(one)
     made = Units()
     for file, source in sources.items():
-        reader = _Reader(file, source, functions, made)
+        reader = _UnitReader(file, source, functions, made)
         for one in declared_there[file]:
             reader.function(one)
         reader.outside()
     return made
 
 
-class _Reader:
+class _UnitReader:
     """Reads the units of one file."""
 
     def __init__(self, file: str, source: Source, functions: Mapping[str, Sequence[Function]], made: Units) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from wmmadiag.fidelity.cases import Array, FidelityCase
 from wmmadiag.fidelity.lane_operands import drawing, related, values
-from wmmadiag.fidelity.written import Written, written
+from wmmadiag.fidelity.written import WrittenInstruction, written
 from wmmadiag.ptx.ir import Access, OperandSpec
 from wmmadiag.ptx.types import WIDTHS
 
@@ -33,12 +33,12 @@ class _Source:
 
 
 @cache
-def lane_groups(sm: int) -> Mapping[str, tuple[Written, ...]]:
+def lane_groups(sm: int) -> Mapping[str, tuple[WrittenInstruction, ...]]:
     """Key of a case → the instructions of one operation and list of operands, in the order of `instructions.txt`."""
-    groups: dict[tuple[str, tuple[OperandSpec, ...]], list[Written]] = {}
+    groups: dict[tuple[str, tuple[OperandSpec, ...]], list[WrittenInstruction]] = {}
     for one in written(sm):
         groups.setdefault((one.op, one.means.specs), []).append(one)
-    found: dict[str, tuple[Written, ...]] = {}
+    found: dict[str, tuple[WrittenInstruction, ...]] = {}
     numbers: dict[str, int] = {}
     for (op, _), members in groups.items():
         numbers[op] = numbers.get(op, 0) + 1
@@ -58,7 +58,7 @@ def lane_case(sm: int, key: str, seed: int = 0, elements: int = ELEMENTS) -> Fid
     return _case(key, members[0].means.specs, members, elements, seed)
 
 
-def _paired(member: Written) -> bool:
+def _paired(member: WrittenInstruction) -> bool:
     """Whether to ask for both destinations; ptxas allows one only for scalar halves."""
     return bool(member.means.pairs) and member.means.specs[1].type not in ("f16", "bf16")
 
@@ -68,7 +68,9 @@ def _register(type_name: str) -> int:
     return max(16, WIDTHS[type_name])
 
 
-def _case(key: str, specs: Sequence[OperandSpec], members: Sequence[Written], elements: int, seed: int) -> FidelityCase:
+def _case(
+    key: str, specs: Sequence[OperandSpec], members: Sequence[WrittenInstruction], elements: int, seed: int
+) -> FidelityCase:
     rng = drawing(key, seed)
     op = members[0].op
     sources: list[_Source] = []
@@ -126,7 +128,7 @@ def _load(source: _Source) -> str:
     return lines
 
 
-def _declarations(specs: Sequence[OperandSpec], member: Written) -> list[str]:
+def _declarations(specs: Sequence[OperandSpec], member: WrittenInstruction) -> list[str]:
     lines = [".reg .pred %q;"] if _paired(member) else []
     for index, spec in enumerate(specs):
         if spec.access is Access.WRITE:
@@ -135,7 +137,7 @@ def _declarations(specs: Sequence[OperandSpec], member: Written) -> list[str]:
     return lines
 
 
-def _statement(member: Written, specs: Sequence[OperandSpec], lut: int) -> str:
+def _statement(member: WrittenInstruction, specs: Sequence[OperandSpec], lut: int) -> str:
     operands, before, after = [], "", ""
     for index, spec in enumerate(specs):
         if spec.role == "cc_out":

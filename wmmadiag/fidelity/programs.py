@@ -14,7 +14,7 @@ import numpy as np
 from wmmadiag.fidelity.cases import FidelityCase
 from wmmadiag.fidelity.lane_operands import floats, integers
 from wmmadiag.fidelity.lanes import approximate
-from wmmadiag.fidelity.written import Written, written
+from wmmadiag.fidelity.written import WrittenInstruction, written
 from wmmadiag.ptx.ir import Access
 from wmmadiag.ptx.types import CLASSES, WIDTHS
 
@@ -29,9 +29,9 @@ _LEFT_OUT = ("div.", "rem.", "rcp.", "sqrt.", "fns.", "mad24.hi", "mul24.hi", "l
 
 
 @cache
-def _instructions() -> dict[str, list[Written]]:
+def _instructions() -> dict[str, list[WrittenInstruction]]:
     """What straight-line code is drawn from, by opcode, so that opcodes with many types are no more likely."""
-    found: dict[str, list[Written]] = {}
+    found: dict[str, list[WrittenInstruction]] = {}
     for one in written(90):
         specs = one.means.specs
         if approximate(one.op) or one.op.startswith(_LEFT_OUT) or one.means.implicit:
@@ -48,7 +48,7 @@ def _instructions() -> dict[str, list[Written]]:
     return found
 
 
-class _Writer:
+class _ProgramWriter:
     """Writes one program."""
 
     def __init__(self, seed: int) -> None:
@@ -214,7 +214,7 @@ def program_case(number: int, seed: int = 0) -> FidelityCase:
     Args:
         number: of the program; seed: of the words that it begins with, 0 for those of the committed records.
     """
-    writer = _Writer(number)
+    writer = _ProgramWriter(number)
     writer.body(int(writer.rng.integers(40, 90)))
     threads = writer.threads
     data = np.random.default_rng([number, 1, *([seed] if seed else [])])

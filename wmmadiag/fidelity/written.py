@@ -23,7 +23,7 @@ _GROUP = re.compile(r"(\{)?((?:\.[\w:]+)+)(?(1)\})")
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenInstruction:
     """One instruction: opcode with modifiers as written, and what the table says of it."""
 
     text: str
@@ -78,13 +78,13 @@ def all_spellings(sm: int) -> Iterator[str]:
 
 
 @cache
-def written(sm: int) -> tuple[Written, ...]:
+def written(sm: int) -> tuple[WrittenInstruction, ...]:
     """The lane operations of `instructions.txt` that a target has, an entry per instruction and list of operands."""
-    found: dict[tuple[str, tuple[str, ...]], Written] = {}
+    found: dict[tuple[str, tuple[str, ...]], WrittenInstruction] = {}
     for text in LIST.read_text("ascii").split():
         for means in lookup(text):
             if means.sm <= sm and not _left_out(text, means):
-                found.setdefault((text, tuple(spec.role for spec in means.specs)), Written(text, means))
+                found.setdefault((text, tuple(spec.role for spec in means.specs)), WrittenInstruction(text, means))
     return tuple(found.values())
 
 

@@ -258,7 +258,7 @@ def _evaluate(node: ast.expr, lookup: Callable[[str], Number]) -> Number:
             raise ExpressionError(f"{type(node).__name__} is not allowed in an expression")
 
 
-class Scope:
+class SymbolScope:
     """Symbols, each a number or an expression over the others; evaluated when asked for, cycles refused.
 
     Args:
@@ -275,9 +275,9 @@ class Scope:
     def __contains__(self, name: str) -> bool:
         return any(name in layer for layer in self._layers)
 
-    def within(self, symbols: Mapping[str, Number | str]) -> Scope:
+    def within(self, symbols: Mapping[str, Number | str]) -> SymbolScope:
         """The same symbols and a few more, which hide those of the same name."""
-        inner = Scope(symbols, *self._layers)
+        inner = SymbolScope(symbols, *self._layers)
         inner.used = self.used
         return inner
 

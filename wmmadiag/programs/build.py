@@ -51,7 +51,7 @@ class Symbol:
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class ProgramSource:
     """One source of a program."""
 
     source: str  # its path as the user gave it
@@ -68,7 +68,7 @@ class BuiltProgram:
 
     library: Path  # its host half
     runtime: Path  # the runtime library that it uses
-    units: tuple[Unit, ...]  # its sources
+    units: tuple[ProgramSource, ...]  # its sources
     kernels: tuple[Symbol, ...]  # the symbols of kernels' bodies, in the order of their offsets
     # the symbols of the host's shadows of device variables; `managed`: names of those that the host may touch
     variables: tuple[Symbol, ...]
@@ -177,7 +177,7 @@ def read_program(folder: Path, runtime: Path) -> BuiltProgram:
     """What `build` left in a folder."""
     record = json.loads((folder / "program.json").read_text("utf-8"))
     units = tuple(
-        Unit(
+        ProgramSource(
             one["source"],
             {name: tuple(names) for name, names in one["kernels"].items()},
             frozenset(one["variables"]),

@@ -17,7 +17,7 @@ from wmmadiag.csource.lambdas import NAME as LAMBDA_CLASS
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions
 from wmmadiag.emulator.lower import lower
 from wmmadiag.errors import CompileError, ConfigurationError, UnsupportedError
-from wmmadiag.programs.build import LAMBDA, Symbol, Unit
+from wmmadiag.programs.build import LAMBDA, ProgramSource, Symbol
 from wmmadiag.programs.link import heap, linked, missing, original, private
 from wmmadiag.programs.shipped import NATIVE
 from wmmadiag.ptx import parse
@@ -103,7 +103,7 @@ class DeviceHalf:
         notes: what the user should know of kernels that were made ready.
     """
 
-    units: Sequence[Unit]
+    units: Sequence[ProgramSource]
     options: CompileOptions
     how: EmulatorOptions
     shadows: Sequence[tuple[Symbol, int]]
@@ -120,7 +120,7 @@ class DeviceHalf:
         self.modules: list[LoadedModule] = []
         self.notes: list[str] = []
 
-    def compile(self, unit: Unit, *, separately: bool = False, arch: str = "") -> Compilation:
+    def compile(self, unit: ProgramSource, *, separately: bool = False, arch: str = "") -> Compilation:
         """The PTX of a source, with the instantiations that the host half uses.
 
         Args:

@@ -13,7 +13,7 @@ from typing import Any
 
 from wmmadiag.errors import WmmadiagError
 from wmmadiag.programs.child import Served
-from wmmadiag.programs.run import Found, ProgramResult, take_record
+from wmmadiag.programs.run import ProgramFinding, ProgramResult, take_record
 from wmmadiag.results.finding_lines import finding_lines
 
 LAUNCH_FAILURE = 719
@@ -28,7 +28,7 @@ class KernelFindings(WmmadiagError):
 
     exit_code = 1
 
-    def __init__(self, name: str, found: list[Found]) -> None:
+    def __init__(self, name: str, found: list[ProgramFinding]) -> None:
         errors = [one for one in found if one.finding.level == "error"]
         super().__init__(
             f"{name}: {len(errors)} error{'s' if len(errors) > 1 else ''} in its kernels", detail=told(found)
@@ -36,7 +36,7 @@ class KernelFindings(WmmadiagError):
         self.found = found
 
 
-def told(found: list[Found]) -> str:
+def told(found: list[ProgramFinding]) -> str:
     """Findings as the terminal shows them."""
     lines: list[str] = []
     for one in found:
@@ -74,9 +74,9 @@ class InProcess(Served):
 
         return call
 
-    def found(self) -> list[Found]:
+    def found(self) -> list[ProgramFinding]:
         """What was found since the last time."""
-        result, records = ProgramResult(0), dict[tuple[str, ...], Found]()
+        result, records = ProgramResult(0), dict[tuple[str, ...], ProgramFinding]()
         text = os.pread(self.file, os.fstat(self.file).st_size - self.read, self.read)
         self.read += len(text)
         for line in text.splitlines():

@@ -55,7 +55,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class LaunchOutcome:
     """What a launch led to: its `cudaError_t` (0: none), warp instructions, what it printed, and findings."""
 
     error: int
@@ -95,7 +95,7 @@ class Launcher:
     def __post_init__(self) -> None:
         self.repeats = Repeats(self.runtime)
 
-    def launch(self, request: Request) -> Outcome:
+    def launch(self, request: Request) -> LaunchOutcome:
         """Run to completion.
 
         Raises:
@@ -103,13 +103,13 @@ class Launcher:
         """
         self.launches += 1
         if self.idle:
-            return Outcome(0, 0, "", (), False)
+            return LaunchOutcome(0, 0, "", (), False)
         alike = self._alike_of(request)
         self.runtime.wmmadiag_keep(int(bool(self.checks) and not request.kernel.talks))
         if (known := self.repeats.of(alike)) is not None:
             alike.count += 1
             self._tell(request, known.stretches)
-            return Outcome(0, known.instructions, "", (), False)
+            return LaunchOutcome(0, known.instructions, "", (), False)
         watch = bool(self.checks) and (self.every or alike.count == 0)
         self.watched += watch
         memory = self.memory()
@@ -138,7 +138,7 @@ class Launcher:
 
     def _run(
         self, request: Request, memory: Sequence[DeviceMemory], watch: bool
-    ) -> tuple[Outcome, tuple[Stretch, ...]]:
+    ) -> tuple[LaunchOutcome, tuple[Stretch, ...]]:
         kernel = request.kernel
         arguments = [request.parameters[one.offset : one.offset + one.size] for one in kernel.parameters]
         if self.capture is not None and self._alike_of(request).count == 1:
@@ -165,7 +165,7 @@ class Launcher:
             end = died(fault)
             findings = (reported(end), *(one for one in runs.reported() if one.check != "memory"))
             error, output = FAULTS.get(fault.kind, LAUNCH_FAILURE), fault.output
-        outcome = Outcome(error, instructions, output, findings, watch)
+        outcome = LaunchOutcome(error, instructions, output, findings, watch)
         if footprint is None:
             return outcome, ()
         self.unfollowed += not footprint.complete

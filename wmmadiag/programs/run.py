@@ -23,7 +23,7 @@ UNDECIDED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ProgramFinding:
     """A finding, and where it was met first."""
 
     finding: ReportedFinding  # as reported; its count is the sum over launches
@@ -36,7 +36,7 @@ class ProgramResult:
     """How a program ended."""
 
     status: int  # its exit status, or minus the signal that ended it
-    found: list[Found] = field(default_factory=list)  # what was found, in the order in which it was met
+    found: list[ProgramFinding] = field(default_factory=list)  # what was found, in the order in which it was met
     # launches, watched: how many there were, and how many the checks watched
     launches: int = 0
     watched: int = 0
@@ -117,7 +117,7 @@ def run_program(
     """
     whole = {**spec, "folder": str(program.library.parent), "runtime": str(program.runtime)}
     result = ProgramResult(0)
-    records: dict[tuple[str, ...], Found] = {}
+    records: dict[tuple[str, ...], ProgramFinding] = {}
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file, tempfile.TemporaryFile() as said:
         json.dump(whole, file)
         file.flush()
@@ -171,7 +171,10 @@ def _end_after(
 
 
 def take_record(
-    record: Mapping[str, Any], result: ProgramResult, records: dict[tuple[str, ...], Found], program: BuiltProgram
+    record: Mapping[str, Any],
+    result: ProgramResult,
+    records: dict[tuple[str, ...], ProgramFinding],
+    program: BuiltProgram,
 ) -> None:
     """Add what a process that serves a program says to the result and to what was found."""
     if "launches" in record:
@@ -214,11 +217,11 @@ def take_record(
         _add(records, finding, "")
 
 
-def _add(records: dict[tuple[str, ...], Found], finding: ReportedFinding, where: str) -> None:
+def _add(records: dict[tuple[str, ...], ProgramFinding], finding: ReportedFinding, where: str) -> None:
     key = (finding.check, finding.kind, finding.level, finding.message, finding.place, finding.other)
     seen = records.get(key)
     if seen is None:
-        records[key] = Found(finding, 1 if where else 0, where)
+        records[key] = ProgramFinding(finding, 1 if where else 0, where)
     else:
         counted = replace(seen.finding, count=seen.finding.count + finding.count)
         records[key] = replace(seen, finding=counted, launches=seen.launches + (1 if where else 0))

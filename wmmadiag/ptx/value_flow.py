@@ -98,7 +98,7 @@ def value_flow(module: Module, entry: str) -> ValueFlow:
     """The graph of a kernel and of what it calls."""
     graph = ValueFlow(module.functions[entry])
     for function in _reached(module, graph.entry):
-        _Reader(graph, function, module).read()
+        _FlowReader(graph, function, module).read()
     _join_calls(graph)
     return graph
 
@@ -122,7 +122,7 @@ def _callees(module: Module, caller: PtxFunction, one: Instruction) -> tuple[Ptx
     return () if function is None else (function,)
 
 
-class _Reader:
+class _FlowReader:
     """Puts one function's instructions into the graph."""
 
     def __init__(self, graph: ValueFlow, function: PtxFunction, module: Module) -> None:

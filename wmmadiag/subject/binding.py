@@ -16,7 +16,7 @@ from wmmadiag.launch import Argument as LaunchArgument
 from wmmadiag.launch import ArgumentView, Dim3, Launch
 from wmmadiag.numerics.element_types import ElementType, storage_dtype
 from wmmadiag.ops import OPERATIONS
-from wmmadiag.ops.expressions import Scope, names_in
+from wmmadiag.ops.expressions import SymbolScope, names_in
 from wmmadiag.subject.card import Argument, Card, Case, Expression, LaunchShape, Tolerance, Variant
 from wmmadiag.subject.inputs import default_distribution, draw, draw_meaningful, rounded
 from wmmadiag.subject.placement import place_view
@@ -144,7 +144,7 @@ def elements_of(card: Card, case: Case, variant: Variant) -> int:
     return sum(count for _, count in _place_all(card.as_variant(variant), case_scope(card, case, variant)))
 
 
-def _symbol_values(scope: Scope) -> dict[str, int | float]:
+def _symbol_values(scope: SymbolScope) -> dict[str, int | float]:
     values: dict[str, int | float] = {}
     for name in scope.names():
         try:
@@ -155,7 +155,7 @@ def _symbol_values(scope: Scope) -> dict[str, int | float]:
     return values
 
 
-def _place_all(card: Card, scope: Scope) -> list[tuple[dict[str, Placement], int]]:
+def _place_all(card: Card, scope: SymbolScope) -> list[tuple[dict[str, Placement], int]]:
     """Placements and storage size of each argument, in elements; (empty, 0) for a scalar."""
     placed: list[tuple[dict[str, Placement], int]] = []
     total = 0
@@ -196,7 +196,12 @@ def _padded_end(placement: Placement) -> int:
 
 
 def _fill(
-    card: Card, scope: Scope, placed: list[tuple[dict[str, Placement], int]], distribution: str, seed: int, empty: bool
+    card: Card,
+    scope: SymbolScope,
+    placed: list[tuple[dict[str, Placement], int]],
+    distribution: str,
+    seed: int,
+    empty: bool,
 ) -> tuple[BoundArgument, ...]:
     drawn = (
         []
@@ -248,7 +253,7 @@ def _fill(
 
 
 def _left_by_call(
-    card: Card, scope: Scope, values: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]
+    card: Card, scope: SymbolScope, values: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]
 ) -> dict[str, NDArray[Any]]:
     """What the card's host functions leave in inputs of which the card says so, as the storage holds it."""
     from wmmadiag.subject.reference_process import asked_left
@@ -259,7 +264,7 @@ def _left_by_call(
     return {role: rounded(left[role], elements[role]) for role in card.computes.given if role in left}
 
 
-def _given(argument: Argument, shape: tuple[int, ...], scope: Scope) -> NDArray[Any]:
+def _given(argument: Argument, shape: tuple[int, ...], scope: SymbolScope) -> NDArray[Any]:
     """The values that the card gives an input, as its storage holds them; shaped `shape`."""
     count, storage = math.prod(shape), storage_dtype(argument.element)
     held = argument.values
@@ -281,11 +286,11 @@ def _given(argument: Argument, shape: tuple[int, ...], scope: Scope) -> NDArray[
     return np.asarray(numbers, storage_dtype(argument.element)).reshape(shape)
 
 
-def _scalar(argument: Argument, scope: Scope) -> np.generic:
+def _scalar(argument: Argument, scope: SymbolScope) -> np.generic:
     return _number(argument, argument.value, scope, "the")
 
 
-def _number(argument: Argument, text: Expression | None, scope: Scope, article: str) -> np.generic:
+def _number(argument: Argument, text: Expression | None, scope: SymbolScope, article: str) -> np.generic:
     """An expression as a number of the argument's type; `article`: "the" for its only value, else "a"."""
     assert text is not None
     element = argument.element
@@ -306,7 +311,7 @@ def _number(argument: Argument, text: Expression | None, scope: Scope, article: 
     return exact
 
 
-def _launch(shape: LaunchShape, scope: Scope, arguments: tuple[BoundArgument, ...]) -> Launch:
+def _launch(shape: LaunchShape, scope: SymbolScope, arguments: tuple[BoundArgument, ...]) -> Launch:
     def dim3(which: str, expressions: tuple[str | int | float, ...], limits: tuple[int, int, int]) -> Dim3:
         values = [1, 1, 1]
         for axis, expression in enumerate(expressions):

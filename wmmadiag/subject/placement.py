@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.ops import OPERATIONS, Role
-from wmmadiag.ops.expressions import Scope
+from wmmadiag.ops.expressions import SymbolScope
 from wmmadiag.subject.card import Argument, Card, Expression, View
 from wmmadiag.subject.storage import Placement
 
 _MAX_ELEMENTS = 1 << 34
 
 
-def place_view(card: Card, argument: Argument, view: View, scope: Scope) -> Placement:
+def place_view(card: Card, argument: Argument, view: View, scope: SymbolScope) -> Placement:
     """Where a logical tensor lies in its argument's storage.
 
     Raises:
@@ -88,7 +88,7 @@ def _axes_and_shape(
     return _without(absent, axes, shape)
 
 
-def _is_one(symbol: str, view: View, scope: Scope) -> bool:
+def _is_one(symbol: str, view: View, scope: SymbolScope) -> bool:
     return scope.number(symbol, place=view.place, what=symbol) == 1
 
 
@@ -113,7 +113,7 @@ def _unknown_layout(view: View, axes: str) -> ConfigurationError:
 
 
 def _strides(
-    argument: Argument, view: View, axes: str, shape: tuple[int, ...], scope: Scope, role: Role | None
+    argument: Argument, view: View, axes: str, shape: tuple[int, ...], scope: SymbolScope, role: Role | None
 ) -> tuple[int, ...]:
     if view.strides:
         return _given_strides(argument, view, axes, shape, scope, role)
@@ -137,7 +137,7 @@ def _strides(
 
 
 def _given_strides(
-    argument: Argument, view: View, axes: str, shape: tuple[int, ...], scope: Scope, role: Role | None
+    argument: Argument, view: View, axes: str, shape: tuple[int, ...], scope: SymbolScope, role: Role | None
 ) -> tuple[int, ...]:
     """The strides that a card states, in the order of the axes; 0 for those of a spread role that it has not."""
     named, told = axes, view.strides

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.ops import OPERATIONS
-from wmmadiag.ops.expressions import Scope
+from wmmadiag.ops.expressions import SymbolScope
 from wmmadiag.place import Place
 from wmmadiag.subject.card import Card, Case, Computes, Expression, Variant
 
@@ -19,7 +19,7 @@ _LEAST = {"int": 1, "count": 0, "reach": -1}
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
 
-def case_scope(card: Card, case: Case, variant: Variant) -> Scope:
+def case_scope(card: Card, case: Case, variant: Variant) -> SymbolScope:
     """The symbols of one case and variant.
 
     A case's own symbols come first, then the variant's macros, the card's macros, the card's `[symbols]`, and what
@@ -34,7 +34,7 @@ def case_scope(card: Card, case: Case, variant: Variant) -> Scope:
     return operation_scope(card.computes, *given)
 
 
-def operation_scope(computes: Computes, *given: Mapping[str, Expression]) -> Scope:
+def operation_scope(computes: Computes, *given: Mapping[str, Expression]) -> SymbolScope:
     """The symbols that are given, the first layer before the next, then what the operation makes of them.
 
     Parameters that shapes may depend on are symbols, too: `transpose_b`, `groups`.
@@ -49,7 +49,7 @@ def operation_scope(computes: Computes, *given: Mapping[str, Expression]) -> Sco
         name: text for name, text in operation.symbols.items() if not _runs_in_a_circle(name, operation.symbols, known)
     }
     derived |= {name: str(one.default) for name, one in counts.items() if str(one.default) != name}
-    return Scope(*given, said, derived)
+    return SymbolScope(*given, said, derived)
 
 
 def _runs_in_a_circle(name: str, defaults: Mapping[str, str], known: set[str]) -> bool:
@@ -72,7 +72,7 @@ def _macro_symbols(macros: Mapping[str, Expression]) -> dict[str, Expression]:
     return {name: _BRACES.sub(r"(\1)", value) if isinstance(value, str) else value for name, value in macros.items()}
 
 
-def evaluate_parameters(computes: Computes, scope: Scope) -> dict[str, float | int | bool | str]:
+def evaluate_parameters(computes: Computes, scope: SymbolScope) -> dict[str, float | int | bool | str]:
     """The operation's parameters for one case, defaults included."""
     values: dict[str, float | int | bool | str] = {}
     for name, parameter in OPERATIONS[computes.operation].parameters.items():
@@ -96,7 +96,7 @@ def evaluate_parameters(computes: Computes, scope: Scope) -> dict[str, float | i
     return values
 
 
-def interpolate(text: str, scope: Scope, *, place: Place, what: str) -> str:
+def interpolate(text: str, scope: SymbolScope, *, place: Place, what: str) -> str:
     """Text in which each `{expression}` is replaced by its integer (or real) value."""
 
     def value(match: re.Match[str]) -> str:

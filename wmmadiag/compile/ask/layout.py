@@ -132,7 +132,7 @@ def layouts(
     Raises: as `ask`.
     """
     session = AskingSession(asked)
-    reader = _Reader(Records(session.files.tree, (STUBS, *session.files.tools.includes)))
+    reader = _LayoutReader(Records(session.files.tree, (STUBS, *session.files.tools.includes)))
     found: dict[TypeOf | ParameterType, ClassLayout | Unanswered] = {}
     for _ in range(_MOST_ROUNDS):
         found = {}
@@ -160,7 +160,7 @@ class _Misread(_Refused):
 
 
 @dataclass(slots=True)
-class _Reader:
+class _LayoutReader:
     records: Records
     answers: dict[Question, Any] = field(default_factory=dict)
     wanted: list[Question] = field(default_factory=list)

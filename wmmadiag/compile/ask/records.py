@@ -83,7 +83,7 @@ class Records:
 
     tree: SourceTree  # the source with its headers
     provided: Sequence[Path]  # the folders of the toolkit's headers
-    _own: tuple[_File, ...] | None = None
+    _own: tuple[_ClassFile, ...] | None = None
     _toolkit: _Toolkit | None = None
 
     def candidates(self, name: str) -> Iterator[list[DeclaredClass]]:
@@ -113,15 +113,15 @@ class Records:
                         return one
         return None
 
-    def _files(self) -> Sequence[_File]:
+    def _files(self) -> Sequence[_ClassFile]:
         """The source and the headers that it brings."""
         if self._own is None:
             texts = [(one.key, one.text) for one in self.tree.every()]
             known = tuple(sorted({pair for _, text in texts for pair in _SPECIFIERS.findall(text)}))
-            self._own = tuple(_File(key, text, known) for key, text in texts)
+            self._own = tuple(_ClassFile(key, text, known) for key, text in texts)
         return self._own
 
-    def _library(self) -> Iterator[_File]:
+    def _library(self) -> Iterator[_ClassFile]:
         """The headers of the toolkit that these include, each read once."""
         if self._toolkit is None:
             self._toolkit = _Toolkit([str(folder) for folder in self.provided])
@@ -132,7 +132,7 @@ class Records:
 
 
 @dataclass(slots=True)
-class _File:
+class _ClassFile:
     """One file: the names of the classes that it seems to define, and these classes once they are wanted."""
 
     name: str
@@ -155,17 +155,17 @@ class _Toolkit:
     """The toolkit's headers in the order of inclusion, read as far as somebody looks."""
 
     folders: Sequence[str]
-    _read: list[_File] = field(default_factory=list)
+    _read: list[_ClassFile] = field(default_factory=list)
     _waiting: list[str] = field(default_factory=list)
     _seen: set[str] = field(default_factory=set)
 
-    def files(self) -> Iterator[_File]:
+    def files(self) -> Iterator[_ClassFile]:
         index = 0
         while index < len(self._read) or self._waiting:
             if index == len(self._read):
                 path = self._waiting.pop(0)
                 text = Path(path).read_bytes().decode("utf-8", "surrogateescape")
-                self._read.append(_File(path, text, tuple(_SPECIFIERS.findall(text))))
+                self._read.append(_ClassFile(path, text, tuple(_SPECIFIERS.findall(text))))
                 self.wait_for(text, str(Path(path).parent))
             yield self._read[index]
             index += 1

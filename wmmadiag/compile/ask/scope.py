@@ -29,7 +29,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _Surrounding:
     """Something around a place: "namespace", "class", "template", "parameters", "block", "using", "directive",
     "meaning" (of a name that is no variable) or "variable"; `names` are those that it declares."""
 
@@ -100,7 +100,7 @@ def _downwards(node: Node) -> list[tuple[Node, Node]]:
     return [(around, inside) for inside, around in itertools.pairwise(chain)][::-1]
 
 
-def _closure(parts: Sequence[_Part], mentioned: str) -> frozenset[str]:
+def _closure(parts: Sequence[_Surrounding], mentioned: str) -> frozenset[str]:
     """The names that a text needs, and those that the declarations of these need."""
     wanted = set(_WORD.findall(mentioned))
     for part in parts:
@@ -112,51 +112,51 @@ def _closure(parts: Sequence[_Part], mentioned: str) -> frozenset[str]:
     return frozenset(wanted)
 
 
-def _parts(source: Source, around: Node, inside: Node) -> Iterator[_Part]:
+def _parts(source: Source, around: Node, inside: Node) -> Iterator[_Surrounding]:
     """What a surrounding node contributes to the scope of its child."""
     kind = around.type
     if kind == "namespace_definition":
         name = field(around, "name")
-        yield from (_Part("namespace", one) for one in (source.text(name) if name else "").split("::"))
+        yield from (_Surrounding("namespace", one) for one in (source.text(name) if name else "").split("::"))
     elif kind == "template_declaration":
         for parameter in template_parameters(source, around):
             if parameter.name and not parameter.pack:
                 text = parameter.type if parameter.type in ("typename", "template") else _typed(source, parameter)
-                yield _Part("template", text, frozenset({parameter.name}), default=parameter.default)
+                yield _Surrounding("template", text, frozenset({parameter.name}), default=parameter.default)
     elif kind in _RECORDS and inside.type == "field_declaration_list":
-        yield _Part("class", _class_name(source, around))
+        yield _Surrounding("class", _class_name(source, around))
     elif kind == "function_definition":
         yield from _of_function(source, around, inside)
     elif kind in _BLOCKS:
-        yield _Part("block", "{")
+        yield _Surrounding("block", "{")
         yield from _before(source, around, inside)
     elif kind == "for_statement":
         first = field(around, "initializer")
         if first is not None and first.start_byte < inside.start_byte:
-            yield _Part("block", "{")
+            yield _Surrounding("block", "{")
             yield from _statement(source, first)
 
 
-def _of_function(source: Source, function: Node, inside: Node) -> Iterator[_Part]:
+def _of_function(source: Source, function: Node, inside: Node) -> Iterator[_Surrounding]:
     declarator = next(descendants(function, "function_declarator"), None)
     if declarator is None or inside.type != "compound_statement":
         return
     name, listed = field(declarator, "declarator"), field(declarator, "parameters")
     qualifier = source.words(name).rpartition("::")[0].strip() if name is not None else ""
     if qualifier:
-        yield _Part("class", qualifier)
+        yield _Surrounding("class", qualifier)
     if listed is not None:
         names = {one.name for child in listed.named_children for one in declared(source, child, "parameter")}
-        yield _Part("parameters", source.words(listed)[1:-1], frozenset(names - {""}))
+        yield _Surrounding("parameters", source.words(listed)[1:-1], frozenset(names - {""}))
 
 
-def _before(source: Source, block: Node, inside: Node) -> Iterator[_Part]:
+def _before(source: Source, block: Node, inside: Node) -> Iterator[_Surrounding]:
     for one in block.named_children:
         if one.start_byte < inside.start_byte:
             yield from _statement(source, one)
 
 
-def _statement(source: Source, node: Node) -> Iterator[_Part]:
+def _statement(source: Source, node: Node) -> Iterator[_Surrounding]:
     """The names that one statement of a block declares."""
     if node.type == "declaration":
         yield from _declaration(source, node)
@@ -164,27 +164,27 @@ def _statement(source: Source, node: Node) -> Iterator[_Part]:
         declared_names = frozenset(_WORD.findall(source.words(node).partition("=")[0]))
         if node.type == "type_definition":
             declared_names = frozenset(one.name for one in declared(source, node)) or declared_names
-        yield _Part("meaning", source.words(node), declared_names)
+        yield _Surrounding("meaning", source.words(node), declared_names)
     elif node.type == "using_declaration":
-        yield _Part("using", source.words(node))
+        yield _Surrounding("using", source.words(node))
     elif node.type in _TYPES:
-        yield _Part("meaning", source.words(node).rstrip(";") + ";", _type_names(source, node))
+        yield _Surrounding("meaning", source.words(node).rstrip(";") + ";", _type_names(source, node))
     elif node.type in _CONDITIONALS:
         inner = [part for one in node.named_children for part in _statement(source, one)]
         names = frozenset(name for part in inner for name in part.names)
         first = source.text(node).split("\n", 1)[0].strip()
-        yield _Part("directive", f"\n{first}\n", names)
+        yield _Surrounding("directive", f"\n{first}\n", names)
         yield from inner
         if node.type in ("preproc_if", "preproc_ifdef"):
-            yield _Part("directive", "\n#endif\n", names)
+            yield _Surrounding("directive", "\n#endif\n", names)
 
 
-def _declaration(source: Source, node: Node) -> Iterator[_Part]:
+def _declaration(source: Source, node: Node) -> Iterator[_Surrounding]:
     held = field(node, "type")
     declarators = node.children_by_field_name("declarator")
     if held is not None and held.type in _TYPES and field(held, "body") is not None:
         names = _type_names(source, held) | {one.name for one in declared(source, node)}
-        yield _Part("meaning", source.words(node), frozenset(names))
+        yield _Surrounding("meaning", source.words(node), frozenset(names))
         return
     if not declarators:
         return
@@ -193,7 +193,7 @@ def _declaration(source: Source, node: Node) -> Iterator[_Part]:
         constant = bool(variable.words & {"constexpr", "const"})
         plain = " ".join(word for word in head.split() if word != "static") if constant else head
         text = f"{plain} {source.words(declarator)};"
-        yield _Part("variable", text, frozenset({variable.name}), constant, pointer=variable.pointers > 0)
+        yield _Surrounding("variable", text, frozenset({variable.name}), constant, pointer=variable.pointers > 0)
 
 
 def _type_names(source: Source, node: Node) -> frozenset[str]:
@@ -223,7 +223,7 @@ def _typed(source: Source, parameter: TemplateParameter) -> str:
     return text.partition("=")[0].rpartition(parameter.name)[0].strip() or parameter.type
 
 
-def _bound(part: _Part, bindings: Mapping[str, str]) -> str:
+def _bound(part: _Surrounding, bindings: Mapping[str, str]) -> str:
     """The declaration that gives a template parameter its argument; "" where it has none."""
     name = next(iter(part.names))
     value = bindings.get(name, part.default)
@@ -236,7 +236,7 @@ def _bound(part: _Part, bindings: Mapping[str, str]) -> str:
     return f"constexpr {part.text} {name} = {value};"
 
 
-def _is_changed(node: Node, part: _Part) -> bool:
+def _is_changed(node: Node, part: _Surrounding) -> bool:
     """Whether something in the function may change a variable after its declaration."""
     functions = [one for one in ancestors(node) if one.type in ("function_definition", "lambda_expression")]
     return not functions or is_changed(functions[-1], next(iter(part.names)))
