@@ -14,6 +14,7 @@ from wmmadiag.csource.tree import Source, parse
 from wmmadiag.diagnose.changes import Change, applied
 from wmmadiag.diagnose.changes import Texts as Bytes
 from wmmadiag.diagnose.excerpts import statement_lines
+from wmmadiag.diagnose.hard import runs_on_hard_inputs
 from wmmadiag.diagnose.intrusion import Touch, altered, touches
 from wmmadiag.diagnose.meeting import function_at, homes
 from wmmadiag.diagnose.names import puts_in_order
@@ -21,7 +22,6 @@ from wmmadiag.diagnose.ranking import after_trial
 from wmmadiag.diagnose.search import Tried
 from wmmadiag.diagnose.sizes import further_sizes
 from wmmadiag.errors import ConfigurationError
-from wmmadiag.ops.registry import OPERATIONS
 from wmmadiag.subject.bench import CaseRun, Workbench
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Case, LaunchShape
@@ -255,13 +255,9 @@ def _runs(bench: Workbench, cases: Sequence[Case], baseline: Mapping[str, CaseRu
     seed = first.result.seed if first is not None and first.result.seed is not None else 0
     run = bench.run(cases[0], texts, seed=seed + 1)
     yield run
-    if not run.passed or bench.inputs:
+    if not run.passed:
         return
-    for name in OPERATIONS[bench.card.computes.operation].hard_inputs:
-        try:
-            run = bench.run(cases[-1], texts, inputs=name)
-        except ConfigurationError:  # of arrays that are stored as these inputs do not know them
-            continue
+    for name, run in runs_on_hard_inputs(bench, cases[-1], texts):
         # What overflows as it stands on these inputs is nothing that a change must mend; nor is what a tolerance of the
         # card's own, which is said of its own inputs, does not allow; and what cannot be judged refutes nothing.
         if run.passed or (decided(run) and not tolerated(bench, cases[-1]) and _judged(bench, cases[-1], run, name)):

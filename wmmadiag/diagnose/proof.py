@@ -18,6 +18,7 @@ from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.confirm import Confirmed, decided, fresh, passes, share_altered, tolerated, touched
 from wmmadiag.diagnose.excerpts import statement_lines
 from wmmadiag.diagnose.frugal import rearranged, repeats, strays
+from wmmadiag.diagnose.hard import runs_on_hard_inputs
 from wmmadiag.diagnose.meeting import ordered_by, through_two_pointers
 from wmmadiag.diagnose.names import TARGETS, puts_in_order
 from wmmadiag.diagnose.sidebyside import Difference, of_two_ends
@@ -25,8 +26,7 @@ from wmmadiag.diagnose.sizes import mixed_sizes
 from wmmadiag.diagnose.sliding import movable
 from wmmadiag.diagnose.unread import Unread, unread
 from wmmadiag.diagnose.watched import Lines, blocks_of, watched
-from wmmadiag.errors import ConfigurationError, WmmadiagError
-from wmmadiag.ops.registry import OPERATIONS
+from wmmadiag.errors import WmmadiagError
 from wmmadiag.place import Place, own_place
 from wmmadiag.subject.bench import CaseRun, Workbench
 from wmmadiag.subject.card import Case
@@ -119,14 +119,10 @@ def unfit(bench: Workbench, cases: Sequence[Case], one: Confirmed) -> str:
     Sizes mixed of the cases' own; and inputs that are hard for the operation, by a tolerance that was not said of them.
     """
     wrong = next((case.name for case in mixed_sizes(cases, cases[0]) if passes(bench, one, case) is False), "")
-    if wrong or bench.inputs or not tolerated(bench, cases[-1]):
+    if wrong or not tolerated(bench, cases[-1]):
         return wrong
     used = bench if one.shape is None else bench.launched(one.shape)
-    for name in OPERATIONS[bench.card.computes.operation].hard_inputs:
-        try:
-            run = used.run(cases[-1], one.texts, inputs=name)
-        except ConfigurationError:
-            continue
+    for name, run in runs_on_hard_inputs(used, cases[-1], one.texts):
         if not run.passed and decided(run) and math.isfinite(run.max_difference):
             return f"{cases[-1].name} on inputs {name}"
     return ""

@@ -61,6 +61,7 @@ class HardInput:
     meaning: str  # one line for the documentation
     # changes standard normal values by role, in place
     change: Callable[[dict[str, Doubles], np.random.Generator], None]
+    of: tuple[frozenset[str], ...]  # sets of roles: it changes something where all of one are there
 
 
 @dataclass(frozen=True, slots=True)

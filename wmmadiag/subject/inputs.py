@@ -51,7 +51,7 @@ def draw(
         By role, arrays of the role's storage dtype and logical shape.
     """
     chosen = {
-        role: (overrides or {}).get(role) or distribution or default_distribution(element)
+        role: (overrides or {}).get(role) or _drawn(distribution, element, hard)
         for role, (_, element) in tensors.items()
     }
     plain = {role: one for role, one in tensors.items() if chosen[role] not in hard and math.prod(one[0]) <= _KEPT}
@@ -66,6 +66,12 @@ def draw(
             hard[name].change({role: v for role, v in values.items() if chosen[role] == name}, _generator(seed, name))
     found |= {role: rounded(value, tensors[role][1]) for role, value in values.items()}
     return {role: found[role] for role in tensors}
+
+
+def _drawn(distribution: str, element: ElementType, hard: Mapping[str, HardInput]) -> str:
+    """The distribution of a tensor of which none is said by itself: what is hard for sums is nothing for integers."""
+    own = default_distribution(element)
+    return own if distribution in hard and not element.is_float else distribution or own
 
 
 @lru_cache(maxsize=16)

@@ -74,11 +74,13 @@ def _spike(values: dict[str, Doubles], rng: np.random.Generator) -> None:
         np.put_along_axis(x, columns[..., None], _PEAK, axis=-1)
 
 
+_OF = frozenset({"q", "k"}), frozenset({"x"})
+
 SCORES: Mapping[str, HardInput] = {
     "growing_max": HardInput(
-        "scores that grow with the key, so that an online softmax rescales at every tile", _growing_max
+        "scores that grow with the key, so that an online softmax rescales at every tile", _growing_max, _OF
     ),
-    "late_max": HardInput("the last keys have by far the largest scores", _late_max),
-    "spike": HardInput("one key per query dominates, each at another place", _spike),
+    "late_max": HardInput("the last keys have by far the largest scores", _late_max, _OF),
+    "spike": HardInput("one key per query dominates, each at another place", _spike, _OF),
 }
 """Of q and k, or of x."""

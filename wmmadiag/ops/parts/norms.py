@@ -70,10 +70,14 @@ def _tiny(values: dict[str, Doubles], rng: np.random.Generator) -> None:
         values[role] *= rng.choice([1e-3, 4e-3], (*values[role].shape[:-1], 1))
 
 
+_OF = (frozenset({"x"}),)
+
 HARD_INPUTS: Mapping[str, HardInput] = {
-    "large_mean": HardInput("rows whose mean is 30 times their deviation: what E[x²] − E[x]² loses shows", _large_mean),
-    "outlier": HardInput("one element of each row is 200 times as large as the others", _outlier),
-    "tiny_rows": HardInput("rows whose variance is about eps, so that it shows where that is added", _tiny),
+    "large_mean": HardInput(
+        "rows whose mean is 30 times their deviation: what E[x²] − E[x]² loses shows", _large_mean, _OF
+    ),
+    "outlier": HardInput("one element of each row is 200 times as large as the others", _outlier, _OF),
+    "tiny_rows": HardInput("rows whose variance is about eps, so that it shows where that is added", _tiny, _OF),
 }
 
 
