@@ -121,6 +121,11 @@ YIELDS = [
     ("alike", f"{SHARED} s[t] = a[t * n + 4]; __syncthreads(); out[t] = b[t * n + 5];", "b[t * n + 4]"),
     ("alike", "float x = a[m] * a[m]; float y = b[n] * b[m]; out[0] = x + y;", "b[n] * b[n]"),
     (
+        "companion",
+        "float d[4], x = a[m]; int id[4]; d[0] = x; id[0] = m; for (int i = 1; i < 4; ++i) { d[i] = d[i - 1]; }",
+        "d[i] = d[i - 1]; id[i] = id[i - 1];",
+    ),
+    (
         "parallel",
         "float x[4], y[4]; x[0] = a[m] * 2; x[1] += x[0]; y[0] = b[n] * 2; out[0] = x[1] + y[0];",
         "y[1] += y[0];",
@@ -234,6 +239,12 @@ NEVER = [
     ("advanced", "const int stage = 0; for (int i = 0; i < n; ++i) { out[stage] = a[i]; }", "stage ^= 1;"),
     ("advanced", "int stage = 0; for (int i = 0; i < n; ++i) { out[stage] = a[i]; ++stage; }", "stage ^= 1;"),
     ("alike", "float x = a[m] * 2; float y = b[n] * 2; out[0] = x + y;", "float y = a[n]"),
+    (
+        "companion",
+        "float d[4], x = a[m]; int id[4]; d[0] = x; id[0] = m; for (int i = 1; i < 4; ++i) { d[i] = d[i - 1]; id[i] = m; }",
+        "id[i - 1]",
+    ),
+    ("companion", "float d[4], e[4]; d[0] = a[m]; d[1] = a[n]; e[0] = a[m]; d[2] = a[m];", "e[2]"),
     ("parallel", "float x[4]; x[0] = a[m] * 2; x[1] += x[0]; out[0] = b[n] * 2;", "b[1]"),
     (
         "removal",
