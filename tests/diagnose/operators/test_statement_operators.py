@@ -241,8 +241,8 @@ NEVER = [
     ("alike", "float x = a[m] * 2; float y = b[n] * 2; out[0] = x + y;", "float y = a[n]"),
     (
         "companion",
-        "float d[4], x = a[m]; int id[4]; d[0] = x; id[0] = m; for (int i = 1; i < 4; ++i) { d[i] = d[i - 1]; id[i] = m; }",
-        "id[i - 1]",
+        "float d[4], x = a[m]; int id[4]; d[0] = x; id[0] = m; for (;;) { d[1] = d[0]; id[1] = m; }",
+        "id[0];",
     ),
     ("companion", "float d[4], e[4]; d[0] = a[m]; d[1] = a[n]; e[0] = a[m]; d[2] = a[m];", "e[2]"),
     ("parallel", "float x[4]; x[0] = a[m] * 2; x[1] += x[0]; out[0] = b[n] * 2;", "b[1]"),
