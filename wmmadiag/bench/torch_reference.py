@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from wmmadiag.errors import ConfigurationError
 
 _TORCH_TYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "tf32": "float32"}
+_WARM_UP = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,6 @@ def torch_attention(
     *,
     scale: float,
     causal: bool,
-    device: int = 0,
-    warm_up: int = 10,
     repeats: int = 50,
 ) -> TorchAttention:
     """Run and time SDPA on q, k, v [B, H, S, D].
@@ -48,7 +47,7 @@ def torch_attention(
     if not torch.cuda.is_available():
         raise ConfigurationError("this torch sees no GPU", hint="install a CUDA build of torch")
     dtype = getattr(torch, _TORCH_TYPES.get(element, "float32"))
-    place = torch.device("cuda", device)
+    place = torch.device("cuda", 0)
     q, k, v = (torch.from_numpy(np.asarray(inputs[role], np.float64)).to(place, dtype) for role in "qkv")
     if causal and q.shape[-2] != k.shape[-2]:
         raise ConfigurationError(
@@ -62,7 +61,7 @@ def torch_attention(
         return call(q, k, v, is_causal=causal, scale=scale, **grouped)
 
     with torch.cuda.device(place), torch.no_grad():
-        for _ in range(warm_up):
+        for _ in range(_WARM_UP):
             output = run()
         times = []
         for _ in range(repeats):

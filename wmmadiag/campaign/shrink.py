@@ -17,21 +17,21 @@ SIMPLE = ("small_integers", "positive", "")
 Run = Callable[[Point], Result]
 
 
-def shrunk(failing: Result, run: Run, axes: Mapping[str, Sequence[Expression]], most: int = MOST) -> Result:
+def shrunk(failing: Result, run: Run, axes: Mapping[str, Sequence[Expression]]) -> Result:
     """A case as small as can be found that fails with the same failures.
 
     Sizes first, since they decide what everything else costs; then orders, places, inputs and the seed. It ends where
-    no single step makes the case smaller, or after `most` runs.
+    no single step makes the case smaller, or after `MOST` runs.
 
     Args:
         axes: values of each size that the plan tries: what is legal beyond them nobody has said.
     """
     best, spent = failing, 0
     again = True
-    while again and spent < most:
+    while again and spent < MOST:
         again = False
         for smaller in _steps(best.point, axes):
-            if spent >= most:
+            if spent >= MOST:
                 break
             spent += 1
             found = run(smaller)

@@ -107,9 +107,9 @@ class Directive:
     end: int
 
 
-def directives(data: bytes, known: Sequence[Span] = ()) -> Iterator[Directive]:
-    """The directives of a source in order; `known`: its `spans`."""
-    for span in known or spans(data):
+def directives(data: bytes) -> Iterator[Directive]:
+    """The directives of a source in order."""
+    for span in spans(data):
         if span.kind == "directive":
             text = _plain(data[span.start : span.end]).lstrip("#%: ")
             name = _NAME.match(text)

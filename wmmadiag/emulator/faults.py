@@ -41,6 +41,7 @@ HINTS: Mapping[str, str] = {
 _MISALIGNED_FRAGMENT = "declare the array with __align__(32), or make the leading dimension a multiple of 16 bytes"
 
 
+_STANDING = 40  # groups of lanes that are listed
 _FAR = 1 << 30
 """Bytes from the nearest allocation from which on naming it says nothing."""
 _NULL = 1 << 16
@@ -136,10 +137,10 @@ def _memory(kind: str, fault: Mapping[str, Any], view: LaunchView) -> tuple[str,
     return message, address, ["a null pointer, or close to one" if address < _NULL else "no allocation is near"]
 
 
-def standing_lines(standings: Sequence[tuple[Any, ...]], view: LaunchView, most: int = 40) -> list[str]:
+def standing_lines(standings: Sequence[tuple[Any, ...]], view: LaunchView) -> list[str]:
     """One line for each group of lanes: where it stands and what it waits for."""
     lines = []
-    for block, warp, pc, lanes, state, barrier in standings[:most]:
+    for block, warp, pc, lanes, state, barrier in standings[:_STANDING]:
         doing = {
             "ready": "running",
             "barrier": f"waits at barrier {barrier}",
@@ -150,8 +151,8 @@ def standing_lines(standings: Sequence[tuple[Any, ...]], view: LaunchView, most:
             f"block {coordinates(block, view.grid)}, warp {warp}, lanes {lanes:#010x}: {doing} "
             f"at {user_place(node.place)} ({node.text})"
         )
-    if len(standings) > most:
-        lines.append(f"… and {len(standings) - most} more")
+    if len(standings) > _STANDING:
+        lines.append(f"… and {len(standings) - _STANDING} more")
     return lines
 
 

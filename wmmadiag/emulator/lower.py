@@ -71,7 +71,6 @@ def lower(
     arch: str,
     *,
     share_registers: bool = True,
-    fuse: bool = True,
     least_aligned: bool = False,
     addresses: Mapping[str, int] = MappingProxyType({}),
 ) -> LoweredKernel:
@@ -82,7 +81,6 @@ def lower(
         entry: name of the kernel.
         arch: whose tensor cores to emulate, at least the module's target.
         share_registers: let registers that are never alive together share storage.
-        fuse: join products and sums as ptxas does (see `contraction`).
         least_aligned: place static shared arrays at addresses that are aligned as declared and no more.
         addresses: of variables of the module, by name; the others are placed here.
 
@@ -90,7 +88,7 @@ def lower(
         ConfigurationError: there is no such kernel, or the PTX is for a newer architecture.
         UnsupportedError: the kernel reaches something that is not emulated.
     """
-    select, layout = _selected(module, entry, arch, fuse, least_aligned, addresses)
+    select, layout = _selected(module, entry, arch, True, least_aligned, addresses)
     function = select.entry
     blocks = split_blocks(select.nodes, select.labels)
     order = frontier_order(blocks)

@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 
-def registers(instruction: str, shape: str, matrix: str, type: str, arch: str = "sm_80", layout: str = "row") -> int:
+def registers(instruction: str, shape: str, matrix: str, type: str, arch: str = "sm_80") -> int:
     """Registers of one lane's fragment ("wmma" or "mma"); 64-bit registers for f64, else 32-bit.
 
     Raises:
@@ -29,6 +29,4 @@ def registers(instruction: str, shape: str, matrix: str, type: str, arch: str = 
     """
     if instruction == "wmma":
         return wmma_map(shape, matrix, type, arch).registers
-    if shape == "m8n8k4" and type != "f64":
-        return mma_map(shape, matrix, type, layout).registers
-    return mma_map(shape, matrix, type).registers
+    return mma_map(shape, matrix, type, "row" if shape == "m8n8k4" and type != "f64" else "").registers

@@ -80,7 +80,7 @@ def wmma_shapes(arch: str) -> tuple[tuple[str, str], ...]:
 
 
 @cache
-def wmma_map(shape: str, matrix: str, type: str, arch: str, *, operands: str = "") -> FragmentMap:
+def wmma_map(shape: str, matrix: str, type: str, arch: str) -> FragmentMap:
     """The map of a `wmma` fragment.
 
     Args:
@@ -88,8 +88,6 @@ def wmma_map(shape: str, matrix: str, type: str, arch: str, *, operands: str = "
         matrix: "a", "b", "c" or "d".
         type: element type of that matrix ("f16", "s32", …).
         arch: target, sm_75 or later.
-        operands: for "c" and "d": type of A and B. Only needed where s32 accumulators of one shape differ by it; they
-            do not so far.
 
     Raises:
         UnsupportedError: no such fragment, or an architecture whose maps are unknown (sm_70).
@@ -97,7 +95,7 @@ def wmma_map(shape: str, matrix: str, type: str, arch: str, *, operands: str = "
     target = architecture(arch)
     if target.number < 75:
         raise UnsupportedError(f"wmma fragment maps of {arch} are not known", hint="use sm_75 or later")
-    kinds = _operand_types(shape, matrix, type, operands)
+    kinds = _operand_types(shape, matrix, type)
     if not any((shape, kind) in wmma_shapes(arch) for kind in kinds):
         raise UnsupportedError(
             f"{arch} has no wmma {shape} fragment {matrix} of type {type}",
@@ -118,14 +116,14 @@ def wmma_map(shape: str, matrix: str, type: str, arch: str, *, operands: str = "
     return fragment_map(rows, cols, (m, n), type, _SOURCE)
 
 
-def _operand_types(shape: str, matrix: str, type: str, operands: str) -> tuple[str, ...]:
+def _operand_types(shape: str, matrix: str, type: str) -> tuple[str, ...]:
     """Types of A with which this fragment occurs, on any architecture."""
     found = []
     for form in FORMS:
         if form.instruction != "wmma" or form.shape != shape:
             continue
         of_matrix = form.a if matrix in ("a", "b") else tuple(pair["cd".index(matrix)] for pair in form.cd)
-        if type in of_matrix and (not operands or operands in form.a):
+        if type in of_matrix:
             found += [type] if matrix in ("a", "b") else list(form.a)
     if not found:
         raise UnsupportedError(
