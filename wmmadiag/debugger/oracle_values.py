@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wmmadiag.ops.model import ROW
 from wmmadiag.place import Place
 from wmmadiag.provenance.expected import ExpectedOutput, ExpectedProduct, expected_outputs
 from wmmadiag.provenance.intermediates import Intermediates
 from wmmadiag.provenance.naming import Names
 from wmmadiag.provenance.observed import FINAL, INNER, Observed, belonging, unit_roundoff
 from wmmadiag.provenance.outputs import Products
-from wmmadiag.provenance.raw import ROW, DerivedProduct, TaggedRun
+from wmmadiag.provenance.raw import DerivedProduct, TaggedRun
 from wmmadiag.provenance.samples import SampleRole
 from wmmadiag.provenance.stages import Judge
 from wmmadiag.provenance.tags import ArgumentMatrix, Parts, parts

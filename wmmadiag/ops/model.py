@@ -30,9 +30,27 @@ Oracle: TypeAlias = "Callable[[Values, Arrays], dict[str, Doubles]]"
 """The float64 reference: from parameters and inputs to outputs by role, by the textbook formula."""
 Bound: TypeAlias = "Callable[[Values, Arrays, Mapping[str, Doubles], Elements], dict[str, Judgement]]"
 """The bound of what rounding explains: from parameters, inputs, and what the oracle gives, by output."""
+Kept: TypeAlias = "Callable[[Values, Arrays, int], Callable[[tuple[int, ...]], NDArray[np.bool_]] | None]"
+"""Which summands of a product count: from parameters, inputs and an output's rows to a function of its leading indices,
+(rows, summands); None where all do."""
 Draw: TypeAlias = "Callable[[tuple[int, ...], ElementType, int, np.random.Generator], Doubles]"
 """Values of an input in which not every number means something: of shape, type, and the extent that they count along.
 """
+
+
+ROW, COLUMN = 0, 1
+"""An axis of a matrix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A product of matrices, the last two axes of roles: an axis of `left` is contracted with one of `right`."""
+
+    left: str | Product  # a role, or a product that is made first
+    left_axis: int  # ROW or COLUMN
+    right: str
+    right_axis: int
+    made_into: str = "({})"  # of a product that is made first: words for what of it is multiplied
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +222,9 @@ class Operation:
     # the float64 reference. bound: of what rounding explains. Both None for what the user's function says.
     oracle: Oracle | None = None
     bound: Bound | None = None
+    # the matrix products that its outputs are made of, by output, from its parameters; None where that is not known
+    products: Callable[[Values], Mapping[str, Product]] | None = None
+    kept: Kept | None = None  # which summands of them count, where masks leave some out
     # what a symbol is where no case says so: an expression over others
     symbols: Mapping[str, str] = field(default_factory=dict)
     notes: str = ""  # a paragraph for the documentation: what the tables do not say

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from wmmadiag.ops.model import ROW
 from wmmadiag.provenance.expected import ExpectedOutput, ExpectedProduct
 from wmmadiag.provenance.model import Disagreement, Reach
 from wmmadiag.provenance.naming import Names
 from wmmadiag.provenance.outputs import JudgedOutput, Products, Where
-from wmmadiag.provenance.raw import ROW, DerivedProduct, EventKind, Kind, TaggedRun, TagRecord
+from wmmadiag.provenance.raw import DerivedProduct, EventKind, Kind, TaggedRun, TagRecord
 from wmmadiag.provenance.tags import DecodedTag
 
 _AXES = ("row", "column")

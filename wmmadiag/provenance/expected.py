@@ -1,15 +1,15 @@
-"""What a card's operation must be made of: which products, of which matrices, over which axes."""
+"""What a card's operation must be made of: its `products` with the numbers of a case's matrices."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wmmadiag.ops.parts.score_terms import ScoreTerms, score_terms
-from wmmadiag.provenance.raw import COLUMN, ROW
+from wmmadiag.ops import OPERATIONS
+from wmmadiag.ops.model import COLUMN, ROW, Product
 from wmmadiag.provenance.tags import ArgumentMatrix
 from wmmadiag.subject.binding import BoundCase
 
@@ -41,101 +41,66 @@ class ExpectedOutput:
     kept: NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
 
 
-def expected_outputs(case: BoundCase, matrices: Sequence[ArgumentMatrix]) -> tuple[ExpectedOutput, ...]:
-    """What each output matrix of the case must be; empty for operations without matrix products."""
-    make = _MAKERS.get(case.card.computes.operation)
-    return () if make is None else tuple(make(case, _Lookup(matrices)))
-
-
 def has_products(operation: str) -> bool:
     """Whether it is known which matrix products an operation is made of."""
-    return operation in _MAKERS
+    return OPERATIONS[operation].products is not None
 
 
-class _Lookup:
-    def __init__(self, matrices: Sequence[ArgumentMatrix]) -> None:
-        self._by_role: dict[str, list[ArgumentMatrix]] = {}
-        for matrix in matrices:
-            self._by_role.setdefault(matrix.role, []).append(matrix)
-
-    def all(self, role: str) -> list[ArgumentMatrix]:
-        return self._by_role.get(role, [])
-
-    def find(self, role: str, lead: tuple[int, ...]) -> ArgumentMatrix:
-        """The matrix for an output's leading indices; broadcast over axes that it lacks or has once."""
-        found = self.all(role)
-        extents = np.array([m.lead for m in found]).max(axis=0, initial=0) + 1 if found[0].lead else np.array([], int)
-        mine = lead[len(lead) - len(found[0].lead) :]
-        wanted = tuple(0 if n == 1 else i for i, n in zip(mine, extents, strict=True))
-        return next(m for m in found if m.lead == wanted)
-
-    def of_head(self, role: str, lead: tuple[int, ...], heads: int) -> ArgumentMatrix:
-        """The matrix of a query head: heads may share keys and values."""
-        found = self.all(role)
-        if not lead:
-            return found[0]
-        own = max(m.lead[-1] for m in found) + 1
-        shared = (*lead[:-1], lead[-1] // max(1, heads // own))
-        return next(m for m in found if m.lead == shared)
-
-
-def _output_shape(case: BoundCase, role: str) -> tuple[int, ...]:
-    return case.argument_of(role).placements[role].shape
-
-
-def _gemm(case: BoundCase, find: _Lookup) -> Iterator[ExpectedOutput]:
-    roles = [role for a in case.arguments if a.spec.direction != "in" for role in a.placements]
-    role = "d" if "d" in roles else "c"
-    shape = _output_shape(case, role)
-    axes = (ROW if case.parameters["transpose_a"] else COLUMN, COLUMN if case.parameters["transpose_b"] else ROW)
-    for lead in np.ndindex(*shape[:-2]):
-        a, b = find.find("a", lead), find.find("b", lead)
-        extent = a.rows if axes[0] == ROW else a.columns
-        words = f"{a.name}{'ᵀ' if axes[0] == ROW else ''}·{b.name}{'ᵀ' if axes[1] == COLUMN else ''}"
-        product = ExpectedProduct(a.number, axes[0], b.number, axes[1], extent, words)
-        yield ExpectedOutput(role, tuple(map(int, lead)), product, (extent,) * shape[-2])
+def expected_outputs(case: BoundCase, matrices: Sequence[ArgumentMatrix]) -> tuple[ExpectedOutput, ...]:
+    """What each output matrix of the case must be; empty for operations whose products are not known."""
+    operation = OPERATIONS[case.card.computes.operation]
+    if operation.products is None:
+        return ()
+    by_role: dict[str, list[ArgumentMatrix]] = {}
+    for matrix in matrices:
+        by_role.setdefault(matrix.role, []).append(matrix)
+    written = {
+        role: placement.shape
+        for argument in case.arguments
+        if argument.spec.direction != "in"
+        for role, placement in argument.placements.items()
+    }
+    found = []
+    for role, product in operation.products(case.parameters).items():
+        place = role if role in written else operation.roles[role].updates
+        if place not in written:
+            continue
+        *outer, rows, _ = written[place]
+        kept = None if operation.kept is None else operation.kept(case.parameters, case.inputs(), rows)
+        for lead in np.ndindex(*outer):
+            made = _made(product, by_role, lead, tuple(outer))
+            every = np.ones((rows, made.extent), np.bool_) if kept is None else kept(lead)
+            ends = (every * (np.arange(made.extent) + 1)).max(axis=1, initial=0)
+            holes = bool((every != (np.arange(made.extent) < ends[:, None])).any())
+            found.append(ExpectedOutput(place, lead, made, tuple(ends.tolist()), every if holes else None))
+    return tuple(found)
 
 
-def _scores(find: _Lookup, lead: tuple[int, ...], heads: int) -> ExpectedProduct:
-    q = find.find("q", lead)
-    k = find.of_head("k", lead, heads)
-    return ExpectedProduct(q.number, COLUMN, k.number, COLUMN, q.columns, f"{q.name}·{k.name}ᵀ")
+def _made(
+    product: Product, by_role: Mapping[str, Sequence[ArgumentMatrix]], lead: tuple[int, ...], outer: tuple[int, ...]
+) -> ExpectedProduct:
+    """A product for an output's leading indices; `outer`: their extents."""
+    right = _matrix(by_role[product.right], lead, outer)
+    extent = right.rows if product.right_axis == ROW else right.columns
+    left: int | ExpectedProduct
+    if isinstance(product.left, Product):
+        left = _made(product.left, by_role, lead, outer)
+        words = product.left.made_into.format(left.words)
+    else:
+        matrix = _matrix(by_role[product.left], lead, outer)
+        left, words = matrix.number, matrix.name
+    words += f"{'ᵀ' if product.left_axis == ROW else ''}·{right.name}{'ᵀ' if product.right_axis == COLUMN else ''}"
+    return ExpectedProduct(left, product.left_axis, right.number, product.right_axis, extent, words)
 
 
-def _qkt(case: BoundCase, find: _Lookup) -> Iterator[ExpectedOutput]:
-    shape = _output_shape(case, "scores")
-    for lead in np.ndindex(*shape[:-2]):
-        product = _scores(find, lead, shape[-3] if len(shape) > 2 else 1)
-        yield ExpectedOutput("scores", tuple(map(int, lead)), product, (product.extent,) * shape[-2])
+def _matrix(found: Sequence[ArgumentMatrix], lead: tuple[int, ...], outer: tuple[int, ...]) -> ArgumentMatrix:
+    """The one of a role that an output's leading indices meet: broadcast over axes that the role lacks or has once.
 
-
-def _pv(case: BoundCase, find: _Lookup) -> Iterator[ExpectedOutput]:
-    shape = _output_shape(case, "o")
-    for lead in np.ndindex(*shape[:-2]):
-        p, v = find.find("p", lead), find.of_head("v", lead, shape[-3] if len(shape) > 2 else 1)
-        product = ExpectedProduct(p.number, COLUMN, v.number, ROW, p.columns, f"{p.name}·{v.name}")
-        yield ExpectedOutput("o", tuple(map(int, lead)), product, (p.columns,) * shape[-2])
-
-
-def _attention(case: BoundCase, find: _Lookup) -> Iterator[ExpectedOutput]:
-    shape = _output_shape(case, "o")
-    inputs = case.inputs()
-    terms = score_terms(case.parameters, inputs, shape[-2], inputs["k"].shape[-2])
-    for lead in np.ndindex(*shape[:-2]):
-        heads = shape[-3] if len(shape) > 2 else 1
-        scores, v = _scores(find, lead, heads), find.of_head("v", lead, heads)
-        product = ExpectedProduct(scores, COLUMN, v.number, ROW, v.rows, f"softmax({scores.words})·{v.name}")
-        batch, head = (0, 0, *map(int, lead))[-2:]
-        yield ExpectedOutput("o", tuple(map(int, lead)), product, *_reach(terms, (batch, head), shape[-2]))
-
-
-def _reach(terms: ScoreTerms, head: tuple[int, int], rows: int) -> tuple[tuple[int, ...], NDArray[np.bool_] | None]:
-    """(end of the keys that masks leave each row, 0 for a row without any; which of them, where they leave holes)."""
-    if not terms.masks:
-        return (terms.keys,) * rows, None
-    allowed = terms.allowed(head, np.arange(rows))
-    ends = np.where(allowed.any(axis=1), terms.keys - np.argmax(allowed[:, ::-1], axis=1), 0)
-    return tuple(ends.tolist()), allowed if terms.masks_otherwise else None
-
-
-_MAKERS = {"gemm": _gemm, "qkt": _qkt, "pv": _pv, "attention": _attention}
+    Where it has an axis with fewer, as keys have heads, several of the output's in a row share one.
+    """
+    own = len(found[0].lead)
+    extents = [max(matrix.lead[axis] for matrix in found) + 1 for axis in range(own)]
+    wanted = tuple(
+        at * n // of for at, n, of in zip(lead[len(lead) - own :], extents, outer[len(outer) - own :], strict=True)
+    )
+    return next(matrix for matrix in found if matrix.lead == wanted)

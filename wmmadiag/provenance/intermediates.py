@@ -12,13 +12,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from wmmadiag.ops.model import ROW
 from wmmadiag.ops.parts.epilogue import FUNCTIONS, SPREAD, finished
 from wmmadiag.ops.parts.rounding import Arithmetic, arithmetic, operand_error, oracle_error, sum_error
 from wmmadiag.ops.parts.score_bounds import terms_error
 from wmmadiag.ops.parts.score_terms import ScoreTerms, score_terms
 from wmmadiag.ops.parts.scores import ScoreRows
 from wmmadiag.provenance.expected import ExpectedOutput, ExpectedProduct
-from wmmadiag.provenance.raw import ROW
 from wmmadiag.provenance.tags import ArgumentMatrix
 from wmmadiag.subject.binding import BoundCase
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wmmadiag.emulator.lower import LoweredKernel
+from wmmadiag.ops.model import ROW
 from wmmadiag.place import Place, own_place
-from wmmadiag.provenance.raw import ROW, DerivedProduct, TaggedRun
+from wmmadiag.provenance.raw import DerivedProduct, TaggedRun
 from wmmadiag.provenance.tags import ArgumentMatrix, DecodedTag
 
 

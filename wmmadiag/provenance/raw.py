@@ -10,8 +10,6 @@ from typing import Any
 from wmmadiag.provenance.tags import DecodedTag, decode
 
 _NO_PC = 0xFFFFFFFF
-ROW, COLUMN = 0, 1
-"""An axis of a matrix."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from wmmadiag.ops.model import (
+    COLUMN,
+    ROW,
     Alternative,
     Arrays,
     Choice,
@@ -13,6 +15,7 @@ from wmmadiag.ops.model import (
     Operation,
     Packed,
     Parameter,
+    Product,
     Role,
     Told,
     Values,
@@ -41,6 +44,7 @@ from wmmadiag.ops.parts.sequence import (
     MADE_FOR,
     OVER_SCORES,
     SCALE_SPELLINGS,
+    SCORE_PRODUCT,
     SOFTCAP,
     SYMBOLS,
     laid_out,
@@ -196,6 +200,16 @@ def _p_rounding(model: Arithmetic) -> tuple[float, float]:
     return unit, model.p_type.half_subnormal
 
 
+def _kept(parameters: Values, inputs: Arrays, rows: int) -> Callable[[tuple[int, ...]], NDArray[np.bool_]] | None:
+    terms = score_terms(parameters, inputs, rows, inputs["k"].shape[-2])
+
+    def of_head(lead: tuple[int, ...]) -> NDArray[np.bool_]:
+        batch, head = (0, 0, *lead)[-2:]
+        return terms.allowed((batch, head), np.arange(rows))
+
+    return of_head if terms.masks else None
+
+
 OPERATION = Operation(
     name="attention",
     meaning="O = softmax(softcap(scale · Q·Kᵀ) + bias − slope·|i − j| + mask) · V",
@@ -256,6 +270,8 @@ OPERATION = Operation(
     },
     oracle=_oracle,
     bound=_bound,
+    products=lambda _: {"o": Product(SCORE_PRODUCT, COLUMN, "v", ROW)},
+    kept=_kept,
     symbols=SYMBOLS,
     made_for=MADE_FOR,
     single={"Sq": "one query in each head"},

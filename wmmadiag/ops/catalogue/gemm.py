@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from wmmadiag.ops.model import (
+    COLUMN,
+    ROW,
     Alternative,
     Arrays,
     Choice,
@@ -13,6 +15,7 @@ from wmmadiag.ops.model import (
     Elements,
     Operation,
     Parameter,
+    Product,
     Role,
     Told,
     Values,
@@ -124,6 +127,11 @@ def _bound(
     return {"d": Judgement(output_rounding(error, expected["d"], elements["d"]))}
 
 
+def _products(parameters: Values) -> Mapping[str, Product]:
+    axes = ROW if parameters["transpose_a"] else COLUMN, COLUMN if parameters["transpose_b"] else ROW
+    return {"d": Product("a", axes[0], "b", axes[1])}
+
+
 OPERATION = Operation(
     name="gemm",
     meaning="D = activation(alpha · op(A)·op(B) · scales + beta · C + bias)",
@@ -173,6 +181,7 @@ OPERATION = Operation(
     },
     oracle=_oracle,
     bound=_bound,
+    products=_products,
     symbols={"batch": "1", "transpose_a": "0", "transpose_b": "0"},
     separate=("batch",),
     optional="batch",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wmmadiag.ops.model import Alternative, Choice, Parameter, Role
+from wmmadiag.ops.model import COLUMN, Alternative, Choice, Parameter, Product, Role
 from wmmadiag.ops.parts.drawn import SLOPES
 
 OVER_SCORES = ("B", "H", "Sq", "Skv")
@@ -29,6 +29,8 @@ EXTENTS: Mapping[str, str] = {
     "D": "d dim headdim headsize dhead hd dk embd depth dmodelperhead hdim embeddim headembd headdimension "
     "qkvdim hs headsz",
 }
+
+SCORE_PRODUCT = Product("q", COLUMN, "k", COLUMN, "softmax({})")
 
 SCALE_SPELLINGS = "scale smscale softmaxscale attnscale sc scaling qkscale scalefactor invsqrtd rsqrtd"
 # log2(e) times the scale: exp(x) is exp2(x · log2(e)).
