@@ -56,6 +56,26 @@ MISTAKES = [
         "1.0f / (1.0f + __expf(-gate.x[i]))",
     ),
     (
+        "norm_gemm", "tile", "the mean not subtracted from what is multiplied",
+        "const float value = (__half2float(row[i]) - mean) * rstd;",
+        "const float value = __half2float(row[i]) * rstd;",
+    ),
+    (
+        "norm_gemm", "odd", "eps outside the root",
+        "rsqrtf(summed(squares) / k + eps)",
+        "1.0f / (sqrtf(summed(squares) / k) + eps)",
+    ),
+    (
+        "norm_gemm", "odd", "the next column's bias",
+        "bias[col + i % 16]",
+        "bias[col + (i + 1) % 16]",
+    ),
+    (
+        "norm_gemm", "odd", "beta scaled, too",
+        "value * __half2float(gamma[i]) + __half2float(beta[i])",
+        "(value + __half2float(beta[i])) * __half2float(gamma[i])",
+    ),
+    (
         "grouped_gemm", "odd", "the next group's matrix",
         "b + (group * k + depth) * n",
         "b + ((group + 1) % 4 * k + depth) * n",

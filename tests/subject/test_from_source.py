@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from wmmadiag.api import check
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.subject.binding import bind
 from wmmadiag.subject.card_files.read import parse_card
@@ -494,3 +495,37 @@ def test_terms_of_scores_are_drafted_and_what_their_names_leave_open_is_asked(tm
     assert bound.inputs()["alibi_slopes"].shape == (1, 3)
     lengths = bound.inputs()["lengths"]
     assert ((lengths >= 1) & (lengths < 128)).all() and lengths[0] != lengths[1]
+
+
+LARGE_TILES = """\
+#include <mma.h>
+using namespace nvcuda;
+__global__ void gemm(const half* A, const half* B, float* C, int M, int N, int K) {
+  const int warp = threadIdx.x / 32, r = blockIdx.y * 128 + warp * 16, c = blockIdx.x * 128;
+  wmma::fragment<wmma::accumulator, 16, 16, 16, float> sum[8];
+  for (int j = 0; j < 8; j++) wmma::fill_fragment(sum[j], 0.0f);
+  for (int k = 0; k < K; k += 16) {
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a;
+    wmma::load_matrix_sync(a, A + r * K + k, K);
+    for (int j = 0; j < 8; j++) {
+      wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> b;
+      wmma::load_matrix_sync(b, B + k * N + c + 16 * j, N);
+      wmma::mma_sync(sum[j], a, b, sum[j]);
+    }
+  }
+  for (int j = 0; j < 8; j++) wmma::store_matrix_sync(C + r * N + c + 16 * j, sum[j], N, wmma::mem_row_major);
+}
+void launch(half* a, half* b, float* c, int M, int N, int K) {
+  gemm<<<dim3(N / 128, M / 128), 256>>>(a, b, c, M, N, K);
+}
+"""
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_extents_that_tiles_would_make_alike_differ(tmp_path, right):
+    path = tmp_path / "k.cu"
+    path.write_text(LARGE_TILES if right else LARGE_TILES.replace("dim3(N / 128, M / 128)", "dim3(M / 128, N / 128)"))
+    report = check(path)
+    assert (report.status == "passed") == right
+    last = report.cases[-1].symbols
+    assert len({last["M"], last["N"], last["K"]}) == 3

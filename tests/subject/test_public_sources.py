@@ -34,6 +34,10 @@ def symbols(report):
         (LATER / "multistage_bare.cu", "kM = 64, kN = 64"),
         (LATER / "alibi_attention_bare.cu", "kDim = 64"),
         (LATER / "swiglu_ffn_torch.cu", "dim is K, hidden is N and weights stored as N×K"),
+        (READING.parent / "unseen" / "rmsnorm_linear.cu", "B stored as N×K, as nn.Linear has it"),
+        (LATER / "rmsnorm_qkv_proj.cu", "taken as norm_gemm"),
+        (LAST / "ln_linear_fused.cu", "a LayerNorm of rows and B stored as N×K"),
+        (LAST / "scores_kt_comment.cu", "as a comment of the source has it"),
         (KERNELS / "paged_attention" / "kernel.cu", "pages of heads, rows within"),
         (KERNELS / "packed_attention" / "kernel.cu", "taken as packed_attention"),
     ],
@@ -49,6 +53,8 @@ CHANGED = [
     ("linear_backward_torch", "w::load_matrix_sync(fb, x + b * I", "w::load_matrix_sync(fb, x + b * O"),
     ("linear_backward_torch", "dweight + o * I + i, acc, I", "dweight + i * O + o, acc, O"),
     ("conv_implicit_nhwc", "oh * param.u - param.p", "oh * param.u"),
+    ("ln_linear_fused", "(__half2float(row[i]) - mean) * rstd", "__half2float(row[i]) * rstd"),
+    ("scores_kt_comment", "sS[i] * scale", "sS[i]"),
     ("conv_implicit_nhwc", "ow * param.v - param.q", "ow * param.v + param.q"),
 ]
 
@@ -76,11 +82,8 @@ def test_a_wrong_one_is_right_by_no_other_meaning(tmp_path, name, old, new):
 
 def reports(path):
     """One for each kernel that the source launches."""
-    return [
-        wmmadiag.check(path, entry=kernel)
-        for kernel in re.findall(r"(\w+)<<<", path.read_text())
-        if "backward_input" not in kernel
-    ]
+    names = re.findall(r"__global__[^(]*?(\w+)\s*\(", re.sub(r"__launch_bounds__\(\w+\)", "", path.read_text()))
+    return [wmmadiag.check(path, entry=kernel) for kernel in names if "backward_input" not in kernel]
 
 
 def test_a_fragments_shape_is_no_size_of_the_matrix():

@@ -245,7 +245,7 @@ def _part(observed: Arrays, expected: Arrays, within: Mapping[str, Any]) -> floa
     count = right = 0
     for role, limit in within.items():
         with np.errstate(invalid="ignore"):
-            good = np.abs(observed[role] - expected[role]) <= limit
+            good = (observed[role] == expected[role]) | (np.abs(observed[role] - expected[role]) <= limit)
         telling = (observed[role] != 0) | ~good
         count, right = count + int(telling.sum()), right + int((good & telling).sum())
     return right / count if count else 1.0

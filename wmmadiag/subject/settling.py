@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from wmmadiag.results.model import CaseResult, KernelReport, Problem
 from wmmadiag.subject.alternatives import Tried, Work, alternatives, elements
-from wmmadiag.subject.card import Card
+from wmmadiag.subject.card import Card, Derived
 from wmmadiag.subject.check import Session
 from wmmadiag.subject.drafts.other_sizes import resized_cards
 from wmmadiag.subject.drafts.sizes import RAGGED
@@ -66,12 +66,18 @@ def _as_launched(card: Card, report: KernelReport) -> KernelReport:
     """The report where the numbers are right: what checks find under a launch that nobody said is undecided."""
     derived = card.derived
     assert derived is not None
-    if derived.kernel.launch is not None or (derived.options.grid and derived.options.block):
+    if _is_launch_told(derived):
         return report
     grid, block = (",".join(map(str, one)) for one in (card.launch.grid, card.launch.block))
     message = "what was found holds if the kernel is launched so, and nobody said that it is"
     question = Problem("undecided", message, hint=f"is it? If so, --grid '{grid}' --block {block}")
     return replace(report, cases=tuple(_undecided(case, question) for case in report.cases))
+
+
+def _is_launch_told(derived: Derived) -> bool:
+    """Whether host code makes the launch, or the user said it."""
+    made = derived.kernel.launch is not None and not derived.kernel.commented
+    return made or bool(derived.options.grid and derived.options.block)
 
 
 def _as_sized(card: Card, report: KernelReport, check: Check) -> KernelReport:
@@ -136,12 +142,10 @@ def _unsettled(card: Card, report: KernelReport, tried: Tried) -> KernelReport:
     """The report where no reading is right: WRONG where nothing was guessed that matters, else undecided."""
     derived = card.derived
     assert derived is not None
-    launched = derived.kernel.launch is not None
-    launched = launched or bool(derived.options.grid and derived.options.block)
     if (
         "operation" in derived.told
         and not derived.near
-        and launched
+        and _is_launch_told(derived)
         and not derived.draft.untold
         and (tried.ran or _sizes_told(card))
     ):

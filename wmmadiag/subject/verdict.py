@@ -273,16 +273,20 @@ def _coarser(bound: BoundCase, complete: Mapping[str, Doubles], observations: li
     # Rounding errs everywhere alike. An error that most elements do not share has another cause.
     if any(o.wrong and (o.typical_in_bounds or 0.0) < 0.03 * (o.max_in_bounds or 0.0) for o in observations):
         return ""
-    inputs, outputs = bound.inputs(), bound.outputs()
+    inputs = bound.inputs()
+    outputs = {role: one.astype(np.float64) for role, one in bound.outputs().items()}
 
     def explains(change: Mapping[str, Setting]) -> bool:
         parameters = {**bound.parameters, **change}
         judged = judge(bound.card.computes.operation, parameters, inputs, complete, bound.elements())
-        return all(
-            (np.abs(outputs[role].astype(np.float64) - complete[role]) <= judged[role].bound).all()
-            for role in outputs
-            if role in judged
-        )
+        with np.errstate(invalid="ignore"):  # a score that is masked is infinite on both sides
+            return all(
+                (
+                    (outputs[role] == complete[role]) | (np.abs(outputs[role] - complete[role]) <= judged[role].bound)
+                ).all()
+                for role in outputs
+                if role in judged
+            )
 
     assumed = assumed_reading(bound.card)
     operation = OPERATIONS[bound.card.computes.operation]

@@ -39,6 +39,7 @@ from wmmadiag.ops.parts.scores import ScoreRows, as_heads, score_rows, softmax_r
 from wmmadiag.ops.parts.sequence import (
     ADDED,
     CASES,
+    CAUSAL_SPELLINGS,
     DERIVED,
     EXTENTS,
     MADE_FOR,
@@ -246,9 +247,7 @@ OPERATION = Operation(
     },
     parameters={
         "scale": Parameter("real", "1/sqrt(D)", "factor of Q·Kᵀ", spellings=SCALE_SPELLINGS),
-        "causal": Parameter(
-            "flag", "causal", "whether key j > query i is masked", spellings="causal iscausal usecausal"
-        ),
+        "causal": Parameter("flag", "causal", "whether key j > query i is masked", spellings=CAUSAL_SPELLINGS),
         "alignment": Parameter("word", "top-left", "corner of the causal mask", ("top-left", "bottom-right")),
         "window_left": Parameter(
             "reach",

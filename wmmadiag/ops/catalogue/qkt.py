@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Told, Values
+from wmmadiag.ops.model import Alternative, Arrays, Choice, Elements, Operation, Parameter, Role, Told, Values
 from wmmadiag.ops.parts.hard_inputs import SCORES
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import (
@@ -24,6 +25,7 @@ from wmmadiag.ops.parts.scores import as_heads, score_rows
 from wmmadiag.ops.parts.sequence import (
     ADDED,
     CASES,
+    CAUSAL_SPELLINGS,
     DERIVED,
     EXTENTS,
     MADE_FOR,
@@ -41,8 +43,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+# What kernels write where a key is masked, by how it is said.
+_MASKED = {"-inf": -math.inf, "lowest": -3.4028234663852886e38, **{one: float(one) for one in ("-1e4", "-1e9", "-1e20",
+           "-1e30")}, "0": 0.0}  # fmt: skip
+
+
 def qkt(q: NDArray[Any], k: NDArray[Any], *, scale: float = 1.0, terms: ScoreTerms | None = None) -> Doubles:
-    """softcap(scale·Q·Kᵀ) + bias, shaped (B, H, Sq, Skv) without the axes that q lacks."""
+    """softcap(scale·Q·Kᵀ) + bias, shaped (B, H, Sq, Skv) without the axes that q lacks; -inf where a key is masked."""
     q4, k4 = as_heads(q), as_heads(k)
     out = np.empty((*q4.shape[:3], k4.shape[2]))
     for part in score_rows(q4, k4, scale=scale, terms=terms):
@@ -52,7 +59,10 @@ def qkt(q: NDArray[Any], k: NDArray[Any], *, scale: float = 1.0, terms: ScoreTer
 
 def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
     terms = score_terms(parameters, inputs, inputs["q"].shape[-2], inputs["k"].shape[-2])
-    return {"scores": qkt(inputs["q"], inputs["k"], scale=float(parameters["scale"]), terms=terms)}
+    scores = qkt(inputs["q"], inputs["k"], scale=float(parameters["scale"]), terms=terms)
+    if terms.masks:
+        scores[np.isneginf(scores)] = _MASKED[str(parameters.get("masked_scores", "-inf"))]
+    return {"scores": scores}
 
 
 def _bound(
@@ -61,6 +71,7 @@ def _bound(
     """Bound of softcap(scale·Q·Kᵀ) + bias.
 
     `sum_error`·|scale|Σ|q||k|, two units for the scale and its product; then `scores.terms_error`, and output rounding.
+    A masked score is a constant.
     """
     model = arithmetic(parameters, elements["q"])
     q, k = inputs["q"], inputs["k"]
@@ -76,7 +87,10 @@ def _bound(
             added[(*part.head, part.rows)] = terms_error(part, terms, parameters, model, relative)
         error = error + added.reshape(expected["scores"].shape)
     else:
-        error = error + np.abs(expected["scores"]) * (0.0 if scale == 1.0 else 3.0 * model.unit)
+        finite = np.nan_to_num(expected["scores"], posinf=0.0, neginf=0.0)
+        error = error + np.abs(finite) * (0.0 if scale == 1.0 else 3.0 * model.unit)
+    if terms.masks:
+        error = np.where(np.isneginf(qkt(q, k, scale=scale, terms=terms)), 0.0, error)
     return {"scores": Judgement(output_rounding(error, expected["scores"], elements["scores"]))}
 
 
@@ -93,6 +107,11 @@ OPERATION = Operation(
     },
     parameters={
         "scale": Parameter("real", "1", "factor of Q·Kᵀ", spellings=SCALE_SPELLINGS),
+        "causal": Parameter("flag", "causal", "whether key j > query i is masked", spellings=CAUSAL_SPELLINGS),
+        "alignment": Parameter("word", "top-left", "corner of the causal mask", ("top-left", "bottom-right")),
+        "masked_scores": Parameter(
+            "word", "-inf", "what a masked score is; lowest: the most negative float32", tuple(_MASKED)
+        ),
         **SOFTCAP,
         **PRODUCTS,
     },
@@ -109,5 +128,26 @@ OPERATION = Operation(
     work="2*B*H*Sq*Skv*D",
     hard_inputs=SCORES,
     told=Told("qk qkt", ("gemm", "attention"), needs=(TENSOR_CORES,), excludes=(EXPONENTIAL, ACTIVATION), arrays=True),
-    choices=(laid_out("q", "k"), turned("k"), sums_kept_in("q"), inputs_rounded("q")),
+    choices=(
+        Choice(
+            "Which keys does a query see?",
+            "meaning",
+            (
+                Alternative("no mask", {"causal": "0"}),
+                Alternative("a causal mask", {"causal": "1", "alignment": "top-left"}),
+                Alternative(
+                    "a causal mask aligned to the bottom-right corner", {"causal": "1", "alignment": "bottom-right"}
+                ),
+            ),
+        ),
+        Choice(
+            "What is a masked score?",
+            "meaning",
+            tuple(Alternative(f"masked scores {one}", {"masked_scores": one}) for one in _MASKED),
+        ),
+        laid_out("q", "k"),
+        turned("k"),
+        sums_kept_in("q"),
+        inputs_rounded("q"),
+    ),
 )

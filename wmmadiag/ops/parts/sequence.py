@@ -33,6 +33,7 @@ EXTENTS: Mapping[str, str] = {
 SCORE_PRODUCT = Product("q", COLUMN, "k", COLUMN, "softmax({})")
 
 SCALE_SPELLINGS = "scale smscale softmaxscale attnscale sc scaling qkscale scalefactor invsqrtd rsqrtd"
+CAUSAL_SPELLINGS = "causal iscausal usecausal"
 # log2(e) times the scale: exp(x) is exp2(x · log2(e)).
 DERIVED: Mapping[str, str] = {
     "({scale}) * 1.4426950408889634": "scalelog2 softmaxscalelog2 smscalelog2 scalesoftmaxlog2 scalelog2e "

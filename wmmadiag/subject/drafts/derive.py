@@ -50,8 +50,11 @@ _MOST_PROBED = 12
 _TURN = 12  # candidates of one operation; of two each that is tried, one is a card
 
 
-def kernel_of(path: Path, options: SubjectOptions) -> Kernel:
+def kernel_of(path: Path, options: SubjectOptions, *, comments: bool = True) -> Kernel:
     """The kernel of a source that is meant.
+
+    Args:
+        comments: as `read_kernel` takes it.
 
     Raises:
         ConfigurationError: there is no kernel, no such kernel, or several and none is named.
@@ -61,7 +64,7 @@ def kernel_of(path: Path, options: SubjectOptions) -> Kernel:
     text = read_text(path)
     if not text.strip():
         raise ConfigurationError(f"{path}: the file is empty", hint="give CUDA source with a __global__ function")
-    kernel = read_kernel(path, text, options)
+    kernel = read_kernel(path, text, options, comments=comments)
     check_macros(options.macros, kernel.machine.program if kernel.machine is not None else None)
     return kernel
 
@@ -88,7 +91,28 @@ def derived_card(path: Path, options: SubjectOptions) -> Card:
         ConfigurationError: something cannot be derived; the message says what, and how to say it.
     """
     kernel = kernel_of(path, options)
-    path, kernel = _where_launched(path, kernel, options)
+    if kernel.commented:
+        return _as_commented(path, kernel, options)
+    return _derived_card(*_where_launched(path, kernel, options), options)
+
+
+def _as_commented(path: Path, kernel: Kernel, options: SubjectOptions) -> Card:
+    """The card by the launch in a comment; by none of it where that makes the kernel right, as comments grow old."""
+    from wmmadiag.subject.alternatives import right_alternative
+
+    plain = kernel_of(path, options, comments=False)
+    for one in (kernel, plain):
+        with contextlib.suppress(WmmadiagError):
+            card = _derived_card(path, one, options)
+            if right_alternative(card) is not None:
+                return card
+    try:
+        return _derived_card(path, kernel, options)
+    except ConfigurationError:
+        return _derived_card(path, plain, options)
+
+
+def _derived_card(path: Path, kernel: Kernel, options: SubjectOptions) -> Card:
     assumed = kernel.remarks
     beside = path.with_suffix(".toml")
     if beside.is_file():

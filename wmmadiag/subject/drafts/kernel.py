@@ -82,6 +82,7 @@ class Kernel:
     uninstantiated: tuple[TemplateParameter, ...] = ()
     declared: Found | None = None  # its definition
     host: HostRead | None = None  # what it was read from: another instantiation of it is read from the same
+    commented: bool = False  # whether the launch stands in a comment: nobody says that it is made so
 
     @property
     def usual(self) -> Values:
@@ -111,11 +112,14 @@ def with_types(path: Path, text: str, options: SubjectOptions, kernel: Kernel, t
     return replace(host, runs=found, types=around)
 
 
-def read_kernel(path: Path, text: str, options: SubjectOptions, host: HostRead | None = None) -> Kernel:
+def read_kernel(
+    path: Path, text: str, options: SubjectOptions, host: HostRead | None = None, *, comments: bool = True
+) -> Kernel:
     """A kernel of a CUDA source: the one that is named, or the one that is meant.
 
     Args:
         host: the source as it was read for another instantiation.
+        comments: whether a launch that stands in a comment is taken where no host code makes any.
 
     Raises:
         ConfigurationError: there is no kernel, no such kernel, or several and none is named.
@@ -144,10 +148,16 @@ def read_kernel(path: Path, text: str, options: SubjectOptions, host: HostRead |
             else "the source must define a __global__ function, or include it from a folder that -I names",
         )
     own = [(one, run) for one, run in launches if _base(one.kernel.name) == base]
+    commented = comments and not own
+    if commented:
+        own = _launched_in_a_comment(path, text, options, program, declared[0])
     given = _given_arguments(entry)
     if given:
         own = [pair for pair in own if _same_arguments(pair[0].kernel.arguments, given)] or own
     launch, run = _best(own)
+    commented = commented and launch is not None
+    if commented:
+        remarks += ("launched as a comment of the source has it; --grid and --block say otherwise",)
     if run is not None:
         run.machine.settle()
     function = declared[0]
@@ -195,7 +205,27 @@ def read_kernel(path: Path, text: str, options: SubjectOptions, host: HostRead |
         _open_parameters(program, function, launch) if not given else (),
         function,
         host,
+        commented,
     )
+
+
+def _launched_in_a_comment(
+    path: Path, text: str, options: SubjectOptions, program: Program, kernel: Found
+) -> list[tuple[Launch, Run]]:
+    """The launch of a kernel that a comment writes down, if it says all of its shape."""
+    from wmmadiag.subject.drafts.commented import commented_launch
+
+    written = commented_launch(text, program, kernel)
+    if not written:
+        return []
+    host = _read_host(path, text + written, options)
+    found = [(one, run) for run in host.runs for one in run.launches]
+    return [pair for pair in found if _base(pair[0].kernel.name) == kernel.function.name and _is_whole(pair[0])]
+
+
+def _is_whole(launch: Launch) -> bool:
+    shapes = [cell.value for shape in (launch.grid, launch.block) for cell in shape.members.values()]
+    return all(isinstance(one, Term) for one in (*shapes, launch.shared))
 
 
 def _multiplied(text: str) -> list[str]:

@@ -131,7 +131,8 @@ def _amiss(
         return "its code is not in the source"
     told = _TOLD[operation]
     formulas = told_by_formulas(operation, code)
-    if other := sorted(words & set(_ELSE.split()) - set(told.names.split())):
+    own = {word for one in (operation, *told.parts) if one in _TOLD for word in _TOLD[one].names.split()}
+    if other := sorted(words & set(_ELSE.split()) - own):
         return f"its name has '{other[0]}', which no built-in operation is about"
     if strange := [name for name in names if role_remark(name) and role_named(name, operation) is None]:
         return f"its array '{strange[0]}' is no operand of any built-in operation"

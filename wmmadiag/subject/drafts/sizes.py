@@ -25,6 +25,7 @@ _SMALLEST_REST = 16  # vectors of 16 bytes stay whole
 _USUAL_NAME = {"Sq": "S", "Skv": "S"}
 _LARGEST_TILE = 512
 _LARGEST_PROBED = 1024
+_MOST_OPERATIONS = 1e9  # of a case whose extents are made to differ
 _LARGEST_USUAL = 96  # a size up to this is taken as it is
 
 Sizes = dict[str, str]
@@ -110,6 +111,8 @@ def _case(
             numbers[symbol] = 1  # nothing in the launch speaks of it: the kernel takes one
     if "batch" in numbers and "batch" not in used:
         del numbers["batch"]
+    if not first:
+        _told_apart(draft, {symbol: value for symbol, value in table.items() if symbol in numbers}, numbers, tile)
     if not first and name != _MASKED and "S" in numbers:
         _spread(draft, numbers)
     for symbol, value in draft.usual.items():
@@ -152,6 +155,37 @@ def _sized(draft: Draft, symbol: str, value: int, tile: int, blocks: int) -> int
 def _steps(draft: Draft, symbol: str) -> int:
     """What the kernel itself steps through an extent by, under whichever of its names."""
     return math.lcm(*(draft.steps.get(one, 1) for one in (symbol, f"{symbol}q", f"{symbol}kv")))
+
+
+def _told_apart(draft: Draft, table: Mapping[str, int], numbers: dict[str, int], tile: int) -> None:
+    """Make extents differ again that differ in an operation's usual case and were rounded up to the same size."""
+    before: list[str] = []
+    for symbol in sorted(table, key=lambda symbol: table[symbol]):
+        alike = [one for one in before if table[one] != table[symbol] and numbers[one] == numbers[symbol]]
+        before.append(symbol)
+        if not alike or numbers[symbol] <= table[symbol]:
+            continue
+        steps = [one for one in (*draft.tiles.get(symbol, ()), _steps(draft, symbol)) if one <= _LARGEST_TILE]
+        step = math.lcm(*steps, tile) if math.lcm(*steps) <= _LARGEST_TILE else math.lcm(*steps)
+        own = {**numbers, symbol: numbers[symbol] + step}
+        if _operations(draft, own) <= _MOST_OPERATIONS:
+            numbers[symbol] = own[symbol]
+
+
+def _operations(draft: Draft, sizes: Mapping[str, int]) -> float:
+    """How much a case computes; infinite if not known."""
+    known = OPERATIONS[draft.operation]
+
+    def lookup(name: str) -> int:
+        if name in sizes:
+            return sizes[name]
+        text = str(known.symbols[name] if name in known.symbols else known.parameters[name].default)
+        return int(text) if text.isdecimal() else lookup(text)
+
+    try:
+        return float(evaluate(known.work, lookup))
+    except (ExpressionError, KeyError, RecursionError):
+        return math.inf
 
 
 def _spread(draft: Draft, numbers: dict[str, int]) -> None:

@@ -1,0 +1,195 @@
+"""A product of normalised rows: LayerNorm or RMSNorm fused into the linear layer behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from wmmadiag.ops.catalogue.layernorm import layernorm
+from wmmadiag.ops.catalogue.rmsnorm import rmsnorm
+from wmmadiag.ops.model import (
+    Alternative,
+    Arrays,
+    Choice,
+    Distance,
+    Elements,
+    Operation,
+    Parameter,
+    Role,
+    Told,
+    Values,
+)
+from wmmadiag.ops.parts import norms
+from wmmadiag.ops.parts.epilogue import FORMULAS, FUNCTIONS, finished
+from wmmadiag.ops.parts.epilogue_bounds import added, after, narrow
+from wmmadiag.ops.parts.late import np
+from wmmadiag.ops.parts.rounding import (
+    Doubles,
+    Judgement,
+    arithmetic,
+    magnitudes,
+    operand_error,
+    oracle_error,
+    output_rounding,
+    sum_error,
+)
+from wmmadiag.ops.parts.settings import PRODUCTS, inputs_rounded, kept_in, sums_kept_in
+from wmmadiag.ops.parts.traits import EXPONENTIAL, TENSOR_CORES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_OF_ROWS = {"x": "x", "residual": "residual", "gamma": "weight", "beta": "bias"}  # roles here → those of a norm
+
+
+def _rows(inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {_OF_ROWS[role]: array for role, array in inputs.items() if role in _OF_ROWS}
+
+
+def _normalised(parameters: Values, rows: Mapping[str, NDArray[Any]]) -> Doubles:
+    eps, summed = float(parameters["eps"]), norms.summed(rows)
+    if parameters["norm"] == "layernorm":
+        return layernorm(summed, rows.get("weight"), rows.get("bias"), eps=eps)[0]
+    return rmsnorm(summed, rows.get("weight"), eps=eps, unit_offset=bool(parameters["unit_offset"]))[0]
+
+
+def _weights(parameters: Values, inputs: Arrays) -> NDArray[Any]:
+    b: NDArray[Any] = inputs["b"]
+    return np.swapaxes(b, -1, -2) if parameters["transpose_b"] else b
+
+
+def _oracle(parameters: Values, inputs: Arrays) -> dict[str, Doubles]:
+    sums = _normalised(parameters, _rows(inputs)) @ _weights(parameters, inputs).astype(np.float64)
+    return {"d": finished(sums, _bias(inputs), activation=str(parameters["activation"]))}
+
+
+def _bias(inputs: Arrays) -> dict[str, NDArray[Any]]:
+    return {"bias": inputs["bias"]} if "bias" in inputs else {}
+
+
+def _bound(
+    parameters: Values, inputs: Arrays, expected: Mapping[str, Doubles], elements: Elements
+) -> dict[str, Judgement]:
+    """Bound of activation(norm(S)·op(B) + bias), element by element.
+
+    `norms.normalised_bound` gives the error ε of each normalised value n, that of its rounding to the type of B
+    included, as it becomes an operand. The product is off by Σε|b|, and by what K sums of (|n| + ε)|b| cost; a bias
+    two units. What the activation adds is in `epilogue.after`.
+    """
+    operand = elements["b"]
+    model = arithmetic(parameters, operand)
+    rows = _rows(inputs)
+    kinds = {_OF_ROWS[role]: kind for role, kind in elements.items() if role in _OF_ROWS} | {"y": operand}
+    centred = parameters["norm"] == "layernorm"
+    own = {**parameters, "variance": "any", "unit_offset": not centred and parameters["unit_offset"]}
+    normed = _normalised(parameters, rows)
+    found = norms.statistics(own, rows, kinds, centred=centred)
+    error = norms.normalised_bound(own, rows, normed, kinds, found).bound
+    size, further = magnitudes(_weights(parameters, inputs)), _bias(inputs)
+    depth = size.shape[-2]
+    products = sum_error(depth + 1 + ("bias" in further), model)
+    relative = products.relative + operand_error(model) + oracle_error(depth)
+    total = (np.abs(normed) + error) @ size
+    beside = added(further, 0.0, total.shape)
+    result = np.abs(normed @ _weights(parameters, inputs).astype(np.float64)) + beside
+    off = error @ size + (total + beside) * (relative + 2.0 * bool(further) * model.unit) + products.absolute
+    activation = FUNCTIONS[str(parameters["activation"])]
+    off = after(off, result, beside, np.ones_like(result), narrow(parameters), activation, model)
+    return {"d": Judgement(output_rounding(off, expected["d"], elements["d"]))}
+
+
+OPERATION = Operation(
+    name="norm_gemm",
+    meaning="D = activation(norm(X + residual)·op(B) + bias), norm along K with gamma and beta",
+    roles={
+        "x": Role("MK", ("M", "K"), spellings="x a in input inp src hidden hiddenstates"),
+        "residual": Role("MK", ("M", "K"), required=False, spellings="residual res resid"),
+        "gamma": Role("K", ("K",), required=False, spellings="gamma g normweight lnweight rmsweight wnorm lnw scale"),
+        "beta": Role("K", ("K",), required=False, spellings="beta shift normbias lnbias lnb"),
+        "b": Role(
+            "KN",
+            ("N if transpose_b else K", "K if transpose_b else N"),
+            spellings="b w weight weights wt proj wproj wqkv",
+        ),
+        "bias": Role("MN", ("M", "N"), required=False, usual="N", spellings="bias biases"),
+        "d": Role("MN", ("M", "N"), output=True, spellings="d c y o out output dst result"),
+    },
+    parameters={
+        "norm": Parameter("word", "rmsnorm", "what is done to rows first", ("rmsnorm", "layernorm")),
+        "eps": Parameter("cap", "1e-5", "added to the variance or mean square", spellings=norms.EPS_SPELLINGS),
+        "unit_offset": Parameter("flag", "0", "the factor of a column is 1 + gamma, as Gemma has it"),
+        "transpose_b": Parameter("flag", "0", "B is stored as N×K"),
+        "activation": Parameter(
+            "word", "none", "applied to the sum, bias included", tuple(FUNCTIONS), formulas=FORMULAS
+        ),
+        "epilogue_dtype": Parameter(
+            "word", "auto", "type that the sum has before bias and activation", ("auto", "f16", "bf16")
+        ),
+        **norms.TYPES_OF_STEPS,
+        **PRODUCTS,
+    },
+    oracle=_oracle,
+    bound=_bound,
+    symbols={"transpose_b": "0"},
+    extents={
+        "M": "m rows nrows numrows tokens numtokens ntokens t batch batchsize",
+        "N": "n cols columns ncols numcols outdim outfeatures features outputsize dout e",
+        "K": "k inner depth hidden hiddensize hiddendim dim indim infeatures d c din embed",
+    },
+    distances=(
+        Distance("x", "K", "ldx stridex xstride"),
+        Distance("b", "K if transpose_b else N", "ldb ldw strideb stridew"),
+        Distance("d", "N", "ldd ldc ldo ldy outstride strideo"),
+    ),
+    cases=({"M": 64, "N": 64, "K": 64}, {"M": 128, "N": 192, "K": 320}),
+    work="2*M*N*K",
+    hard_inputs=norms.HARD_INPUTS,
+    told=Told(
+        " ".join(
+            first + second
+            for first, second in product(
+                ("rmsnorm", "rms", "layernorm", "ln", "norm", "prenorm"),
+                ("linear", "gemm", "matmul", "mm", "proj", "qkv"),
+            )
+        ),
+        parts=("gemm", "layernorm", "rmsnorm"),
+        extras="bias relu gelu silu act activation epilogue",
+        explains=("bias",),
+        needs=(TENSOR_CORES,),
+        excludes=(EXPONENTIAL,),
+        open="its source does not tell which norm it is, and where values are rounded",
+    ),
+    choices=(
+        Choice(
+            "Which norm is it?",
+            "meaning",
+            (
+                Alternative("an RMSNorm of rows", {"norm": "rmsnorm"}),
+                Alternative("a LayerNorm of rows", {"norm": "layernorm"}),
+            ),
+        ),
+        Choice(
+            "What is the factor of a column?",
+            "meaning",
+            (
+                Alternative("gamma itself", {"unit_offset": "0"}),
+                Alternative("1 + gamma, as Gemma has it", {"unit_offset": "1"}),
+            ),
+            ("gamma",),
+        ),
+        Choice(
+            "How is B stored?",
+            "storage",
+            (
+                Alternative("B stored as K×N", {"transpose_b": "0"}),
+                Alternative("B stored as N×K, as nn.Linear has it", {"transpose_b": "1"}),
+            ),
+            ("b",),
+        ),
+        *norms.CHOICES,
+        sums_kept_in("b"),
+        inputs_rounded("b"),
+        kept_in("b", "sums before the epilogue", "epilogue_dtype", "auto", "f16", "bf16"),
+    ),
+)

@@ -1,0 +1,93 @@
+"""A launch that a comment writes down: `// gemm<64><<<dim3(N / 64, M / 64), 128>>>(A, B, C, M, N, K);`.
+
+It becomes a function of the host, whose parameters are the names that the comment uses and nothing defines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from wmmadiag.hostcode.program import Found, Program
+from wmmadiag.hostcode.types import split_list
+
+_COMMENT = re.compile(r"/\*.*?\*/|(?://[^\n]*(?:\n[ \t]*(?=//)|$))+", re.DOTALL | re.MULTILINE)
+_MARGIN = re.compile(r"^[ \t]*(?://+|/\*+|\*+(?!/))?[ \t]?|\*/[ \t]*$", re.MULTILINE)
+# what such a comment may make before it launches: shapes and numbers
+_BEFORE = re.compile(
+    r"\b(?:dim3|(?:const(?:expr)?\s+)*(?:auto|int|unsigned(?:\s+int)?|size_t))\s+"
+    r"(?:\w+\s*(?:\([^;]*\)|\{[^;]*\}|=[^;]*)|\w+\s*,\s*[^;]*);"
+)
+_MADE = re.compile(r"(?:dim3|auto|int|unsigned|size_t)\s+(\w+)|,\s*(\w+)\s*[=({]")
+_WORDS = (
+    "dim3 const constexpr auto int unsigned size_t sizeof float double half char long short bool true false nullptr "
+    "NULL void static_cast reinterpret_cast stream cudaStream_t if else for"
+)
+_CALLED = re.compile(r"\b([A-Za-z_]\w*)\b(?!\s*\()(?!\s*::)")
+
+
+def commented_launch(text: str, program: Program, kernel: Found) -> str:
+    """A host function that launches a kernel as a comment of its source does; "" where none says how, or all of it."""
+    name = kernel.function.name
+    for comment in _COMMENT.finditer(text):
+        if "<<<" not in comment[0] or not re.search(rf"\b{name}\b", comment[0]):
+            continue
+        plain = _MARGIN.sub("", comment[0])
+        for launch, before in _launches(plain, name):
+            made = [one for one in _BEFORE.findall(before) if not _is_cut(one)]
+            function = _function(made, launch, program, kernel)
+            if function:
+                return function
+    return ""
+
+
+def _launches(text: str, name: str) -> Iterator[tuple[str, str]]:
+    """Each launch of a kernel, `name<…><<<…>>>(…)`, with what stands before it."""
+    for found in re.finditer(rf"\b{name}\s*(?:<(?!<)[^;]*?>\s*)?<<<", text):
+        middle = text.find(">>>", found.end())
+        opened = text.find("(", middle)
+        if middle < 0 or opened < 0 or text[middle + 3 : opened].strip():
+            continue
+        closed = _closing(text, opened)
+        if closed > 0:
+            yield text[found.start() : closed + 1], text[: found.start()]
+
+
+def _closing(text: str, opened: int) -> int:
+    depth = 0
+    for at in range(opened, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[at], 0)
+        if depth == 0:
+            return at
+    return -1
+
+
+def _is_cut(statement: str) -> bool:
+    return statement.count("(") != statement.count(")") or "..." in statement
+
+
+def _function(made: list[str], launch: str, program: Program, kernel: Found) -> str:
+    """The function; "" where the comment leaves out what is launched with, or with what shape."""
+    arguments = split_list(launch[launch.index(">>>") + 3 :].strip()[1:-1])
+    shapes = split_list(launch.partition("<<<")[2].partition(">>>")[0])
+    parameters = kernel.function.parameters
+    if "..." in launch or len(arguments) != len(parameters) or not 2 <= len(shapes) <= 4:
+        return ""
+    own = {word for one in made for pair in _MADE.findall(one) for word in pair if word}
+    known = own | {*_WORDS.split()} | {kernel.function.name} | program.variables.keys() | program.macros.keys()
+    known |= program.functions.keys() | program.enumerators.keys() | program.classes.keys() | program.aliases.keys()
+    given: dict[str, str] = {}
+    for argument, parameter in zip(arguments, parameters, strict=True):
+        if re.fullmatch(r"[A-Za-z_]\w*", argument) and argument not in known:
+            stars = "*" * (parameter.pointers or bool(parameter.dimensions))
+            given.setdefault(argument, f"{parameter.type} {stars}{argument}")
+        elif parameter.pointers:
+            return ""  # not a name: what it points to is another one's
+    if any(one not in known | given.keys() and re.fullmatch(r"[A-Za-z_]\w*", one) for one in shapes[:2]):
+        return ""  # a shape that the comment does not make
+    for word in _CALLED.findall(" ".join([*made, launch])):
+        if word not in known:
+            given.setdefault(word, f"int {word}")
+    name = f"launch_in_a_comment_of_{kernel.function.name}"
+    space = "".join(f"using namespace {one}; " for one in [kernel.function.scope] if one)
+    return f"\nvoid {name}({', '.join(given.values())}) {{ {space}{' '.join(made)} {launch}; }}\n"
