@@ -91,9 +91,14 @@ def _elsewhere(base: Expression) -> bool:
 
 
 def _divergent(block: Statement, per_thread: frozenset[str]) -> bool:
-    """Whether a block is run by some threads only: in a branch, or a loop of which each thread has its own rounds."""
+    """Whether a block is run by some threads only: in a branch, or a loop of which each thread has its own rounds.
+
+    Where all threads meet at a barrier that stands there, they all come there.
+    """
     one: Statement | None = block
     while one is not None:
+        if any(child.order == "barrier" for child in one.children):
+            return False
         if one.kind == "if" and one.condition is not None and _differs(one.condition, per_thread):
             return True
         if one.kind == "loop" and any(_differs(part, per_thread) for part in one.expressions):
