@@ -29,7 +29,7 @@ _MOST = 256 << 20
 
 
 class Touched(ctypes.Structure):
-    """`WmmadiagTouched` of native/memory.cpp."""
+    """`WmmadiagTouched` of native/memory_watch.cpp."""
 
     _fields_ = (("address", ctypes.c_uint64), ("touched", ctypes.c_uint64))
 

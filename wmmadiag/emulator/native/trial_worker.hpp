@@ -1,0 +1,389 @@
+// One thread's part of the trials: blocks that run with one selector after another, in memory of their own.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "touched.hpp"
+#include "trial_judging.hpp"
+#include "turns.hpp"
+
+namespace wmmadiag::trials {
+
+// The items of an array that each block wrote in the base run.
+using Owned = std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>>;  // per block: (array, item)
+
+struct Known {
+    TrialBase base;
+    std::vector<Sharers> sharers;  // per region
+    Owned owned;
+};
+
+// A region's part in the trials.
+struct Part {
+    Region region;
+    std::uint64_t item = 1;
+    std::vector<std::uint32_t> arrays;  // that lie in it
+};
+
+struct Plan {
+    TrialSetup setup;
+    std::vector<Part> parts;
+    std::vector<std::uint32_t> part_of;  // per array
+    std::shared_ptr<const Known> known;
+};
+
+// One thread's memory and blocks.
+class Worker {
+public:
+    explicit Worker(const Plan& plan) : plan_(plan), judge_(plan.setup.expected), memory_(regions(plan)) {
+        const auto& request = plan.setup.request;
+        shared_.program = request.program;
+        shared_.spec = request.spec;
+        shared_.memory = &memory_;
+        shared_.strays_pass = plan.setup.strays_pass;
+        warps_ = static_cast<unsigned>((request.spec.block.count() + lanes - 1) / lanes);
+        touched_.resize(plan.parts.size());
+        for (std::size_t i = 0; i < plan.parts.size(); ++i) {
+            const auto& part = plan.parts[i];
+            if (!part.region.writable) continue;
+            touched_[i].start(part.region.size, part.item);
+            memory_.find(part.region.base)->touched = &touched_[i];
+        }
+    }
+
+    void stop() { shared_.stop.store(true, std::memory_order_relaxed); }
+
+    TrialResult trial(std::uint32_t selector, const TrialLimits& limits) {
+        select(selector);
+        const auto* known = plan_.known.get();
+        std::uint64_t spent = 0;
+        if (known != nullptr && known->base.independent) {
+            for (std::size_t i = 0; i < touched_.size(); ++i) {
+                touched_[i].expect(&known->sharers[i]);
+                touched_[i].watch_reads(!known->sharers[i].writer.empty());
+            }
+            TrialResult result;
+            const bool certain = block_by_block(limits, result);
+            spent = result.instructions;
+            put_back();
+            if (certain) return result;
+        }
+        for (auto& one : touched_) {
+            one.expect(nullptr);
+            one.watch_reads(false);
+        }
+        std::uint64_t budget = limits.budget;
+        if (known != nullptr && known->base.result.end == TrialEnd::finished)
+            budget = limits.times * known->base.result.instructions + limits.slack * shared_.spec.grid.count();
+        std::vector<std::uint64_t> used;
+        std::vector<std::uint64_t> strays;
+        auto result = in_order(budget, used, strays);
+        if (known != nullptr)
+            for (std::size_t b = 0; b < known->base.strays.size(); ++b) compare(strays[b], known->base.strays[b], result);
+        result.instructions += spent;
+        put_back();
+        return result;
+    }
+
+    std::shared_ptr<const Known> base(std::uint64_t budget) {
+        select(0);
+        for (auto& one : touched_) {
+            one.expect(nullptr);
+            one.watch_reads(true);
+        }
+        auto known = std::make_shared<Known>();
+        auto& base = known->base;
+        base.result = in_order(budget, base.instructions, base.strays);
+        base.independent = base.result.end == TrialEnd::finished;
+        for (const auto& one : touched_) {
+            base.independent &= !one.read_shared() && !one.write_shared();
+            known->sharers.push_back(one.written() ? one.now() : Sharers{});
+        }
+        if (base.result.end == TrialEnd::finished) base.wrong = wrong_elements();
+        if (base.independent) own(*known);
+        put_back();
+        return known;
+    }
+
+private:
+    // Writable memory in copies of this worker's own.
+    std::vector<Region> regions(const Plan& plan) {
+        std::vector<Region> all;
+        for (const auto& part : plan.parts) {
+            auto region = part.region;
+            if (region.writable || region.holds(plan.setup.selector, sizeof(std::uint32_t))) {
+                copies_.push_back(std::make_unique<std::byte[]>(region.size));
+                std::memcpy(copies_.back().get(), region.host, region.size);
+                region.host = copies_.back().get();
+            }
+            all.push_back(region);
+        }
+        return all;
+    }
+
+    std::byte* host(std::uint64_t address) const {
+        const auto& region = memory_.find(address)->region;
+        return region.host + (address - region.base);
+    }
+
+    void select(std::uint32_t selector) {
+        if (plan_.setup.selector != 0) std::memcpy(host(plan_.setup.selector), &selector, sizeof selector);
+    }
+
+    void put_back() {
+        for (std::size_t i = 0; i < touched_.size(); ++i) {
+            const auto& region = plan_.parts[i].region;
+            if (!region.writable) continue;
+            auto* to = host(region.base);
+            for (const auto p : touched_[i].pages()) {
+                const auto first = p * Touched::page;
+                std::memcpy(to + first, region.host + first, std::min(Touched::page, region.size - first));
+            }
+            touched_[i].forget();
+        }
+    }
+
+    // Whether some block read, or wrote, what belongs to another one.
+    template <bool (Touched::*what)() const>
+    [[nodiscard]] bool any() const {
+        return std::any_of(touched_.begin(), touched_.end(), [](const Touched& one) { return (one.*what)(); });
+    }
+
+    // False when blocks turned out to depend on each other: then `result` is worth nothing but its instructions.
+    //
+    // What a block does that reads nothing of others is what it does in any order. If it leaves a wrong element, the change is no good,
+    // whoever else writes there: the blocks of a right kernel may end in any order. If not, the order counts once something is shared.
+    bool block_by_block(const TrialLimits& limits, TrialResult& result) {
+        const auto& known = *plan_.known;
+        if (!block_) block_ = std::make_unique<Block>(shared_, warps_, nullptr);
+        const auto blocks = shared_.spec.grid.count();
+        const auto& suspects = known.base.wrong_blocks;
+        std::vector<std::uint8_t> done(blocks, 0);
+        unsigned looked = 0, empty = 0;
+        std::uint64_t rest = 0;
+        const auto better = [&] { return result.mended + result.fewer > result.broken + result.damaged + result.more; };
+        for (std::uint64_t i = 0; i < blocks + suspects.size(); ++i) {
+            const bool suspect = i < suspects.size();
+            if (!suspect && looked != 0 && !better()) {
+                result.end = TrialEnd::stopped;
+                return true;
+            }
+            const auto index = suspect ? suspects[i] : rest++;
+            if (done[index] != 0) continue;
+            done[index] = 1;
+            block_->start(index);
+            auto quota = limits.times * known.base.instructions[index] + limits.slack;
+            auto status = block_->run(quota);
+            while (status == BlockStatus::running && block_->waits()) status = block_->run(quota);
+            result.instructions += block_->executed();
+            if (any<&Touched::read_shared>()) return false;
+            if (status == BlockStatus::faulted) {
+                result.end = TrialEnd::fault;
+                result.fault = block_->fault().kind;
+                return true;
+            }
+            if (status == BlockStatus::running) {
+                result.end = shared_.stop.load(std::memory_order_relaxed) ? TrialEnd::interrupted : TrialEnd::budget;
+                return true;
+            }
+            result.strays += block_->strays();
+            compare(block_->strays(), known.base.strays[index], result);
+            const bool overlaps = any<&Touched::write_shared>();
+            if (limits.looks == 0) {
+                if (overlaps) return false;
+                continue;
+            }
+            const auto seen = count_written(static_cast<std::uint32_t>(index));
+            add(seen, result);
+            bool bad = seen.wrong != 0 || seen.damaged != 0 || block_->strays() != 0;
+            // What it does not write any more another block may write now. Two blocks that leave their own, and touch no other's, tell.
+            if (!bad && !overlaps) {
+                const auto left = count_left(static_cast<std::uint32_t>(index));
+                if (left.wrong != 0 && (++empty >= 2 || blocks == 1)) {
+                    add(left, result);
+                    bad = true;
+                }
+            }
+            if (!bad || better()) {
+                if (overlaps) return false;
+                continue;
+            }
+            if (++looked >= limits.looks) {
+                result.end = TrialEnd::stopped;
+                return true;
+            }
+            if (overlaps) return false;
+        }
+        result = counted(result);
+        return true;
+    }
+
+    // used, strays: instructions, and accesses that belong nowhere, of each block.
+    TrialResult in_order(std::uint64_t budget, std::vector<std::uint64_t>& used, std::vector<std::uint64_t>& strays) {
+        TrialResult result;
+        result.in_order = true;
+        const auto blocks = shared_.spec.grid.count();
+        used.assign(blocks, 0);
+        strays.assign(blocks, 0);
+        std::uint64_t begun = 0;
+        std::vector<Resident> residents;
+        const auto next = [&](std::uint64_t& index) {
+            index = begun;
+            return begun < blocks && ++begun != 0;
+        };
+        const auto run = [&](Resident& one, std::uint64_t length, BlockStatus& status) {
+            auto quota = length;
+            status = one.block->run(quota);
+            const auto executed = one.block->executed();
+            result.instructions += executed - one.executed;
+            one.executed = executed;
+            if (status == BlockStatus::faulted) {
+                result.end = TrialEnd::fault;
+                result.fault = one.block->fault().kind;
+            } else if (budget != 0 && result.instructions > budget) {
+                result.end = TrialEnd::budget;
+            } else if (shared_.stop.load(std::memory_order_relaxed)) {
+                result.end = TrialEnd::interrupted;
+            } else {
+                return true;
+            }
+            return false;
+        };
+        const auto patience = std::min(plan_.setup.request.patience, budget == 0 ? block_slice : std::max<std::uint64_t>(budget, 1));
+        in_turns(
+            shared_, warps_, [](std::uint64_t) { return nullptr; }, patience, residents, next, run,
+            [&](const Block& block) {
+                used[block.index()] = block.executed();
+                strays[block.index()] = block.strays();
+                result.strays += block.strays();
+            });
+        return result.end == TrialEnd::finished ? counted(result) : result;
+    }
+
+    // Who wrote what in the base run that has just ended.
+    void own(Known& known) {
+        const auto blocks = shared_.spec.grid.count();
+        known.owned.resize(blocks);
+        std::vector<std::uint64_t> wrong(blocks, 0);
+        for (std::uint32_t a = 0; a < plan_.setup.arrays.size(); ++a) {
+            const auto& array = plan_.setup.arrays[a];
+            const auto& part = plan_.parts[plan_.part_of[a]];
+            const auto& writers = known.sharers[plan_.part_of[a]].writer;
+            if (writers.empty()) continue;
+            const auto bytes = item_bytes(array.type);
+            for (std::uint32_t item = 0; item < array.element.size(); ++item) {
+                if (array.element[item] < 0) continue;
+                const auto writer = writers[(array.base - part.region.base + item * bytes) / part.item];
+                if (writer == nobody) continue;
+                known.owned[writer - 1].emplace_back(a, item);
+                wrong[writer - 1] += known.base.wrong[static_cast<std::size_t>(array.element[item])];
+            }
+        }
+        for (std::uint32_t b = 0; b < blocks; ++b) wrong[b] += known.base.strays[b];
+        auto& suspects = known.base.wrong_blocks;
+        for (std::uint32_t b = 0; b < blocks; ++b)
+            if (wrong[b] != 0) suspects.push_back(b);
+        std::stable_sort(suspects.begin(), suspects.end(), [&](std::uint32_t a, std::uint32_t b) { return wrong[a] < wrong[b]; });
+    }
+
+    // Calls body(array, item, bytes, initial bytes) for the items in pages that were written.
+    template <class Body>
+    void each_written(Body&& body) {
+        for (std::size_t p = 0; p < plan_.parts.size(); ++p) {
+            const auto& part = plan_.parts[p];
+            if (!touched_[p].written()) continue;
+            const auto* now = host(part.region.base);
+            for (const auto a : part.arrays) {
+                const auto& array = plan_.setup.arrays[a];
+                const auto offset = array.base - part.region.base, bytes = item_bytes(array.type);
+                std::uint64_t from = 0;
+                for (const auto page : touched_[p].pages()) {
+                    const auto begin = page * Touched::page, end = begin + Touched::page;
+                    if (end <= offset) continue;
+                    from = std::max(from, begin <= offset ? 0 : (begin - offset) / bytes);
+                    const auto until = std::min<std::uint64_t>(array.element.size(), (end - offset + bytes - 1) / bytes);
+                    for (; from < until; ++from) {
+                        const auto at = offset + from * bytes;
+                        body(array, static_cast<std::uint32_t>(from), touched_[p].writer(at / part.item), now + at, part.region.host + at);
+                    }
+                }
+            }
+        }
+    }
+
+    // What a block wrote.
+    Count count_written(std::uint32_t block) {
+        Count seen;
+        each_written([&](const JudgedArray& array, std::uint32_t item, std::uint32_t writer, const std::byte* at, const std::byte* initial) {
+            if (writer == block + 1) judge_.judge(array, item, at, initial, seen);
+        });
+        return seen;
+    }
+
+    // What a block wrote in the base run, and nobody has written now.
+    Count count_left(std::uint32_t block) {
+        Count seen;
+        for (const auto& [a, item] : plan_.known->owned[block]) {
+            const auto& array = plan_.setup.arrays[a];
+            const auto& part = plan_.parts[plan_.part_of[a]];
+            const auto at = array.base - part.region.base + item * item_bytes(array.type);
+            if (touched_[plan_.part_of[a]].writer(at / part.item) == nobody)
+                judge_.judge(array, item, host(part.region.base) + at, part.region.host + at, seen);
+        }
+        return seen;
+    }
+
+    // Everything, after all blocks ran.
+    TrialResult counted(TrialResult result) {
+        Count seen;
+        for (std::uint32_t a = 0; a < plan_.setup.arrays.size(); ++a) {
+            const auto& array = plan_.setup.arrays[a];
+            const auto& part = plan_.parts[plan_.part_of[a]];
+            const auto offset = array.base - part.region.base, bytes = item_bytes(array.type);
+            const auto* now = host(part.region.base);
+            for (std::uint32_t item = 0; item < array.element.size(); ++item)
+                if (array.element[item] >= 0) judge_.judge(array, item, now + offset + item * bytes, part.region.host + offset + item * bytes, seen);
+        }
+        each_written([&](const JudgedArray& array, std::uint32_t item, std::uint32_t, const std::byte* at, const std::byte* initial) {
+            if (array.element[item] == guard_item) judge_.judge(array, item, at, initial, seen);
+        });
+        result.wrong = result.mended = result.broken = result.damaged = 0;
+        result.first = -1;
+        result.error = 0;
+        result.looked = result.trace = 0;
+        add(seen, result);
+        return result;
+    }
+
+    [[nodiscard]] std::vector<std::uint8_t> wrong_elements() const {
+        std::vector<std::uint8_t> wrong(plan_.setup.expected.value.size(), 0);
+        for (std::uint32_t a = 0; a < plan_.setup.arrays.size(); ++a) {
+            const auto& array = plan_.setup.arrays[a];
+            const auto* at = host(array.base);
+            for (const auto element : array.element) {
+                if (element >= 0) wrong[static_cast<std::size_t>(element)] = judge_.is_right(array, static_cast<std::size_t>(element), at) ? 0 : 1;
+                at += item_bytes(array.type);
+            }
+        }
+        return wrong;
+    }
+
+    static void compare(std::uint64_t strays, std::uint64_t before, TrialResult& to) {
+        to.fewer += before > strays ? before - strays : 0;
+        to.more += strays > before ? strays - before : 0;
+    }
+
+    const Plan& plan_;
+    Judge judge_;
+    std::vector<std::unique_ptr<std::byte[]>> copies_;
+    GlobalMemory memory_;
+    std::vector<Touched> touched_;  // per part
+    Shared shared_;
+    unsigned warps_ = 0;
+    std::unique_ptr<Block> block_;
+};
+
+}  // namespace wmmadiag::trials

@@ -1,0 +1,31 @@
+// All memory of the device: what the parts of this library that look after it share.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "ordering.hpp"
+
+namespace wmmadiag {
+
+struct Memory {
+    int file = -1;
+    std::uint64_t next = 0, file_end = 0, used = 0;
+    std::map<std::uint64_t, std::unique_ptr<Allocation>> live;
+    std::map<std::uint64_t, Allocation*> views;  // live, by where this process works on them
+    bool watching = false;
+    bool keeping = false;  // what launches change of memory that the host sees is told
+    bool open = false;     // the host may touch what cudaMalloc gives
+    std::vector<std::unique_ptr<Allocation>> freed;
+};
+Memory& memory();
+
+// Bytes of the pages that hold so many.
+constexpr std::uint64_t in_pages(std::uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+
+// Memory of the host's own that the device sees at the same address.
+bool adopt(void* pointer, std::size_t bytes, Kind kind, const std::string& name);
+
+}  // namespace wmmadiag
