@@ -7,6 +7,7 @@ decides, if it makes one: then its exit status is another one where its kernels 
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from wmmadiag.cli.arguments import definitions
 from wmmadiag.errors import UndecidedError, WmmadiagError
+from wmmadiag.programs.kernel_names import base_name
 
 if TYPE_CHECKING:
+    from wmmadiag.compile.options import CompileOptions
     from wmmadiag.gate.task import Task, TaskOutcome
     from wmmadiag.programs.run import ProgramResult
     from wmmadiag.results.run import KernelRun
@@ -36,6 +39,10 @@ class ProgramCheck:
     judged: list[tuple[str, TaskOutcome]] = field(default_factory=list)
     # whether it ends with another exit status where its kernels do nothing; None where that was not tried
     compares: bool | None = None
+    compared: str = ""  # the kernel that did nothing then, "" for all of them
+    own: ProgramResult | None = None  # of its run at its own sizes
+    launches_it: bool = True  # whether it launches the kernel that the user names, if any
+    otherwise: str = ""  # how it was called then, and at which smaller sizes, in words; "" for as it is
     seconds: float = 0.0  # that it took
 
     @property
@@ -47,7 +54,8 @@ class ProgramCheck:
     def _said_something(self) -> bool:
         """Whether its status is about its kernels: one that launches none has told how it is to be called."""
         one = self.result
-        return one is not None and not one.ended and (one.launches > 0 or bool(one.found))
+        ran = one is not None and not one.ended and (one.launches > 0 or bool(one.found))
+        return ran and self.launches_it
 
     @property
     def launched(self) -> bool:
@@ -130,7 +138,8 @@ def check_program(
     from wmmadiag.programs.build import build
     from wmmadiag.programs.run import program_spec, run_program
 
-    made = ProgramCheck(task.path)
+    own = base_name(str(task.options.get("entry") or ""))
+    made = ProgramCheck(task.path, compared=own)
     begun = time.perf_counter()
     limit = args.budget_seconds or SECONDS
     options = CompileOptions(
@@ -146,22 +155,75 @@ def check_program(
         if ran is None or ran.result is None:
             made.result = run_program(program, spec, str(task.path.with_suffix("")), [], seconds=limit, quiet=True)
         else:
-            made.result, made.compares = ran.result, ran.compares
+            made.result, made.compares = ran.own or ran.result, ran.compares if ran.compared == own else None
     except WmmadiagError as error:
         made.why = str(error).partition("\n")[0]
         return made
-    own = _base(str(task.options.get("entry") or ""))
+    made.own = made.result
+    made.launches_it = not own or _launches(made.result, own)
     for launch in _of_kernels(made.result.captured, outcome):
-        if own and _base(launch["kernel"]) != own:
+        if own and base_name(launch["kernel"]) != own:
             continue
         if time.perf_counter() - begun < limit:
             made.judged.append((launch["where"], _judged(task, launch)))
     if made.passed and not settled(outcome) and made.compares is None:
-        idle = {**spec, "checks": "none", "capture": False, "schedules": 0, "idle": True}
+        idle = {**spec, "checks": "none", "capture": False, "schedules": 0, "idle": own or "*"}
         without = run_program(program, idle, str(task.path.with_suffix("")), [], seconds=limit, quiet=True)
         made.compares = without.status != made.result.status
+    if not settled(outcome) and not made.errors and (made.result.ended or not made.launches_it):
+        found = _called_otherwise(task, own, options, spec, limit, at_its_own=not made.result.ended)
+        if found is not None:
+            made.result, made.otherwise = found
+            made.compares = made.launches_it = True
     made.seconds = time.perf_counter() - begun
     return made
+
+
+def _launches(result: ProgramResult, kernel: str) -> bool:
+    """Whether a program launched a kernel, by its plain name."""
+    return any(base_name(one["kernel"]) == kernel for one in result.captured)
+
+
+def _called_otherwise(
+    task: Task, kernel: str, options: CompileOptions, spec: Mapping[str, Any], limit: float, *, at_its_own: bool
+) -> tuple[ProgramResult, str] | None:
+    """A run of the program that launches the kernel and is right by its own comparison, with what is other in words.
+
+    None if none is: what it says at sizes that nobody made it for, or called anyhow, is no more than that.
+
+    Args:
+        at_its_own: whether it ends at its own sizes; then these are tried first.
+    """
+    from wmmadiag.compile.read import read_bytes
+    from wmmadiag.programs.build import build
+    from wmmadiag.programs.run import run_program
+    from wmmadiag.programs.smaller import arguments_for, host_of, smaller
+
+    host = host_of(task.path, options.include_paths, kernel) if kernel else None
+    ways = arguments_for(kernel, host) if host is not None else [[]]
+    beside = replace(options, include_paths=(*options.include_paths, task.path.resolve().parent))
+    spec = {**spec, "include_paths": list(map(str, beside.include_paths))}
+    idle = {**spec, "checks": "none", "capture": False, "schedules": 0, "idle": kernel or "*"}
+    name = str(task.path.with_suffix(""))
+    for one in smaller(read_bytes(task.path), task.path, unchanged=at_its_own and ways != [[]]):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / task.path.name
+            path.write_bytes(one.text)
+            try:
+                program = build([path], beside)
+            except WmmadiagError:
+                continue
+            for words in ways:
+                result = run_program(program, spec, name, words, seconds=limit, quiet=True)
+                if result.ended or result.exit_code or not result.launches:
+                    continue
+                if kernel and not _launches(result, kernel):
+                    continue
+                without = run_program(program, idle, name, words, seconds=limit, quiet=True)
+                if without.status != result.status:
+                    called = f"called with {' '.join(words)}" if words else ""
+                    return result, ", ".join(filter(None, [called, one.said()]))
+    return None
 
 
 def _of_kernels(captured: Sequence[Mapping[str, Any]], outcome: TaskOutcome) -> list[Mapping[str, Any]]:
@@ -169,12 +231,8 @@ def _of_kernels(captured: Sequence[Mapping[str, Any]], outcome: TaskOutcome) -> 
     first = {launch["kernel"]: launch for launch in reversed(captured)}
     if outcome.report is None or not settled(outcome):
         return list(first.values())[::-1]
-    known = {_base(one.entry) for one in outcome.report.compiled}
-    return [launch for name, launch in reversed(first.items()) if _base(name) in known]
-
-
-def _base(name: str) -> str:
-    return name.partition("<")[0].partition("(")[0].rpartition("::")[2].rpartition(" ")[2]
+    known = {base_name(one.entry) for one in outcome.report.compiled}
+    return [launch for name, launch in reversed(first.items()) if base_name(name) in known]
 
 
 def _judged(task: Task, launch: Mapping[str, Any]) -> TaskOutcome:
@@ -198,6 +256,8 @@ def lines(made: ProgramCheck, outcome: TaskOutcome, verbose: bool) -> list[str]:
     if made.result is None:
         return [f"its own main was not run: {made.why}"]
     told = ["the program itself, run with its own launches under the checks:"]
+    if made.otherwise:
+        told = [f"the program itself, {made.otherwise}, run with its own launches under the checks:"]
     told += [f"  {one}" for one in found_lines(made.result, verbose)]
     said = [line.strip() for line in made.result.output.splitlines() if line.strip()]
     if said:
@@ -226,9 +286,13 @@ def _own_verdict(made: ProgramCheck, outcome: TaskOutcome) -> list[str]:
         how = "a check found an error" if made.errors else f"the program's own exit status says so; {why}"
         return [f"WRONG: {how}", f"next: wmmadiag diagnose {made.path}{'' if guess else ' --computes OPERATION'}"]
     if made.compares and made.passed:
-        return [f"ok by the program's own comparison, which fails where its kernels do nothing; {why}"]
+        idle = "this kernel does" if made.compared else "its kernels do"
+        return [f"ok by the program's own comparison, which fails where {idle} nothing; {why}"]
     if made.result is not None and not made.result.launches:
         return ["undecided: it launches no kernel"]
+    if made.result is not None and not made.launches_it and not made.result.ended:
+        return ["undecided: it does not launch this kernel, called so"]
     if made.passed:
-        why = f"its exit status is 0 where its kernels do nothing, too; {why}"
+        idle = "this kernel does" if made.compared else "its kernels do"
+        why = f"its exit status is 0 where {idle} nothing, too; {why}"
     return [f"undecided: {why}", "next: --computes says what the kernel computes"]

@@ -202,7 +202,7 @@ class Served:
         )  # fmt: skip
         self.launcher = Launcher(
             self.runtime, checks, spec["schedules"], spec["every_launch"], spec.get("sample", 0), progress=progress,
-            idle=spec.get("idle", False),
+            idle=spec.get("idle", ""),
         )  # fmt: skip
         if spec.get("capture"):
             self.launcher.capture = self.captured

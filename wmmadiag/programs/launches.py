@@ -18,6 +18,7 @@ from wmmadiag.errors import KernelFault
 from wmmadiag.launch import DeviceMemory, Dim3, Launch
 from wmmadiag.programs.device import DeviceKernel
 from wmmadiag.programs.footprint import Footprint
+from wmmadiag.programs.kernel_names import base_name
 from wmmadiag.programs.progress import Progress
 from wmmadiag.programs.repeats import Alike, Repeats, Stretch
 from wmmadiag.results.model import ReportedFinding
@@ -84,7 +85,8 @@ class Launcher:
     sampled: int = 0  # how many launches only a sample of blocks was watched of
     launches: int = 0
     unfollowed: int = 0  # how many touched too much to be compared with work in other streams
-    idle: bool = False  # kernels do nothing: what a program says then is not about them
+    # the plain name of the kernel that does nothing, "*" for all: what a program says then is not about it
+    idle: str = ""
     progress: Progress = field(default_factory=Progress)  # tells of long launches
     # is told of each launch that is like none before
     capture: Callable[[Request, Sequence[DeviceMemory]], None] | None = None
@@ -102,7 +104,7 @@ class Launcher:
             UnsupportedError, BudgetError: the emulator cannot go on.
         """
         self.launches += 1
-        if self.idle:
+        if self.idle in ("*", base_name(request.kernel.name)):
             return LaunchOutcome(0, 0, "", (), False)
         alike = self._alike_of(request)
         self.runtime.wmmadiag_keep(int(bool(self.checks) and not request.kernel.talks))

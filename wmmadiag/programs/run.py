@@ -77,7 +77,7 @@ def program_spec(
     sample: int = 0,
     memory: int = 0,
     leaks: bool = False,
-    idle: bool = False,
+    idle: str = "",
 ) -> dict[str, Any]:
     """What the child needs to know besides the program: how kernels are compiled, watched and limited (0: not).
 
@@ -85,7 +85,7 @@ def program_spec(
         sample: blocks of a launch that are watched.
         memory: bytes that the device has.
         leaks: whether memory that is never freed is told.
-        idle: whether kernels do nothing.
+        idle: the plain name of a kernel that does nothing; "*": all.
     """
     return {
         "arch": options.arch, "macros": dict(options.macros), "include_paths": list(map(str, options.include_paths)),

@@ -1,0 +1,104 @@
+"""A program that picks its kernel by a number on the command line, and one that is too large for a CPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wmmadiag.cli.main import main
+from wmmadiag.programs.smaller import smaller
+
+SOURCE = """\
+#include <cstdio>
+#include <cstdlib>
+__global__ void first(int* out, const int* in, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) { out[i] = 0; for (int j = 0; j < n; ++j) out[i] += in[j] * (i ^ j); }
+}
+__global__ void turned(int* out, const int* in, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = in[n - 1 - i];
+}
+__global__ void turned_back(int* out, const int* in, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) { out[i] = 0; for (int j = 0; j < n; ++j) out[i] += in[n - 1 - j] * (i ^ j); }
+}
+__global__ void nothing(int* out) {}
+void run(int kernel_num, int* out, int* between, const int* in, int n) {
+    switch (kernel_num) {
+        case 1: first<<<(n + 63) / 64, 64>>>(out, in, n); break;
+        case 2:
+            nothing<<<1, 1>>>(out);
+            turned<<<(n + 63) / 64, 64>>>(between, in, n);
+            turned_back<<<(n + 63) / 64, 64>>>(out, between, n);
+            break;
+        default: printf("no such kernel\\n"); exit(1);
+    }
+}
+int main(int argc, char** argv) {
+    int B = 2;
+    int T = 128;
+    int n = B * T;
+    int *in = (int*)malloc(n * sizeof(int)), *got = (int*)malloc(n * sizeof(int)), *d_in, *d_out, *d_between;
+    for (int i = 0; i < n; ++i) in[i] = i * i % 31;
+    cudaMalloc(&d_in, n * sizeof(int)); cudaMalloc(&d_out, n * sizeof(int)); cudaMalloc(&d_between, n * sizeof(int));
+    cudaMemcpy(d_in, in, n * sizeof(int), cudaMemcpyHostToDevice);
+    int kernel_num = 1;
+    if (argc > 1) kernel_num = atoi(argv[1]);
+    run(kernel_num, d_out, d_between, d_in, n);
+    cudaMemcpy(got, d_out, n * sizeof(int), cudaMemcpyDeviceToHost);
+    for (int i = 0; i < n; ++i) {
+        int want = 0;
+        for (int j = 0; j < n; ++j) want += in[j] * (i ^ j);
+        if (want != got[i]) { printf("wrong at %d of %d\\n", i, n); return 1; }
+    }
+    printf("right, %d\\n", n);
+    return 0;
+}
+"""
+
+
+def checked(tmp_path, text, *words):
+    path = tmp_path / "k.cu"
+    path.write_text(text)
+    return main(["check", str(path), *words])
+
+
+@pytest.mark.parametrize("kernel", ["turned", "turned_back"])
+def test_a_kernel_that_another_number_chooses_is_judged_by_its_programs_comparison(tmp_path, capsys, kernel):
+    assert checked(tmp_path, SOURCE, "--entry", kernel) == 0
+    said = capsys.readouterr().out
+    assert "the program itself, called with 2, run" in said
+    assert "which fails where this kernel does nothing" in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "entry"),
+    [
+        ("in[n - 1 - i]", "in[i]", "turned"),  # its own comparison fails
+        ("turned<<<(n + 63) / 64, 64>>>", "if (n < 0) turned<<<1, 64>>>", "turned"),  # nothing launches it
+    ],
+)
+def test_what_its_comparison_does_not_show_is_asked(tmp_path, capsys, old, new, entry):
+    assert old in SOURCE
+    assert checked(tmp_path, SOURCE.replace(old, new), "--entry", entry) == 3
+    assert "ok by the program's own comparison" not in capsys.readouterr().out
+
+
+def test_a_comparison_that_passes_without_the_kernel_says_nothing_of_it(tmp_path, capsys):
+    checked(tmp_path, SOURCE, "--entry", "nothing")  # it is right beside the others, and would be without it
+    assert "ok by the program's own comparison" not in capsys.readouterr().out
+
+
+def test_a_program_that_does_not_end_is_tried_at_smaller_sizes(tmp_path, capsys):
+    large = SOURCE.replace("int T = 128", "int T = 32768")
+    assert checked(tmp_path, large, "--entry", "turned", "--budget-seconds", "6") == 0
+    assert "called with 2, at smaller sizes than its own (T = 64), run" in capsys.readouterr().out
+
+
+def test_sizes_are_what_arrays_are_made_of():
+    found = list(smaller(SOURCE.replace("int T = 128", "int T = 768, block = 256").encode(), Path("k.cu")))
+    assert [one.sizes for one in found] == [(("T", 96),), (("T", 192),)]
+    assert b"block = 256" in found[0].text
+    assert found[0].text.count(b"\n") == SOURCE.count("\n") + 1
