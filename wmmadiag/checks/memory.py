@@ -27,6 +27,7 @@ from wmmadiag.checks.registry import Check, Context, Raw
 from wmmadiag.checks.views import by_line, neighbours, outputs
 from wmmadiag.emulator.extents import MemoryExtent
 from wmmadiag.emulator.output_words import Writers
+from wmmadiag.ptx.meaning import Dataflow, meaning
 
 
 def describe(raw: Raw, context: Context) -> Finding | None:
@@ -45,12 +46,13 @@ def describe(raw: Raw, context: Context) -> Finding | None:
         return None
     touched = reached - 1 if raw["kind"] == "high" else reached
     node = context.kernel.nodes[pc]
-    loads = node.op in ("ld", "wmma.load", "ldmatrix")
+    does = meaning(node.text)
+    loads = does.flow is Dataflow.LOAD
     name = MemoryExtent(placed.variable.name, "shared", start, placed.variable.size).label
     side = "past the end of" if raw["kind"] == "high" else "before the start of"
     other = extent_at(context, "shared", touched)
     lands = f"in {array_name(context, 'shared', touched)}" if other is not None else "outside every array"
-    what = "fragment" if node.op.startswith("wmma") else "matrix" if node.op.endswith("matrix") else "access"
+    what = "fragment" if does.opcode == "wmma" else "matrix" if does.opcode.endswith("matrix") else "access"
     where = user_line(context, pc)
     return Finding(
         check="memory",

@@ -39,15 +39,16 @@ def is_validated(kernel: LoweredKernel, pc: int) -> bool:
             continue
         before[at] = derived
         node = nodes[at]
+        tests = meaning(node.text).opcode == "setp"
         used = derived.intersection(_operands(node))
         if at == pc or not used:
             derived = derived.difference(node.written()) if node.guard is None else derived
         elif node in swaps:
             if node.extra[1] not in derived or node.s[0] in derived:
                 return False
-        elif node.op.startswith("setp") and found.intersection(_operands(node)):
+        elif tests and found.intersection(_operands(node)):
             pass
-        elif node.op in _NO_VALUE_LEAVES or node.tensor is not None or node.op.startswith("setp") or node.extra:
+        elif node.op in _NO_VALUE_LEAVES or node.tensor is not None or tests or node.extra:
             return False
         else:
             derived = derived.union(node.written())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,11 +16,12 @@ from wmmadiag.errors import WmmadiagError
 from wmmadiag.gpu import Assembly, GpuKernel
 from wmmadiag.launch import Launch
 from wmmadiag.place import Place
+from wmmadiag.ptx.meaning import Dataflow, meaning
+from wmmadiag.ptx.types import CLASSES
 
 Arrays = Mapping[int, NDArray[Any]]
 Again = Callable[["GpuKernel | EmulatedKernel"], "Arrays | None"]
 
-_ATOMIC_SUM = re.compile(r"(?:atom|red)\.(?:\w+\.)*add\.(?:\w+\.)*b?f(?:16|32|64)")
 _STORES = frozenset({1, 2, 4})  # AccessKind: store, atomic, async_store
 _GLOBAL = 1  # Space
 
@@ -88,7 +88,9 @@ def atomic_sums(emulated: EmulatedKernel) -> list[Place]:
     """Where the kernel adds floating-point numbers by atomics, in the user's source: their order changes the bits."""
     places = []
     for node in emulated.kernel.nodes:
-        if _ATOMIC_SUM.match(node.text):
+        does = meaning(node.text)
+        sums = does.flow is Dataflow.UPDATE and does.attributes.get("operation") == "add"
+        if sums and CLASSES.get(does.type) in ("float", "packed"):
             *_, outermost = node.place.frames()
             places.append(outermost)
     return list(dict.fromkeys(places))

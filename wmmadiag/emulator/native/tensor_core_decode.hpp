@@ -15,7 +15,7 @@ constexpr int max_m = 32, max_n = 32, max_k = 32;
 
 // Exponents (16 bits) that mark operands without one. Sums of two stay in 16 bits and apart from all real exponents:
 // a zero product is below -1000 even with the largest operand, and Inf or NaN times anything, zero too, above 1000.
-constexpr int zero_mark = -4000, special_mark = 12000, zero_product_limit = -1000, special_limit = 1000;
+constexpr int zero_mark = -4000, special_mark = 12000, zero_product_limit = -1000;
 
 // f32 sums: exponents between which products, scale factors and results are normal floats.
 constexpr int least_exponent = -100, greatest_exponent = 125;

@@ -141,8 +141,6 @@ inline std::uint32_t f16_to_f32(std::uint32_t bits) {
     return round_f32_toward_zero(value.significand, value.exponent - 10, 23);
 }
 
-inline bool is_float_sum(const MmaRule& rule) { return rule.d == Element::f16 || rule.d == Element::f32; }
-
 // The sum is kept in f16 only if C and D both are.
 inline bool is_half_sum(const MmaRule& rule) { return rule.c == Element::f16 && rule.d == Element::f16; }
 

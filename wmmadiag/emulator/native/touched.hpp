@@ -59,7 +59,6 @@ public:
     // Whether a block wrote what another one writes or reads: then what is left, or what the other one does, hangs on their order.
     [[nodiscard]] bool write_shared() const { return write_shared_; }
     [[nodiscard]] bool written() const { return written_; }
-    [[nodiscard]] bool has_read() const { return read_; }
     [[nodiscard]] const Sharers& now() const { return now_; }
     // Pages with a write, in order.
     [[nodiscard]] const std::vector<std::uint32_t>& pages() {

@@ -134,7 +134,6 @@ private:
     bool select();                                                         // choose the group to run; false when none can
     void shelve(Mask lanes, GroupState state, std::uint32_t barrier = 0);  // these lanes of the running group wait at pc
     void merge_groups();
-    void fill_presets(std::uint32_t threads);
 
     Block* block_ = nullptr;
     const Inst* polled_ = nullptr;  // the last strong access or atomic,

@@ -44,8 +44,6 @@ Magnitude magnitude(Element type, const void* matrix, std::size_t index) {
     }
 }
 
-constexpr Tag step_of(Axis axis) { return axis == Axis::row ? Tag{1} << row_shift : 1; }
-
 constexpr unsigned most_k = 256;
 
 // What the lines of an operand have in common, if they are all whole rows or columns with the same indices along k.
