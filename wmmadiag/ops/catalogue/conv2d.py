@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from wmmadiag.ops.model import Alternative, Arrays, Choice, Elements, Operation, Parameter, Role, Told, Values
+from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Told, Values
 from wmmadiag.ops.parts.epilogue import FORMULAS, FUNCTIONS, finished
 from wmmadiag.ops.parts.epilogue_bounds import added, after, narrow
 from wmmadiag.ops.parts.late import np
@@ -19,7 +19,7 @@ from wmmadiag.ops.parts.rounding import (
     output_rounding,
     sum_error,
 )
-from wmmadiag.ops.parts.settings import PRODUCTS, inputs_rounded, kept_in, sums_kept_in
+from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, inputs_rounded, kept_in, sums_kept_in
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -204,25 +204,20 @@ OPERATION = Operation(
         open="its source does not tell how images and filters lie in memory",
     ),
     choices=(
-        Choice(
+        by_layout(
             "How do images lie in memory?",
-            "storage",
-            (
-                Alternative("images as NCHW", layouts={"x": "NCHW", "y": "NKPQ"}),
-                Alternative("images as NHWC", layouts={"x": "NHWC", "y": "NPQK"}),
-            ),
-            ("x",),
+            {"images as NCHW": {"x": "NCHW", "y": "NKPQ"}, "images as NHWC": {"x": "NHWC", "y": "NPQK"}},
+            "x",
         ),
-        Choice(
+        by_layout(
             "How do filters lie in memory?",
-            "storage",
-            (
-                Alternative("filters as KCRS", layouts={"w": "KCRS"}),
-                Alternative("filters as KRSC", layouts={"w": "KRSC"}),
-                Alternative("filters as RSCK", layouts={"w": "RSCK"}),
-                Alternative("filters as CRSK", layouts={"w": "CRSK"}),
-            ),
-            ("w",),
+            {
+                "filters as KCRS": {"w": "KCRS"},
+                "filters as KRSC": {"w": "KRSC"},
+                "filters as RSCK": {"w": "RSCK"},
+                "filters as CRSK": {"w": "CRSK"},
+            },
+            "w",
         ),
         sums_kept_in("x"),
         inputs_rounded("x"),

@@ -34,7 +34,7 @@ from wmmadiag.ops.parts.rounding import (
     output_rounding,
     sum_error,
 )
-from wmmadiag.ops.parts.settings import PRODUCTS, inputs_rounded, kept_in, sums_kept_in
+from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, inputs_rounded, kept_in, sums_kept_in
 from wmmadiag.ops.parts.traits import TENSOR_CORES
 
 if TYPE_CHECKING:
@@ -133,14 +133,13 @@ OPERATION = Operation(
             "meaning",
             tuple(Alternative(f"{name}: a gate of {gate.meaning}", {"gating": name}) for name, gate in GATES.items()),
         ),
-        Choice(
+        by_layout(
             "How are the weights stored?",
-            "storage",
-            (
-                Alternative("weights stored as K×N", layouts={"gate": "KN", "up": "KN"}),
-                Alternative("weights stored as N×K, as nn.Linear has them", layouts={"gate": "NK", "up": "NK"}),
-            ),
-            ("gate",),
+            {
+                "weights stored as K×N": {"gate": "KN", "up": "KN"},
+                "weights stored as N×K, as nn.Linear has them": {"gate": "NK", "up": "NK"},
+            },
+            "gate",
         ),
         sums_kept_in("a"),
         inputs_rounded("a"),

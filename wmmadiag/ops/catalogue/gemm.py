@@ -33,7 +33,7 @@ from wmmadiag.ops.parts.rounding import (
     output_rounding,
     sum_error,
 )
-from wmmadiag.ops.parts.settings import PRODUCTS, inputs_rounded, kept_in, sums_kept_in
+from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, by_value, inputs_rounded, kept_in, sums_kept_in
 from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
 
 if TYPE_CHECKING:
@@ -211,31 +211,20 @@ OPERATION = Operation(
         arrays=True,
     ),
     choices=(
-        Choice(
-            "How is A stored?",
-            "storage",
-            (
-                Alternative("A stored as M×K", {"transpose_a": "0"}),
-                Alternative("A stored as K×M", {"transpose_a": "1"}),
-            ),
-            ("a",),
-        ),
-        Choice(
+        by_value("How is A stored?", "storage", "transpose_a", {"A stored as M×K": "0", "A stored as K×M": "1"}, "a"),
+        by_value(
             "How is B stored?",
             "storage",
-            (
-                Alternative("B stored as K×N", {"transpose_b": "0"}),
-                Alternative("B stored as N×K, as nn.Linear has it", {"transpose_b": "1"}),
-            ),
-            ("b",),
+            "transpose_b",
+            {"B stored as K×N": "0", "B stored as N×K, as nn.Linear has it": "1"},
+            "b",
         ),
-        Choice(
+        by_layout(
             "How is the result stored?",
-            "storage",
-            (
-                Alternative("the result stored by rows", layouts={"c": "BMN", "d": "BMN"}),
-                Alternative("the result stored by columns", layouts={"c": "BNM", "d": "BNM"}),
-            ),
+            {
+                "the result stored by rows": {"c": "BMN", "d": "BMN"},
+                "the result stored by columns": {"c": "BNM", "d": "BNM"},
+            },
         ),
         Choice(
             "Is the product added to what the output held before?",

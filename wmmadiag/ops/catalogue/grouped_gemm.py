@@ -6,9 +6,7 @@ from collections.abc import Mapping
 
 from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.ops.model import (
-    Alternative,
     Arrays,
-    Choice,
     Drawn,
     Elements,
     Operation,
@@ -27,7 +25,7 @@ from wmmadiag.ops.parts.rounding import (
     output_rounding,
     sum_error,
 )
-from wmmadiag.ops.parts.settings import PRODUCTS, inputs_rounded, sums_kept_in
+from wmmadiag.ops.parts.settings import PRODUCTS, by_layout, inputs_rounded, sums_kept_in
 from wmmadiag.ops.parts.traits import ACTIVATION, EXPONENTIAL, TENSOR_CORES
 
 
@@ -106,14 +104,10 @@ OPERATION = Operation(
         open="its source does not tell how the matrices of the groups lie",
     ),
     choices=(
-        Choice(
+        by_layout(
             "How is B stored?",
-            "storage",
-            (
-                Alternative("each B stored as K×N", layouts={"b": "GKN"}),
-                Alternative("each B stored as N×K, as nn.Linear has it", layouts={"b": "GNK"}),
-            ),
-            ("b",),
+            {"each B stored as K×N": {"b": "GKN"}, "each B stored as N×K, as nn.Linear has it": {"b": "GNK"}},
+            "b",
         ),
         sums_kept_in("a"),
         inputs_rounded("a"),

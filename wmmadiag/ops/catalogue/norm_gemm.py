@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 from wmmadiag.ops.catalogue.layernorm import layernorm
 from wmmadiag.ops.catalogue.rmsnorm import rmsnorm
 from wmmadiag.ops.model import (
-    Alternative,
     Arrays,
-    Choice,
     Distance,
     Elements,
     Operation,
@@ -34,7 +32,7 @@ from wmmadiag.ops.parts.rounding import (
     output_rounding,
     sum_error,
 )
-from wmmadiag.ops.parts.settings import PRODUCTS, inputs_rounded, kept_in, sums_kept_in
+from wmmadiag.ops.parts.settings import PRODUCTS, by_value, inputs_rounded, kept_in, sums_kept_in
 from wmmadiag.ops.parts.traits import EXPONENTIAL, TENSOR_CORES
 
 if TYPE_CHECKING:
@@ -161,31 +159,25 @@ OPERATION = Operation(
         open="its source does not tell which norm it is, and where values are rounded",
     ),
     choices=(
-        Choice(
+        by_value(
             "Which norm is it?",
             "meaning",
-            (
-                Alternative("an RMSNorm of rows", {"norm": "rmsnorm"}),
-                Alternative("a LayerNorm of rows", {"norm": "layernorm"}),
-            ),
+            "norm",
+            {"an RMSNorm of rows": "rmsnorm", "a LayerNorm of rows": "layernorm"},
         ),
-        Choice(
+        by_value(
             "What is the factor of a column?",
             "meaning",
-            (
-                Alternative("gamma itself", {"unit_offset": "0"}),
-                Alternative("1 + gamma, as Gemma has it", {"unit_offset": "1"}),
-            ),
-            ("gamma",),
+            "unit_offset",
+            {"gamma itself": "0", "1 + gamma, as Gemma has it": "1"},
+            "gamma",
         ),
-        Choice(
+        by_value(
             "How is B stored?",
             "storage",
-            (
-                Alternative("B stored as K×N", {"transpose_b": "0"}),
-                Alternative("B stored as N×K, as nn.Linear has it", {"transpose_b": "1"}),
-            ),
-            ("b",),
+            "transpose_b",
+            {"B stored as K×N": "0", "B stored as N×K, as nn.Linear has it": "1"},
+            "b",
         ),
         *norms.CHOICES,
         sums_kept_in("b"),

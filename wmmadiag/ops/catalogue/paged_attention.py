@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from wmmadiag.numerics.element_types import ElementType
 from wmmadiag.ops.catalogue.attention import OPERATION as WHOLE
-from wmmadiag.ops.model import Alternative, Arrays, Choice, Drawn, Elements, Operation, Role, Told, Values
+from wmmadiag.ops.model import Arrays, Drawn, Elements, Operation, Role, Told, Values
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement
 from wmmadiag.ops.parts.sequence import ADDED, DERIVED, EXTENTS
+from wmmadiag.ops.parts.settings import by_layout
 from wmmadiag.ops.parts.traits import EXPONENTIAL
 
 if TYPE_CHECKING:
@@ -125,14 +126,13 @@ OPERATION = Operation(
         open="its source does not tell how its pages lie",
     ),
     choices=(
-        Choice(
+        by_layout(
             "How do the keys and values of a page lie?",
-            "storage",
-            (
-                Alternative("pages of rows, heads within", layouts={"k": "NPHD", "v": "NPHD"}),
-                Alternative("pages of heads, rows within", layouts={"k": "NHPD", "v": "NHPD"}),
-            ),
-            ("k",),
+            {
+                "pages of rows, heads within": {"k": "NPHD", "v": "NPHD"},
+                "pages of heads, rows within": {"k": "NHPD", "v": "NHPD"},
+            },
+            "k",
         ),
         *(one for one in WHOLE.choices if one.kind == "arithmetic" or "multiplied by" in one.question),
     ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.numerics.element_types import TYPES
-from wmmadiag.ops.model import Alternative, Arrays, Choice, Elements, Operation, Parameter, Role, Told, Values
+from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Role, Told, Values
 from wmmadiag.ops.parts.drawn import WORDS, ZERO_POINTS
 from wmmadiag.ops.parts.epilogue import spread
 from wmmadiag.ops.parts.late import np
@@ -22,7 +22,7 @@ from wmmadiag.ops.parts.rounding import (
     output_rounding,
     sum_error,
 )
-from wmmadiag.ops.parts.settings import PRODUCTS, sums_kept_in
+from wmmadiag.ops.parts.settings import PRODUCTS, by_value, sums_kept_in
 from wmmadiag.ops.parts.traits import TENSOR_CORES
 
 if TYPE_CHECKING:
@@ -204,51 +204,41 @@ OPERATION = Operation(
         open="its source does not tell how values are packed and scaled",
     ),
     choices=(
-        Choice(
+        by_value(
             "Along which axis are the values of one element neighbours?",
             "storage",
-            (
-                Alternative("values packed along K", {"packed_along_n": "0"}),
-                Alternative("values packed along N", {"packed_along_n": "1"}),
-            ),
-            ("b",),
+            "packed_along_n",
+            {"values packed along K": "0", "values packed along N": "1"},
+            "b",
         ),
-        Choice(
+        by_value(
             "In which order do values lie in one element?",
             "storage",
-            (
-                Alternative("values in their own order", {"order": "linear"}),
-                Alternative("values in AWQ's order", {"order": "awq"}),
-            ),
-            ("b",),
+            "order",
+            {"values in their own order": "linear", "values in AWQ's order": "awq"},
+            "b",
         ),
-        Choice(
+        by_value(
             "How many zero points does an element hold?",
             "storage",
-            (
-                Alternative("one zero point in an element", {"zero_pack": "1"}),
-                Alternative("eight zero points in an element, along N", {"zero_pack": "8"}),
-            ),
-            ("zeros",),
-            ("s32", "u32"),
+            "zero_pack",
+            {"one zero point in an element": "1", "eight zero points in an element, along N": "8"},
+            "zeros",
+            types=("s32", "u32"),
         ),
-        Choice(
+        by_value(
             "Are values two's complement?",
             "meaning",
-            (
-                Alternative("unsigned values about a zero point", {"signed": "0"}),
-                Alternative("values in two's complement", {"signed": "1"}),
-            ),
-            ("b",),
+            "signed",
+            {"unsigned values about a zero point": "0", "values in two's complement": "1"},
+            "b",
         ),
-        Choice(
+        by_value(
             "Are zero points stored less 1, as GPTQ has them?",
             "meaning",
-            (
-                Alternative("zero points as they are", {"zero_offset": "0"}),
-                Alternative("zero points stored less 1, as GPTQ has them", {"zero_offset": "1"}),
-            ),
-            ("zeros",),
+            "zero_offset",
+            {"zero points as they are": "0", "zero points stored less 1, as GPTQ has them": "1"},
+            "zeros",
         ),
         sums_kept_in("a"),
     ),

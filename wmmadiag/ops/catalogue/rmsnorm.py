@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from wmmadiag.ops.model import Alternative, Arrays, Choice, Elements, Operation, Parameter, Told, Values
+from wmmadiag.ops.model import Arrays, Elements, Operation, Parameter, Told, Values
 from wmmadiag.ops.parts import norms
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import Doubles, Judgement
+from wmmadiag.ops.parts.settings import by_value
 from wmmadiag.ops.parts.traits import TENSOR_CORES
 
 if TYPE_CHECKING:
@@ -73,14 +74,12 @@ OPERATION = Operation(
         open="its source does not tell eps and where values are rounded",
     ),
     choices=(
-        Choice(
+        by_value(
             "What is the factor of a column?",
             "meaning",
-            (
-                Alternative("the weight itself", {"unit_offset": "0"}),
-                Alternative("1 + the weight, as Gemma has it", {"unit_offset": "1"}),
-            ),
-            ("weight",),
+            "unit_offset",
+            {"the weight itself": "0", "1 + the weight, as Gemma has it": "1"},
+            "weight",
         ),
         *norms.CHOICES,
     ),

@@ -13,7 +13,7 @@ from wmmadiag.ops.parts.rounding import Doubles, Judgement, arithmetic, oracle_e
 from wmmadiag.ops.parts.score_bounds import terms_error
 from wmmadiag.ops.parts.score_terms import ScoreTerms, score_terms
 from wmmadiag.ops.parts.scores import ScoreRows, softmax_rows
-from wmmadiag.ops.parts.settings import EXPONENTIALS, kept_in
+from wmmadiag.ops.parts.settings import EXPONENTIALS, by_value, kept_in
 from wmmadiag.ops.parts.softmax_bounds import row_sum_error, weight_errors
 from wmmadiag.ops.parts.traits import EXPONENTIAL
 
@@ -135,14 +135,12 @@ OPERATION = Operation(
                 Alternative("a causal mask", {"causal": "1", "alignment": "top-left"}),
             ),
         ),
-        Choice(
+        by_value(
             "Does a 1 in the mask keep an element, or hide it?",
             "meaning",
-            (
-                Alternative("ones of the mask keep", {"mask_hides": "0"}),
-                Alternative("ones of the mask hide", {"mask_hides": "1"}),
-            ),
-            ("mask",),
+            "mask_hides",
+            {"ones of the mask keep": "0", "ones of the mask hide": "1"},
+            "mask",
         ),
         kept_in("x", "exponentials", "exp_dtype", "f32", "f16"),
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wmmadiag.ops.model import Alternative, Choice, Parameter
+from wmmadiag.ops.model import Alternative, Choice, Kind, Parameter
 
 FLOAT_TYPES = ("f16", "bf16", "tf32", "f32", "f64")
 
@@ -18,6 +18,20 @@ PRODUCTS: Mapping[str, Parameter] = {
 EXPONENTIALS: Mapping[str, Parameter] = {
     "exp_dtype": Parameter("word", "f32", "type of the exponentials", ("f16", "bf16", "f32", "f64")),
 }
+
+
+def by_value(
+    question: str, kind: Kind, parameter: str, answers: Mapping[str, str], *roles: str, types: tuple[str, ...] = ()
+) -> Choice:
+    """A question that one parameter answers. `answers`: name → its value."""
+    return Choice(
+        question, kind, tuple(Alternative(name, {parameter: answers[name]}) for name in answers), roles, types
+    )
+
+
+def by_layout(question: str, answers: Mapping[str, Mapping[str, str]], *roles: str) -> Choice:
+    """A question about where elements lie. `answers`: name → the order of the axes by role."""
+    return Choice(question, "storage", tuple(Alternative(name, layouts=answers[name]) for name in answers), roles)
 
 
 def sums_kept_in(operand: str) -> Choice:
