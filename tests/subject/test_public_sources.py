@@ -191,3 +191,15 @@ def test_each_kernel_that_a_source_launches_is_checked(tmp_path, capsys):
 )
 def test_a_comparison_with_zero_is_an_activation(code, word):
     assert told_by_formulas("gemm", code).get("activation") == word
+
+
+def test_a_number_that_host_code_counts_is_what_it_counts(tmp_path):
+    text, counted = (LAST / "splitk_atomic_gemm.cu").read_text(), "int kPerSplit = ((K + splits - 1) / splits"
+    report = wmmadiag.check(LAST / "splitk_atomic_gemm.cu")
+    assert report.exit_code == 0
+    assert "kPerSplit is" not in " ".join(report.assumed)
+    assert counted in text
+    path = tmp_path / "k.cu"
+    path.write_text(text.replace(counted, "int kPerSplit = ((K - 64) / splits"))
+    with pytest.raises(ConfigurationError, match="what should the kernel compute"):  # not right with another extent
+        wmmadiag.check(path)

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 SECONDS = 30.0
 """A program may take so long under `check`, with all that is judged of it; `run` has no such limit."""
+_SOON = 0.4  # of that: what a program that is called otherwise takes at first
 
 
 @dataclass
@@ -213,8 +215,14 @@ def _called_otherwise(
                 program = build([path], beside)
             except WmmadiagError:
                 continue
-            for words in ways:
-                result = run_program(program, spec, name, words, seconds=limit, quiet=True)
+            gone: list[list[str]] = []
+            for share, words in product((_SOON, 1.0), ways):
+                if words in gone:
+                    continue
+                result = run_program(program, spec, name, words, seconds=share * limit, quiet=True)
+                if result.ended and share < 1:
+                    continue  # another way may end sooner
+                gone.append(words)
                 if result.ended or result.exit_code or not result.launches:
                     continue
                 if kernel and not _launches(result, kernel):

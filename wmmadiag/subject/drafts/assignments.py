@@ -61,7 +61,7 @@ def assignments(kernel: Kernel, operation: str, *, always: bool = False) -> Iter
         return
     unsaid = [one.parameter.name for one in drafted.arguments if _is_open(drafted, one) or _is_counted(drafted, one)]
     named = [one.parameter.name for one in drafted.arguments if _is_open(drafted, one) or _is_extent(one, operation)]
-    lists = [numbers] if unsaid == numbers else [unsaid, numbers]
+    lists = [numbers] if unsaid == numbers else [numbers, unsaid]
     # Names are only what is likeliest: `hidden` is the depth of one product and the width of another.
     lists += [named] if numbers and named not in lists and len(named) <= _MOST_RENAMED else []
     chosen = (
@@ -165,11 +165,15 @@ def _is_extent(argument: DraftArgument, operation: str) -> bool:
 
 
 def _is_counted(drafted: Draft, argument: DraftArgument) -> bool:
-    """Whether a number is what host code happens to pass, by names that mean nothing here: `B * T` for a GEMM's K."""
+    """Whether a number is what host code happens to pass, by names that mean nothing here: `B * T` for a GEMM's K.
+
+    What it counts of a known extent, `K / splits`, is meant so: with anything else its mistakes would not show.
+    """
     parameter = argument.parameter
-    if parameter.pointer or parameter.value or parameter.unread or is_real(parameter):
+    if parameter.pointer or parameter.value or parameter.unread or is_real(parameter) or argument.reason != PASSED:
         return False
-    return argument.reason == PASSED and bool(unknown_symbols(drafted, argument.value, ()))
+    unknown = unknown_symbols(drafted, argument.value, ())
+    return bool(unknown) and unknown == set(names_in(argument.value))
 
 
 def _roles(kernel: Kernel, operation: str, unnamed: Sequence[Parameter]) -> Iterator[Mapping[str, str]]:
