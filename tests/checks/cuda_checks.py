@@ -7,12 +7,12 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
+from run_checks import run_checks
 
 import wmmadiag
 from wmmadiag import emulator
 from wmmadiag.checks.finding import Finding
 from wmmadiag.checks.registry import native_names, select
-from wmmadiag.checks.run import run_checks
 from wmmadiag.emulator import EmulatorOptions
 from wmmadiag.launch import ArgumentView, Launch
 

@@ -110,9 +110,10 @@ def test_says_which_wait_would_have_covered_it(tmp_path):
     ("wait leaves the group in flight", 'asm volatile("cp.async.wait_group 0;" ::: "memory");'),
 ])  # fmt: skip
 def test_the_suggested_statement_mends_it(name, text, tmp_path):
+    from run_checks import run_checks
+
     from wmmadiag import emulator
     from wmmadiag.checks import native_names, select
-    from wmmadiag.checks.run import run_checks
     from wmmadiag.compile import CompileOptions, compile_source
     from wmmadiag.emulator import EmulatorOptions
     from wmmadiag.launch import Launch

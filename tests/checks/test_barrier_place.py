@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from barrier_trial import Outcome, try_barrier
+from run_checks import run_checks
 
 from wmmadiag import emulator
 from wmmadiag.checks import native_names, select
 from wmmadiag.checks.barrier_place import missing_barriers
-from wmmadiag.checks.run import reported, run_checks
+from wmmadiag.checks.run import reported
 from wmmadiag.compile import CompileOptions, compile_source
 from wmmadiag.emulator import EmulatorOptions
 from wmmadiag.launch import Launch

@@ -420,10 +420,11 @@ def test_names_the_array_and_the_element():
 def test_the_same_pair_whichever_ran_first(order):
     from dataclasses import replace
 
+    from run_checks import run_checks
+
     import wmmadiag
     from wmmadiag import emulator
     from wmmadiag.checks import native_names, select
-    from wmmadiag.checks.run import run_checks
     from wmmadiag.emulator import EmulatorOptions
     from wmmadiag.launch import Launch
 

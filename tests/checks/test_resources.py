@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from run_checks import run_checks
 
 import wmmadiag
 from wmmadiag import emulator
@@ -13,7 +14,6 @@ from wmmadiag.checks.finding import Level
 from wmmadiag.checks.host_calls import HostCalls
 from wmmadiag.checks.registry import Context, select
 from wmmadiag.checks.resources import function_name, inspect
-from wmmadiag.checks.run import run_checks
 from wmmadiag.compile.ask import Asked
 from wmmadiag.compile.model import Resources
 from wmmadiag.compile.origin import remember_resources

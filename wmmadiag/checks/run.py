@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from wmmadiag.checks.finding import Finding
@@ -89,20 +89,3 @@ def _callers(place: Place | None) -> tuple[str, ...]:
 
 def _shown(place: Place) -> str:
     return str(own_place(place)) if place.file else ""
-
-
-def run_checks(kernel: EmulatedKernel, launch: Launch, checks: Iterable[Check]) -> tuple[Finding, ...]:
-    """Launch a kernel and return what the checks found; a launch that dies leaves what was found until then.
-
-    The kernel must have been loaded with `native_names(checks)` in its options.
-
-    Raises:
-        WmmadiagError: the launch could not even begin.
-    """
-    runs = CheckedRuns(tuple(checks))
-    try:
-        runs.launch(kernel, launch)
-    except WmmadiagError:
-        if not runs.found:
-            raise
-    return runs.found
