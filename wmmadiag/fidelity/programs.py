@@ -157,7 +157,7 @@ class _ProgramWriter:
         self.emit(f"@{'!' if self.rng.random() < 0.5 else ''}{p} bra {other};")
         self.inside(2)
         if self.rng.random() < 0.7:
-            self.emit(f"bra {'.uni ' if False else ''}{end};")
+            self.emit(f"bra {end};")
             self.emit(f"{other}:")
             self.inside(2)
         else:

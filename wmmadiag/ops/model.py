@@ -43,10 +43,10 @@ ROW, COLUMN = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class MatrixProduct:
     """A product of matrices, the last two axes of roles: an axis of `left` is contracted with one of `right`."""
 
-    left: str | Product  # a role, or a product that is made first
+    left: str | MatrixProduct  # a role, or a product that is made first
     left_axis: int  # ROW or COLUMN
     right: str
     right_axis: int
@@ -223,7 +223,7 @@ class Operation:
     oracle: Oracle | None = None
     bound: Bound | None = None
     # the matrix products that its outputs are made of, by output, from its parameters; None where that is not known
-    products: Callable[[Values], Mapping[str, Product]] | None = None
+    products: Callable[[Values], Mapping[str, MatrixProduct]] | None = None
     kept: Kept | None = None  # which summands of them count, where masks leave some out
     # what a symbol is where no case says so: an expression over others
     symbols: Mapping[str, str] = field(default_factory=dict)

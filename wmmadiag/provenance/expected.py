@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmmadiag.ops import OPERATIONS
-from wmmadiag.ops.model import COLUMN, ROW, Product
+from wmmadiag.ops.model import COLUMN, ROW, MatrixProduct
 from wmmadiag.provenance.tags import ArgumentMatrix
 from wmmadiag.subject.binding import BoundCase
 
@@ -77,13 +77,16 @@ def expected_outputs(case: BoundCase, matrices: Sequence[ArgumentMatrix]) -> tup
 
 
 def _made(
-    product: Product, by_role: Mapping[str, Sequence[ArgumentMatrix]], lead: tuple[int, ...], outer: tuple[int, ...]
+    product: MatrixProduct,
+    by_role: Mapping[str, Sequence[ArgumentMatrix]],
+    lead: tuple[int, ...],
+    outer: tuple[int, ...],
 ) -> ExpectedProduct:
     """A product for an output's leading indices; `outer`: their extents."""
     right = _matrix(by_role[product.right], lead, outer)
     extent = right.rows if product.right_axis == ROW else right.columns
     left: int | ExpectedProduct
-    if isinstance(product.left, Product):
+    if isinstance(product.left, MatrixProduct):
         left = _made(product.left, by_role, lead, outer)
         words = product.left.made_into.format(left.words)
     else:

@@ -13,9 +13,9 @@ from wmmadiag.ops.model import (
     Choice,
     Distance,
     Elements,
+    MatrixProduct,
     Operation,
     Parameter,
-    Product,
     Role,
     Told,
     Values,
@@ -127,9 +127,9 @@ def _bound(
     return {"d": Judgement(output_rounding(error, expected["d"], elements["d"]))}
 
 
-def _products(parameters: Values) -> Mapping[str, Product]:
+def _products(parameters: Values) -> Mapping[str, MatrixProduct]:
     axes = ROW if parameters["transpose_a"] else COLUMN, COLUMN if parameters["transpose_b"] else ROW
-    return {"d": Product("a", axes[0], "b", axes[1])}
+    return {"d": MatrixProduct("a", axes[0], "b", axes[1])}
 
 
 OPERATION = Operation(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from wmmadiag.ops.model import COLUMN, ROW, Arrays, Elements, Operation, Product, Role, Told, Values
+from wmmadiag.ops.model import COLUMN, ROW, Arrays, Elements, MatrixProduct, Operation, Role, Told, Values
 from wmmadiag.ops.parts.late import np
 from wmmadiag.ops.parts.rounding import (
     Doubles,
@@ -63,7 +63,7 @@ OPERATION = Operation(
     parameters=PRODUCTS,
     oracle=_oracle,
     bound=_bound,
-    products=lambda _: {"o": Product("p", COLUMN, "v", ROW)},
+    products=lambda _: {"o": MatrixProduct("p", COLUMN, "v", ROW)},
     symbols=SYMBOLS,
     made_for=MADE_FOR,
     separate=("B", "H", "Hkv"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wmmadiag.ops.model import COLUMN, Alternative, Choice, Parameter, Product, Role
+from wmmadiag.ops.model import COLUMN, Alternative, Choice, MatrixProduct, Parameter, Role
 from wmmadiag.ops.parts.drawn import SLOPES
 
 OVER_SCORES = ("B", "H", "Sq", "Skv")
@@ -30,7 +30,7 @@ EXTENTS: Mapping[str, str] = {
     "qkvdim hs headsz",
 }
 
-SCORE_PRODUCT = Product("q", COLUMN, "k", COLUMN, "softmax({})")
+SCORE_PRODUCT = MatrixProduct("q", COLUMN, "k", COLUMN, "softmax({})")
 
 SCALE_SPELLINGS = "scale smscale softmaxscale attnscale sc scaling qkscale scalefactor invsqrtd rsqrtd"
 CAUSAL_SPELLINGS = "causal iscausal usecausal"
