@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,14 +17,14 @@ from wmmadiag.debugger.machine import StoppableLaunch
 from wmmadiag.emulator.extents import ExtentPart, MemoryExtent
 from wmmadiag.errors import ConfigurationError
 from wmmadiag.numerics.element_types import TYPES, ElementType, element_type
+from wmmadiag.ops.expressions import ExpressionError, evaluate
 from wmmadiag.subject.binding import BoundCase
 from wmmadiag.subject.suggest import did_you_mean
 
 _ELEMENT = re.compile(r"\s*&?\s*([A-Za-z_]\w*)\s*((?:\[[^\]]*\]\s*)*)")
-_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
-}  # fmt: skip
+
 _BY_SIZE = {1: "u8", 2: "f16", 4: "f32", 8: "f64"}
+_NO_SYMBOLS: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,21 +184,14 @@ class Arrays:
 
 
 def _number(word: str, text: str) -> int:
-    """The value of an index: a number, or numbers with + - * and parentheses."""
+    """The value of an index: a whole number, or an expression of numbers."""
     try:
-        return _value(ast.parse(word, mode="eval").body)
-    except (SyntaxError, ValueError, RecursionError):
+        value = evaluate(word, _NO_SYMBOLS.__getitem__)
+    except ExpressionError:
+        value = None
+    if not isinstance(value, int):
         raise ConfigurationError(
             f"'{text}': indices are numbers, such as 3 or 3*72+5",
             hint="variables of the kernel live in registers; see `info registers`",
-        ) from None
-
-
-def _value(node: ast.expr) -> int:
-    if isinstance(node, ast.Constant) and type(node.value) is int and abs(node.value) < 1 << 48:
-        return node.value
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        value = _OPERATORS[type(node.op)](_value(node.left), _value(node.right))
-        if abs(value) < 1 << 48:
-            return value
-    raise ValueError
+        )
+    return value
