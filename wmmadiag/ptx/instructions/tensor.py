@@ -1,16 +1,18 @@
 """Tensor-core instructions: wmma, mma.sync, ldmatrix and friends.
 
-Source: PTX ISA 9.x, "Warp-Level Matrix Instructions": the register counts are those of "Matrix Fragments for WMMA" and
-"Matrix Fragments for mma.m*n*k*".
+Which shapes and types there are stands in `numerics.tensor_core_forms`; registers follow from them. Source: PTX ISA 9.x,
+"Warp-Level Matrix Instructions", "Matrix Fragments for WMMA" and "Matrix Fragments for mma.m*n*k*".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import product
 
+from wmmadiag.numerics.tensor_core_forms import FORMS, parse_shape
 from wmmadiag.ptx.instructions.form import Form, form
 from wmmadiag.ptx.instructions.memory import SHARED
+from wmmadiag.ptx.types import WIDTHS
 
 _LAYOUT = "row col"
 _SPACES = f"global {SHARED}"
@@ -18,54 +20,10 @@ _GENERIC = {"space": "generic"}
 # What a register of a fragment holds.
 _REGISTER = {"f16": "f16x2", "bf16": "bf16x2", "f32": "f32", "f64": "f64", "s32": "s32"}
 
-# shapes → element types → (registers of A, of B); and for the accumulator: type → registers.
-_WMMA_AB = {
-    "m16n16k16": {"f16": (8, 8), "bf16": (4, 4), "u8": (2, 2), "s8": (2, 2)},
-    "m32n8k16": {"f16": (8, 8), "bf16": (8, 2), "u8": (4, 1), "s8": (4, 1)},
-    "m8n32k16": {"f16": (8, 8), "bf16": (2, 8), "u8": (1, 4), "s8": (1, 4)},
-    "m16n16k8": {"tf32": (4, 4)},
-    "m8n8k4": {"f64": (1, 1)},
-    "m8n8k32": {"u4": (1, 1), "s4": (1, 1)},
-    "m8n8k128": {"b1": (1, 1)},
-}
-_WMMA_CD = {
-    "m16n16k16": {"f16": 4, "f32": 8, "s32": 8},
-    "m32n8k16": {"f16": 4, "f32": 8, "s32": 8},
-    "m8n32k16": {"f16": 4, "f32": 8, "s32": 8},
-    "m16n16k8": {"f32": 8},
-    "m8n8k4": {"f64": 2},
-    "m8n8k32": {"s32": 2},
-    "m8n8k128": {"s32": 2},
-}
+# PTX ISA versions by architecture, and of the shapes that came later than the first ones of theirs.
+_VERSIONS = {75: "6.5", 80: "7.0", 89: "8.4", 90: "7.8"}
+_LATER = {("m8n8k128", "b1"): "7.0", ("m16n8k16", "e4m3"): "8.7"}
 
-# mma.sync: shape, types of A and of B, registers of A and B, accumulator types → registers, since.
-_HALF_ACC = {"f16": 2, "f32": 4}
-_INT = {2: {"s32": 2}, 4: {"s32": 4}}
-_MMA = (
-    ("m16n8k8", "f16", "f16", 2, 1, _HALF_ACC, "6.5 sm_75"),
-    ("m16n8k16", "f16", "f16", 4, 2, _HALF_ACC, "7.0 sm_80"),
-    ("m16n8k8", "bf16", "bf16", 2, 1, {"f32": 4}, "7.0 sm_80"),
-    ("m16n8k16", "bf16", "bf16", 4, 2, {"f32": 4}, "7.0 sm_80"),
-    ("m16n8k4", "tf32", "tf32", 2, 1, {"f32": 4}, "7.0 sm_80"),
-    ("m16n8k8", "tf32", "tf32", 4, 2, {"f32": 4}, "7.0 sm_80"),
-    ("m8n8k4", "f64", "f64", 1, 1, {"f64": 2}, "7.0 sm_80"),
-    ("m16n8k4", "f64", "f64", 2, 1, {"f64": 4}, "7.8 sm_90"),
-    ("m16n8k8", "f64", "f64", 4, 2, {"f64": 4}, "7.8 sm_90"),
-    ("m16n8k16", "f64", "f64", 8, 4, {"f64": 4}, "7.8 sm_90"),
-    ("m8n8k16", "u8 s8", "u8 s8", 1, 1, _INT[2], "6.5 sm_75"),
-    ("m16n8k16", "u8 s8", "u8 s8", 2, 1, _INT[4], "7.0 sm_80"),
-    ("m16n8k32", "u8 s8", "u8 s8", 4, 2, _INT[4], "7.0 sm_80"),
-    ("m8n8k32", "u4 s4", "u4 s4", 1, 1, _INT[2], "6.5 sm_75"),
-    ("m16n8k32", "u4 s4", "u4 s4", 2, 1, _INT[4], "7.0 sm_80"),
-    ("m16n8k64", "u4 s4", "u4 s4", 4, 2, _INT[4], "7.0 sm_80"),
-    ("m8n8k128", "b1", "b1", 1, 1, _INT[2], "7.0 sm_75"),
-    ("m16n8k128", "b1", "b1", 2, 1, _INT[4], "7.0 sm_80"),
-    ("m16n8k256", "b1", "b1", 4, 2, _INT[4], "7.0 sm_80"),
-    ("m16n8k16", "e4m3 e5m2", "e4m3 e5m2", 2, 1, _HALF_ACC, "8.7 sm_89"),
-    ("m16n8k32", "e4m3 e5m2", "e4m3 e5m2", 4, 2, _HALF_ACC, "8.4 sm_89"),
-)
-_WMMA_RESULT = {"bf16": "f32", "tf32": "f32", "f64": "f64"}
-_WMMA_SINCE = dict.fromkeys(("bf16", "tf32", "f64"), "7.0 sm_80")
 _FIXED_LAYOUT = ("u4", "s4", "b1")  # A by rows, B by columns
 _F8F6F4 = "e4m3 e5m2 e3m2 e2m3 e2m1"
 
@@ -74,9 +32,27 @@ def _register(element: str) -> str:
     return _REGISTER.get(element, "b32")
 
 
+def _count(rows: int, columns: int, element: str) -> int:
+    """Registers of each lane that hold a fragment: of 64 bits for f64, else of 32."""
+    bits = 1 if element == "b1" else WIDTHS[element]
+    return rows * columns * bits // (32 * max(bits, 32))
+
+
+def _since(number: int, version: str = "") -> str:
+    return f"{version or _VERSIONS[number]} sm_{number}"
+
+
 def _wmma() -> Iterator[Form]:
-    for shape, kinds in _WMMA_AB.items():
-        for element, counts in kinds.items():
+    for shape in dict.fromkeys(one.shape for one in FORMS if one.instruction == "wmma"):
+        forms = [one for one in FORMS if (one.instruction, one.shape) == ("wmma", shape)]
+        m, n, k = parse_shape(shape)
+        # Of f16 each half of a warp holds all of A, and of B.
+        elements = {
+            one.a[0]: (8, 8) if one.a[0] == "f16" else (_count(m, k, one.a[0]), _count(k, n, one.a[0])) for one in forms
+        }
+        accumulators = {dtype: _count(m, n, dtype) for one in forms for _, dtype in one.cd}
+        for element, counts in elements.items():
+            since = _since(80) if all(one.since == 80 for one in forms if one.a[0] == element) else ""
             for matrix, count in zip("ab", counts, strict=True):
                 layout = {"a": "row", "b": "col"}[matrix] if element in _FIXED_LAYOUT else _LAYOUT
                 yield form(
@@ -87,10 +63,10 @@ def _wmma() -> Iterator[Form]:
                     layout=layout,
                     shape=shape,
                     space=_SPACES,
-                    since=_WMMA_SINCE.get(element, ""),
+                    since=since,
                 )
-            yield from _wmma_mma(shape, element, *counts)
-    for shape, accumulators in _WMMA_CD.items():
+            (dtype,) = {one.cd[0][1] for one in forms if one.a[0] == element}
+            yield from _wmma_mma(shape, element, dtype, *counts, accumulators, since)
         for element, count in accumulators.items():
             for op, matrix, operands in (
                 ("load", "c", f"d:{_register(element)}*{count}, [addr], ldm?:u32"),
@@ -103,28 +79,28 @@ def _wmma() -> Iterator[Form]:
                     layout=_LAYOUT,
                     shape=shape,
                     space=_SPACES,
-                    since="7.0 sm_80" if shape in ("m16n16k8", "m8n8k4") else "",
+                    since=_since(80) if all(one.since == 80 for one in forms) else "",
                 )
 
 
-def _wmma_mma(shape: str, element: str, a: int, b: int) -> Iterator[Form]:
+def _wmma_mma(
+    shape: str, element: str, dtype: str, a: int, b: int, counts: Mapping[str, int], since: str
+) -> Iterator[Form]:
     sources = f"a:{_register(element)}*{a}, b:{_register(element)}*{b}"
-    counts = _WMMA_CD[shape]
     row_col = element in _FIXED_LAYOUT
     choices = {"alayout": "row" if row_col else _LAYOUT, "blayout": "col" if row_col else _LAYOUT, "shape": shape}
     if element == "f16":  # the only one without the types of A and B, and with C and D of two types
-        for dtype, ctype in product(("f16", "f32"), repeat=2):
+        for one, ctype in product(("f16", "f32"), repeat=2):
             yield form(
                 "wmma.mma.sync.aligned.alayout.blayout.shape.dtype.ctype "
-                f"d:{_register(dtype)}*{counts[dtype]}, {sources}, c:{_register(ctype)}*{counts[ctype]}",
+                f"d:{_register(one)}*{counts[one]}, {sources}, c:{_register(ctype)}*{counts[ctype]}",
                 op="wmma.mma",
                 defaults={"atype": "f16", "btype": "f16"},
-                dtype=dtype,
+                dtype=one,
                 ctype=ctype,
                 slots=choices,
             )
         return
-    dtype = _WMMA_RESULT.get(element, "s32")
     result = f"{_register(dtype)}*{counts[dtype]}"
     head, tail, defaults = "wmma.mma.sync.aligned", "", {}
     if element == "f64":
@@ -142,15 +118,20 @@ def _wmma_mma(shape: str, element: str, a: int, b: int) -> Iterator[Form]:
         btype=element,
         ctype=dtype,
         slots=choices,
-        since=_WMMA_SINCE.get(element, ""),
+        since=since,
     )
 
 
 def _mma() -> Iterator[Form]:
-    for shape, atype, btype, a, b, accumulators, since in _MMA:
-        element = atype.split()[0]
-        sources = f"a:{_register(element)}*{a}, b:{_register(element)}*{b}"
-        for dtype, d in accumulators.items():
+    # m8n8k4 of f16 has a row of its own, and so have what only some chips of an architecture take.
+    rows = [one for one in FORMS if one.instruction == "mma" and one.since >= 75 and not one.family]
+    for shape, types in dict.fromkeys((one.shape, one.a) for one in rows):
+        one = next(one for one in rows if (one.shape, one.a) == (shape, types))
+        (m, n, k), element, atype = parse_shape(shape), types[0], " ".join(types)
+        sources = f"a:{_register(element)}*{_count(m, k, element)}, b:{_register(element)}*{_count(k, n, element)}"
+        since = _since(one.since, _LATER.get((shape, element), ""))
+        for dtype in dict.fromkeys(dtype for _, dtype in one.cd):
+            d = _count(m, n, dtype)
             tail, choices = "", {"shape": shape}
             defaults = {"alayout": "row", "blayout": "col"}
             if element == "f64":
@@ -166,7 +147,7 @@ def _mma() -> Iterator[Form]:
                 defaults=defaults,
                 dtype=dtype,
                 atype=atype,
-                btype=btype,
+                btype=atype,
                 ctype=dtype,
                 slots=choices,
                 since=since,
@@ -187,7 +168,7 @@ def _mma() -> Iterator[Form]:
             since="6.4 sm_70",
         )
     # Dense 8-, 6- and 4-bit floats of sm_120a.
-    for dtype, d in _HALF_ACC.items():
+    for dtype, d in (("f16", 2), ("f32", 4)):
         yield form(
             "mma.sync.aligned.shape.row.col.kind::f8f6f4.dtype.atype.btype.ctype "
             f"d:{_register(dtype)}*{d}, a:b32*4, b:b32*2, c:{_register(dtype)}*{d}",
