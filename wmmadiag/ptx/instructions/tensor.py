@@ -1,6 +1,6 @@
 """Tensor-core instructions: wmma, mma.sync, ldmatrix and friends.
 
-Which shapes and types there are stands in `numerics.tensor_core_forms`; registers follow from them. Source: PTX ISA 9.x,
+`numerics.tensor_core_forms` says which shapes and types there are; registers follow from them. Source: PTX ISA 9.x,
 "Warp-Level Matrix Instructions", "Matrix Fragments for WMMA" and "Matrix Fragments for mma.m*n*k*".
 """
 
