@@ -23,15 +23,16 @@ class Effort:
     checked: int  # changes to run with all checks, where only a check shows what is wrong
     singles: int  # changes to compile one by one, of a source that does not compile
     pairs: int  # of changes to make at once, where no single one helps
+    filled: int  # what may stand at places, where no operator's change mends anything
     wider: int  # changes of the second round, where none of the first one helps
 
 
 EFFORTS: Mapping[str, Effort] = {
     one.name: one
     for one in (
-        Effort("quick", 768, 100_000_000, 4, 1, 12, 8, 0, 0),
-        Effort("normal", 16384, 800_000_000, 8, 2, 96, 24, 1536, 8192),
-        Effort("thorough", 65536, 10_000_000_000, 24, 3, 128, 96, 8192, 32768),
+        Effort("quick", 768, 100_000_000, 4, 1, 12, 8, 0, 0, 0),
+        Effort("normal", 16384, 800_000_000, 8, 2, 96, 24, 1536, 12288, 8192),
+        Effort("thorough", 65536, 10_000_000_000, 24, 3, 128, 96, 8192, 98304, 32768),
     )
 }
 DEFAULT = "normal"

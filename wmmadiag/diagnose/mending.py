@@ -20,10 +20,11 @@ from wmmadiag.diagnose.evidence import ranked_changes, suspicion_of
 from wmmadiag.diagnose.examined import Examined
 from wmmadiag.diagnose.launches import mending_launches, tried_launches
 from wmmadiag.diagnose.names import puts_in_order
-from wmmadiag.diagnose.operators.places import Range
+from wmmadiag.diagnose.operators.places import Range, program
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.screening import screened
 from wmmadiag.diagnose.search import Step, Tried, helpful, helpful_at_once, search, suspects
+from wmmadiag.diagnose.sketching import sketched
 from wmmadiag.diagnose.sliding import slid
 from wmmadiag.diagnose.suspicion import marks
 from wmmadiag.diagnose.trials.outcomes import Outcome
@@ -101,6 +102,14 @@ class _Hunt:
         self.answers += answers
         return any(one.right for one in answers)
 
+    def confirm(self, tried: Sequence[Tried]) -> bool:
+        """Hold what is right of further changes to every case; whether one mends every case."""
+        tried = [*tried, *_beside(self.found, self.base, self.sources, tried, self.order)]
+        answers = _confirmed(self.found, self.base, tried, self.cases, self.tell, ())
+        self.tried += tried
+        self.answers += answers
+        return any(one.right for one in answers)
+
 
 def _numbers(found: Examined, base: Base, cases: Sequence[Case], tell: Progress) -> bool:
     """Search where the numbers are wrong, from a source in which some changes are kept; whether it is mended."""
@@ -154,6 +163,17 @@ def _twice(hunt: _Hunt) -> bool:
     return not hunt.answers and _by_pairs(hunt, alike=True)
 
 
+def _sketched(hunt: _Hunt) -> bool:
+    """Whatever can be named at a place, alone or two of it under an operator."""
+    found, base, ledger = hunt.found, hunt.base, hunt.found.ledger
+    if not ledger.effort.filled or ledger.spent:
+        return False
+    entry = rendered_entry(found.bench.card, base.trials.case, found.bench.variant)
+    reached = program(base.trials.texts, entry)
+    tried = sketched(base.trials, reached, hunt.sources, hunt.order, ledger, hunt.tell, ledger.effort.filled)
+    return hunt.confirm(tried)
+
+
 def _less_likely(hunt: _Hunt) -> bool:
     """The changes of the second round."""
     found, base, ledger = hunt.found, hunt.base, hunt.found.ledger
@@ -196,7 +216,7 @@ def _fewer_threads(hunt: _Hunt) -> bool:
 
 
 _STEPS: Sequence[Callable[[_Hunt], bool]] = (
-    _likeliest, _followed, _all, _twice, _less_likely, _deeper, _two, _fewer_threads,
+    _likeliest, _followed, _all, _twice, _sketched, _less_likely, _deeper, _two, _fewer_threads,
 )  # fmt: skip
 
 
@@ -234,16 +254,29 @@ def _tried(
         more = search(trials, [one for one in order if one.change not in done], ledger, tell, left)
         more += _beside(found, base, sources, more, order)
         tried += more
-        right = [one for one in more if one.outcome.verdict == "right"]
-        right = slid(trials, rendered_entry(found.bench.card, trials.case, found.bench.variant), right, ledger)
-        right = screened(trials, right, _others(found, base, cases), ledger)
-        answers += confirmed_from(found, base, right, cases, tell, launched)
+        answers += _confirmed(found, base, more, cases, tell, launched)
         # What mends this case and not every one says nothing of what was not tried.
         if any(one.right for one in answers) or ledger.spent or not more:
             return tried, answers
         if ledger.changes > ledger.effort.changes * _AGAIN:
             return tried, answers
         launched = ()
+
+
+def _confirmed(
+    found: Examined,
+    base: Base,
+    tried: Sequence[Tried],
+    cases: Sequence[Case],
+    tell: Progress,
+    launched: Sequence[tuple[Tried, LaunchShape]],
+) -> list[Confirmed]:
+    """What makes the bench's case right, held to every case."""
+    trials, ledger = base.trials, found.ledger
+    right = [one for one in tried if one.outcome.verdict == "right"]
+    right = slid(trials, rendered_entry(found.bench.card, trials.case, found.bench.variant), right, ledger)
+    right = screened(trials, right, _others(found, base, cases), ledger)
+    return confirmed_from(found, base, right, cases, tell, launched)
 
 
 def _others(found: Examined, base: Base, cases: Sequence[Case]) -> list[Case]:

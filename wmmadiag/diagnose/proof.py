@@ -51,6 +51,8 @@ def doubts(found: Examined, first: CaseRun, best: Confirmed, difference: Differe
         yield "the kernel could as well be written for the launch that there is"
     if best.tried.ranked.agreed:
         yield "other places are written for this constant: one of them may be what is wrong"
+    if (agree := _agreeing(found.sources, change)) > 1:
+        yield f"it alters {agree} lines that agree with each other: what they meet may be what is wrong"
     if change.role == "assembly operand":
         yield "it says which register is which: what fills or reads these registers could be changed as well"
     if of_two_ends(change, difference):
@@ -69,6 +71,12 @@ def doubts(found: Examined, first: CaseRun, best: Confirmed, difference: Differe
         yield idle.sentence()
     if best.shape is None:
         yield from _more_than_needed(found.sources, first, best)
+
+
+def _agreeing(sources: Mapping[str, Source], change: Change) -> int:
+    """On how many lines a change does the same; 0 where its edits differ."""
+    texts = {(sources[edit.file].slice(edit.start, edit.end), edit.text) for edit in change.edits}
+    return len({(edit.file, sources[edit.file].place_at(edit.start).line) for edit in change.edits}) * (len(texts) == 1)
 
 
 def other_end(found: Examined, best: Confirmed, difference: Difference | None) -> Place | None:

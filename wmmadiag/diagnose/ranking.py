@@ -168,9 +168,14 @@ def changed_tokens(edit: TextEdit, source: Source) -> int:
     return max(map(len, difference(source.slice(edit.start, edit.end), edit.text)))
 
 
+def tokens_of(text: str) -> list[str]:
+    """The tokens of a text."""
+    return _TOKEN.findall(text)
+
+
 def difference(before: str, after: str) -> tuple[list[str], list[str]]:
     """The tokens that go and those that come, without what stands at both ends of either."""
-    old, new = _TOKEN.findall(before), _TOKEN.findall(after)
+    old, new = tokens_of(before), tokens_of(after)
     while old and new and old[0] == new[0]:
         old, new = old[1:], new[1:]
     while old and new and old[-1] == new[-1]:

@@ -70,6 +70,7 @@ class Ledger:
 
     effort: Effort
     changes: int = 0
+    filled: int = 0  # of holes, see `sketching`
     refused: int = 0
     instructions: int = 0
     # by name of operator and role, how many changes; `mended`: how many of them make the case right
@@ -83,6 +84,11 @@ class Ledger:
     def spent(self) -> bool:
         """Nothing more may be tried."""
         return self.changes >= self.effort.changes or self.instructions >= self.effort.instructions
+
+    def note_filled(self, count: int, work: int) -> None:
+        """Count what was tried of holes: many at the cost of one change."""
+        self.filled += count
+        self.instructions += work
 
     def note(self, outcomes: Sequence[Outcome]) -> None:
         """Count some outcomes."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from wmmadiag.diagnose.changes import Change, TextEdit, Texts, together
-from wmmadiag.diagnose.ranking import Ranked, difference
+from wmmadiag.diagnose.ranking import Ranked, difference, tokens_of
 from wmmadiag.diagnose.search import Ledger, Tell, Tried
 
 if TYPE_CHECKING:
@@ -93,9 +93,23 @@ def _repeated(some: Sequence[Ranked]) -> Iterator[Pair]:
 
 
 def _done(edit: TextEdit, texts: Texts) -> frozenset[tuple[str, ...]]:
-    """The tokens that an edit takes away and puts in, whichever way round."""
+    """The tokens that an edit takes away and puts in, whichever way round; or what it puts around what stands there."""
     old = texts[edit.file][edit.start : edit.end].decode("utf-8", "replace")
+    if around := _put_around(old, edit.text):
+        return frozenset({around})
     return frozenset(map(tuple, difference(old, edit.text)))
+
+
+def _put_around(old: str, new: str) -> tuple[str, ...]:
+    """The tokens of `f * (…)` where `f * (a - b)` takes the place of `a - b`; none where it is otherwise."""
+    inner, whole = tokens_of(old), tokens_of(new)
+    at = next((at for at in range(len(whole) - len(inner) + 1) if whole[at : at + len(inner)] == inner), None)
+    if len(inner) < 2 or at is None or len(whole) == len(inner):
+        return ()
+    before, after = whole[:at], whole[at + len(inner) :]
+    while before and after and (before[-1], after[0]) == ("(", ")"):
+        before, after = before[:-1], after[1:]
+    return (*before, "…", *after) if before or after else ()
 
 
 def _done_to_names(edit: TextEdit, texts: Texts) -> frozenset[tuple[str, ...]]:

@@ -59,6 +59,11 @@ class Outcome:
     astray: float = 0.0
 
     @property
+    def tells(self) -> bool:
+        """Whether it mends something, or brings what is wrong a good part nearer."""
+        return self.verdict in ("right", "better") or self.partly or self.nearer >= _PART
+
+    @property
     def partly(self) -> bool:
         """Whether it mends a good part of what was looked at, and breaks less: then it is about what is wrong there."""
         ended = self.verdict in ("better", "same", "worse")

@@ -27,6 +27,9 @@ from wmmadiag.csource.edits import ByteEdit
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.trials.blame import blame
 from wmmadiag.diagnose.trials.copies import Definition, copied, in_wrapper, own_texts, refused_copies
+from wmmadiag.diagnose.trials.holes import Hole, blamed
+from wmmadiag.diagnose.trials.holes import header as fillings
+from wmmadiag.diagnose.trials.holes import render as render_holes
 from wmmadiag.diagnose.trials.prepared import Prepared
 from wmmadiag.diagnose.trials.schemata import HEADER, directives, header, inside, render
 from wmmadiag.emulator import EmulatedKernel, EmulatorOptions, lower
@@ -49,6 +52,8 @@ _UNROLLED = 8
 _FEW = 2
 """So many changes that no message tells apart are compiled singly at once."""
 
+_ROUNDS = 8
+"""Compilations of one program with holes: the compiler names some of what it refuses each time."""
 _KEPT = 32
 """Programs of copies that are kept for further changes that give the same one."""
 
@@ -318,13 +323,43 @@ class Programs:
             raise CompileError(errors[0].message if errors else "the compiler failed", detail=result.log.strip())
         return self._loaded(result)
 
-    def _compiled(self, edits: Edits, level: Level, expressions: Sequence[str] | None = None) -> NvrtcResult:
+    def with_holes(self, holes: Sequence[Hole]) -> tuple[EmulatedKernel | None, Mapping[int, frozenset[int]]]:
+        """A program of some holes, which are known by their places in the sequence, and the slots that each has.
+
+        What the compiler's messages name is left out; a hole without slots is none. None where nothing is left.
+        """
+        left = {number: (hole, list(range(1, len(hole.slots)))) for number, hole in enumerate(holes)}
+        for _ in range(_ROUNDS):
+            left = {number: one for number, one in left.items() if one[1]}
+            if not left:
+                break
+            rendered = render_holes(self.prepared.texts, left)
+            result = self._compiled(rendered.edits, self.batch_level, further=fillings())
+            if result.ok:
+                try:
+                    return self._loaded(result), {number: frozenset((0, *slots)) for number, (_, slots) in left.items()}
+                except WmmadiagError:
+                    break
+            slots, around = blamed(errors_in(result.log), rendered)
+            if not slots and not around:
+                break
+            for number in around:
+                del left[number]
+            left = {
+                number: (hole, [slot for slot in own if (number, slot) not in slots])
+                for number, (hole, own) in left.items()
+            }
+        return None, {}
+
+    def _compiled(
+        self, edits: Edits, level: Level, expressions: Sequence[str] | None = None, further: bytes = b""
+    ) -> NvrtcResult:
         self.compilations += 1
         prepared = self.prepared
         root, headers = prepared.changed(edits)
         if self.rolled:
             root, headers = rolled(root), {name: rolled(text) for name, text in headers.items()}
-        headers[HEADER] = header()
+        headers[HEADER] = header() + further
         flags = [*prepared.options, f"--pre-include={HEADER}", *([_FAST] if level == "fast" else [])]
         flags += [_MINIMAL] if self.minimal else []
         # A changed header makes another precompiled one, which nothing would use again.

@@ -221,10 +221,10 @@ class _Writer:
             self.in_directives |= set(numbers)
 
     def _expression(self, site: _Site, ending: bytes) -> None:
-        old = _one_line(self.text[site.start : site.end])
+        old = one_line(self.text[site.start : site.end])
         self._write(f"({self._any_of(site)} ? (".encode())
         for position, (number, text) in enumerate(site.alternatives):
-            new = _one_line(text.encode())
+            new = one_line(text.encode())
             stands = f"static_cast<::wmmadiag_trial::As<decltype(({old})), decltype(({new}))>>({new})"
             last = position + 1 == len(site.alternatives)
             self._write(ending)
@@ -279,7 +279,7 @@ def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
         yield run[0], len(run)
 
 
-def _one_line(text: bytes) -> str:
+def one_line(text: bytes) -> str:
     """Code on one line, without comments."""
     part = bytearray(text)
     for span in spans(text):

@@ -16,14 +16,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, TypeVar
 
 from wmmadiag.diagnose.changes import Change
+from wmmadiag.diagnose.trials.holes import Sketch
 from wmmadiag.processes.child import Child, ChildEnded
 from wmmadiag.subject.card import Card, Case, Variant
-
-if TYPE_CHECKING:
-    from wmmadiag.diagnose.trials.outcomes import Outcome
 
 _MOST = 4
 """Processes, this one included: each takes the memory of a compiler, and more of them wait for the first."""
@@ -56,8 +54,8 @@ class Part:
     pairs: tuple[tuple[int, int], ...] = ()
 
 
-Answers: TypeAlias = "list[Outcome]"
-Own: TypeAlias = Callable[[Part], Answers]
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
 
 
 class _Member:
@@ -84,15 +82,14 @@ class _Member:
         self.child.send((setting, threads))
         self.setting, self.threads, self.owed = setting, threads, True
 
-    def ask(self, part: Part) -> Answers | None:
-        """What became of a part; None where the child could not make its bench.
+    def ask(self, part: Any) -> Any:
+        """What became of a part or a sketch; None where the child could not make its bench.
 
         Raises:
             ChildEnded: the child is gone.
         """
         self._settle()
-        answer: Answers | None = self.child.ask(part)
-        return answer
+        return self.child.ask(part)
 
     def _settle(self) -> None:
         if self.owed:
@@ -142,8 +139,8 @@ def expect(setting: Setting, threads: int) -> None:
                 member.stop()
 
 
-def share(setting: Setting, parts: Sequence[Part], own: Own, threads: int) -> list[Answers]:
-    """Try parts here and in the children, each where somebody is free.
+def share(setting: Setting, parts: Sequence[Asked], own: Callable[[Asked], Answer], threads: int) -> list[Answer]:
+    """Try parts or sketches here and in the children, each where somebody is free.
 
     Args:
         own: tries a part in this process.
@@ -151,7 +148,7 @@ def share(setting: Setting, parts: Sequence[Part], own: Own, threads: int) -> li
     Returns:
         One answer per part, in their order.
     """
-    found: dict[int, Answers] = {}
+    found: dict[int, Answer] = {}
     waiting = list(reversed(range(len(parts))))
     again: list[int] = []
     failed: list[BaseException] = []
@@ -193,7 +190,9 @@ def share(setting: Setting, parts: Sequence[Part], own: Own, threads: int) -> li
     return [found[number] for number in range(len(parts))]
 
 
-def _serve_here(waiting: list[int], parts: Sequence[Part], own: Own, found: dict[int, Answers]) -> None:
+def _serve_here(
+    waiting: list[int], parts: Sequence[Asked], own: Callable[[Asked], Answer], found: dict[int, Answer]
+) -> None:
     while waiting:
         try:
             number = waiting.pop()
@@ -221,6 +220,9 @@ def answer(connection: Connection, folder: str) -> None:
         request = connection.recv()
         if isinstance(request, Part):
             connection.send(bench.try_part(request) if bench is not None else None)
+            continue
+        if isinstance(request, Sketch):
+            connection.send(bench.try_sketch(request) if bench is not None else None)
             continue
         setting, threads = request
         bench = next((one for known, one in held if known == setting), None)

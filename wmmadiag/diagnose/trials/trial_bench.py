@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from wmmadiag.compile.options import CompileOptions
 from wmmadiag.diagnose.changes import Change, Texts, applied, together
 from wmmadiag.diagnose.trials.expected import expected_of
+from wmmadiag.diagnose.trials.holes import UNMADE, Filled, Sketch, selector
 from wmmadiag.diagnose.trials.outcomes import LaunchChange, Outcome, faithful, outcome_of
 from wmmadiag.diagnose.trials.prepared import Prepared, prepare
 from wmmadiag.diagnose.trials.programs import Batch, Program, Programs
@@ -316,18 +317,49 @@ class TrialBench:
         self, kernel: EmulatedKernel, changes: Mapping[int, Change], limits: TrialLimits
     ) -> dict[Change, Outcome]:
         """Run a program with each of some selectors."""
-        launch, selectors = self._launch(kernel), [0, *changes]
-        if self.reference.end == "finished":
-            own = launch.base(self._base_budget).result
-            before, *results = launch.run(selectors, limits, self._share)
-        else:
-            before, *results = staged(launch, selectors, limits, self._share)
-            own = before
-        true = faithful(own, self.reference)
+        before, results, true = self._ran(kernel, list(changes), limits)
         return {
             change: outcome_of(change, result, self.reference, self._expected, true, before)
             for change, result in zip(changes.values(), results, strict=True)
         }
+
+    def _ran(
+        self, kernel: EmulatedKernel, selectors: Sequence[int], limits: TrialLimits
+    ) -> tuple[TrialResult, list[TrialResult], bool]:
+        """A program without a change, with each of some selectors, and whether the first does what the kernel does."""
+        launch = self._launch(kernel)
+        if self.reference.end == "finished":
+            own = launch.base(self._base_budget).result
+            before, *results = launch.run([0, *selectors], limits, self._share)
+        else:
+            before, *results = staged(launch, [0, *selectors], limits, self._share)
+            own = before
+        return before, results, faithful(own, self.reference)
+
+    def try_sketches(self, sketches: Sequence[Sketch]) -> list[Filled]:
+        """Try what may stand in the holes of some sketches; one answer for each, in their order."""
+        alone = len(sketches) == 1 or processes(self.threads) == 1
+        self._share = self.threads if alone else threads_each(self.threads)
+        if alone:
+            return [self.try_sketch(one) for one in sketches]
+        return share(self._setting, sketches, self.try_sketch, self.threads)
+
+    def try_sketch(self, sketch: Sketch) -> Filled:
+        """Try what may stand in the holes of one program."""
+        kernel, has = self._programs.with_holes(sketch.holes)
+        wanted = [
+            (hole, filling)
+            for hole, fillings in enumerate(sketch.fillings)
+            for filling in fillings
+            if has.get(hole, frozenset()).issuperset(filling[1:])
+        ]
+        if kernel is None or not wanted:
+            return Filled(0, 0, [])
+        selectors = [selector(*one) for one in wanted]
+        before, results, true = self._ran(kernel, selectors, self._limits(1))
+        outcomes = (outcome_of(UNMADE, result, self.reference, self._expected, true, before) for result in results)
+        told = [(*one, outcome) for one, outcome in zip(wanted, outcomes, strict=True) if outcome.tells]
+        return Filled(len(results), sum(one.instructions for one in results), told)
 
     def _alone(self, change: Change, made: Program | str, limits: TrialLimits) -> Outcome:
         if isinstance(made, str):

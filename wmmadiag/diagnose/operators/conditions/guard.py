@@ -9,9 +9,12 @@ from wmmadiag.diagnose.operators.comparisons import Comparisons, comparisons, co
 from wmmadiag.diagnose.operators.making import Draft, Text, indent, replaced, statement_replaced, text_of
 from wmmadiag.diagnose.operators.model import Expression, Statement
 from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.pools import pools
 from wmmadiag.diagnose.operators.registry import operator
 from wmmadiag.diagnose.operators.zeros import fallbacks, zero_of
 
+_CHOSEN = 6
+"""Comparisons that choose a thread, for one store."""
 _WIDE = {"16": "uint4", "8": "uint2", "4": "unsigned"}
 
 
@@ -32,17 +35,28 @@ def guard_less(program: Program) -> Iterator[Draft]:
 
 @operator
 def guard_more(program: Program) -> Iterator[Draft]:
-    """A store only where a coordinate of it is below a bound."""
+    """A store only where a coordinate of it is below a bound, or one of the threads that store the same does it."""
     known = comparisons(program)
     for statement in program.statements:
         target = _stored(statement)
         if target is None:
             continue
         names = varying_names(statement.expressions[0])
-        for condition in _conditions(known, statement.expressions[0], names):
+        chosen = (one for one in _choosing(program) if pools(program).visible(one, target))
+        told = [text_of(one) for one, _ in zip(chosen, range(_CHOSEN), strict=False) if not one.names & target.names]
+        for condition in (*_conditions(known, statement.expressions[0], names), *told):
             yield statement_replaced(
                 statement, f"if ({condition.text}) {_source(statement)}", f"if {condition.text}", "guard"
             )
+
+
+def _choosing(program: Program) -> list[Expression]:
+    """Comparisons that one of several threads fulfils, each text once."""
+    found: dict[str, Expression] = {}
+    for one in program.all_expressions():
+        if one.kind == "binary" and one.operator == "==" and varying_names(one) and one.operands[1].varying is not True:
+            found.setdefault(one.text, one)
+    return list(found.values())
 
 
 @operator

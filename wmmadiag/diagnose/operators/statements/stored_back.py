@@ -10,27 +10,44 @@ from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import pools
 from wmmadiag.diagnose.operators.registry import operator
 
+_MOST = 2
+
 
 @operator
 def stored_back(program: Program) -> Iterator[Draft]:
-    """`p[i] = x;` after the last statement of a block that changes an `x` that the block took from `p[i]`."""
+    """`p[i] = x;` after the last statement of a block that changes an `x` that the block makes of `p[i]`."""
     for one in program.statements:
-        name, value = _taken(one)
-        if value is None or one.unit.macro or not _place(program, value):
-            continue
-        last = next((later for later in reversed(one.block[one.index + 1 :]) if _changes(later, name)), None)
-        if last is not None and last.braced and pools(program).visible_within(value, last, ""):
-            yield inserted_after(last, f"{value.text} = {name};", f"{name} put back", "statement")
+        name, made = _made(one)
+        for value in _places(program, made) if made is not None and not one.unit.macro else ():
+            later = one.block[one.index + 1 :]
+            if any(_changes(other, value.text) for other in later):
+                continue
+            last = next((other for other in reversed(later) if _changes(other, name)), None)
+            if last is None and value is not made:
+                last = one
+            if last is not None and last.braced and pools(program).visible_within(value, last, ""):
+                yield inserted_after(last, f"{value.text} = {name};", f"{name} put back", "statement")
 
 
-def _taken(one: Statement) -> tuple[str, Expression | None]:
-    """The variable that a statement gives one value, and the value."""
+def _made(one: Statement) -> tuple[str, Expression | None]:
+    """The variable that a statement gives a value, and the value."""
     if one.kind == "declaration" and len(one.declares) == 1 and len(one.expressions) == 1:
         return one.declares[0].name, one.expressions[0]
     whole = one.expressions[0] if one.kind == "expression" and one.expressions else None
-    if whole is None or whole.kind != "assignment" or whole.operator != "=" or whole.operands[0].kind != "name":
+    if whole is None or whole.kind != "assignment" or whole.operands[0].kind != "name":
         return "", None
     return whole.operands[0].text, whole.operands[1]
+
+
+def _places(program: Program, made: Expression) -> list[Expression]:
+    """The places in memory that a value is one of, or a number made of."""
+    if _place(program, made):
+        return [made]
+    if made.type.kind not in ("float", "half", "integer"):
+        return []
+    indices = {id(part) for one in made.under() if one.kind == "subscript" for index in one.operands[1:]
+               for part in index.under()}  # fmt: skip
+    return [part for part in made.under() if part.kind == "subscript" and id(part) not in indices][:_MOST]
 
 
 def _place(program: Program, value: Expression) -> bool:

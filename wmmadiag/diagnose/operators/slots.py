@@ -1,0 +1,198 @@
+"""What may stand in place of an expression: anything that can be named there, alone or two of it under an operator.
+
+No operator of its own: these are all combinations of what the program says already, which the trial engine tries by the
+thousand in one program (`trials.holes`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from wmmadiag.csource import precedence
+from wmmadiag.diagnose.operators.candidates import names_for
+from wmmadiag.diagnose.operators.donors.other_expression import Shelf
+from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced, text_of
+from wmmadiag.diagnose.operators.model import Expression
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.pools import pools
+from wmmadiag.diagnose.trials.holes import ALONE, AND, OPERATORS, OR, Filling, Hole
+
+_ATOMS, _NUMBERS, _DONORS, _COMPARED = 20, 8, 16, 14
+_OPERATIONS = {
+    "integer": ("+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^"), "float": ("+", "-", "*", "/"),
+    "half": ("+", "-", "*", "/"), "bool": (),
+}  # fmt: skip
+_ORDERED = frozenset({"-", "/", "%", "<<", ">>"})
+_BITS = frozenset({"<<", ">>", "&", "|"})
+"""Operators whose second operand is a number that somebody wrote."""
+_NUMBER = re.compile(r"[\d.]")
+_COMPARISONS = ("<", "<=", "==", "!=")
+_OF_TWO = ("+", "-", "*", "/", "%", "&", ">>")
+_EVEN = {"integer": ("1", "2"), "float": ("2.0f", "0.5f"), "half": ("2.0f",), "bool": ()}
+_TOGETHER = "atomic", "__shfl", "__sync"
+"""How calls begin that lanes make together, or that change something."""
+_FROM_NUMBER = {code: symbol for symbol, code in OPERATORS.items()}
+
+
+@dataclass(eq=False)
+class Place:
+    """An expression with its slots; the first is its own text."""
+
+    expression: Expression
+    slots: tuple[Text, ...]
+    donors: int  # the place of the first slot that is no name, number or part of it
+
+    @cached_property
+    def hole(self) -> Hole:
+        """What the trial engine makes of it."""
+        one = self.expression
+        start, end = one.whole
+        texts = tuple(f"static_cast<float>({slot.text})" if half else slot.text for slot, half in self._halves())
+        return Hole(one.unit.file, start + one.unit.base, end + one.unit.base, texts)
+
+    def _halves(self) -> Iterator[tuple[Text, bool]]:
+        for slot in self.slots:
+            yield slot, self.expression.type.kind == "half"
+
+    def tiers(self) -> Iterator[list[Filling]]:
+        """Fillings, in groups of which each is likelier than what follows it; what another place has is left out."""
+        one, count = self.expression, len(self.slots)
+        others = range(1, count)
+        if one.type.kind == "bool" or one.role == "condition":
+            yield from self._conditions(others)
+            return
+        yield [(ALONE, slot, slot) for slot in others]
+        symbols = _OPERATIONS[one.type.kind]
+        yield [one for slot in others for one in self._of_two(0, slot, symbols)]
+        if one.type.kind == "integer":
+            simple = range(1, self.donors)
+            yield [filling for first in simple for second in simple if first < second
+                   for filling in self._of_two(first, second, _OF_TWO)]  # fmt: skip
+
+    def _of_two(self, first: int, second: int, symbols: Sequence[str]) -> Iterator[Filling]:
+        """Two slots under each operator that makes sense of them."""
+        for one, other in ((first, second), (second, first)):
+            known = [_NUMBER.match(self.slots[at].text) is not None for at in (one, other)]
+            for symbol in symbols:
+                ordered = symbol in _ORDERED
+                idle = known[0] and (symbol in ("/", "%") or all(known))
+                if (one == first or ordered) and not idle and (known[1] or symbol not in _BITS):
+                    yield OPERATORS[symbol], one, other
+
+    def _conditions(self, others: Sequence[int]) -> Iterator[list[Filling]]:
+        compared = [
+            (OPERATORS[symbol], first, second) for first in others for second in others for symbol in _COMPARISONS
+            if first < second or (symbol in ("<", "<=") and first != second)
+        ]  # fmt: skip
+        yield compared
+        yield [(code + further, first, second) for code, first, second in compared for further in (AND, OR)]
+
+    def draft(self, filling: Filling) -> Draft:
+        """A filling as a change of text."""
+        one = self.expression
+        return replaced(one, self._text(filling), "")
+
+    def _text(self, filling: Filling) -> Text:
+        code, first, second = filling
+        if code == ALONE:
+            return self.slots[first]
+        joint = ""
+        if code >= OPERATORS["<"] + AND:
+            joint = "&&" if code < OPERATORS["<"] + OR else "||"
+            code = OPERATORS["<"] + code % 4
+        made = binary(self.slots[first], _FROM_NUMBER[code], self.slots[second])
+        return binary(self.slots[0], joint, made) if joint else made
+
+
+def places(program: Program) -> Iterator[Place]:
+    """Every place that can be a hole, with what can be named there."""
+    shelf, numbers = Shelf(program), _numbers(program)
+    for one in program.expressions:
+        if not _fillable(one):
+            continue
+        named: dict[str, Text] = {}
+        if one.type.kind == "bool" or one.role == "condition":
+            for text in _compared(program, one):
+                named.setdefault(text.text, text)
+            if len(named) > 1:
+                yield Place(one, (text_of(one), *named.values()), len(named) + 1)
+            continue
+        kind = one.type.kind
+        for part in one.under():
+            if part is not one and part.type.kind == kind and _pure(part):
+                named.setdefault(part.text, text_of(part))
+        for atom in names_for(program, one, _ATOMS):
+            named.setdefault(atom.text, Text(atom.text, precedence.POSTFIX))
+        for text in (*_EVEN[kind], *numbers.get(kind, ())[:_NUMBERS]):
+            named.setdefault(text, Text(text))
+        donors = len(named) + 1
+        target = _target(one)
+        if target is not None and kind == "float" and target.type.kind != "float":
+            named.setdefault(f"(float){target.text}", Text(f"(float){target.text}", precedence.UNARY))
+        found = [target] if target is not None and target.type.kind == kind else []
+        likely = (other for other in shelf.likely(one) if _pure(other) and pools(program).visible(other, one))
+        found += [other for other, _ in zip(likely, range(_DONORS), strict=False)]
+        for other in found:
+            named.setdefault(other.text, text_of(other))
+        named.pop(one.text, None)
+        yield Place(one, (text_of(one), *named.values()), min(donors, len(named) + 1))
+
+
+def _target(one: Expression) -> Expression | None:
+    """What an expression is assigned to."""
+    while one.parent is not None and one.parent.kind == "cast":
+        one = one.parent
+    around = one.parent
+    return around.operands[0] if around is not None and around.kind == "assignment" and one.number == 1 else None
+
+
+def _numbers(program: Program) -> dict[str, list[str]]:
+    """The numbers of a program by their kind, the most frequent first."""
+    counts: dict[str, dict[str, int]] = {}
+    for one in program.all_expressions():
+        if one.kind == "literal" and one.type.arithmetic:
+            held = counts.setdefault(one.type.kind, {})
+            held[one.text] = held.get(one.text, 0) + 1
+    return {kind: sorted(held, key=lambda text: -held[text]) for kind, held in counts.items()}
+
+
+def _compared(program: Program, one: Expression) -> list[Text]:
+    """What a condition may compare: its own operands, what else is compared in the program, and names."""
+    pool = pools(program)
+    found: dict[str, Text] = {}
+    own = [part for part in one.under() if part is not one and part.type.kind in ("integer", "float") and _pure(part)]
+    others = [
+        operand
+        for other in program.all_expressions()
+        if (other.kind == "binary" and other.operator in OPERATORS and OPERATORS[other.operator] >= OPERATORS["<"])
+        or (other.kind == "binary" and other.operator in (">", ">="))
+        for operand in other.operands
+        if operand.type.kind in ("integer", "float") and _pure(operand) and pool.visible(operand, one)
+    ]  # fmt: skip
+    for part in (*own, *others):
+        found.setdefault(part.text, text_of(part))
+        if len(found) >= _COMPARED:
+            break
+    return list(found.values())
+
+
+def _fillable(one: Expression) -> bool:
+    if one.type.kind not in _OPERATIONS or one.fixed or one.assigned or one.unit.macro or not _pure(one):
+        return False
+    if one.statement.kind == "other" or (one.parent is not None and one.parent.kind in ("member", "list", "assembly")):
+        return False
+    condition = one.type.kind == "bool" or one.role == "condition"
+    return not condition or (one.role == "condition" and (one.parent is None or one.parent.kind == "conditional"))
+
+
+def _pure(one: Expression) -> bool:
+    """Whether it can be evaluated anywhere, any number of times."""
+    return not any(
+        part.kind in ("assignment", "list", "comma", "lambda", "assembly", "other") or part.assigned
+        or (part.kind == "unary" and part.operator in ("++", "--", "&"))
+        or (part.kind == "call" and (part.operator.startswith(_TOGETHER) or part.type.kind == "void"))
+        for part in one.under()
+    )  # fmt: skip

@@ -1,0 +1,136 @@
+"""A search over what may stand anywhere: the places of a source in the order of their rank, each with all its fillings.
+
+A place is as likely as the likeliest change of it that an operator makes. Of its fillings those of one tier are equally
+likely: the more there are, the less each is. So whole tiers are tried in the order of a place's score less the
+logarithm of their number, without a weight of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmmadiag.csource.tree import Source
+from wmmadiag.diagnose.changes import Change
+from wmmadiag.diagnose.operators.places import Program
+from wmmadiag.diagnose.operators.slots import Place, places
+from wmmadiag.diagnose.ranking import Ranked, line_of
+from wmmadiag.diagnose.search import Ledger, Tell, Tried
+from wmmadiag.diagnose.trials.holes import MOST_HOLES, Filling, Hole, Sketch
+from wmmadiag.diagnose.trials.trial_bench import TrialBench
+
+Spans: TypeAlias = NDArray[np.float64]
+
+OPERATOR = "filled"
+_SLOTS = 640
+"""Slots of one program."""
+_AT_ONCE = 4096
+"""Fillings that are tried before the next are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tier:
+    score: float  # of each of its fillings
+    place: Place
+    fillings: Sequence[Filling]
+
+
+def sketched(
+    trials: TrialBench,
+    program: Program,
+    sources: Mapping[str, Source],
+    order: Sequence[Ranked],
+    ledger: Ledger,
+    tell: Tell,
+    most: int,
+) -> list[Tried]:
+    """What fills some place so that something is mended, the likeliest first; it ends with what makes the case right.
+
+    Args:
+        program: what the bench's texts say.
+        order: changes of it with their ranks.
+        most: fillings to try.
+    """
+    waiting = _tiers(program, order)
+    found: list[Tried] = []
+    tried = at = 0
+    while at < len(waiting) and tried < most and not ledger.spent:
+        part: list[_Tier] = []
+        while at < len(waiting) and sum(len(one.fillings) for one in part) < min(_AT_ONCE, most - tried):
+            part.append(waiting[at])
+            at += 1
+        groups = _together(part)
+        tell(f"trying what else could stand at {sum(map(len, groups)):,} places")
+        sketches = [Sketch(tuple(place.hole for place, _ in some), tuple(tuple(held) for _, held in some))
+                    for some in groups]  # fmt: skip
+        for answer, some in zip(trials.try_sketches(sketches), groups, strict=True):
+            tried += answer.count
+            ledger.note_filled(answer.count, answer.work)
+            for hole, filling, outcome in answer.told:
+                place, held = some[hole]
+                draft = place.draft(filling)
+                if not program.may_change(draft.edits):
+                    continue
+                change = Change(OPERATOR, draft.edits, draft.kind, draft.role, draft.note)
+                ranked = Ranked(change, line_of(change, sources), (), held[filling])
+                found.append(Tried(ranked, replace(outcome, change=change)))
+        if any(one.outcome.verdict == "right" for one in found):
+            break
+    return sorted(found, key=lambda one: (one.outcome.verdict != "right", -one.ranked.score))
+
+
+def _tiers(program: Program, order: Sequence[Ranked]) -> list[_Tier]:
+    """All tiers of all places, the likeliest first."""
+    scores = _Scores(order)
+    found = []
+    for place in places(program):
+        score = scores.best(place.hole)
+        if score is None:
+            continue
+        found += [_Tier(score - math.log(len(some)), place, some) for some in place.tiers() if some]
+    return sorted(found, key=lambda one: -one.score)
+
+
+class _Scores:
+    """The scores of changes by where they are."""
+
+    def __init__(self, order: Sequence[Ranked]) -> None:
+        self._held: dict[str, tuple[Spans, Spans, Spans]] = {}
+        rows: dict[str, list[tuple[int, int, float]]] = {}
+        for one in order:
+            if one.change.kind == "expression" and len(one.change.edits) == 1:
+                edit = one.change.edits[0]
+                rows.setdefault(edit.file, []).append((edit.start, edit.end, one.score))
+        for file, held in rows.items():
+            starts, ends, scores = zip(*held, strict=True)
+            self._held[file] = np.array(starts, float), np.array(ends, float), np.array(scores, float)
+
+    def best(self, hole: Hole) -> float | None:
+        """The best of the changes that are within a hole; None where there is none."""
+        if hole.file not in self._held:
+            return None
+        starts, ends, scores = self._held[hole.file]
+        inside = scores[(starts >= hole.start) & (ends <= hole.end)]
+        return float(inside.max()) if inside.size else None
+
+
+def _together(tiers: Sequence[_Tier]) -> list[list[tuple[Place, dict[Filling, float]]]]:
+    """Places that one program has, in the order of the text, with their fillings and scores."""
+    by_place: dict[int, tuple[Place, dict[Filling, float]]] = {}
+    for tier in tiers:
+        _, held = by_place.setdefault(id(tier.place), (tier.place, {}))
+        held.update(dict.fromkeys(tier.fillings, tier.score))
+    groups: list[list[tuple[Place, dict[Filling, float]]]] = []
+    slots = 0
+    for one in sorted(by_place.values(), key=lambda one: (one[0].hole.file, one[0].hole.start, -one[0].hole.end)):
+        if not groups or slots + len(one[0].slots) > _SLOTS or len(groups[-1]) == MOST_HOLES:
+            groups.append([])
+            slots = 0
+        groups[-1].append(one)
+        slots += len(one[0].slots)
+    return groups
