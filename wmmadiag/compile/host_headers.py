@@ -43,28 +43,11 @@ template <class A, class B, class R> struct binary_function {
 """
 # Of Thrust, what the compiler for device code takes as it is: types that kernels use, and what their headers read.
 _OF_KERNELS = ("thrust/complex.h", "thrust/pair.h", "thrust/tuple.h", "thrust/detail/", "thrust/type_traits/")
-_PREFIXES = (
-    "ATen/",
-    "torch/",
-    "c10/",
-    "caffe2/",
-    "pybind11/",
-    "nanobind/",
-    "cub/device/",
-    "thrust/",
-    "gtest/",
-    "gmock/",
-    "benchmark/",
-    "boost/",
-    "fmt/",
-    "spdlog/",
-    "absl/",
-    "Eigen/",
-    "opencv2/",
-    "sys/",
-    "nvtx3/",
-    "nlohmann/",
+_HOST_FOLDERS = (
+    "ATen/ torch/ c10/ caffe2/ pybind11/ nanobind/ cub/device/ thrust/ gtest/ gmock/ benchmark/ boost/ fmt/ "
+    "spdlog/ absl/ Eigen/ opencv2/ sys/ nvtx3/ nlohmann/"
 )
+_PREFIXES = tuple(_HOST_FOLDERS.split())
 # Under those prefixes, but used by device code: there are stubs for them.
 _STUBBED_PREFIXES = (
     "c10/macros/",

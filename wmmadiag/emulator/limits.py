@@ -24,18 +24,9 @@ class Limits:
 _KB = 1024
 _SHARED_KB = {
     75: 64,
-    80: 163,
-    86: 99,
-    87: 163,
-    88: 99,
-    89: 99,
-    90: 227,
-    100: 227,
-    103: 227,
-    107: 227,
-    110: 227,
-    120: 99,
-    121: 99,
+    **dict.fromkeys((80, 87), 163),
+    **dict.fromkeys((86, 88, 89, 120, 121), 99),
+    **dict.fromkeys((90, 100, 103, 107, 110), 227),
 }
 SHARED_WITHOUT_OPT_IN = 48 * _KB
 """Dynamic shared memory beyond this needs cudaFuncAttributeMaxDynamicSharedMemorySize on every architecture."""
@@ -50,6 +41,6 @@ def limits(arch: str) -> Limits:
     number = architecture(arch).number
     if number not in _SHARED_KB:
         raise UnsupportedError(
-            f"the limits of {arch} are not known", hint=f"known: {', '.join(f'sm_{n}' for n in _SHARED_KB)}"
+            f"the limits of {arch} are not known", hint=f"known: {', '.join(f'sm_{n}' for n in sorted(_SHARED_KB))}"
         )
     return Limits(shared_per_block=_SHARED_KB[number] * _KB, reserved_shared=_KB if number >= 80 else 0)

@@ -33,23 +33,11 @@ from wmmadiag.ptx.verifier import Verifier
 _LINKING = frozenset((".extern", ".visible", ".weak", ".common"))
 _SPACES = {".global": Space.GLOBAL, ".const": Space.CONST, ".shared": Space.SHARED}
 _TARGET = re.compile(r"sm_\d+[af]?$")
-_LIMITS = frozenset(
-    [
-        "maxntid",
-        "reqntid",
-        "minnctapersm",
-        "maxnctapersm",
-        "maxnreg",
-        "noreturn",
-        "explicitcluster",
-        "reqnctapercluster",
-        "maxclusterrank",
-        "blocksareclusters",
-        "abi_preserve",
-        "abi_preserve_control",
-        "local_maxnreg",
-    ]
+_LIMIT_NAMES = (
+    "maxntid reqntid minnctapersm maxnctapersm maxnreg noreturn explicitcluster reqnctapercluster "
+    "maxclusterrank blocksareclusters abi_preserve abi_preserve_control local_maxnreg"
 )
+_LIMITS = frozenset(_LIMIT_NAMES.split())
 _THREE = frozenset(("maxntid", "reqntid", "reqnctapercluster"))
 _NEXT_STEP = "if a compiler wrote this PTX, please report it; else check the inline assembly at that place"
 _MAX_PARAMETER_BYTES = 1 << 20

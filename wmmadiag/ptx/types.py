@@ -42,30 +42,8 @@ WIDTHS: Mapping[str, int] = {name: width for table in _WIDTHS_BY_CLASS.values() 
 CLASSES: Mapping[str, str] = {name: kind for kind, table in _WIDTHS_BY_CLASS.items() for name in table}
 """Type → "bits", "integer", "float", "packed" (sub-byte and 8-bit floats, held in bit registers) or "pred"."""
 
-REGISTER_TYPES = frozenset(
-    [
-        "pred",
-        "b8",
-        "b16",
-        "b32",
-        "b64",
-        "b128",
-        "u8",
-        "u16",
-        "u32",
-        "u64",
-        "s8",
-        "s16",
-        "s32",
-        "s64",
-        "f16",
-        "f16x2",
-        "bf16",
-        "bf16x2",
-        "f32",
-        "f64",
-    ]
-)
+_REGISTER_TYPES = "pred b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 bf16 bf16x2 f32 f64"
+REGISTER_TYPES = frozenset(_REGISTER_TYPES.split())
 """Types that `.reg` accepts (`.bf16` registers are not in the ISA, but are harmless)."""
 
 MEMORY_TYPES = REGISTER_TYPES - {"pred"}
