@@ -28,6 +28,7 @@ _OPERATIONS = {
 _ORDERED = frozenset({"-", "/", "%", "<<", ">>"})
 _BITS = frozenset({"<<", ">>", "&", "|"})
 """Operators whose second operand is a number that somebody wrote."""
+_NOUGHT = re.compile(r"0*\.?0*[fF]?$")
 _NUMBER = re.compile(r"[\d.]")
 _COMPARISONS = ("<", "<=", "==", "!=")
 _OF_TWO = ("+", "-", "*", "/", "%", "&", ">>")
@@ -78,7 +79,8 @@ class Place:
             known = [_NUMBER.match(self.slots[at].text) is not None for at in (one, other)]
             for symbol in symbols:
                 ordered = symbol in _ORDERED
-                idle = known[0] and (symbol in ("/", "%") or all(known))
+                divides = symbol in ("/", "%")
+                idle = (known[0] and (divides or all(known))) or (divides and _NOUGHT.match(self.slots[other].text))
                 if (one == first or ordered) and not idle and (known[1] or symbol not in _BITS):
                     yield OPERATORS[symbol], one, other
 
@@ -185,7 +187,7 @@ def _fillable(one: Expression) -> bool:
     if one.statement.kind == "other" or (one.parent is not None and one.parent.kind in ("member", "list", "assembly")):
         return False
     condition = one.type.kind == "bool" or one.role == "condition"
-    return not condition or (one.role == "condition" and (one.parent is None or one.parent.kind == "conditional"))
+    return not condition or one.parent is None or (one.parent.kind == "conditional" and one.number == 0)
 
 
 def _pure(one: Expression) -> bool:

@@ -56,8 +56,8 @@ __device__ long long integer(int operation, T a, T b, int bits) {
         case 1: return static_cast<long long>(a + b);
         case 2: return static_cast<long long>(a - b);
         case 3: return static_cast<long long>(a * b);
-        case 4: return b == 0 || (b + 1 == 0 && a + a == 0) ? 0 : static_cast<long long>(a / b);
-        case 5: return b == 0 || (b + 1 == 0 && a + a == 0) ? 0 : static_cast<long long>(a % b);
+        case 4: return static_cast<long long>(a / b);
+        case 5: return static_cast<long long>(a % b);
         case 6: return static_cast<long long>(a << (static_cast<int>(b) & (bits - 1)));
         case 7: return static_cast<long long>(a >> (static_cast<int>(b) & (bits - 1)));
         case 8: return static_cast<long long>(a & b);
@@ -69,10 +69,11 @@ __device__ long long integer(int operation, T a, T b, int bits) {
 // Two numbers of one kind under an operator; of a comparison 0 or 1.
 __device__ __noinline__ long long combined(int operation, int kind, long long a, long long b) {
     const bool compares = operation >= 12;
+    const int i = static_cast<int>(a), j = static_cast<int>(b);
     const unsigned u = static_cast<unsigned>(a), v = static_cast<unsigned>(b);
     const unsigned long long x = static_cast<unsigned long long>(a), y = static_cast<unsigned long long>(b);
     switch (kind) {
-        case 0: return compares ? compared(operation, a, b) : static_cast<int>(integer(operation, a, b, 32));
+        case 0: return compares ? compared(operation, a, b) : integer(operation, i, j, 32);
         case 1: return compares ? compared(operation, u, v) : integer(operation, u, v, 32);
         case 2: return compares ? compared(operation, a, b) : integer(operation, a, b, 64);
         case 3: return compares ? compared(operation, x, y) : integer(operation, x, y, 64);

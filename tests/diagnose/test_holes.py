@@ -1,0 +1,128 @@
+"""Holes: what fills one at run time does what its text does, whatever else is in the program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from trial_changes import product
+
+from wmmadiag.diagnose.changes import Change
+from wmmadiag.diagnose.engine import diagnose_card
+from wmmadiag.diagnose.operators.places import program
+from wmmadiag.diagnose.operators.slots import Place, places
+from wmmadiag.diagnose.trials.holes import AND, OPERATORS, Filling, Hole, Sketch, render, selector
+from wmmadiag.diagnose.trials.trial_bench import TrialBench
+from wmmadiag.subject.card import Card
+
+
+def bench_of(card: Card, threads: int = 1) -> TrialBench:
+    return TrialBench(card, card.variants[0], card.cases[0], threads=threads)
+
+
+def places_of(bench: TrialBench, card: Card) -> list[Place]:
+    return list(places(program(bench.texts, card.entry)))
+
+
+def changed(place: Place, filling: tuple[int, int, int]) -> Change:
+    draft = place.draft(filling)
+    return Change("filled", draft.edits, draft.kind, draft.role, draft.note)
+
+
+def test_a_hole_in_a_hole_keeps_what_stands_there() -> None:
+    text = b"int f(int a, int b) { return (a + b) * 2; }"
+    outer, inner = text.index(b"(a + b) * 2"), text.index(b"a + b")
+    holes = {
+        0: (Hole("k.cu", outer, outer + 11, ("(a + b) * 2", "a", "b")), [1, 2]),
+        1: (Hole("k.cu", inner, inner + 5, ("a + b", "b")), [1]),
+    }
+    made = render({"k.cu": text}, holes)
+    [edit] = made.edits["k.cu"]
+    assert (edit.start, edit.end) == (outer, outer + 11)
+    assert edit.text.count("filled<decltype((") == 2 and edit.text.rstrip(")").endswith("* 2")
+    lines = edit.text.split("\n")
+    assert {(lines[line - 1][:7], place) for (_, line), place in made.own.items()} == {
+        ("case 1:", (0, 1)), ("case 2:", (0, 2)), ("case 1:", (1, 1)),
+    }  # fmt: skip
+    assert [hole for _, _, _, hole in made.around] == [0, 1]
+
+
+def test_a_selector_holds_a_hole_an_operator_and_two_slots() -> None:
+    assert selector(0, (3, 5, 7)) == 3 | 5 << 5 | 7 << 14 | 1 << 23
+    assert selector(510, (31, 511, 511)) < 1 << 32
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("i * n + col", "i * k + col"), ("y * TILE + threadIdx.y", "y * TILE + threadIdx.x"), ("i < k", "i < k - 1")],
+)  # fmt: skip
+def test_what_fills_a_hole_does_what_its_text_does(tmp_path: Path, old: str, new: str) -> None:
+    card = product(tmp_path, (old, new))
+    bench = bench_of(card)
+    some = [(place, sample(place, tier)) for place in places_of(bench, card) for tier in place.tiers()]
+    answers = bench.try_sketches([Sketch((place.hole,), (fillings,)) for place, fillings in some])
+    told = {
+        changed(place, filling): outcome.verdict
+        for (place, _), answer in zip(some, answers, strict=True)
+        for _, filling, outcome in answer.told
+    }
+    tried = bench.try_batch([changed(place, filling) for place, fillings in some for filling in fillings])
+    compared = [one for one in tried if one.verdict != "refused"]
+    assert len(compared) > 300 and sum(answer.count for answer in answers) > 300 and "right" in told.values()
+    for one in compared:
+        assert isinstance(one.change, Change)
+        assert (told.get(one.change) or one.verdict) == one.verdict and (one.change in told) == one.tells, one
+
+
+def sample(place: Place, tier: list[Filling]) -> tuple[Filling, ...]:
+    """Some fillings of a tier, without quotients by what may be nought: they are undefined."""
+    sizes = {str(at) for at, slot in enumerate(place.slots) if slot.text in ("n", "m", "k", "TILE", "2", "8")}
+    divides = {OPERATORS["/"], OPERATORS["%"]}
+    return tuple(one for one in tier if one[0] not in divides or str(one[2]) in sizes)[:: max(1, len(tier) // 12)]
+
+
+def test_two_processes_fill_as_one_does(tmp_path: Path) -> None:
+    card = product(tmp_path, ("i * n + col", "i * k + col"))
+    alone, shared = bench_of(card), bench_of(card, threads=2)
+    sketches = [Sketch((one.hole,), (tuple(next(iter(one.tiers()))),)) for one in places_of(alone, card)[:12]]
+    assert alone.try_sketches(sketches) == shared.try_sketches(sketches)
+
+
+def test_a_condition_takes_a_comparison_more(tmp_path: Path) -> None:
+    card = product(tmp_path)
+    place = next(one for one in places_of(bench_of(card), card) if one.expression.text == "i < k")
+    filling = (OPERATORS["<"] + AND, 1, 2)
+    [edit] = changed(place, filling).edits
+    first, second = place.slots[1].text, place.slots[2].text
+    assert edit.text == f"{place.slots[0].text} && {first} < {second}"
+
+
+def test_what_no_operator_makes_is_found_by_filling(tmp_path: Path) -> None:
+    # A size for a product of sizes, which only a name has.
+    source = tmp_path / "scale.cu"
+    source.write_text(
+        "__global__ void scale(const float* x, float* y, int n, int rounds) {\n"
+        "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "    if (i < n) y[i] = x[i] / float(rounds * int(blockDim.x) * 4);\n"
+        "}\n"
+    )
+    (tmp_path / "reference.py").write_text(
+        "def scaled(inputs, symbols):\n    x = inputs['x']\n    return {'y': (x / x.size, 1e-6 * x / x.size)}\n"
+    )
+    card = tmp_path / "scale.toml"
+    card.write_text(
+        'format = 1\nname = "scale"\nsource = "scale.cu"\nentry = "scale"\ninputs = "positive"\n'
+        '[computes]\npython = "reference.py:scaled"\n'
+        '[[arguments]]\nrole = "x"\ndtype = "f32"\nshape = ["N"]\ndirection = "in"\n'
+        '[[arguments]]\nrole = "y"\ndtype = "f32"\nshape = ["N"]\ndirection = "out"\n'
+        '[[arguments]]\nname = "n"\ndtype = "s32"\nvalue = "N"\n'
+        '[[arguments]]\nname = "rounds"\ndtype = "s32"\nvalue = "ceil_div(N, 64)"\n'
+        '[launch]\ngrid = "ceil_div(N, 64)"\nblock = 64\n'
+        "[[cases]]\nN = 100\n[[cases]]\nN = 250\n"
+    )
+    from wmmadiag.subject.card_files.read import load_card
+
+    found = diagnose_card(load_card(card), threads=1)
+    [cause] = found.causes
+    assert cause.place.endswith("scale.cu:3") and cause.fix is not None
+    assert "float(n)" in cause.fix.diff
