@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from wmmadiag.cli.main import main
+from wmmadiag.hostcode.program import read_program
 from wmmadiag.programs.smaller import smaller
+from wmmadiag.subject.drafts.kernel import HostRead
 
 SOURCE = """\
 #include <cstdio>
@@ -102,3 +104,29 @@ def test_sizes_are_what_arrays_are_made_of():
     assert [one.sizes for one in found] == [(("T", 96),), (("T", 192),)]
     assert b"block = 256" in found[0].text
     assert found[0].text.count(b"\n") == SOURCE.count("\n") + 1
+
+
+REPEATED = """\
+template <class F, class... Given> float timed(int repeats, F kernel, Given... given) {
+    for (int i = 0; i < repeats; i++) kernel(given...);
+    return 0;
+}
+int summed(int count, const int* in) { int sum = 0; for (int i = 0; i < count; i++) sum += in[i]; return sum; }
+int main() {
+    int n = 1024, times = 1000, often = 50, taken = 300;
+    int* in = (int*)malloc(n * sizeof(int));
+    for (int run = 0; run < often; ++run) step(in);
+    for (int i = 0; i < taken; ++i) in[i] = i;
+    summed(taken, in);
+    timed(times, step, in);
+}
+"""
+
+
+def test_what_only_says_how_often_the_same_is_done_is_once(tmp_path):
+    path = tmp_path / "k.cu"
+    path.write_text(REPEATED)
+    program = read_program(REPEATED, path.as_posix(), (), {})
+    first = next(smaller(REPEATED.encode(), path, host=HostRead(program, REPEATED, ())))
+    assert first.sizes == (("n", 64),)
+    assert b"int n = 64, times = 1, often = 1, taken = 300;" in first.text

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SECONDS = 30.0
 """A program may take so long under `check`, with all that is judged of it; `run` has no such limit."""
+_ALL = 3.0  # times that, for all that is tried of a program in other ways
 _SOON = 0.4  # of that: what a program that is called otherwise takes at first
 
 
@@ -201,13 +202,14 @@ def _called_otherwise(
     from wmmadiag.programs.run import run_program
     from wmmadiag.programs.smaller import arguments_for, host_of, smaller
 
-    host = host_of(task.path, options.include_paths, kernel) if kernel else None
+    host = host_of(task.path, options, kernel) if kernel else None
     ways = arguments_for(kernel, host) if host is not None else [[]]
     beside = replace(options, include_paths=(*options.include_paths, task.path.resolve().parent))
     spec = {**spec, "include_paths": list(map(str, beside.include_paths))}
     idle = {**spec, "checks": "none", "capture": False, "schedules": 0, "idle": kernel or "*"}
     name = str(task.path.with_suffix(""))
-    for one in smaller(read_bytes(task.path), task.path, unchanged=at_its_own and ways != [[]]):
+    until = time.perf_counter() + _ALL * limit
+    for one in smaller(read_bytes(task.path), task.path, host=host, unchanged=at_its_own and ways != [[]]):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / task.path.name
             path.write_bytes(one.text)
@@ -217,7 +219,7 @@ def _called_otherwise(
                 continue
             gone: list[list[str]] = []
             for share, words in product((_SOON, 1.0), ways):
-                if words in gone:
+                if words in gone or time.perf_counter() > until:
                     continue
                 result = run_program(program, spec, name, words, seconds=share * limit, quiet=True)
                 if result.ended and share < 1:

@@ -2,13 +2,14 @@
 
 A benchmark's `main` is made for a GPU, and picks one of many kernels by a number on its command line. Its own
 comparison is as good at sizes at which it ends on a CPU: the integers that `main` begins with and sizes its arrays by
-are made smaller, each by a power of two.
+are made smaller, each by a power of two, and what only says how often the same is done again is once.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from wmmadiag.csource.declarations import declarations
 from wmmadiag.csource.edits import ByteEdit, applied
-from wmmadiag.csource.nodes import descendants
+from wmmadiag.csource.nodes import arguments, called, descendants, field
 from wmmadiag.csource.tree import parse
 from wmmadiag.csource.variables import declared
 from wmmadiag.errors import WmmadiagError
@@ -24,10 +25,15 @@ from wmmadiag.hostcode.types import is_integer, plain
 from wmmadiag.programs.kernel_names import base_name
 
 if TYPE_CHECKING:
+    from tree_sitter import Node
+
+    from wmmadiag.compile.options import CompileOptions
+    from wmmadiag.csource.tree import Source
     from wmmadiag.csource.variables import Variable
     from wmmadiag.subject.drafts.kernel import HostRead
 
 _ALLOCATES = re.compile(r"\b\w*(?:[aA]lloc|vector|make_)\w*\s*(?:<[^;()]*>\s*)?\w*\s*\(([^;]*)|\bnew\s+[^;]*")
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _LARGE = 128  # from here on a number is a size of rows, columns or a sequence
 _FEW = range(3, 17)  # batches and heads
 _SETTINGS = ((64, True), (128, False), (64, False))
@@ -48,24 +54,33 @@ class Smaller:
         return f"at smaller sizes than its own ({sizes})" if sizes else ""
 
 
-def smaller(data: bytes, path: Path, *, unchanged: bool = False) -> Iterator[Smaller]:
+def smaller(data: bytes, path: Path, *, host: HostRead | None = None, unchanged: bool = False) -> Iterator[Smaller]:
     """A source's program at smaller sizes, those first that are most of its shape; none where it has no such sizes.
 
     Args:
         path: of the source: it goes by that in messages.
+        host: as read with its headers, whose functions may repeat what they time.
         unchanged: whether it comes first as it is.
     """
     head = f'#line 1 "{path.as_posix()}"\n'.encode()
     if unchanged:
         yield Smaller(head + data, ())
-    numbers = list(_sizes_of_main(data))
+    source = parse(data)
+    main = next((one for one in declarations(source).functions if one.name == "main" and one.body is not None), None)
+    if main is None or main.body is None:
+        return
+    variables = list(_integers(source, main.body))
+    wanted = _sizes(source, main.body)
+    numbers = [(one, value) for one, value in variables if one.name in wanted]
+    repeats = [(one, value) for one, value in variables if one.name in _repeats(source, main.body, host) - wanted]
     seen: set[tuple[tuple[str, int], ...]] = set()
     for least, few in _SETTINGS:
         changed = [(one, value, _reduced(value, least, few)) for one, value in numbers]
         sizes = tuple((one.name, new) for one, old, new in changed if new != old)
-        if not sizes or sizes in seen:
+        if not (sizes or repeats) or sizes in seen:
             continue
         seen.add(sizes)
+        changed += [(one, value, 1) for one, value in repeats]
         edits = []
         for one, old, new in changed:
             if new != old and one.value is not None:
@@ -81,30 +96,52 @@ def _reduced(value: int, least: int, few: bool) -> int:
     return 2 if few and value in _FEW and value % 2 == 0 else value
 
 
-def _sizes_of_main(data: bytes) -> Iterator[tuple[Variable, int]]:
-    """The integers that `main` gives numbers and that the sizes of its arrays depend on."""
-    source = parse(data)
-    main = next((one for one in declarations(source).functions if one.name == "main" and one.body is not None), None)
-    if main is None or main.body is None:
-        return
-    body = source.text(main.body)
-    variables = [one for node in descendants(main.body, "declaration") for one in declared(source, node)]
-    wanted = {word for found in _ALLOCATES.finditer(body) for word in re.findall(r"[A-Za-z_]\w*", found[0])}
-    for _ in range(len(variables)):  # `int total = B * T;`, of which arrays are made
-        named = [one for one in variables if one.name in wanted and one.value is not None]
-        more = {word for one in named for word in re.findall(r"[A-Za-z_]\w*", source.text(one.value))}  # type: ignore[arg-type]
-        if more <= wanted:
-            break
+def _integers(source: Source, body: Node) -> Iterator[tuple[Variable, int]]:
+    """The integers that a body declares with a number."""
+    for node in descendants(body, "declaration"):
+        for one in declared(source, node):
+            if one.value is None or one.pointers or one.dimensions or not is_integer(plain(one.type)):
+                continue
+            text = source.text(one.value)
+            if re.fullmatch(r"\d+(?:\s*\*\s*\d+)*", text):
+                yield one, math.prod(int(factor) for factor in text.split("*"))
+
+
+def _sizes(source: Source, body: Node) -> set[str]:
+    """The names in what a body's arrays are made of, and in what those are."""
+    text = source.text(body)
+    wanted = {word for found in _ALLOCATES.finditer(text) for word in _WORD.findall(found[0])}
+    variables = [one for node in descendants(body, "declaration") for one in declared(source, node)]
+    values = {one.name: set(_WORD.findall(source.text(one.value))) for one in variables if one.value is not None}
+    while more := {word for name in wanted & values.keys() for word in values[name]} - wanted:
         wanted |= more
-    for one in variables:
-        if one.name not in wanted or one.value is None or one.pointers or one.dimensions:
-            continue
-        text = source.text(one.value)
-        if is_integer(plain(one.type)) and re.fullmatch(r"\d+(?:\s*\*\s*\d+)*", text):
-            value = 1
-            for factor in text.split("*"):
-                value *= int(factor)
-            yield one, value
+    return wanted
+
+
+def _repeats(source: Source, body: Node, host: HostRead | None) -> set[str]:
+    """The names of how often a body, or a function that it calls, does the same again."""
+    found = set(_counts_of_loops(source, body))
+    functions = host.program.functions if host is not None else {}
+    for call in descendants(body, "call_expression"):
+        for one in functions.get(called(call), ()):
+            if one.function.body is None:
+                continue
+            counts = set(_counts_of_loops(one.source, one.function.body))
+            for parameter, given in zip(one.function.parameters, arguments(call), strict=False):
+                if parameter.name in counts:
+                    found.add(source.text(given))
+    return found
+
+
+def _counts_of_loops(source: Source, body: Node) -> Iterator[str]:
+    """The names that loops run up to whose own variable nothing in them uses."""
+    for loop in descendants(body, "for_statement"):
+        condition, inner = field(loop, "condition"), field(loop, "body")
+        found = (
+            re.fullmatch(r"\s*(\w+)\s*(?:<=?|!=)\s*(\w+)\s*", source.text(condition)) if condition is not None else None
+        )
+        if found is not None and inner is not None and found[1] not in _WORD.findall(source.text(inner)):
+            yield found[2]
 
 
 def arguments_for(kernel: str, host: HostRead) -> list[list[str]]:
@@ -125,12 +162,14 @@ def arguments_for(kernel: str, host: HostRead) -> list[list[str]]:
     return [*found[:_MOST_ARGUMENTS], []]
 
 
-def host_of(path: Path, include_paths: Sequence[Path], kernel: str) -> HostRead | None:
-    """A source's host code as read; None where it cannot be."""
+def host_of(path: Path, options: CompileOptions, kernel: str) -> HostRead | None:
+    """A source's host code as read, compiled so; None where it cannot be."""
     from wmmadiag.subject.drafts.derive import kernel_of
     from wmmadiag.subject.open_subject import SubjectOptions
 
+    macros = {name: value or "" for name, value in options.macros.items()}
+    asked = SubjectOptions(entry=kernel, include_paths=tuple(options.include_paths), macros=macros)
     try:
-        return kernel_of(path, SubjectOptions(entry=kernel, include_paths=tuple(include_paths))).host
+        return kernel_of(path, asked).host
     except WmmadiagError:
         return None
