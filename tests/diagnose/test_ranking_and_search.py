@@ -182,11 +182,11 @@ def test_breaking_as_much_as_is_mended_tells_nothing() -> None:
 
 
 def test_a_search_spends_no_more_than_its_effort() -> None:
-    little = Effort("little", 300, 10**9, 1, 1, 1, 1, 0, 0)
+    little = Effort("little", 300, 10**9, 1, 1, 1, 1, 0, 0, 0)
     trials, ledger = _Trials([]), Ledger(little)
     assert all(one.outcome.verdict != "right" for one in search(trials, changes([0.0] * 5000), ledger, lambda _: None))
     assert ledger.spent and not ledger.complete and ledger.changes == len(trials.tried) < 700
-    work = Ledger(Effort("little", 10**6, 3000, 1, 1, 1, 1, 0, 0))
+    work = Ledger(Effort("little", 10**6, 3000, 1, 1, 1, 1, 0, 0, 0))
     search(_Trials([]), changes([0.0] * 5000), work, lambda _: None)
     assert work.spent and work.instructions < 9000
 

@@ -22,9 +22,9 @@ from wmmadiag.diagnose.launches import mending_launches, tried_launches
 from wmmadiag.diagnose.names import puts_in_order
 from wmmadiag.diagnose.operators.places import Range, program
 from wmmadiag.diagnose.ranking import Ranked
-from wmmadiag.diagnose.screening import screened
+from wmmadiag.diagnose.screening import Screen
 from wmmadiag.diagnose.search import Step, Tried, helpful, helpful_at_once, search, suspects
-from wmmadiag.diagnose.sketching import sketched
+from wmmadiag.diagnose.sketching import Sketches
 from wmmadiag.diagnose.sliding import slid
 from wmmadiag.diagnose.suspicion import marks
 from wmmadiag.diagnose.trials.outcomes import Outcome
@@ -41,6 +41,8 @@ _RIVALS = 256
 """How many of these are tried at most."""
 _EARLY, _DEEPER = 2048, 1024
 """Changes that are tried before what mends a good part is followed, and how many beside each of those at first."""
+_FILLED = 0.2
+"""Share of what may be filled that is filled at the likeliest places, before less likely changes."""
 _AGAIN = 0.5
 """Share of all changes until which the search for one that mends every case goes on."""
 
@@ -92,6 +94,7 @@ class _Hunt:
     smaller: Sequence[tuple[Tried, LaunchShape]]
     tried: list[Tried] = field(default_factory=list)
     answers: list[Confirmed] = field(default_factory=list)
+    sketches: Sketches | None = None  # of the base's source, once they were asked for
     pairs: set[Change] = field(default_factory=set)  # two changes at once that were tried
 
     def look(self, order: Sequence[Ranked], most: int | None = None) -> bool:
@@ -105,7 +108,8 @@ class _Hunt:
     def confirm(self, tried: Sequence[Tried]) -> bool:
         """Hold what is right of further changes to every case; whether one mends every case."""
         tried = [*tried, *_beside(self.found, self.base, self.sources, tried, self.order)]
-        answers = _confirmed(self.found, self.base, tried, self.cases, self.tell, ())
+        screen = Screen(self.base.trials, _others(self.found, self.base, self.cases), self.found.ledger)
+        answers = _confirmed(self.found, self.base, tried, self.cases, self.tell, (), screen)
         self.tried += tried
         self.answers += answers
         return any(one.right for one in answers)
@@ -163,15 +167,24 @@ def _twice(hunt: _Hunt) -> bool:
     return not hunt.answers and _by_pairs(hunt, alike=True)
 
 
-def _sketched(hunt: _Hunt) -> bool:
-    """Whatever can be named at a place, alone or two of it under an operator."""
+def _filled(hunt: _Hunt) -> bool:
+    """What else can be named at the likeliest places, alone or two of it under an operator."""
+    return _sketched(hunt, _FILLED)
+
+
+def _filled_further(hunt: _Hunt) -> bool:
+    """The same of all places."""
+    return _sketched(hunt, 1.0)
+
+
+def _sketched(hunt: _Hunt, share: float) -> bool:
     found, base, ledger = hunt.found, hunt.base, hunt.found.ledger
-    if not ledger.effort.filled or ledger.spent:
+    if not ledger.effort.filled:
         return False
-    entry = rendered_entry(found.bench.card, base.trials.case, found.bench.variant)
-    reached = program(base.trials.texts, entry)
-    tried = sketched(base.trials, reached, hunt.sources, hunt.order, ledger, hunt.tell, ledger.effort.filled)
-    return hunt.confirm(tried)
+    if hunt.sketches is None:
+        entry = rendered_entry(found.bench.card, base.trials.case, found.bench.variant)
+        hunt.sketches = Sketches(base.trials, program(base.trials.texts, entry), hunt.sources, hunt.order)
+    return hunt.confirm(hunt.sketches.tried(ledger, hunt.tell, share))
 
 
 def _less_likely(hunt: _Hunt) -> bool:
@@ -216,7 +229,7 @@ def _fewer_threads(hunt: _Hunt) -> bool:
 
 
 _STEPS: Sequence[Callable[[_Hunt], bool]] = (
-    _likeliest, _followed, _all, _twice, _sketched, _less_likely, _deeper, _two, _fewer_threads,
+    _likeliest, _followed, _filled, _all, _twice, _filled_further, _less_likely, _deeper, _two, _fewer_threads,
 )  # fmt: skip
 
 
@@ -246,15 +259,16 @@ def _tried(
     """Changes tried in their order, with what was confirmed of them: until one is right, or nothing more may be
     tried, or `most` were."""
     ledger, trials = found.ledger, base.trials
+    screen = Screen(trials, _others(found, base, cases), ledger)
     tried: list[Tried] = []
     answers: list[Confirmed] = []
     while True:
         done = {one.ranked.change for one in tried}
         left = None if most is None else max(0, most - len(tried))
-        more = search(trials, [one for one in order if one.change not in done], ledger, tell, left)
+        more = search(trials, [one for one in order if one.change not in done], ledger, tell, left, screen.holds)
         more += _beside(found, base, sources, more, order)
         tried += more
-        answers += _confirmed(found, base, more, cases, tell, launched)
+        answers += _confirmed(found, base, more, cases, tell, launched, screen)
         # What mends this case and not every one says nothing of what was not tried.
         if any(one.right for one in answers) or ledger.spent or not more:
             return tried, answers
@@ -270,13 +284,13 @@ def _confirmed(
     cases: Sequence[Case],
     tell: Progress,
     launched: Sequence[tuple[Tried, LaunchShape]],
+    screen: Screen,
 ) -> list[Confirmed]:
     """What makes the bench's case right, held to every case."""
     trials, ledger = base.trials, found.ledger
     right = [one for one in tried if one.outcome.verdict == "right"]
     right = slid(trials, rendered_entry(found.bench.card, trials.case, found.bench.variant), right, ledger)
-    right = screened(trials, right, _others(found, base, cases), ledger)
-    return confirmed_from(found, base, right, cases, tell, launched)
+    return confirmed_from(found, base, screen.ordered(right), cases, tell, launched)
 
 
 def _others(found: Examined, base: Base, cases: Sequence[Case]) -> list[Case]:

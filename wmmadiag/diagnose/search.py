@@ -22,6 +22,10 @@ PARTS = (192, 256, 384, 512)
 """Changes of the first trials, of the second, …; of all further ones the last."""
 _LEFT = 0.1
 """Share of the likelihood that untried changes may hold, of what was tried and is right, for a search to end."""
+_HELD = 0.1
+"""How much seldomer a change elsewhere mends all cases by chance than the failing one."""
+_APART = math.log(6.0)
+"""How much more a change costs that is compiled by itself (24 ms for 4, SGEMM with 20 KB of source, one core)."""
 _LOOKS = 6
 """Blocks that a change may leave wrong where one of several bugs is looked for."""
 _AGAIN = 512
@@ -70,7 +74,9 @@ class Ledger:
 
     effort: Effort
     changes: int = 0
-    filled: int = 0  # of holes, see `sketching`
+    # what was tried of holes, see `sketching`, and its warp instructions
+    filled: int = 0
+    filling: int = 0
     refused: int = 0
     instructions: int = 0
     # by name of operator and role, how many changes; `mended`: how many of them make the case right
@@ -88,7 +94,7 @@ class Ledger:
     def note_filled(self, count: int, work: int) -> None:
         """Count what was tried of holes: many at the cost of one change."""
         self.filled += count
-        self.instructions += work
+        self.filling += work
 
     def note(self, outcomes: Sequence[Outcome]) -> None:
         """Count some outcomes."""
@@ -120,22 +126,34 @@ class Found:
     right: tuple[Tried, ...]  # each alone makes the case right then, the likeliest first
 
 
-def search(bench: Bench, ranked: Sequence[Ranked], ledger: Ledger, tell: Tell, most: int | None = None) -> list[Tried]:
+def search(
+    bench: Bench,
+    ranked: Sequence[Ranked],
+    ledger: Ledger,
+    tell: Tell,
+    most: int | None = None,
+    holds: Callable[[Sequence[Tried]], bool] = lambda _: False,
+) -> list[Tried]:
     """Changes that make the bench's case right, the likeliest first; those that help follow, the most helpful first.
+
+    What is compiled by itself costs several times as much as what shares a program: changes are tried in the order of
+    their likelihood per cost, which finds the undoing soonest.
 
     Args:
         most: changes to try; None: as many as the ledger allows.
+        holds: whether one of those that are right is right on other cases as well: then hardly by chance.
     """
     outcomes: list[Tried] = []
+    ranked = sorted(ranked, key=lambda one: -_worth(one))
     own = {one.change: one.score for one in ranked}
     waiting = _hinted(ranked, own, ledger.partly)
     best = max(own.values(), default=0.0)
-    total, right = sum(_likelihood(one, best) for one in waiting), 0.0
+    total, right, chance = sum(_likelihood(one, best) for one in waiting), 0.0, by_chance()
     for size in _sizes():
         if not waiting:
             break
         enough = most is not None and len(outcomes) >= most
-        if enough or ledger.spent or (right and by_chance() * total < _LEFT * right):
+        if enough or ledger.spent or (right and chance * total < _LEFT * right):
             ledger.complete = False
             break
         part, waiting = waiting[:size], waiting[size:]
@@ -148,10 +166,13 @@ def search(bench: Bench, ranked: Sequence[Ranked], ledger: Ledger, tell: Tell, m
             ledger.partly |= hints
             waiting = _hinted(waiting, own, ledger.partly)
         total = sum(_likelihood(one, best) for one in waiting)
-        held = [one.ranked for one in outcomes if one.outcome.verdict == "right" and not one.ranked.agreed]
+        mended = [one for one in outcomes if one.outcome.verdict == "right" and not one.ranked.agreed]
+        held = [one.ranked for one in mended]
+        if held and not ledger.spent and holds(mended):
+            chance = _HELD * by_chance()
         # What is written for a constant that several places agree on may be what is wrong.
         right = sum(_likelihood(one, best) for one in _hinted(held, own, ledger.partly))
-    weight = by_chance() * total
+    weight = chance * total
     ledger.left = math.log(weight) + best if weight > 0 and not ledger.complete else -math.inf
     again = {one.change: one for one in _hinted([one.ranked for one in outcomes], own, ledger.partly)}
     return _ordered([replace(one, ranked=again[one.ranked.change]) for one in outcomes])
@@ -166,7 +187,12 @@ def _hinted(waiting: Sequence[Ranked], own: Mapping[Change, float], lines: Set[L
     if not lines:
         return list(waiting)
     scores = ((one, own[one.change] + (partly() if one.line in lines else 0.0)) for one in waiting)
-    return sorted((replace(one, score=score) for one, score in scores), key=lambda one: -one.score)
+    return sorted((replace(one, score=score) for one, score in scores), key=lambda one: -_worth(one))
+
+
+def _worth(one: Ranked) -> float:
+    """The likelihood of a change per cost, as a logarithm."""
+    return one.score - _APART if one.change.kind == "static" else one.score
 
 
 def suspects(ranked: Sequence[Ranked], ledger: Ledger) -> tuple[Line, ...]:

@@ -8,7 +8,7 @@ logarithm of their number, without a weight of their own.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -29,8 +29,11 @@ Spans: TypeAlias = NDArray[np.float64]
 OPERATOR = "filled"
 _SLOTS = 640
 """Slots of one program."""
-_AT_ONCE = 4096
+_AT_ONCE = 2048
 """Fillings that are tried before the next are looked at."""
+
+_WORK = 0.25
+"""Share of the warp instructions of an effort that may be spent on them, besides those of changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,48 +43,57 @@ class _Tier:
     fillings: Sequence[Filling]
 
 
-def sketched(
-    trials: TrialBench,
-    program: Program,
-    sources: Mapping[str, Source],
-    order: Sequence[Ranked],
-    ledger: Ledger,
-    tell: Tell,
-    most: int,
-) -> list[Tried]:
-    """What fills some place so that something is mended, the likeliest first; it ends with what makes the case right.
+_Group: TypeAlias = "list[tuple[Place, dict[Filling, float]]]"
+"""Places of one program, each with its fillings and their scores."""
+
+
+class Sketches:
+    """The places of a source with what may fill them, tried in the order of their likelihood.
 
     Args:
         program: what the bench's texts say.
         order: changes of it with their ranks.
-        most: fillings to try.
     """
-    waiting = _tiers(program, order)
-    found: list[Tried] = []
-    tried = at = 0
-    while at < len(waiting) and tried < most and not ledger.spent:
-        part: list[_Tier] = []
-        while at < len(waiting) and sum(len(one.fillings) for one in part) < min(_AT_ONCE, most - tried):
-            part.append(waiting[at])
-            at += 1
-        groups = _together(part)
-        tell(f"trying what else could stand at {sum(map(len, groups)):,} places")
+
+    def __init__(
+        self, trials: TrialBench, program: Program, sources: Mapping[str, Source], order: Sequence[Ranked]
+    ) -> None:
+        self._trials, self._program, self._sources = trials, program, sources
+        self._waiting = _tiers(program, order)
+
+    def tried(self, ledger: Ledger, tell: Tell, share: float) -> list[Tried]:
+        """What fills some place so that something is mended, the likeliest first; it ends with what makes the case
+        right.
+
+        Args:
+            share: of what the effort allows, up to which it goes.
+        """
+        effort = ledger.effort
+        most, work = int(effort.filled * share), int(effort.instructions * _WORK * share)
+        found: list[Tried] = []
+        while self._waiting and ledger.filled < most and ledger.filling < work:
+            part: list[_Tier] = []
+            while self._waiting and sum(len(one.fillings) for one in part) < min(_AT_ONCE, most - ledger.filled):
+                part.append(self._waiting.pop(0))
+            groups = _together(part)
+            tell(f"trying what else could stand at {sum(map(len, groups)):,} places")
+            found += self._part(groups, ledger)
+            if any(one.outcome.verdict == "right" for one in found):
+                break
+        return sorted(found, key=lambda one: (one.outcome.verdict != "right", -one.ranked.score))
+
+    def _part(self, groups: Sequence[_Group], ledger: Ledger) -> Iterator[Tried]:
         sketches = [Sketch(tuple(place.hole for place, _ in some), tuple(tuple(held) for _, held in some))
                     for some in groups]  # fmt: skip
-        for answer, some in zip(trials.try_sketches(sketches), groups, strict=True):
-            tried += answer.count
+        for answer, some in zip(self._trials.try_sketches(sketches), groups, strict=True):
             ledger.note_filled(answer.count, answer.work)
             for hole, filling, outcome in answer.told:
                 place, held = some[hole]
                 draft = place.draft(filling)
-                if not program.may_change(draft.edits):
-                    continue
-                change = Change(OPERATOR, draft.edits, draft.kind, draft.role, draft.note)
-                ranked = Ranked(change, line_of(change, sources), (), held[filling])
-                found.append(Tried(ranked, replace(outcome, change=change)))
-        if any(one.outcome.verdict == "right" for one in found):
-            break
-    return sorted(found, key=lambda one: (one.outcome.verdict != "right", -one.ranked.score))
+                if self._program.may_change(draft.edits):
+                    change = Change(OPERATOR, draft.edits, draft.kind, draft.role, draft.note)
+                    ranked = Ranked(change, line_of(change, self._sources), (), held[filling])
+                    yield Tried(ranked, replace(outcome, change=change))
 
 
 def _tiers(program: Program, order: Sequence[Ranked]) -> list[_Tier]:
@@ -90,9 +102,8 @@ def _tiers(program: Program, order: Sequence[Ranked]) -> list[_Tier]:
     found = []
     for place in places(program):
         score = scores.best(place.hole)
-        if score is None:
-            continue
-        found += [_Tier(score - math.log(len(some)), place, some) for some in place.tiers() if some]
+        if score is not None:
+            found += [_Tier(score - math.log(len(some)), place, some) for some in place.tiers() if some]
     return sorted(found, key=lambda one: -one.score)
 
 
@@ -119,13 +130,13 @@ class _Scores:
         return float(inside.max()) if inside.size else None
 
 
-def _together(tiers: Sequence[_Tier]) -> list[list[tuple[Place, dict[Filling, float]]]]:
+def _together(tiers: Sequence[_Tier]) -> list[_Group]:
     """Places that one program has, in the order of the text, with their fillings and scores."""
     by_place: dict[int, tuple[Place, dict[Filling, float]]] = {}
     for tier in tiers:
         _, held = by_place.setdefault(id(tier.place), (tier.place, {}))
         held.update(dict.fromkeys(tier.fillings, tier.score))
-    groups: list[list[tuple[Place, dict[Filling, float]]]] = []
+    groups: list[_Group] = []
     slots = 0
     for one in sorted(by_place.values(), key=lambda one: (one[0].hole.file, one[0].hole.start, -one[0].hole.end)):
         if not groups or slots + len(one[0].slots) > _SLOTS or len(groups[-1]) == MOST_HOLES:

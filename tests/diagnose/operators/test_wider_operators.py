@@ -16,8 +16,6 @@ YIELDS = [
      "copy4(out, a); clear();"),
     ("copied", "float x = 0.0f; for (int i = 0; i < n; ++i) { x += a[i]; out[i] = x; } x = b[0]; out[n] = x;",
      "x += a[i]; x = b[0];"),
-    ("divided", "int i = threadIdx.x; int r = i / n; out[r] = a[i];", "int r = i % m;"),
-    ("factor_any", "float x = a[0] * b[0]; out[0] = x;", "a[0] * b[0] * n"),
     ("flat_transposed", "int i = threadIdx.x; float y = a[i / 16 + i % 16]; out[0] = y * b[i];",
      "b[i % 16 * 16 + i / 16]"),
     ("term_composed", f"{WARP} out[w * 16 + t] = a[t]; out[t] = b[w];", "a[t + w * 16]"),
@@ -36,8 +34,6 @@ YIELDS = [
     ("applied", "int i = threadIdx.x; const float x = (float)(i - m); out[i] = x;", "= fabsf((float)(i - m))"),
     ("applied", "out[threadIdx.x] = a[m];", "= -a[m]"),
     ("value_compared", "int i = threadIdx.x, j = threadIdx.y; out[i * n + j] = a[i + j];", "j <= i ? a[i + j] : 0.0f"),
-    ("number_elsewhere", "__shared__ float s[2][64]; int w = threadIdx.x / 32; s[1][0] = a[w * 48]; out[0] = s[0][w];",
-     "s[1][48]"),
     ("split_by_power", "const int r = threadIdx.x % 16; const int h = threadIdx.x / 16; out[r * n + h] = a[r];",
      "const int r = threadIdx.x / 2; const int h = threadIdx.x % 2;"),
     ("left_early", "for (int i = 0; i < m; ++i) { const int c = i * 8 + threadIdx.x; out[c] = a[c]; } out[n] = 0.0f;",
@@ -45,8 +41,6 @@ YIELDS = [
     ("left_early", "for (int c = 0; c < m; ++c) { float x = a[n + c]; out[c] = x; }", "if (n + c >= m) break; float x"),
     ("divisible", "int i = threadIdx.x - m; if (i < 0) return; i /= n; out[i] = a[i];", "i < 0 || i % n != 0"),
     ("divisible", "int i = threadIdx.x - m; if (i >= 0) out[i / n] = a[i];", "i >= 0 && i % n == 0"),
-    ("counted_round", "const int S = 3; __shared__ float s[S][8]; for (int k = 0; k < n; ++k) s[k & 1][0] = a[k];",
-     "s[k % S][0]"),
     ("exchanged", "int i = threadIdx.x; int r = i / n % m; out[r] = a[i];", "i / m % n"),
     ("exchanged", "int l = threadIdx.x; out[(l >> 4) * 8 + (l & 7) + (l >> 3 & 1) * n] = a[l];",
      "(l >> 3 & 1) * 8 + (l & 7) + (l >> 4) * n"),
@@ -54,7 +48,6 @@ YIELDS = [
     ("piece_end", "const int first = blockIdx.x * m; int end = first; for (int k = 0; k < end; ++k) out[k] = a[first];",
      "int end = first + m;"),
     ("piece_end", "for (int k = 0; k < n; k += m) { if (k < n) out[k] = a[k]; }", "if (k + m < n)"),
-    ("name_for_value", "int i = threadIdx.x; const float x = a[i]; out[i] = sqrtf(b[i]);", "out[i] = sqrtf(x)"),
     ("aligned", "int i = threadIdx.x, q = i / 4; float x = a[i] + b[i]; float y = a[q]; out[i] = x + y;",
      "float y = a[q]+b[q]"),
     ("aligned", "Pair p, q, o; o.x = p.x - q.at * a[0] - p.at * b[0]; o.at = p.at - q.at * a[0]; out[0] = o.x + o.at;",
@@ -74,23 +67,17 @@ YIELDS = [
      "a[m * n + (j * 16 + i) * n + j]"),
     ("other_pitches", "int i = threadIdx.x, j = threadIdx.y; out[i] = a[(i + 16 * j) * n + j];",
      "a[i + 16 * j + j * n]"),
-    ("further_donor", "int i = threadIdx.x; out[i * m + 1] = a[i]; out[i * n + 2] = b[i]; out[i * 5] = a[0];",
-     "out[i * n + 2] = a[0]"),
     ("cleared", "__shared__ float s[64]; int i = threadIdx.x; s[i] += a[i]; out[i] = s[i];",
      "at_ < sizeof(s) / 4; at_ += blockDim.x * blockDim.y * blockDim.z)"),
     ("cleared", "__shared__ All all; int i = threadIdx.x; all.o[i] += a[i];",
      "sizeof(all.o) / 4"),
-    ("factor_any", "const int pitch = 64; int g = n / m; out[threadIdx.x * pitch] = a[g];", "pitch = 64 * m;"),
 ]  # fmt: skip
 
 NEVER = [
     ("copied", "{ int q = 3; out[q] = a[q]; } out[0] = b[0];", "b[0]; out[q]"),  # q is not visible there
-    ("divided", "float x = a[0] / b[0]; out[0] = x;", "%"),
-    ("factor_any", "int i = threadIdx.x + m; out[i] = a[i];", "(threadIdx.x + m) * n"),
     ("flat_transposed", "int i = threadIdx.x; out[i] = a[i / 16 + i % 16];", "i / 16 % "),
     ("divisible", "int i = threadIdx.x; if (i < 0) return; out[i] = a[m / n];", "m % n"),  # it is not asked about `m`
     ("exchanged", "int i = threadIdx.x; out[i] = a[n]; out[m] = b[i];", "a[m]"),  # in another statement
-    ("counted_round", "int i = threadIdx.x; out[i % n] = a[i];", "i % m"),
     ("both_terms", "int r = threadIdx.x, c = threadIdx.y; if (c == r) out[m + r] = a[n + c];", "c + n == r + m"),
     ("terms_rescaled", f"{WARP} out[t + 8] = a[t];", "out[t * 2 + 8]"),  # one term alone that varies
     ("term_composed", f"{WARP} float r[4]; r[0] = a[t]; out[w] = r[0];", "r[t]"),  # a register is no place of a thread
@@ -99,17 +86,13 @@ NEVER = [
     ("limited", "int i = threadIdx.x; out[i] = a[i * m];", "a[min(i * m, n)]"),
     ("applied", "int i = threadIdx.x; out[i] = a[i];", "fabsf(i)"),
     ("value_compared", "int i = threadIdx.x; out[i] = a[i];", "i < i"),
-    ("number_elsewhere", "float r[4]; r[1] = a[threadIdx.x]; out[48] = r[1];", "r[48]"),
     ("split_by_power", "const int r = threadIdx.x % 16; const int h = threadIdx.y / 16; out[r * n + h] = a[r];", "/ 2"),
     ("left_early", "const int c = threadIdx.x; out[c] = a[c];", "break"),
-    ("name_for_value", "int i = threadIdx.x; out[i] = sqrtf(b[i]); const float x = a[i]; out[m] = x;", "sqrtf(x)"),
     ("aligned", "out[0] = a[0]; if (m < n) { copy4(out, b); }", "copy4(out, b); }  out"),
     ("again", "float x = 0; { float y = a[1]; out[1] = y; } x = a[0]; out[0] = x;", "y = a[0]"),
     ("other_pitches", "int i = threadIdx.x; out[i] = a[i + m * n];", "a[i * n"),  # one term alone that varies
     ("other_pitches", "int i = threadIdx.x, j = threadIdx.y; out[i] = a[i + j * n];", "a[i + j]"),  # one changed alone
-    ("further_donor", "int i = threadIdx.x; out[i * m] = a[i]; { int q = i; out[q + 1] = b[0]; }", "a[q + 1]"),
     ("cleared", "float s[64]; int i = threadIdx.x; s[i] += a[i]; out[i] = s[i];", "sizeof(s)"),  # a thread's own
-    ("factor_any", "int i = threadIdx.x; out[i * m] = a[i];", "out[i * m * i]"),  # not the same for all threads
 ]
 
 
