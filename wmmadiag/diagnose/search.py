@@ -22,7 +22,7 @@ PARTS = (192, 256, 384, 512)
 """Changes of the first trials, of the second, …; of all further ones the last."""
 _LEFT = 0.1
 """Share of the likelihood that untried changes may hold, of what was tried and is right, for a search to end."""
-_HELD = 0.1
+_HELD = 0.02
 """How much seldomer a change elsewhere mends all cases by chance than the failing one."""
 _APART = math.log(6.0)
 """How much more a change costs that is compiled by itself (24 ms for 4, SGEMM with 20 KB of source, one core)."""

@@ -25,6 +25,7 @@ FILL_FRAGMENT = (
     " wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> y;"
 )
 
+DP4A = 'unsigned d = 0; asm volatile("dp4a.u32.u32 %0, %1, %2, %0;" : "+r"(d) : "r"(m), "r"(n)); out[0] = d;'
 YIELDS = [
     ("stored_back", "float x = a[m]; for (int i = 0; i < n; ++i) x -= out[i]; b[0] = x;", "a[m] = x;"),
     ("stored_back", "float x = 0.0f; if (m < n) { x = a[m]; x -= out[0]; } b[0] = x;", "a[m] = x; }"),
@@ -207,6 +208,8 @@ YIELDS = [
     ),
     ("cast", "out[0] = *((float*)a + m);", "*(float*)(a + m)"),
     ("assembly", "unsigned r[4]; load(r, 0); out[0] = r[0];", "m8n8.x4.trans.shared.b16"),
+    ("assembly", DP4A, "dp4a.s32.s32 %0"),
+    ("assembly", DP4A, "dp4a.u32.s32 %0"),
     (
         "before",
         "float x = a[0], y = b[0]; x = x * m - y; y = x * n + y; out[0] = x + y;",
@@ -244,6 +247,7 @@ NEVER = [
         "float d[4], x = a[m]; int id[4]; d[0] = x; id[0] = m; for (;;) { d[1] = d[0]; id[1] = m; }",
         "id[0];",
     ),
+    ("assembly", DP4A, "dp4a.u32.u8"),  # of another kind
     ("companion", "float d[4], e[4]; d[0] = a[m]; d[1] = a[n]; e[0] = a[m]; d[2] = a[m];", "e[2]"),
     ("parallel", "float x[4]; x[0] = a[m] * 2; x[1] += x[0]; out[0] = b[n] * 2;", "b[1]"),
     (

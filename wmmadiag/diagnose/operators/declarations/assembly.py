@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from wmmadiag.csource.nodes import descendants
 from wmmadiag.diagnose.operators.making import Draft
@@ -15,7 +15,17 @@ from wmmadiag.diagnose.operators.registry import operator
 _NUMBER = re.compile(rb"(?<![\w.%])\d+(?![\w.])")
 # PTX ISA: qualifiers that may be there or not.
 _QUALIFIERS = ((re.compile(rb"ldmatrix\.[\w.]*?\.x[124]"), b".trans"),)
-_SWAPPED = ((b".ca.", b".cg."), (b".row.col.", b".col.row."))
+# PTX ISA, the qualifiers of each kind that an instruction may have one or several of.
+_KINDS = tuple(
+    tuple(words.split())
+    for words in (
+        "s4 u4", "s8 u8", "f16 bf16", "s32 u32", "s64 u64", "e4m3 e5m2", "f16x2 bf16x2", "rn rz rm rp", "row col",
+        "ca cg cs", "up down bfly idx", "min max", "and or xor", "lo hi", "acquire release acq_rel relaxed",
+        "cta gpu sys", "x1 x2 x4", "lt le gt ge eq ne",
+    )
+)  # fmt: skip
+_QUALIFIER = re.compile(rb"(?<=\.)[a-z]\w*")
+_INSTRUCTION = re.compile(rb"[^;{}]+")
 
 
 @operator
@@ -46,11 +56,36 @@ def _qualifiers(one: Expression, start: int, data: bytes) -> Iterator[Draft]:
                 yield _changed(one, start + at, start + at + len(word), b"", "qualifier")
             else:
                 yield _changed(one, start + at, start + at, word, "qualifier")
-    for first, second in _SWAPPED:
-        for old, new in ((first, second), (second, first)):
-            at = data.find(old)
-            if at >= 0:
-                yield _changed(one, start + at, start + at + len(old), new, "qualifier")
+    for instruction in _INSTRUCTION.finditer(data):
+        yield from _others(one, start + instruction.start(), instruction[0])
+
+
+def _others(one: Expression, start: int, instruction: bytes) -> Iterator[Draft]:
+    """Qualifiers of one instruction for others of their kind: each, all that are the same, and two exchanged."""
+    held = [(found.start(), found[0].decode()) for found in _QUALIFIER.finditer(instruction)]
+    for kind in _KINDS:
+        mine = [(at, word) for at, word in held if word in kind]
+        for at, word in mine:
+            for other in kind:
+                if other != word:
+                    yield _qualifiers_changed(one, start, [(at, word)], [other])
+        for word in dict.fromkeys(word for _, word in mine):
+            same = [(at, own) for at, own in mine if own == word]
+            if len(same) > 1:
+                yield from (_qualifiers_changed(one, start, same, [o] * len(same)) for o in kind if o != word)
+        if len(mine) == 2 and mine[0][1] != mine[1][1]:
+            yield _qualifiers_changed(one, start, mine, [word for _, word in mine[::-1]])
+
+
+def _qualifiers_changed(one: Expression, start: int, old: Sequence[tuple[int, str]], new: Sequence[str]) -> Draft:
+    """Qualifiers at some places of an instruction, as one edit from the first to the last."""
+    first, last = old[0][0], old[-1][0] + len(old[-1][1])
+    before = _data(one, start + first, start + last)
+    text, position = b"", 0
+    for (at, word), other in zip(old, new, strict=True):
+        text += before[position : at - first] + other.encode()
+        position = at - first + len(word)
+    return _changed(one, start + first, start + last, text, "qualifier")
 
 
 def _blocks(program: Program) -> list[Expression]:
