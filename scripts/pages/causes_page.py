@@ -12,8 +12,8 @@ Made by `python scripts/pages`.
 
 A diagnosis tries changes. Operators that know nothing of what a kernel computes yield thousands of small changes of its
 source; each is run on the failing case, many of them in one program with a switch that the emulator turns. A change
-with which every element is right is then held to every case, with all checks, on other values and on inputs that are
-hard for the operation.
+with which every element is right is then held to every case, with all checks, on other values and, where nobody said
+which inputs the kernel is for, on inputs that are hard for the operation.
 
 - **proven**: with this change, and nothing else, everything that ran is right; no change elsewhere does as well, what
   it puts in belongs to one place alone, and with it the kernel does no more than it must. Or the run itself is the
@@ -26,13 +26,20 @@ hard for the operation.
   wrong with one size of another case in place of its own; or a warp still stores what no thread of its block reads; or
   a statement put in mends at other places as well; or the changed kernel reads nothing new and what it read before more
   often; or a line goes on into an array that it kept out of before; or shared memory is filled from the same elements
-  in another order, which who reads them may have wrong; or it only says which register is which.
+  in another order, which who reads them may have wrong; or it only says which register is which; or it does the same on
+  several lines, which agree with each other as they stand.
 - **undecided**: nothing that was tried mends it. The lines that what was seen speaks of most are named; what was seen,
   what was ruled out and by what, and changes that mend a part are listed.
 
 Before anything is the answer, what was not tried of the lines beside it is, changes of the second round among it: where
 its values are made, and where they are used; of what puts accesses in order, where these stand. A statement put in does
 not count against a change of one that stands there, which is simpler.
+
+Places are filled as well: an expression becomes a hole for which whatever can be named there may stand, alone or two of
+it under an operator: names, numbers, parts of the expression, what stands elsewhere, what is assigned to; of a condition
+any comparison, alone, with it or beside it. Some forty holes are in one program, and what fills which one is read when
+it runs: thousands of fillings for one compilation. The likeliest places come after the likeliest changes, the others
+where nothing mends.
 
 Where no change mends anything alone, two are made at once, any two of a program's: before the second round those by
 which one operator does the same at two places, to whatever names stand there, or undoes at one what it does at the

@@ -172,7 +172,7 @@ def search(
             chance = _HELD * by_chance()
         # What is written for a constant that several places agree on may be what is wrong.
         right = sum(_likelihood(one, best) for one in _hinted(held, own, ledger.partly))
-    weight = chance * total
+    weight = by_chance() * total  # of a proof more is asked than of the end of a search
     ledger.left = math.log(weight) + best if weight > 0 and not ledger.complete else -math.inf
     again = {one.change: one for one in _hinted([one.ranked for one in outcomes], own, ledger.partly)}
     return _ordered([replace(one, ranked=again[one.ranked.change]) for one in outcomes])
