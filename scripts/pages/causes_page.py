@@ -36,8 +36,8 @@ its values are made, and where they are used; of what puts accesses in order, wh
 not count against a change of one that stands there, which is simpler.
 
 Places are filled as well: an expression becomes a hole for which whatever can be named there may stand, alone or two of
-it under an operator: names, numbers, parts of the expression, what stands elsewhere, what is assigned to; of a condition
-any comparison, alone, with it or beside it. Some forty holes are in one program, and what fills which one is read when
+it under an operator: names, numbers, parts of the expression, what stands elsewhere, what is assigned to; of a
+condition any comparison, alone, with it or beside it. Some forty holes are in one program, and what fills which one is read when
 it runs: thousands of fillings for one compilation. The likeliest places come after the likeliest changes, the others
 where nothing mends.
 
