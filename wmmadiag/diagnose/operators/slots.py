@@ -24,6 +24,8 @@ _ATOMS, _NUMBERS, _DONORS, _COMPARED = 20, 8, 16, 14
 _OPERATIONS = {
     "integer": ("+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^"), "float": ("+", "-", "*", "/"),
     "half": ("+", "-", "*", "/"), "bool": (),
+    # of a template's type, or one that only the compiler knows: it drops what is no number
+    "named": ("+", "-", "*", "/"), "unknown": ("+", "-", "*", "/"),
 }  # fmt: skip
 _ORDERED = frozenset({"-", "/", "%", "<<", ">>"})
 _BITS = frozenset({"<<", ">>", "&", "|"})
@@ -32,7 +34,14 @@ _NOUGHT = re.compile(r"0*\.?0*[fF]?$")
 _NUMBER = re.compile(r"[\d.]")
 _COMPARISONS = ("<", "<=", "==", "!=")
 _OF_TWO = ("+", "-", "*", "/", "%", "&", ">>")
-_EVEN = {"integer": ("1", "2"), "float": ("2.0f", "0.5f"), "half": ("2.0f",), "bool": ()}
+_EVEN = {
+    "integer": ("1", "2"),
+    "float": ("2.0f", "0.5f"),
+    "half": ("2.0f",),
+    "bool": (),
+    "named": ("1", "2"),
+    "unknown": ("1", "2"),
+}
 _TOGETHER = "atomic", "__shfl", "__sync"
 """How calls begin that lanes make together, or that change something."""
 _FROM_NUMBER = {code: symbol for symbol, code in OPERATORS.items()}
@@ -184,7 +193,11 @@ def _compared(program: Program, one: Expression) -> list[Text]:
 def _fillable(one: Expression) -> bool:
     if one.type.kind not in _OPERATIONS or one.fixed or one.assigned or one.unit.macro or not _pure(one):
         return False
-    if one.statement.kind == "other" or (one.parent is not None and one.parent.kind in ("member", "list", "assembly")):
+    if (
+        one.statement.kind == "other"
+        or (one.parent is None and one.statement.kind == "expression")
+        or (one.parent is not None and one.parent.kind in ("member", "list", "assembly"))
+    ):
         return False
     condition = one.type.kind == "bool" or one.role == "condition"
     return not condition or one.parent is None or (one.parent.kind == "conditional" and one.number == 0)
