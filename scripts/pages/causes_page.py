@@ -27,7 +27,7 @@ which inputs the kernel is for, on inputs that are hard for the operation.
   a statement put in mends at other places as well; or the changed kernel reads nothing new and what it read before more
   often; or a line goes on into an array that it kept out of before; or shared memory is filled from the same elements
   in another order, which who reads them may have wrong; or it only says which register is which; or it does the same on
-  several lines, which agree with each other as they stand.
+  several lines, which agree with each other as they stand; or it fills a place, of which thousands were tried.
 - **undecided**: nothing that was tried mends it. The lines that what was seen speaks of most are named; what was seen,
   what was ruled out and by what, and changes that mend a part are listed.
 

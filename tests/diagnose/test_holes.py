@@ -124,5 +124,5 @@ def test_what_no_operator_makes_is_found_by_filling(tmp_path: Path) -> None:
 
     found = diagnose_card(load_card(card), threads=1)
     [cause] = found.causes
-    assert cause.place.endswith("scale.cu:3") and cause.fix is not None
+    assert cause.place.endswith("scale.cu:3") and cause.fix is not None and cause.verdict == "likely"
     assert "float(n)" in cause.fix.diff

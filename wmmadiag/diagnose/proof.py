@@ -24,6 +24,7 @@ from wmmadiag.diagnose.names import TARGETS, puts_in_order
 from wmmadiag.diagnose.ranking import tokens_of
 from wmmadiag.diagnose.sidebyside import Difference, of_two_ends
 from wmmadiag.diagnose.sizes import mixed_sizes
+from wmmadiag.diagnose.sketching import FILLED
 from wmmadiag.diagnose.sliding import movable
 from wmmadiag.diagnose.unread import Unread, unread
 from wmmadiag.diagnose.watched import Lines, blocks_of, watched
@@ -52,6 +53,8 @@ def doubts(found: Examined, first: CaseRun, best: Confirmed, difference: Differe
         yield "the kernel could as well be written for the launch that there is"
     if best.tried.ranked.agreed:
         yield "other places are written for this constant: one of them may be what is wrong"
+    if change.operator == FILLED:
+        yield "thousands of expressions were tried at this place and others: one may fit by chance"
     if (agree := agreeing(found.sources, change)) > 1:
         yield f"it alters {agree} lines that agree with each other: what they meet may be what is wrong"
     if change.role == "assembly operand":

@@ -26,7 +26,8 @@ from wmmadiag.diagnose.trials.trial_bench import TrialBench
 
 Spans: TypeAlias = NDArray[np.float64]
 
-OPERATOR = "filled"
+FILLED = "filled"
+"""The operator of a change that fills a place."""
 _SLOTS = 640
 """Slots of one program."""
 _AT_ONCE = 2048
@@ -91,7 +92,7 @@ class Sketches:
                 place, held = some[hole]
                 draft = place.draft(filling)
                 if self._program.may_change(draft.edits):
-                    change = Change(OPERATOR, draft.edits, draft.kind, draft.role, draft.note)
+                    change = Change(FILLED, draft.edits, draft.kind, draft.role, draft.note)
                     ranked = Ranked(change, line_of(change, self._sources), (), held[filling])
                     yield Tried(ranked, replace(outcome, change=change))
 
