@@ -118,7 +118,7 @@ class _Hunt:
 def _numbers(found: Examined, base: Base, cases: Sequence[Case], tell: Progress) -> bool:
     """Search where the numbers are wrong, from a source in which some changes are kept; whether it is mended."""
     hunt = _begun(found, base, cases, tell)
-    return any(step(hunt) for step in ((_likeliest, _deeper) if base.kept else _STEPS))
+    return any(step(hunt) for step in ((_likeliest, _filled, _deeper) if base.kept else _STEPS))
 
 
 def _begun(found: Examined, base: Base, cases: Sequence[Case], tell: Progress) -> _Hunt:

@@ -74,9 +74,7 @@ class Ledger:
 
     effort: Effort
     changes: int = 0
-    # what was tried of holes, see `sketching`, and its warp instructions
-    filled: int = 0
-    filling: int = 0
+    filled: int = 0  # what was tried of holes, see `sketching`: many at the cost of one change
     refused: int = 0
     instructions: int = 0
     # by name of operator and role, how many changes; `mended`: how many of them make the case right
@@ -90,11 +88,6 @@ class Ledger:
     def spent(self) -> bool:
         """Nothing more may be tried."""
         return self.changes >= self.effort.changes or self.instructions >= self.effort.instructions
-
-    def note_filled(self, count: int, work: int) -> None:
-        """Count what was tried of holes: many at the cost of one change."""
-        self.filled += count
-        self.filling += work
 
     def note(self, outcomes: Sequence[Outcome]) -> None:
         """Count some outcomes."""

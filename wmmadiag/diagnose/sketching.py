@@ -34,7 +34,7 @@ _AT_ONCE = 2048
 """Fillings that are tried before the next are looked at."""
 
 _WORK = 0.25
-"""Share of the warp instructions of an effort that may be spent on them, besides those of changes."""
+"""Share of the warp instructions of an effort that may be spent on those of one source, besides those of changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,7 @@ class Sketches:
     ) -> None:
         self._trials, self._program, self._sources = trials, program, sources
         self._waiting = _tiers(program, order)
+        self._count = self._work = 0  # of what was tried: fillings, warp instructions
 
     def tried(self, ledger: Ledger, tell: Tell, share: float) -> list[Tried]:
         """What fills some place so that something is mended, the likeliest first; it ends with what makes the case
@@ -72,9 +73,9 @@ class Sketches:
         effort = ledger.effort
         most, work = int(effort.filled * share), int(effort.instructions * _WORK * share)
         found: list[Tried] = []
-        while self._waiting and ledger.filled < most and ledger.filling < work:
+        while self._waiting and self._count < most and self._work < work:
             part: list[_Tier] = []
-            while self._waiting and sum(len(one.fillings) for one in part) < min(_AT_ONCE, most - ledger.filled):
+            while self._waiting and sum(len(one.fillings) for one in part) < min(_AT_ONCE, most - self._count):
                 part.append(self._waiting.pop(0))
             groups = _together(part)
             tell(f"trying what else could stand at {sum(map(len, groups)):,} places")
@@ -87,7 +88,9 @@ class Sketches:
         sketches = [Sketch(tuple(place.hole for place, _ in some), tuple(tuple(held) for _, held in some))
                     for some in groups]  # fmt: skip
         for answer, some in zip(self._trials.try_sketches(sketches), groups, strict=True):
-            ledger.note_filled(answer.count, answer.work)
+            ledger.filled += answer.count
+            self._count += answer.count
+            self._work += answer.work
             for hole, filling, outcome in answer.told:
                 place, held = some[hole]
                 draft = place.draft(filling)
