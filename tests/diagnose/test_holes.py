@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from trial_changes import product
 
 from wmmadiag.diagnose.changes import Change
+from wmmadiag.diagnose.effort import EFFORTS
 from wmmadiag.diagnose.engine import diagnose_card
 from wmmadiag.diagnose.operators.places import program
 from wmmadiag.diagnose.operators.slots import Place, places
-from wmmadiag.diagnose.trials.holes import AND, OPERATORS, Filling, Hole, Sketch, render, selector
+from wmmadiag.diagnose.ranking import Ranked
+from wmmadiag.diagnose.search import Ledger
+from wmmadiag.diagnose.sketching import Sketches
+from wmmadiag.diagnose.trials.holes import AND, OPERATORS, Filled, Filling, Hole, Sketch, render, selector
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.subject.card import Card
 
@@ -76,9 +82,9 @@ def test_what_fills_a_hole_does_what_its_text_does(tmp_path: Path, old: str, new
 
 def sample(place: Place, tier: list[Filling]) -> tuple[Filling, ...]:
     """Some fillings of a tier, without quotients by what may be nought: they are undefined."""
-    sizes = {str(at) for at, slot in enumerate(place.slots) if slot.text in ("n", "m", "k", "TILE", "2", "8")}
+    sizes = {at for at, slot in enumerate(place.slots) if slot.text in ("n", "m", "k", "TILE", "2", "8")}
     divides = {OPERATORS["/"], OPERATORS["%"]}
-    return tuple(one for one in tier if one[0] not in divides or str(one[2]) in sizes)[:: max(1, len(tier) // 12)]
+    return tuple(one for one in tier if one[0] not in divides or one[2] in sizes)[:: max(1, len(tier) // 12)]
 
 
 def test_two_processes_fill_as_one_does(tmp_path: Path) -> None:
@@ -86,6 +92,39 @@ def test_two_processes_fill_as_one_does(tmp_path: Path) -> None:
     alone, shared = bench_of(card), bench_of(card, threads=2)
     sketches = [Sketch((one.hole,), (tuple(next(iter(one.tiers()))),)) for one in places_of(alone, card)[:12]]
     assert alone.try_sketches(sketches) == shared.try_sketches(sketches)
+
+
+class _Bench:
+    """Takes sketches down; nothing mends."""
+
+    def __init__(self) -> None:
+        self.sketches: list[Sketch] = []
+
+    def try_sketches(self, sketches: list[Sketch]) -> list[Filled]:
+        self.sketches += sketches
+        return [Filled(sum(map(len, one.fillings)), 100, []) for one in sketches]
+
+
+def test_the_likeliest_places_are_filled_first_and_no_more_than_the_effort_allows(tmp_path: Path) -> None:
+    card = product(tmp_path)
+    texts = bench_of(card).texts
+    held = program(texts, card.entry)
+    some = {one.expression.text: one for one in places(held)}
+    likely, unlikely = some["row * k + i"], some["i * n + col"]
+
+    def ranked(place: Place, score: float) -> Ranked:
+        return Ranked(changed(place, next(iter(place.tiers()))[0]), ("", 1), (), score)
+
+    bench, ledger = _Bench(), Ledger(replace(EFFORTS["normal"], filled=60))
+    sketches = Sketches(cast(Any, bench), held, {}, [ranked(unlikely, 0.0), ranked(likely, 5.0)])
+    assert sketches.tried(ledger, lambda _: None, 0.1) == []
+    assert bench.sketches  # it, and what it is a part of
+    assert all(hole.start <= likely.hole.start < hole.end for one in bench.sketches for hole in one.holes)
+    sketches.tried(ledger, lambda _: None, 1.0)
+    filled = {hole.start for one in bench.sketches for hole in one.holes}
+    assert some["blockIdx.x * TILE + threadIdx.x"].hole.start not in filled
+    before = ledger.filled
+    assert before >= 60 and sketches.tried(ledger, lambda _: None, 1.0) == [] and ledger.filled == before
 
 
 def test_a_condition_takes_a_comparison_more(tmp_path: Path) -> None:

@@ -79,6 +79,8 @@ def search_of(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(mending, "tried_launches", lambda *_: [])
         monkeypatch.setattr(mending, "suspicion_of", lambda *_: None)
         monkeypatch.setattr(mending, "rendered_entry", lambda *_: "k")
+        monkeypatch.setattr(mending, "program", lambda *_: None)
+        monkeypatch.setattr(mending, "Sketches", lambda *_: SimpleNamespace(tried=lambda *_: []))
         monkeypatch.setattr(mending, "slid", lambda trials, entry, right, ledger: list(right))
         monkeypatch.setattr(mending, "confirmed_from", confirm)
         bench = SimpleNamespace(variant=SimpleNamespace(launch=None), card=SimpleNamespace(launch=None))
