@@ -144,3 +144,31 @@ def test_an_algorithm_that_is_not_offered_is_refused_by_name_and_line(tmp_path: 
     assert done.returncode == 2
     assert "program.cu:5" in done.stderr
     assert "cub::DeviceSpmv" in done.stderr
+
+
+OF_VECTORS = r"""
+#include <cub/device/device_reduce.cuh>
+#include <thrust/device_vector.h>
+#include <cstdio>
+int main() {
+    thrust::device_vector<double> x(5, 0.5), most(1), least(1), sum(1);
+    x[3] = 2.25, x[4] = -1;
+    size_t bytes = 0;
+    cub::DeviceReduce::Max(nullptr, bytes, x.begin(), most.begin(), 5);
+    thrust::device_vector<char> temporary(bytes);
+    void* t = thrust::raw_pointer_cast(temporary.data());
+    cub::DeviceReduce::Max(t, bytes, x.begin(), most.begin(), 5);
+    cub::DeviceReduce::Min(t, bytes, x.begin(), least.begin(), 5);
+    cub::DeviceReduce::Sum(t, bytes, x.begin(), sum.begin(), 5);
+    printf("%g %g %g\n", double(most[0]), double(least[0]), double(sum[0]));
+}
+"""
+
+
+def test_iterators_whose_references_are_classes(tmp_path: Path) -> None:
+    """Those of Thrust's vectors: what they point to is no `double&`."""
+    source = tmp_path / "program.cu"
+    source.write_text(OF_VECTORS)
+    command = [sys.executable, "-m", "wmmadiag", "run", str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "2.25 -1 2.75\n", done.stderr

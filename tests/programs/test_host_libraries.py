@@ -59,3 +59,28 @@ def test_library_call_on_wrong_memory_is_found_at_its_line(
     assert exit_code == (1 if line else 0), said
     assert message in said
     assert not line or f"broken.cu:{line}" in said
+
+
+VERSIONED = r"""
+#include <cstdio>
+#include <cublas_v2.h>
+int main() {
+    cublasHandle_t handle;
+    double *x, host[] = {1, 2, 3}, sum = 0;
+    cudaMalloc(&x, sizeof host);
+    if (cublasCreate_v2(&handle) != CUBLAS_STATUS_SUCCESS) return 1;
+    cublasSetVector(3, sizeof(double), host, 1, x, 1);
+    cublasDdot_v2(handle, 3, x, 1, x, 1, &sum);
+    printf("%g\n", sum);
+    cublasDestroy_v2(handle);
+}
+"""
+
+
+@pytest.mark.subprocess
+def test_functions_by_the_names_of_the_binary(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """`cublasCreate` is a macro of NVIDIA's header for `cublasCreate_v2`, which programs call, too."""
+    source = tmp_path / "program.cu"
+    source.write_text(VERSIONED)
+    assert main(["run", str(source)]) == 0
+    assert capfd.readouterr().out == "14\n"

@@ -130,7 +130,9 @@ def test_names_that_thrust_takes_from_elsewhere(tmp_path: Path) -> None:
 int main() {
     thrust::device_vector<int> x(3, 4), y(3, 5);
     auto both = thrust::make_zip_iterator(thrust::make_tuple(x.begin(), y.begin()));
-    printf("%d\\n", int(thrust::get<1>(both[2])) + int(thrust::get<0>(*both)));
+    using Pair = thrust::tuple<int, int>;
+    const Pair last = both[2];
+    printf("%d\\n", int(thrust::get<1>(last)) + int(thrust::get<0>(*both)));
 }
 """
     done = run(tmp_path, text)

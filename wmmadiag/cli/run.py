@@ -145,6 +145,8 @@ def found_lines(result: ProgramResult, verbose: bool) -> list[str]:
             more = f"; in {one.launches} launches" if one.launches > 1 else ""
             lines.append(f"      {one.where}{more}")
         told.append("\n".join(line.removeprefix("    ") for line in lines))
+    hidden = sum(one.finding.level == "advice" for one in result.found) if not verbose else 0
+    told += [f"note: {hidden} advice: --verbose tells"] * bool(hidden)
     told += [f"note: {one}" for one in result.notes]
     if result.crash:
         told.append(f"error: {result.crash}")

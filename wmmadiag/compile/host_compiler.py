@@ -19,7 +19,7 @@ _ERROR = re.compile(
     r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? (?:fatal )?error: (?P<message>.*)$", re.M
 )
 
-_NO_MEMBER_OF_THRUST = re.compile(r"‘(\w+)’ is not a member of ‘thrust’")
+_NO_MEMBER_OF_THRUST = re.compile(r"‘(\w+)’ (?:is not a member of|in namespace) ‘thrust’")
 _NEXT_STEP = "mend it, or give what it is compiled with elsewhere: -D NAME=TEXT, -I FOLDER, --std, -X=WORD"
 _GONE = {
     "texture": "texture references left CUDA with 12.0, and texture objects are not emulated: read through a pointer",

@@ -130,6 +130,8 @@ class _Prepared:
 
 _COLLECTIVES = re.compile(r'[<"]cub/(?:block|warp|thread|grid|util|device|iterator|agent)[^>"]*[>"]')
 """Parts of CUB, which are one header for the host."""
+_VERSIONED = re.compile(rb"\b(cublas\w+)_v2\b")
+"""Functions by the names of the library's binary, of which the plain ones are macros."""
 _MACRO_LIKE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _ARCHITECTURE = re.compile(rb"__CUDA_ARCH|\bNV_(?:IF|IS|PROVIDES|DISPATCH)_|\bNV_ANY_TARGET\b")
 
@@ -332,8 +334,10 @@ def _compile(
             openmp = ["-fopenmp"] if any(b"omp.h" in text or b"#pragma omp" in text for text in texts.values()) else []
             # Kept for every folder in which a source of this name and text lies.
             here = [] if Path(one.name).is_absolute() else [f"-fdebug-prefix-map={Path.cwd()}=."]
-            command = [compiler, *flags, *openmp, *here, *late_options, "-include", str(header), beside, *includes,
-                       "-x", "c++", "-c", str(next(iter(texts))), "-o", str(made)]  # fmt: skip
+            versioned = sorted({name.decode() for text in texts.values() for name in _VERSIONED.findall(text)})
+            defined = [f"-D{name}_v2={name}" for name in versioned]
+            command = [compiler, *flags, *defined, *openmp, *here, *late_options, "-include", str(header), beside,
+                       *includes, "-x", "c++", "-c", str(next(iter(texts))), "-o", str(made)]  # fmt: skip
             run_with_help(command, one.name)
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -160,6 +160,19 @@ cudaError_t queued(cudaStream_t stream, Work work, cudaGraphNodeType type = cuda
     return submit(stream, work, type);
 }
 
+// A copy as a call asks for it.
+std::function<cudaError_t()> copying(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, const char* what) {
+    WMMADIAG_LOCKED;
+    told_if_short(allocation_at(from) != nullptr ? from : to, bytes, 2, what);
+    return [=] { return copy(to, from, bytes, kind, what); };
+}
+
+std::function<cudaError_t()> filling(void* to, int value, std::size_t bytes, const char* what) {
+    WMMADIAG_LOCKED;
+    told_if_short(to, bytes, 2, what);
+    return [=] { return fill(to, value, bytes, what); };
+}
+
 // CUDA Runtime API, "API synchronization behavior": memory that the host sees is filled when the call returns.
 cudaError_t filled(const void* to, cudaError_t error) {
     WMMADIAG_LOCKED;
@@ -173,10 +186,10 @@ cudaError_t filled(const void* to, cudaError_t error) {
 extern "C" {
 
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-    return waiting(nullptr, [=] { return copy(to, from, bytes, kind, "cudaMemcpy"); });
+    return waiting(nullptr, copying(to, from, bytes, kind, "cudaMemcpy"));
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-    return queued(stream, [=] { return copy(to, from, bytes, kind, "cudaMemcpyAsync"); });
+    return queued(stream, copying(to, from, bytes, kind, "cudaMemcpyAsync"));
 }
 cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, std::size_t bytes) {
     return waiting(nullptr, [=] { return copy(to, from, bytes, cudaMemcpyDefault, "cudaMemcpyPeer"); });
@@ -193,10 +206,10 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, 
     return queued(stream, [=] { return copy2d(to, to_pitch, from, from_pitch, width, height, kind, "cudaMemcpy2DAsync"); });
 }
 cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
-    return filled(to, queued(nullptr, [=] { return fill(to, value, bytes, "cudaMemset"); }, cudaGraphNodeTypeMemset));
+    return filled(to, queued(nullptr, filling(to, value, bytes, "cudaMemset"), cudaGraphNodeTypeMemset));
 }
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
-    return queued(stream, [=] { return fill(to, value, bytes, "cudaMemsetAsync"); }, cudaGraphNodeTypeMemset);
+    return queued(stream, filling(to, value, bytes, "cudaMemsetAsync"), cudaGraphNodeTypeMemset);
 }
 cudaError_t cudaMemset2DAsync(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height, cudaStream_t stream) {
     return queued(stream, [=] { return fill2d(to, pitch, value, width, height, "cudaMemset2D"); }, cudaGraphNodeTypeMemset);

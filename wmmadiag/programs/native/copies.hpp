@@ -24,4 +24,7 @@ struct DeviceSymbol {
 };
 cudaError_t symbol_at(const void* shadow, DeviceSymbol& to);
 
+// Tells where a call takes as many bytes of an allocation as that has elements; `argument`: which one of the call's its size is, from 0.
+void told_if_short(const void* pointer, std::size_t bytes, std::size_t argument, const char* what);
+
 }  // namespace wmmadiag

@@ -83,6 +83,7 @@ void* allocate(std::size_t bytes, Kind kind, const char* call) {
         (word.empty() ? "memory" : word) + ", " + call + (*here().file ? " at " + std::string(here().file) + ":" + std::to_string(here().line) : "");
     one->file = here().file;
     one->line = here().line;
+    one->text = here().text;
     one->unwritten.push_back({0, bytes});
     if (kind == Kind::device) {
         all.used += bytes;

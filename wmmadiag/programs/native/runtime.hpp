@@ -53,6 +53,7 @@ struct Allocation {
     std::string name;  // "d_a, cudaMalloc at gemm.cu:31"
     const char* file = "";
     int line = 0;
+    const char* text = "";  // the arguments of the call that made it, as written
     std::size_t item = 1;
     std::uint64_t version = 1;                                       // changes with its contents
     std::vector<std::pair<std::uint64_t, std::uint64_t>> unwritten;  // stretches of it that nothing has written

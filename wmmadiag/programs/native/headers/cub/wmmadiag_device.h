@@ -34,7 +34,18 @@ cudaError_t submit(void* temporary, size_t& bytes, cudaStream_t stream, Work wor
 }
 
 template <class Iterator>
-using Value = std::decay_t<decltype(*std::declval<Iterator>())>;
+using Seen = std::decay_t<decltype(*std::declval<Iterator>())>;
+// What an iterator points to: where it gives a reference of a class's own, as Thrust's of device memory do, its value.
+template <class Iterator, class = void>
+struct Pointed {
+    using type = Seen<Iterator>;
+};
+template <class Iterator>
+struct Pointed<Iterator, std::enable_if_t<std::is_convertible_v<Seen<Iterator>, typename std::iterator_traits<Iterator>::value_type>>> {
+    using type = std::remove_cv_t<typename std::iterator_traits<Iterator>::value_type>;
+};
+template <class Iterator>
+using Value = typename Pointed<Iterator>::type;
 template <class Op, class T, class U>
 using Result = std::decay_t<decltype(std::declval<Op>()(std::declval<T>(), std::declval<U>()))>;
 
