@@ -12,7 +12,8 @@ error      anything else: it does not compile, or there is no next step
 pieces (`--only`, folders), and an interrupted run goes on.
 
 `--bugs` checks the kernels that are broken on purpose, too: those with a truth file beside their card, and those that a
-`NAME.bugs.toml` makes of the right source. For them WRONG is what should be said, and "right" is listed by name.
+`NAME.bugs.toml` beside the card, or beside `NAME.cu`, makes of the right source. For them WRONG is what should be said,
+and "right" is listed by name.
 """
 
 from __future__ import annotations
@@ -95,7 +96,11 @@ def kernels(folder: Path, bugs: Path | None) -> Iterator[Kernel]:
             yield from _changed(name, group, source, entry, listed, path, bugs)
     for source in sorted(folder.rglob("*.cu")):  # without a card
         if source.resolve() not in seen and not source.with_suffix(".truth.toml").is_file():
-            yield Kernel(source.relative_to(folder).as_posix(), _group(folder, source), source, "", None)
+            name, group = source.relative_to(folder).as_posix(), _group(folder, source)
+            yield Kernel(name, group, source, "", None)
+            listed = source.with_suffix(".bugs.toml")
+            if bugs is not None and listed.is_file():
+                yield from _changed(name, group, source, "", listed, None, bugs)
 
 
 def _group(folder: Path, path: Path) -> str:
@@ -113,7 +118,7 @@ def _entry(card: dict[str, Any]) -> str:
 
 
 def _changed(
-    name: str, group: str, source: Path, entry: str, listed: Path, card: Path, folder: Path
+    name: str, group: str, source: Path, entry: str, listed: Path, card: Path | None, folder: Path
 ) -> Iterator[Kernel]:
     text = source.read_text("utf-8")
     for bug, change in tomllib.loads(listed.read_text("utf-8")).items():
@@ -126,10 +131,11 @@ def _changed(
         own = folder / name.replace("/", "_") / bug / source.name
         own.parent.mkdir(parents=True, exist_ok=True)
         own.write_text(broken, "utf-8")
-        copied = own.with_suffix(".toml")
-        copied.write_text(re.sub(r"^source = .*$", f'source = "{own.name}"', card.read_text("utf-8"), flags=re.M))
-        for reference in card.parent.glob("*reference*.py"):
-            (own.parent / reference.name).write_text(reference.read_text("utf-8"), "utf-8")
+        copied = None if card is None else own.with_suffix(".toml")
+        if card is not None and copied is not None:
+            copied.write_text(re.sub(r"^source = .*$", f'source = "{own.name}"', card.read_text("utf-8"), flags=re.M))
+            for reference in card.parent.glob("*reference*.py"):
+                (own.parent / reference.name).write_text(reference.read_text("utf-8"), "utf-8")
         yield Kernel(f"{name}: {bug}", group, own, entry, copied, True, source.parent)
 
 

@@ -101,6 +101,13 @@ def test_a_program_is_right_only_if_it_would_say_otherwise(tmp_path, capsys, sta
     assert told in capsys.readouterr().out
 
 
+def test_a_program_that_looks_at_a_part_of_the_result_makes_no_kernel_right(tmp_path, capsys):
+    path = tmp_path / "scramble.cu"
+    path.write_text(SOURCE.replace("STATUS", "return 1").replace("unsigned i = 0; i < 100", "unsigned i = 0; i < 10"))
+    assert main(["check", str(path)]) == 3
+    assert "its exit status is 0 where its kernels do half of what they do, too" in capsys.readouterr().out
+
+
 def test_of_a_program_that_launched_nothing_the_question_of_the_source_is_shown(tmp_path, capsys):
     path = tmp_path / "k.cu"
     path.write_text(

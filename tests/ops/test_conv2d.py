@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import wmmadiag
 from wmmadiag.errors import ConfigurationError
+from wmmadiag.ops import OPERATIONS
 
 
 def naive(x, w, stride, pad, dilation, groups):
@@ -92,3 +93,9 @@ def test_sums_in_single_precision_are_within_the_bound_and_a_missing_tap_is_not(
 def test_what_does_not_fit_is_refused(shapes, said):
     with pytest.raises(ConfigurationError):
         wmmadiag.reference("conv2d", **{role: np.ones(shape, np.float32) for role, shape in shapes.items()}, **said)
+
+
+def test_drafted_cases_give_the_axes_different_numbers():
+    known = OPERATIONS["conv2d"].parameters
+    for name in ("stride", "pad", "dilation"):
+        assert known[f"{name}_h"].drafted[-1] != known[f"{name}_w"].drafted[-1]

@@ -28,7 +28,10 @@ __global__ void k(float* C, int M, int N, Params p) {
         ("if (tile < M && tile + 8 < N) C[tile] = 0;", {"M": 16, "N": 8}),
         ("const float x = row < p.rows ? C[row] : 0;", {"rows": 1}),
         ("if ((size_t)row * 2 < M) C[row] = 0;", {"M": 2}),
-        ("store(C, row, M);", {}),
+        ("store(C, row, M);", {"M": 1}),
+        ("store(C, tile, p.rows);", {"rows": 1}),  # by the name that the number has in the kernel
+        ("store(C, somewhere(row), M);", {}),
+        ("store(C, row, 64);", {}),
         ("for (int i = lane; i < N; i += 32) C[i] = 0;", {}),
         ("assert(row < M);", {}),
         ("if (N % 16 != 0) return; if (row < N) C[row] = 0;", {}),

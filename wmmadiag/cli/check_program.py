@@ -1,7 +1,8 @@
 """A source with a `main`, checked as the program that it is: its own launches, under all checks, and its own verdict.
 
 Each launch is judged as the operation that its kernel was taken for, where it was; else the program's own comparison
-decides, if it makes one: then its exit status is another one where its kernels do nothing. Both are said.
+decides, if it makes one: then its exit status is another one where its kernels do nothing, and where they do half of
+what they do. Both are said.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from wmmadiag.programs.kernel_names import base_name
 if TYPE_CHECKING:
     from wmmadiag.compile.options import CompileOptions
     from wmmadiag.gate.task import Task, TaskOutcome
+    from wmmadiag.programs.build import BuiltProgram
     from wmmadiag.programs.run import ProgramResult
     from wmmadiag.results.run import KernelRun
 
@@ -40,8 +42,9 @@ class ProgramCheck:
     why: str = ""
     # by the captured launch that they are about: as the operation that its kernel was taken for
     judged: list[tuple[str, TaskOutcome]] = field(default_factory=list)
-    # whether it ends with another exit status where its kernels do nothing; None where that was not tried
+    # whether it ends with another exit status where its kernels do nothing, and half; None where that was not tried
     compares: bool | None = None
+    partly: bool = False  # whether it does where they do nothing, and not where they do half: it looks at a part alone
     compared: str = ""  # the kernel that did nothing then, "" for all of them
     own: ProgramResult | None = None  # of its run at its own sizes
     launches_it: bool = True  # whether it launches the kernel that the user names, if any
@@ -171,8 +174,8 @@ def check_program(
             made.judged.append((launch["where"], _judged(task, launch)))
     if made.passed and not settled(outcome) and made.compares is None:
         idle = {**spec, "checks": "none", "capture": False, "schedules": 0, "idle": own or "*"}
-        without = run_program(program, idle, str(task.path.with_suffix("")), [], seconds=limit, quiet=True)
-        made.compares = without.status != made.result.status
+        name = str(task.path.with_suffix(""))
+        made.compares, made.partly = _compares(program, idle, name, [], made.result.status, limit)
     if not settled(outcome) and not made.errors and (made.result.ended or not made.launches_it):
         found = _called_otherwise(task, own, options, spec, limit, at_its_own=not made.result.ended)
         if found is not None:
@@ -180,6 +183,21 @@ def check_program(
             made.compares = made.launches_it = True
     made.seconds = time.perf_counter() - begun
     return made
+
+
+def _compares(
+    program: BuiltProgram, idle: Mapping[str, Any], name: str, words: list[str], status: int, seconds: float
+) -> tuple[bool, bool]:
+    """Whether a program ends otherwise where kernels do nothing, and where they do half; whether in the first alone."""
+    from wmmadiag.programs.run import run_program
+
+    def ends_so(spec: Mapping[str, Any]) -> bool:
+        return run_program(program, spec, name, words, seconds=seconds, quiet=True).status == status
+
+    if ends_so(idle):
+        return False, False
+    partly = ends_so({**idle, "halves": True})
+    return not partly, partly
 
 
 def _launches(result: ProgramResult, kernel: str) -> bool:
@@ -229,8 +247,7 @@ def _called_otherwise(
                     continue
                 if kernel and not _launches(result, kernel):
                     continue
-                without = run_program(program, idle, name, words, seconds=limit, quiet=True)
-                if without.status != result.status:
+                if _compares(program, idle, name, words, result.status, limit)[0]:
                     called = f"called with {' '.join(words)}" if words else ""
                     return result, ", ".join(filter(None, [called, one.said()]))
     return None
@@ -304,5 +321,6 @@ def _own_verdict(made: ProgramCheck, outcome: TaskOutcome) -> list[str]:
         return ["undecided: it does not launch this kernel, called so"]
     if made.passed:
         idle = "this kernel does" if made.compared else "its kernels do"
-        why = f"its exit status is 0 where {idle} nothing, too; {why}"
+        less = "half of what it does" if made.compared else "half of what they do"
+        why = f"its exit status is 0 where {idle} {less if made.partly else 'nothing'}, too; {why}"
     return [f"undecided: {why}", "next: --computes says what the kernel computes"]

@@ -203,6 +203,7 @@ class Served:
         self.launcher = Launcher(
             self.runtime, checks, spec["schedules"], spec["every_launch"], spec.get("sample", 0), progress=progress,
             idle=spec.get("idle", ""),
+            halves=spec.get("halves", False),
         )  # fmt: skip
         if spec.get("capture"):
             self.launcher.capture = self.captured

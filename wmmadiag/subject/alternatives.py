@@ -184,11 +184,11 @@ def elements(card: Card) -> Callable[[Case], int]:
 
 def alternatives(card: Card, session: Session, tried: Tried, work: Work) -> Iterator[tuple[str, Card]]:
     """Other cards under which some case of the kernel is right, each with what it reads otherwise, in words."""
-    from wmmadiag.subject.drafts.derive import cards_of_other_operations, reassigned_cards
+    from wmmadiag.subject.drafts.derive import added_cards, cards_of_other_operations, reassigned_cards
     from wmmadiag.subject.drafts.other_sizes import resized_cards
 
     assert card.derived is not None
-    for sizes, candidate in chain((("", card),), reassigned_cards(card), resized_cards(card)):
+    for sizes, candidate in chain((("", card),), added_cards(card), reassigned_cards(card), resized_cards(card)):
         if work.over:
             return
         own = replace_card(session, candidate)

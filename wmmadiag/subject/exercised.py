@@ -18,27 +18,65 @@ from wmmadiag.launch import Launch
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.results.model import KernelReport, Problem
+from wmmadiag.subject.alternatives import replace_card
 from wmmadiag.subject.binding import BoundCase, bind
 from wmmadiag.subject.card import Card
-from wmmadiag.subject.check import Session
+from wmmadiag.subject.check import Session, run_case
 from wmmadiag.subject.drafts.guess import distance_for
 from wmmadiag.subject.drafts.model import Draft, DraftArgument
 from wmmadiag.subject.drafts.numbers import PASSED
+from wmmadiag.subject.drafts.sizes import RAGGED
 
 
 def tried_at_all(card: Card, report: KernelReport, session: Session) -> KernelReport:
     """The report on a derived card that is right, undecided where a guessed number changes nothing of any case."""
     if card.derived is None or report.status != "passed":
         return report
-    idle = list(_idle(card, session))
-    if not idle:
+    question = _of_ignored(card.derived.draft) or _of_counted(card, session) or _of_idle(card, session)
+    if question is None:
         return report
-    one = idle[0]
-    hint = f"say a value of which something does: {_said(card.derived.draft, one)}"
-    message = f"nothing that was run depends on the number '{one.parameter.name}', and nobody said what it is"
-    question = Problem("undecided", message, hint=hint)
     cases = (replace(case, status="undecided", problem=question) for case in report.cases)
     return replace(report, cases=tuple(cases))
+
+
+def _of_ignored(draft: Draft) -> Problem | None:
+    """What is asked where the kernel takes what its operation computes with, and nothing reads it."""
+    one = next((each for each in draft.arguments if each.ignored), None)
+    if one is None:
+        return None
+    name = one.parameter.name
+    message = f"the kernel takes '{name}', by its name the {one.ignored}, and no line reads it"
+    hint = "if it is meant to be ignored, `wmmadiag init` writes a card that says so; if not, that is the mistake"
+    return Problem("undecided", message, hint=hint)
+
+
+def _of_counted(card: Card, session: Session) -> Problem | None:
+    """What is asked where the kernel is right with one part of what host code counts, and wrong with two."""
+    assert card.derived is not None
+    for case in card.cases:
+        alone = [name for name in card.derived.kernel.counted if case.symbols.get(name) == 1]
+        if not alone or case.name == RAGGED:
+            continue
+        other = replace(case, symbols={**case.symbols, **dict.fromkeys(alone, 2)})
+        own = replace_card(session, replace(card, cases=(other,)))
+        result, _, verdict = run_case(own, other, card.variants[0], None, "")
+        if verdict is not None and verdict.status == "failed" and not result.overwritten:
+            names = " and ".join(f"{name} = 1" for name in alone)
+            said = " ".join(f"--symbol {name}=1" for name in alone)
+            message = f"the kernel is right with {names}, and wrong with 2"
+            return Problem("undecided", message, hint=f"is 1 what it is made for? If so, {said}; if not, it is wrong")
+    return None
+
+
+def _of_idle(card: Card, session: Session) -> Problem | None:
+    """What is asked where a guessed number changes nothing."""
+    assert card.derived is not None
+    one = next(_idle(card, session), None)
+    if one is None:
+        return None
+    hint = f"say a value of which something does: {_said(card.derived.draft, one)}"
+    message = f"nothing that was run depends on the number '{one.parameter.name}', and nobody said what it is"
+    return Problem("undecided", message, hint=hint)
 
 
 def _said(draft: Draft, argument: DraftArgument) -> str:

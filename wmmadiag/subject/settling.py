@@ -40,14 +40,27 @@ def settled(card: Card, report: KernelReport, session: Session, check: Check) ->
     if _is_read_right(report):
         return _as_sized(card, _as_launched(card, _without_ragged(report)), check)
     tried, work = Tried(), Work()
+    asking: KernelReport | None = None
     for name, other in alternatives(card, session, tried, work):
         found = check(other)
         if _is_read_right(found):
             return _as_launched(card, _named(_without_ragged(found), name))
+        asking = asking or (_named(found, name) if _asks_of_right(found) else None)
         work.ran(sum(case.warp_instructions for case in found.cases), sum(map(elements(other), other.cases)))
         if work.over:
             break
-    return _unsettled(card, report, tried)
+    return asking or _unsettled(card, report, tried)
+
+
+def _asks_of_right(report: KernelReport) -> bool:
+    """Whether nothing but a question is left of a reading under which all numbers are right."""
+    return report.status == "undecided" and all(
+        case.problem is not None
+        and case.problem.kind == "undecided"
+        and case.observations
+        and all(one.passed for one in case.observations)
+        for case in report.cases
+    )
 
 
 def _is_read_right(report: KernelReport) -> bool:
@@ -198,6 +211,8 @@ def _question(card: Card, tried: Tried) -> Problem:
     best = tried.best or "the reading that was assumed"
     seen = f"; {tried.part:.0%} of the elements are near with {best}" if tried.part >= _PART else ""
     message = f"the result fits none of {tried.count} readings of {operation}{seen}"
+    if not tried.count:  # much of the output was never written, so none was worth a try
+        message = f"the kernel leaves much of what {operation} would have it write as it was"
     if "operation" not in derived.told:
         hint = f"does it compute {operation}? If so, --computes {operation}; if not, --computes with what it does"
     elif derived.draft.untold:

@@ -122,16 +122,20 @@ _RESULT = ("N", "K", _extent("H", "R", "h"), _extent("W", "S", "w"))
 
 
 def _along(name: str, kind: str, default: str, meaning: str, spellings: str) -> dict[str, Parameter]:
-    """A parameter for each axis of an image; both are the symbol of that name where nobody says otherwise."""
+    """A parameter for each axis of an image; both are the symbol of that name where nobody says otherwise.
+
+    Drafted cases give the axes different values, so that one in the other's place shows.
+    """
+    least = 1 if kind == "int" else 0
     return {
         f"{name}_{axis}": Parameter(
             kind,
             default,
             f"{meaning} along {axis.upper()}",
             spellings=_axis(spellings, axis),
-            drafted=("1", "2") if kind == "int" else ("0", "1"),
+            drafted=(str(least), str(least + more)),
         )
-        for axis in "hw"
+        for axis, more in (("h", 1), ("w", 2))
     }
 
 

@@ -16,7 +16,7 @@ from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops import OPERATIONS, Role
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts.draft import draft
-from wmmadiag.subject.drafts.guess import Parameter, covered_roles, role_named, symbol_for
+from wmmadiag.subject.drafts.guess import Parameter, covered_roles, distance_for, role_named, symbol_for
 from wmmadiag.subject.drafts.in_place import replaced_roles
 from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.meanings import is_real
@@ -80,7 +80,9 @@ def reassignments(kernel: Kernel, drafted: Draft) -> Iterator[Assignment]:
     `I = x.size(1)` is the width of a product or its depth, by which operand x is.
     """
     operation = drafted.operation
-    numbers = [one.parameter.name for one in drafted.arguments if _is_told_by_host(one, operation)]
+    extents = [one for one in drafted.arguments if _is_extent(one, operation)]
+    sure = [one.passed for one in extents if _is_named(one, operation) and one.passed is not None]
+    numbers = [one.parameter.name for one in extents if not _is_named(one, operation) and one.passed not in sure]
     if not numbers or len(numbers) > _MOST_RENAMED or kernel.launch is None:
         return
     known = {one.parameter.name: one.value for one in drafted.arguments}
@@ -90,13 +92,21 @@ def reassignments(kernel: Kernel, drafted: Draft) -> Iterator[Assignment]:
         for roles in _roles(kernel, operation, _unnamed(kernel, operation))
         for extents, symbols, constants in _extents(drafted, kernel, operation, numbers, beside)
         if any(known[name] != extent for name, extent in extents.items())
+        and all(_is_of_its_array(name, extent, operation) for name, extent in extents.items())
     )
     yield from islice(several, _MOST_AGAIN)
 
 
-def _is_told_by_host(argument: DraftArgument, operation: str) -> bool:
-    """Whether a number is one extent, and its own name does not say so."""
-    return _is_extent(argument, operation) and symbol_for(argument.parameter.name, operation) != argument.value
+def _is_named(argument: DraftArgument, operation: str) -> bool:
+    """Whether a number's own name says which extent it is: whatever else gets the same from host code is it, too."""
+    return symbol_for(argument.parameter.name, operation) == argument.value
+
+
+def _is_of_its_array(name: str, extent: str, operation: str) -> bool:
+    """Whether a number may be an extent: a leading dimension is one of its own array's."""
+    far = distance_for(name, operation, batches=False)
+    shape = OPERATIONS[operation].roles[far.role].shape if far is not None else ()
+    return far is None or extent in set().union(*map(names_in, shape[-2:]))
 
 
 def assigned(kernel: Kernel, operation: str, meant: Assignment, wishes: Wishes) -> Draft:

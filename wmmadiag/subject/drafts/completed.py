@@ -43,7 +43,7 @@ def _counted(kernel: Kernel, operation: str, options: SubjectOptions) -> Iterato
     for count in _COUNTS:
         usual = {**machine.usual, **dict.fromkeys(names, count)}
         said = ", ".join(f"{name} = {count}" for name in names)
-        yield said, replace(kernel, machine=replace(machine, usual=usual))
+        yield said, replace(kernel, machine=replace(machine, usual=usual), counted=tuple(names))
 
 
 def wishes_of(options: SubjectOptions) -> Wishes:

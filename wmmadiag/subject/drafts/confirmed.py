@@ -29,10 +29,11 @@ def confirmed(source: Path, target: Path, options: SubjectOptions) -> str | None
         target: where the card will stand.
     """
     from wmmadiag.subject.alternatives import right_alternative
-    from wmmadiag.subject.drafts.derive import derived_card
+    from wmmadiag.subject.drafts.derive import derived_card, kernel_of
 
     try:
-        card = derived_card(source, options)
+        kernel = kernel_of(source, options)
+        card = derived_card(source, replace(options, entry=kernel.entry) if kernel.stages else options)
     except ConfigurationError:
         return None
     text = _text(card, source, target)

@@ -38,6 +38,7 @@ from wmmadiag.subject.drafts.plain_card import plain_card, todos
 from wmmadiag.subject.drafts.recognise import Recognised, by_code, recognised, unkept
 from wmmadiag.subject.drafts.sizes import cases, probed_sizes, unvaried
 from wmmadiag.subject.drafts.text import draft_text
+from wmmadiag.subject.drafts.which_kernel import several_instantiations
 
 if TYPE_CHECKING:
     from wmmadiag.subject.alternatives import Nearest
@@ -89,8 +90,11 @@ def derived_card(path: Path, options: SubjectOptions) -> Card:
 
     Raises:
         ConfigurationError: something cannot be derived; the message says what, and how to say it.
+        SeveralKernelsError: several may be meant.
     """
     kernel = kernel_of(path, options)
+    if kernel.stages and not options.entry:
+        raise several_instantiations(path, kernel.stages)
     if kernel.commented:
         return _as_commented(path, kernel, options)
     return _derived_card(*_where_launched(path, kernel, options), options)
@@ -333,7 +337,7 @@ def _card(
     words = replace(options, entry=kernel.entry if "{" not in kernel.entry else options.entry).words()
     card = replace(
         card,
-        assumed=(*assumed, *drafted.remarks),
+        assumed=tuple(dict.fromkeys((*assumed, *drafted.remarks))),
         macros={**card.macros, **options.macros},
         include_paths=options.include_paths,
         std=options.std or card.std,
@@ -374,6 +378,21 @@ def reassigned_cards(card: Card) -> Iterator[tuple[str, Card]]:
         with contextlib.suppress(WmmadiagError):
             drafted = assigned(derived.kernel, card.computes.operation, meant, wishes_of(derived.options))
             yield meant.meaning(), _card(card.path, derived.kernel, drafted, derived.options, card.assumed)
+
+
+def added_cards(card: Card) -> Iterator[tuple[str, Card]]:
+    """Cards of the same kernel and operation by which it adds to what its output holds, in words."""
+    derived = card.derived
+    assert derived is not None
+    kernel, roles = derived.kernel, OPERATIONS[card.computes.operation].roles
+    outputs = {one.parameter.name for one in derived.draft.arguments if one.role in roles and roles[one.role].updates}
+    if not outputs or any(one.direction == "inout" for one in derived.draft.arguments):
+        return
+    parameters = tuple(replace(one, added=one.added or one.name in outputs) for one in kernel.parameters)
+    with contextlib.suppress(WmmadiagError):
+        adding = replace(kernel, parameters=parameters)
+        drafted = draft(adding, card.computes.operation, wishes_of(derived.options))
+        yield "what it held added to the result", _card(card.path, adding, drafted, derived.options, card.assumed)
 
 
 def cards_of_other_operations(card: Card) -> Iterator[tuple[str, Card]]:

@@ -23,7 +23,7 @@ from wmmadiag.subject.drafts.in_place import mark_updated, updated_roles, writte
 from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.meanings import Meanings, is_real, meanings, with_rows
 from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument, Open, Wishes, is_input
-from wmmadiag.subject.drafts.numbers import ask_shared, give_number, unknown_symbols
+from wmmadiag.subject.drafts.numbers import ask_shared, give_number, note_ignored, unknown_symbols
 
 _HALF = frozenset({"half", "__half", "f16"})
 
@@ -53,6 +53,7 @@ def draft(kernel: Kernel, operation: str, wishes: Wishes | None = None) -> Draft
     _missing(result)
     _entry(result, kernel, meant)
     _launch(result, kernel, meant, wishes)
+    note_ignored(result, kernel)
     result.fixed |= {name: str(value) for name, value in meant.fixed.items()}
     result.usual |= meant.usual
     result.equal += meant.equal

@@ -40,14 +40,14 @@ def guarded(
     """
     found: dict[str, int | None] = {}
     ones = (*_ONES, "blockDim") if any_block else _ONES
-    for one in _reached(program, kernel):
-        reader = _Reader(one.source, one.function.body, constants, ones)
-        for size, index in reader.comparisons():
+    for reader in _readers(program, kernel, constants, ones):
+        for name, index in reader.comparisons():
             step = reader.multiple(index, _DEEPEST)
-            known = found.get(size, 0)
-            found[size] = None if step is None or known is None else math.gcd(known, step)
-        for size in reader.divided():
-            found[size] = None
+            for size in reader.sizes(name, _DEEPEST):
+                known = found.get(size, 0)
+                found[size] = None if step is None or known is None else math.gcd(known, step)
+        for name in reader.divided():
+            found |= dict.fromkeys(reader.sizes(name, _DEEPEST))
     return {name: step for name, step in found.items() if step}
 
 
@@ -57,11 +57,24 @@ def stepped(program: Program, kernel: Found, constants: Mapping[str, Number]) ->
     Such a number need be no multiple of it; but one that is suits a kernel with guards as well as one without.
     """
     found: dict[str, int] = {}
-    for one in _reached(program, kernel):
-        reader = _Reader(one.source, one.function.body, constants)
-        for size, step in reader.steps():
-            found[size] = math.lcm(found.get(size, 1), step)
+    for reader in _readers(program, kernel, constants, _ONES):
+        for name, step in reader.steps():
+            for size in reader.sizes(name, _DEEPEST):
+                found[size] = math.lcm(found.get(size, 1), step)
     return found
+
+
+def _readers(program: Program, kernel: Found, constants: Mapping[str, Number], ones: Sequence[str]) -> list[_Reader]:
+    """The kernel and what it calls, each with what is passed for its parameters."""
+    reached = list(_reached(program, kernel))
+    readers = [_Reader(one.source, one.function.body, constants, ones) for one in reached]
+    for one, reader in zip(reached[1:], readers[1:], strict=True):
+        names = [parameter.name for parameter in one.function.parameters]
+        for caller in readers:
+            for arguments in caller.calls(one.function.name):
+                for name, passed in zip(names, arguments, strict=False):
+                    reader.given.setdefault(name, []).append((caller, passed))
+    return readers
 
 
 def _reached(program: Program, kernel: Found) -> Iterator[Found]:
@@ -85,6 +98,7 @@ class _Reader:
     constants: Mapping[str, Number]
     ones: Sequence[str] = _ONES  # built-in variables that may be any number
     assigned: dict[str, list[Node]] = field(default_factory=dict)
+    given: dict[str, list[tuple[_Reader, Node]]] = field(default_factory=dict)  # what calls pass for a parameter, where
 
     def __post_init__(self) -> None:
         for one in descendants(self.body, "init_declarator", "assignment_expression") if self.body is not None else ():
@@ -92,6 +106,21 @@ class _Reader:
             value = child(one, "value") or child(one, "right")
             if target is not None and value is not None and target.type == "identifier":
                 self.assigned.setdefault(self.source.text(target), []).append(value)
+
+    def calls(self, name: str) -> Iterator[list[Node]]:
+        """The arguments of each call of a function."""
+        for one in descendants(self.body, "call_expression") if self.body is not None else ():
+            called, arguments = child(one, "function"), child(one, "arguments")
+            if called is not None and arguments is not None and plain_name(self.source.words(called)) == name:
+                yield list(arguments.named_children)
+
+    def sizes(self, name: str, depth: int) -> Iterator[str]:
+        """The kernel's own names of a number: of a parameter, what calls pass for it."""
+        if name not in self.given:
+            yield name
+        for caller, passed in self.given.get(name, ()) if depth else ():
+            if own := caller._name(passed):
+                yield from caller.sizes(own, depth - 1)
 
     def comparisons(self) -> Iterator[tuple[str, Node]]:
         """(name of a number, what is compared with it), the conditions of loops left out."""
@@ -223,6 +252,9 @@ class _Reader:
                     return None
                 found = math.gcd(found, step)
             return found
+        if text in self.given:
+            steps = [caller.multiple(passed, depth - 1) for caller, passed in self.given[text]]
+            return None if None in steps else math.gcd(*(one for one in steps if one is not None))
         known = self.constants.get(text)
         return int(known) if known is not None and known == int(known) else None
 

@@ -14,6 +14,7 @@ from functools import cache
 from wmmadiag.numerics.element_types import element_type
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.model import Distance
+from wmmadiag.ops.model import Parameter as OperationParameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,12 @@ def value_for(name: str, operation: str) -> str | None:
     return _search(_value_words(operation), name)
 
 
+def parameter_named(name: str, operation: str) -> OperationParameter | None:
+    """The parameter of an operation that a scalar's name means: "softmax_scale" → that of its scale."""
+    known = OPERATIONS[operation].parameters
+    return known.get(_search({one: known[one].spellings for one in known if known[one].spellings}, name) or "")
+
+
 def distance_for(name: str, operation: str, *, batches: bool) -> Distance | None:
     """The leading dimension that a number's name means, or with `batches` the distance between matrices."""
     known = {one.value: one for one in OPERATIONS[operation].distances if one.batches == batches}
@@ -166,8 +173,14 @@ def distance_for(name: str, operation: str, *, batches: bool) -> Distance | None
     of_pointer = _DISTANCE.fullmatch(name.lower())
     if of_pointer is None or (of_pointer["rows"] if batches else of_pointer["whole"] or of_pointer["all"]):
         return None
-    role = role_named(of_pointer["first"] or of_pointer["last"], operation)
+    role = role_of_distance(name, operation)
     return next((one for one in known.values() if one.role == role), None)
+
+
+def role_of_distance(name: str, operation: str) -> str:
+    """The role whose elements' distance a number is that names it: "stride_bias" → "bias"; "" of any other."""
+    found = _DISTANCE.fullmatch(name.lower())
+    return (role_named(found["first"] or found["last"], operation) or "") if found is not None else ""
 
 
 # ld_x, x_stride, batch_stride_x: of what has that name.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,6 +84,8 @@ class Kernel:
     declared: Found | None = None  # its definition
     host: HostRead | None = None  # what it was read from: another instantiation of it is read from the same
     commented: bool = False  # whether the launch stands in a comment: nobody says that it is made so
+    stages: tuple[str, ...] = ()  # its instantiations, where one way through the host code launches several
+    counted: tuple[str, ...] = ()  # host symbols of which nobody says a value, and one was taken
 
     @property
     def usual(self) -> Values:
@@ -135,7 +138,8 @@ def read_kernel(
     if not entry:
         launched = [name for name in names if any(_base(one.kernel.name) == _base(name) for one, _ in launches)]
         multiplying = [name for name in names if len(names) > 1 and multiplies(kernel_code(whole, name))]
-        entry = chosen_kernel(path, names, launched, multiplying)
+        told = partial(_tells, path, text, options, host)
+        entry = chosen_kernel(path, names, launched, multiplying, told)
         remarks = tuple(filter(None, [chosen_remark(entry, names, multiplying)]))
     base = _base(entry)
     declared = [one for one in program.kernels(base) if "::" not in entry or _qualified(entry, one)]
@@ -206,7 +210,16 @@ def read_kernel(
         function,
         host,
         commented,
+        () if given or commented else _stages(own, function),
     )
+
+
+def _tells(path: Path, text: str, options: SubjectOptions, host: HostRead, name: str) -> bool:
+    """Whether a kernel's name, arrays and code tell what it computes."""
+    from wmmadiag.subject.drafts.recognise import recognised
+
+    one = read_kernel(path, text, replace(options, entry=name), host)
+    return recognised(one.entry, one.parameters, one.code, 0).sure
 
 
 def _launched_in_a_comment(
@@ -264,6 +277,18 @@ def _best(own: Sequence[tuple[Launch, Run]]) -> tuple[Launch | None, Run | None]
         return missing, nulls, launch.root != "main", not _may_be_made(launch, pair[1].machine.usual)
 
     return min(own, key=unknown, default=(None, None))
+
+
+def _stages(own: Sequence[tuple[Launch, Run]], function: Found) -> tuple[str, ...]:
+    """The instantiations that one way through the host code launches, () for one: a switch takes one of several."""
+    ways: dict[object, dict[tuple[str, ...], str]] = {}
+    for launch, run in own:
+        arguments = tuple(plain(text) for text in launch.kernel.arguments)
+        if arguments and "?" not in "".join(arguments) and "{" not in "".join(arguments):
+            name = _name_expression("", function, launch.kernel.arguments, given=False)
+            ways.setdefault((id(run), launch.root, launch.facts), {})[arguments] = name
+    most = max(ways.values(), key=len, default={})
+    return tuple(most.values()) if len(most) > 1 else ()
 
 
 def _may_be_made(launch: Launch, usual: Values) -> bool:

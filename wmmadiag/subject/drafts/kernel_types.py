@@ -147,7 +147,8 @@ def carried(parameter: Parameter, passed: Value | None, code: str) -> Parameter:
 def used(parameter: Parameter, code: str) -> Parameter:
     name = parameter.label.rpartition(".")[2] or parameter.name
     if not parameter.pointer:
-        plain_number = parameter.dtype is not None and not parameter.value
+        # Members are looked for in the whole source, since methods that are handed the struct read them, too.
+        plain_number = parameter.dtype is not None and not parameter.value and not parameter.struct
         unread = plain_number and bool(code) and not re.search(rf"\b{re.escape(name)}\b", code)
         return replace(parameter, unread=parameter.unread or unread)
     added = not parameter.const and parameter.label != "data" and adds_to(code, name)

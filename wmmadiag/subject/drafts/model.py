@@ -27,6 +27,7 @@ class DraftArgument:
     initial: str = ""
     direction: str = ""
     layout: str = ""
+    ignored: str = ""  # what its name means that the operation computes with, where nothing reads it
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,11 @@ from collections.abc import Collection
 
 from wmmadiag.hostcode import terms
 from wmmadiag.hostcode.terms import NotWritten, Term
+from wmmadiag.hostcode.values import Value
 from wmmadiag.ops import OPERATIONS
 from wmmadiag.ops.expressions import names_in
 from wmmadiag.subject.drafts import storage
-from wmmadiag.subject.drafts.guess import distance_for, symbol_for, value_for
+from wmmadiag.subject.drafts.guess import distance_for, parameter_named, role_of_distance, symbol_for, value_for
 from wmmadiag.subject.drafts.kernel import Kernel
 from wmmadiag.subject.drafts.meanings import Meanings, is_real, meaning_of
 from wmmadiag.subject.drafts.model import TODO, Draft, DraftArgument, Open
@@ -47,6 +48,45 @@ def give_number(result: Draft, argument: DraftArgument, meant: Meanings, laid: s
         argument.value, argument.reason = TODO, ""
         why = "its name and the source's launch do not tell"
         result.open.append(Open(f"the value of '{parameter.name}'", why))
+
+
+def note_ignored(result: Draft, kernel: Kernel) -> None:
+    """Say of numbers that nothing reads what they mean, where the operation computes with that."""
+    for one in result.arguments:
+        if one.parameter.unread and not one.parameter.pointer:
+            one.ignored = _ignored(result, one, kernel)
+
+
+def _ignored(result: Draft, argument: DraftArgument, kernel: Kernel) -> str:
+    """The meaning, "" of what is none that the operation computes with.
+
+    An extent may well go unread: the grid or a constant knows it. So may what the source always passes as one number.
+    """
+    name, known = argument.parameter.name, OPERATIONS[result.operation]
+    if isinstance(argument.passed, Term) and terms.value(argument.passed, kernel.usual) is not None:
+        return ""
+    told = parameter_named(name, result.operation)
+    if told is not None and (told.drafted or told.default == "1"):
+        return told.meaning
+    rows = distance_for(name, result.operation, batches=False)
+    if rows is not None and _is_distance(argument.passed, kernel, result.operation):
+        return f"leading dimension of {rows.role}"
+    of = result.holding(role_of_distance(name, result.operation))
+    if of is None or not {"B", "batch"} & set().union(*map(names_in, result.grid), ()):
+        return ""
+    role = known.roles.get(of.role)
+    laid = of.layout or (role.usual if role is not None else "")
+    return f"distance between what batches have of '{of.parameter.name}'" if laid and "B" not in laid else ""
+
+
+def _is_distance(passed: Value | None, kernel: Kernel, operation: str) -> bool:
+    """Whether host code passes what is a distance by its name there, too, or nobody says what is passed."""
+    if passed is None:
+        return True
+    names = terms.symbols(passed) if isinstance(passed, Term) and passed.op == "symbol" else set()
+    own = kernel.machine.names if kernel.machine is not None else {}
+    every = {*names, *(other for one in names for other in own.get(one, ()))}
+    return any(distance_for(one, operation, batches=False) for one in every)
 
 
 def ask_reaches(result: Draft) -> None:
@@ -156,6 +196,12 @@ def _real(result: Draft, argument: DraftArgument, passed: str, kernel: Kernel) -
     floats = [one for one in result.arguments if not one.parameter.pointer and is_real(one.parameter)]
     if told is None and len(floats) == 1 and "scale" in known and not _is_known_number(passed):
         argument.value, argument.reason = str(known["scale"].default), "the only floating-point number"
+        return
+    factor = next(
+        (name for name, one in known.items() if one.kind == "real" and one.drafted and one.default == "1"), ""
+    )
+    if told is None and len(floats) == 1 and factor and not _is_known_number(passed) and factor not in result.computes:
+        argument.value, argument.reason, result.computes[factor] = factor, "the only floating-point number", factor
         return
     alone = _is_known_number(passed) and told is not None and "scale" in known
     if alone or (passed and (names_in(passed) or told is None) and _only_settled(passed, result)):

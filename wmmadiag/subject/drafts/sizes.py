@@ -21,7 +21,8 @@ _NAMES = ("small", "tiles")
 RAGGED = "tail"
 _MASKED = "causal"  # where a flag says so; as many rows as columns, so that both corners of the mask are one
 _USUAL_TILE = 64
-_SMALLEST_REST = 16  # vectors of 16 bytes stay whole
+_USUAL_REST = 16  # vectors of 16 bytes stay whole
+_SMALLEST_REST = 8  # those of 2-byte elements, too
 _USUAL_NAME = {"Sq": "S", "Skv": "S"}
 _LARGEST_TILE = 512
 _LARGEST_PROBED = 1024
@@ -87,10 +88,11 @@ def _ragged(draft: Draft, values: Sizes, given: Mapping[str, str]) -> Sizes:
         if own not in found or own in draft.fixed or own in given or not found[own].isdecimal():
             continue
         tiles = [one for one in draft.tiles.get(symbol, ()) if _SMALLEST_REST < one <= _LARGEST_TILE]
-        if tiles:
-            rest = -(-_SMALLEST_REST // step) * step
+        whole = math.lcm(*tiles)
+        rest = -(-min(_USUAL_REST, whole // 2) // step) * step
+        if tiles and rest % whole:
             blocks = 1 if symbol != "Skv" else 2
-            ragged = str(blocks * math.lcm(*tiles) + rest)
+            ragged = str(blocks * whole + rest)
             alike = next((group for group in draft.equal if own in group), {own})
             found |= {name: ragged for name in alike if name in found and name not in draft.fixed}
     return found if found != values else {}

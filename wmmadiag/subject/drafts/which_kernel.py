@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from wmmadiag.errors import SeveralKernelsError
 
 
-def chosen_kernel(path: Path, names: Sequence[str], launched: Sequence[str], multiplying: Sequence[str]) -> str:
+def chosen_kernel(
+    path: Path,
+    names: Sequence[str],
+    launched: Sequence[str],
+    multiplying: Sequence[str],
+    tells: Callable[[str], bool] | None = None,
+) -> str:
     """The name of the kernel that is meant; "" if the source has none.
 
     Args:
@@ -16,6 +23,7 @@ def chosen_kernel(path: Path, names: Sequence[str], launched: Sequence[str], mul
         names: of its kernels.
         launched: of those that its host code launches.
         multiplying: of those that have tensor-core instructions.
+        tells: whether it is plain what one without them computes: a softmax between two products is judged, too.
 
     Raises:
         SeveralKernelsError: several may be meant; it has those that the host code launches.
@@ -31,8 +39,20 @@ def chosen_kernel(path: Path, names: Sequence[str], launched: Sequence[str], mul
     error = SeveralKernelsError(
         f"{path}: the source has several kernels", detail=f"kernels:\n{listed}", hint=f"name one: --entry {nearest}"
     )
-    error.kernels = tuple(both or launched)
+    error.kernels = tuple(name for name in launched if name in both or not both or (tells is not None and tells(name)))
     raise error
+
+
+def several_instantiations(path: Path, names: Sequence[str]) -> SeveralKernelsError:
+    """What to raise where host code launches several instantiations of a kernel one after the other."""
+    listed = "\n".join(f"  {name}" for name in names)
+    error = SeveralKernelsError(
+        f"{path}: the source launches several instantiations of its kernel",
+        detail=f"instantiations:\n{listed}",
+        hint=f"name one: --entry {shlex.quote(names[0])}",
+    )
+    error.kernels = tuple(names)
+    return error
 
 
 def chosen_remark(entry: str, names: Sequence[str], multiplying: Sequence[str]) -> str:

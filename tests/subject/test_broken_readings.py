@@ -1,0 +1,72 @@
+"""Broken kernels from their source alone: none is right by a reading that nothing but its wrong result speaks for."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from wmmadiag.cli.main import main
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+SETS = Path(__file__).resolve().parents[1] / "reading"
+LISTED = sorted(SETS.rglob("*.bugs.toml"))
+
+
+@pytest.mark.parametrize("listed", LISTED, ids=lambda path: path.stem)
+def test_each_bug_is_one_edit_of_its_source(listed):
+    text = listed.with_name(listed.name.replace(".bugs.toml", ".cu")).read_text("utf-8")
+    for name, bug in tomllib.loads(listed.read_text("utf-8")).items():
+        assert text.count(bug["old"].strip("\n")) == 1, name
+        assert bug["old"] != bug["new"]
+
+
+@pytest.mark.parametrize(
+    ("source", "bug"),
+    [
+        ("unseen5/dgemm_wmma_f64", "alpha_dropped"),  # a factor that nothing reads
+        ("unseen3/policy_entry", "lda_for_b"),  # a leading dimension that nothing reads
+        ("unseen3/driver_api_scores", "scale_dropped"),
+        ("unseen5/lora_two_launches", "scale_dropped"),  # right in the first of its two instantiations
+        ("unseen5/lora_two_launches", "accumulate_dropped"),
+        ("unseen5/attention_three_kernels", "sum_without_max"),  # in the kernel without tensor cores
+        ("unseen5/splitk_atomic_gemm", "overwritten"),  # right as one part alone
+        ("unseen5/tf32_runner_class", "leading_dimension_of_b"),  # right where all extents are one
+        ("unseen3/managed_causal_attn", "diagonal_masked"),  # its own main looks at one row
+        ("unseen3/requant_s8", "bias_dropped"),  # right by a bound as large as the values
+    ],
+)
+def test_a_broken_kernel_is_not_called_right(tmp_path, capsys, source, bug):
+    path = SETS / f"{source}.cu"
+    change = tomllib.loads(path.with_suffix(".bugs.toml").read_text("utf-8"))[bug]
+    broken = tmp_path / path.name
+    broken.write_text(path.read_text("utf-8").replace(change["old"].strip("\n"), change["new"].strip("\n")))
+    assert main(["check", str(broken)]) != 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("source", "bug"),
+    [
+        ("attn_phases", "tail_of_probabilities"),  # wrong where a tile of 16 is not full
+        ("bmm_gelu", "bias_of_first_batch"),  # nothing reads the distance between biases
+        ("conv_nhwc", "pad_of_other_axis"),  # right where both axes are padded alike
+    ],
+)
+def test_nor_one_that_needs_sizes_of_its_own(tmp_path, capsys, source, bug):
+    path = SETS.parent / "diagnose" / "blind2" / f"{source}.cu"
+    change = tomllib.loads(path.with_suffix(".bugs.toml").read_text("utf-8"))[bug]
+    broken = tmp_path / path.name
+    broken.write_text(path.read_text("utf-8").replace(change["old"].strip("\n"), change["new"].strip("\n")))
+    assert main(["check", str(broken)]) == 3, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("source", ["lora_two_launches", "attention_three_kernels"])
+def test_all_stages_of_a_sequence_are_judged(capsys, source):
+    assert main(["check", str(SETS / "unseen5" / f"{source}.cu")]) == 0
+    count = {"lora_two_launches": 2, "attention_three_kernels": 3}[source]
+    assert f"{count} checks: {count} ok" in capsys.readouterr().out
