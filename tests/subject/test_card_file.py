@@ -114,6 +114,7 @@ def test_loads_a_card(folder):
     ("format = 1", "format = 1\nformat = 1", "not valid TOML"),
     ("[launch]", "[launch", "not valid TOML"),
     ('entry = "attn<{D}>"', 'entry = "TODO"', "still to be filled in"),
+    ('dtype = "f32"', 'dtype = "f32"\nshape = ["TODO"]', "'shape' is still to be filled in"),
     ('grid = ["ceil_div(S, BLOCK_M)", "B*H"]', 'grid = "TODO"', "still to be filled in"),
 ])  # fmt: skip
 def test_mistakes_are_told_with_their_line(folder, old, new, message):

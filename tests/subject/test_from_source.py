@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from small_kernels import RIGHT
 
 from wmmadiag.api import check
 from wmmadiag.errors import ConfigurationError
@@ -529,3 +530,10 @@ def test_extents_that_tiles_would_make_alike_differ(tmp_path, right):
     assert (report.status == "passed") == right
     last = report.cases[-1].symbols
     assert len({last["M"], last["N"], last["K"]}) == 3
+
+
+def test_a_symbol_of_an_option_that_nothing_knows_is_told_as_that(tmp_path):
+    path = tmp_path / "gemm.cu"
+    path.write_text(RIGHT)
+    with pytest.raises(ConfigurationError, match=r"the value of `Q`: it stands in --grid"):
+        open_subject(path, SubjectOptions(grid=("N // 16", "Q // 16"), block=("32",)))

@@ -78,9 +78,9 @@ def _argument(table: Table, operation: str) -> Argument:
 
 def _scalar(table: Table) -> Argument:
     table.check_keys(card_keys.SCALAR)
-    value = table.expression("value")
-    if isinstance(value, str) and "TODO" in value:
+    if "TODO" in str(table.content["value"]):
         raise table.error("value", f"the value of '{_name(table)}' is still to be filled in", "replace the TODO")
+    value = table.expression("value")
     return Argument(_name(table), _dtype(table), "in", table.place(), value=value)
 
 

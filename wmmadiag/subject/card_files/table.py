@@ -111,6 +111,8 @@ class Table:
         """A value as an expression; `key` is for the error."""
         if isinstance(value, bool):
             return int(value)
+        if isinstance(value, str) and "TODO" in value:
+            raise self.error(key, f"'{key}' is still to be filled in", f"replace the TODO in {key}")
         if isinstance(value, str | int | float):
             return value
         raise self.error(key, f"'{key}' must be a number or an expression in quotes, but is {type_name(value)}")

@@ -367,7 +367,14 @@ def _divided(result: Draft, term: Term) -> None:
 def _untold(result: Draft, wishes: Wishes, kernel: Kernel) -> None:
     """Extents of which neither the arguments nor the launch nor a constant speaks: any value would be a guess."""
     told = {*result.fixed, *spoken_of(result)} - {TODO}
+    options = {"--grid": wishes.grid, "--block": wishes.block, "--shared": [wishes.shared or "0"]}
+    options = {option: [f"({text})" for text in texts] for option, texts in options.items() if texts}
     for name in sorted(unknown_symbols(result, " + ".join(sorted(told)), result.usual) - set(wishes.symbols)):
+        said = next((option for option, texts in options.items() if name in names_in(" + ".join(texts))), "")
+        if said:
+            why = f"it stands in {said}, and nothing of the kernel or the source has that name"
+            result.open.append(Open(f"the value of `{name}`", why, f"--symbol {name}="))
+            continue
         written = next(iter(kernel.machine.names.get(name, ())), name) if kernel.machine is not None else name
         what = f"the value of `{written}` in host code"
         result.open.append(Open(what, "nothing tells it", f"--symbol {name}="))
