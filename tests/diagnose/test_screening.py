@@ -13,7 +13,7 @@ from wmmadiag.diagnose.changes import Change, TextEdit
 from wmmadiag.diagnose.effort import EFFORTS
 from wmmadiag.diagnose.engine import diagnose_card
 from wmmadiag.diagnose.ranking import Ranked
-from wmmadiag.diagnose.screening import Screen
+from wmmadiag.diagnose.screening import screened
 from wmmadiag.diagnose.search import Ledger, Tried
 from wmmadiag.diagnose.trials.outcomes import Outcome, TrialVerdict
 from wmmadiag.subject.card_files.read import load_card
@@ -50,7 +50,7 @@ def right(*fates: str) -> list[Tried]:
 
 def order(some: Sequence[Tried], trials: _Trials, ledger: Ledger, *names: str) -> list[str]:
     cases = cast(Any, [SimpleNamespace(name=name) for name in names])
-    return [one.ranked.change.note for one in Screen(cast(Any, trials), cases, ledger).ordered(some)]
+    return [one.ranked.change.note for one in screened(cast(Any, trials), some, cases, ledger)]
 
 
 def test_what_is_right_on_another_case_comes_first_and_then_what_is_nearest() -> None:
@@ -58,16 +58,6 @@ def test_what_is_right_on_another_case_comes_first_and_then_what_is_nearest() ->
     some = right("fault 0", "same 0.1", "better 0.4", "right 0", "right 1")
     assert order(some, trials, ledger, "wide") == ["right 0", "right 1", "better 0.4", "same 0.1", "fault 0"]
     assert trials.cases == ["wide"] and ledger.changes == 5 and ledger.instructions == 25
-
-
-def test_what_is_right_on_all_other_cases_holds_and_is_tried_once() -> None:
-    trials, ledger = _Trials(), Ledger(EFFORTS["normal"])
-    cases = cast(Any, [SimpleNamespace(name="wide"), SimpleNamespace(name="deep")])
-    screen = Screen(cast(Any, trials), cases, ledger)
-    assert not screen.holds(right("same 0.1"))
-    assert screen.holds(some := right("fault 0", "right 0")) and ledger.changes == 6
-    assert screen.holds(some) and ledger.changes == 6 and trials.cases == ["wide", "deep"]
-    assert not Screen(cast(Any, trials), [], ledger).holds(some)
 
 
 def test_few_changes_are_left_to_the_confirmation() -> None:

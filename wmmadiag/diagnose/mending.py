@@ -22,7 +22,7 @@ from wmmadiag.diagnose.launches import mending_launches, tried_launches
 from wmmadiag.diagnose.names import puts_in_order
 from wmmadiag.diagnose.operators.places import Range, program
 from wmmadiag.diagnose.ranking import Ranked
-from wmmadiag.diagnose.screening import Screen
+from wmmadiag.diagnose.screening import screened
 from wmmadiag.diagnose.search import Step, Tried, helpful, helpful_at_once, search, suspects
 from wmmadiag.diagnose.sketching import Sketches
 from wmmadiag.diagnose.sliding import slid
@@ -108,8 +108,7 @@ class _Hunt:
     def confirm(self, tried: Sequence[Tried]) -> bool:
         """Hold what is right of further changes to every case; whether one mends every case."""
         tried = [*tried, *_beside(self.found, self.base, self.sources, tried, self.order)]
-        screen = Screen(self.base.trials, _others(self.found, self.base, self.cases), self.found.ledger)
-        answers = _confirmed(self.found, self.base, tried, self.cases, self.tell, (), screen)
+        answers = _confirmed(self.found, self.base, tried, self.cases, self.tell, ())
         self.tried += tried
         self.answers += answers
         return any(one.right for one in answers)
@@ -259,16 +258,15 @@ def _tried(
     """Changes tried in their order, with what was confirmed of them: until one is right, or nothing more may be
     tried, or `most` were."""
     ledger, trials = found.ledger, base.trials
-    screen = Screen(trials, _others(found, base, cases), ledger)
     tried: list[Tried] = []
     answers: list[Confirmed] = []
     while True:
         done = {one.ranked.change for one in tried}
         left = None if most is None else max(0, most - len(tried))
-        more = search(trials, [one for one in order if one.change not in done], ledger, tell, left, screen.holds)
+        more = search(trials, [one for one in order if one.change not in done], ledger, tell, left)
         more += _beside(found, base, sources, more, order)
         tried += more
-        answers += _confirmed(found, base, more, cases, tell, launched, screen)
+        answers += _confirmed(found, base, more, cases, tell, launched)
         # What mends this case and not every one says nothing of what was not tried.
         if any(one.right for one in answers) or ledger.spent or not more:
             return tried, answers
@@ -284,13 +282,13 @@ def _confirmed(
     cases: Sequence[Case],
     tell: Progress,
     launched: Sequence[tuple[Tried, LaunchShape]],
-    screen: Screen,
 ) -> list[Confirmed]:
     """What makes the bench's case right, held to every case."""
     trials, ledger = base.trials, found.ledger
     right = [one for one in tried if one.outcome.verdict == "right"]
     right = slid(trials, rendered_entry(found.bench.card, trials.case, found.bench.variant), right, ledger)
-    return confirmed_from(found, base, screen.ordered(right), cases, tell, launched)
+    right = screened(trials, right, _others(found, base, cases), ledger)
+    return confirmed_from(found, base, right, cases, tell, launched)
 
 
 def _others(found: Examined, base: Base, cases: Sequence[Case]) -> list[Case]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.search import Ledger, Tried
 from wmmadiag.errors import WmmadiagError
 
@@ -21,61 +20,33 @@ if TYPE_CHECKING:
 _CASES = 2
 _ENOUGH = 3
 """So few changes are confirmed anyway."""
-_RIGHT = 0, 0.0
 _ENDED = ("better", "same", "worse")
 
 
-class Screen:
-    """Tries changes that are right on one case on others.
+def screened(trials: TrialBench, right: Sequence[Tried], others: Sequence[Case], ledger: Ledger) -> list[Tried]:
+    """Changes that are right on the bench's case: those first that are right on others, too, then the nearest to it.
 
     Args:
         others: further cases, those first that are wrong as the source stands.
     """
-
-    def __init__(self, trials: TrialBench, others: Sequence[Case], ledger: Ledger) -> None:
-        self._trials, self._others, self._ledger = trials, others[:_CASES], ledger
-        self._benches: dict[str, TrialBench | None] = {}
-        self._known: dict[tuple[str, Change], tuple[int, float]] = {}
-
-    def holds(self, right: Sequence[Tried]) -> bool:
-        """Whether one of the likeliest is right on all others; not where there are none."""
-        some = sorted(right, key=lambda one: -one.ranked.score)[:_ENOUGH]
-        every = [_RIGHT] * len(self._others)
-        return bool(every) and every in self._ranks(some)
-
-    def ordered(self, right: Sequence[Tried]) -> list[Tried]:
-        """Those first that are right on others, too, then the nearest to it."""
-        if len(right) <= _ENOUGH:
-            return list(right)
-        ranks = {id(one): found for one, found in zip(right, self._ranks(right), strict=True)}
-        return sorted(right, key=lambda one: ranks[id(one)])
-
-    def _ranks(self, some: Sequence[Tried]) -> list[list[tuple[int, float]]]:
-        """How each fares on each other case that could be tried."""
-        for case in self._others:
-            new = [one.ranked.change for one in some if (case.name, one.ranked.change) not in self._known]
-            bench = self._bench(case) if new and not self._ledger.spent else None
-            if bench is not None:
-                outcomes = bench.try_batch(new, looks=0)
-                self._ledger.note(outcomes)
-                self._known |= {
-                    (case.name, change): _rank(outcome) for change, outcome in zip(new, outcomes, strict=True)
-                }
-        return [
-            [self._known[key] for case in self._others if (key := (case.name, one.ranked.change)) in self._known]
-            for one in some
-        ]
-
-    def _bench(self, case: Case) -> TrialBench | None:
-        if case.name not in self._benches:
-            try:
-                self._benches[case.name] = self._trials.keeping(case=case)
-            except (WmmadiagError, ValueError):
-                self._benches[case.name] = None
-        return self._benches[case.name]
+    if len(right) <= _ENOUGH:
+        return list(right)
+    ranks: dict[int, list[tuple[int, float]]] = {id(one): [] for one in right}
+    for case in others[:_CASES]:
+        if ledger.spent:
+            break
+        try:
+            bench = trials.keeping(case=case)
+        except (WmmadiagError, ValueError):
+            continue
+        outcomes = bench.try_batch([one.ranked.change for one in right], looks=0)
+        ledger.note(outcomes)
+        for one, outcome in zip(right, outcomes, strict=True):
+            ranks[id(one)].append(_rank(outcome))
+    return sorted(right, key=lambda one: ranks[id(one)])
 
 
 def _rank(outcome: Outcome) -> tuple[int, float]:
     if outcome.verdict == "right":
-        return _RIGHT
+        return 0, 0.0
     return (1, -outcome.nearer) if outcome.verdict in _ENDED else (2, 0.0)

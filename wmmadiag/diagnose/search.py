@@ -22,8 +22,6 @@ PARTS = (192, 256, 384, 512)
 """Changes of the first trials, of the second, …; of all further ones the last."""
 _LEFT = 0.1
 """Share of the likelihood that untried changes may hold, of what was tried and is right, for a search to end."""
-_HELD = 0.02
-"""How much seldomer a change elsewhere mends all cases by chance than the failing one."""
 _APART = math.log(6.0)
 """How much more a change costs that is compiled by itself (24 ms for 4, SGEMM with 20 KB of source, one core)."""
 _LOOKS = 6
@@ -125,7 +123,6 @@ def search(
     ledger: Ledger,
     tell: Tell,
     most: int | None = None,
-    holds: Callable[[Sequence[Tried]], bool] = lambda _: False,
 ) -> list[Tried]:
     """Changes that make the bench's case right, the likeliest first; those that help follow, the most helpful first.
 
@@ -134,19 +131,18 @@ def search(
 
     Args:
         most: changes to try; None: as many as the ledger allows.
-        holds: whether one of those that are right is right on other cases as well: then hardly by chance.
     """
     outcomes: list[Tried] = []
     ranked = sorted(ranked, key=lambda one: -_worth(one))
     own = {one.change: one.score for one in ranked}
     waiting = _hinted(ranked, own, ledger.partly)
     best = max(own.values(), default=0.0)
-    total, right, chance = sum(_likelihood(one, best) for one in waiting), 0.0, by_chance()
+    total, right = sum(_likelihood(one, best) for one in waiting), 0.0
     for size in _sizes():
         if not waiting:
             break
         enough = most is not None and len(outcomes) >= most
-        if enough or ledger.spent or (right and chance * total < _LEFT * right):
+        if enough or ledger.spent or (right and by_chance() * total < _LEFT * right):
             ledger.complete = False
             break
         part, waiting = waiting[:size], waiting[size:]
@@ -159,13 +155,10 @@ def search(
             ledger.partly |= hints
             waiting = _hinted(waiting, own, ledger.partly)
         total = sum(_likelihood(one, best) for one in waiting)
-        mended = [one for one in outcomes if one.outcome.verdict == "right" and not one.ranked.agreed]
-        held = [one.ranked for one in mended]
-        if held and not ledger.spent and holds(mended):
-            chance = _HELD * by_chance()
+        held = [one.ranked for one in outcomes if one.outcome.verdict == "right" and not one.ranked.agreed]
         # What is written for a constant that several places agree on may be what is wrong.
         right = sum(_likelihood(one, best) for one in _hinted(held, own, ledger.partly))
-    weight = by_chance() * total  # of a proof more is asked than of the end of a search
+    weight = by_chance() * total
     ledger.left = math.log(weight) + best if weight > 0 and not ledger.complete else -math.inf
     again = {one.change: one for one in _hinted([one.ranked for one in outcomes], own, ledger.partly)}
     return _ordered([replace(one, ranked=again[one.ranked.change]) for one in outcomes])
