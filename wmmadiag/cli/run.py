@@ -173,6 +173,8 @@ def summary(result: ProgramResult) -> str:
     if result.sampled:
         watched += f", of {result.sampled} a sample of blocks alone"
     launches = f"{result.launches} launch{'es' if result.launches != 1 else ''}"
+    if result.settled:
+        watched += f", {result.settled} ended when its blocks, all alike, changed nothing more"
     if result.unfollowed:
         watched += f", {result.unfollowed} too large to be compared with work in other streams"
     ended = f"exit status {result.status}" if result.status >= 0 else f"signal {-result.status}"

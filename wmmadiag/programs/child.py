@@ -149,12 +149,12 @@ class Served:
         ctypes.CDLL(None).fflush(None)
         os._exit(code)
 
-    def launches(self) -> tuple[int, int, int, int, int]:
-        """How many there were; the checks watched; a sample of; no check of streams could follow; were repeats."""
+    def launches(self) -> tuple[int, int, int, int, int, int]:
+        """How many there were; were watched; a sample of; no check of streams could follow; were repeats; were cut."""
         made = self.launcher
         if made is None:
-            return (0, 0, 0, 0, 0)
-        return (made.launches, made.watched, made.sampled, made.unfollowed, made.repeats.count)
+            return (0, 0, 0, 0, 0, 0)
+        return (made.launches, made.watched, made.sampled, made.unfollowed, made.repeats.count, made.settled)
 
     def located(self) -> int:
         """Where the program's library was loaded."""

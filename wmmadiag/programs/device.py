@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from wmmadiag.emulator.lower import lower
 from wmmadiag.errors import CompileError, ConfigurationError, UnsupportedError
 from wmmadiag.programs.build import LAMBDA, ProgramSource, Symbol
 from wmmadiag.programs.link import heap, linked, missing, original, private
+from wmmadiag.programs.rows import unasked
 from wmmadiag.programs.shipped import NATIVE
 from wmmadiag.ptx import parse
 from wmmadiag.ptx.indirect import function_address
@@ -62,9 +63,16 @@ class DeviceKernel:
     @cached_property
     def talks(self) -> bool:
         """Whether it, or a function of its source, may talk with the host while it runs: what it writes is for it."""
+        return any(_TO_THE_HOST.search(one) for one in self._bodies())
+
+    @cached_property
+    def unasked(self) -> str:
+        """Axes of its block's index that it never asks for (rows.py)."""
+        return unasked(self._bodies())
+
+    def _bodies(self) -> Iterator[str]:
         bodies = _BODIES.finditer(self.compilation.ptx)
-        mine = (one["body"] for one in bodies if one["name"] in (None, self.entry.name))
-        return any(_TO_THE_HOST.search(one) for one in mine)
+        return (one["body"] for one in bodies if one["name"] in (None, self.entry.name))
 
     @cached_property
     def registers(self) -> int:

@@ -21,6 +21,7 @@ from wmmadiag.programs.footprint import Footprint
 from wmmadiag.programs.kernel_names import base_name
 from wmmadiag.programs.progress import Progress
 from wmmadiag.programs.repeats import Alike, Repeats, Stretch
+from wmmadiag.programs.rows import FEWEST, MOST, in_turns, turns_of
 from wmmadiag.results.model import ReportedFinding
 
 FAULTS = {
@@ -85,6 +86,7 @@ class Launcher:
     sampled: int = 0  # how many launches only a sample of blocks was watched of
     launches: int = 0
     unfollowed: int = 0  # how many touched too much to be compared with work in other streams
+    settled: int = 0  # of how many only the first turns of blocks ran: the others would have changed nothing (rows.py)
     # the plain name of the kernel that does nothing, "*" for all: what a program says then is not about it
     idle: str = ""
     halves: bool = False  # whether it does half of what it does instead: the rest of each array stays as it was
@@ -118,9 +120,7 @@ class Launcher:
         memory = self.memory()
         before = self.repeats.before(alike, memory)
         alike.count += 1
-        outcome, stretches = self._run(request, memory, watch)
-        self._tell(request, stretches)
-        touched = self.repeats.touched()
+        outcome, stretches, touched = self._run(request, memory, watch)
         if not outcome.output and not outcome.error:
             self.repeats.note(alike, before, touched, self._views, outcome.instructions, stretches)
         return outcome
@@ -129,12 +129,14 @@ class Launcher:
         """Run, and undo the latter half of what became other in each array."""
         memory = self.memory()
         before = {address: view.copy() for address, view in self._views.items()}
-        outcome, _ = self._run(request, memory, watch=False)
+        outcome = self._run(request, memory, watch=False)[0]
+        self.runtime.wmmadiag_watch()  # what is undone is a change, too
         for address, view in self._views.items():
             changed = np.flatnonzero(view != before[address])
             if changed.size:
                 middle = changed[changed.size // 2]
                 view[middle:] = before[address][middle:]
+        self.repeats.touched()
         return outcome
 
     def _alike_of(self, request: Request) -> Alike:
@@ -153,7 +155,8 @@ class Launcher:
 
     def _run(
         self, request: Request, memory: Sequence[DeviceMemory], watch: bool
-    ) -> tuple[LaunchOutcome, tuple[Stretch, ...]]:
+    ) -> tuple[LaunchOutcome, tuple[Stretch, ...], tuple[int, ...]]:
+        """Run a launch that nothing is known of: how it ended, and what it touched, told and by addresses."""
         kernel = request.kernel
         arguments = [request.parameters[one.offset : one.offset + one.size] for one in kernel.parameters]
         if self.capture is not None and self._alike_of(request).count == 1:
@@ -170,10 +173,18 @@ class Launcher:
         if footprint is not None or sample:
             how = replace(emulated.options, observer=footprint, sample=sample)
             emulated = EmulatedKernel(emulated.kernel, how, emulated.origin)
+        turns = turns_of(request.grid, kernel.unasked)
+        alone = watch or footprint is not None or kernel.talks or not FEWEST <= turns.count <= MOST
+        touched: tuple[int, ...] | None = None
+        self.runtime.wmmadiag_called(kernel.name.encode())
         self.runtime.wmmadiag_watch()
         try:
             with self.progress.of(self.launches, kernel.name, blocks):
-                stats = runs.launch(emulated, launch)
+                if alone:
+                    stats = runs.launch(emulated, launch)
+                else:
+                    stats, touched, settled = in_turns(emulated.launch, launch, turns, self.runtime, self.repeats)
+                    self.settled += settled
             instructions, output = stats.warp_instructions, stats.output
             findings = runs.reported()
         except KernelFault as fault:
@@ -181,10 +192,12 @@ class Launcher:
             findings = (reported(end), *(one for one in runs.reported() if one.check != "memory"))
             error, output = FAULTS.get(fault.kind, LAUNCH_FAILURE), fault.output
         outcome = LaunchOutcome(error, instructions, output, findings, watch)
-        if footprint is None:
-            return outcome, ()
-        self.unfollowed += not footprint.complete
-        return outcome, tuple(footprint.stretches()) if footprint.complete else ()
+        stretches: tuple[Stretch, ...] = ()
+        if footprint is not None:
+            self.unfollowed += not footprint.complete
+            stretches = tuple(footprint.stretches()) if footprint.complete else ()
+        self._tell(request, stretches)
+        return outcome, stretches, self.repeats.touched() if touched is None else touched
 
     def memory(self) -> tuple[DeviceMemory, ...]:
         """All memory that a kernel may reach, and what was freed last, to be named."""

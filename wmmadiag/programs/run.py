@@ -43,6 +43,7 @@ class ProgramResult:
     sampled: int = 0  # of how many of these only a sample of blocks was watched
     repeated: int = 0  # how many did what an earlier one did to the same contents, and were not emulated
     unfollowed: int = 0  # how many touched too much to be compared with work in other streams
+    settled: int = 0  # of how many the blocks were left out that could not change anything any more
     ended: str = ""  # why the emulator could not go on, "" where it could
     internal: str = ""  # a mistake of wmmadiag's own
     # launches for `capture.card_text`, each with `source` and `where`, if that was asked for
@@ -178,7 +179,8 @@ def take_record(
 ) -> None:
     """Add what a process that serves a program says to the result and to what was found."""
     if "launches" in record:
-        result.launches, result.watched, result.sampled, result.unfollowed, result.repeated = record["launches"]
+        (result.launches, result.watched, result.sampled, result.unfollowed, result.repeated,
+         result.settled) = record["launches"]  # fmt: skip
     if "ended" in record:
         result.ended = record["ended"]
     if "note" in record:
