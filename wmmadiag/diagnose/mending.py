@@ -228,7 +228,7 @@ def _fewer_threads(hunt: _Hunt) -> bool:
 
 
 _STEPS: Sequence[Callable[[_Hunt], bool]] = (
-    _likeliest, _followed, _filled, _all, _twice, _filled_further, _less_likely, _deeper, _two, _fewer_threads,
+    _likeliest, _followed, _filled, _all, _twice, _filled_further, _twice, _less_likely, _deeper, _two, _fewer_threads,
 )  # fmt: skip
 
 

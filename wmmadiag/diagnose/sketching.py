@@ -33,7 +33,7 @@ _SLOTS = 640
 _AT_ONCE = 2048
 """Fillings that are tried before the next are looked at."""
 
-_WORK = 0.25
+_WORK = 0.5
 """Share of the warp instructions of an effort that may be spent on those of one source, besides those of changes."""
 
 

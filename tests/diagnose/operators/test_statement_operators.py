@@ -207,6 +207,19 @@ YIELDS = [
         "float x = 0; for (int i",
     ),
     ("cast", "out[0] = *((float*)a + m);", "*(float*)(a + m)"),
+    (
+        "turned_operand",
+        "wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> f; "
+        "wmma::load_matrix_sync(f, (const half*)a + m * 16 * n + k, n); out[0] = float(f.x[0]);",
+        "wmma::row_major> f; wmma::load_matrix_sync(f, (const half*)a + m * 16 + k * n, n);",
+    ),
+    (
+        "turned_operand",
+        f"{SHARED} __shared__ half h[64][72]; wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> f; "
+        "wmma::load_matrix_sync(f, &h[m * 16][k], 72); out[0] = float(f.x[0]);",
+        "wmma::col_major> f; wmma::load_matrix_sync(f, &h[k][m * 16], 72);",
+    ),
+    ("storage", "int8_t w = (int8_t)m; out[0] = w;", "uint8_t w"),
     ("assembly", "unsigned r[4]; load(r, 0); out[0] = r[0];", "m8n8.x4.trans.shared.b16"),
     ("assembly", DP4A, "dp4a.s32.s32 %0"),
     ("assembly", DP4A, "dp4a.u32.s32 %0"),
@@ -248,6 +261,13 @@ NEVER = [
         "id[0];",
     ),
     ("assembly", DP4A, "dp4a.u32.u8"),  # of another kind
+    (
+        "turned_operand",  # the other load would be read as it was
+        "wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> f; "
+        "wmma::load_matrix_sync(f, (const half*)a + m * 16 * n + k, n); wmma::load_matrix_sync(f, (const half*)b, n); "
+        "out[0] = float(f.x[0]);",
+        "wmma::row_major> f",
+    ),
     ("companion", "float d[4], e[4]; d[0] = a[m]; d[1] = a[n]; e[0] = a[m]; d[2] = a[m];", "e[2]"),
     ("parallel", "float x[4]; x[0] = a[m] * 2; x[1] += x[0]; out[0] = b[n] * 2;", "b[1]"),
     (

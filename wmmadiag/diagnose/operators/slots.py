@@ -20,9 +20,10 @@ from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import pools
 from wmmadiag.diagnose.trials.holes import ALONE, AND, OPERATORS, OR, Filling, Hole
 
-_ATOMS, _NUMBERS, _DONORS, _COMPARED = 20, 8, 16, 14
+_ATOMS, _NUMBERS, _DONORS, _COMPARED, _UNREAD = 20, 8, 16, 14, 12
+_WHOLE = ("+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^")
 _OPERATIONS = {
-    "integer": ("+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^"), "float": ("+", "-", "*", "/"),
+    "integer": _WHOLE, "byte": _WHOLE, "float": ("+", "-", "*", "/"),
     "half": ("+", "-", "*", "/"), "bool": (),
     # of a template's type, or one that only the compiler knows: it drops what is no number
     "named": ("+", "-", "*", "/"), "unknown": ("+", "-", "*", "/"),
@@ -35,13 +36,9 @@ _NUMBER = re.compile(r"[\d.]")
 _COMPARISONS = ("<", "<=", "==", "!=")
 _OF_TWO = ("+", "-", "*", "/", "%", "&", ">>")
 _EVEN = {
-    "integer": ("1", "2"),
-    "float": ("2.0f", "0.5f"),
-    "half": ("2.0f",),
-    "bool": (),
-    "named": ("1", "2"),
-    "unknown": ("1", "2"),
-}
+    "integer": ("1", "2"), "byte": ("1", "2"), "float": ("2.0f", "0.5f"), "half": ("2.0f",), "bool": (),
+    "named": ("1", "2"), "unknown": ("1", "2"),
+}  # fmt: skip
 _TOGETHER = "atomic", "__shfl", "__sync"
 """How calls begin that lanes make together, or that change something."""
 _FROM_NUMBER = {code: symbol for symbol, code in OPERATORS.items()}
@@ -133,7 +130,7 @@ def places(program: Program) -> Iterator[Place]:
             continue
         kind = one.type.kind
         for part in one.under():
-            if part is not one and part.type.kind == kind and _pure(part):
+            if part is not one and (part.type.arithmetic or part.type.kind == kind) and _pure(part):
                 named.setdefault(part.text, text_of(part))
         for atom in names_for(program, one, _ATOMS):
             named.setdefault(atom.text, Text(atom.text, precedence.POSTFIX))
@@ -148,8 +145,22 @@ def places(program: Program) -> Iterator[Place]:
         found += [other for other, _ in zip(likely, range(_DONORS), strict=False)]
         for other in found:
             named.setdefault(other.text, text_of(other))
+        for idle in _unread(program, one):
+            named.setdefault(idle, Text(idle, precedence.POSTFIX))
         named.pop(one.text, None)
         yield Place(one, (text_of(one), *named.values()), min(donors, len(named) + 1))
+
+
+def _unread(program: Program, one: Expression) -> list[str]:
+    """Elements of arrays that nothing reads, where others are read."""
+    pool = pools(program)
+    idle = [atom.text for atom in pool.at(one) if atom.type.address and atom.text not in pool.roles
+            and atom.type.of is not None and atom.type.of.arithmetic]  # fmt: skip
+    read = dict.fromkeys(
+        other.operands[1].text for other in program.all_expressions() if idle and other.kind == "subscript"
+        and len(other.operands) == 2 and _pure(other.operands[1]) and pool.visible(other.operands[1], one)
+    )  # fmt: skip
+    return [f"{name}[{index}]" for name in idle for index in read][:_UNREAD]
 
 
 def _target(one: Expression) -> Expression | None:

@@ -22,7 +22,7 @@ _TYPES = ("float", "half")
 @operator
 def fragment(program: Program) -> Iterator[Draft]:
     """Another layout, use or element type of a fragment; of all fragments that one declaration or alias is for."""
-    listed = [(one, part) for one in _declarations(program) for part in _arguments(one)]
+    listed = [(one, part) for one in declarations(program) for part in arguments(one)]
     types = dict.fromkeys([*_TYPES, *(_text(one, part[4]) for one, part in listed if len(part) > 4)])
     for one, parts in listed:
         for number, part in enumerate(parts):
@@ -60,13 +60,15 @@ def _changed(one: Statement, part: Node, text: str, role: str) -> Draft:
     return Draft((edit,), "static", role, f"{text} for {_text(one, part)}")
 
 
-def _declarations(program: Program) -> Iterator[Statement]:
+def declarations(program: Program) -> Iterator[Statement]:
+    """What declares variables, or types."""
     for one in program.statements:
         if one.kind == "declaration" or one.node.type in ("alias_declaration", "type_definition"):
             yield one
 
 
-def _arguments(one: Statement) -> Iterator[list[Node]]:
+def arguments(one: Statement) -> Iterator[list[Node]]:
+    """The template arguments of each fragment that a declaration names."""
     kind = field(one.node, "type")
     for held in descendants(kind, "template_type") if kind is not None else ():
         name, listed = field(held, "name"), field(held, "arguments")

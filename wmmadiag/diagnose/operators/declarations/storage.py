@@ -13,12 +13,15 @@ from wmmadiag.diagnose.operators.registry import operator
 
 _ALIGNED = re.compile(rb"__align__\s*\(\s*(\d+)\s*\)|alignas\s*\(\s*(\d+)\s*\)")
 _ALIGNMENTS = (16, 32, 128)
-_OTHERS = {"float": ("half",), "half": ("float",)}
+_OTHERS = {
+    "float": ("half",), "half": ("float",), "int8_t": ("uint8_t",), "uint8_t": ("int8_t",), "int16_t": ("uint16_t",),
+    "uint16_t": ("int16_t",), "char": ("unsigned char", "signed char"), "short": ("unsigned short",),
+}  # fmt: skip
 
 
 @operator
 def storage(program: Program) -> Iterator[Draft]:
-    """An array of a thread's own in shared memory; another alignment; numbers of another width."""
+    """An array of a thread's own in shared memory; another alignment; numbers of another width, or with a sign."""
     for one in program.statements:
         if one.kind != "declaration" or not one.declares:
             continue
