@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
@@ -20,12 +21,14 @@ from wmmadiag.ops.expressions import names_in
 from wmmadiag.results.model import KernelReport, Problem
 from wmmadiag.subject.alternatives import replace_card
 from wmmadiag.subject.binding import BoundCase, bind
-from wmmadiag.subject.card import Card
+from wmmadiag.subject.card import Card, Case
 from wmmadiag.subject.check import Session, run_case
 from wmmadiag.subject.drafts.guess import distance_for
 from wmmadiag.subject.drafts.model import Draft, DraftArgument
 from wmmadiag.subject.drafts.numbers import PASSED
 from wmmadiag.subject.drafts.sizes import RAGGED
+
+_PARTS, _BLOCKS = (2,), (3, 4, 5)  # that are tried besides what was taken
 
 
 def tried_at_all(card: Card, report: KernelReport, session: Session) -> KernelReport:
@@ -51,21 +54,34 @@ def _of_ignored(draft: Draft) -> Problem | None:
 
 
 def _of_counted(card: Card, session: Session) -> Problem | None:
-    """What is asked where the kernel is right with one part of what host code counts, and wrong with two."""
+    """What is asked where the kernel is right with what was taken for something that host code counts, and not always.
+
+    One part of a sum is the whole of it: two are tried, too. How many blocks go over all tiles must not matter at all.
+    """
     assert card.derived is not None
-    for case in card.cases:
-        alone = [name for name in card.derived.kernel.counted if case.symbols.get(name) == 1]
-        if not alone or case.name == RAGGED:
+    kernel = card.derived.kernel
+    for name, case in product(kernel.counted, card.cases):
+        if case.name == RAGGED:
             continue
-        other = replace(case, symbols={**case.symbols, **dict.fromkeys(alone, 2)})
-        own = replace_card(session, replace(card, cases=(other,)))
-        result, _, verdict = run_case(own, other, card.variants[0], None, "")
-        if verdict is not None and verdict.status == "failed" and not result.overwritten:
-            names = " and ".join(f"{name} = 1" for name in alone)
-            said = " ".join(f"--symbol {name}=1" for name in alone)
-            message = f"the kernel is right with {names}, and wrong with 2"
-            return Problem("undecided", message, hint=f"is 1 what it is made for? If so, {said}; if not, it is wrong")
+        taken = kernel.usual.get(name)
+        for count, other in _counted_otherwise(card, case, name):
+            result, _, verdict = run_case(replace_card(session, other), other.cases[0], other.variants[0], None, "")
+            if verdict is not None and verdict.status == "failed" and not result.overwritten:
+                message = f"the kernel is right with {name} = {taken}, and wrong with {count}"
+                hint = f"is {taken} what it is made for? If so, --symbol {name}={taken}; if not, it is wrong"
+                return Problem("undecided", message, hint=hint)
     return None
+
+
+def _counted_otherwise(card: Card, case: Case, name: str) -> Iterator[tuple[int, Card]]:
+    """A case with other numbers for what host code counts."""
+    assert card.derived is not None
+    if name in case.symbols:
+        for count in _PARTS if case.symbols[name] == 1 else ():
+            yield count, replace(card, cases=(replace(case, symbols={**case.symbols, name: count}),))
+    elif list(map(str, card.launch.grid)) == [f"{card.derived.kernel.usual.get(name)}"]:
+        for count in _BLOCKS:
+            yield count, replace(card, cases=(case,), launch=replace(card.launch, grid=(count,)))
 
 
 def _of_idle(card: Card, session: Session) -> Problem | None:

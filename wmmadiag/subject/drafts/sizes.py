@@ -165,7 +165,7 @@ def _told_apart(draft: Draft, table: Mapping[str, int], numbers: dict[str, int],
     for symbol in sorted(table, key=lambda symbol: table[symbol]):
         alike = [one for one in before if table[one] != table[symbol] and numbers[one] == numbers[symbol]]
         before.append(symbol)
-        if not alike or numbers[symbol] <= table[symbol]:
+        if not any(numbers[one] > table[one] for one in (*alike, symbol) if alike):
             continue
         steps = [one for one in (*draft.tiles.get(symbol, ()), _steps(draft, symbol)) if one <= _LARGEST_TILE]
         step = math.lcm(*steps, tile) if math.lcm(*steps) <= _LARGEST_TILE else math.lcm(*steps)
