@@ -29,7 +29,7 @@ def symbols(report):
         (BLIND / "swiglu_w13.cu", "gate and up in one tensor stored as 2NK"),
         (BLIND / "gptq_linear.cu", "eight zero points in an element, along N and zero points stored less 1"),
         (BLIND / "streamk_gemm.cu", "streamk::gemm_streamk<streamk::DefaultShape>"),
-        (BLIND / "matmul_dweight.cu", "judged by matmul_dweight_cpu"),
+        (BLIND / "matmul_dweight.cu", "A stored as K×M"),
         (READING / "thrust_bias_gemm.cu", "b is bias"),
         (LATER / "multistage_bare.cu", "kM = 64, kN = 64"),
         (LATER / "alibi_attention_bare.cu", "kDim = 64"),

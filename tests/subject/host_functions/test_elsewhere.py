@@ -67,17 +67,17 @@ def test_a_kernel_is_right_by_a_function_of_another_file(project):
 
 def test_a_kernel_that_does_not_fit_it_is_asked_about_and_wrong_where_the_user_names_the_function(project):
     project.write_text(KERNELS.replace("left[i] + factor", "left[i] - factor"))
-    with pytest.raises(ConfigurationError, match=r"does not compute what scale_add .*plain\.c"):
-        wmmadiag.check(project, entry="scale_add_kernel2")
+    report = wmmadiag.check(project, entry="scale_add_kernel2")
+    assert report.status == "undecided"
+    assert any("does not compute what scale_add" in one and "plain.c" in one for one in report.assumed)
     assert wmmadiag.check(project, entry="scale_add_kernel2", computes="scale_add").status == "failed"
 
 
 def test_a_function_whose_name_has_no_word_of_the_kernels_is_none(project):
     other = project.parent.parent / "plain.c"
     other.write_text(REFERENCE.replace("scale_add", "combine"))
-    with pytest.raises(ConfigurationError, match="what should the kernel compute") as asked:
-        wmmadiag.check(project, entry="scale_add_kernel2")
-    assert "combine" not in str(asked.value)
+    report = wmmadiag.check(project, entry="scale_add_kernel2")
+    assert report.status == "undecided" and not any("combine" in one for one in report.assumed)
     assert wmmadiag.check(project, entry="scale_add_kernel2", computes="combine").status == "passed"
 
 
