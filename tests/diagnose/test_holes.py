@@ -19,7 +19,9 @@ from wmmadiag.diagnose.search import Ledger
 from wmmadiag.diagnose.sketching import Sketches
 from wmmadiag.diagnose.trials.holes import AND, OPERATORS, Filled, Filling, Hole, Sketch, render, selector
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
+from wmmadiag.report.terminal_diagnosis import work_line
 from wmmadiag.subject.card import Card
+from wmmadiag.subject.card_files.read import load_card
 
 
 def bench_of(card: Card, threads: int = 1) -> TrialBench:
@@ -159,9 +161,8 @@ def test_what_no_operator_makes_is_found_by_filling(tmp_path: Path) -> None:
         '[launch]\ngrid = "ceil_div(N, 64)"\nblock = 64\n'
         "[[cases]]\nN = 100\n[[cases]]\nN = 250\n"
     )
-    from wmmadiag.subject.card_files.read import load_card
-
     found = diagnose_card(load_card(card), threads=1)
     [cause] = found.causes
     assert cause.place.endswith("scale.cu:3") and cause.fix is not None and cause.verdict == "likely"
     assert "float(n)" in cause.fix.diff
+    assert found.work.filled > 0 and f"{found.work.filled:,} times something else in a place" in work_line(found)

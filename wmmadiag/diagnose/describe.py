@@ -19,6 +19,7 @@ from wmmadiag.subject.bench import CaseRun
 
 if TYPE_CHECKING:
     from wmmadiag.diagnose.examined import Examined
+    from wmmadiag.diagnose.search import Ledger
     from wmmadiag.diagnose.trials.outcomes import Outcome as TrialOutcome
 
 
@@ -54,7 +55,7 @@ def described(found: Examined, backend: str, repeat: str, seconds: float) -> Dia
         problem=first.result.problem if first is not None else None,
         unseen=tuple(_unseen(found)) if first is not None else (),
         seconds=seconds,
-        work=Work(ledger.effort.name, ledger.changes, ledger.refused, ledger.instructions, ledger.complete),
+        work=_work(ledger),
         repeat=repeat,
         assumed=bench.card.assumed,
     )
@@ -136,3 +137,8 @@ def _unseen(found: Examined) -> Iterator[str]:
         yield from found.traced.notes
     if found.problem:
         yield f"changes of the source: {found.problem}"
+
+
+def _work(ledger: Ledger) -> Work:
+    instructions = ledger.instructions + ledger.filling
+    return Work(ledger.effort.name, ledger.changes, ledger.refused, instructions, ledger.complete, ledger.filled)

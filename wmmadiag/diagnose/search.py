@@ -72,7 +72,9 @@ class Ledger:
 
     effort: Effort
     changes: int = 0
-    filled: int = 0  # what was tried of holes, see `sketching`: many at the cost of one change
+    # what was tried of holes, see `sketching`, and its warp instructions: many at the cost of one change
+    filled: int = 0
+    filling: int = 0
     refused: int = 0
     instructions: int = 0
     # by name of operator and role, how many changes; `mended`: how many of them make the case right
@@ -117,13 +119,7 @@ class Found:
     right: tuple[Tried, ...]  # each alone makes the case right then, the likeliest first
 
 
-def search(
-    bench: Bench,
-    ranked: Sequence[Ranked],
-    ledger: Ledger,
-    tell: Tell,
-    most: int | None = None,
-) -> list[Tried]:
+def search(bench: Bench, ranked: Sequence[Ranked], ledger: Ledger, tell: Tell, most: int | None = None) -> list[Tried]:
     """Changes that make the bench's case right, the likeliest first; those that help follow, the most helpful first.
 
     What is compiled by itself costs several times as much as what shares a program: changes are tried in the order of

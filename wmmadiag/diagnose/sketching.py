@@ -32,7 +32,6 @@ _SLOTS = 640
 """Slots of one program."""
 _AT_ONCE = 2048
 """Fillings that are tried before the next are looked at."""
-
 _WORK = 0.5
 """Share of the warp instructions of an effort that may be spent on those of one source, besides those of changes."""
 
@@ -89,6 +88,7 @@ class Sketches:
                     for some in groups]  # fmt: skip
         for answer, some in zip(self._trials.try_sketches(sketches), groups, strict=True):
             ledger.filled += answer.count
+            ledger.filling += answer.work
             self._count += answer.count
             self._work += answer.work
             for hole, filling, outcome in answer.told:

@@ -141,9 +141,10 @@ def work_line(diagnosis: Diagnosis) -> str:
         return ""
     which = "all that there are" if work.complete else "the likeliest first"
     refused = f", {work.refused:,} of them refused by the compiler" if work.refused else ""
+    filled = f"; {work.filled:,} times something else in a place" if work.filled else ""
+    instructions = f"{work.instructions / 1e6:.1f} million warp instructions"
     return (
-        f"tried: {work.changes:,} changes of the source, {which}{refused}; {work.instructions / 1e6:.1f} million warp "
-        f"instructions; effort {work.effort}"
+        f"tried: {work.changes:,} changes of the source, {which}{refused}{filled}; {instructions}; effort {work.effort}"
     )
 
 

@@ -132,6 +132,7 @@ class Work:
         changes: of the source that were tried; `refused`: of these, by the compiler.
         instructions: emulated warp instructions of the trials.
         complete: whether every change that there is was tried.
+        filled: what was tried in places that are filled when the program runs, besides.
     """
 
     effort: str = ""
@@ -139,6 +140,7 @@ class Work:
     refused: int = 0
     instructions: int = 0
     complete: bool = False
+    filled: int = 0
 
 
 @dataclass(frozen=True, slots=True)
