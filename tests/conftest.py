@@ -1,6 +1,6 @@
 """What holds for all tests: hypothesis finds mistakes, not busy machines; Ctrl-C is what it is on a terminal.
 
-What one test has compiled, no other compiles again.
+What one test has compiled, no other compiles again. Products of matrices take one thread, as under the command.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ import compilations
 import pytest
 from hypothesis import HealthCheck, settings
 
-from wmmadiag.diagnose.trials import team
-
 settings.register_profile("wmmadiag", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("wmmadiag")
 
@@ -25,6 +23,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it in wh
 # Tests start hundreds of interpreters: each would compile the package anew, a third of what its command takes.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# NumPy reads them when it is loaded, which the imports above do not: where all processors are busy, the threads of one
+# small product wait for each other for twenty times its own time.
+for _variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
+
 COMPILERS_OWN = ("compile", "processes", "fuzz")
 """Folders whose tests are about compiling itself."""
 
@@ -32,6 +35,8 @@ COMPILERS_OWN = ("compile", "processes", "fuzz")
 def pytest_configure(config: pytest.Config) -> None:
     """A folder for NVRTC's answers; under pytest-xdist one for all workers, which have a processor each."""
     if hasattr(config, "workerinput"):
+        from wmmadiag.diagnose.trials import team
+
         several = team.processes
         team.processes = lambda threads: several(threads or 1)
     else:
