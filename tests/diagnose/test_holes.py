@@ -41,8 +41,8 @@ def test_a_hole_in_a_hole_keeps_what_stands_there() -> None:
     text = b"int f(int a, int b) { return (a + b) * 2; }"
     outer, inner = text.index(b"(a + b) * 2"), text.index(b"a + b")
     holes = {
-        0: (Hole("k.cu", outer, outer + 11, ("(a + b) * 2", "a", "b")), [1, 2]),
-        1: (Hole("k.cu", inner, inner + 5, ("a + b", "b")), [1]),
+        0: ((Hole("k.cu", outer, outer + 11, ("(a + b) * 2", "a", "b")),), [1, 2]),
+        1: ((Hole("k.cu", inner, inner + 5, ("a + b", "b")),), [1]),
     }
     made = render({"k.cu": text}, holes)
     [edit] = made.edits["k.cu"]
@@ -68,7 +68,7 @@ def test_what_fills_a_hole_does_what_its_text_does(tmp_path: Path, old: str, new
     card = product(tmp_path, (old, new))
     bench = bench_of(card)
     some = [(place, sample(place, tier)) for place in places_of(bench, card) for tier in place.tiers()]
-    answers = bench.try_sketches([Sketch((place.hole,), (fillings,)) for place, fillings in some])
+    answers = bench.try_sketches([Sketch((place.holes,), (fillings,)) for place, fillings in some])
     told = {
         changed(place, filling): outcome.verdict
         for (place, _), answer in zip(some, answers, strict=True)
@@ -92,7 +92,7 @@ def sample(place: Place, tier: list[Filling]) -> tuple[Filling, ...]:
 def test_two_processes_fill_as_one_does(tmp_path: Path) -> None:
     card = product(tmp_path, ("i * n + col", "i * k + col"))
     alone, shared = bench_of(card), bench_of(card, threads=2)
-    sketches = [Sketch((one.hole,), (tuple(next(iter(one.tiers()))),)) for one in places_of(alone, card)[:12]]
+    sketches = [Sketch((one.holes,), (tuple(next(iter(one.tiers()))),)) for one in places_of(alone, card)[:12]]
     assert alone.try_sketches(sketches) == shared.try_sketches(sketches)
 
 
@@ -121,10 +121,10 @@ def test_the_likeliest_places_are_filled_first_and_no_more_than_the_effort_allow
     sketches = Sketches(cast(Any, bench), held, {}, [ranked(unlikely, 0.0), ranked(likely, 5.0)])
     assert sketches.tried(ledger, lambda _: None, 0.1) == []
     assert bench.sketches  # it, and what it is a part of
-    assert all(hole.start <= likely.hole.start < hole.end for one in bench.sketches for hole in one.holes)
+    assert all(hole.start <= likely.holes[0].start < hole.end for one in bench.sketches for [hole] in one.holes)
     sketches.tried(ledger, lambda _: None, 1.0)
-    filled = {hole.start for one in bench.sketches for hole in one.holes}
-    assert some["blockIdx.x * TILE + threadIdx.x"].hole.start not in filled
+    filled = {hole.start for one in bench.sketches for held in one.holes for hole in held}
+    assert some["blockIdx.x * TILE + threadIdx.x"].holes[0].start not in filled
     before = ledger.filled
     assert before >= 60 and sketches.tried(ledger, lambda _: None, 1.0) == [] and ledger.filled == before
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from wmmadiag.csource.tree import Source
 from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.operators.places import Program
-from wmmadiag.diagnose.operators.slots import Place, places
+from wmmadiag.diagnose.operators.slots import Place, alike, places
 from wmmadiag.diagnose.ranking import Ranked, line_of
 from wmmadiag.diagnose.search import Ledger, Tell, Tried
 from wmmadiag.diagnose.trials.holes import MOST_HOLES, Filling, Hole, Sketch
@@ -32,8 +32,8 @@ _SLOTS = 640
 """Slots of one program."""
 _AT_ONCE = 2048
 """Fillings that are tried before the next are looked at."""
-_WORK = 0.5
-"""Share of the warp instructions of an effort that may be spent on those of one source, besides those of changes."""
+_WORK = 1.0
+"""As many times the warp instructions of an effort may be spent on those of one source, besides those of changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Sketches:
         return sorted(found, key=lambda one: (one.outcome.verdict != "right", -one.ranked.score))
 
     def _part(self, groups: Sequence[_Group], ledger: Ledger) -> Iterator[Tried]:
-        sketches = [Sketch(tuple(place.hole for place, _ in some), tuple(tuple(held) for _, held in some))
+        sketches = [Sketch(tuple(place.holes for place, _ in some), tuple(tuple(held) for _, held in some))
                     for some in groups]  # fmt: skip
         for answer, some in zip(self._trials.try_sketches(sketches), groups, strict=True):
             ledger.filled += answer.count
@@ -104,8 +104,10 @@ def _tiers(program: Program, order: Sequence[Ranked]) -> list[_Tier]:
     """All tiers of all places, the likeliest first."""
     scores = _Scores(order)
     found = []
-    for place in places(program):
-        score = scores.best(place.hole)
+    alone = list(places(program))
+    for place in (*alone, *alike(alone)):
+        known = [scores.best(hole) for hole in place.holes]
+        score = min((one for one in known if one is not None), default=None)
         if score is not None:
             found += [_Tier(score - math.log(len(some)), place, some) for some in place.tiers() if some]
     return sorted(found, key=lambda one: -one.score)
@@ -134,6 +136,11 @@ class _Scores:
         return float(inside.max()) if inside.size else None
 
 
+def _place(one: tuple[Place, object]) -> tuple[str, int, int]:
+    hole = one[0].holes[0]
+    return hole.file, hole.start, -hole.end
+
+
 def _together(tiers: Sequence[_Tier]) -> list[_Group]:
     """Places that one program has, in the order of the text, with their fillings and scores."""
     by_place: dict[int, tuple[Place, dict[Filling, float]]] = {}
@@ -142,10 +149,11 @@ def _together(tiers: Sequence[_Tier]) -> list[_Group]:
         held.update(dict.fromkeys(tier.fillings, tier.score))
     groups: list[_Group] = []
     slots = 0
-    for one in sorted(by_place.values(), key=lambda one: (one[0].hole.file, one[0].hole.start, -one[0].hole.end)):
-        if not groups or slots + len(one[0].slots) > _SLOTS or len(groups[-1]) == MOST_HOLES:
+    for one in sorted(by_place.values(), key=_place):
+        size = len(one[0].slots) * len(one[0].holes)
+        if not groups or slots + size > _SLOTS or len(groups[-1]) == MOST_HOLES:
             groups.append([])
             slots = 0
         groups[-1].append(one)
-        slots += len(one[0].slots)
+        slots += size
     return groups

@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from wmmadiag.csource import precedence
 from wmmadiag.diagnose.operators.candidates import names_for
 from wmmadiag.diagnose.operators.donors.other_expression import Shelf
-from wmmadiag.diagnose.operators.making import Draft, Text, binary, replaced, text_of
+from wmmadiag.diagnose.operators.making import Draft, Text, binary, several, text_of
 from wmmadiag.diagnose.operators.model import Expression
 from wmmadiag.diagnose.operators.places import Program
 from wmmadiag.diagnose.operators.pools import pools
@@ -33,6 +34,9 @@ _BITS = frozenset({"<<", ">>", "&", "|"})
 """Operators whose second operand is a number that somebody wrote."""
 _NOUGHT = re.compile(r"0*\.?0*[fF]?$")
 _NUMBER = re.compile(r"[\d.]")
+_SHAPE = re.compile(r"\s*[-+]\s*\d+\b|\b\d[\w.]*|\d+\b|(?<=\.)[A-Za-z_]\w*|(?<=->)[A-Za-z_]\w*|\s+")
+_MOST_ALIKE = 8
+"""Places that are filled alike at once."""
 _COMPARISONS = ("<", "<=", "==", "!=")
 _OF_TWO = ("+", "-", "*", "/", "%", "&", ">>")
 _EVEN = {
@@ -51,18 +55,23 @@ class Place:
     expression: Expression
     slots: tuple[Text, ...]
     donors: int  # the place of the first slot that is no name, number or part of it
+    others: tuple[Expression, ...] = ()  # those that are filled as it is, at the same time
 
     @cached_property
-    def hole(self) -> Hole:
+    def holes(self) -> tuple[Hole, ...]:
         """What the trial engine makes of it."""
-        one = self.expression
+        return tuple(self._hole(one, slots) for one, slots in self._each())
+
+    def _hole(self, one: Expression, slots: Sequence[Text]) -> Hole:
         start, end = one.whole
-        texts = tuple(f"static_cast<float>({slot.text})" if half else slot.text for slot, half in self._halves())
+        half = one.type.kind == "half"
+        texts = tuple(f"static_cast<float>({slot.text})" if half else slot.text for slot in slots)
         return Hole(one.unit.file, start + one.unit.base, end + one.unit.base, texts)
 
-    def _halves(self) -> Iterator[tuple[Text, bool]]:
-        for slot in self.slots:
-            yield slot, self.expression.type.kind == "half"
+    def _each(self) -> Iterator[tuple[Expression, tuple[Text, ...]]]:
+        yield self.expression, self.slots
+        for other in self.others:
+            yield other, (text_of(other), *self.slots[1:])
 
     def tiers(self) -> Iterator[list[Filling]]:
         """Fillings, in groups of which each is likelier than what follows it; what another place has is left out."""
@@ -71,10 +80,10 @@ class Place:
         if one.type.kind == "bool" or one.role == "condition":
             yield from self._conditions(others)
             return
-        yield [(ALONE, slot, slot) for slot in others]
         symbols = _OPERATIONS[one.type.kind]
-        yield [one for slot in others for one in self._of_two(0, slot, symbols)]
-        if one.type.kind == "integer":
+        alone = [(ALONE, slot, slot) for slot in others]
+        yield [*alone, *(filling for slot in others for filling in self._of_two(0, slot, symbols))]
+        if one.type.kind == "integer" and not self.others:
             simple = range(1, self.donors)
             yield [filling for first in simple for second in simple if first < second
                    for filling in self._of_two(first, second, _OF_TWO)]  # fmt: skip
@@ -95,24 +104,69 @@ class Place:
             (OPERATORS[symbol], first, second) for first in others for second in others for symbol in _COMPARISONS
             if first < second or (symbol in ("<", "<=") and first != second)
         ]  # fmt: skip
-        yield compared
+        if not self.others:
+            yield compared
         yield [(code + further, first, second) for code, first, second in compared for further in (AND, OR)]
 
     def draft(self, filling: Filling) -> Draft:
         """A filling as a change of text."""
-        one = self.expression
-        return replaced(one, self._text(filling), "")
+        return several([(one, _text(slots, filling)) for one, slots in self._each()])
 
-    def _text(self, filling: Filling) -> Text:
-        code, first, second = filling
-        if code == ALONE:
-            return self.slots[first]
-        joint = ""
-        if code >= OPERATORS["<"] + AND:
-            joint = "&&" if code < OPERATORS["<"] + OR else "||"
-            code = OPERATORS["<"] + code % 4
-        made = binary(self.slots[first], _FROM_NUMBER[code], self.slots[second])
-        return binary(self.slots[0], joint, made) if joint else made
+
+def _text(slots: Sequence[Text], filling: Filling) -> Text:
+    """What a filling puts in a place that has these slots."""
+    code, first, second = filling
+    if code == ALONE:
+        return slots[first]
+    joint = ""
+    if code >= OPERATORS["<"] + AND:
+        joint = "&&" if code < OPERATORS["<"] + OR else "||"
+        code = OPERATORS["<"] + code % 4
+    made = binary(slots[first], _FROM_NUMBER[code], slots[second])
+    return binary(slots[0], joint, made) if joint else made
+
+
+def alike(some: Sequence[Place]) -> Iterator[Place]:
+    """Places that may be filled alike at once, with what can be named at all of them: a mistake that was made at each.
+
+    Those that stand at the same place of statements of one block; and those of one block that differ in numbers and
+    members alone (`x.x` and `x.y`, `s[i]` and `s[i + 32]`).
+    """
+    groups: dict[object, list[Place]] = {}
+    for one in some:
+        block = id(one.expression.statement.block)
+        groups.setdefault((block, _path(one.expression)), []).append(one)
+        if one.expression.kind != "literal":
+            groups.setdefault((block, one.expression.type.kind, _shape(one.expression)), []).append(one)
+    done: set[tuple[int, ...]] = set()
+    for group in groups.values():
+        members = tuple(id(one) for one in group)
+        if not 1 < len(group) <= _MOST_ALIKE or members in done or _nested(group):
+            continue
+        done.add(members)
+        common = set.intersection(*({slot.text for slot in one.slots[1:]} for one in group))
+        slots = [slot for slot in group[0].slots[1:] if slot.text in common]
+        if slots:
+            yield Place(group[0].expression, (group[0].slots[0], *slots), 1, tuple(one.expression for one in group[1:]))
+
+
+def _path(one: Expression) -> tuple[object, ...]:
+    """Where an expression stands in its statement: what is around it."""
+    path: list[object] = [one.type.kind, one.statement.kind]
+    while one.parent is not None:
+        path.append((one.parent.kind, one.parent.operator, one.number))
+        one = one.parent
+    return tuple(path)
+
+
+def _shape(one: Expression) -> str:
+    """An expression with its numbers left out, those that are added to something, and the names of its members."""
+    return _SHAPE.sub("", one.text)
+
+
+def _nested(group: Sequence[Place]) -> bool:
+    spans = sorted((one.expression.unit.file, *one.expression.whole) for one in group)
+    return any(first[0] == then[0] and then[1] < first[2] for first, then in pairwise(spans))
 
 
 def places(program: Program) -> Iterator[Place]:

@@ -32,7 +32,7 @@ AND, OR = 4, 8
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """A place with what may stand there."""
+    """A place with what may stand there; one of several that are filled alike at once, or the only one."""
 
     file: str
     # the bytes that it takes the place of
@@ -51,10 +51,15 @@ UNMADE = Change("", (), "expression", "", "")
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """Holes of one program, and what each of them is filled with."""
+    """Holes of one program, and what each of them is filled with.
 
-    holes: tuple[Hole, ...]
-    fillings: tuple[tuple[Filling, ...], ...]  # of each hole
+    Attributes:
+        holes: those that are filled alike at once stand together, and have as many slots.
+        fillings: of each of these groups.
+    """
+
+    holes: tuple[tuple[Hole, ...], ...]
+    fillings: tuple[tuple[Filling, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,43 +94,49 @@ class Rendered:
     around: list[tuple[str, int, int, int]] = field(default_factory=list)  # (file, first line, last line, hole)
 
 
-def render(texts: Texts, holes: Mapping[int, tuple[Hole, Sequence[int]]]) -> Rendered:
+def render(texts: Texts, holes: Mapping[int, tuple[Sequence[Hole], Sequence[int]]]) -> Rendered:
     """All holes in one source. Holes may lie in each other; none crosses another one.
 
     Args:
         holes: by their numbers, with the slots that they still have, without the first.
     """
     made = Rendered()
-    for file in dict.fromkeys(hole.file for hole, _ in holes.values()):
-        inside = sorted(
-            ((hole.start, -hole.end, number) for number, (hole, _) in holes.items() if hole.file == file),
-        )
-        _Writer(texts[file], file, holes, made).all([number for _, _, number in inside])
+    every = [_Numbered(hole, number, slots) for number, (alike, slots) in holes.items() for hole in alike]
+    for file in dict.fromkeys(one.hole.file for one in every):
+        inside = [one for one in every if one.hole.file == file]
+        inside.sort(key=lambda one: (one.hole.start, -one.hole.end, one.number))
+        _Writer(texts[file], file, inside, made).all()
     return made
 
 
+@dataclass(frozen=True, slots=True)
+class _Numbered:
+    hole: Hole
+    number: int  # those that are filled alike have the same
+    slots: Sequence[int]
+
+
 class _Writer:
-    def __init__(self, text: bytes, file: str, holes: Mapping[int, tuple[Hole, Sequence[int]]], made: Rendered) -> None:
+    def __init__(self, text: bytes, file: str, holes: Sequence[_Numbered], made: Rendered) -> None:
         self.text, self.file, self.holes, self.made = text, file, holes, made
         self.line = 1
         self.parts: list[bytes] = []
 
-    def all(self, numbers: Sequence[int]) -> None:
+    def all(self) -> None:
         """Every hole of the file, outer ones before those inside them."""
         edits = self.made.edits.setdefault(self.file, [])
         position, at = 0, 0
-        while at < len(numbers):
-            hole, _ = self.holes[numbers[at]]
+        while at < len(self.holes):
+            hole = self.holes[at].hole
             self.line += self.text.count(b"\n", position, hole.start)
-            at = self._hole(numbers, at)
+            at = self._hole(at)
             edits.append(ByteEdit(hole.start, hole.end, b"".join(self.parts).decode("utf-8", "surrogateescape")))
             self.parts.clear()
             position = hole.end
 
-    def _hole(self, numbers: Sequence[int], at: int) -> int:
+    def _hole(self, at: int) -> int:
         """One hole with those inside it; the place of the next one."""
-        number = numbers[at]
-        hole, slots = self.holes[number]
+        hole, number, slots = self.holes[at].hole, self.holes[at].number, self.holes[at].slots
         first = self.line
         own = one_line(self.text[hole.start : hole.end])
         mark = len(self.made.around)
@@ -138,11 +149,11 @@ class _Writer:
             self._write(f"case {slot}: return ::wmmadiag_trial::number({hole.slots[slot]});")
         self._write("\n}}) : (")
         position, at = hole.start, at + 1
-        while at < len(numbers) and self.holes[numbers[at]][0].start < hole.end:
-            inner = self.holes[numbers[at]][0]
+        while at < len(self.holes) and self.holes[at].hole.start < hole.end:
+            inner = self.holes[at].hole
             self._write(self.text[position : inner.start].decode("utf-8", "surrogateescape"))
             position = inner.end
-            at = self._hole(numbers, at)
+            at = self._hole(at)
         self._write(self.text[position : hole.end].decode("utf-8", "surrogateescape") + "))")
         self.made.around.insert(mark, (self.file, first, self.line, number))
         return at

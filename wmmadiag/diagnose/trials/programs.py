@@ -41,7 +41,8 @@ Level: TypeAlias = Literal["fast", "full"]
 """How much the compiler optimises: little, so that it is soon done; or as for the user's own program."""
 Edits: TypeAlias = Mapping[str, Sequence[ByteEdit]]
 """What is changed of each file, by the path that messages show."""
-_FAST = "--Ofast-compile=mid"
+_FAST = "--Ofast-compile=min"
+"""In more haste it copies what may fill a hole in each round of a loop, and a trial takes six times as long."""
 _MINIMAL = "--minimal"
 """NVRTC reads less of its own before each program: neither textures nor the types of the runtime's interface."""
 _UNROLL = re.compile(rb"^([ \t]*#[ \t]*pragma[ \t]+unroll\b)[^\r\n\\]*$", re.MULTILINE)
@@ -323,12 +324,13 @@ class Programs:
             raise CompileError(errors[0].message if errors else "the compiler failed", detail=result.log.strip())
         return self._loaded(result)
 
-    def with_holes(self, holes: Sequence[Hole]) -> tuple[EmulatedKernel | None, Mapping[int, frozenset[int]]]:
-        """A program of some holes, which are known by their places in the sequence, and the slots that each has.
+    def with_holes(self, holes: Sequence[Sequence[Hole]]) -> tuple[EmulatedKernel | None, Mapping[int, frozenset[int]]]:
+        """A program of some holes, alone or such as are filled alike, and the slots that each has, by their places in
+        the sequence.
 
         What the compiler's messages name is left out; a hole without slots is none. None where nothing is left.
         """
-        left = {number: (hole, list(range(1, len(hole.slots)))) for number, hole in enumerate(holes)}
+        left = {number: (alike, list(range(1, len(alike[0].slots)))) for number, alike in enumerate(holes)}
         for _ in range(_ROUNDS):
             left = {number: one for number, one in left.items() if one[1]}
             if not left:
@@ -344,10 +346,10 @@ class Programs:
             if not slots and not around:
                 break
             for number in around:
-                del left[number]
+                left.pop(number, None)
             left = {
-                number: (hole, [slot for slot in own if (number, slot) not in slots])
-                for number, (hole, own) in left.items()
+                number: (alike, [slot for slot in own if (number, slot) not in slots])
+                for number, (alike, own) in left.items()
             }
         return None, {}
 
