@@ -11,7 +11,9 @@ def step(inputs, symbols):
     x, h, w, u, b, c = (inputs[name] for name in ("x", "h", "w", "u", "b_ih", "b_hh"))
     gx = np.einsum("bi,ghi->gbh", x, w) + b[:, None]
     gh = np.einsum("bi,ghi->gbh", h, u) + c[:, None]
-    slack = 2.0**-19 * (np.einsum("bi,ghi->gbh", np.abs(x), np.abs(w)) + np.einsum("bi,ghi->gbh", np.abs(h), np.abs(u)) + 4)
+    slack = 2.0**-19 * (
+        np.einsum("bi,ghi->gbh", np.abs(x), np.abs(w)) + np.einsum("bi,ghi->gbh", np.abs(h), np.abs(u)) + 4
+    )
     r, z = sigmoid(gx[0] + gh[0]), sigmoid(gx[1] + gh[1])
     n = np.tanh(gx[2] + r * gh[2])
     out = (1 - z) * n + z * h

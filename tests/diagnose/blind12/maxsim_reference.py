@@ -9,7 +9,8 @@ def maxsim(inputs, symbols):
     out = np.zeros((len(queries), len(starts) - 1))
     bound = np.full(out.shape, 2.0**-30)
     for n, (query, length) in enumerate(zip(queries, lengths, strict=True)):
-        for d, (first, last) in enumerate(zip(starts, starts[1:], strict=False)):
+        for d in range(len(starts) - 1):
+            first, last = starts[d], starts[d + 1]
             if last > first:
                 best = (query[:length] @ docs[first:last].T).max(axis=1)
                 size = (np.abs(query[:length]) @ np.abs(docs[first:last]).T).max(axis=1)

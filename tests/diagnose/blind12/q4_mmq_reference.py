@@ -1,4 +1,4 @@
-"""Blocks of 32 nibbles less 8, times signed bytes, scaled block by block; the sum of a block's bytes is given scaled."""
+"""Blocks of 32 nibbles less 8, times signed bytes, scaled by blocks; the sum of a block's bytes is given scaled."""
 
 import numpy as np
 
