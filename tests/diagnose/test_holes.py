@@ -13,13 +13,14 @@ from wmmadiag.diagnose.changes import Change
 from wmmadiag.diagnose.effort import EFFORTS
 from wmmadiag.diagnose.engine import diagnose_card
 from wmmadiag.diagnose.operators.places import program
-from wmmadiag.diagnose.operators.slots import Place, places
+from wmmadiag.diagnose.operators.slots import Place, alike, places
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Ledger
 from wmmadiag.diagnose.sketching import Sketches
-from wmmadiag.diagnose.trials.holes import AND, OPERATORS, Filled, Filling, Hole, Sketch, render, selector
+from wmmadiag.diagnose.trials.holes import ALONE, AND, OPERATORS, Filled, Filling, Hole, Sketch, render, selector
 from wmmadiag.diagnose.trials.trial_bench import TrialBench
 from wmmadiag.report.terminal_diagnosis import work_line
+from wmmadiag.results.diagnosis import Diagnosis
 from wmmadiag.subject.card import Card
 from wmmadiag.subject.card_files.read import load_card
 
@@ -67,12 +68,16 @@ def test_a_selector_holds_a_hole_an_operator_and_two_slots() -> None:
 def test_what_fills_a_hole_does_what_its_text_does(tmp_path: Path, old: str, new: str) -> None:
     card = product(tmp_path, (old, new))
     bench = bench_of(card)
-    some = [(place, sample(place, tier)) for place in places_of(bench, card) for tier in place.tiers()]
-    answers = bench.try_sketches([Sketch((place.holes,), (fillings,)) for place, fillings in some])
+    alone = places_of(bench, card)
+    some = [(place, sample(place, tier)) for place in (*alone, *alike(alone)) for tier in place.tiers()]
+    assert any(len(place.holes) > 1 for place, _ in some)
+    groups = [some[at : at + 24] for at in range(0, len(some), 24)]
+    sketches = [Sketch(tuple(one.holes for one, _ in group), tuple(held for _, held in group)) for group in groups]
+    answers = bench.try_sketches(sketches)
     told = {
-        changed(place, filling): outcome.verdict
-        for (place, _), answer in zip(some, answers, strict=True)
-        for _, filling, outcome in answer.told
+        changed(group[hole][0], filling): outcome.verdict
+        for group, answer in zip(groups, answers, strict=True)
+        for hole, filling, outcome in answer.told
     }
     tried = bench.try_batch([changed(place, filling) for place, fillings in some for filling in fillings])
     compared = [one for one in tried if one.verdict != "refused"]
@@ -86,7 +91,10 @@ def sample(place: Place, tier: list[Filling]) -> tuple[Filling, ...]:
     """Some fillings of a tier, without quotients by what may be nought: they are undefined."""
     sizes = {at for at, slot in enumerate(place.slots) if slot.text in ("n", "m", "k", "TILE", "2", "8")}
     divides = {OPERATORS["/"], OPERATORS["%"]}
-    return tuple(one for one in tier if one[0] not in divides or one[2] in sizes)[:: max(1, len(tier) // 12)]
+    some = [one for one in tier if one[0] not in divides or one[2] in sizes]
+    alone = [one for one in some if one[0] == ALONE]
+    few = some[:: max(1, len(tier) // 4)]
+    return tuple(dict.fromkeys((*alone, *few))) if len(place.holes) == 1 else tuple(few)
 
 
 def test_two_processes_fill_as_one_does(tmp_path: Path) -> None:
@@ -140,17 +148,39 @@ def test_a_condition_takes_a_comparison_more(tmp_path: Path) -> None:
 
 def test_what_no_operator_makes_is_found_by_filling(tmp_path: Path) -> None:
     # A size for a product of sizes, which only a name has.
-    source = tmp_path / "scale.cu"
+    found = diagnosis_of(
+        tmp_path, "y[i] = x[i] / float(rounds * int(blockDim.x) * 4);", "x / x.size, 1e-6 * x / x.size"
+    )
+    [cause] = found.causes
+    assert cause.place.endswith("scale.cu:3") and cause.fix is not None and cause.verdict == "likely"
+    assert "float(n)" in cause.fix.diff
+    assert found.work.filled > 0 and f"{found.work.filled:,} times something else in a place" in work_line(found)
+
+
+def test_what_is_missing_at_two_places_of_one_form_is_filled_in_at_both(tmp_path: Path) -> None:
+    found = diagnosis_of(
+        tmp_path,
+        "{ float low = (x[i] + 1.0f) * 3.0f; float high = (x[i] + 2.0f) * 3.0f; y[i] = low * high; }",
+        "9 * (x + 1 - 5) * (x + 2 - 5), 1e-3 * (1 + x * x)",
+    )
+    [cause] = found.causes
+    assert cause.fix is not None and cause.verdict == "likely" and found.work.filled > 0
+    assert cause.fix.diff.count("- shift") == 2
+
+
+def diagnosis_of(folder: Path, statement: str, expected: str) -> Diagnosis:
+    """The diagnosis of a kernel of one statement that should make an expected value of `x` with a bound."""
+    source = folder / "scale.cu"
     source.write_text(
-        "__global__ void scale(const float* x, float* y, int n, int rounds) {\n"
+        "__global__ void scale(const float* x, float* y, int n, int rounds, float shift) {\n"
         "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
-        "    if (i < n) y[i] = x[i] / float(rounds * int(blockDim.x) * 4);\n"
+        f"    if (i < n) {statement}\n"
         "}\n"
     )
-    (tmp_path / "reference.py").write_text(
-        "def scaled(inputs, symbols):\n    x = inputs['x']\n    return {'y': (x / x.size, 1e-6 * x / x.size)}\n"
+    (folder / "reference.py").write_text(
+        f"def scaled(inputs, symbols):\n    x = inputs['x']\n    return {{'y': ({expected})}}\n"
     )
-    card = tmp_path / "scale.toml"
+    card = folder / "scale.toml"
     card.write_text(
         'format = 1\nname = "scale"\nsource = "scale.cu"\nentry = "scale"\ninputs = "positive"\n'
         '[computes]\npython = "reference.py:scaled"\n'
@@ -158,11 +188,8 @@ def test_what_no_operator_makes_is_found_by_filling(tmp_path: Path) -> None:
         '[[arguments]]\nrole = "y"\ndtype = "f32"\nshape = ["N"]\ndirection = "out"\n'
         '[[arguments]]\nname = "n"\ndtype = "s32"\nvalue = "N"\n'
         '[[arguments]]\nname = "rounds"\ndtype = "s32"\nvalue = "ceil_div(N, 64)"\n'
+        '[[arguments]]\nname = "shift"\ndtype = "f32"\nvalue = "5"\n'
         '[launch]\ngrid = "ceil_div(N, 64)"\nblock = 64\n'
         "[[cases]]\nN = 100\n[[cases]]\nN = 250\n"
     )
-    found = diagnose_card(load_card(card), threads=1)
-    [cause] = found.causes
-    assert cause.place.endswith("scale.cu:3") and cause.fix is not None and cause.verdict == "likely"
-    assert "float(n)" in cause.fix.diff
-    assert found.work.filled > 0 and f"{found.work.filled:,} times something else in a place" in work_line(found)
+    return diagnose_card(load_card(card), threads=1)
