@@ -17,6 +17,7 @@ from wmmadiag.checks.resources import function_name, inspect
 from wmmadiag.compile.ask import Asked
 from wmmadiag.compile.model import Resources
 from wmmadiag.compile.origin import remember_resources
+from wmmadiag.emulator.extents import NamedExtents
 from wmmadiag.launch import Launch
 
 _KERNEL = """template <int N> __global__ void k(float* out) {
@@ -101,7 +102,9 @@ def test_what_ptxas_said(registers: int, block: int, spills: int, expected: list
     made = wmmadiag.compile_cuda(_KERNEL, arch="sm_80", entry="k<2>")
     kernel = emulator.load(made.ptx, made.entry("k<2>").name, arch="sm_80")
     use = Resources(made.entries[0].name, "sm_80", registers, spills, spills, 0, 0, 0, 0)
-    context = Context(kernel.kernel, Launch((1, 1, 1), (block, 1, 1), ()), (), resources=use)
+    context = Context(
+        kernel.kernel, Launch((1, 1, 1), (block, 1, 1), ()), NamedExtents((), lambda one: one), resources=use
+    )
     assert [one.kind for one in inspect(context)] == expected
 
 

@@ -194,6 +194,15 @@ def test_size_is_bounded(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert sum(path.stat().st_size for path in own_cache.rglob("*.json")) <= 4000
 
 
+def test_a_process_looks_now_and_then_whether_it_is_too_large(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[Path] = []
+    monkeypatch.setattr(cache_module, "MAX_FILES", 640)
+    monkeypatch.setattr(cache_module, "_prune", looked.append)
+    for number in range(45):
+        cache_module.store(f"{number:064d}", {"n": number})
+    assert len(looked) == 5  # at the first, and at each eleventh after it
+
+
 def test_parallel_processes_share_it(own_cache: Path) -> None:
     program = (
         "from wmmadiag.compile import compile_text\n"

@@ -7,7 +7,7 @@ import pytest
 
 import wmmadiag
 from wmmadiag import emulator
-from wmmadiag.emulator.extents import ExtentPart, MemoryExtent
+from wmmadiag.emulator.extents import ExtentPart, MemoryExtent, NamedExtents
 from wmmadiag.errors import KernelFault
 from wmmadiag.launch import ArgumentView, Launch
 
@@ -70,3 +70,16 @@ def test_strides_and_gaps() -> None:
     assert [extent.element(1000 + at) for at in (8, 16, 42)] == ["x[0,0]", "x[8]", "x[2,1]"]
     assert MemoryExtent("s", "shared", 0, 64).element(12, 4) == "s[3]"
     assert MemoryExtent("s", "shared", 0, 64).element(13, 4) == "s, byte 13"
+
+
+def test_the_compiler_is_asked_about_the_array_that_holds_an_address_and_no_other() -> None:
+    plain = [MemoryExtent("x", "global", 0, 64), MemoryExtent("s", "shared", 0, 64), MemoryExtent("t", "shared", 64, 8)]
+    looked: list[str] = []
+
+    def named(one: MemoryExtent) -> MemoryExtent:
+        looked.append(one.name)
+        return one
+
+    extents = NamedExtents(plain, named)
+    assert extents.holding("shared", 71) is plain[2] and extents.holding("shared", 64) is plain[2]
+    assert extents.holding("shared", 72) is None and looked == ["t"]

@@ -15,7 +15,7 @@ def user_line(context: Context, pc: int) -> Place:
 
 def extent_at(context: Context, space: str, address: int) -> MemoryExtent | None:
     """The named memory that holds an address, or None. `space`: "global", "shared" or "local"."""
-    return next((e for e in context.extents if e.space == space and e.start <= address < e.start + e.size), None)
+    return context.extents.holding(space, address)
 
 
 def declared_name(extent: MemoryExtent) -> str:

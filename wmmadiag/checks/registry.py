@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from wmmadiag.compile.ask import Asked
     from wmmadiag.compile.model import Resources
     from wmmadiag.emulator import EmulatedKernel
-    from wmmadiag.emulator.extents import MemoryExtent
+    from wmmadiag.emulator.extents import NamedExtents
     from wmmadiag.emulator.lower import LoweredKernel
     from wmmadiag.emulator.output_words import Words
     from wmmadiag.launch import Launch
@@ -38,7 +38,7 @@ class Context:
 
     kernel: LoweredKernel  # what ran; `kernel.nodes[pc]` has place and text of an instruction
     launch: Launch  # grid, block, arguments (arrays hold what the run left in them), names
-    extents: Sequence[MemoryExtent]  # named memory: arguments, global and shared variables, local memory
+    extents: NamedExtents  # named memory: arguments, global and shared variables, local memory
     # who wrote each element of the arguments that may be written, by index; see `checks.views`
     written: Mapping[int, Words] = field(default_factory=dict)
     finished: bool = True  # whether the run came to its end

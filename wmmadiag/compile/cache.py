@@ -18,6 +18,10 @@ from typing import Any
 FORMAT = 1
 MAX_FILES = 4096
 MAX_BYTES = 256 * 2**20
+_PART = 64
+"""A process looks whether a folder is too large at its first store there, and after each such part of the limits."""
+_grew: dict[Path, tuple[int, int]] = {}
+"""By folder: files and bytes that this process has stored there since it last looked."""
 
 
 def cache_folder() -> Path:
@@ -82,7 +86,7 @@ def store(key: str, value: dict[str, Any], kind: str = "compile") -> None:
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
-        _prune(path.parent)
+        _grown(path.parent, len(body))
     except (OSError, UnicodeEncodeError):
         return
 
@@ -93,6 +97,17 @@ def _path(key: str, kind: str) -> Path:
 
 def _head(body: str) -> str:
     return f"wmmadiag {FORMAT} {hashlib.sha256(body.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def _grown(folder: Path, size: int) -> None:
+    """Prune a folder where this process has stored one more file, unless it did so a few files ago: a search stores
+    hundreds, and to look at all that is there takes as long as to lower a small program."""
+    files, total = _grew.get(folder, (MAX_FILES, MAX_BYTES))
+    files, total = files + 1, total + size
+    if files > MAX_FILES // _PART or total > MAX_BYTES // _PART:
+        files = total = 0
+        _prune(folder)
+    _grew[folder] = files, total
 
 
 def _prune(folder: Path) -> None:

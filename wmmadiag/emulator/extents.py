@@ -133,6 +133,13 @@ class NamedExtents(Sequence[MemoryExtent]):
         """Those of one space; nothing is asked about the others."""
         return [self[index] for index, one in enumerate(self._plain) if one.space == space]
 
+    def holding(self, space: str, address: int) -> MemoryExtent | None:
+        """The one that holds an address, or None; nothing is asked about the others."""
+        for index, one in enumerate(self._plain):
+            if one.space == space and one.start <= address < one.start + one.size:
+                return self[index]
+        return None
+
     @overload
     def __getitem__(self, index: int) -> MemoryExtent: ...
     @overload
