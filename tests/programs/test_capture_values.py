@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from wmmadiag.programs.capture import recorded
-from wmmadiag.subject.card_files.stored import bytes_of, text_of
+from wmmadiag.subject.card_files.stored import bytes_of, text_of, text_within
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,13 @@ def test_more_than_can_be_listed_are_kept_as_memory_holds_them() -> None:
 
 def test_values_that_no_card_should_hold_are_named() -> None:
     assert "not random" in recorded(np.random.default_rng(2).integers(0, 1 << 30, 2_000_000))["unsaid"]
+
+
+def test_a_text_is_as_long_as_it_may_be() -> None:
+    data = (np.arange(300_000, dtype=np.int32) % 1000).tobytes()
+    text = text_within(data, len(data))
+    assert text is not None and bytes_of(text, len(data)) == data
+    assert text_within(data, len(text)) == text and text_within(data, len(text) - 1) is None
 
 
 @pytest.mark.parametrize(("text", "most"), [("zlib:?", 9), ("zlib:AAAA", 9), (text_of(b"0123456789"), 9)])

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from wmmadiag.launch import DeviceMemory
 from wmmadiag.numerics.element_types import element_type, storage_dtype
 from wmmadiag.subject.card_files.arguments import MOST_BYTES
-from wmmadiag.subject.card_files.stored import text_of
+from wmmadiag.subject.card_files.stored import text_within
 
 if TYPE_CHECKING:
     from wmmadiag.programs.device import DeviceKernel
@@ -85,7 +85,7 @@ def recorded(data: NDArray[Any]) -> dict[str, Any]:
         return {}
     if numbers.size <= _LISTED:
         return {"values": numbers.tolist()}
-    if data.nbytes <= MOST_BYTES and len(text := text_of(data.tobytes())) <= _MOST_TEXT:
+    if data.nbytes <= MOST_BYTES and (text := text_within(data.tobytes(), _MOST_TEXT)) is not None:
         return {"values": text}
     return {"unsaid": f"its {numbers.size} values are not random, and too many for a card"}
 
