@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
+import pytest
 from trial_changes import product
 
 from wmmadiag.checks.finding import Finding, Level
 from wmmadiag.diagnose.by_checks import _findings
+from wmmadiag.diagnose.effort import EFFORTS
 from wmmadiag.diagnose.engine import diagnose_card
 from wmmadiag.place import Place
 from wmmadiag.results.diagnosis import Diagnosis
@@ -54,7 +57,10 @@ UNORDERED = """const int place = threadIdx.y * 8 + threadIdx.x;
 """The second warp reads what the first one wrote, twice without a barrier; one after the other they are right."""
 
 
-def test_what_takes_some_findings_away_is_kept_and_the_search_goes_on(tmp_path: Path) -> None:
+def test_what_takes_some_findings_away_is_kept_and_the_search_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(cast(Any, EFFORTS), "normal", replace(EFFORTS["normal"], checked=32))  # both are among them
     card = product(tmp_path, ("c[at(row, n, col)] = sum;", UNORDERED))
     found = diagnose_card(card)
     first, second = line_of(card, "staged[place] ="), line_of(card, "again[place] =")

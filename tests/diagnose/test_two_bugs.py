@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -17,7 +17,7 @@ else:
     import tomli as tomllib
 
 from wmmadiag.diagnose.changes import Change, TextEdit, Texts, together
-from wmmadiag.diagnose.effort import effort_named
+from wmmadiag.diagnose.effort import EFFORTS, effort_named
 from wmmadiag.diagnose.engine import diagnose_card
 from wmmadiag.diagnose.ranking import Ranked
 from wmmadiag.diagnose.search import Ledger, Tried
@@ -201,8 +201,14 @@ def test_two_changes_mend_what_neither_mends_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_mends_one_case_is_kept_and_the_search_goes_on_with_another(tmp_path: Path) -> None:
-    """A layout that spoils every case, and a leading dimension that spoils those that are not square."""
+def test_what_mends_one_case_is_kept_and_the_search_goes_on_with_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A layout that spoils every case, and a leading dimension that spoils those that are not square.
+
+    Places are filled, and less likely changes tried, for one that mends all: in vain, and not here.
+    """
+    monkeypatch.setitem(cast(Any, EFFORTS), "normal", replace(EFFORTS["normal"], filled=0, wider=0))
     expand_pairs(tmp_path, Path(__file__).parent / "public_style", seed=3)
     card = tmp_path / "simple_wmma/wrong/lda_is_k_and_b_row_major.toml"
     found = diagnose_card(load_card(card))
