@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from wmmadiag.compile.origin import PtxOrigin
 from wmmadiag.emulator import native
 from wmmadiag.emulator.argument_memory import place_arrays, unwritten
-from wmmadiag.emulator.extents import ExtentPart, MemoryExtent
+from wmmadiag.emulator.extents import ExtentPart, MemoryExtent, NamedExtents
 from wmmadiag.emulator.faults import LaunchView, budget_error, fault_error
 from wmmadiag.emulator.limits import SHARED_WITHOUT_OPT_IN, limits
 from wmmadiag.emulator.lower import LoweredKernel
@@ -214,7 +214,7 @@ class EmulatedKernel:
         """Name, device address and size of each array argument and global variable, as a launch places them."""
         return self.memory(launch)[1]
 
-    def named_memory(self, launch: Launch) -> Sequence[MemoryExtent]:
+    def named_memory(self, launch: Launch) -> NamedExtents:
         """All memory that has a name: `extents`, the block's shared arrays, and a thread's local memory."""
         return self._names.named(self.memory(launch)[1] + self._shared_extents(launch), launch)
 
