@@ -36,6 +36,19 @@ class WrittenInstruction:
 
 def spellings(form: Form) -> Iterator[str]:
     """Every opcode with modifiers that a row allows, in the row's order of modifiers."""
+    opcode, choices = _choices(form)
+    for combined in itertools.product(*choices):
+        yield opcode + "".join(combined)
+
+
+def shortest_spelling(form: Form) -> str:
+    """The first of them that has the fewest letters."""
+    opcode, choices = _choices(form)
+    return opcode + "".join(min(some, key=len) for some in choices)
+
+
+def _choices(form: Form) -> tuple[str, list[list[str]]]:
+    """A row's opcode, and what may stand at each place behind it."""
     modifiers = form.syntax.partition(" ")[0]
     opcode, dot, rest = modifiers.partition(".")
     rest = ("{" if opcode.endswith("{") else "") + dot + rest
@@ -44,8 +57,7 @@ def spellings(form: Form) -> Iterator[str]:
         parts = [form.choices[name].split() if name in form.choices else [name] for name in match[2][1:].split(".")]
         texts = ["".join(f".{part.partition('=')[0]}" for part in combined) for combined in itertools.product(*parts)]
         choices.append([*([""] if match[1] else []), *texts])
-    for combined in itertools.product(*choices):
-        yield opcode.rstrip("{") + "".join(combined)
+    return opcode.rstrip("{"), choices
 
 
 def _left_out(text: str, means: Resolved) -> bool:
