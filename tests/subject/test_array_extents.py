@@ -6,6 +6,7 @@ import pytest
 
 from wmmadiag.api import check
 from wmmadiag.hostcode import terms
+from wmmadiag.subject.check import MOST_TRIED, PlainRuns
 from wmmadiag.subject.drafts.array_extents import products_of_sizes
 from wmmadiag.subject.drafts.kernel import read_kernel
 from wmmadiag.subject.open_subject import SubjectOptions
@@ -48,10 +49,19 @@ def test_rows_that_are_tokens_of_a_batch_are_few_where_the_source_has_many(tmp_p
     assert any(len({*case.symbols.values()}) > 1 for case in report.cases)
 
 
-def test_a_wrong_kernel_of_tokens_is_not_right(tmp_path):
+def test_a_wrong_kernel_of_tokens_is_not_right(tmp_path, monkeypatch):
+    """Read as another operation it has the whole sizes of `main`: such a run is given up soon."""
+    budgets, launch = set(), PlainRuns.launch
+
+    def counted(runs, kernel, given):
+        budgets.add(kernel.options.budget.instructions)
+        return launch(runs, kernel, given)
+
+    monkeypatch.setattr(PlainRuns, "launch", counted)
     wrong = TOKENS.replace("out[row * OC + column] = sum", "out[row * OC + column] = row == 1 ? 0.0f : sum")
     assert wrong != TOKENS
     assert judged(tmp_path, wrong).status in ("failed", "undecided")
+    assert budgets == {MOST_TRIED}
 
 
 @pytest.mark.parametrize(

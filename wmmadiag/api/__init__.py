@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -268,16 +269,25 @@ def check(
     def judged(target: str) -> KernelReport:
         if card.derived is None:
             return checked(card, target)
-        from wmmadiag.subject.check import session_for
+        from wmmadiag.subject.check import Session, most_tried, session_for
         from wmmadiag.subject.exercised import tried_at_all
         from wmmadiag.subject.settling import settled
 
-        session = session_for(card, target, loader, compile_with or compiling)
+        made: list[Session] = []
+
+        def session(report: KernelReport) -> Session:
+            """One for all that is tried, which takes no more than a multiple of the card as it was derived."""
+            if not made:
+                few = replace(limits, instructions=most_tried(report, limits.instructions))
+                made.append(session_for(card, target, backends.backend(backend, few), compile_with or compiling))
+            return made[0]
 
         def tried(one: Card) -> KernelReport:
-            return tried_at_all(one, checked(one, target), session)
+            report = checked(one, target)
+            return tried_at_all(one, report, session(report))
 
-        return settled(card, tried(card), session, tried)
+        report = tried(card)
+        return settled(card, report, session(report), tried)
 
     with deadline(limits.seconds):
         report = judged(card_target(card, arch, backend))

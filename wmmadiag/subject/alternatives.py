@@ -221,6 +221,8 @@ def _ran(session: Session, card: Card, work: Work) -> BoundCase | None:
     for case in card.cases:
         if case.name == RAGGED:
             continue
+        if work.over:
+            return None
         instructions = 0
         try:
             bound = bind(card, case, variant)

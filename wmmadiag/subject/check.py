@@ -368,6 +368,14 @@ def problem(error: WmmadiagError) -> Problem:
 
 MOST_TRIED = 20_000_000
 """Warp instructions of a run that only tries something out."""
+_TIMES = 4
+"""How much longer such a run may take than those of the card that it is a variation of."""
+
+
+def most_tried(report: KernelReport, limit: int | None) -> int:
+    """Warp instructions that variations of a card may take, whose own runs are known; `limit`: of any run, or 0."""
+    most = max((MOST_TRIED, *(_TIMES * case.warp_instructions for case in report.cases)))
+    return min(most, limit) if limit else most
 
 
 def _emulator(instructions: int = 0) -> Backend:
