@@ -31,6 +31,32 @@ STORE = "st.global.u32 [%to], %r9;"
             id="setp-pair-negated",
         ),
         pytest.param("sub.u32 %r1, %tid, 16; cvt.s8.s32 %r9, %r1;", LANES - 16, id="cvt-s8-into-32-bits"),
+        # 0x0507fe03 and the lane's number in two of its bytes.
+        pytest.param(
+            "mul.lo.u32 %r1, %tid, 65537; vabsdiff4.u32.u32.u32.add %r9, %r1, 84409859, 1000;",
+            1000 + abs(LANES - 3) + 254 + abs(LANES - 7) + 5,
+            id="vabsdiff4-sum",
+        ),
+        pytest.param(
+            "mul.lo.u32 %r1, %tid, 65537; vabsdiff4.u32.u32.u32 %r9, %r1, 84409859, 0;",
+            abs(LANES - 3) | 254 << 8 | abs(LANES - 7) << 16 | 5 << 24,
+            id="vabsdiff4",
+        ),
+        pytest.param(
+            "mul.lo.u32 %r1, %tid, 65537; vabsdiff4.u32.s32.s32.add %r9, %r1, 84409859, 0;",
+            abs(LANES - 3) + 2 + abs(LANES - 7) + 5,
+            id="vabsdiff4-signed",
+        ),
+        pytest.param(
+            "mul.lo.u32 %r1, %tid, 65537; vadd2.u32.u32.u32 %r9, %r1, 4294901776, 0;",
+            (LANES + 16) & 0xFFFF | ((LANES + 0xFFFF) & 0xFFFF) << 16,
+            id="vadd2",
+        ),
+        pytest.param(
+            "mul.lo.u32 %r1, %tid, 65537; vmax2.s32.s32.s32 %r9, %r1, 4294901776, 0;",
+            np.maximum(LANES, 16) | LANES << 16,
+            id="vmax2-signed",
+        ),
         pytest.param("add.u32 %r1, %tid, 250; cvt.u8.u32 %r9, %r1;", (LANES + 250) & 255, id="cvt-u8-into-32-bits"),
         pytest.param("sub.u32 %r1, %tid, 16; cvt.s32.s16 %r9, %r1;", LANES - 16, id="cvt-from-a-wider-register"),
         pytest.param("sub.u32 %r1, %tid, 16; cvt.s32.s8 %r9, %r1;", LANES - 16, id="cvt-s8-from-32-bits"),

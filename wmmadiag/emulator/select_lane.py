@@ -110,6 +110,40 @@ def unpack_vector(select: Selector, instruction: Instruction) -> None:
     )
 
 
+_SIDE_BY_SIDE = {
+    f"v{name}{lanes}": (name, lanes) for name in ("add", "sub", "absdiff", "min", "max") for lanes in (2, 4)
+}
+
+
+@selects(*_SIDE_BY_SIDE)
+def side_by_side(select: Selector, instruction: Instruction) -> None:
+    """Halves or bytes of words, each taken out, computed in 32 bits, and put back; `.add`: summed onto c."""
+    name, lanes = _SIDE_BY_SIDE[instruction.op]
+    attributes = instruction.attributes
+    width = select.constant(32 // lanes, 4)
+    a, b, result = (select.read(one, "u32") for one in instruction.operands[1:])
+    for lane in range(lanes):
+        at = select.constant(lane * (32 // lanes), 4)
+        x, y, value = select.temporary(4), select.temporary(4), select.temporary(4)
+        select.lane(f"bfe.{attributes['atype']}", x, a, at, width)
+        select.lane(f"bfe.{attributes['btype']}", y, b, at, width)
+        if name == "absdiff":
+            high, low = select.temporary(4), select.temporary(4)
+            select.lane("max.s32", high, x, y)
+            select.lane("min.s32", low, x, y)
+            select.lane("sub.s32", value, high, low)
+        else:
+            select.lane(f"{name}.s32", value, x, y)
+        whole = select.temporary(4)
+        if attributes.get("add"):
+            select.lane("add.s32", whole, result, value)
+        else:
+            select.lane("bfi.b32", whole, value, result, at, width)
+        result = whole
+    if (d := select.write(instruction.operands[0])) is not None:
+        select.lane("mov.b32", d, result)
+
+
 _WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}
 
 

@@ -55,6 +55,18 @@ ROWS = (
         atype="u32 s32",
         btype="u32 s32",
     ),
+    # Halves or bytes of a word side by side; no masks, no selections of lanes, no saturation.
+    *(
+        form(
+            f"v{name}{lanes}.dtype.atype.btype{{.add}} d:u32, a:u32, b:u32, c:u32",
+            op=f"v{name}{lanes}",
+            dtype="u32 s32",
+            atype="u32 s32",
+            btype="u32 s32",
+        )
+        for name in ("add", "sub", "absdiff", "min", "max")
+        for lanes in (2, 4)
+    ),
     # Extended precision: the carry flag is an operand of its own, after those in the text.
     form("add.cc.type d, a, b, cc_out", type=_WORDS),
     form("addc.type d, a, b, cc_in", type=_WORDS),
